@@ -1,0 +1,97 @@
+"""Avals: the shape and dtype of an array, written `f64[3,4]` everywhere.
+
+Docstrings, error messages, printed graphs and goldens all use this one notation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+__all__ = ["DTYPES", "Aval", "aval_of", "dtype_name", "parse_aval"]
+
+#: The short name of each dtype the compiler knows.
+DTYPES: dict[str, np.dtype] = {
+    "bool": np.dtype(np.bool_),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "c64": np.dtype(np.complex64),
+    "c128": np.dtype(np.complex128),
+}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def dtype_name(dtype: np.dtype | type) -> str:
+    """`f64` for float64, and so on; NumPy's own name for a dtype the compiler does not know."""
+    dtype = np.dtype(dtype)
+    return _NAMES.get(dtype, str(dtype))
+
+
+class Aval:
+    """The shape and dtype of an array.  Immutable, hashable, compared by value.
+
+    >>> Aval((3, 4), "f8")
+    f64[3,4]
+    """
+
+    __slots__ = ("_hash", "dtype", "ndim", "shape", "size")
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    ndim: int
+    size: int
+
+    def __init__(self, shape: tuple[int, ...], dtype) -> None:
+        self.shape = shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self.ndim = len(shape)
+        self.size = math.prod(shape)
+        self._hash = hash((shape, self.dtype))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a packed array of this aval."""
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: tuple[int, ...]) -> Aval:
+        """The same dtype in another shape."""
+        return Aval(shape, self.dtype)
+
+    def with_dtype(self, dtype) -> Aval:
+        """The same shape in another dtype."""
+        return Aval(self.shape, dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            type(other) is Aval and self.shape == other.shape and self.dtype == other.dtype
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+
+def aval_of(array: np.ndarray) -> Aval:
+    """The aval of a NumPy array."""
+    return Aval(array.shape, array.dtype)
+
+
+_PATTERN = re.compile(r"([a-z]+\d*)\[([\d,\s]*)\]")
+
+
+def parse_aval(text: str) -> Aval:
+    """Read `f64[3,4]`.  Raises ValueError on anything else.
+
+    >>> parse_aval("f32[2, 3]")
+    f32[2,3]
+    """
+    match = _PATTERN.fullmatch(text.strip())
+    if match is None or match[1] not in DTYPES:
+        raise ValueError(f"not an aval: {text!r} (write it as f64[3,4]; dtypes: {', '.join(DTYPES)})")
+    return Aval(tuple(int(n) for n in match[2].split(",") if n.strip()), DTYPES[match[1]])

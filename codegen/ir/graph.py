@@ -1,0 +1,131 @@
+"""Graphs: frozen, typed, single assignment.
+
+    f(x: f64[8], w: f64[8]) {
+      a = mul(x, w)
+      b = sum(a, axis=(0,))
+      return b
+    }
+
+A graph is what the compiler compiles.  Its *shape* (`Graph.key`) is everything about it but
+the values of its inputs: equal keys mean that one executable serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .aval import Aval
+from .op import CONSTANT, INPUT, Op
+
+__all__ = ["Graph", "Node"]
+
+
+class Node:
+    """One operation applied: `op(*inputs, **params)`, with its result's aval.
+
+    A node has one result.  Nodes are compared by identity and never change.
+    """
+
+    __slots__ = ("aval", "inputs", "op", "params")
+
+    def __init__(self, op: Op, inputs: Sequence[Node], params: tuple, aval: Aval) -> None:
+        self.op = op
+        self.inputs = tuple(inputs)
+        self.params = params
+        self.aval = aval
+
+    @property
+    def keywords(self) -> dict:
+        """Parameter values by name."""
+        return self.op.keywords(self.params)
+
+    def __repr__(self) -> str:
+        return f"{self.op.name}(...): {self.aval}"
+
+
+def input_node(aval: Aval) -> Node:
+    """A graph input of the given aval."""
+    return Node(INPUT, (), (), aval)
+
+
+def apply(op: Op, *inputs: Node, **params) -> Node:
+    """A new node; its aval follows from the operation's shape rule."""
+    return Node(
+        op,
+        inputs,
+        tuple(params[name] for name in op.params),
+        op.infer(*[i.aval for i in inputs], **params),
+    )
+
+
+class Graph:
+    """Inputs, nodes in an order in which each follows its inputs, outputs.
+
+    inputs    nodes of op `input`, in call order (also those that nothing reads)
+    nodes     all other nodes that the outputs need, and possibly more before `dce`
+    outputs   inputs or nodes; one node may stand there twice
+    """
+
+    __slots__ = ("_key", "inputs", "name", "nodes", "outputs")
+
+    def __init__(
+        self, inputs: Iterable[Node], nodes: Iterable[Node], outputs: Iterable[Node], name: str = "f"
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.nodes = tuple(nodes)
+        self.outputs = tuple(outputs)
+        self.name = name
+        self._key: tuple | None = None
+
+    @classmethod
+    def of(cls, inputs: Iterable[Node], outputs: Iterable[Node], name: str = "f") -> Graph:
+        """The graph that `outputs` need, in depth-first order of first use (no recursion)."""
+        inputs, outputs = tuple(inputs), tuple(outputs)
+        done = set(inputs)
+        nodes: list[Node] = []
+        stack = [(node, False) for node in reversed(outputs)]
+        while stack:
+            node, ready = stack.pop()
+            if node in done:
+                continue
+            if ready:
+                done.add(node)
+                nodes.append(node)
+            else:
+                stack.append((node, True))
+                stack.extend((i, False) for i in reversed(node.inputs) if i not in done)
+        return cls(inputs, nodes, outputs, name)
+
+    @property
+    def key(self) -> tuple:
+        """The graph shape: hashable, equal for graphs that differ only in names and objects."""
+        if self._key is None:
+            number = {node: i for i, node in enumerate((*self.inputs, *self.nodes))}
+            self._key = (
+                tuple(i.aval for i in self.inputs),
+                tuple(
+                    (
+                        n.op.name,
+                        # -0.0 == 0.0 and nan != nan, but they are other constants: compare by text.
+                        repr(n.params) if n.op is CONSTANT else n.params,
+                        n.aval,
+                        *[number[i] for i in n.inputs],
+                    )
+                    for n in self.nodes
+                ),
+                tuple(number[o] for o in self.outputs),
+            )
+        return self._key
+
+    def readers(self) -> dict[Node, list[Node]]:
+        """For each input and node, the nodes that read it, once per reading operand."""
+        found: dict[Node, list[Node]] = {n: [] for n in (*self.inputs, *self.nodes)}
+        for node in self.nodes:
+            for i in node.inputs:
+                found[i].append(node)
+        return found
+
+    def __str__(self) -> str:
+        from .text import print_graph
+
+        return print_graph(self)

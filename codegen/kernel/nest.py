@@ -1,0 +1,171 @@
+"""The loop level: MLIR's dialects in lean classes.
+
+    module   = function*
+    function = func.func @name(argument*) -> i32 { block }     private: declared, no body
+    block    = argument* operation*                            the last one is a terminator
+    value    = result of an operation or argument of a block; single assignment
+    type     = index | i1 | i8 | i32 | i64 | f32 | f64 | MemRef(shape, element)
+
+The dialects used, all of them MLIR's own:
+
+    func     func return call
+    scf      for (iter_args) parallel if yield reduce
+    memref   load store alloca
+    arith    constant addf subf mulf divf remf negf maximumf minimumf cmpf addi subi muli divsi
+             remsi floordivsi andi ori xori shli shrsi maxsi minsi cmpi select index_cast sitofp
+             uitofp fptosi extf truncf extsi extui trunci bitcast
+    math     absf absi acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp expm1
+             floor fma log log1p powf roundeven sin sinh sqrt tan tanh trunc
+
+Rules that builder, printer and emitter share:
+
+  * A kernel's arguments are memrefs (packed, row-major) and then indices (run-time extents).
+    No two memref arguments are the same memory.  An extent of a memref is an int, or the number
+    of the index argument that holds it, as `Extent(position)`.
+  * bool is `i8` in memory (NumPy's byte) and `i1` in arithmetic: a load of bool is followed by
+    `arith.trunci`, a store preceded by `arith.extui`.  `Scalar.load/store` do this.
+  * A kernel returns an i32 status: 0, or what a failed `k.check` gave (`Status`).
+  * `attributes["fastmath"]` on arith float operations: a set of MLIR flags; builders use
+    `contract` everywhere and `reassoc` only on the accumulation of sums.  Never nnan, never fast.
+  * `scf.for` and `scf.parallel` step by one from zero unless their operands say otherwise.
+    `scf.parallel` is promised to have independent iterations.
+  * Native signature: i32 name(ptr pointers, ptr extents), with `pointers[j]` the data of memref
+    argument j and `extents[j]` (i64) the j-th index argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+__all__ = [
+    "F32", "F64", "I1", "I8", "I32", "I64", "INDEX",
+    "Block", "Extent", "Function", "MemRef", "Operation", "ScalarType", "Status", "Value",
+]
+
+
+class ScalarType:
+    """A scalar type, one object per type: compare with `is`."""
+
+    __slots__ = ("bits", "is_float", "name")
+
+    def __init__(self, name: str, bits: int, is_float: bool) -> None:
+        self.name, self.bits, self.is_float = name, bits, is_float
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+INDEX = ScalarType("index", 64, False)
+I1 = ScalarType("i1", 1, False)
+I8 = ScalarType("i8", 8, False)
+I32 = ScalarType("i32", 32, False)
+I64 = ScalarType("i64", 64, False)
+F32 = ScalarType("f32", 32, True)
+F64 = ScalarType("f64", 64, True)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A run-time extent: the function's index argument number `position` (0 = the first index)."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class MemRef:
+    """Packed row-major memory: memref<256x?xf64>."""
+
+    shape: tuple[int | Extent, ...]
+    element: ScalarType
+
+    def __str__(self) -> str:
+        extents = "".join(f"{'?' if isinstance(n, Extent) else n}x" for n in self.shape)
+        return f"memref<{extents}{self.element}>"
+
+
+Type = ScalarType | MemRef
+
+
+class Value:
+    """An SSA value.  `owner` is the operation that makes it, or the block it is an argument of."""
+
+    __slots__ = ("owner", "type")
+
+    def __init__(self, type: Type, owner: Operation | Block | None = None) -> None:
+        self.type = type
+        self.owner = owner
+
+
+class Operation:
+    """name, operands, results, attributes, regions (one block each).
+
+    Attributes by operation:
+        arith.constant  value: int | float | bool       arith.cmpf/cmpi  predicate: "olt", "slt", ...
+        func.call       callee: str                     any arith float  fastmath: frozenset[str]
+    Operands of scf.for: lower, upper, step, then the initial iter_args; its block's arguments:
+    the induction variable, then the iter_args.  scf.parallel: lowers, uppers, steps (n each);
+    its block has n arguments and ends in scf.reduce.  scf.if: condition; two blocks.
+    memref.load: memref, indices.  memref.store: value, memref, indices.
+    """
+
+    __slots__ = ("attributes", "name", "operands", "regions", "results")
+
+    def __init__(
+        self,
+        name: str,
+        operands: Iterable[Value] = (),
+        result_types: Iterable[Type] = (),
+        attributes: dict[str, Any] | None = None,
+        regions: Iterable[Block] = (),
+    ) -> None:
+        self.name = name
+        self.operands = list(operands)
+        self.results = [Value(t, self) for t in result_types]
+        self.attributes = attributes or {}
+        self.regions = list(regions)
+
+    @property
+    def result(self) -> Value:
+        """The one result of an operation that has one."""
+        (only,) = self.results
+        return only
+
+
+class Block:
+    """Arguments, then operations in order, the last one a terminator."""
+
+    __slots__ = ("arguments", "operations")
+
+    def __init__(self, argument_types: Iterable[Type] = ()) -> None:
+        self.arguments = [Value(t, self) for t in argument_types]
+        self.operations: list[Operation] = []
+
+
+@dataclass
+class Function:
+    """func.func @name(memrefs..., indices...) -> i32.
+
+    `names` are for printing, one per argument.  `writes` are the numbers of the memref arguments
+    that the kernel writes.  `calls` are the private functions it calls: name -> argument types.
+    """
+
+    name: str
+    body: Block
+    names: tuple[str, ...]
+    writes: frozenset[int]
+    calls: dict[str, tuple[Type, ...]] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> list[Value]:
+        """Memrefs, then indices."""
+        return self.body.arguments
+
+
+class Status(IntEnum):
+    """What a kernel returns."""
+
+    OK = 0
+    INDEX_OUT_OF_RANGE = 1

@@ -1,0 +1,92 @@
+"""How an operation says what its loops compute.  These few words are the whole contract with fusion.
+
+Every function here is called with a scalar builder `k` (`codegen.kernel.scalar.Scalar`), whose
+methods append scalar operations (arith, math) to the loop being built and return their result.
+Indices are values of type `index`, one per dimension, made with the same builder.
+
+    Map       out[i] depends on the inputs at i (after broadcasting): exp, add, where
+    Move      out[i] is found by indexing: transpose, slice, flip, concatenate, pad, gather, iota
+    Reduce    a monoid over some axes: sum, max, argmax, any
+    Scan      a running monoid along one axis: cumsum
+    Contract  a batched matrix product of inputs[..., m, k] and inputs[..., k, n]
+    Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
+    Call      the NumPy reference is called: fuses with nothing (LAPACK, FFT, host rules)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Call", "Contract", "Lowering", "Map", "Move", "Reduce", "Scan", "Scatter"]
+
+
+@dataclass(frozen=True)
+class Map:
+    """scalar(k, *elements, **params) -> element.   Map(lambda k, x: k.exp(x))
+
+    Inputs broadcast as in NumPy; their dtypes are those of the graph (the recorder has cast them).
+    """
+
+    scalar: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Move:
+    """element(k, index, *readers, **params) -> element, where readers[j](*index) reads input j.
+
+    A 0-d input (the start of a slice) is read by `readers[j]()`.  Reading outside an input is
+    undefined: an element that lies outside clamps its index and selects.  `k.check(condition,
+    status)` makes the kernel fail for a bad index.  `free`: it only re-indexes (one read,
+    no select, no division), so that fusing it into a consumer always pays.
+    `is_reshape`: the row-major order of elements stays; a stored input is then simply read in
+    the other shape, and `element` (division and remainder) is used only for computed ones.
+    """
+
+    element: Callable[..., Any]
+    free: bool = True
+    is_reshape: bool = False
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """monoid in add, mul, max, min, any, all, argmax, argmin, over the parameter `axis`
+    (a sorted tuple of non-negative ints), the reduced axes dropped.
+
+    max and min give nan when any element is nan; argmax and argmin give the first place of the
+    extreme (of the first nan, as NumPy does), as an i64 in the row-major order of the reduced axes.
+    """
+
+    monoid: str
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A running monoid (`add`) along the parameter `axis` (one non-negative int)."""
+
+    monoid: str
+
+
+@dataclass(frozen=True)
+class Contract:
+    """matmul of inputs of at least two dimensions, the leading ones broadcast as in NumPy."""
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """The output starts at zero; then, for every index j of `updates` (the last input), in
+    row-major order:  out[target(k, j, *readers, **params)] += updates[j].
+
+    `target` returns the tuple of output indices; it checks them with `k.check`.
+    """
+
+    target: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """The operation's NumPy reference is called between two native segments."""
+
+
+Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call

@@ -1,0 +1,90 @@
+"""A program: what runs, as data.  Only kernels are code.
+
+`passes` turn a graph into fusion groups, `kernel` turns groups into functions, `storage` gives
+every stored value a buffer; the result is this.  `runtime` makes an executable of it.
+The same program prints as MLIR (its kernels, and one func.func that calls them in order).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .ir import Aval, Graph, Node
+from .kernel.nest import Function
+
+__all__ = ["Buffer", "Gemm", "HostCall", "Kernel", "Program", "Step"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A place in memory.
+
+    role     "input" (number `place` of the graph's inputs; read only), "output" (number `place`
+             of its outputs), "temporary" (at byte `place` of the workspace, 64-byte aligned)
+    """
+
+    aval: Aval
+    role: str
+    place: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Generated loops.  `extents` are the values of the function's index arguments."""
+
+    function: Function
+    extents: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """c[b] = op(a[b]) @ op(b[b]) for `batch` products by BLAS; buffers (a, b, c).
+
+    All packed row-major.  op(a) is m x k, op(b) is k x n; `transpose_a` says that a is stored
+    k x m.  `strides` are the distances in elements between the matrices of consecutive products
+    (0: the same matrix each time); more than one batch dimension is flattened before, or looped over
+    by several steps.
+    """
+
+    dtype: str  # "f32" or "f64"
+    m: int
+    n: int
+    k: int
+    transpose_a: bool = False
+    transpose_b: bool = False
+    batch: int = 1
+    strides: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """The NumPy reference of `node`, called by Python; buffers (*inputs, output).  The step names
+    them in the order of `node.inputs`."""
+
+    node: Node
+
+
+@dataclass(frozen=True)
+class Step:
+    """Run `work` on the buffers with these numbers (each buffer at most once for a Kernel)."""
+
+    work: Kernel | Gemm | HostCall
+    buffers: tuple[int, ...]
+
+
+@dataclass
+class Program:
+    """Buffers, steps in order.  `inputs` and `outputs` are the graph's avals.
+
+    Every output has its own buffer, written by some step (an output that is an input, or that
+    stands twice, is copied).  `graph` is the optimised graph, kept to be looked at.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    inputs: tuple[Aval, ...]
+    outputs: tuple[Aval, ...]
+    workspace_bytes: int
+    graph: Graph
+    notes: dict[str, str] = field(default_factory=dict)
