@@ -1,0 +1,105 @@
+"""What goes wrong, as types, and where in the user's program it did.
+
+Every error says what happened, where (the user's line, not ours) and how to mend it.
+
+    raise ShapeError(f"matmul: inner sizes differ: {a} @ {b}\\n  called at {caller()}")
+
+    ShapeError: matmul: inner sizes differ: f64[3,4] @ f64[5,4]
+      called at train.py:41, in loss
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType
+from typing import NamedTuple
+
+__all__ = [
+    "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "ShapeError",
+    "UserLine", "caller", "short_name", "user_frame", "user_line",
+]
+
+
+class Error(Exception):
+    """Anything this library refuses.  Catch it to catch them all."""
+
+
+class ShapeError(Error, ValueError):
+    """Extents, axes or nestings that do not go together."""
+
+
+class DTypeError(Error, TypeError):
+    """A dtype that the operation, or the library, does not take."""
+
+
+class GradientError(Error, RuntimeError):
+    """A gradient that cannot be given: no rule, a rule that broke its promise, a released graph."""
+
+
+class ConcretizationError(Error, TypeError):
+    """The value of something that has none yet was asked for while `jit` traces."""
+
+
+class DispatchError(Error, TypeError):
+    """A call, or a registration, that does not fit a generic function: no method, wrong arguments."""
+
+
+class AmbiguityError(DispatchError):
+    """Several methods fit a call and none of them is the most specific."""
+
+
+#: Packages whose frames are not the user's: ours, and what calls back into us.
+_OURS = frozenset(("autodiff", "codegen", "multipledispatch"))
+
+
+class UserLine(NamedTuple):
+    """A place in the user's program, cheap enough to keep for every custom call.
+
+    Holds the code object and the offset in it (no frame, so no locals are kept alive); the line is
+    worked out when it is printed.
+    """
+
+    code: CodeType
+    offset: int
+
+    @property
+    def file(self) -> str:
+        """The file's full name."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line's number, from 1."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.offset < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    def __str__(self) -> str:
+        place = f"{short_name(self.file)}:{self.line}"
+        name = self.code.co_qualname.rpartition("<locals>.")[2]
+        return place if name == "<module>" else f"{place}, in {name}"
+
+
+def user_frame():
+    """The innermost frame of the user's program; None when no frame but ours is on the stack."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+        frame = frame.f_back
+    return frame
+
+
+def user_line() -> UserLine | None:
+    """Where the user's program is now; None when nothing but ours is on the stack."""
+    frame = user_frame()
+    return None if frame is None else UserLine(frame.f_code, frame.f_lasti)
+
+
+def caller() -> str:
+    """Where the user's program is now, for an error message: `train.py:41, in loss`."""
+    return str(user_line() or "an unknown place")
+
+
+def short_name(file: str) -> str:
+    """A file's name without its folders: what fits in a message, and is the same on every machine."""
+    return file.replace("\\", "/").rpartition("/")[2]

@@ -1,0 +1,96 @@
+"""Errors: their family, and the user's line."""
+
+import gc
+import weakref
+
+import pytest
+
+from autodiff import errors
+from autodiff.errors import UserLine, caller, user_line
+
+
+def internal(function):
+    """`function` as if it stood in a module of ours."""
+    space = {"__name__": "autodiff.somewhere", "function": function}
+    exec("def call(*args): return function(*args)", space)
+    return space["call"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "also"),
+    [
+        (errors.ShapeError, ValueError),
+        (errors.DTypeError, TypeError),
+        (errors.GradientError, RuntimeError),
+        (errors.ConcretizationError, TypeError),
+        (errors.DispatchError, TypeError),
+        (errors.AmbiguityError, errors.DispatchError),
+    ],
+)
+def test_every_error_is_ours_and_the_python_error_that_people_expect(kind, also):
+    assert issubclass(kind, errors.Error)
+    assert issubclass(kind, also)
+    assert kind.__doc__
+
+
+def test_caller_names_the_short_file_the_line_and_the_function():
+    def loss():
+        return caller()
+
+    line = loss.__code__.co_firstlineno + 1
+    assert loss() == f"test_errors.py:{line}, in loss"
+
+
+def test_caller_skips_our_own_frames():
+    def loss():
+        return internal(internal(caller))()
+
+    assert loss().endswith(f":{loss.__code__.co_firstlineno + 1}, in loss")
+
+
+def test_caller_names_a_method_with_its_class():
+    class Net:
+        def forward(self):
+            return caller()
+
+    assert Net().forward().endswith("in Net.forward")
+
+
+def test_a_module_level_line_has_no_function():
+    space = {"__name__": "__main__", "caller": caller}
+    exec(compile("\n\nplace = caller()", "/somewhere/train.py", "exec"), space)
+    assert space["place"] == "train.py:3"
+
+
+def test_a_package_whose_name_only_begins_like_ours_is_the_users():
+    space = {"__name__": "autodiff_tools.core", "caller": caller}
+    exec(compile("def f(): return caller()", "tools.py", "exec"), space)
+    assert space["f"]() == "tools.py:1, in f"
+
+
+def test_a_user_line_is_where_it_was_taken_even_in_a_loop_of_several_lines():
+    lines = []
+    for _ in range(2):
+        lines.append(user_line())
+        lines.append(user_line())
+    first, second, third, _fourth = lines
+    assert second.line == first.line + 1
+    assert third == first
+    assert first.file == __file__
+
+
+def test_a_user_line_keeps_no_local_alive():
+    class Big:
+        pass
+
+    def work():
+        big = Big()
+        return user_line(), weakref.ref(big)
+
+    gc.disable()
+    try:
+        line, big = work()
+        assert big() is None
+    finally:
+        gc.enable()
+    assert isinstance(line, UserLine)
