@@ -1,0 +1,335 @@
+"""How an operation is declared: once, with its reference, shape rule, derivative and lowering.
+
+    elementwise   one dtype, NumPy's broadcasting; the derivative is a factor per input
+    linear        linear in some inputs: its transpose is its derivative
+    primitive     the rest: rules written out
+
+Each makes an `Operation` and registers it by name for the compiler.  Derivative rules are written
+in operations, so what they record is fused, and differentiated again, like anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import OPS, Aval, define, dtype_name
+from codegen.lowering import Lowering
+
+from ..errors import DTypeError, ShapeError, caller
+from ..tape import Primitive, constant, record
+from ..tensor import Tensor
+
+__all__ = [
+    "Operation", "broadcast_avals", "elementwise", "expect", "linear", "primitive", "spread_to", "sum_to", "times",
+    "zero_of", "zeros_of",
+]
+
+
+class Operation(Primitive):
+    """A primitive of this library.  Calling it on tensors records it: no conversion, no dispatch."""
+
+    __slots__ = ()
+
+    def __call__(self, *tensors: Tensor, **params: Any) -> Tensor:
+        """Record `self(*tensors)`; parameters by name, hashable and canonical.
+
+        Raises what the shape rule raises; then nothing is recorded.
+        """
+        return record(self, tensors, tuple([params[name] for name in self.params]))
+
+
+def elementwise(
+    name: str,
+    reference: Callable[..., Any],
+    *,
+    partials: Callable[..., tuple] | None,
+    lower: Lowering,
+    accepts: str = "f",
+    result: str | None = None,
+    params: tuple[str, ...] = (),
+    first: str | None = None,
+    infer: Callable[..., Aval] | None = None,
+    masks: bool = False,
+    traits: Sequence[str] = (),
+) -> Operation:
+    """An operation on the elements of inputs of one dtype, which broadcast as in NumPy.
+
+    partials   partials(y, *xs, **params) -> one derivative per input.  Each is a tensor; or None (zero);
+               or 1 or -1 (nothing to multiply); or a bool tensor (the cotangent where it is True, exactly
+               zero elsewhere); or a function of no arguments giving one of these, called only when that
+               input wants a gradient.  None instead of a function: the operation is a step function.
+    accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool)
+    result     the short name of the result's dtype; None: that of the inputs
+    first      the dtype of the first input when it differs from the rest ("bool" for `where`)
+    infer      a shape rule of its own, for those with static parameters that change the dtype
+    masks      its zero partials are strong: they stop nan and inf
+    """
+
+    def shape_rule(*avals: Aval, **_params: Any) -> Aval:
+        shape = broadcast_avals(name, avals)
+        rest = avals
+        if first is not None:
+            expect(name, avals[:1], first[0])
+            rest = avals[1:]
+        expect(name, rest, accepts)
+        return Aval(shape, result or rest[0].dtype)
+
+    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple | None:
+        found = []
+        for x, partial in zip(xs, partials(y, *xs, **operation.keywords(values)), strict=True):
+            if not _wants(x):
+                found.append(None)
+            else:
+                x_bar = _scaled(y_bar, _forced(partial), masked, masks)
+                found.append(None if x_bar is None else sum_to(x_bar, x.shape))
+        return tuple(found)
+
+    def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
+        dy = None
+        for dx, partial in zip(dxs, partials(y, *xs, **operation.keywords(values)), strict=True):
+            term = None if dx is None else _scaled(dx, _forced(partial), False, masks)
+            if term is not None:
+                dy = term if dy is None else OPS["add"](dy, term)
+        return None if dy is None else spread_to(dy, y.shape)
+
+    operation = Operation(
+        name,
+        infer=infer or shape_rule,
+        reference=reference,
+        lower=lower,
+        params=params,
+        traits=frozenset(("elementwise", *traits)),
+        pull=partials and pull,
+        push=partials and push,
+        masks=masks,
+        discrete=partials is None,
+    )
+    define(operation)
+    return operation
+
+
+def linear(
+    name: str,
+    reference: Callable[..., Any],
+    *,
+    infer: Callable[..., Aval],
+    transpose: Callable[..., tuple],
+    lower: Lowering,
+    params: tuple[str, ...] = (),
+    in_args: tuple[int, ...] | None = (0,),
+    jointly: bool = False,
+    heavy: bool = False,
+    keeps_mask: bool = True,
+    traits: Sequence[str] = (),
+) -> Operation:
+    """An operation that is linear in its inputs `in_args`.
+
+    transpose  transpose(y_bar, y, *xs, **params) -> one cotangent per input (None: zero); an entry may
+               be a function of no arguments, called only when that input wants a gradient
+    in_args    numbers of the inputs it is linear in (None: all of them); the others, such as indices, have
+               no derivative
+    jointly    linear in all of `in_args` together (concatenate), not in each for itself (matmul)
+    heavy      worth storing when something live may read it again
+    keeps_mask a masked cotangent stays masked: not for sums of products with other inputs
+    """
+
+    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
+        return _wanted(transpose(y_bar, y, *xs, **operation.keywords(values)), xs)
+
+    def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
+        moving = [i for i in (range(len(xs)) if in_args is None else in_args) if dxs[i] is not None]
+        if not moving:
+            return None
+        if jointly:
+            arguments = list(xs)
+            for i in range(len(xs)) if in_args is None else in_args:
+                arguments[i] = zeros_of(xs[i].aval) if dxs[i] is None else dxs[i]
+            return record(operation, tuple(arguments), values)
+        terms = [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving]
+        dy = terms[0]
+        for term in terms[1:]:
+            dy = OPS["add"](dy, term)
+        return dy
+
+    operation = Operation(
+        name,
+        infer=infer,
+        reference=reference,
+        lower=lower,
+        params=params,
+        traits=frozenset(("linear", *traits)),
+        pull=pull,
+        push=push,
+        heavy=heavy,
+        keeps_mask=keeps_mask,
+    )
+    define(operation)
+    return operation
+
+
+def primitive(
+    name: str,
+    reference: Callable[..., Any],
+    *,
+    infer: Callable[..., Aval],
+    lower: Lowering,
+    vjp: Callable[..., tuple] | None = None,
+    jvp: Callable[..., Tensor | None] | None = None,
+    pull: Callable[..., tuple] | None = None,
+    params: tuple[str, ...] = (),
+    heavy: bool = False,
+    masks: bool = False,
+    keeps_mask: bool = True,
+    discrete: bool = False,
+    traits: Sequence[str] = (),
+) -> Operation:
+    """An operation whose rules are written out.
+
+    vjp     vjp(y_bar, y, *xs, **params) -> one cotangent per input, as `transpose` of `linear`
+    pull    instead of `vjp`, where a masked cotangent needs care: pull(y_bar, y, xs, params, masked)
+            with the tape's own signature; `times(y_bar, p, masked)` is the product to use
+    jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
+    """
+
+    def pull_of_vjp(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
+        return _wanted(vjp(y_bar, y, *xs, **operation.keywords(values)), xs)
+
+    def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
+        return jvp(dxs, y, *xs, **operation.keywords(values))
+
+    operation = Operation(
+        name,
+        infer=infer,
+        reference=reference,
+        lower=lower,
+        params=params,
+        traits=frozenset(traits),
+        pull=pull or (vjp and pull_of_vjp),
+        push=jvp and push,
+        heavy=heavy,
+        masks=masks,
+        keeps_mask=keeps_mask,
+        discrete=discrete,
+    )
+    define(operation)
+    return operation
+
+
+# ---------------------------------------------------------------- what rules share
+
+
+def _wants(x: Tensor) -> bool:
+    """Whether a gradient can flow on through x: asked of the node, since a handle may be masked."""
+    return x.node.kind.out.requires_grad
+
+
+def _forced(partial: Any) -> Any:
+    """A partial or cotangent that was written as a function of no arguments, computed."""
+    return partial() if callable(partial) else partial
+
+
+def _wanted(cotangents: tuple, xs: tuple) -> tuple:
+    """The cotangents of the inputs that want one; the others are never computed."""
+    return tuple([_forced(c) if _wants(x) else None for c, x in zip(cotangents, xs, strict=True)])
+
+
+def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | None:
+    """g · partial in the cheapest form, or None for zero.
+
+    `strong`: where the partial is zero so is the result, whatever g is.  `masked`: where g is zero
+    so is the result, whatever the partial is.
+    """
+    if partial is None:
+        return None
+    if isinstance(partial, int):
+        return g if partial == 1 else OPS["neg"](g)
+    if partial.dtype.kind == "b":
+        return OPS["where"](partial, g, zero_of(g.aval.dtype))
+    return OPS["mul0"](partial, g) if strong else times(g, partial, masked)
+
+
+def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
+    """The product of a cotangent and a partial derivative of the same dtype; a zero in a masked g is strong."""
+    return OPS["mul0" if masked else "mul"](g, p)
+
+
+def zero_of(dtype: np.dtype) -> Tensor:
+    """The 0-d zero of a dtype, as a constant of the graph."""
+    return constant({"f": 0.0, "c": 0.0, "i": 0, "b": False}[dtype.kind], dtype_name(dtype))
+
+
+def zeros_of(aval: Aval) -> Tensor:
+    """Zeros of an aval, as part of the graph."""
+    return spread_to(zero_of(aval.dtype), aval.shape)
+
+
+def sum_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Undo broadcasting: x summed over what broadcasting `shape` to x's shape repeated.
+
+    The inverse direction of `spread_to`; no node when the shapes are equal.
+    """
+    have = x.shape
+    if have == shape:
+        return x
+    extra = len(have) - len(shape)
+    axes = tuple([i for i, n in enumerate(have) if i < extra or shape[i - extra] != n])
+    y = record(OPS["sum"], (x,), (axes,)) if axes else x
+    return y if y.shape == shape else record(OPS["reshape"], (y,), (shape,))
+
+
+def spread_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Broadcast x to `shape`; no node when it has it already."""
+    return x if x.shape == shape else record(OPS["broadcast_to"], (x,), (shape,))
+
+
+# ---------------------------------------------------------------- what shape rules share
+
+_KIND_NAMES = {"f": "float", "i": "integer", "b": "bool"}
+
+
+def broadcast_avals(name: str, avals: Sequence[Aval]) -> tuple[int, ...]:
+    """The shape NumPy broadcasts these to.  Raises ShapeError naming the operation and the sizes that differ."""
+    shape = avals[0].shape
+    for aval in avals[1:]:
+        if aval.shape != shape:
+            break
+    else:
+        return shape
+    rank = max(aval.ndim for aval in avals)
+    extents = []
+    for axis in range(-rank, 0):
+        sizes = {aval.shape[axis] for aval in avals if -axis <= aval.ndim} - {1}
+        if len(sizes) > 1:
+            raise ShapeError(
+                f"{name}: shapes do not broadcast: {', '.join(map(str, avals))}\n"
+                f"  along axis {axis} the sizes are {' and '.join(map(str, sorted(sizes)))}\n"
+                f"  called at {caller()}"
+                + _broadcast_advice(avals)
+            )
+        extents.append(sizes.pop() if sizes else 1)
+    return tuple(extents)
+
+
+def _broadcast_advice(avals: Sequence[Aval]) -> str:
+    """A mend for the common case of a vector meant as a column."""
+    a, b = (avals[0], avals[-1]) if avals[0].ndim >= avals[-1].ndim else (avals[-1], avals[0])
+    if b.ndim == 1 and a.ndim == 2 and a.shape[0] == b.shape[0]:
+        return f"\n  if the {b} is meant as a column, write v[:, None]"
+    return ""
+
+
+def expect(name: str, avals: Sequence[Aval], kinds: str) -> None:
+    """Raise DTypeError unless the avals have one dtype, of one of these kinds ("f", "i", "b")."""
+    dtype = avals[0].dtype
+    if dtype.kind not in kinds:
+        wanted = " or ".join(_KIND_NAMES[kind] for kind in kinds)
+        raise DTypeError(
+            f"{name}: takes {wanted} arrays, got {', '.join(map(str, avals))}\n"
+            f"  called at {caller()}"
+        )
+    for aval in avals:
+        if aval.dtype != dtype:
+            raise DTypeError(f"{name}: dtypes differ: {', '.join(map(str, avals))}\n  called at {caller()}")
