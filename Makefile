@@ -1,0 +1,40 @@
+# Every target does all its own set-up: a virtual environment in .venv, made once per dependency list.
+
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell command -v $(p))))
+BIN := .venv/bin
+# The environment is made again when what it was made from changes.
+SOURCES := pyproject.toml constraints.txt
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/examples.done
+	$(BIN)/autodiff demo
+
+test: .venv/test.done
+	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+lint: .venv/test.done
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/bench.done
+	set -e; for program in benchmarks/*.py; do echo; echo "# $$program"; $(BIN)/python $$program; done
+
+.venv/examples.done .venv/test.done: .venv/%.done: .venv/python.done
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	touch $@
+
+# Peers are measured where they can be had, and left out where they cannot.
+.venv/bench.done: .venv/examples.done
+	-PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check torch
+	-PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check jax
+	touch $@
+
+.venv/python.done: $(SOURCES)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "autodiff needs Python 3.11 or later; say which: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	touch $@
+
+clean:
+	rm -rf .venv build *.egg-info

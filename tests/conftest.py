@@ -1,0 +1,58 @@
+"""What tests share: goldens, a seeded generator, the tiers."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+GOLDENS = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave slow tests out unless they are asked for, by --slow or by -m."""
+    if config.getoption("--slow") or "slow" in config.getoption("-m"):
+        return
+    skip = pytest.mark.skip(reason="slow: run with --slow or -m slow")
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(skip)
+
+
+@pytest.fixture
+def rng():
+    """The same stream of random numbers for every test."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def golden(request):
+    """`golden(text)` compares with tests/golden/<test file>/<test name>.txt.
+
+    A second call in one test compares with <test name>.2.txt, and so on.  Run pytest with
+    --update-golden to write the files; read them before they are accepted.
+    """
+    name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_")
+    folder = GOLDENS / request.path.stem
+    update = request.config.getoption("--update-golden")
+    calls = 0
+
+    def compare(text) -> None:
+        nonlocal calls
+        calls += 1
+        file = folder / (f"{name}.txt" if calls == 1 else f"{name}.{calls}.txt")
+        text = str(text).rstrip("\n") + "\n"
+        if update:
+            folder.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            return
+        if not file.exists():
+            pytest.fail(f"no golden {file.relative_to(GOLDENS.parent)}: run pytest with --update-golden, then read it")
+        assert text == file.read_text(encoding="utf-8"), f"differs from {file.relative_to(GOLDENS.parent)}"
+
+    return compare
