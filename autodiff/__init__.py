@@ -1,0 +1,51 @@
+"""Automatic differentiation for people who write their own functions.
+
+A function is generic: it has forward and backward methods chosen by the types of its arguments.  What a
+program computes is recorded; the gradient is more of the same; the whole is fused and becomes
+native code, kept per graph shape, so that a loop pays only for arithmetic.
+
+>>> import autodiff as ad
+>>> x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+f64[3] [2. 4. 6.]
+"""
+
+import numpy as _np
+
+from . import ops, tree
+from .api import cache_info, clear_cache, max_compiles, tensor
+from .config import config
+from .custom import function
+from .dispatch import ambiguities, coverage, methods, which, which_backward
+from .errors import (
+    AmbiguityError,
+    ConcretizationError,
+    DispatchError,
+    DTypeError,
+    Error,
+    GradientError,
+    ShapeError,
+)
+from .jit import jit
+from .ops import *  # noqa: F403  every public operation, under its own name
+from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
+from .transforms import backward, enable_grad, grad, is_grad_enabled, jvp, no_grad, value_and_grad, vjp
+
+__version__ = "0.1.0"
+
+float32, float64 = _np.float32, _np.float64
+int32, int64 = _np.int32, _np.int64
+bool_ = _np.bool_
+floating, integer = _np.floating, _np.integer
+pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
+
+__all__ = [
+    "AbstractTensor", "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error",
+    "GradientError", "Matrix", "Number", "Scalar", "ShapeError", "Tensor", "Vector", "ambiguities", "backward",
+    "bool_", "cache_info", "clear_cache", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating",
+    "function", "grad", "inf", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles",
+    "methods", "nan", "newaxis", "no_grad", "ops", "pi", "tensor", "tree", "value_and_grad", "vjp", "which",
+    "which_backward",
+]
+__all__ += ops.__all__

@@ -1,0 +1,114 @@
+"""The entrances: making tensors, and looking at the caches."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codegen import compiler
+
+from .errors import Error, caller
+from .ops import as_tensor, astype, dtype_of
+from .tape.plan import COUNTS, plans
+from .tape.record import leaf
+from .tensor import AbstractTensor, Tensor
+from .transforms.handles import refuse_discrete_leaf
+
+__all__ = ["CacheInfo", "asarray", "cache_info", "clear_cache", "max_compiles", "tensor"]
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new leaf with a copy of `data`: numbers, nested lists, arrays, tensors.
+
+    dtype           float32, float64, int32, int64 or bool; by default that of the data (float: float64)
+    requires_grad   whether backward accumulates gradients in `.grad`
+
+    Raises DTypeError for a dtype this library does not have, or a discrete one that is to require grad.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1, 2, 3], dtype=ad.float32)
+    f32[3] [1. 2. 3.]
+    """
+    if isinstance(data, AbstractTensor):
+        data = as_tensor(data).detach().numpy()
+    array = np.array(data, dtype=None if dtype is None else dtype_of(dtype, "tensor"), order="C")
+    if dtype is None:
+        array = as_tensor(array, "tensor", "data").node.value  # names what is wrong with the dtype
+    if requires_grad:
+        refuse_discrete_leaf(array.dtype)
+    return leaf(array, requires_grad)
+
+
+def asarray(data: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor of `data`: a tensor as it is, an array without a copy where nobody else can write to it.
+
+    copy   True: always copy.  False: raise ValueError where a copy would be needed.
+    """
+    if isinstance(data, Tensor):
+        t = data
+    elif copy is False:
+        if not isinstance(data, np.ndarray) or data.flags.writeable or not data.flags.c_contiguous:
+            raise ValueError(
+                f"asarray: this data has to be copied\n  called at {caller()}\n"
+                "  only a read-only C-contiguous array can be shared: a tensor's value never changes"
+            )
+        t = as_tensor(data, "asarray", "data")
+    else:
+        t = as_tensor(data, "asarray", "data")
+    if dtype is not None and t.dtype != (wanted := dtype_of(dtype, "asarray")):
+        if copy is False:
+            raise ValueError(f"asarray: {t.aval} has to be copied to become {wanted}\n  called at {caller()}")
+        return astype(t, wanted)
+    return tensor(t, requires_grad=False) if copy else t
+
+
+class CacheInfo(NamedTuple):
+    """What the caches did so far.
+
+    hits, misses   recordings answered by a known plan, and those for which rules ran
+    compiles       graph shapes compiled to native code
+    entries        executables kept
+    bytes          their machine code
+    records        values or gradients asked for
+    """
+
+    hits: int
+    misses: int
+    compiles: int
+    entries: int
+    bytes: int
+    records: int
+
+
+def cache_info() -> CacheInfo:
+    """What the caches did so far in this process."""
+    counts = compiler.counts()
+    return CacheInfo(
+        COUNTS.hits, COUNTS.misses, counts.compiles, counts.entries, counts.bytes, COUNTS.hits + COUNTS.misses
+    )
+
+
+def clear_cache() -> None:
+    """Forget all plans and executables.  Counters go on."""
+    plans.clear()
+    compiler.clear()
+
+
+@contextmanager
+def max_compiles(n: int):
+    """Fail loudly when more than `n` graphs are compiled inside.
+
+    Raises Error at the end of the block (not over another exception).
+
+    >>> import autodiff as ad
+    >>> with ad.max_compiles(1):
+    ...     for learning_rate in (0.1, 0.2):
+    ...         _ = (ad.tensor([1.0]) * learning_rate).numpy()
+    """
+    before = compiler.counts().compiles
+    yield
+    done = compiler.counts().compiles - before
+    if done > n:
+        raise Error(f"max_compiles({n}): {done} graphs were compiled\n  block at {caller()}")

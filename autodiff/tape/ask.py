@@ -1,0 +1,150 @@
+"""Asking for values: what is pending and needed is compiled (once per shape) and run.
+
+Along with what is asked for are computed
+  * small live results (a loss, a metric): weak references to their handles are kept until an ask;
+  * reductions and products that gradients or live handles may need again: what stays pending can
+    then be recomputed elementwise from stored values, so nothing heavy is done twice.
+
+Only a user's ask ends a recording.  Values are committed after the run: an error leaves the tape as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..config import config
+from .node import Node
+from .plan import COUNTS, build, data, plans, settle, source
+from .record import Recording, grad_mode, new_number, state
+from .walk import needed, structure, value_inputs
+
+__all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_along", "value_of"]
+
+
+def value_of(node: Node) -> np.ndarray:
+    """The value of a node, computed now if it is pending.  Nobody may write to the array."""
+    if node.value is None:
+        evaluate((node,))
+    return data(node)
+
+
+def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
+    """Compute the values of pending nodes and keep them."""
+    roots = [n for n in dict.fromkeys(nodes) if n.value is None]
+    if not roots:
+        return
+    now = state.now
+    if config.eager:
+        _evaluate_by_reference(roots)
+        return
+    COUNTS.asks += 1
+    if ends_recording:
+        now.asked += 1
+        if not now.tracing:
+            roots += [n for n in live_small(now) if n not in roots]
+            end_recording(now)
+    order = needed(roots)
+    roots += stored_along(order, roots, grad_mode.get())
+    parts, number, _, order = structure(order)
+    key = ("value", tuple(parts), tuple([number[r] for r in roots]))
+    plan = plans.get(key)
+    if plan is None:
+        COUNTS.misses += 1
+        plan, _ = build(roots, number)
+        plans.put(key, plan)
+    else:
+        COUNTS.hits += 1
+    results = plan.run(order)
+    plan.commit(order, results)
+
+
+def _evaluate_by_reference(roots: Sequence[Node]) -> None:
+    """One NumPy call per operation, in the order in which they were recorded."""
+    for node in needed(roots):
+        if node.value is not None:
+            continue
+        origin = source(node)
+        if origin is not node:
+            settle(node, origin.value)
+            continue
+        with np.errstate(all="ignore"):
+            value = node.kind.op.reference(*map(data, node.inputs), **node.kind.op.keywords(node.kind.params))
+        aval = node.kind.out.aval
+        settle(node, np.ascontiguousarray(value, aval.dtype).reshape(aval.shape))
+
+
+def end_recording(now: Recording) -> None:
+    """What is recorded from here on is another recording; older pending values are evaluated when used."""
+    now.count = 0
+    now.start = new_number()
+
+
+def live_small(now: Recording) -> list[Node]:
+    """Pending nodes of small results that somebody still holds; the list of candidates starts anew."""
+    handles = [t for r in now.small if (t := r()) is not None]
+    now.small = []
+    now.limit = 256
+    return list(dict.fromkeys([t.node for t in handles if t.node.value is None and _has_values(t.node)]))
+
+
+def _has_values(node: Node) -> bool:
+    """Whether a pending node depends on no argument of a trace that is going on."""
+    return not state.now.tracing or not any(n.value is None and not n.inputs for n in needed((node,)))
+
+
+#: References to a node while `stored_along` looks at it: the list `order`, the loop variable and
+#: getrefcount's own argument.
+_OWN_REFERENCES = 3
+
+
+def stored_along(order: Sequence[Node], roots: Sequence[Node], tracks: bool) -> list[Node]:
+    """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone.
+
+    A node is live when something outside of this graph refers to it.  Stored are the heavy nodes that
+    are live or in the history of gradients, live elementwise nodes over heavy ones that are not
+    stored, and pending leaves (an updated parameter).  `tracks`: whether gradients may be asked for later.
+    """
+    links: dict[Node, int] = {}
+    for node in order:
+        for i in node.inputs if node.value is None else ():
+            links[i] = links.get(i, 0) + 1
+    asked = set(roots)
+    cheap: set[Node] = set()  # can be recomputed elementwise from stored values
+    keep = []
+    for node in order:
+        if node.value is not None:
+            cheap.add(node)
+        elif node in asked:
+            cheap.add(node)
+        else:
+            inner = links.get(node, 0)
+            live = sys.getrefcount(node) - inner - (node in links) > _OWN_REFERENCES
+            kind = node.kind
+            if kind.op.heavy:
+                stored = live or (tracks and kind.out.requires_grad)
+            else:
+                stored = node.leaf is not None or (live and not all([i in cheap for i in value_inputs(node)]))
+                if not stored and all([i in cheap for i in value_inputs(node)]):
+                    cheap.add(node)
+            if stored:
+                keep.append(node)
+                cheap.add(node)
+    return keep
+
+
+def pending_size(node: Node, limit: int) -> int:
+    """How many pending nodes a value hangs on (counted up to `limit`)."""
+    seen = {node}
+    stack = [node]
+    while stack and len(seen) < limit:
+        for i in value_inputs(stack.pop()):
+            if i.value is None and i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return len(seen)
+
+
+

@@ -1,0 +1,226 @@
+"""What a tape is made of: nodes, their kinds, and the leaves that gradients belong to.
+
+A tape is a graph under construction: the nodes reachable from live handles.  Nothing else holds
+it, so dropping the handles frees it.  A node links only to its inputs.
+
+    Out      what a reader of a value must know to infer its own kind: aval, requires_grad    interned
+    Kind     operation, parameters, Out                                                       interned
+    Node     kind, inputs, value, number     value None: pending;  inputs and value: computed, with history
+    Leaf     grad, hooks: the identity of a leaf, shared by all versions of its handle
+
+Numbers count creation, so sorting by number is a topological order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval, Op
+
+from ..tensor import tensor_class
+
+__all__ = [
+    "LEAF", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "kind_of", "leaf_kind",
+    "new_number", "out_of", "rich_node",
+]
+
+#: Live pending results of at most this many elements are computed along with what is asked for:
+#: a loss or a metric costs nothing beside the work it summarises.
+SMALL = 64
+
+#: Interning tables are emptied at this size; what is interned again is merely another object,
+#: so a plan misses once and finds its executable by graph shape.
+TABLE_LIMIT = 1 << 14
+
+new_number: Callable[[], int] = itertools.count(1).__next__
+_new = object.__new__
+
+
+class Out:
+    """Aval, and whether gradients are tracked.  Interned: compare with `is`.
+
+    weak    a number that was an argument of a traced function: as in NEP 50, it takes the dtype of
+            what it meets.  The result of an operation on weak values alone is weak.
+    """
+
+    __slots__ = ("aval", "cls", "requires_grad", "shape", "small", "weak")
+
+    def __init__(self, aval: Aval, requires_grad: bool, weak: bool) -> None:
+        self.aval = aval
+        self.shape = aval.shape
+        self.requires_grad = requires_grad
+        self.weak = weak
+        self.small = aval.size <= SMALL
+        self.cls = tensor_class(aval)
+
+    def __repr__(self) -> str:
+        return f"{self.aval}{' grad' if self.requires_grad else ''}"
+
+
+_OUTS: dict[tuple[Aval, bool, bool], Out] = {}
+
+
+def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False) -> Out:
+    """The one Out of this aval and flags."""
+    key = (aval, requires_grad, weak)
+    found = _OUTS.get(key)
+    if found is None:
+        if len(_OUTS) >= TABLE_LIMIT:
+            _OUTS.clear()
+        found = _OUTS.setdefault(key, Out(*key))
+    return found
+
+
+class Primitive(Op):
+    """An operation that the tape records: an `Op` of the compiler, with its derivative.
+
+    pull      pull(y_bar, y, xs, params, masked) -> cotangents of xs (None: zero), or None when the
+              operation has no derivative.  All are Tensors; what it computes is recorded.
+    push      push(dxs, y, xs, params) -> tangent of y (dxs may hold None: zero), or None
+    heavy     a reduction, product or scatter: worth storing when something live may read it again
+    masks     its cotangents are masked (where, maximum, clip: see "strong zero" in DESIGN 5)
+    keeps_mask  a masked cotangent stays masked through it (elementwise, moves, reductions)
+    discrete  integer or bool result, or a step function: nothing flows, and that is no error
+    memo      kinds by (Outs of the inputs, params), one table without and one with grad mode
+    """
+
+    __slots__ = ("discrete", "heavy", "keeps_mask", "masks", "memo", "pull", "push")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pull: Callable | None = None,
+        push: Callable | None = None,
+        heavy: bool = False,
+        masks: bool = False,
+        keeps_mask: bool = True,
+        discrete: bool = False,
+        **op: Any,
+    ) -> None:
+        super().__init__(name, **op)
+        self.pull = pull
+        self.push = push
+        self.heavy = heavy
+        self.masks = masks
+        self.keeps_mask = keeps_mask
+        self.discrete = discrete
+        self.memo: tuple[dict, dict] = ({}, {})
+
+
+class Kind:
+    """Everything about a node but its wiring and value.  Interned: compare with `is`."""
+
+    __slots__ = ("freed", "op", "out", "params", "released")
+
+    def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
+        self.op = op
+        self.params = params
+        self.out = out
+        self.released = released
+        self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
+
+    def __repr__(self) -> str:
+        return f"{self.op.name}{self.params or ''}: {self.out}"
+
+
+def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], grad_mode: bool) -> Kind:
+    """Infer and intern the kind of `op(*outs, **params)`.  Raises what the shape rule raises."""
+    aval = op.infer(*[o.aval for o in outs], **op.keywords(params))
+    tracks = grad_mode and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
+    weak = bool(outs) and all(o.weak for o in outs)
+    memo = op.memo[grad_mode]
+    if len(memo) >= TABLE_LIMIT:
+        memo.clear()
+    return memo.setdefault((outs, params), Kind(op, params, out_of(aval, tracks, weak)))
+
+
+#: What a leaf's kind names as its operation.
+LEAF = Primitive("leaf", infer=lambda: None, reference=None, discrete=True)
+_LEAF_KINDS: dict[Out, Kind] = {}
+
+
+def leaf_kind(out: Out) -> Kind:
+    """The kind of a node that holds given data."""
+    found = _LEAF_KINDS.get(out)
+    if found is None:
+        if len(_LEAF_KINDS) >= TABLE_LIMIT:
+            _LEAF_KINDS.clear()
+        found = _LEAF_KINDS.setdefault(out, Kind(LEAF, (), out))
+    return found
+
+
+class Leaf:
+    """The identity of a leaf that wants gradients: survives in-place updates of its handle."""
+
+    __slots__ = ("__weakref__", "after", "grad", "hooks", "owner")
+
+    def __init__(self) -> None:
+        self.grad: Any = None  # Tensor | None
+        self.hooks: dict[object, Callable] = {}
+        self.after: dict[object, Callable] = {}  # post-accumulate hooks
+        self.owner: Any = None  # weak reference to the handle they are given
+
+
+class Node:
+    """One operation applied to nodes, or a leaf.
+
+    value is None (pending), an ndarray, or, for a recorded Python number, that number.
+    """
+
+    __slots__ = ("inputs", "kind", "number", "value")
+
+    kind: Kind
+    inputs: tuple[Node, ...]
+    value: np.ndarray | complex | None
+    number: int
+
+    # Read on every node, stored only by RichNode.
+    leaf: Leaf | None = None
+    call: Any = None
+    hooks: dict | None = None
+    line: Any = None
+    body: int | None = None
+    flow: slice | None = None
+    slot: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.number}: {self.kind}{'' if self.value is None else ' computed'}>"
+
+
+class RichNode(Node):
+    """The rare ones: leaves that want gradients, boundaries, nodes with hooks or a known line.
+
+    leaf    the identity under which gradients of this node are accumulated
+    call    of a boundary: the call of a custom function, whose rule is its derivative
+    body    number of the input that has this node's value (a boundary passes it on); None: all
+    flow    which inputs cotangents go to; None: all
+    slot    which output of a call this is, when the call (its first input) has several
+    hooks   functions of the cotangent, in order of registration
+    line    where it was recorded, when that is known
+    """
+
+    __slots__ = ("body", "call", "flow", "hooks", "leaf", "line", "slot")
+
+
+def rich_node(
+    kind: Kind, inputs: tuple[Node, ...], value: Any = None, *, leaf: Leaf | None = None, call: Any = None
+) -> RichNode:
+    """A node with room for a leaf, a boundary call, hooks and a line."""
+    node = _new(RichNode)
+    node.kind = kind
+    node.inputs = inputs
+    node.value = value
+    node.leaf = leaf
+    node.call = call
+    node.hooks = None
+    node.line = None
+    node.body = None
+    node.flow = None
+    node.slot = None
+    node.number = new_number()
+    return node

@@ -1,0 +1,163 @@
+"""Plans: how a known recording is answered.
+
+    rule key   ->  Plan        which executable, how to gather its inputs, what to store
+    graph key  ->  Executable  (`codegen.compiler`); knows nothing of leaves, rules or numbers
+
+A plan refers to nodes only by their canonical numbers (`walk.structure`), so it serves every
+recording with an equal key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen import ir
+from codegen.compiler import compile_graph
+from codegen.runtime.cache import LRU
+
+from ..errors import ConcretizationError, caller
+from .node import Node
+from .record import ALIASES, ARGUMENT, CONSTANT
+from .walk import needed, value_inputs
+
+__all__ = ["COUNTS", "Counts", "Plan", "build", "plans", "settle", "source"]
+
+
+class Counts:
+    """What happened so far in this process (`ad.cache_info`)."""
+
+    __slots__ = ("asks", "hits", "misses", "rules", "runs", "unkept")
+
+    def __init__(self) -> None:
+        self.asks = self.hits = self.misses = self.rules = self.runs = self.unkept = 0
+
+
+COUNTS = Counts()
+
+#: Plans by rule key.
+plans = LRU(4096)
+
+
+class Plan:
+    """executable(*gathered) -> results, and where they go.
+
+    executable  None when nothing has to be computed
+    gather      one entry per input: a canonical number, or a node that the rules made (a constant of the plan)
+    store       (canonical number, position among the results): values to keep in nodes
+    copies      (canonical number, source): nodes that name the value of another
+    grads       of `transforms.gradient`: where each gradient is found, None for one that is not reached
+    computed    for each of them, whether it is among the results (else it is the value of a node)
+    """
+
+    __slots__ = ("computed", "copies", "executable", "gather", "grads", "store")
+
+    def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
+        self.executable = executable
+        self.gather = gather
+        self.store = store
+        self.copies = copies
+        self.grads: tuple = ()
+        self.computed: tuple = ()
+
+    def run(self, order: Sequence[Node]) -> tuple:
+        """Call the executable on the values of a recording in canonical order.  Changes no node."""
+        if self.executable is None:
+            return ()
+        COUNTS.runs += 1
+        return self.executable.call(*[order[g].value if type(g) is int else g.value for g in self.gather])
+
+    def commit(self, order: Sequence[Node], results: tuple) -> None:
+        """Keep the values that belong to nodes."""
+        for number, position in self.store:
+            settle(order[number], results[position])
+        for number, origin in self.copies:
+            settle(order[number], (order[origin] if type(origin) is int else origin).value)
+
+
+def settle(node: Node, value: Any) -> None:
+    """Give a pending node its value; what leads to it is dropped unless gradients may need it."""
+    node.value = value
+    if node.leaf is not None or not node.kind.out.requires_grad or node.kind.released:
+        node.inputs = ()
+
+
+def source(node: Node) -> Node:
+    """The node whose value this one has: identities, detached values and boundaries name another's."""
+    while node.value is None and (node.kind.op in ALIASES or node.body is not None):
+        (node,) = value_inputs(node)
+    return node
+
+
+def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, dict[Node, int]]:
+    """Freeze the graph that `outputs` need, and look up its executable.
+
+    Returns a plan that stores every output which has a number, and the position of each
+    output's value among the executable's results (outputs that are computed already have none).
+    Raises ConcretizationError when an output depends on an argument of a trace.
+    """
+    outputs = list(outputs)
+    sources = {o: source(o) for o in outputs}
+    wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
+    graph, inputs = freeze(wanted)
+    executable = compile_graph(graph) if wanted else None
+    position = {node: i for i, node in enumerate(wanted)}
+    gather = tuple(number.get(node, node) for node in inputs)
+    store, copies, places = [], [], {}
+    for o in outputs:
+        s = sources[o]
+        if s in position:
+            places[o] = position[s]
+            if o in number:
+                store.append((number[o], position[s]))
+        elif o in number and o.value is None:
+            copies.append((number[o], number.get(s, s)))
+    return Plan(executable, gather, tuple(store), tuple(copies)), places
+
+
+def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.Graph, list[Node]]:
+    """The compiler's graph of pending nodes, and the computed nodes that are its inputs.
+
+    With `arguments` (of a trace) these come first among the inputs, in order, used or not.
+    """
+    made: dict[Node, ir.Node] = {}
+    inputs: list[Node] = list(arguments)
+    for node in inputs:
+        made[node] = ir.input_node(node.kind.out.aval)
+    for node in needed(outputs):
+        if node in made:
+            continue
+        if node.value is not None:
+            continue  # numbered at first use, below
+        if node.body is not None or node.kind.op in ALIASES:
+            made[node] = _operand(value_inputs(node)[0], made, inputs)
+        elif node.kind.op is CONSTANT:
+            made[node] = ir.Node(ir.CONSTANT, (), node.kind.params, node.kind.out.aval)
+        elif node.kind.op is ARGUMENT:
+            raise ConcretizationError(
+                "the value of a traced argument was asked for: inside jit there are no values yet\n"
+                f"  asked at {caller()}\n"
+                "  use ad.where or ad.cond instead of `if`, mark the argument static (static_argnums),"
+                " or leave jit"
+            )
+        else:
+            operands = [_operand(i, made, inputs) for i in node.inputs]
+            made[node] = ir.Node(node.kind.op, operands, node.kind.params, node.kind.out.aval)
+    results = [_operand(o, made, inputs) for o in outputs]
+    return ir.Graph.of([made[i] for i in inputs], results), inputs
+
+
+def _operand(node: Node, made: dict[Node, ir.Node], inputs: list[Node]) -> ir.Node:
+    found = made.get(node)
+    if found is None:
+        inputs.append(node)
+        found = made[node] = ir.input_node(node.kind.out.aval)
+    return found
+
+
+def data(node: Node) -> np.ndarray:
+    """The value of a computed node as an array (a recorded number becomes 0-d)."""
+    value = node.value
+    return value if type(value) is np.ndarray else np.asarray(value, node.kind.out.aval.dtype)

@@ -1,0 +1,273 @@
+"""Recording: one node per primitive.  Nothing is computed here.
+
+`record` is the hot path of the engine: it looks the kind up (one dictionary), makes the node last
+(so that an exception leaves nothing behind) and returns a handle of the kind's class.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import DTYPES, Aval
+
+from ..config import config
+from ..errors import DTypeError, caller
+from ..tensor import Tensor, handle
+from .node import Kind, Leaf, Node, Primitive, kind_of, leaf_kind, new_number, out_of, rich_node
+
+__all__ = [
+    "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "grad_mode", "is_tracking", "leaf",
+    "leaf_node", "number_leaf", "promoted", "record", "state",
+]
+
+#: Recording beyond this many operations without an ask looks whether the pending graph grew too
+#: large to be one executable, and evaluates it if so.
+PENDING_LIMIT = 4000
+
+#: Whether what is recorded tracks gradients.  An immutable value, so that tasks and threads are apart.
+grad_mode: ContextVar[bool] = ContextVar("autodiff_grad_mode", default=True)
+
+_new = object.__new__
+_ref = weakref.ref
+
+
+class Recording:
+    """What one thread is recording.
+
+    start     number of the first node of this recording; older pending values are evaluated when used
+    small     weak references to handles of small pending results
+    asked     how many values have been asked for (a rule that asks is found out by this)
+    count     operations since the last look at the size of the pending graph
+    body      depth of custom forwards being recorded: handles of their inputs are masked
+    literal   numbers met are constants of the graph (in the library's own rules), not arguments
+    tracing   depth of jit traces: asking does not end the recording
+    captures  while tracing: computed nodes that were met, and what they are the present contents of
+    """
+
+    __slots__ = ("asked", "body", "captures", "count", "limit", "literal", "small", "start", "tracing")
+
+    def __init__(self) -> None:
+        self.start = 0
+        self.small: list[weakref.ref] = []
+        self.limit = 256
+        self.asked = 0
+        self.count = 0
+        self.body = 0
+        self.literal = False
+        self.tracing = 0
+        self.captures: dict[Node, Any] | None = None
+
+    def note_small(self, t: Tensor) -> None:
+        """Remember the handle of a small pending result, weakly: it is computed with what is asked for."""
+        self.small.append(_ref(t))
+        if len(self.small) > self.limit:
+            self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
+            self.limit = 2 * len(self.small) + 256
+
+
+class State(threading.local):
+    """One Recording per thread."""
+
+    def __init__(self) -> None:
+        self.now = Recording()
+
+
+state = State()
+
+
+def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Tensor:
+    """Record `op(*tensors)` and return a handle on the new node.
+
+    `params` holds the operation's static parameters in the order of `op.params`.
+    Raises what the operation's shape rule raises; then nothing is recorded.
+    """
+    now = state.now
+    nodes = tuple([t.node for t in tensors])
+    outs = tuple([n.kind.out for n in nodes])
+    mode = grad_mode.get()
+    kind = op.memo[mode].get((outs, params)) or kind_of(op, params, outs, mode)
+    start = now.start
+    for n in nodes:
+        if n.value is None and n.number < start:
+            _force(n)
+    now.count += 1
+    if now.count > PENDING_LIMIT:
+        _look_at_size(now, nodes)
+    node = _new(Node)
+    node.kind = kind
+    node.inputs = nodes
+    node.value = None
+    node.number = new_number()
+    out = kind.out
+    t = _new(out.cls)
+    t.node = node
+    t.masked = now.body != 0 and any([i.masked for i in tensors])
+    if out.small:
+        now.note_small(t)
+    if config.careful:
+        _look_closer(now, tensors, node)
+    return t
+
+
+def _look_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> None:
+    """What recording does only in eager mode or while tracing."""
+    if now.captures is not None:
+        for t in tensors:
+            if t.node.value is not None:
+                now.captures.setdefault(t.node, t)
+    if config.eager:
+        _force(node)
+
+
+def _force(node: Node) -> None:
+    """Evaluate a pending value of an earlier recording, without ending the present one."""
+    from .ask import evaluate
+
+    evaluate((node,), ends_recording=False)
+
+
+def _look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
+    """Evaluate what a very long recording hangs on (many small dead graphs are left alone)."""
+    from .ask import pending_size
+
+    now.count = 0
+    for n in nodes:
+        if n.value is None and pending_size(n, PENDING_LIMIT) >= PENDING_LIMIT:
+            _force(n)
+
+
+def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
+    """A handle on given data, which nobody else may write to.  The array must be C-contiguous."""
+    return handle(leaf_node(array, requires_grad, identity))
+
+
+def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = None) -> Node:
+    """A node that holds `value`; with `requires_grad`, one that gradients accumulate in."""
+    kind = leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad))
+    if requires_grad:
+        return rich_node(kind, (), value, leaf=identity or Leaf())
+    return _data_node(kind, value)
+
+
+def _data_node(kind: Kind, value: Any) -> Node:
+    node = _new(Node)
+    node.kind = kind
+    node.inputs = ()
+    node.value = value
+    node.number = new_number()
+    return node
+
+
+# ---------------------------------------------------------------- numbers
+
+#: A 0-d number that is part of the graph: the compiler may compute with it.
+CONSTANT = Primitive(
+    "constant",
+    infer=lambda *, value, dtype: Aval((), DTYPES[dtype]),
+    reference=lambda *, value, dtype: np.asarray(value, DTYPES[dtype]),
+    params=("value", "dtype"),
+    discrete=True,
+)
+_CONSTANTS: dict[tuple[str, str], Kind] = {}
+
+
+def constant(value: complex, dtype: str) -> Tensor:
+    """A 0-d constant of the graph.  Another value is another graph: for numbers that rules state.
+
+    dtype is a short name: `constant(0.5, "f64")`.
+    """
+    key = (repr(value), dtype)  # text: -0.0 is not 0.0, and 1 is not True
+    kind = _CONSTANTS.get(key)
+    if kind is None:
+        kind = _CONSTANTS.setdefault(key, Kind(CONSTANT, (value, dtype), out_of(Aval((), DTYPES[dtype]))))
+    return handle(_data_node(kind, None))
+
+
+_NUMBER_OUT: dict[np.dtype, tuple[Kind, type, str]] = {}
+_INT_RANGE = {d: (np.iinfo(d).min, np.iinfo(d).max) for d in (np.dtype(np.int32), np.dtype(np.int64))}
+
+
+def number_leaf(value: complex, dtype: np.dtype) -> Tensor:
+    """A Python number taking part as `dtype`: a run-time argument, so its value is in no key.
+
+    In the library's own rules (`state.now.literal`) it is a constant of the graph instead.
+    Raises OverflowError for an int outside the dtype, DTypeError for a complex number where a real
+    one is wanted.
+    """
+    entry = _NUMBER_OUT.get(dtype)
+    if entry is None:
+        from codegen.ir import dtype_name
+
+        kind = leaf_kind(out_of(Aval((), dtype)))
+        python = {"f": float, "i": int, "b": bool, "c": complex}[dtype.kind]
+        entry = _NUMBER_OUT[dtype] = (kind, python, dtype_name(dtype))
+    kind, python, name = entry
+    if type(value) is not python:
+        if type(value) is complex:
+            raise DTypeError(f"a complex number cannot take part as {name}\n  called at {caller()}")
+        value = python(value)
+    if python is int:
+        low, high = _INT_RANGE[dtype]
+        if not low <= value <= high:
+            raise OverflowError(f"the number {value} does not fit {name}\n  called at {caller()}")
+    now = state.now
+    if now.literal:
+        return constant(value, name)
+    t = _new(kind.out.cls)
+    t.node = _data_node(kind, value)
+    t.masked = False
+    return t
+
+
+def promoted(value: complex, dtype: np.dtype) -> np.dtype:
+    """The dtype of `array + value` for a weak Python number (NEP 50)."""
+    key = (type(value), dtype)
+    found = _PROMOTED.get(key)
+    if found is None:
+        found = _PROMOTED[key] = np.result_type(dtype, type(value)(0))
+    return found
+
+
+_PROMOTED: dict[tuple[type, np.dtype], np.dtype] = {}
+
+
+# ---------------------------------------------------------------- identities
+
+
+def _same(x: Aval) -> Aval:
+    return x
+
+
+#: The same value under a new node: what a transformation differentiates with respect to.
+IDENTITY = Primitive(
+    "identity",
+    infer=_same,
+    reference=lambda x: x,
+    pull=lambda y_bar, y, xs, params, masked: (y_bar,),
+    push=lambda dxs, y, xs, params: dxs[0],
+)
+#: The same value, through which no gradient flows.
+DETACH = Primitive("detach", infer=_same, reference=lambda x: x, discrete=True)
+
+#: An argument of a function being traced: it has no value, and none may be asked for.
+ARGUMENT = Primitive("argument", infer=lambda: None, reference=None, discrete=True)
+
+
+def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False) -> Tensor:
+    """A handle on a value that will be known only when the traced function is called."""
+    out = out_of(aval, requires_grad, weak)
+    return handle(_data_node(Kind(ARGUMENT, (), out), None))
+
+
+#: Operations without work: the compiler never sees them.
+ALIASES = frozenset((IDENTITY, DETACH))
+
+
+def is_tracking(*tensors: Tensor) -> bool:
+    """Whether recording an operation on these now would give a result that requires grad."""
+    return grad_mode.get() and any(t.node.kind.out.requires_grad for t in tensors)

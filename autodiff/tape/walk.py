@@ -1,0 +1,109 @@
+"""Walks over the tape, and the numbering that makes two recordings comparable.
+
+Two walks, never one.  The *value closure* of a node is what must be computed for its value; it
+stops at values.  The *history* of a node is what gradients flow through; it goes on past values,
+never past a leaf.  Neither recurses.
+
+Worked example.  `y = (x * w).sum()` with `x` data and `w` a leaf that wants gradients:
+
+    order       x  w  mul  sum          by creation
+    canonical   x  w  mul  sum          inputs where first used, the rest by creation
+    key         f64[8]   f64[8] grad   (mul, 0, 1, pending)   (sum, 2, pending)
+
+A key names nodes only by these numbers and never mentions a value, so the next iteration of a
+loop, with other data in other nodes, has an equal key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from operator import attrgetter
+
+from .node import Leaf, Node
+
+__all__ = ["by_number", "gradient_inputs", "history", "needed", "structure", "value_inputs"]
+
+by_number = attrgetter("number")
+
+
+def value_inputs(node: Node) -> tuple[Node, ...]:
+    """What the value of a pending node is computed from: a boundary only passes its body's output on."""
+    return node.inputs if type(node) is Node or node.body is None else (node.inputs[node.body],)
+
+
+def gradient_inputs(node: Node) -> tuple[Node, ...]:
+    """Where the cotangent of a node goes: the inputs of the call for a boundary, nowhere for a leaf."""
+    if type(node) is Node:
+        return node.inputs
+    if node.leaf is not None:
+        return ()
+    return node.inputs if node.flow is None else node.inputs[node.flow]
+
+
+def history(roots: Iterable[Node]) -> list[Node]:
+    """The nodes through which gradients of `roots` flow, by creation."""
+    seen = {r for r in roots if r.kind.out.requires_grad}
+    stack = list(seen)
+    while stack:
+        for i in gradient_inputs(stack.pop()):
+            if i.kind.out.requires_grad and i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return sorted(seen, key=by_number)
+
+
+def needed(roots: Iterable[Node], past: AbstractSet[Node] = frozenset()) -> list[Node]:
+    """The value closure of `roots` by creation, with all inputs of the history nodes `past`.
+
+    An input of a history node may be what its rule reads.
+    """
+    seen = set(roots)
+    seen |= past
+    stack = list(seen)
+    while stack:
+        for i in _followed(stack.pop(), past):
+            if i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return sorted(seen, key=by_number)
+
+
+def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
+    if node in past:
+        return () if node.leaf is not None and node.value is not None else node.inputs
+    return value_inputs(node) if node.value is None else ()
+
+
+def structure(
+    order: Sequence[Node], past: AbstractSet[Node] = frozenset()
+) -> tuple[list, dict[Node, int], dict[Leaf, int], list[Node]]:
+    """What `needed` found, made comparable: (key parts, numbers of nodes, of leaves, canonical order).
+
+    Pending and history nodes are numbered by creation, other inputs by first use: in which order a
+    loop made its buffers is an accident; in which it uses them is the program.
+    """
+    number: dict[Node, int] = {}
+    for node in order:
+        for i in _followed(node, past):
+            if i not in number and i.value is not None and i not in past:
+                number[i] = len(number)
+        if node.value is None or node in past:
+            number.setdefault(node, len(number))
+    for node in order:
+        number.setdefault(node, len(number))
+    leaves: dict[Leaf, int] = {}
+    parts: list = []
+    for n in number:
+        pending = n.value is None
+        if type(n) is Node:
+            if pending or n in past:
+                parts.append((n.kind, pending, *[number[i] for i in _followed(n, past)]))
+            else:
+                parts.append(n.kind.out)
+        else:
+            identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
+            call = n.call.key() if n.call is not None and n in past else None
+            wiring = [number[i] for i in _followed(n, past)]
+            parts.append((n.kind, pending, identity, call, bool(n.hooks), *wiring))
+    return parts, number, leaves, list(number)

@@ -1,0 +1,223 @@
+"""Tensors: handles on nodes of the tape, and the lattice of their types.
+
+    AbstractTensor ⊃ AbstractTensor[..., 2]
+          ∪                 ∪
+        Tensor ⊃ Tensor[..., 2]  ⊃  Tensor[floating, 2]  ⊃  Tensor[float32, 2]
+          ∪                              ∩                        ∩
+          ⊃ Tensor[floating]                    ⊃          Tensor[float32]
+
+Each of these is a real class, made when first named and kept, so that `issubclass`, method
+resolution order and a plain `type(t)` are all that dispatch needs.  A handle's own class is always
+the most specific one: `type(t) is Tensor[float32, 2]`.
+
+A handle holds a node and nothing else of importance: an in-place update points it at another node.
+Operators, reductions and `backward` are attached by the rooms that define them
+(`ops.operators`, `transforms`); this file is the bare handle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import DTYPES, Aval
+
+__all__ = ["AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "handle", "tensor_class"]
+
+_CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
+_sealed = False  # set at the end of this file: from then on only `_class_of` makes subclasses of Tensor
+
+
+class _Lattice(type):
+    """`Tensor[dtype, rank]`: `...` stands for any dtype, and an omitted rank for any rank."""
+
+    def __getitem__(cls, key: Any) -> type:
+        dtype, rank = key if isinstance(key, tuple) else (key, ...)
+        if cls not in (Tensor, AbstractTensor):
+            raise TypeError(f"{cls.__name__} takes no [dtype, rank]; only Tensor and AbstractTensor do")
+        if dtype is not ...:
+            if cls is AbstractTensor:
+                raise TypeError("AbstractTensor is refined by rank only: AbstractTensor[..., 2]")
+            dtype = _dtype_class(dtype)
+        if rank is not ... and not (type(rank) is int and 0 <= rank <= 64):
+            raise TypeError(f"a rank is a number from 0 to 64 or '...', not {rank!r}")
+        return _class_of(cls, dtype, rank)
+
+    def __meet__(cls, other: type) -> type | None:
+        """The largest class below both, if the lattice has one (dispatch asks this for ambiguities)."""
+        if issubclass(cls, other):
+            return cls
+        if issubclass(other, cls):
+            return other
+        mine, theirs = _parameters(cls), _parameters(other)
+        if mine is None or theirs is None:
+            return None
+        dtype = _lower(mine[1], theirs[1])
+        rank = mine[2] if theirs[2] is ... else theirs[2] if mine[2] in (..., theirs[2]) else None
+        if dtype is None or rank is None:
+            return None
+        base = Tensor if Tensor in (mine[0], theirs[0]) else AbstractTensor
+        return _class_of(base, dtype, rank)
+
+    def __repr__(cls) -> str:
+        return cls.__name__ if _parameters(cls) else super().__repr__()
+
+
+def _dtype_class(dtype: Any) -> type:
+    """float32 for anything that names it; an abstract class such as np.floating as it is."""
+    if dtype in _CATEGORIES:
+        return dtype
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = None
+    if kind not in DTYPES.values():
+        raise TypeError(f"Tensor[{dtype!r}]: not a dtype of this library ({', '.join(DTYPES)})")
+    return kind.type
+
+
+def _lower(a: Any, b: Any) -> Any:
+    """The more specific of two dtype classes, None when neither is below the other."""
+    if a is ...:
+        return b
+    if b is ... or issubclass(a, b):
+        return a
+    return b if issubclass(b, a) else None
+
+
+_CLASSES: dict[tuple, type] = {}
+
+
+def _parameters(cls: type) -> tuple[type, Any, Any] | None:
+    """(Tensor or AbstractTensor, dtype class or ..., rank or ...) of a lattice class."""
+    return cls.__dict__.get("_parameters_")
+
+
+def _class_of(base: type, dtype: Any, rank: Any) -> type:
+    if dtype is ... and rank is ...:
+        return base
+    key = (base, dtype, rank)
+    found = _CLASSES.get(key)
+    if found is None:
+        name = f"{base.__name__}[{_dtype_name(dtype)}{'' if rank is ... else f', {rank}'}]"
+        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": key}
+        made = _Lattice.__new__(_Lattice, name, _bases(base, dtype, rank), namespace)
+        found = _CLASSES.setdefault(key, made)
+    return found
+
+
+def _dtype_name(dtype: Any) -> str:
+    return "..." if dtype is ... else dtype.__name__.rstrip("_")
+
+
+def _bases(base: type, dtype: Any, rank: Any) -> tuple[type, ...]:
+    """Direct parents: one step up in dtype, one step up in rank."""
+    parents = []
+    if dtype is not ...:
+        above = next((c for c in dtype.__mro__[1:] if c in _CATEGORIES), ...)
+        parents = [_class_of(base, dtype, ...)] if rank is not ... else []
+        parents.append(_class_of(base, above, rank))
+    elif base is Tensor:
+        parents = [Tensor, _class_of(AbstractTensor, ..., rank)]
+    else:
+        parents = [AbstractTensor]
+    return tuple(dict.fromkeys(parents))
+
+
+class AbstractTensor(metaclass=_Lattice):
+    """What behaves like an array: `Tensor`, structured types, a user's own.
+
+    A class deriving from it gets all operators as calls of the generic functions; it takes part in
+    the rest by methods of `ad.dense`, `ad.project` and `ad.tree.register`.
+    """
+
+    __slots__ = ()
+    _parameters_ = (None, ..., ...)
+
+
+class Tensor(AbstractTensor):
+    """A handle on one value of a computation: a leaf with data, or an operation still pending.
+
+    Made by `ad.tensor`, `ad.asarray` and by every operation; never by calling the class.
+    """
+
+    __slots__ = ("__weakref__", "masked", "node")
+    _parameters_ = (None, ..., ...)
+
+    def __new__(cls, *_args, **_kwargs):
+        raise TypeError("make tensors with ad.tensor(data) (copies) or ad.asarray(data) (shares if it can)")
+
+    def __init_subclass__(cls, **_kwargs) -> None:
+        if _sealed and "_parameters_" not in cls.__dict__:
+            raise TypeError(
+                f"{cls.__name__}: Tensor is not subclassed; derive from ad.AbstractTensor, hold a tensor,"
+                " and add methods (ad.dense, ad.project, ad.tree.register)"
+            )
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype together, written f64[3,4]."""
+        return self.node.kind.out.aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, outermost first."""
+        return self.node.kind.out.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """A NumPy dtype."""
+        return self.node.kind.out.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.node.kind.out.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.node.kind.out.aval.size
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to or through this value (False inside a custom forward)."""
+        return self.node.kind.out.requires_grad and not self.masked
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation stands behind it, as far as gradients go (as in PyTorch)."""
+        return self.node.leaf is not None or not self.node.kind.out.requires_grad
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+
+_sealed = True
+Tensor._parameters_ = (Tensor, ..., ...)
+AbstractTensor._parameters_ = (AbstractTensor, ..., ...)
+
+Scalar = Tensor[..., 0]
+Vector = Tensor[..., 1]
+Matrix = Tensor[..., 2]
+
+#: Python and NumPy scalars, bool included: arguments that dispatch as numbers, not as tensors.
+Number = bool | int | float | complex | np.generic
+
+_new = object.__new__
+
+
+def tensor_class(aval: Aval) -> type:
+    """The most specific class of a tensor of this aval."""
+    return Tensor[aval.dtype.type, aval.ndim]
+
+
+def handle(node: Any, masked: bool = False) -> Tensor:
+    """A new handle on a node."""
+    t = _new(node.kind.out.cls)
+    t.node = node
+    t.masked = masked
+    return t

@@ -1,0 +1,19 @@
+"""Transformations: from recorded graph to recorded graph, with respect to nodes.
+
+    reverse     cotangents over the history, by falling number
+    forward     tangents over the history, by rising number
+    rules       what a custom function's rule is given and may return
+    gradient    gradients as values: rule key -> plan -> executable
+    backward    `.backward()`: into the .grad of leaves, all or none
+    functional  grad, value_and_grad, vjp as functions of functions
+    handles     what a handle can be asked and told
+    modes       no_grad, enable_grad
+"""
+
+from . import handles
+from .backward import backward
+from .forward import jvp
+from .functional import grad, value_and_grad, vjp
+from .modes import enable_grad, is_grad_enabled, no_grad
+
+__all__ = ["backward", "enable_grad", "grad", "handles", "is_grad_enabled", "jvp", "no_grad", "value_and_grad", "vjp"]

@@ -1,0 +1,192 @@
+"""`.backward()`: gradients into the `.grad` of leaves, all or none.
+
+All gradients are computed (tensor hooks run here), then one commit writes every `.grad`, then
+post-accumulate hooks run in order.  An exception before the commit leaves every `.grad` as it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..ops import add, as_tensor, spread_to
+from ..tape.node import Leaf, Node
+from ..tape.record import constant, grad_mode, leaf, state
+from ..tape.walk import history
+from ..tensor import Tensor
+from .gradient import Group, check_not_released, emit, release, solve
+
+__all__ = ["backward", "seed_for"]
+
+#: Held while `.grad` of several leaves is compared and written: never while anything is computed.
+_commit_lock = threading.Lock()
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Any = None,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    inputs: Sequence[Tensor] | None = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves they were made from.
+
+    tensors       results; a non-scalar one needs its cotangent in `grad_tensors`
+    retain_graph  keep the history, so that it can be gone through again
+    create_graph  record the gradients with their own history (implies retain_graph)
+    inputs        only these leaves get gradients
+
+    Raises GradientError for a result that does not require grad, a missing or wrong cotangent, a
+    released history, a missing rule; whatever a rule or hook raises.  Then no `.grad` has changed.
+
+    >>> import autodiff as ad
+    >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
+    >>> ad.backward((x * x).sum())
+    >>> x.grad
+    f64[2] [2. 4.]
+    """
+    results = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    given = [grad_tensors] if isinstance(tensors, Tensor) else list(grad_tensors or [None] * len(results))
+    if len(given) != len(results):
+        raise GradientError(f"backward: {len(results)} tensors but {len(given)} grad_tensors\n  called at {caller()}")
+    _refuse_in_trace()
+    seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
+    past = history([t.node for t in results])
+    check_not_released(past)
+    leaves = _leaves(past, inputs)
+    groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
+    if create_graph:
+        _commit_recorded(leaves, emit(past, seeds, groups, tracks=True))
+    else:
+        _commit_computed(leaves, seeds, groups, retain_graph, past)
+        if not retain_graph:
+            release(past)
+    for identity in leaves:
+        _run_after(identity)
+
+
+def _refuse_in_trace() -> None:
+    if state.now.tracing:
+        raise GradientError(
+            "backward() inside a traced function: .grad belongs to no trace\n"
+            f"  called at {caller()}\n"
+            "  use ad.grad or ad.value_and_grad inside jit"
+        )
+
+
+def seed_for(result: Tensor, given: Any) -> Tensor:
+    """The cotangent a backward starts from.  Raises when it is missing or does not fit."""
+    out = result.node.kind.out
+    if not out.requires_grad:
+        raise GradientError(
+            f"backward: this {result.aval} does not require grad\n"
+            f"  called at {caller()}\n"
+            "  nothing it was computed from was made with requires_grad=True (or it was under no_grad, or detached)"
+        )
+    if given is None:
+        if out.aval.size != 1:
+            raise GradientError(
+                f"backward: the result is {result.aval}, not a scalar, and no gradient was given\n"
+                f"  called at {caller()}\n"
+                "  sum it, or pass gradient= with its shape"
+            )
+        from codegen.ir import dtype_name
+
+        return spread_to(constant(1.0, dtype_name(out.aval.dtype)), out.shape)
+    if isinstance(given, (bool, int, float)):
+        given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
+    seed = as_tensor(given)
+    if seed.shape != out.shape:
+        raise _SeedShapeError(f"backward: the result is {result.aval}, its gradient {seed.aval}\n  called at {caller()}")
+    if seed.dtype != out.aval.dtype:
+        raise _SeedDTypeError(f"backward: the result is {result.aval}, its gradient {seed.aval}\n  called at {caller()}")
+    return seed
+
+
+class _SeedShapeError(GradientError, ShapeError):
+    """A seed of another shape than its result."""
+
+
+class _SeedDTypeError(GradientError, DTypeError):
+    """A seed of another dtype than its result."""
+
+
+def _leaves(past: Sequence[Node], inputs: Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:
+    """The leaves of a history (all versions of each), in the order in which they were made."""
+    wanted = None
+    if inputs is not None:
+        for t in inputs:
+            if t.node.leaf is None:
+                raise GradientError(f"backward: inputs= takes leaves that require grad\n  called at {caller()}")
+        wanted = {t.node.leaf for t in inputs}
+    leaves: dict[Leaf, list[Node]] = {}
+    for node in past:
+        if node.leaf is not None and (wanted is None or node.leaf in wanted):
+            leaves.setdefault(node.leaf, []).append(node)
+    return leaves
+
+
+def _commit_recorded(leaves: dict[Leaf, list[Node]], gradients: Sequence[Tensor | None]) -> None:
+    """create_graph: the gradients are pending tensors with a history of their own."""
+    with _commit_lock:
+        for identity, g in zip(leaves, gradients, strict=True):
+            if g is not None:
+                identity.grad = g if identity.grad is None else add(identity.grad, g)
+
+
+def _commit_computed(
+    leaves: dict[Leaf, list[Node]],
+    seeds: Sequence[tuple[Node, Tensor]],
+    groups: Sequence[Group],
+    retain: bool,
+    past: Sequence[Node],
+) -> None:
+    """Compute, then write.
+
+    The sum with an existing `.grad` is computed in the same run.  `solve` leaves it out where rules or
+    hooks may touch that `.grad` themselves, and another thread may have changed it meanwhile: then the
+    addition is done at the commit.
+    """
+    for identity, group in zip(leaves, groups, strict=True):
+        group.old = None if identity.grad is None else identity.grad.node
+    values = solve(seeds, groups, retain=retain, past=past)
+    with _commit_lock:
+        fused = [g.old for g in groups]
+        if all(old is None or _grad_node(leaf_) is old for leaf_, old in zip(leaves, fused, strict=True)):
+            _write(leaves, values, fused)
+            return
+    for group in groups:
+        group.old = None
+    values = solve(seeds, groups, retain=retain, past=past)
+    with _commit_lock:
+        _write(leaves, values, [None] * len(groups))
+
+
+def _grad_node(identity: Leaf) -> Node | None:
+    return None if identity.grad is None else identity.grad.node
+
+
+def _write(
+    leaves: dict[Leaf, list[Node]], values: Sequence[np.ndarray | None], fused: Sequence[Node | None]
+) -> None:
+    """Set each `.grad`; a value that is not the sum with the old gradient yet is added to it."""
+    token = grad_mode.set(False)
+    try:
+        for identity, value, old in zip(leaves, values, fused, strict=True):
+            if value is not None:
+                g = leaf(value)
+                identity.grad = g if old is not None or identity.grad is None else add(identity.grad, g)
+    finally:
+        grad_mode.reset(token)
+
+
+def _run_after(identity: Leaf) -> None:
+    """Post-accumulate hooks, in order; the committed gradients stand whatever they raise."""
+    if identity.after and identity.grad is not None:
+        owner = identity.owner and identity.owner()
+        for hook in list(identity.after.values()):
+            hook(owner)

@@ -1,0 +1,166 @@
+"""Forward mode: from tangents of arguments to tangents of results, over the same tape.
+
+The walk goes over the recorded nodes by rising creation number.  An operation with a JVP rule pushes
+its tangents; one without, and a custom function, has its VJP transposed: with u a fresh variable,
+`u ↦ vjp(u)` is linear, and its own VJP applied to the tangents is the tangent of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import tree
+from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..ops import as_tensor, zeros_like
+from ..tape.ask import evaluate
+from ..tape.node import Kind, Node, out_of, rich_node
+from ..tape.record import DETACH, IDENTITY, grad_mode, record, state
+from ..tape.walk import gradient_inputs, history
+from ..tensor import AbstractTensor, Tensor, handle
+from .functional import _is_differentiable, _named, _run, _tracks_outside, fresh, is_plain, plain
+from .gradient import recording_rules
+from .reverse import pull_back
+from .rules import missing_rule
+
+__all__ = ["jvp", "push_forward"]
+
+
+def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[Node, Tensor]:
+    """Tangents of all nodes of a history that depend on those in `tangents`.
+
+    order   a history by creation
+    """
+    found = dict(tangents)
+    now = state.now
+    for node in order:
+        if node in found:
+            continue
+        inputs = gradient_inputs(node)
+        if not any(i in found for i in inputs):
+            continue
+        if node.call is not None:
+            found.update(_called(node, found))
+        elif node.slot is None:
+            before, now.literal = now.literal, True
+            try:
+                tangent = _pushed(node, found)
+            finally:
+                now.literal = before
+            if tangent is not None:
+                found[node] = tangent
+        else:
+            tangent = found.get((node.inputs[0], node.slot))  # type: ignore[call-overload]
+            if tangent is not None:
+                found[node] = tangent
+    return found
+
+
+def _pushed(node: Node, tangents: dict[Node, Tensor]) -> Tensor | None:
+    op = node.kind.op
+    xs = tuple([handle(i) for i in node.inputs])
+    if op.push is not None:
+        return op.push(tuple([tangents.get(i) for i in node.inputs]), handle(node), xs, node.kind.params)
+    if op.pull is None:
+        if op.discrete:
+            return None
+        raise missing_rule(node)
+    return _transposed(node, node, tangents)
+
+
+def _called(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
+    """The tangents of the outputs of a custom call: its rule, transposed twice."""
+    if node.body is not None:
+        tangent = _transposed(node, node, tangents)
+        return {} if tangent is None else {node: tangent}
+    found = {}
+    for slot in range(len(node.call.avals)):
+        tangent = _transposed(node, node, tangents, slot)
+        if tangent is not None:
+            found[node, slot] = tangent
+    return found
+
+
+def _transposed(node: Node, like: Node, tangents: dict[Node, Tensor], slot: int | None = None) -> Tensor | None:
+    """The tangent of a node from its VJP: d/du of <vjp(u), tangents>."""
+    from .rules import call_rule
+
+    aval = like.kind.out.aval if slot is None else node.call.avals[slot]
+    zero = zeros_like(handle(like)) if slot is None else _zeros(aval)
+    u = handle(rich_node(Kind(IDENTITY, (), out_of(aval, True)), (zero.node,)))
+    inputs = gradient_inputs(node)
+    with recording_rules(True):
+        if node.call is not None:
+            bars = call_rule(node, {slot or 0: u}, set(inputs))
+        else:
+            xs = [handle(i) for i in node.inputs]
+            bars = list(node.kind.op.pull(u, handle(node), xs, node.kind.params, False) or ())
+        seeds = [(b.node, tangents[i]) for b, i in zip(bars, inputs, strict=True)
+                 if b is not None and i in tangents and b.node.kind.out.requires_grad]
+        if not seeds:
+            return None
+        past = history([b for b, _ in seeds])
+        return pull_back(past, seeds, [u.node]).get(u.node)
+
+
+def _zeros(aval: Any) -> Tensor:
+    from ..ops import zeros_of
+
+    return zeros_of(aval)
+
+
+def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """(f(*primals), its tangent): the directional derivative of f along `tangents`.
+
+    primals, tangents   equally long sequences of equal nestings; each tangent has its primal's aval
+
+    Raises ShapeError or DTypeError for a tangent that does not fit, GradientError where a rule is missing.
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
+    (array([1., 4.]), array([ 2., 40.]))
+    """
+    name = _named(f)
+    if len(primals) != len(tangents):
+        raise GradientError(f"jvp of {name}: {len(primals)} primals but {len(tangents)} tangents\n  called at {caller()}")
+    leaves, structure = tree.flatten(tuple(primals))
+    directions = tree.flatten_up_to(structure, tuple(tangents))
+    made_plain = is_plain([*leaves, *directions])
+    made = [fresh(x, f"a primal of {name}") if _is_differentiable(x) else x for x in leaves]
+    given = {
+        x.node: _direction(d, x, name)
+        for x, d in zip(made, directions, strict=True)
+        if isinstance(x, Tensor) and d is not None
+    }
+    result = _run(f, tree.unflatten(structure, made), {})
+    outs, out_structure = tree.flatten(result)
+    outs = [as_tensor(o) if isinstance(o, AbstractTensor) or _is_differentiable(o) else o for o in outs]
+    past = history([o.node for o in outs if isinstance(o, Tensor)])
+    mine = set(given)
+    tracks = grad_mode.get() and not made_plain and (
+        _tracks_outside(past, mine) or any(d.node.kind.out.requires_grad for d in given.values())
+    )
+    with recording_rules(tracks):
+        found = push_forward(past, given)
+        dots = [_tangent_of(o, found) if isinstance(o, Tensor) else None for o in outs]
+    if made_plain:
+        evaluate([t.node for t in [*outs, *dots] if isinstance(t, Tensor)])
+        outs, dots = [plain(o) for o in outs], [plain(d) for d in dots]
+    elif not tracks:
+        outs = [record(DETACH, (o,)) if isinstance(o, Tensor) else o for o in outs]
+    return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
+
+
+def _tangent_of(out: Tensor, found: dict[Node, Tensor]) -> Tensor:
+    tangent = found.get(out.node)
+    return zeros_like(handle(out.node)) if tangent is None else tangent
+
+
+def _direction(d: Any, primal: Tensor, name: str) -> Tensor:
+    if isinstance(d, (int, float)) and not primal.shape:
+        d = primal.dtype.type(d)
+    t = as_tensor(d)
+    if t.aval != primal.aval:
+        error = ShapeError if t.shape != primal.shape else DTypeError
+        raise error(f"jvp of {name}: the primal is {primal.aval}, its tangent {t.aval}\n  called at {caller()}")
+    return t

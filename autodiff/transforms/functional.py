@@ -1,0 +1,354 @@
+"""Derivatives as functions of functions: grad, value_and_grad, vjp; and grad of tensors.
+
+Every transformation gives each argument a fresh node and differentiates with respect to that node,
+never the caller's; so nesting cannot confuse one derivative with another.
+
+Called from plain code (no tensor among the arguments) they compute at once and return NumPy arrays;
+called with tensors, or inside another transformation or a trace, they record and return tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..custom import function
+from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..ops import as_tensor, zeros_like
+from ..tape.ask import evaluate, value_of
+from ..tape.node import Kind, Node, out_of, rich_node
+from ..tape.record import DETACH, IDENTITY, constant, grad_mode, leaf, leaf_node, record, state
+from ..tape.walk import gradient_inputs, history
+from ..tensor import AbstractTensor, Tensor, handle
+from .backward import seed_for
+from .gradient import Group, check_not_released, emit, release, solve
+
+__all__ = ["grad", "is_plain", "value_and_grad", "vjp"]
+
+
+def is_plain(leaves: Sequence[Any]) -> bool:
+    """Whether a call comes from plain code: it then gets finished NumPy arrays."""
+    return not state.now.tracing and not any(isinstance(x, AbstractTensor) for x in leaves)
+
+
+def array_of(x: Any) -> np.ndarray:
+    """A packed array of a number or array, shared if possible: for the time of one call."""
+    return np.asarray(x, order="C")
+
+
+def fresh(x: Any, what: str) -> Tensor:
+    """A tensor with a node of its own, with respect to which one can differentiate."""
+    if isinstance(x, AbstractTensor):
+        t = as_tensor(x)
+        _refuse_discrete(t.dtype, what)
+        kind = Kind(IDENTITY, (), out_of(t.aval, True))
+        return handle(rich_node(kind, (t.node,)))
+    array = array_of(x)
+    _refuse_discrete(array.dtype, what)
+    return handle(leaf_node(array, requires_grad=True))
+
+
+def _refuse_discrete(dtype: np.dtype, what: str) -> None:
+    if dtype.kind not in "fc":
+        raise DTypeError(
+            f"{what} is {dtype}: only float arrays have gradients\n"
+            f"  called at {caller()}\n"
+            "  convert it to float, or differentiate another argument (argnums)"
+        )
+
+
+def _is_differentiable(x: Any) -> bool:
+    """Numbers, arrays and tensors: what gradients are taken with respect to.  The rest stays as it is."""
+    return isinstance(x, (AbstractTensor, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)
+
+
+class _Arguments:
+    """The arguments of a transformed function: those differentiated as fresh tensors.
+
+    leaves     the fresh tensors, over all differentiated arguments, in order
+    unflatten  gradients (one per leaf) -> gradients in the nesting of the arguments
+    """
+
+    def __init__(self, args: tuple, argnums: int | Sequence[int], name: str) -> None:
+        self.single = isinstance(argnums, int)
+        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+        for i in numbers:
+            if not -len(args) <= i < len(args):
+                raise TypeError(f"{name}: argnums={argnums} but the call has {len(args)} positional arguments")
+        self.numbers = [i % len(args) for i in numbers]
+        everything = [x for a in args for x in tree.leaves(a)]
+        self.plain = is_plain(everything)
+        self.args = [a if i in self.numbers else tree.map(_constant, a) for i, a in enumerate(args)]
+        self.leaves: list[Tensor] = []
+        self.parts: list[tuple[Any, list[Any]]] = []
+        for i in self.numbers:
+            leaves, structure = tree.flatten(args[i])
+            made = [fresh(x, f"argument {i} of {name}") if _is_differentiable(x) else x for x in leaves]
+            self.leaves += [x for x in made if isinstance(x, Tensor)]
+            self.parts.append((structure, made))
+            self.args[i] = tree.unflatten(structure, made)
+
+    def unflatten(self, gradients: Sequence[Any]) -> Any:
+        """One gradient per fresh leaf -> the nesting of the arguments."""
+        given = iter(gradients)
+        found = [
+            tree.unflatten(structure, [next(given) if isinstance(x, Tensor) else x for x in made])
+            for structure, made in self.parts
+        ]
+        return found[0] if self.single else tuple(found)
+
+
+def _constant(x: Any) -> Any:
+    """An array that is not differentiated: a constant tensor that shares its memory during the call."""
+    if type(x) is np.ndarray or isinstance(x, np.generic):
+        return as_tensor(x) if x.dtype.kind not in "fcib" else leaf(array_of(x))
+    return x
+
+
+def _named(f: Callable) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def _run(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call the user's function so that it is recorded with gradients."""
+    token = grad_mode.set(True)
+    try:
+        return f(*args, **kwargs)
+    finally:
+        grad_mode.reset(token)
+
+
+def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
+    """A function that returns (f(*args), gradient of f with respect to the arguments `argnums`).
+
+    f must return a float scalar, or with `has_aux` a pair (scalar, anything).  The gradient has the
+    nesting of the argument; a tuple of argnums gives a tuple.  NumPy in, NumPy out: what SciPy's
+    `minimize(..., jac=True)` takes.
+
+    Raises GradientError when f returns no scalar, DTypeError for an integer argument.
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
+    (np.float64(5.0), array([2., 4.]))
+    """
+    name = _named(f)
+
+    @wraps(f)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        a = _Arguments(args, argnums, name)
+        kwargs = {k: tree.map(_constant, v) for k, v in kwargs.items()}
+        result = _run(f, a.args, kwargs)
+        value, aux = _scalar_and_aux(result, has_aux, name)
+        aux_leaves, aux_structure = tree.flatten(aux)
+        seed = constant(1.0, "f64" if value.dtype == np.float64 else "f32")
+        if a.plain:
+            gradients = _computed(value, seed, a.leaves, aux_leaves)
+            out = plain(value)
+            aux_leaves = [plain(x) for x in aux_leaves]
+        else:
+            gradients, out = _recorded(value, seed, a.leaves)
+        if has_aux:
+            out = (out, tree.unflatten(aux_structure, aux_leaves))
+        return out, a.unflatten(gradients)
+
+    return value_and_gradient
+
+
+def _scalar_and_aux(result: Any, has_aux: bool, name: str) -> tuple[Tensor, Any]:
+    aux = None
+    if has_aux:
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise GradientError(f"{name} must return (value, aux) under has_aux=True, not {type(result).__name__}")
+        result, aux = result
+    if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
+        result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
+    if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
+        got = str(result.aval) if isinstance(result, Tensor) else f"a {type(result).__name__}"
+        raise GradientError(
+            f"grad: {name} must return a float scalar, not {got}\n"
+            f"  called at {caller()}\n"
+            "  sum or average the result, or use ad.vjp or ad.jacobian"
+        )
+    return result, aux
+
+
+def plain(x: Any) -> Any:
+    """What plain code gets for a result: an array of its own, a NumPy scalar for 0-d, all else as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    value = value_of(x.node)
+    return value[()] if not value.shape else value.copy() if x.node.leaf is not None or not x.node.inputs else value
+
+
+def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> list[Any]:
+    """Gradients as arrays; value and aux are computed in the same run."""
+    also = [x.node for x in aux if isinstance(x, Tensor)]
+    if not value.node.kind.out.requires_grad:
+        evaluate([value.node, *also])
+        return [np.zeros(t.shape, t.dtype)[()] for t in leaves]
+    found = solve([(value.node, seed)], [Group((t.node,)) for t in leaves], retain=False, also=also)
+    return [np.zeros(t.shape, t.dtype)[()] if g is None else g if g.shape else g[()]
+            for g, t in zip(found, leaves, strict=True)]
+
+
+def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+    """Gradients as pending tensors, and the value; they track what lies outside of this transformation."""
+    past = history([value.node])
+    mine = {t.node for t in leaves}
+    tracks = grad_mode.get() and _tracks_outside(past, mine)
+    found = emit(past, [(value.node, seed)], [Group((t.node,)) for t in leaves], tracks=tracks) if past else [None] * len(leaves)
+    out = value if tracks or not past else record(DETACH, (value,))
+    return [zeros_like(handle(t.node)) if g is None else g for g, t in zip(found, leaves, strict=True)], out
+
+
+def _tracks_outside(past: Sequence[Node], mine: set[Node]) -> bool:
+    """Whether gradients can flow from a history to anything but the fresh nodes of this transformation."""
+    for node in past:
+        if node.leaf is not None:
+            if node not in mine:
+                return True
+        elif not any(i.kind.out.requires_grad for i in gradient_inputs(node)) and node not in mine:
+            return True
+        elif node in mine and any(i.kind.out.requires_grad for i in node.inputs):
+            return True
+    return False
+
+
+@function
+def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_graph=False, allow_unused=False,
+         retain_graph=None):
+    """The gradient of a function, as a function; or the gradients of tensors.
+
+    grad(f, argnums=0, has_aux=False)
+        The function that returns the gradient of f with respect to the arguments `argnums`; f returns a
+        float scalar (with has_aux: and anything else, which is returned behind the gradient).
+
+    grad(y, xs, grad_outputs=None, create_graph=False, allow_unused=False)
+        The gradients of the tensor y (or several) with respect to the tensors xs, in the nesting of xs.
+        Nothing is accumulated.  The history of y is released unless create_graph or retain_graph.
+
+    Raises GradientError for a result that is no scalar, an input that is not used (unless allow_unused).
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.grad(lambda x: (x ** 3).sum())(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    >>> x = ad.tensor(2.0, requires_grad=True)
+    >>> ad.grad(x * x, x)
+    f64[] 4.0
+    """
+    ys = [y] if isinstance(y, Tensor) else list(y)
+    given = [grad_outputs] if isinstance(y, Tensor) else list(grad_outputs or [None] * len(ys))
+    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
+    targets, structure = tree.flatten(xs)
+    for x in targets:
+        if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
+            raise GradientError(f"grad: {x!r} does not require grad\n  called at {caller()}")
+    past = history([t.node for t in ys])
+    check_not_released(past)
+    inside = set(past)
+    retain = create_graph if retain_graph is None else retain_graph
+    groups = [Group((x.node,)) for x in targets if x.node in inside]
+    if create_graph:
+        reached = iter(emit(past, seeds, groups, tracks=True))
+    else:
+        values = solve(seeds, groups, retain=retain, past=past)
+        reached = iter([None if v is None else leaf(v) for v in values])
+    found = [next(reached) if x.node in inside else None for x in targets]
+    if not allow_unused and any(g is None for g in found):
+        unused = next(i for i, g in enumerate(found) if g is None)
+        raise GradientError(
+            f"grad: input {unused} ({targets[unused].aval}) is not used by the result\n"
+            f"  called at {caller()}\n"
+            "  pass allow_unused=True to get None for it"
+        )
+    if not retain:
+        release(past)
+    return tree.unflatten(structure, found)
+
+
+@grad.method(Callable, object, object)
+def _(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_graph=False, allow_unused=False,
+      retain_graph=None):
+    return gradient_of(y, xs if argnums is None else argnums, has_aux)
+
+
+def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
+    """What `ad.grad(f)` is: `value_and_grad` without the value."""
+    both = value_and_grad(f, argnums, has_aux)
+
+    @wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, g = both(*args, **kwargs)
+        return (g, value[1]) if has_aux else g
+
+    return gradient
+
+
+def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """(f(*primals), pullback): pullback(cotangents of the result) gives a tuple, one entry per primal.
+
+    The pullback may be called any number of times.
+
+    Raises GradientError when a cotangent does not have the aval of its result.
+
+    >>> import autodiff as ad, numpy as np
+    >>> y, pullback = ad.vjp(lambda x: x * x, np.array([1.0, 2.0]))
+    >>> pullback(np.array([1.0, 10.0]))
+    (array([ 2., 40.]),)
+    """
+    name = _named(f)
+    a = _Arguments(primals, tuple(range(len(primals))), name)
+    result = _run(f, a.args, {})
+    aux = None
+    if has_aux:
+        result, aux = result
+    results, structure = tree.flatten(result)
+    results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
+    mine = {t.node for t in a.leaves}
+    past = history([t.node for t in results])
+    outside = grad_mode.get() and not a.plain and _tracks_outside(past, mine)
+    groups = [Group((t.node,)) for t in a.leaves]
+
+    def pullback(cotangents: Any) -> tuple:
+        bars = tree.leaves(cotangents)
+        if len(bars) != len(results):
+            raise GradientError(f"vjp of {name}: {len(results)} results but {len(bars)} cotangents")
+        bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
+        seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
+        if not seeds:
+            found: list = [None] * len(groups)
+        elif a.plain and is_plain(tree.leaves(cotangents)):
+            found = solve(seeds, groups, retain=True, past=past)
+        else:
+            found = emit(past, seeds, groups, tracks=outside or grad_mode.get())
+        return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
+
+    if a.plain:
+        evaluate([t.node for t in results])
+        out = [plain(t) for t in results]
+    else:
+        out = [t if outside else record(DETACH, (t,)) for t in results]
+    out = tree.unflatten(structure, out)
+    return (out, pullback, aux) if has_aux else (out, pullback)
+
+
+def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
+    if g is None:
+        return np.zeros(like.shape, like.dtype)[()] if is_array else zeros_like(handle(like.node))
+    return g[()] if isinstance(g, np.ndarray) and not g.shape else g
+
+
+def _checked_bar(bar: Any, result: Tensor, name: str) -> Tensor:
+    if isinstance(bar, (int, float)) and not result.shape:
+        bar = np.asarray(bar, result.dtype)
+    t = as_tensor(bar)
+    if t.aval != result.aval:
+        error = ShapeError if t.shape != result.shape else DTypeError
+        raise error(f"vjp of {name}: the result is {result.aval}, its cotangent {t.aval}\n  called at {caller()}")
+    return t
+
+

@@ -1,0 +1,199 @@
+"""Gradients as values: rules are run once per shape of recording, then a plan answers.
+
+`solve` is the one road from a recording to numbers: roots, seeds and groups of targets in, arrays
+out.  A *group* is what one gradient belongs to: the versions of one leaf, or one node.
+
+    history, closure  ->  rule key  ->  plan     (miss: rules emit nodes, the graph is frozen and looked up)
+                                          |
+                                       results   ->  values of nodes are kept; the caller commits gradients
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import GradientError
+from ..ops import add
+from ..tape.ask import end_recording, live_small, stored_along
+from ..tape.node import Kind, Node
+from ..tape.plan import COUNTS, Plan, build, data, plans
+from ..tape.record import grad_mode, state
+from ..tape.walk import history, needed, structure
+from ..tensor import Tensor, handle
+from .reverse import pull_back
+from .rules import run_hooks
+
+__all__ = ["Group", "check_not_released", "emit", "recording_rules", "release", "solve"]
+
+
+@dataclass
+class Group:
+    """The nodes whose cotangents add up to one gradient; hooks on the sum; what the sum is added to.
+
+    `solve` sets `old` to None when it did not add it: rules or hooks ran that may have changed it.
+    """
+
+    nodes: tuple[Node, ...]
+    hooks: dict[Any, Callable] | None = None
+    old: Node | None = None
+
+
+@contextmanager
+def recording_rules(tracks: bool):
+    """Record what rules compute: nothing is forced, and gradients are tracked only if wanted."""
+    now = state.now
+    start, now.start = now.start, 0
+    token = grad_mode.set(tracks)
+    try:
+        yield
+    finally:
+        grad_mode.reset(token)
+        now.start = start
+
+
+def emit(
+    past: Sequence[Node], seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, tracks: bool
+) -> list[Tensor | None]:
+    """Run the rules; the gradient of each group as a pending tensor (None: not reached)."""
+    with recording_rules(tracks):
+        found = pull_back(past, seeds, [n for g in groups for n in g.nodes])
+        return [_total(group, found) for group in groups]
+
+
+def _total(group: Group, found: dict[Node, Tensor]) -> Tensor | None:
+    terms = [found[n] for n in group.nodes if n in found]
+    if not terms:
+        return None
+    total = terms[0]
+    for term in terms[1:]:
+        total = add(total, term)
+    return run_hooks(group.hooks, total) if group.hooks else total
+
+
+def solve(
+    seeds: Sequence[tuple[Node, Tensor]],
+    groups: Sequence[Group],
+    *,
+    retain: bool,
+    also: Sequence[Node] = (),
+    past: Sequence[Node] | None = None,
+) -> list[np.ndarray | None]:
+    """The gradients of groups as arrays (None: not reached, symbolically zero).
+
+    seeds     (result, cotangent): at least one
+    retain    whether the history will be gone through again: what it reads is then stored
+    also      nodes whose values are wanted in the same run
+
+    Values of the results, of `also`, and of small live tensors are kept in their nodes.
+    """
+    now = state.now
+    if past is None:
+        past = history([r for r, _ in seeds])
+    inside = frozenset(past)
+    roots = [r for r, _ in seeds] + [s.node for _, s in seeds] + list(also)
+    roots += [g.old for g in groups if g.old is not None]
+    if not now.tracing:
+        roots += live_small(now)
+    roots = list(dict.fromkeys(roots))
+    order = needed(roots, inside)
+    read = {s.node for _, s in seeds} | {g.old for g in groups}
+    kept = [n for n in roots if n.value is None and n not in read] + stored_along(order, roots, retain)
+    parts, number, _, order = structure(order, inside)
+    key = (
+        "gradient",
+        tuple(parts),
+        tuple([(number[r], number[s.node]) for r, s in seeds]),
+        tuple([number[n] for n in kept]),
+        tuple([(number.get(g.old, -1), *[number.get(n, -1) for n in g.nodes]) for g in groups]),
+    )
+    plan = plans.get(key)
+    if plan is not None:
+        COUNTS.hits += 1
+    else:
+        COUNTS.misses += 1
+        plan = _make(key, past, seeds, groups, kept, number)
+    results = plan.run(order)
+    plan.commit(order, results)
+    if not now.tracing:
+        end_recording(now)
+    return _gradients(plan, order, results)
+
+
+def _make(
+    key: tuple,
+    past: Sequence[Node],
+    seeds: Sequence[tuple[Node, Tensor]],
+    groups: Sequence[Group],
+    kept: Sequence[Node],
+    number: dict[Node, int],
+) -> Plan:
+    asked = state.now.asked
+    gradients = emit(past, seeds, groups, tracks=False)
+    known = _may_be_kept(past, groups) and state.now.asked == asked
+    with recording_rules(False):
+        for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
+            if not known:
+                group.old = None
+            elif g is not None and group.old is not None:
+                gradients[i] = add(handle(group.old), g)
+    nodes = [g.node for g in gradients if g is not None]
+    plan, places = build([*nodes, *kept], number)
+    plan.grads = tuple(
+        [None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]
+    )
+    plan.computed = tuple([g is not None and g.node in places for g in gradients])
+    if known:
+        plans.put(key, plan)
+    else:
+        COUNTS.unkept += 1
+    return plan
+
+
+def _may_be_kept(past: Sequence[Node], groups: Sequence[Group]) -> bool:
+    """Hooks run at every backward, and so do rules that read what no key can name."""
+    return not any(n.hooks or (n.call is not None and not n.call.is_pure) for n in past) and not any(
+        g.hooks for g in groups
+    )
+
+
+def _gradients(plan: Plan, order: Sequence[Node], results: tuple) -> list[np.ndarray | None]:
+    """Each gradient in memory of its own: nothing that a user holds changes with another."""
+    taken: set[int] = set()
+    gradients: list[np.ndarray | None] = []
+    for place, computed in zip(plan.grads, plan.computed, strict=True):
+        if place is None:
+            gradients.append(None)
+        elif computed:
+            gradients.append(results[place] if place not in taken else results[place].copy())
+            taken.add(place)
+        else:
+            gradients.append(data(order[place] if type(place) is int else place).copy())
+    return gradients
+
+
+def check_not_released(past: Sequence[Node]) -> None:
+    """Raise GradientError when a backward went through any of these before and let go of it."""
+    if any(n.kind.released for n in past):
+        raise GradientError(
+            "second backward through the same graph\n"
+            "  pass retain_graph=True to the first one, or compute the result again"
+        )
+
+
+def release(past: Sequence[Node]) -> None:
+    """Mark a history as given up; what it kept for gradients is freed."""
+    for node in past:
+        if node.leaf is not None:
+            continue
+        kind = node.kind
+        freed = kind.freed
+        if freed is None:
+            freed = kind.freed = Kind(kind.op, kind.params, kind.out, released=True)
+        node.kind = freed
+        if node.value is not None:
+            node.inputs = ()

@@ -1,0 +1,328 @@
+"""What a handle can be asked and told: values, gradients, hooks, in-place updates.
+
+Attached to `Tensor` here, because asking needs the tape and `backward` needs the transformations,
+and a handle (`autodiff.tensor`) knows neither.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
+from ..ops import as_tensor, astype, spread_to
+from ..tape.ask import value_of
+from ..tape.node import Kind, Leaf, Node, RichNode, out_of, rich_node
+from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, leaf_node, record, state
+from ..tensor import Tensor, handle
+from .backward import backward
+
+__all__ = ["Removable", "rebind"]
+
+
+# ---------------------------------------------------------------- values
+
+
+def _refuse_losing_gradient(t: Tensor, what: str) -> None:
+    if t.requires_grad and grad_mode.get():
+        raise GradientError(
+            f"{what} of a {t.aval} that requires grad would lose its gradient\n"
+            f"  called at {caller()}\n"
+            "  write t.detach().numpy(), or compute with ad.* functions"
+        )
+
+
+def numpy(t: Tensor) -> np.ndarray:
+    """The value as a read-only array: computed now if it is pending.  `np.array(t)` copies.
+
+    Raises GradientError for a tensor that requires grad (outside of no_grad): use t.detach().numpy().
+    """
+    _refuse_losing_gradient(t, "numpy()")
+    return _read_only(t)
+
+
+def _read_only(t: Tensor) -> np.ndarray:
+    view = value_of(t.node).view()
+    view.flags.writeable = False
+    return view
+
+
+def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """NumPy's protocol: np.asarray(t) is read-only, np.array(t) a copy."""
+    _refuse_losing_gradient(t, "np.asarray")
+    value = _read_only(t)
+    if dtype is not None and np.dtype(dtype) != value.dtype:
+        if copy is False:
+            raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")
+        return value.astype(dtype)
+    return value.copy() if copy else value
+
+
+def item(t: Tensor) -> Any:
+    """The value of a one-element tensor as a Python number: computed now if it is pending."""
+    if t.size != 1:
+        raise ShapeError(f"item() takes one element, not {t.aval}\n  called at {caller()}")
+    return value_of(t.node).item()
+
+
+def tolist(t: Tensor) -> Any:
+    """The value as nested lists of Python numbers."""
+    return value_of(t.node).tolist()
+
+
+def _number(t: Tensor, kind: type) -> Any:
+    if t.size != 1:
+        raise ShapeError(f"{kind.__name__}() takes one element, not {t.aval}\n  called at {caller()}")
+    return kind(value_of(t.node).item())
+
+
+def truth(t: Tensor) -> bool:
+    """Whether a one-element tensor is not zero: `if t > 0` asks for the value."""
+    if t.size != 1:
+        raise ShapeError(
+            f"the truth of a {t.aval} is ambiguous\n  called at {caller()}\n  use .any() or .all(), or ad.where"
+        )
+    return bool(value_of(t.node).item())
+
+
+def index(t: Tensor) -> int:
+    """An integer 0-d tensor as an index."""
+    if t.shape or t.dtype.kind != "i":
+        raise DTypeError(f"only a 0-d integer tensor is an index, not {t.aval}\n  called at {caller()}")
+    return int(value_of(t.node).item())
+
+
+def show(t: Tensor) -> str:
+    """`f64[3] [1. 2. 3.]`, with "requires grad" behind it where that is so.  Computes a pending value."""
+    flag = ", requires grad" if t.requires_grad else ""
+    if _is_traced(t.node):
+        return f"{t.aval} traced{flag}"
+    text = np.array2string(value_of(t.node), separator=" ", threshold=1000)
+    joint = "\n" if "\n" in text else " "
+    return f"{t.aval}{flag}{joint}{text}"
+
+
+def _is_traced(node: Node) -> bool:
+    seen = {node}
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if n.kind.op is ARGUMENT:
+            return True
+        for i in n.inputs if n.value is None else ():
+            if i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return False
+
+
+def text(t: Tensor, spec: str) -> str:
+    """format(t, ".3f") formats the number of a one-element tensor."""
+    return format(item(t), spec) if spec else show(t)
+
+
+def detach(t: Tensor) -> Tensor:
+    """The same value without history: no gradient flows through it."""
+    return record(DETACH, (t,)) if t.node.kind.out.requires_grad else handle(t.node, t.masked)
+
+
+# ---------------------------------------------------------------- gradients
+
+
+def _get_grad(t: Tensor) -> Tensor | None:
+    identity = t.node.leaf
+    return None if identity is None else identity.grad
+
+
+def _set_grad(t: Tensor, value: Any) -> None:
+    identity = t.node.leaf
+    if state.now.tracing:
+        raise GradientError(f".grad is set inside a traced function\n  called at {caller()}")
+    if identity is None:
+        raise GradientError(f".grad belongs to leaves that require grad; this {t.aval} is none\n  called at {caller()}")
+    if value is not None:
+        value = as_tensor(value)
+        if value.aval != t.aval:
+            raise _GradAvalError(f"the .grad of a {t.aval} cannot be a {value.aval}\n  called at {caller()}")
+    identity.grad = value
+
+
+class _GradAvalError(GradientError, ShapeError):
+    """A .grad of another aval than its tensor."""
+
+
+def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
+    """Say whether gradients are accumulated for this leaf.  Returns the tensor.
+
+    Raises DTypeError for integer and bool tensors, GradientError for a tensor that is no leaf.
+    """
+    if t.node.kind.out.requires_grad == flag:
+        return t
+    if flag:
+        refuse_discrete_leaf(t.dtype)
+        t.node = _as_leaf(t.node, Leaf())
+        return t
+    if t.node.leaf is None:
+        raise GradientError(
+            f"requires_grad can be taken only from a leaf\n  called at {caller()}\n  use t.detach() for a computed one"
+        )
+    t.node = leaf_node(value_of(t.node))
+    return t
+
+
+def refuse_discrete_leaf(dtype: np.dtype) -> None:
+    """Raise DTypeError: only float (and complex) tensors can require gradients."""
+    if dtype.kind not in "fc":
+        raise DTypeError(
+            f"a {dtype} tensor cannot require gradients: they are limits, and its values are discrete\n"
+            f"  called at {caller()}\n"
+            "  make it float: ad.tensor(data, dtype=ad.float64, requires_grad=True)"
+        )
+
+
+def _as_leaf(node: Node, identity: Leaf) -> Node:
+    """A node of the same value that gradients of `identity` accumulate at; pending if the value is."""
+    if node.value is not None:
+        return leaf_node(value_of(node), True, identity)
+    out = out_of(node.kind.out.aval, True)
+    return rich_node(Kind(IDENTITY, (), out), (node,), leaf=identity)
+
+
+class Removable:
+    """What registering a hook returns: `remove()` takes it away again."""
+
+    __slots__ = ("_hooks", "_key")
+
+    def __init__(self, hooks: dict, hook: Callable) -> None:
+        self._hooks = hooks
+        self._key = object()
+        hooks[self._key] = hook
+
+    def remove(self) -> None:
+        """Take the hook away.  Doing it twice does nothing."""
+        self._hooks.pop(self._key, None)
+
+
+def register_hook(t: Tensor, hook: Callable) -> Removable:
+    """Call `hook(gradient)` at every backward through this tensor; what it returns replaces the gradient.
+
+    On a leaf it sees the sum over all uses.  Raises GradientError when the tensor does not require grad.
+    """
+    node = t.node
+    if not node.kind.out.requires_grad:
+        raise GradientError(f"a hook needs a tensor that requires grad\n  called at {caller()}")
+    if node.leaf is not None:
+        return Removable(node.leaf.hooks, hook)
+    if type(node) is not RichNode:
+        t.node = node = rich_node(Kind(IDENTITY, (), node.kind.out), (node,))
+    if node.hooks is None:
+        node.hooks = {}
+    return Removable(node.hooks, hook)
+
+
+def register_post_accumulate_grad_hook(t: Tensor, hook: Callable) -> Removable:
+    """Call `hook(t)` after a backward has written `t.grad`."""
+    identity = t.node.leaf
+    if identity is None:
+        raise GradientError(f"a post-accumulate hook needs a leaf that requires grad\n  called at {caller()}")
+    identity.owner = weakref.ref(t)
+    return Removable(identity.after, hook)
+
+
+# ---------------------------------------------------------------- in place
+
+
+def rebind(t: Tensor, new: Tensor) -> Tensor:
+    """An in-place update: this handle names another value from now on; the old value stays as it was.
+
+    Under no_grad a leaf that requires grad stays the same leaf.  Raises GradientError for such a leaf
+    outside of no_grad, DTypeError or ShapeError when the new value has another aval.
+    """
+    node = t.node
+    if state.now.tracing and not _is_traced(node):
+        raise ConcretizationError(
+            f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
+            "  return the new value instead"
+        )
+    if new.dtype != t.dtype:
+        new = _same_kind(t, new)
+    if new.shape != t.shape:
+        if np.broadcast_shapes(new.shape, t.shape) != t.shape:
+            raise ShapeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
+        new = spread_to(new, t.shape)
+    if node.leaf is None:
+        t.node = new.node
+        return t
+    if grad_mode.get():
+        raise GradientError(
+            f"an in-place update of a leaf that requires grad\n  called at {caller()}\n  do it under `with ad.no_grad():`"
+        )
+    t.node = _as_leaf(new.node, node.leaf)
+    return t
+
+
+def _same_kind(t: Tensor, new: Tensor) -> Tensor:
+    if not np.can_cast(new.dtype, t.dtype, "same_kind"):
+        raise DTypeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
+    return astype(new, t.dtype)
+
+
+# ---------------------------------------------------------------- pickling
+
+
+def _reduce(t: Tensor) -> tuple:
+    """A leaf keeps value, dtype and requires_grad; a tensor with history refuses."""
+    if t.node.kind.out.requires_grad and t.node.leaf is None:
+        raise GradientError(
+            "a tensor with history is not copied or pickled\n  use t.detach(), which has the value without the history"
+        )
+    return _restored, (value_of(t.node).copy(), t.node.leaf is not None)
+
+
+def _restored(value: np.ndarray, requires_grad: bool) -> Tensor:
+    return handle(leaf_node(value, requires_grad))
+
+
+def _deepcopy(t: Tensor, memo: dict) -> Tensor:
+    function, arguments = _reduce(t)
+    return function(*arguments)
+
+
+def _backward(
+    t: Tensor,
+    gradient: Any = None,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of this result to the `.grad` of its leaves: see `ad.backward`."""
+    backward(t, gradient, retain_graph, create_graph, inputs)
+
+
+for _name, _function in {
+    "numpy": numpy,
+    "__array__": array,
+    "item": item,
+    "tolist": tolist,
+    "__float__": lambda t: _number(t, float),
+    "__int__": lambda t: _number(t, int),
+    "__complex__": lambda t: _number(t, complex),
+    "__bool__": truth,
+    "__index__": index,
+    "__repr__": show,
+    "__format__": text,
+    "detach": detach,
+    "grad": property(_get_grad, _set_grad, doc="The accumulated gradient of a leaf: a tensor, or None."),
+    "requires_grad_": requires_grad_,
+    "register_hook": register_hook,
+    "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+    "backward": _backward,
+    "__reduce__": _reduce,
+    "__deepcopy__": _deepcopy,
+    "__copy__": lambda t: copy.deepcopy(t),
+}.items():
+    setattr(Tensor, _name, _function)

@@ -1,0 +1,65 @@
+"""Whether what is recorded tracks gradients: no_grad, enable_grad, is_grad_enabled.
+
+Grad mode is an immutable value per context: threads and asyncio tasks do not see each other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from ..tape.record import grad_mode
+
+__all__ = ["enable_grad", "is_grad_enabled", "no_grad"]
+
+
+class _Mode:
+    """A context manager, re-entrant, that is also a decorator."""
+
+    _value: bool
+
+    def __init__(self) -> None:
+        self._tokens: list = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(grad_mode.set(self._value))
+
+    def __exit__(self, *_: object) -> None:
+        grad_mode.reset(self._tokens.pop())
+
+    def __call__(self, f: Callable) -> Callable:
+        """Decorate a function: it runs in this mode."""
+        mode = type(self)
+
+        @wraps(f)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with mode():
+                return f(*args, **kwargs)
+
+        return run
+
+
+class no_grad(_Mode):
+    """What is recorded inside tracks no gradients; leaves may be updated in place.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(1.0, requires_grad=True)
+    >>> with ad.no_grad():
+    ...     w -= 0.5
+    >>> w
+    f64[], requires grad 0.5
+    """
+
+    _value = False
+
+
+class enable_grad(_Mode):
+    """What is recorded inside tracks gradients, also under no_grad."""
+
+    _value = True
+
+
+def is_grad_enabled() -> bool:
+    """Whether what is recorded now tracks gradients."""
+    return grad_mode.get()

@@ -1,0 +1,130 @@
+"""Reverse mode: from cotangents of results to cotangents of what they were made from.
+
+The walk goes over the history by falling creation number, so it neither recurses nor sees a node
+before all its readers.  Rules are called with tensors and record their work like any program:
+a backward pass is more nodes.  Whether what they record tracks gradients itself is the caller's
+choice (`grad_mode`).
+
+Worked example: y = sin(x) * x, seed y_bar.
+
+    mul   x_bar  = y_bar * sin(x)      s_bar = y_bar * x
+    sin   x_bar += s_bar * cos(x)                               # x is reached: nothing below
+
+Strong zero.  The cotangent of a branch that `where` did not take is exactly 0 and *masked*: it meets
+partials through `mul0`, so 0 times inf stays 0.  A sum is masked only if all its terms are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..errors import GradientError
+from ..ops import add
+from ..tape.node import Node
+from ..tape.plan import COUNTS
+from ..tape.record import state
+from ..tape.walk import gradient_inputs
+from ..tensor import Tensor, handle
+from .rules import call_rule, missing_rule, run_hooks
+
+__all__ = ["Cotangent", "pull_back", "reaching"]
+
+
+class Cotangent(NamedTuple):
+    """A cotangent and whether it is masked."""
+
+    value: Tensor
+    masked: bool = False
+
+
+def reaching(order: Sequence[Node], targets: Iterable[Node]) -> set[Node]:
+    """The nodes of a history through which gradients reach `targets`."""
+    found = set(targets)
+    for node in order:
+        if node not in found and any(i in found for i in gradient_inputs(node)):
+            found.add(node)
+    return found
+
+
+def pull_back(
+    order: Sequence[Node], seeds: Iterable[tuple[Node, Tensor]], targets: Iterable[Node]
+) -> dict[Node, Tensor]:
+    """The cotangents of `targets`, given those of some results.  A target that is not reached has none.
+
+    order     the history of the results, by creation
+    seeds     (result, cotangent of its aval)
+    targets   nodes of the history
+
+    Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
+    """
+    targets = set(targets)
+    open_nodes = reaching(order, targets)
+    bars: dict[Node, Cotangent | dict[int, Cotangent]] = {}
+    found: dict[Node, Tensor] = {}
+    for node, value in seeds:
+        _accumulate(bars, node, Cotangent(value), open_nodes)
+    for node in reversed(order):
+        bar = bars.pop(node, None)
+        if bar is None:
+            continue
+        if isinstance(bar, dict):  # a call with several outputs
+            for i, cotangent in _called(node, {slot: c.value for slot, c in bar.items()}, open_nodes):
+                _accumulate(bars, i, cotangent, open_nodes)
+            continue
+        if node.hooks:
+            bar = Cotangent(run_hooks(node.hooks, bar.value), bar.masked)
+        if node in targets:
+            found[node] = bar.value
+            if not any(i in open_nodes for i in gradient_inputs(node)):
+                continue
+        if node.slot is not None:
+            bars.setdefault(node.inputs[0], {})[node.slot] = bar  # type: ignore[index]
+            continue
+        pulled = _called(node, {0: bar.value}, open_nodes) if node.call is not None else _pulled(node, bar)
+        for i, cotangent in pulled:
+            _accumulate(bars, i, cotangent, open_nodes)
+    return found
+
+
+def _called(node: Node, values: dict[int, Tensor], wanted: set[Node]) -> list[tuple[Node, Cotangent]]:
+    """Apply the rule of a custom function to the cotangents of its outputs."""
+    _refuse_released(node)
+    COUNTS.rules += 1
+    bars = call_rule(node, values, wanted)
+    return [(i, Cotangent(g)) for i, g in zip(gradient_inputs(node), bars, strict=True) if g is not None]
+
+
+def _pulled(node: Node, bar: Cotangent) -> Iterable[tuple[Node, Cotangent]]:
+    """Apply the rule of a primitive.  Numbers it states are constants of the graph."""
+    _refuse_released(node)
+    COUNTS.rules += 1
+    op = node.kind.op
+    if op.pull is None:
+        if op.discrete:
+            return ()
+        raise missing_rule(node)
+    masked = bar.masked and op.keeps_mask
+    before, state.now.literal = state.now.literal, True
+    try:
+        pulled = op.pull(bar.value, handle(node), [handle(i) for i in node.inputs], node.kind.params, masked)
+    finally:
+        state.now.literal = before
+    masked = masked or op.masks
+    return [(i, Cotangent(g, masked)) for i, g in zip(node.inputs, pulled, strict=True) if g is not None]
+
+
+def _refuse_released(node: Node) -> None:
+    if node.kind.released:
+        raise GradientError(
+            "this part of the graph was released by an earlier backward\n"
+            "  pass retain_graph=True to the first one to go through it again"
+        )
+
+
+def _accumulate(bars: dict, node: Node, new: Cotangent, open_nodes: set[Node]) -> None:
+    if node not in open_nodes or not node.kind.out.requires_grad:
+        return
+    assert new.value.aval == node.kind.out.aval, f"cotangent {new.value.aval} for {node.kind.out.aval}"
+    old = bars.get(node)
+    bars[node] = new if old is None else Cotangent(add(old.value, new.value), old.masked and new.masked)
