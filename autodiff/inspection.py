@@ -1,0 +1,251 @@
+"""`ad.inspect`: every stage of one function, forward or backward, from tape to assembly.
+
+    tape            what was recorded, node by node, with the user's lines
+    graph           the frozen graph;  `optimized` after the passes
+    fused           kernels, buffers, steps
+    mlir            the kernels as MLIR
+    llvm, llvm_optimized, asm
+    stats           operations, kernels, bytes
+
+Texts are byte-stable: fixed names, no addresses.  Nothing is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen import compiler
+from codegen.ir import Aval
+
+from . import tree
+from .config import config
+from .errors import Error, UserLine
+from .ops import as_tensor
+from .tape.node import Node
+from .tape.plan import freeze, source
+from .tape.record import ARGUMENT, CONSTANT, argument, leaf, state
+from .tape.walk import history, needed
+from .tensor import AbstractTensor, Tensor
+from .transforms.functional import vjp
+
+__all__ = ["STAGES", "Inspection", "inspect"]
+
+#: What can be looked at, in the order of the road.
+STAGES = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm", "stats")
+
+
+class Inspection:
+    """The stages of one recording.  Each is text, made when it is looked at.
+
+    str() shows the stages a person reads first: tape, fused, stats.
+    """
+
+    def __init__(self, name: str, roots: Sequence[Node], arguments: Sequence[Node] = (), names: Sequence[str] = ()):
+        self.name = name
+        self._roots = [source(r) for r in roots]
+        self._arguments = list(arguments)
+        self._names = list(names)
+        self._stages: Any = None
+
+    @property
+    def stages(self) -> Any:
+        """The compiler's own view: `codegen.compiler.stages`."""
+        if self._stages is None:
+            graph, _ = freeze(list(dict.fromkeys(self._roots)), self._arguments)
+            graph.name = self.name
+            self._stages = compiler.stages(graph)
+        return self._stages
+
+    @property
+    def tape(self) -> str:
+        """The nodes, by creation: `%2 = mul(%0, %1): f64[3]`, boundaries with the user's line."""
+        return tape_text(self._roots, self._arguments, self._names)
+
+    @property
+    def graph(self) -> str:
+        """The graph as it was recorded and frozen."""
+        return self.stages.graph
+
+    @property
+    def optimized(self) -> str:
+        """The graph after the passes."""
+        return self.stages.optimized
+
+    @property
+    def fused(self) -> str:
+        """Kernels, buffers and steps."""
+        return self.stages.fused
+
+    @property
+    def mlir(self) -> str:
+        """The kernels in MLIR's func, scf, memref, arith and math."""
+        return self.stages.mlir
+
+    @property
+    def llvm(self) -> str:
+        """LLVM IR as it is emitted."""
+        return self.stages.llvm
+
+    @property
+    def llvm_optimized(self) -> str:
+        """LLVM IR after LLVM's own passes."""
+        return self.stages.llvm_optimized
+
+    @property
+    def asm(self) -> str:
+        """Assembly for this machine."""
+        return self.stages.asm
+
+    @property
+    def stats(self) -> str:
+        """Counts and sizes."""
+        return self.stages.stats
+
+    def stage(self, name: str) -> str:
+        """A stage by the name that the command line uses.  Raises Error for another name."""
+        if name not in STAGES:
+            raise Error(f"no stage {name!r}: there are {', '.join(STAGES)}")
+        return str(getattr(self, {"llvm-opt": "llvm_optimized"}.get(name, name)))
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"-- {name} --\n{self.stage(name)}" for name in ("tape", "fused", "stats"))
+
+    __repr__ = __str__
+
+
+def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[int] = 0, **kwargs: Any) -> Inspection:
+    """Every stage of a function on arguments like these, or of a recorded tensor.
+
+    f          a function; or a tensor: then what it is still pending on
+    args       arrays, tensors, numbers, or avals such as `ad.inspect(f, "f64[256,10]")`
+    backward   the gradient with respect to `argnums` instead (for a non-scalar result it takes the
+               result's cotangent as a further input)
+
+    Nothing is computed.
+
+    >>> import autodiff as ad
+    >>> print(ad.inspect(lambda x: x * x, "f64[3]").graph)
+    f(x0: f64[3]) {
+      a = mul(x0, x0)  # f64[3]
+      return a
+    }
+    """
+    if isinstance(f, Tensor):
+        return Inspection("f", [f.node])
+    arguments: list[Node] = []
+
+    def traced(x: Any) -> Any:
+        aval = _aval_of(x)
+        if aval is None:
+            return x
+        t = argument(aval, weak=isinstance(x, (bool, int, float)))
+        arguments.append(t.node)
+        return t
+
+    name = getattr(f, "__name__", "f")
+    name = name if name.isidentifier() else "f"
+    args, kwargs = tree.map(traced, (args, kwargs))
+    with _Tracing():
+        if backward:
+            return _backward(f, args, kwargs, argnums, arguments, name)
+        result = f(*args, **kwargs)
+    roots = [as_tensor(x).node for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
+    return Inspection(name, roots, arguments)
+
+
+def _aval_of(x: Any) -> Aval | None:
+    """The aval that an argument stands for; None when it is no array."""
+    from codegen.ir import parse_aval
+
+    if isinstance(x, Aval):
+        return x
+    if isinstance(x, str):
+        try:
+            return parse_aval(x)
+        except ValueError:
+            return None
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Aval(x.shape, x.dtype)
+    if isinstance(x, Tensor):
+        return x.aval
+    return Aval((), np.asarray(x).dtype) if type(x) in (bool, int, float, complex) else None
+
+
+def _backward(f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: list[Node], name: str) -> Inspection:
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+
+    def chosen(*primals: Any) -> Any:
+        given = list(args)
+        for i, p in zip(numbers, primals, strict=True):
+            given[i] = p
+        return f(*given, **kwargs)
+
+    out, pullback = vjp(chosen, *[args[i] for i in numbers])
+    leaves, structure = tree.flatten(out)
+    bars = []
+    for t in leaves:
+        if t.shape:
+            bar = argument(t.aval)
+            arguments.append(bar.node)
+        else:
+            bar = leaf(np.ones((), t.dtype))
+        bars.append(bar)
+    gradients = pullback(tree.unflatten(structure, bars))
+    roots = [t.node for t in [*leaves, *tree.leaves(gradients)] if isinstance(t, Tensor)]
+    return Inspection(f"{name}_gradient", roots, arguments)
+
+
+class _Tracing:
+    """As inside jit: arguments have no values, and asking for one is an error."""
+
+    def __enter__(self) -> None:
+        now = state.now
+        now.tracing += 1
+        config.count_trace(1)
+        self._start, now.start = now.start, 0
+
+    def __exit__(self, *_: object) -> None:
+        now = state.now
+        now.tracing -= 1
+        now.start = self._start
+        config.count_trace(-1)
+
+
+# ---------------------------------------------------------------- the tape as text
+
+
+def tape_text(roots: Sequence[Node], arguments: Sequence[Node] = (), names: Sequence[str] = ()) -> str:
+    """The nodes that `roots` are made of and their histories, by creation, numbered from zero."""
+    past = set(history(roots))
+    order = needed([*arguments, *roots], past)
+    number = {n: i for i, n in enumerate(order)}
+    lines = []
+    for node in order:
+        line = f"%{number[node]} = {_described(node, number)}: {node.kind.out.aval}"
+        notes = []
+        if node.kind.out.requires_grad:
+            notes.append("grad")
+        if isinstance(node.line, UserLine):
+            notes.append(str(node.line))
+        lines.append(line + (f"  # {', '.join(notes)}" if notes else ""))
+    lines.append(f"ask {', '.join(f'%{number[r]}' for r in roots)}")
+    return "\n".join(lines)
+
+
+def _described(node: Node, number: dict[Node, int]) -> str:
+    if node.kind.op is ARGUMENT:
+        return "argument"
+    if node.kind.op is CONSTANT:
+        return f"constant {node.kind.params[0]!r}"
+    if not node.inputs:
+        return "leaf" if isinstance(node.value, np.ndarray) else f"number {node.value!r}"
+    operands = ", ".join(f"%{number[i]}" for i in node.inputs if i in number)
+    params = "".join(f", {k}={v!r}" for k, v in node.kind.op.keywords(node.kind.params).items())
+    name = node.kind.op.name if node.call is None else f"call {node.call.function.__name__}"
+    state = "" if node.value is None else " (computed)"
+    return f"{name}({operands}{params}){state}"
+
+
