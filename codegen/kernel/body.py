@@ -1,0 +1,255 @@
+"""Where scalar operations go: into the outermost loop body in which their operands are known.
+
+A `Body` is a function being built: a stack of open blocks (the function, then each open loop).  An
+operation is appended to the block of its deepest operand, before the loop that is open there, so
+whatever does not depend on an inner counter is computed outside of it.  Equal operations on equal
+operands are one value as long as its block is open.
+
+All memory is seen packed and flat: memref<Nxf64>, one index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .index import Atom, Index, Part, Quotient, constant_index
+from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Status, Type, Value
+
+__all__ = ["Body", "Loop"]
+
+
+class Loop:
+    """An open loop: its counter as an index, the values it carries."""
+
+    __slots__ = ("block", "carried", "index", "operands", "parallel")
+
+    def __init__(self, block: Block, operands: list[Value], index: Index, carried: list[Value], parallel: bool):
+        self.block = block
+        self.operands = operands
+        self.index = index
+        self.carried = carried
+        self.parallel = parallel
+
+
+class Body:
+    """A function's operations under construction; `arguments` are the types of its memrefs."""
+
+    def __init__(self, arguments: Sequence[Type] = ()) -> None:
+        block = Block(arguments)
+        self.block = block
+        self._blocks = [block]
+        self._depth: dict[Value, int] = dict.fromkeys(block.arguments, 0)
+        self._known: dict[Any, Value] = {}
+        self._keys: list[list[Any]] = [[]]
+        self._constants: dict[Value, Any] = {}
+        self._status: Value | None = None
+        self._scratch = 0
+
+    # ------------------------------------------------------------ operations
+
+    def emit(self, name: str, operands: tuple[Value, ...], type: ScalarType, attributes: dict | None = None) -> Value:
+        """The result of a pure operation: an equal one made before, or a new one as far out as can be."""
+        key = (name, type, operands) if attributes is None else (name, type, operands, id(attributes))
+        found = self._known.get(key)
+        if found is not None:
+            return found
+        known = self._depth
+        depth = 0
+        for operand in operands:
+            if known[operand] > depth:
+                depth = known[operand]
+        operation = Operation(name, operands, (type,), attributes)
+        self._blocks[depth].operations.append(operation)
+        result = operation.results[0]
+        known[result] = depth
+        self._known[key] = result
+        self._keys[depth].append(key)
+        return result
+
+    def effect(self, operation: Operation) -> Operation:
+        """Append an operation to the innermost open block: stores, allocations."""
+        self._blocks[-1].operations.append(operation)
+        for result in operation.results:
+            self._depth[result] = len(self._blocks) - 1
+        return operation
+
+    def literal(self, value: Any, type: ScalarType) -> Value:
+        """A constant of this type, made once, at the top of the function."""
+        # By text: -0.0 == 0.0 and 1 == True, but they are other constants.
+        key = (repr(value), type)
+        found = self._known.get(key)
+        if found is None:
+            operation = Operation("arith.constant", (), (type,), {"value": value})
+            self._blocks[0].operations.append(operation)
+            found = self._known[key] = operation.results[0]
+            self._depth[found] = 0
+            self._constants[found] = value
+        return found
+
+    def known_value(self, x: Value) -> Any:
+        """The number a constant holds, or None."""
+        return self._constants.get(x)
+
+    @property
+    def depth(self) -> int:
+        """How many loops are open."""
+        return len(self._blocks) - 1
+
+    def depth_of(self, value: Value) -> int:
+        """The number of the loop body a value lives in; 0 is the function's."""
+        return self._depth[value]
+
+    # ------------------------------------------------------------ loops
+
+    def open_loop(
+        self,
+        extent: int | Value,
+        carried: Sequence[Value] = (),
+        *,
+        high: int | None = None,
+        parallel: bool = False,
+    ) -> Loop:
+        """Start a loop over range(extent) that carries values; `high` bounds an extent known only at run time."""
+        if isinstance(extent, Value):
+            assert high is not None
+            upper = extent
+        else:
+            upper = self.literal(extent, INDEX)
+            high = extent - 1
+        operands = [self.literal(0, INDEX), upper, self.literal(1, INDEX), *carried]
+        block = Block((INDEX, *[c.type for c in carried]))
+        self._blocks.append(block)
+        self._keys.append([])
+        depth = len(self._blocks) - 1
+        for argument in block.arguments:
+            self._depth[argument] = depth
+        # A loop of one iteration is left for LLVM to fold; its counter is still a known zero here.
+        counter = Index.of(Atom(0, max(high, 0), block.arguments[0]))
+        return Loop(block, operands, counter, block.arguments[1:], parallel)
+
+    def close_loop(self, loop: Loop, results: Sequence[Value] = ()) -> list[Value]:
+        """End the innermost loop with the values it carries on; gives what it carried at the end."""
+        block = self._blocks.pop()
+        assert block is loop.block, "loops are closed in the order they nest"
+        for key in self._keys.pop():
+            del self._known[key]
+        if loop.parallel:
+            block.operations.append(Operation("scf.reduce"))
+            operation = Operation("scf.parallel", loop.operands, (), None, [block])
+        else:
+            block.operations.append(Operation("scf.yield", results))
+            operation = Operation("scf.for", loop.operands, [r.type for r in results], None, [block])
+        return self.effect(operation).results
+
+    # ------------------------------------------------------------ indices
+
+    def value_of(self, index: Index) -> Value:
+        """The SSA value of an index: outer terms first, so that their sum stays outside inner loops."""
+        key = ("index", index)
+        found = self._known.get(key)
+        if found is None:
+            found = self._materialise(index.joined())
+            depth = self._depth[found]
+            self._known[key] = found
+            self._keys[depth].append(key)
+        return found
+
+    def _materialise(self, index: Index) -> Value:
+        if not index.terms:
+            return self.literal(index.constant, INDEX)
+        total: Value | None = None
+        terms = [(self._atom(atom), coefficient) for atom, coefficient in index.terms]
+        terms.sort(key=lambda term: self._depth[term[0]])
+        constant = index.constant
+        for value, coefficient in terms:
+            if coefficient != 1:
+                value = self.emit("arith.muli", (value, self.literal(coefficient, INDEX)), INDEX)
+            if total is None:
+                total = value
+                if constant:
+                    total = self.emit("arith.addi", (value, self.literal(constant, INDEX)), INDEX)
+            else:
+                total = self.emit("arith.addi", (total, value), INDEX)
+        assert total is not None
+        return total
+
+    def _atom(self, atom: Atom) -> Value:
+        """The value of one unknown."""
+        if atom.value is not None and type(atom) is Atom:
+            return atom.value
+        if type(atom) is Quotient:
+            numerator = self.value_of(atom.numerator)
+            # For a numerator that cannot be negative both divisions agree, and this one is a shift or multiply.
+            name = "arith.divsi" if atom.numerator.low >= 0 else "arith.floordivsi"
+            return self.emit(name, (numerator, self.literal(atom.divisor, INDEX)), INDEX)
+        assert type(atom) is Part
+        counter = self.value_of(atom.merged.counter)
+        value = counter
+        if atom.stride > 1:
+            value = self.emit("arith.divsi", (counter, self.literal(atom.stride, INDEX)), INDEX)
+        if atom is atom.merged.parts[0]:
+            return value
+        return self.emit("arith.remsi", (value, self.literal(atom.high + 1, INDEX)), INDEX)
+
+    # ------------------------------------------------------------ memory
+
+    def load(self, memory: Value, at: Index, *, stable: bool = True) -> Value:
+        """The element at a flat position; a bool arrives as i1.
+
+        `stable`: nothing in this function writes that memory, so the load may move out of loops.
+        """
+        assert isinstance(memory.type, MemRef)
+        element = memory.type.element
+        if stable:
+            value = self.emit("memref.load", (memory, self.value_of(at)), element)
+        else:
+            value = self.effect(Operation("memref.load", (memory, self.value_of(at)), (element,))).result
+        return self.emit("arith.trunci", (value,), I1) if element is I8 else value
+
+    def store(self, value: Value, memory: Value, at: Index) -> None:
+        """Write the element at a flat position; an i1 leaves as NumPy's byte."""
+        if value.type is I1:
+            value = self.emit("arith.extui", (value,), I8)
+        self.effect(Operation("memref.store", (value, memory, self.value_of(at))))
+
+    def scratch(self, size: int, element: ScalarType) -> Value:
+        """Memory of the function's own, allocated once at its top; what it holds at first is undefined."""
+        operation = Operation("memref.alloca", (), (MemRef((size,), I8 if element is I1 else element),))
+        self._blocks[0].operations.insert(self._scratch, operation)
+        self._scratch += 1
+        self._depth[operation.result] = 0
+        return operation.result
+
+    # ------------------------------------------------------------ failing
+
+    def fail_unless(self, condition: Value, status: Status) -> None:
+        """Make the function return `status` when the condition is ever false; it runs on to its end."""
+        if self._status is None:
+            self._status = self.scratch(1, I32)
+            # It starts at the function's top, where no other constant stands yet: these two are its own.
+            zero32 = Operation("arith.constant", (), (I32,), {"value": 0})
+            zero = Operation("arith.constant", (), (INDEX,), {"value": 0})
+            store = Operation("memref.store", (zero32.result, self._status, zero.result))
+            self._blocks[0].operations[self._scratch : self._scratch] = [zero32, zero, store]
+            self._depth[zero32.result] = self._depth[zero.result] = 0
+        bad = self.emit("arith.select", (condition, self.literal(0, I32), self.literal(int(status), I32)), I32)
+        so_far = self.load(self._status, constant_index(0), stable=False)
+        # Statuses are or-ed rather than tested: the loop keeps no branch and can still be vectorised.
+        worse = self.effect(Operation("arith.ori", (so_far, bad), (I32,))).result
+        self.store(worse, self._status, constant_index(0))
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether a check was made."""
+        return self._status is not None
+
+    def finish(self) -> Block:
+        """End the function with its status."""
+        assert len(self._blocks) == 1, "a loop is still open"
+        if self._status is None:
+            status = self.literal(0, I32)
+        else:
+            status = self.load(self._status, constant_index(0), stable=False)
+        self._blocks[0].operations.append(Operation("func.return", (status,)))
+        return self.block
