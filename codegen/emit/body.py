@@ -1,0 +1,289 @@
+"""The body of one function: control flow and memory.
+
+    nest.Function  ->  lines of the internal function  i32 @name.body(ptr noalias ..., i64 ...)
+
+Loops keep their shape: a header with the phis and the test, a body, a block behind.
+
+    loop.1:
+      %i.1 = phi i64 [ 0, %entry ], [ %next.1, %body.1 ]
+      %more.1 = icmp slt i64 %i.1, %n
+      br i1 %more.1, label %body.1, label %done.1
+    body.1:
+      ...
+      %next.1 = add nuw nsw i64 %i.1, 1
+      br label %loop.1
+    done.1:
+
+`scf.parallel` is the same loops, nested: its iterations are run in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..kernel.nest import F32, Block, Extent, Function, MemRef, Operation, ScalarType, Value
+from .operations import SCALAR, Writer
+from .types import ALIGNMENT, LLVM_TYPES, llvm_type
+
+__all__ = ["Body", "Needs", "argument_names"]
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+
+#: Scratch of a kernel starts on a cache line, so that vectors never straddle two.
+_SCRATCH_ALIGNMENT_BYTES = 64
+
+
+class Needs:
+    """What the bodies of a module ask for: declarations by name, elementary functions."""
+
+    def __init__(self) -> None:
+        self.declarations: dict[str, str] = {}
+        self.elementary: set[tuple[str, str]] = set()  # (name, "f32" or "f64")
+
+
+def argument_names(function: Function) -> list[str]:
+    """The LLVM name of each argument: its own where LLVM allows it plainly and it is not taken."""
+    names: list[str] = []
+    for j in range(len(function.arguments)):
+        name = function.names[j] if j < len(function.names) else ""
+        # No name of ours has no dot, so only the arguments can clash with each other.
+        plain = _PLAIN_NAME.fullmatch(name) and f"%{name}" not in names
+        names.append(f"%{name}" if plain else f"%arg.{j}")
+    return names
+
+
+class Body(Writer):
+    """Writes one function's operations as lines."""
+
+    def __init__(self, function: Function, needs: Needs) -> None:
+        self.function = function
+        self.needs = needs
+        self.lines: list[str] = []
+        self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
+        self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
+        self.extents = [self.names[a] for a in function.arguments if not isinstance(a.type, MemRef)]
+        self.offsets: dict[tuple, str] = {}  # (extents, indices) -> name of the linear index, where it dominates
+        self.label = "entry"
+        self.count = 0
+
+    def write(self) -> list[str]:
+        """The lines between the braces."""
+        self._operations(self.function.body)
+        return ["entry:", *self.scratch, *self.lines]
+
+    # ---- what operations ask for (Writer) ----
+
+    def value(self, instruction: str) -> str:
+        self.count += 1
+        name = f"%t.{self.count}"
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def declare(self, name: str, result: str, arguments: tuple[str, ...]) -> str:
+        text = f"declare {result} @{name}({', '.join(arguments)})"
+        known = self.needs.declarations.setdefault(name, text)
+        assert known == text, f"one name, two signatures: {known} and {text}"
+        return f"@{name}"
+
+    def elementary(self, name: str, type: ScalarType) -> str:
+        suffix = "f32" if type is F32 else "f64"
+        self.needs.elementary.add((name, suffix))
+        return f"@{name}.{suffix}"
+
+    # ---- operations ----
+
+    def _operations(self, block: Block) -> list[str]:
+        """Write a block; give the names of its terminator's operands."""
+        names = self.names
+        for operation in block.operations:
+            operands = [names[v] for v in operation.operands]
+            emit = SCALAR.get(operation.name)
+            if emit is not None:
+                names[operation.results[0]] = emit(self, operation, operands)
+            else:
+                self._structured[operation.name](self, operation, operands)
+        return [names[v] for v in block.operations[-1].operands]
+
+    def _region(self, block: Block) -> list[str]:
+        """Write a block that need not be reached: linear indices made in it end with it."""
+        outside = self.offsets
+        self.offsets = dict(outside)
+        yielded = self._operations(block)
+        self.offsets = outside
+        return yielded
+
+    def _terminator(self, operation: Operation, operands: list[str]) -> None:
+        """scf.yield and scf.reduce: what encloses them reads the operands."""
+
+    def _return(self, operation: Operation, operands: list[str]) -> None:
+        self.lines.append(f"  ret i32 {operands[0]}")
+
+    def _call(self, operation: Operation, operands: list[str]) -> None:
+        types = tuple(llvm_type(v.type) for v in operation.operands)
+        assert len(operation.results) < 2, f"{operation.attributes['callee']}: a call has at most one result"
+        result = llvm_type(operation.results[0].type) if operation.results else "void"
+        callee = self.declare(operation.attributes["callee"], result, types)
+        text = f"call {result} {callee}({', '.join(f'{t} {o}' for t, o in zip(types, operands, strict=True))})"
+        if operation.results:
+            self.names[operation.results[0]] = self.value(text)
+        else:
+            self.lines.append(f"  {text}")
+
+    # ---- memory ----
+
+    def _load(self, operation: Operation, operands: list[str]) -> None:
+        memory = operation.operands[0].type
+        assert isinstance(memory, MemRef)
+        address = self._address(memory, operands[0], operands[1:])
+        type, alignment = LLVM_TYPES[memory.element], ALIGNMENT[memory.element]
+        self.names[operation.results[0]] = self.value(f"load {type}, ptr {address}, align {alignment}")
+
+    def _store(self, operation: Operation, operands: list[str]) -> None:
+        memory = operation.operands[1].type
+        assert isinstance(memory, MemRef)
+        address = self._address(memory, operands[1], operands[2:])
+        type, alignment = LLVM_TYPES[memory.element], ALIGNMENT[memory.element]
+        self.lines.append(f"  store {type} {operands[0]}, ptr {address}, align {alignment}")
+
+    def _address(self, memory: MemRef, pointer: str, indices: Sequence[str]) -> str:
+        offset = self._offset(memory.shape, indices)
+        if offset == "0":
+            return pointer
+        return self.value(f"getelementptr inbounds {LLVM_TYPES[memory.element]}, ptr {pointer}, i64 {offset}")
+
+    def _offset(self, shape: tuple[int | Extent, ...], indices: Sequence[str]) -> str:
+        """The row-major place of an element.
+
+        Nothing wraps: an index outside of its memory is undefined already, and a place inside is
+        less than the 2^63 bytes an object may have.
+        """
+        key = (shape[1:], tuple(indices))
+        known = self.offsets.get(key)
+        if known is not None:
+            return known
+        offset = "0"
+        for extent, index in zip(shape, indices, strict=True):
+            if offset != "0" and extent != 1:
+                offset = self.value(f"mul nuw nsw i64 {offset}, {self._extent(extent)}")
+            if offset == "0":
+                offset = index
+            elif index != "0":
+                offset = self.value(f"add nuw nsw i64 {offset}, {index}")
+        self.offsets[key] = offset
+        return offset
+
+    def _extent(self, extent: int | Extent) -> str:
+        return self.extents[extent.position] if isinstance(extent, Extent) else str(extent)
+
+    def _alloca(self, operation: Operation, operands: list[str]) -> None:
+        memory = operation.results[0].type
+        assert isinstance(memory, MemRef)
+        self.count += 1
+        name = f"%scratch.{self.count}"
+        self.names[operation.results[0]] = name
+        static, dynamic = 1, "1"
+        for extent in memory.shape:
+            if isinstance(extent, int):
+                static *= extent
+            else:
+                number = self._extent(extent)
+                if dynamic != "1":
+                    self.count += 1
+                    self.scratch.append(f"  %size.{self.count} = mul nuw nsw i64 {dynamic}, {number}")
+                    number = f"%size.{self.count}"
+                dynamic = number
+        self.scratch.append(
+            f"  {name} = alloca [{static} x {LLVM_TYPES[memory.element]}], i64 {dynamic}, "
+            f"align {_SCRATCH_ALIGNMENT_BYTES}"
+        )
+
+    # ---- control flow ----
+
+    def _for(self, operation: Operation, operands: list[str]) -> None:
+        lower, upper, step, *initial = operands
+        (block,) = operation.regions
+        self._loop(block, lower, upper, step, initial, lambda: self._region(block))
+        for result, carried in zip(operation.results, block.arguments[1:], strict=True):
+            self.names[result] = self.names[carried]
+
+    def _parallel(self, operation: Operation, operands: list[str]) -> None:
+        (block,) = operation.regions
+        rank = len(block.arguments)
+        self._nested(block, operands[:rank], operands[rank : 2 * rank], operands[2 * rank :], 0)
+
+    def _nested(self, block: Block, lowers: list[str], uppers: list[str], steps: list[str], depth: int) -> list[str]:
+        if depth == len(block.arguments):
+            return self._region(block)
+        self._loop(
+            block, lowers[depth], uppers[depth], steps[depth], [],
+            lambda: self._nested(block, lowers, uppers, steps, depth + 1), depth,
+        )  # fmt: skip
+        return []
+
+    def _loop(self, block: Block, lower: str, upper: str, step: str, initial: list[str], write, place: int = 0) -> None:
+        """A loop over the block's argument number `place`; `write()` writes its body and gives the
+        names carried on.  The carried values are the arguments behind the induction variable."""
+        self.count += 1
+        number, before = self.count, self.label
+        variable, after = f"%i.{number}", f"%next.{number}"
+        self.names[block.arguments[place]] = variable
+        carried = block.arguments[1:] if initial else []
+        phis = [f"%acc.{number}.{j}" for j in range(len(carried))]
+        self.names.update(zip(carried, phis, strict=True))
+
+        self.lines.append(f"  br label %loop.{number}")
+        self._start(f"loop.{number}")
+        header = len(self.lines)
+        self.lines += [""] * (1 + len(phis))  # the phis: what the body carries on is not known yet
+        self.lines.append(f"  %more.{number} = icmp slt i64 {variable}, {upper}")
+        self.lines.append(f"  br i1 %more.{number}, label %body.{number}, label %done.{number}")
+        self._start(f"body.{number}")
+        yielded = write()
+        # A variable below the upper bound cannot overflow by a step of one; a start that is not
+        # negative stays so.
+        wraps = " nsw" if step == "1" else ""
+        wraps = f" nuw{wraps}" if wraps and lower.isdigit() else wraps
+        self.lines.append(f"  {after} = add{wraps} i64 {variable}, {step}")
+        self.lines.append(f"  br label %loop.{number}")
+        self.lines[header] = f"  {variable} = phi i64 [ {lower}, %{before} ], [ {after}, %{self.label} ]"
+        for j, (value, first, last) in enumerate(zip(carried, initial, yielded, strict=True)):
+            type = llvm_type(value.type)
+            self.lines[header + 1 + j] = (
+                f"  {phis[j]} = phi {type} [ {first}, %{before} ], [ {last}, %{self.label} ]"
+            )
+        self._start(f"done.{number}")
+
+    def _if(self, operation: Operation, operands: list[str]) -> None:
+        then, otherwise = operation.regions
+        self.count += 1
+        number = self.count
+        self.lines.append(f"  br i1 {operands[0]}, label %then.{number}, label %else.{number}")
+        arms = []
+        for label, block in (("then", then), ("else", otherwise)):
+            self._start(f"{label}.{number}")
+            arms.append((self._region(block), self.label))
+            self.lines.append(f"  br label %join.{number}")
+        self._start(f"join.{number}")
+        for j, result in enumerate(operation.results):
+            (yes, yes_label), (no, no_label) = ((names[j], label) for names, label in arms)
+            self.names[result] = self.value(
+                f"phi {llvm_type(result.type)} [ {yes}, %{yes_label} ], [ {no}, %{no_label} ]"
+            )
+
+    def _start(self, label: str) -> None:
+        self.label = label
+        self.lines.append(f"{label}:")
+
+    _structured = {  # noqa: RUF012
+        "func.call": _call,
+        "func.return": _return,
+        "memref.alloca": _alloca,
+        "memref.load": _load,
+        "memref.store": _store,
+        "scf.for": _for,
+        "scf.if": _if,
+        "scf.parallel": _parallel,
+        "scf.reduce": _terminator,
+        "scf.yield": _terminator,
+    }

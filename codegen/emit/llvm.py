@@ -1,0 +1,90 @@
+"""Loop nests as one module of LLVM IR text (valid for LLVM 20 to 22).
+
+    define i32 @k0(ptr %pointers, ptr %extents) {          what the runtime calls
+      %x = load ptr, ptr %pointers, align 8
+      ...
+      %status = call i32 @k0.body(ptr %x, ptr %y, i64 %n)
+      ret i32 %status
+    }
+    define internal i32 @k0.body(ptr noalias ... %x, ptr noalias ... %y, i64 %n) { loops }
+    define internal double @exp.f64(double %x) alwaysinline { ... }        those in use
+
+The inner function is not inlined into the outer: only as attributes of parameters is `noalias`
+cheap and certain; without it some twenty pointers stop vectorisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..kernel.nest import Function, MemRef
+from . import mathlib
+from .body import Body, Needs, argument_names
+from .types import ALIGNMENT
+
+__all__ = ["emit_module"]
+
+
+def emit_module(functions: Sequence[Function], target_features: str = "") -> str:
+    """The text of one module that exports `i32 @name(ptr pointers, ptr extents)` for each function.
+
+    target_features     as LLVM flattens them, "+fma,-sse4a,...": whether exact products may use a
+                        fused multiply-add
+
+    Names must differ.  The text is determined by the arguments, so it can be a key.
+    """
+    names = [f.name for f in functions]
+    assert len(set(names)) == len(names), f"functions of one name: {names}"
+    needs = Needs()
+    parts = [_exported(f) + _internal(f, needs) for f in functions]
+    parts.append(mathlib.definitions(needs.elementary, has_fma=_has_fma(target_features)))
+    parts.append("".join(f"{text}\n" for _, text in sorted(needs.declarations.items())))
+    parts.append("attributes #0 = { mustprogress noinline nounwind }\n")
+    return "\n".join(filter(None, parts))
+
+
+def _has_fma(target_features: str) -> bool:
+    """x86 calls it fma (or fma4); every 64-bit ARM has one."""
+    return not {"+fma", "+fma4", "+neon", "+fp-armv8"}.isdisjoint(target_features.split(","))
+
+
+def _exported(function: Function) -> str:
+    """The wrapper: unpacks the two argument blocks and calls the inner function."""
+    lines, passed, places = [], [], {"ptr": 0, "i64": 0}
+    for argument, name in zip(function.arguments, argument_names(function), strict=True):
+        type, block = ("ptr", "%.pointers") if isinstance(argument.type, MemRef) else ("i64", "%.extents")
+        place, places[type] = places[type], places[type] + 1
+        address = block
+        if place:
+            address = f"{block}.{place}"
+            lines.append(f"  {address} = getelementptr inbounds {type}, ptr {block}, i64 {place}")
+        lines.append(f"  {name} = load {type}, ptr {address}, align 8")
+        passed.append(f"{type} {name}")
+    lines.append(f"  %.status = call i32 @{function.name}.body({', '.join(passed)})")
+    lines.append("  ret i32 %.status")
+    return f"define i32 @{function.name}(ptr %.pointers, ptr %.extents) nounwind {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _internal(function: Function, needs: Needs) -> str:
+    parameters = [
+        f"{_pointer(function, j)} {name}" if isinstance(argument.type, MemRef) else f"i64 {name}"
+        for j, (argument, name) in enumerate(zip(function.arguments, argument_names(function), strict=True))
+    ]
+    head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) #0 {{"
+    return "\n".join([head, *Body(function, needs).write(), "}\n"])
+
+
+def _pointer(function: Function, j: int) -> str:
+    """A pointer's type with all that is known of its memory.
+
+    Memory of a known size may be read ahead of a branch, which lets a branch become a select.
+    """
+    memory = function.arguments[j].type
+    assert isinstance(memory, MemRef)
+    alignment = ALIGNMENT[memory.element]
+    text = f"ptr noalias nofree align {alignment}"
+    static = [n for n in memory.shape if isinstance(n, int)]
+    if len(static) == len(memory.shape) and 0 not in static:
+        text += f" dereferenceable({alignment * math.prod(static)})"
+    return text if j in function.writes else f"{text} readonly"

@@ -1,0 +1,231 @@
+"""Scalar operations (arith, math) as LLVM instructions.
+
+    template: MLIR operation, operands' names, type  ->  the right-hand side of one or more lines
+
+Most operations are one instruction or one intrinsic and stand in a table.  Elementary functions
+are calls of functions that `codegen.emit.math` writes into the module.  Nothing here ever sets
+`nnan`, `ninf` or `fast`: with them exp(nan) becomes inf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..kernel.nest import Operation, ScalarType
+from .types import LLVM_TYPES, literal
+
+__all__ = ["ELEMENTARY", "SCALAR", "Writer", "fastmath_flags"]
+
+#: In the order LLVM prints them.
+_FLAGS = ("nsz", "arcp", "contract", "afn", "reassoc")
+
+#: MLIR's functions of one or two floats that `codegen.emit.math` writes.
+ELEMENTARY = {
+    "math." + name: name
+    for name in (
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "expm1", "log",
+        "log1p", "sin", "sinh", "tan", "tanh",
+    )
+} | {"math.powf": "pow"}  # fmt: skip
+
+_INTRINSICS = {
+    "arith.maximumf": "maximum",
+    "arith.minimumf": "minimum",
+    "math.absf": "fabs",
+    "math.ceil": "ceil",
+    "math.copysign": "copysign",
+    "math.floor": "floor",
+    "math.fma": "fma",
+    "math.roundeven": "roundeven",
+    "math.sqrt": "sqrt",
+    "math.trunc": "trunc",
+}
+
+_FLOAT_BINARY = {
+    "arith.addf": "fadd",
+    "arith.subf": "fsub",
+    "arith.mulf": "fmul",
+    "arith.divf": "fdiv",
+    "arith.remf": "frem",
+}
+
+_INTEGER_BINARY = {
+    "arith.addi": "add",
+    "arith.subi": "sub",
+    "arith.muli": "mul",
+    "arith.divsi": "sdiv",
+    "arith.remsi": "srem",
+    "arith.andi": "and",
+    "arith.ori": "or",
+    "arith.xori": "xor",
+    "arith.shli": "shl",
+    "arith.shrsi": "ashr",
+}
+
+_INTEGER_INTRINSICS = {"arith.maxsi": "smax", "arith.minsi": "smin"}
+
+_CASTS = {
+    "arith.bitcast": "bitcast",
+    "arith.extf": "fpext",
+    "arith.extsi": "sext",
+    "arith.extui": "zext",
+    "arith.sitofp": "sitofp",
+    "arith.truncf": "fptrunc",
+    "arith.trunci": "trunc",
+    "arith.uitofp": "uitofp",
+}
+
+
+class Writer:
+    """What operations need of the function being written; `codegen.emit.body` is the real one."""
+
+    def value(self, instruction: str) -> str:
+        """Append `%name = instruction`; give the name."""
+        raise AssertionError("an abstract writer writes nothing")
+
+    def declare(self, name: str, result: str, arguments: tuple[str, ...]) -> str:
+        """A function declared outside (an intrinsic); gives `@name`."""
+        raise AssertionError("an abstract writer declares nothing")
+
+    def elementary(self, name: str, type: ScalarType) -> str:
+        """An elementary function written into the module; gives `@name`."""
+        raise AssertionError("an abstract writer knows no functions")
+
+
+Emit = Callable[[Writer, Operation, list[str]], str]
+
+
+def fastmath_flags(operation: Operation) -> str:
+    """The operation's flags as LLVM spells them, with a leading blank each."""
+    flags: Iterable[str] = operation.attributes.get("fastmath", ())
+    if not flags:
+        return ""
+    unknown = set(flags) - set(_FLAGS)
+    assert not unknown, f"{operation.name}: fastmath flags that are never right here: {sorted(unknown)}"
+    return "".join(f" {flag}" for flag in _FLAGS if flag in flags)
+
+
+def _instruction(opcode: str) -> Emit:
+    def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
+        return w.value(f"{opcode} {_type(operation)} {', '.join(operands)}")
+
+    return emit
+
+
+def _float_instruction(opcode: str) -> Emit:
+    def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
+        return w.value(f"{opcode}{fastmath_flags(operation)} {_type(operation)} {', '.join(operands)}")
+
+    return emit
+
+
+def _intrinsic(name: str) -> Emit:
+    def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
+        type = _type(operation)
+        suffix = {"float": "f32", "double": "f64"}.get(type, type)
+        callee = w.declare(f"llvm.{name}.{suffix}", type, (type,) * len(operands))
+        flags = fastmath_flags(operation) if type in ("float", "double") else ""
+        return w.value(f"call{flags} {type} {callee}({', '.join(f'{type} {o}' for o in operands)})")
+
+    return emit
+
+
+def _elementary(name: str) -> Emit:
+    def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
+        type = _type(operation)
+        callee = w.elementary(name, operation.result.type)  # type: ignore[arg-type]
+        return w.value(f"call {type} {callee}({', '.join(f'{type} {o}' for o in operands)})")
+
+    return emit
+
+
+def _cast(opcode: str) -> Emit:
+    def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
+        source = LLVM_TYPES[operation.operands[0].type]  # type: ignore[index]
+        if source == _type(operation):
+            return operands[0]
+        return w.value(f"{opcode} {source} {operands[0]} to {_type(operation)}")
+
+    return emit
+
+
+def _index_cast(w: Writer, operation: Operation, operands: list[str]) -> str:
+    source, target = operation.operands[0].type, operation.result.type
+    assert isinstance(source, ScalarType) and isinstance(target, ScalarType)
+    return _cast("sext" if source.bits < target.bits else "trunc")(w, operation, operands)
+
+
+def _fptosi(w: Writer, operation: Operation, operands: list[str]) -> str:
+    """Outside of the range the instruction gives poison, which would let LLVM drop later checks.
+
+    Frozen it is what the hardware gives, on x86 the smallest integer as in NumPy.
+    """
+    return w.value(f"freeze {_type(operation)} {_cast('fptosi')(w, operation, operands)}")
+
+
+def _negf(w: Writer, operation: Operation, operands: list[str]) -> str:
+    return w.value(f"fneg{fastmath_flags(operation)} {_type(operation)} {operands[0]}")
+
+
+def _compare(opcode: str) -> Emit:
+    def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
+        type = LLVM_TYPES[operation.operands[0].type]  # type: ignore[index]
+        return w.value(f"{opcode} {operation.attributes['predicate']} {type} {', '.join(operands)}")
+
+    return emit
+
+
+def _select(w: Writer, operation: Operation, operands: list[str]) -> str:
+    condition, then, otherwise = operands
+    type = _type(operation)
+    return w.value(f"select i1 {condition}, {type} {then}, {type} {otherwise}")
+
+
+def _absi(w: Writer, operation: Operation, operands: list[str]) -> str:
+    type = _type(operation)
+    # `false`: the absolute value of the smallest integer is itself, not poison.
+    return w.value(f"call {type} {w.declare(f'llvm.abs.{type}', type, (type, 'i1'))}({type} {operands[0]}, i1 false)")
+
+
+def _floordivsi(w: Writer, operation: Operation, operands: list[str]) -> str:
+    """The quotient towards zero, less one where a remainder has the other sign than the divisor."""
+    type = _type(operation)
+    a, b = operands
+    quotient = w.value(f"sdiv {type} {a}, {b}")
+    product = w.value(f"mul {type} {quotient}, {b}")
+    rest = w.value(f"sub {type} {a}, {product}")
+    signs = w.value(f"xor {type} {rest}, {b}")
+    differ = w.value(f"icmp slt {type} {signs}, 0")
+    inexact = w.value(f"icmp ne {type} {rest}, 0")
+    below = w.value(f"and i1 {differ}, {inexact}")
+    step = w.value(f"sext i1 {below} to {type}")
+    return w.value(f"add {type} {quotient}, {step}")
+
+
+def _constant(w: Writer, operation: Operation, operands: list[str]) -> str:
+    type = operation.result.type
+    assert isinstance(type, ScalarType)
+    return literal(operation.attributes["value"], type)
+
+
+def _type(operation: Operation) -> str:
+    return LLVM_TYPES[operation.results[0].type]  # type: ignore[index]
+
+
+#: How every scalar operation is written: (writer, operation, names of operands) -> name of the result.
+SCALAR: dict[str, Emit] = {
+    **{name: _float_instruction(opcode) for name, opcode in _FLOAT_BINARY.items()},
+    **{name: _instruction(opcode) for name, opcode in _INTEGER_BINARY.items()},
+    **{name: _intrinsic(intrinsic) for name, intrinsic in (_INTRINSICS | _INTEGER_INTRINSICS).items()},
+    **{name: _elementary(function) for name, function in ELEMENTARY.items()},
+    **{name: _cast(opcode) for name, opcode in _CASTS.items()},
+    "arith.cmpf": _compare("fcmp"),
+    "arith.cmpi": _compare("icmp"),
+    "arith.constant": _constant,
+    "arith.floordivsi": _floordivsi,
+    "arith.fptosi": _fptosi,
+    "arith.index_cast": _index_cast,
+    "arith.negf": _negf,
+    "arith.select": _select,
+    "math.absi": _absi,
+}

@@ -1,0 +1,39 @@
+"""Types and literals of the loop level as LLVM IR writes them."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from ..kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, MemRef, ScalarType, Type
+
+__all__ = ["ALIGNMENT", "LLVM_TYPES", "float_literal", "literal", "llvm_type"]
+
+LLVM_TYPES = {INDEX: "i64", I1: "i1", I8: "i8", I32: "i32", I64: "i64", F32: "float", F64: "double"}
+
+#: Bytes of an element in memory.  Users' arrays are aligned to no more than this.
+ALIGNMENT = {INDEX: 8, I8: 1, I32: 4, I64: 8, F32: 4, F64: 8}
+
+
+def llvm_type(type: Type) -> str:
+    """`double`, `i64`, ...; a memref is a bare pointer."""
+    return "ptr" if isinstance(type, MemRef) else LLVM_TYPES[type]
+
+
+def literal(value: bool | int | float, type: ScalarType) -> str:
+    """A constant of a type.  Integers wrap to the type's width, as NumPy's casts do."""
+    if type.is_float:
+        return float_literal(float(value), single=type is F32)
+    if type is I1:
+        return "true" if value else "false"
+    bits = int(value) & ((1 << type.bits) - 1)
+    return str(bits - (1 << type.bits) if bits >> (type.bits - 1) else bits)
+
+
+def float_literal(value: float, *, single: bool = False) -> str:
+    """The bits of a double, which is how LLVM writes floats exactly; a float is rounded first."""
+    if single:
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
