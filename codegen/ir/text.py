@@ -1,0 +1,302 @@
+"""Graphs as text, both ways: `parse(print_graph(g))` has g's key and prints the same.
+
+    graph      name "(" [input {"," input}] ")" "{" {statement} "return" [name {"," name}] "}"
+    input      name ":" aval
+    statement  name [":" aval] "=" operation "(" [argument {"," argument}] ")"
+    argument   name | parameter "=" value                 operands first, then parameters
+    value      integer | float | inf | nan | string | True | False | None
+               | complex "(" value "," value ")" | "(" [value {"," value} [","]] ")"
+    aval       f64[3,4]
+
+White space of any kind separates and `#` begins a comment, so a graph may stand on one line.  What is
+printed has an aval at every statement; in what is read it may be left out, and must be right if given.
+
+    f(x0: f64[8], x1: f64[8]) {
+      a: f64[8] = mul(x0, x1)
+      b: f64[] = sum(a, axis=(0,))
+      return b
+    }
+
+Inputs print as x0, x1, ..., nodes as a, b, ..., z, aa, ...: names depend on nothing but the order.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from itertools import count, product
+from string import ascii_lowercase
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from .aval import Aval, parse_aval
+from .graph import Graph, Node, apply, input_node
+from .op import INPUT, OPS, Op
+
+__all__ = ["ParseError", "node_names", "node_text", "parse", "print_graph"]
+
+
+class ParseError(ValueError):
+    """Text that is no graph; the message begins with the line."""
+
+
+# ---------------------------------------------------------------- printing
+
+
+def print_graph(graph: Graph) -> str:
+    """The graph as text, without a final newline.
+
+    A parameter that has no notation (the Python function of a host call) prints as <its name>:
+    such a graph can be looked at, not read back.
+    """
+    names = node_names(graph)
+    inputs = ", ".join(f"{names[node]}: {node.aval}" for node in graph.inputs)
+    statements = "".join(f"  {node_text(node, names)}\n" for node in graph.nodes)
+    outputs = ", ".join(names.get(node, "?") for node in graph.outputs)
+    return f"{_as_name(graph.name)}({inputs}) {{\n{statements}  return{' ' if outputs else ''}{outputs}\n}}"
+
+
+def node_names(graph: Graph) -> dict[Node, str]:
+    """What each input and node is called in print, and in messages about it."""
+    names = {node: f"x{i}" for i, node in enumerate(graph.inputs)}
+    names.update(zip(graph.nodes, _letters(), strict=False))
+    return names
+
+
+def node_text(node: Node, names: Mapping[Node, str]) -> str:
+    """The statement of one node.  A node that has no name is called `?`."""
+    arguments = [names.get(i, "?") for i in node.inputs]
+    arguments += [f"{name}={_value_text(v)}" for name, v in zip(node.op.params, node.params, strict=False)]
+    return f"{names.get(node, '?')}: {node.aval} = {node.op.name}({', '.join(arguments)})"
+
+
+def _letters() -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ..."""
+    for length in count(1):
+        for letters in product(ascii_lowercase, repeat=length):
+            yield "".join(letters)
+
+
+def _as_name(name: str) -> str:
+    """The graph's name as one word: a function called `<lambda>` is printed as `lambda`."""
+    return name if re.fullmatch(_NAME, name) else re.sub(r"\W+|^\d+", "_", name).strip("_") or "f"
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_value_text, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, complex):
+        # repr writes -0.0 + 1j in a way that reads back as 0.0 + 1j.
+        return f"complex({value.real!r}, {value.imag!r})"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
+
+
+# ---------------------------------------------------------------- reading
+
+
+def parse(text: str, ops: Mapping[str, Op] = OPS) -> Graph:
+    """The graph that `text` describes; operations are looked up by name in `ops`.
+
+    Raises ParseError, with the line, for text that does not follow the grammar, for an unknown
+    operation, parameter or operand, for operands that do not fit, and for an aval that is wrong.
+    """
+    return _Reader(text, ops).graph()
+
+
+_NAME = r"[^\W\d]\w*"
+_TOKEN = re.compile(
+    rf"""
+    (?P<blank>  \s+ | \#[^\n]* )
+  | (?P<aval>   [a-z]+\d*\[[\d,\s]*\] )
+  | (?P<number> -?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w) | -(?:inf|nan)\b )
+  | (?P<string> "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
+  | (?P<name>   {_NAME} )
+  | (?P<mark>   [(){{}}:=,] )
+    """,
+    re.VERBOSE,
+)
+_WORDS: dict[str, Any] = {
+    "True": True, "False": False, "None": None, "inf": float("inf"), "nan": float("nan"),
+}
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int  # offset in the whole text
+
+
+class _Reader:
+    """One left-to-right reading of a text, one token ahead."""
+
+    def __init__(self, text: str, ops: Mapping[str, Op]) -> None:
+        self.text = text
+        self.ops = ops
+        self.tokens = self._tokens()
+        self.next = next(self.tokens)
+        self.nodes: dict[str, Node] = {}
+
+    # ---- tokens
+
+    def _tokens(self) -> Iterator[_Token]:
+        at = 0
+        while at < len(self.text):
+            match = _TOKEN.match(self.text, at)
+            if match is None:
+                why = "; <...> stands for a Python object, which has no notation" if self.text[at] == "<" else ""
+                self.fail(f"{self.text[at]!r} begins nothing that a graph is made of{why}", at)
+            if match.lastgroup != "blank":
+                yield _Token(str(match.lastgroup), match[0], at)
+            at = match.end()
+        while True:
+            yield _Token("end", "the end", at)
+
+    def fail(self, message: str, at: int | None = None, cause: Exception | None = None) -> NoReturn:
+        """Raise ParseError for what stands at this offset (default: the next token)."""
+        at = self.next.at if at is None else at
+        line = self.text.count("\n", 0, at) + 1
+        source = self.text.splitlines()[line - 1].strip() if line <= len(self.text.splitlines()) else ""
+        raise ParseError(f"line {line}: {message}" + (f"\n  {source}" if source else "")) from cause
+
+    def take(self) -> _Token:
+        token, self.next = self.next, next(self.tokens)
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Take the next token if it is this one."""
+        found = self.next.text == text and self.next.kind in ("mark", "name")
+        if found:
+            self.take()
+        return found
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            self.fail(f"expected {text!r}, found {self.next.text!r}")
+
+    def name(self, what: str) -> _Token:
+        if self.next.kind != "name":
+            self.fail(f"expected {what}, found {self.next.text!r}")
+        return self.take()
+
+    # ---- grammar
+
+    def graph(self) -> Graph:
+        name = self.name("the name of a graph").text
+        self.expect("(")
+        inputs = []
+        while not self.accept(")"):
+            if inputs:
+                self.expect(",")
+            token = self.name("an input")
+            self.expect(":")
+            inputs.append(self.define(token, input_node(self.aval())))
+        self.expect("{")
+        nodes = []
+        while not self.accept("return"):
+            nodes.append(self.statement())
+        outputs: list[Node] = []
+        while not self.accept("}"):
+            if outputs:
+                self.expect(",")
+            outputs.append(self.operand(self.name("an output")))
+        if self.next.kind != "end":
+            self.fail(f"expected the end, found {self.next.text!r}")
+        return Graph(inputs, nodes, outputs, name)
+
+    def statement(self) -> Node:
+        target = self.name("a statement or `return`")
+        stated = self.aval() if self.accept(":") else None
+        self.expect("=")
+        token = self.name("an operation")
+        op = self.ops.get(token.text)
+        if op is None:
+            near = difflib.get_close_matches(token.text, self.ops, n=1)
+            self.fail(f"no operation is called {token.text!r}" + (f"; {near[0]!r} is" if near else ""), token.at)
+        if op is INPUT:
+            self.fail("an input stands in the head of the graph", token.at)
+        operands, params = self.arguments()
+        if set(params) != set(op.params):
+            takes = ", ".join(op.params) or "no parameters"
+            self.fail(f"{op.name} takes {takes}; got {', '.join(params) or 'none'}", token.at)
+        try:
+            node = apply(op, *operands, **params)
+        except Exception as error:  # whatever a shape rule raises: the line matters more than the type
+            self.fail(str(error), token.at, error)
+        if stated is not None and stated != node.aval:
+            self.fail(f"{target.text} is {node.aval}, not {stated}", target.at)
+        return self.define(target, node)
+
+    def arguments(self) -> tuple[list[Node], dict[str, Any]]:
+        operands: list[Node] = []
+        params: dict[str, Any] = {}
+        self.expect("(")
+        while not self.accept(")"):
+            if operands or params:
+                self.expect(",")
+            token = self.name("an operand or parameter")
+            if not self.accept("="):
+                if params:
+                    self.fail("operands stand before parameters", token.at)
+                operands.append(self.operand(token))
+            elif token.text in params:
+                self.fail(f"parameter {token.text!r} is given twice", token.at)
+            else:
+                params[token.text] = self.value()
+        return operands, params
+
+    def define(self, token: _Token, node: Node) -> Node:
+        if token.text in self.nodes:
+            self.fail(f"{token.text!r} is defined twice", token.at)
+        self.nodes[token.text] = node
+        return node
+
+    def operand(self, token: _Token) -> Node:
+        if token.text not in self.nodes:
+            self.fail(f"{token.text!r} is not defined here", token.at)
+        return self.nodes[token.text]
+
+    def aval(self) -> Aval:
+        if self.next.kind != "aval":
+            self.fail(f"expected an aval such as f64[3,4], found {self.next.text!r}")
+        token = self.take()
+        try:
+            return parse_aval(token.text)
+        except ValueError as error:
+            self.fail(str(error), token.at, error)
+
+    def value(self) -> Any:
+        token = self.take()
+        if token.kind == "number":
+            return int(token.text) if re.fullmatch(r"-?\d+", token.text) else float(token.text)
+        if token.kind == "string":
+            return ast.literal_eval(token.text)
+        if token.text in _WORDS:
+            return _WORDS[token.text]
+        if token.text == "complex" and self.next.text == "(":
+            parts = self.value()
+            if len(parts) != 2 or not all(isinstance(part, int | float) for part in parts):
+                self.fail("complex takes two numbers", token.at)
+            return complex(*parts)
+        if token.text == "(":
+            return self.tuple_rest()
+        self.fail(f"expected a value, found {token.text!r}", token.at)
+
+    def tuple_rest(self) -> tuple:
+        """The rest of a tuple after its opening parenthesis; (3) without a comma is refused."""
+        values: list[Any] = []
+        ends_in_comma = True
+        while not self.accept(")"):
+            if not ends_in_comma:
+                self.expect(",")
+            values.append(self.value())
+            ends_in_comma = self.accept(",")
+        if len(values) == 1 and not ends_in_comma:
+            self.fail("a tuple of one value is written (value,)")
+        return tuple(values)

@@ -1,0 +1,46 @@
+"""What passes share: going through a graph once, in order, replacing nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir import Graph, Node
+
+__all__ = ["rebuild"]
+
+
+def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
+    """The graph with every node replaced by `visit(node)`; the graph itself when nothing was.
+
+    `visit` sees the nodes in order, each already reading the replacements of its inputs.  It returns
+    the node, one seen before (an input included), or a new one of the same aval that reads such;
+    what a new one reads may be new as well.
+    """
+    replaced: dict[Node, Node] = {}
+    placed = set(graph.inputs)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        current = node
+        if replaced:
+            for i in node.inputs:
+                if i in replaced:
+                    inputs = [replaced.get(i, i) for i in node.inputs]
+                    current = Node(node.op, inputs, node.params, node.aval)
+                    break
+        current = visit(current)
+        if current is not node:
+            replaced[node] = current
+        if current not in placed:
+            _place(current, placed, nodes)
+    if not replaced:
+        return graph
+    return Graph(graph.inputs, nodes, [replaced.get(o, o) for o in graph.outputs], graph.name)
+
+
+def _place(node: Node, placed: set[Node], nodes: list[Node]) -> None:
+    """Append a node after those that it reads."""
+    for i in node.inputs:
+        if i not in placed:
+            _place(i, placed, nodes)
+    placed.add(node)
+    nodes.append(node)

@@ -1,0 +1,276 @@
+"""Algebra: named rewrites, each true for every bit pattern but the sign and payload of a nan.
+
+A rewrite looks at one node and what it reads, and returns what to put in its place, or None.  It never
+looks at readers, so one walk in order leaves nothing to do.  The table at the end of the file says which
+rewrites an operation has; operations are known by name, so this file imports none.
+
+Two things are checked once, for all: the replacement has the node's aval (x * 1 is not x where the
+1 makes x larger), and an operation that a rewrite introduces exists.
+
+Not here, though it looks right: 0 * x is nan for x infinite; x - x likewise; x + 0.0 is 0.0 for x = -0.0;
+-(a - b) and b - a are zeros of different sign; complex 1 * x is nan where a part of x is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..ir import CONSTANT, OPS, Graph, Node, apply
+from .rebuild import rebuild
+
+__all__ = ["REWRITES", "simplify"]
+
+Rewrite = Callable[[Node], "Node | None"]
+
+
+def simplify(graph: Graph) -> Graph:
+    """Apply the rewrites until none fits.  What they leave unread is for `dce`."""
+    return rebuild(graph, _simplified)
+
+
+def _simplified(node: Node) -> Node:
+    while True:
+        for rewrite in _rewrites(node):
+            new = rewrite(node)
+            if new is not None and new.aval == node.aval:
+                node = new
+                break
+        else:
+            return node
+
+
+def _rewrites(node: Node) -> tuple[Rewrite, ...]:
+    op = node.op
+    named = REWRITES.get(op.name, ())
+    if len(node.inputs) == 1:
+        return (*named, moved_number) if "move" in op.traits else named
+    return (implicit_broadcast, *named) if "elementwise" in op.traits else named
+
+
+# ---------------------------------------------------------------- what rewrites look at
+
+
+def _number(node: Node) -> complex | None:
+    """The value of a real constant, in its dtype's kind: 1 in f64 is 1.0."""
+    if node.op is not CONSTANT:
+        return None
+    kind = node.aval.dtype.kind
+    value = node.params[0]
+    return float(value) if kind == "f" else int(value) if kind == "i" else None
+
+
+def _is_zero(node: Node, sign: float) -> bool:
+    """Whether the node is the zero of this sign (integers have only one)."""
+    number = _number(node)
+    return number == 0 and (isinstance(number, int) or math.copysign(1.0, float(number)) == sign)
+
+
+def _read(node: Node, name: str) -> Node | None:
+    """What the node of this operation reads first; None for another operation."""
+    return node.inputs[0] if node.op.name == name else None
+
+
+def _new(name: str, *inputs: Node, **params) -> Node | None:
+    op = OPS.get(name)
+    return None if op is None else apply(op, *inputs, **params)
+
+
+def _again(node: Node, *inputs: Node, **params) -> Node:
+    """The same operation on other inputs."""
+    return apply(node.op, *inputs, **(node.keywords | params))
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def add_zero(node: Node) -> Node | None:
+    """x + -0.0 = x.   (+0.0 would turn -0.0 into 0.0; for integers there is one zero.)"""
+    a, b = node.inputs
+    return a if _is_zero(b, -1.0) else b if _is_zero(a, -1.0) else None
+
+
+def add_negative(node: Node) -> Node | None:
+    """x + -y = x - y"""
+    a, b = node.inputs
+    if (y := _read(b, "neg")) is not None:
+        return _new("sub", a, y)
+    if (y := _read(a, "neg")) is not None:
+        return _new("sub", b, y)
+    return None
+
+
+def sub_zero(node: Node) -> Node | None:
+    """x - 0.0 = x,  -0.0 - x = -x"""
+    a, b = node.inputs
+    return a if _is_zero(b, 1.0) else _new("neg", b) if _is_zero(a, -1.0) else None
+
+
+def sub_negative(node: Node) -> Node | None:
+    """x - -y = x + y"""
+    a, b = node.inputs
+    y = _read(b, "neg")
+    return None if y is None else _new("add", a, y)
+
+
+def mul_one(node: Node) -> Node | None:
+    """x · 1 = x,  x · -1 = -x"""
+    a, b = node.inputs
+    for x, other in ((a, b), (b, a)):
+        number = _number(other)
+        if number == 1:
+            return x
+        if number == -1:
+            return _new("neg", x)
+    return None
+
+
+def div_one(node: Node) -> Node | None:
+    """x / 1 = x,  x / -1 = -x"""
+    a, b = node.inputs
+    number = _number(b)
+    return a if number == 1 else _new("neg", a) if number == -1 else None
+
+
+def both_negative(node: Node) -> Node | None:
+    """-x · -y = x · y,  -x / -y = x / y"""
+    a, b = node.inputs
+    x, y = _read(a, "neg"), _read(b, "neg")
+    return None if x is None or y is None else _again(node, x, y)
+
+
+def neg_neg(node: Node) -> Node | None:
+    """-(-x) = x"""
+    return _read(node.inputs[0], "neg")
+
+
+def even(node: Node) -> Node | None:
+    """f(-x) = f(x)"""
+    x = _read(node.inputs[0], "neg")
+    return None if x is None else _again(node, x)
+
+
+def power_one(node: Node) -> Node | None:
+    """x ** 1 = x"""
+    exponent = node.keywords["exponent"] if len(node.inputs) == 1 else _number(node.inputs[1])
+    return node.inputs[0] if exponent == 1 else None
+
+
+# ---------------------------------------------------------------- choices and dtypes
+
+
+def where_same(node: Node) -> Node | None:
+    """where(c, x, x) = x"""
+    _, x, y = node.inputs
+    return x if x is y else None
+
+
+def where_known(node: Node) -> Node | None:
+    """where(True, x, y) = x,  where(False, x, y) = y"""
+    condition, x, y = node.inputs
+    return None if condition.op is not CONSTANT else x if condition.params[0] else y
+
+
+def cast_same(node: Node) -> Node | None:
+    """cast to its own dtype = x"""
+    return node.inputs[0]
+
+
+#: Casts that lose nothing, so that what was cast can be cast on from where it began.
+LOSSLESS = {
+    ("bool", "int32"), ("bool", "int64"), ("bool", "float32"), ("bool", "float64"),
+    ("int32", "int64"), ("int32", "float64"), ("float32", "float64"),
+}
+
+
+def cast_cast(node: Node) -> Node | None:
+    """cast(cast(x)) = cast(x) where the inner one loses nothing"""
+    x = _read(node.inputs[0], "cast")
+    if x is None or (x.aval.dtype.name, node.inputs[0].aval.dtype.name) not in LOSSLESS:
+        return None
+    return _again(node, x)
+
+
+# ---------------------------------------------------------------- moves
+
+
+def same_shape(node: Node) -> Node | None:
+    """reshape or broadcast to its own shape = x"""
+    return node.inputs[0]
+
+
+def reshape_reshape(node: Node) -> Node | None:
+    """reshape(reshape(x)) = reshape(x)"""
+    x = _read(node.inputs[0], "reshape")
+    return None if x is None else _again(node, x)
+
+
+def transpose_nothing(node: Node) -> Node | None:
+    """transpose with the axes in order = x"""
+    axes = node.keywords["axes"]
+    return node.inputs[0] if axes == tuple(range(len(axes))) else None
+
+
+def transpose_transpose(node: Node) -> Node | None:
+    """transpose(transpose(x)) = transpose(x) with the axes composed"""
+    inner = node.inputs[0]
+    x = _read(inner, "transpose")
+    if x is None:
+        return None
+    first = inner.keywords["axes"]
+    return _again(node, x, axes=tuple([first[axis] for axis in node.keywords["axes"]]))
+
+
+def broadcast_broadcast(node: Node) -> Node | None:
+    """broadcast(broadcast(x)) = broadcast(x); new leading axes of 1 in between change nothing"""
+    x = _before_broadcast(node.inputs[0])
+    return None if x is None else _again(node, x)
+
+
+def moved_number(node: Node) -> Node | None:
+    """A re-indexed broadcast of a number is a broadcast of it."""
+    x = _read(node.inputs[0], "broadcast_to")
+    if x is None or x.aval.ndim or node.op.name == "broadcast_to":
+        return None
+    return _new("broadcast_to", x, shape=node.aval.shape)
+
+
+def implicit_broadcast(node: Node) -> Node | None:
+    """f(broadcast(x), y) = f(x, y) where y alone gives the result its shape: f broadcasts by itself."""
+    for position, operand in enumerate(node.inputs):
+        x = _before_broadcast(operand)
+        if x is not None:
+            new = _again(node, *node.inputs[:position], x, *node.inputs[position + 1 :])
+            if new.aval == node.aval:
+                return new
+    return None
+
+
+def _before_broadcast(node: Node) -> Node | None:
+    """x of broadcast(x), or of a reshape that only adds leading axes of 1: what broadcasting does by itself."""
+    x = _read(node, "broadcast_to")
+    if x is None and (source := _read(node, "reshape")) is not None:
+        added = node.aval.ndim - source.aval.ndim
+        if added > 0 and node.aval.shape == (1,) * added + source.aval.shape:
+            x = source
+    return x
+
+
+#: The rewrites of each operation, tried in order.  Besides: `implicit_broadcast` for every elementwise
+#: operation of several inputs, `moved_number` for every free re-indexing of one input.
+REWRITES: dict[str, tuple[Rewrite, ...]] = {
+    "add": (add_zero, add_negative),
+    "sub": (sub_zero, sub_negative),
+    "mul": (mul_one, both_negative),
+    "div": (div_one, both_negative),
+    "neg": (neg_neg,),
+    "abs": (even,),
+    "square": (even,),
+    "power": (power_one,),
+    "power_static": (power_one,),
+    "where": (where_same, where_known),
+    "cast": (cast_same, cast_cast),
+    "reshape": (same_shape, reshape_reshape),
+    "transpose": (transpose_nothing, transpose_transpose),
+    "broadcast_to": (same_shape, broadcast_broadcast),
+}
