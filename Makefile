@@ -1,6 +1,9 @@
 # Every target does all its own set-up: a virtual environment in .venv, made once per dependency list.
 
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell command -v $(p))))
+# The first Python that runs and is recent enough; or say it: make PYTHON=/path/to/python3
+RECENT := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON := $(or $(PYTHON),$(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c '$(RECENT)' 2> /dev/null && echo $$p && break; done))
 BIN := .venv/bin
 # The environment is made again when what it was made from changes.
 SOURCES := pyproject.toml constraints.txt
@@ -18,7 +21,7 @@ lint: .venv/test.done
 	$(BIN)/mypy
 
 bench: .venv/bench.done
-	set -e; for program in benchmarks/*.py; do echo; echo "# $$program"; $(BIN)/python $$program; done
+	set -e; for program in benchmarks/[!_]*.py; do echo; echo "# $$program"; $(BIN)/python $$program; done
 
 .venv/examples.done .venv/test.done: .venv/%.done: .venv/python.done
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
@@ -31,8 +34,7 @@ bench: .venv/bench.done
 	touch $@
 
 .venv/python.done: $(SOURCES)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "autodiff needs Python 3.11 or later; say which: make PYTHON=/path/to/python3"; exit 1; }
+	$(if $(PYTHON),,$(error autodiff needs Python 3.11 or later; say where it is: make PYTHON=/path/to/python3))
 	$(PYTHON) -m venv --clear .venv
 	touch $@
 

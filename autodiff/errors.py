@@ -11,7 +11,8 @@ Every error says what happened, where (the user's line, not ours) and how to men
 from __future__ import annotations
 
 import sys
-from types import CodeType
+from functools import cache
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 __all__ = [
@@ -81,10 +82,15 @@ class UserLine(NamedTuple):
         return place if name == "<module>" else f"{place}, in {name}"
 
 
-def user_frame():
+@cache
+def _is_ours(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in _OURS
+
+
+def user_frame() -> FrameType | None:
     """The innermost frame of the user's program; None when no frame but ours is on the stack."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame.f_globals.get("__name__")):
         frame = frame.f_back
     return frame
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval
+from codegen.ir import DTYPES
 
 from ..dispatch import GenericFunction
 from ..dispatch.method import Method
 from ..dispatch.signature import type_name
 from ..errors import UserLine
 from ..tape.record import leaf, number_leaf
-from ..tensor import AbstractTensor, Tensor, tensor_class
+from ..tensor import AbstractTensor, Tensor
 from .boundary import call_forward
 
 
@@ -78,15 +78,11 @@ class Function(GenericFunction):
 
     # ------------------------------------------------------------ arguments
 
-    def type_of(self, argument: Any) -> type:
-        """Arrays of our dtypes dispatch as the constant tensor they become."""
-        if isinstance(argument, np.ndarray) and argument.dtype in _KNOWN:
-            return tensor_class(Aval(argument.shape, argument.dtype))
-        return type(argument)
+    adopted = (np.ndarray,)
 
     def adopt(self, argument: Any) -> Any:
-        """An array as a constant tensor (a copy: a tensor's value never changes)."""
-        return leaf(np.array(argument, order="C", subok=False))
+        """An array of one of our dtypes as a constant tensor (a copy: a tensor's value never changes)."""
+        return leaf(np.array(argument, order="C", subok=False)) if argument.dtype in _KNOWN else argument
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
         """Numbers as 0-d tensors; then structured values, and a user's own types, written out."""

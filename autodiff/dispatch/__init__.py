@@ -1,0 +1,23 @@
+"""Generic functions, as in Julia: methods chosen by the types of the arguments.
+
+    signature      which types a method takes; when one signature is more specific than another
+    declaration    what a function calls its parameters; binding of calls
+    method         one implementation, with its file and line
+    resolution     the most specific method; ambiguity; what to say when nothing fits
+    generic        the function: registering, choosing, calling
+    warm           the call, written out for few parameters
+    introspection  methods, which, which_backward, ambiguities, coverage
+
+What enters: functions and types.  What leaves: for a call, the method that serves it.
+"""
+
+from .generic import GenericFunction, all_functions, epoch
+from .introspection import Gap, Match, ambiguities, coverage, methods, which, which_backward
+from .method import Method
+from .resolution import Ambiguity, not_found
+from .signature import Choice, Signature, choice_of, type_name
+
+__all__ = [
+    "Ambiguity", "Choice", "Gap", "GenericFunction", "Match", "Method", "Signature", "all_functions", "ambiguities",
+    "choice_of", "coverage", "epoch", "methods", "not_found", "type_name", "which", "which_backward",
+]

@@ -1,0 +1,157 @@
+"""Declarations: what a generic function calls its parameters, and how calls bind to them.
+
+Dispatch is on what may be given by position, however it was given; an omitted argument counts with
+its default.  Keyword-only parameters never dispatch and are passed on by name.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import DispatchError, caller, short_name
+
+__all__ = ["Declaration", "has_body", "place_of"]
+
+_Kind = inspect._ParameterKind
+_BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
+
+#: Ways to call one function that are remembered; only `**options` can make more.
+_PLAN_LIMIT = 1024
+
+
+class Declaration:
+    """The parameters of a generic function.
+
+    fixed      names before `*`, in order: these dispatch
+    variadic   the name of `*xs`, or None
+    keywords   keyword-only names and their defaults (`Parameter.empty`: none)
+    defaults   of the last of `fixed`
+    """
+
+    def __init__(self, name: str, signature: inspect.Signature, place: str) -> None:
+        self.name = name
+        self.signature = signature
+        self.place = place
+        parameters = list(signature.parameters.values())
+        positional = [p for p in parameters if p.kind in _BY_POSITION]
+        self.parameters = positional + [p for p in parameters if p.kind is _Kind.VAR_POSITIONAL]
+        self.fixed = tuple(p.name for p in positional)
+        self.variadic = next((p.name for p in parameters if p.kind is _Kind.VAR_POSITIONAL), None)
+        self.keywords = {p.name: p.default for p in parameters if p.kind is _Kind.KEYWORD_ONLY}
+        self.keyword_defaults = {k: v for k, v in self.keywords.items() if v is not inspect.Parameter.empty}
+        self.open = any(p.kind is _Kind.VAR_KEYWORD for p in parameters)
+        self.defaults = tuple(p.default for p in positional if p.default is not inspect.Parameter.empty)
+        self._plans: dict[tuple, tuple] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that dispatch; that of `*xs` is last."""
+        return self.fixed if self.variadic is None else (*self.fixed, self.variadic)
+
+    def tail(self, count: int) -> tuple:
+        """The defaults that complete a call with `count` arguments, all by position.
+
+        Raises DispatchError when that many cannot be completed.
+        """
+        missing = len(self.fixed) - count
+        if missing > len(self.defaults) or (missing < 0 and self.variadic is None):
+            self._refuse((None,) * count, {})
+        return self.defaults[len(self.defaults) - missing :] if missing > 0 else ()
+
+    def bind(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """Every argument that dispatches, in order; and the keyword-only ones that were given.
+
+        Raises DispatchError (a TypeError) for what Python would refuse: a missing argument, an
+        unknown keyword, a name given twice.
+        """
+        key = (len(args), *keywords)
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _PLAN_LIMIT:
+                self._plans.clear()
+            plan = self._plans[key] = self._plan(args, keywords)
+        sources, passed = plan
+        bound = args + tuple([keywords[name] if given else default for given, name, default in sources])
+        return bound, {name: keywords[name] for name in passed}
+
+    def _plan(self, args: tuple, keywords: dict[str, Any]) -> tuple:
+        """Where each argument not given by position comes from: (given by name?, name, default)."""
+        try:
+            self.signature.bind(*args, **keywords)
+        except TypeError:
+            self._refuse(args, keywords)
+        rest = self.parameters[len(args) : len(self.fixed)]
+        named = {p.name for p in rest if p.kind is _Kind.POSITIONAL_OR_KEYWORD and p.name in keywords}
+        sources = tuple((p.name in named, p.name, p.default) for p in rest)
+        return sources, tuple(name for name in keywords if name not in named)
+
+    def _refuse(self, args: tuple, keywords: dict[str, Any]) -> None:
+        """Raise what is wrong with a call that does not bind."""
+        try:
+            self.signature.bind(*args, **keywords)
+        except TypeError as error:
+            raise DispatchError(
+                f"{self.name}: {error}\n"
+                f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
+                f"  called at {caller()}"
+            ) from None
+
+    def check(self, implementation: Callable, kind: str) -> list[inspect.Parameter]:
+        """The parameters of a method that dispatch (without `ctx`), after making sure that they agree.
+
+        Raises DispatchError when names or order differ: arguments are passed by position, so a
+        method that swapped two names would silently compute something else.
+        """
+        try:
+            signature = inspect.signature(implementation)
+        except ValueError:  # some builtins do not tell theirs
+            return self.parameters
+        parameters = list(signature.parameters.values())
+        if kind == "forward" and parameters and parameters[0].kind in _BY_POSITION:
+            parameters = parameters[1:]
+        elif kind == "forward":
+            self._differ(signature, implementation, kind)
+        own = Declaration(self.name, signature.replace(parameters=parameters), "")
+        if (own.names, set(own.keywords), own.open) != (self.names, set(self.keywords), self.open):
+            self._differ(signature, implementation, kind)
+        return own.parameters
+
+    def _differ(self, signature: inspect.Signature, implementation: Callable, kind: str) -> None:
+        mend = "after a leading ctx, names" if kind == "forward" else "names"
+        raise DispatchError(
+            f"{self.name}: the parameters of this {kind} are not those of the declaration\n"
+            f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
+            f"  this {kind} {bare(signature)} at {place_of(implementation)}\n"
+            f"  {mend} and order must be the same, before and after '*'"
+        )
+
+
+def bare(signature: inspect.Signature) -> str:
+    """A signature without annotations: `(x, w, bias=None)`."""
+    empty = inspect.Parameter.empty
+    parameters = [p.replace(annotation=empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=parameters, return_annotation=empty))
+
+
+def place_of(implementation: Callable) -> str:
+    """Where a function was written, `linear.py:12`; the user's line when it does not know."""
+    code = getattr(inspect.unwrap(implementation), "__code__", None)
+    return caller() if code is None else f"{short_name(code.co_filename)}:{code.co_firstlineno}"
+
+
+#: What an empty body compiles to, whichever of docstring, `...` and `pass` it is written with.
+_IDLE = frozenset(("RESUME", "NOP", "COPY_FREE_VARS", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"))
+
+
+def has_body(function: Callable) -> bool:
+    """Whether a declaration does something: more than a docstring, `...`, `pass` or `return None`."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return True
+    return any(
+        step.opname not in _IDLE or (step.opname in ("LOAD_CONST", "RETURN_CONST") and step.argval is not None)
+        for step in dis.get_instructions(code)
+    )

@@ -1,0 +1,149 @@
+"""What a reader can ask a generic function: its methods, which one a call runs, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..errors import DispatchError
+from .generic import GenericFunction, all_functions
+from .method import Method
+from .resolution import Ambiguity, not_found
+from .signature import type_name
+
+__all__ = ["Ambiguities", "Gap", "Match", "Methods", "ambiguities", "coverage", "methods", "which", "which_backward"]
+
+
+class _Lines(list):
+    """A list that prints one element to a line."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self)) or "(none)"
+
+
+class Methods(_Lines):
+    """The methods of a function, each before those that are less specific."""
+
+
+class Ambiguities(_Lines):
+    """Pairs of methods that some call cannot choose between."""
+
+
+class Match(NamedTuple):
+    """Which method a call runs.
+
+    method     the method (or, from `which_backward`, the rule)
+    types      what it is called with, after conversion
+    converted  a sentence for each argument that is converted on the way
+    """
+
+    method: Method
+    types: tuple[type, ...]
+    converted: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "\n".join([str(self.method), *(f"  converted: {c}" for c in self.converted)])
+
+
+class Gap(NamedTuple):
+    """A forward whose derivative may not be what its author thinks."""
+
+    forward: Method
+    backward: Method | None
+
+    def __repr__(self) -> str:
+        if self.backward is None:
+            return f"{self.forward}\n  has no backward"
+        return f"{self.forward}\n  takes the less specific {self.backward}"
+
+
+def _generic(function: Any) -> GenericFunction:
+    if not isinstance(function, GenericFunction):
+        raise DispatchError(f"{function!r} is not a generic function: declare it with @ad.function")
+    return function
+
+
+def methods(function: Any) -> Methods:
+    """The methods of a generic function, most specific first; prints one to a line, with file and line.
+
+    Raises DispatchError for what is no generic function.
+    """
+    return Methods(_generic(function).table.ordered())
+
+
+def which(function: Any, /, *args: Any, **keywords: Any) -> Match:
+    """The method that a call runs.  Arguments are values, or classes that stand for values of them.
+
+    Raises what the call would raise: DispatchError when nothing fits, AmbiguityError.  Conversions
+    are tried for values only; a class dispatches as it is.
+    """
+    f = _generic(function)
+    args, _ = f.declaration.bind(args, keywords)
+    if any(isinstance(a, type) for a in args):
+        classes = tuple(a if isinstance(a, type) else type(a) for a in args)
+        method = f.find(classes)
+        if method is None:
+            raise not_found(f, f.table, classes, "method")
+        return Match(method, classes)
+    given, args = args, f.adopt_all(args)
+    method = f.find(tuple(map(type, args)))
+    if method is None:
+        args = f.converted(args)
+        method = f.find(tuple(map(type, args)))
+        assert method is not None, "converted arguments have a method"
+    return Match(method, tuple(map(type, args)), _conversions(f, given, args))
+
+
+def _conversions(f: GenericFunction, given: Sequence, args: Sequence) -> tuple[str, ...]:
+    declaration = f.declaration
+    names = [*declaration.fixed, *[f"*{declaration.variadic}"] * (len(args) - len(declaration.fixed))]
+    return tuple(
+        f"{name}: {type_name(type(old))} to {type_name(type(new))}"
+        for name, old, new in zip(names, given, args, strict=True)
+        if type(old) is not type(new)
+    )
+
+
+def which_backward(function: Any, /, *args: Any, **keywords: Any) -> Match | None:
+    """The backward rule of a call; None when the method that runs is differentiated by what it is made of.
+
+    Arguments are values or classes, as for `which`.  Raises DispatchError when the call runs a
+    forward that no backward serves, and what `which` raises.
+    """
+    f = _generic(function)
+    match = which(f, *args, **keywords)
+    rule = f.rule_for("backward", match.method, match.types)
+    if rule is not None:
+        return Match(rule, match.types, match.converted)
+    if match.method.kind == "forward":
+        raise not_found(f, f.rules["backward"], match.types, "backward")
+    return None
+
+
+def ambiguities(function: Any = None) -> Ambiguities:
+    """All ambiguities of one generic function, or of all there are: methods and rules."""
+    functions = all_functions() if function is None else [_generic(function)]
+    found: list[Ambiguity] = []
+    for f in functions:
+        for table in (f.table, *f.rules.values()):
+            found += table.ambiguities()
+    return Ambiguities(found)
+
+
+def coverage(function: Any) -> list[Gap]:
+    """The forwards of a function that no backward serves, or only one written for larger types.
+
+    Such a backward may read what this forward does not save.  Empty when every forward has a
+    backward of its own types, attached or registered.
+    """
+    f = _generic(function)
+    gaps = _Lines()
+    for method in f.table.ordered():
+        if method.kind != "forward" or "backward" in method.rules:
+            continue
+        serving = [rule for rule in f.rules["backward"] if method.signature <= rule.signature]
+        if any(rule.signature == method.signature for rule in serving):
+            continue
+        nearest = next((r for r in f.rules["backward"].ordered() if r in serving), None)
+        gaps.append(Gap(method, nearest))
+    return gaps

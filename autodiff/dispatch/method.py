@@ -1,0 +1,98 @@
+"""Methods: one implementation, for arguments of certain types."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .declaration import place_of
+from .signature import Signature
+
+if TYPE_CHECKING:
+    from .generic import GenericFunction
+
+__all__ = ["KINDS", "RULES", "Method"]
+
+#: What a method may be.  The first two compute values and share one table; rules have one each.
+KINDS = ("method", "forward", "backward", "jvp")
+RULES = ("backward", "jvp")
+
+
+class Method:
+    """One implementation of a generic function, or one rule of it.
+
+    function        the generic function
+    implementation  what the user wrote
+    signature       the types it takes; for a rule, those of the call's *inputs*
+    kind            "method"    a program: differentiated by what it is made of
+                    "forward"   half of a pair, takes `ctx` first
+                    "backward"  "jvp"   rules
+    host            whether it wants NumPy arrays and Python, each time
+    out             avals of a host forward's outputs, if given
+    place           `linear.py:12`
+    rules           rules attached to it: they serve it and nothing else
+
+    Calling it runs it, whatever dispatch would choose.
+    """
+
+    def __init__(
+        self,
+        function: GenericFunction,
+        implementation: Callable,
+        signature: Signature,
+        kind: str,
+        *,
+        host: bool = False,
+        out: Any = None,
+        attached_to: Method | None = None,
+    ) -> None:
+        self.function = function
+        self.implementation = implementation
+        self.signature = signature
+        self.kind = kind
+        self.host = host
+        self.out = out
+        self.attached_to = attached_to
+        self.place = place_of(implementation)
+        self.rules: dict[str, Method] = {}
+        self.__doc__ = implementation.__doc__
+
+    def backward(self, implementation: Callable | None = None, /, *, host: bool = False) -> Any:
+        """Attach the rule that pulls cotangents back through this method: `@scale.backward`."""
+        return self.function._attach(self, "backward", implementation, host)
+
+    def jvp(self, implementation: Callable | None = None, /) -> Any:
+        """Attach the rule that pushes tangents forward through this method: `@scale.jvp`."""
+        return self.function._attach(self, "jvp", implementation, False)
+
+    def delete(self) -> None:
+        """Take it out of its function; calls are resolved again.  Deleting twice does nothing."""
+        self.function._remove(self)
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Run this method.  Raises DispatchError when the arguments are not of its types."""
+        return self.function._call_method(self, args, keywords)
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """The file and module that it was written in."""
+        written = inspect.unwrap(self.implementation)
+        code = getattr(written, "__code__", None)
+        return (code.co_filename if code else "", getattr(written, "__module__", None) or "")
+
+    def heading(self) -> str:
+        """`linear(input: Matrix, weight: Matrix, bias: Vector | None)`."""
+        names = self.function.declaration.names
+        stars = [""] * len(names)
+        if self.signature.variadic:
+            stars[-1] = "*"
+        parts = [
+            star + name if repr(choice) == "object" else f"{star}{name}: {choice}"
+            for star, name, choice in zip(stars, names, self.signature.choices, strict=True)
+        ]
+        return f"{self.function.__name__}({', '.join(parts)})"
+
+    def __repr__(self) -> str:
+        kind = "" if self.kind == "method" else f"  {'host ' if self.host else ''}{self.kind}"
+        return f"{self.heading()}{kind}  {self.place}"

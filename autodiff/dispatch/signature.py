@@ -1,0 +1,245 @@
+"""Signatures: which types a method takes, and when one signature is more specific than another.
+
+    (Matrix, Matrix, Vector | None)
+
+A signature has one `Choice` for each parameter of the generic function's declaration that may be
+given by position, and for `*xs` a last one that holds for each of them.  All signatures of one
+function are therefore equally long, and everything is decided position by position.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from ..errors import DispatchError, caller, user_frame
+
+__all__ = ["ANY", "Choice", "Signature", "annotated_types", "choice_of", "meets", "type_name"]
+
+NoneType = type(None)
+
+
+def type_name(cls: type) -> str:
+    """How a type is written in messages: `Tensor[float32, 2]`, `None` for its type."""
+    return "None" if cls is NoneType else cls.__name__
+
+
+class Choice:
+    """The types that one parameter takes: one class, or the members of a union.
+
+    Members that another member contains are dropped, so equal choices are written alike.  The
+    empty choice, `typing.Never`, takes nothing: for `*xs` it means "no further arguments".
+
+    `issubclass` works between choices, which is what multipledispatch's ordering asks for.
+    """
+
+    __slots__ = ("_hash", "members")
+
+    members: tuple[type, ...]
+
+    def __init__(self, members: Iterable[type]) -> None:
+        distinct = tuple(dict.fromkeys(members))
+        self.members = tuple(m for m in distinct if not any(n is not m and _within(m, n) for n in distinct))
+        self._hash = hash(frozenset(self.members))
+
+    def takes(self, cls: type) -> bool:
+        """Whether an argument of this class fits."""
+        return any(issubclass(cls, member) for member in self.members)
+
+    def names(self, cls: type) -> bool:
+        """Whether an argument of this class fits a member that says more than `object`."""
+        return any(member is not object and issubclass(cls, member) for member in self.members)
+
+    def within(self, other: Choice) -> bool:
+        """Whether whatever this takes the other takes too."""
+        return all(map(other.takes, self.members))
+
+    def __subclasscheck__(self, other: Choice) -> bool:
+        return other.within(self)
+
+    def meet(self, other: Choice) -> Choice:
+        """What both take: empty when nothing known does."""
+        return Choice(m for a, b in product(self.members, other.members) for m in meets(a, b))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Choice) and set(self.members) == set(other.members)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return " | ".join(map(type_name, self.members)) or "Never"
+
+
+def _within(a: type, b: type) -> bool:
+    """Whether a is strictly below b (classes that contain each other, as some ABCs do, are not)."""
+    return issubclass(a, b) and not issubclass(b, a)
+
+
+#: What a parameter without a type takes.
+ANY = Choice((object,))
+
+
+def meets(a: type, b: type) -> tuple[type, ...]:
+    """The largest known classes below both.
+
+    One of the two when it is below the other.  A metaclass may know better: its
+    `__meet__(a, b) -> type | None` names classes that are only made when asked for, such as
+    Tensor[float32, 2] for Tensor[float32] and Tensor[..., 2].  Otherwise the classes that exist.
+    """
+    if issubclass(a, b):
+        return (a,)
+    if issubclass(b, a):
+        return (b,)
+    for cls, other in ((a, b), (b, a)):
+        hook = getattr(type(cls), "__meet__", None)
+        found = hook(cls, other) if hook else None
+        if found is not None:
+            return (found,)
+    common = [cls for cls in _subclasses(a) if issubclass(cls, b)]
+    return tuple(c for c in common if not any(_within(c, other) for other in common))
+
+
+def _subclasses(cls: type) -> list[type]:
+    """All existing subclasses, each once."""
+    found: dict[type, None] = {}
+    waiting: list[type] = list(type.__subclasses__(cls))
+    while waiting:
+        sub = waiting.pop()
+        if sub not in found:
+            found[sub] = None
+            waiting.extend(type.__subclasses__(sub))
+    return list(found)
+
+
+class Signature:
+    """A choice of types for each parameter that dispatches; `variadic` when the last is for `*xs`.
+
+    Immutable and hashable.  `a <= b`: a is at least as specific as b.
+    """
+
+    __slots__ = ("choices", "variadic")
+
+    choices: tuple[Choice, ...]
+    variadic: bool
+
+    def __init__(self, choices: Iterable[Choice], variadic: bool = False) -> None:
+        self.choices = tuple(choices)
+        self.variadic = variadic
+
+    def spread(self, count: int) -> tuple[Choice, ...]:
+        """One choice for each of `count` arguments."""
+        if not self.variadic:
+            return self.choices
+        fixed = self.choices[:-1]
+        return fixed + self.choices[-1:] * (count - len(fixed))
+
+    def takes(self, classes: Sequence[type]) -> bool:
+        """Whether arguments of these classes fit."""
+        choices = self.spread(len(classes))
+        return len(choices) == len(classes) and all(
+            choice.takes(cls) for choice, cls in zip(choices, classes, strict=True)
+        )
+
+    def __le__(self, other: Signature) -> bool:
+        return all(a.within(b) for a, b in zip(self.choices, other.choices, strict=True))
+
+    def __lt__(self, other: Signature) -> bool:
+        return self <= other and not other <= self
+
+    def meet(self, other: Signature) -> Signature | None:
+        """The signature of all calls that fit both; None when no known types do.
+
+        No argument at all fits any `*xs`, so there an empty meet still has one call: that without.
+        """
+        choices = [a.meet(b) for a, b in zip(self.choices, other.choices, strict=True)]
+        fixed = choices[:-1] if self.variadic else choices
+        return Signature(choices, self.variadic) if all(c.members for c in fixed) else None
+
+    def single(self) -> Iterator[Signature]:
+        """The same calls as signatures without unions."""
+        for members in product(*[choice.members or (None,) for choice in self.choices]):
+            yield Signature([Choice(() if m is None else (m,)) for m in members], self.variadic)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Signature) and self.choices == other.choices
+
+    def __hash__(self) -> int:
+        return hash(self.choices)
+
+    def __repr__(self) -> str:
+        texts = [str(choice) for choice in self.choices]
+        if self.variadic:
+            texts[-1] = f"*{texts[-1]}"
+        return f"({', '.join(texts)})"
+
+
+# ---------------------------------------------------------------- reading types
+
+
+def choice_of(spec: Any, where: str) -> Choice:
+    """The choice that a type, a union, a tuple of types or None stands for.
+
+    Raises DispatchError, beginning with `where`, for what is no such thing: list[int], Literal, ...
+    """
+    members: list[type] = []
+    waiting: list[Any] = [spec]
+    while waiting:
+        part = waiting.pop(0)
+        if part is None:
+            members.append(NoneType)
+        elif part is typing.Any or part is inspect.Parameter.empty:
+            members.append(object)
+        elif part is typing.Never or part is typing.NoReturn:
+            continue
+        elif isinstance(part, type) and not isinstance(part, types.GenericAlias):
+            members.append(part)
+        elif isinstance(part, tuple):
+            waiting[:0] = part
+        elif isinstance(part, types.UnionType) or typing.get_origin(part) is typing.Union:
+            waiting[:0] = typing.get_args(part)
+        else:
+            raise DispatchError(
+                f"{where}: {part!r} is not a type that a call can be dispatched on\n"
+                f"  registered at {caller()}\n"
+                f"  use classes and unions of them: list, ad.Vector | None"
+            )
+    return Choice(members)
+
+
+def annotated_types(function: Callable, parameters: Sequence[inspect.Parameter], where: str) -> list[Choice]:
+    """The choices that the annotations of these parameters name; no annotation means `object`.
+
+    Annotations that are text are looked up in the function's module, in what it closes over, and in
+    the frame that it is written in, so that classes local to a function do.
+    """
+    choices = []
+    for parameter in parameters:
+        spec = parameter.annotation
+        place = f"{where}, parameter {parameter.name!r}"
+        if isinstance(spec, str):
+            spec = _evaluate(spec, inspect.unwrap(function), place)
+        choices.append(choice_of(spec, place))
+    return choices
+
+
+def _evaluate(text: str, function: Callable, where: str) -> Any:
+    """The object that an annotation written as text means."""
+    code = getattr(function, "__code__", None)
+    frame = user_frame()
+    names = dict(frame.f_locals) if frame is not None and code in frame.f_code.co_consts else {}
+    for name, cell in zip(code.co_freevars if code else (), getattr(function, "__closure__", None) or (), strict=True):
+        # A cell is still empty when its name is bound further down.
+        with contextlib.suppress(ValueError):
+            names[name] = cell.cell_contents
+    try:
+        return eval(text, getattr(function, "__globals__", {}), names)
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+        raise DispatchError(
+            f"{where}: cannot make out the annotation {text!r}: {error}\n  registered at {caller()}"
+        ) from error

@@ -1,0 +1,317 @@
+"""Trees: nested tuples, lists, dicts, namedtuples and dataclasses, as leaves and a structure (`ad.tree`).
+
+    {"w": x, "layers": [(a, b), None]}   ⇄   [x, a, b, None]  and  {'w': *, 'layers': [(*, *), *]}
+
+What counts as what:
+- Containers are tuple, list, dict, OrderedDict, defaultdict, namedtuples, dataclass instances and
+  registered classes.  Other subclasses of these are leaves, as is everything else, None included:
+  a gradient may be None where its argument was an array.
+- A dict keeps its order, and so do its leaves.  Dicts with the same keys in another order have
+  different structures, so that nothing kept for one is used for the other by mistake; `map` over
+  several trees goes by key.
+- A dataclass is rebuilt from its fields, without `__init__` or `__post_init__`.
+
+A structure is hashable and compared by value, so it can be part of a cache key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from .errors import DispatchError, ShapeError, caller
+
+__all__ = ["LEAF", "Structure", "flatten", "leaves", "map", "names", "register", "unflatten"]
+
+
+class _Container(NamedTuple):
+    """How one class of containers is taken apart and put together.
+
+    split   container → (children, rest): rest is hashable and says the number and names of children
+    join    (rest, children) → container
+    labels  rest → how each child is written after its parent, `['w']` or `.w`; None: by number
+    """
+
+    split: Callable[[Any], tuple[Sequence, Hashable]]
+    join: Callable[[Any, Sequence], Any]
+    labels: Callable[[Any], list[str]] | None = None
+
+
+class Structure:
+    """A tree without its leaves.
+
+    cls, rest   the container, and what of it is no child; None for a leaf
+    children    structures of the children
+    size        number of leaves
+    """
+
+    __slots__ = ("_hash", "children", "cls", "rest", "size")
+
+    def __init__(self, cls: type | None, rest: Hashable, children: tuple[Structure, ...], size: int) -> None:
+        self.cls = cls
+        self.rest = rest
+        self.children = children
+        self.size = size
+        self._hash = hash((cls, rest, children))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Structure)
+            and self._hash == other._hash
+            and self.cls is other.cls
+            and self.rest == other.rest
+            and self.children == other.children
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return str(unflatten(self, [_STAR] * self.size))
+
+
+class _Star:
+    """Stands for a leaf where a structure is printed."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+_STAR = _Star()
+
+#: The structure of a tree that is one leaf.
+LEAF = Structure(None, None, (), 1)
+
+
+# ---------------------------------------------------------------- containers
+
+
+def _bracketed(keys: Sequence) -> list[str]:
+    return [f"[{key!r}]" for key in keys]
+
+
+def _dotted(fields: Sequence[str]) -> list[str]:
+    return [f".{name}" for name in fields]
+
+
+def _join_default_dict(rest: tuple, children: Sequence) -> defaultdict:
+    factory, keys = rest
+    return defaultdict(factory, zip(keys, children, strict=True))
+
+
+_CONTAINERS: dict[type, _Container | None] = {
+    tuple: _Container(lambda t: (t, len(t)), lambda _, children: tuple(children)),
+    list: _Container(lambda t: (t, len(t)), lambda _, children: list(children)),
+    dict: _Container(
+        lambda d: (tuple(d.values()), tuple(d)),
+        lambda keys, children: dict(zip(keys, children, strict=True)),
+        _bracketed,
+    ),
+    OrderedDict: _Container(
+        lambda d: (tuple(d.values()), tuple(d)),
+        lambda keys, children: OrderedDict(zip(keys, children, strict=True)),
+        _bracketed,
+    ),
+    defaultdict: _Container(
+        lambda d: (tuple(d.values()), (d.default_factory, tuple(d))),
+        _join_default_dict,
+        lambda rest: _bracketed(rest[1]),
+    ),
+}
+
+
+def _container_of(cls: type) -> _Container | None:
+    """How to take a class apart that has not been met before; None for a leaf.  Remembered."""
+    container = None
+    if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
+        container = _named_tuple(cls)
+    elif dataclasses.is_dataclass(cls):
+        container = _data_class(cls)
+    return _CONTAINERS.setdefault(cls, container)
+
+
+def _named_tuple(cls: Any) -> _Container:
+    labels = _dotted(cls._fields)
+    return _Container(lambda t: (t, None), lambda _, children: cls._make(children), lambda _: labels)
+
+
+def _data_class(cls: Any) -> _Container:
+    fields = tuple(field.name for field in dataclasses.fields(cls))
+    labels = _dotted(fields)
+
+    def split(instance: Any) -> tuple[Sequence, Hashable]:
+        return [getattr(instance, name) for name in fields], None
+
+    def join(_: Hashable, children: Sequence) -> Any:
+        instance = object.__new__(cls)
+        for name, child in zip(fields, children, strict=True):
+            object.__setattr__(instance, name, child)  # also where the class is frozen
+        return instance
+
+    return _Container(split, join, lambda _: labels)
+
+
+def register(
+    cls: type,
+    flatten: Callable[[Any], tuple[Sequence, Hashable]],
+    unflatten: Callable[[Any, Sequence], Any],
+) -> type:
+    """Make the instances of a class containers.
+
+    flatten(instance) → (children, rest), where rest is hashable and says all that is no child;
+    unflatten(rest, children) → instance.  Only instances of exactly this class; registering again
+    replaces.  Returns the class.
+    Raises DispatchError for what is no class.
+    """
+    if not isinstance(cls, type):
+        raise DispatchError(f"tree.register takes a class, not {cls!r}\n  called at {caller()}")
+    _CONTAINERS[cls] = _Container(flatten, unflatten)
+    return cls
+
+
+# ---------------------------------------------------------------- apart and together
+
+_UNKNOWN: Any = object()
+#: Structures of containers that hold leaves only: most of what is met.
+_FLAT: dict[tuple, Structure] = {}
+_FLAT_LIMIT = 4096
+
+
+def flatten(tree: Any) -> tuple[list, Structure]:
+    """The leaves of a tree, in order, and its structure.
+
+    >>> flatten({"w": 1, "b": (2, None)})
+    ([1, 2, None], {'w': *, 'b': (*, *)})
+    """
+    container = _CONTAINERS.get(type(tree), _UNKNOWN)
+    if container is None:
+        return [tree], LEAF
+    found: list = []
+    structure = _flatten(tree, container, found)
+    return found, structure
+
+
+def _flatten(tree: Any, container: Any, found: list) -> Structure:
+    """The structure of a tree, after appending its leaves."""
+    cls = type(tree)
+    if container is _UNKNOWN:
+        container = _container_of(cls)
+    if container is None:
+        found.append(tree)
+        return LEAF
+    children, rest = container.split(tree)
+    get = _CONTAINERS.get
+    if all([get(type(child), _UNKNOWN) is None for child in children]):
+        found.extend(children)
+        return _flat(cls, rest, len(children))
+    before = len(found)
+    structures = tuple([_flatten(child, get(type(child), _UNKNOWN), found) for child in children])
+    return Structure(cls, rest, structures, len(found) - before)
+
+
+def _flat(cls: type, rest: Hashable, count: int) -> Structure:
+    key = (cls, rest, count)
+    structure = _FLAT.get(key)
+    if structure is None:
+        if len(_FLAT) >= _FLAT_LIMIT:
+            _FLAT.clear()
+        structure = _FLAT[key] = Structure(cls, rest, (LEAF,) * count, count)
+    return structure
+
+
+def unflatten(structure: Structure, leaves: Sequence) -> Any:
+    """The tree of this structure with these leaves.  Raises ShapeError when their number differs.
+
+    >>> leaves, structure = flatten([1, (2, 3)])
+    >>> unflatten(structure, [x * 10 for x in leaves])
+    [10, (20, 30)]
+    """
+    if len(leaves) != structure.size:
+        raise ShapeError(
+            f"tree.unflatten: {structure} takes {structure.size} leaves, not {len(leaves)}\n  called at {caller()}"
+        )
+    return leaves[0] if structure.cls is None else _unflatten(structure, iter(leaves))
+
+
+def _unflatten(structure: Structure, leaves: Iterator) -> Any:
+    container: Any = _CONTAINERS[_class_of(structure)]
+    children = [next(leaves) if child.cls is None else _unflatten(child, leaves) for child in structure.children]
+    return container.join(structure.rest, children)
+
+
+def _class_of(structure: Structure) -> type:
+    assert structure.cls is not None, "a leaf is no container"
+    return structure.cls
+
+
+def leaves(tree: Any) -> list:
+    """The leaves of a tree, in order."""
+    return flatten(tree)[0]
+
+
+def names(structure: Structure, root: str = "") -> list[str]:
+    """What each leaf is called in Python, for messages: `params['w'][0]`.
+
+    >>> names(flatten({"w": [1, 2]})[1], "params")
+    ["params['w'][0]", "params['w'][1]"]
+    """
+    if structure.cls is None:
+        return [root]
+    labelled = zip(_labels(structure), structure.children, strict=True)
+    return [name for label, child in labelled for name in names(child, root + label)]
+
+
+def _labels(structure: Structure) -> list[str]:
+    container: Any = _CONTAINERS[_class_of(structure)]
+    if container.labels is not None:
+        return container.labels(structure.rest)
+    return [f"[{i}]" for i in range(len(structure.children))]
+
+
+# ---------------------------------------------------------------- map
+
+
+def map(function: Callable, tree: Any, *rest: Any) -> Any:  # the public name is ad.tree.map
+    """`function` of every leaf, or of the corresponding leaves of several trees, in the structure of the first.
+
+    Dicts correspond by key, in whatever order.  Where the first tree has a leaf, the others may
+    have anything, which is passed as it is.
+    Raises ShapeError naming the first place where the trees differ.
+
+    >>> map(lambda x, dx: x + dx, {"a": 1, "b": 2}, {"b": 20, "a": 10})
+    {'a': 11, 'b': 22}
+    """
+    first, structure = flatten(tree)
+    if not rest:
+        return unflatten(structure, [function(leaf) for leaf in first])
+    columns = [_aligned(structure, other, "tree") for other in rest]
+    return unflatten(structure, [function(*row) for row in zip(first, *columns, strict=True)])
+
+
+def _aligned(structure: Structure, tree: Any, place: str) -> list:
+    """What stands in `tree` where `structure` has its leaves."""
+    if structure.cls is None:
+        return [tree]
+    container: Any = _CONTAINERS[structure.cls]
+    if type(tree) is not structure.cls:
+        raise ShapeError(
+            f"tree.map: the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}\n"
+            f"  called at {caller()}"
+        )
+    children, rest = container.split(tree)
+    own = _labels(structure)
+    labels = container.labels(rest) if container.labels else [f"[{i}]" for i in range(len(children))]
+    by_label = dict(zip(labels, children, strict=True))
+    if by_label.keys() != set(own) or (container.labels is None and rest != structure.rest):
+        raise ShapeError(
+            f"tree.map: the trees differ at {place}: {_told(own)} and {_told(labels)} in a {structure.cls.__name__}"
+            f"\n  called at {caller()}"
+        )
+    labelled = zip(own, structure.children, strict=True)
+    return [leaf for label, child in labelled for leaf in _aligned(child, by_label[label], place + label)]
+
+
+def _told(labels: list[str]) -> str:
+    return ", ".join(labels) or "nothing"
