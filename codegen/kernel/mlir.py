@@ -1,0 +1,256 @@
+"""A module of MLIR: functions, or a whole program.
+
+    module {
+      func.func private @gemm_f64(memref<?xf64>, memref<?xf64>, memref<?xf64>, i64, ...)
+      func.func private @k0(%x: memref<8xf64>, ...) -> i32 { ... }
+      func.func @f(%x0: memref<8xf64>, %y0: memref<f64>) -> i32 attributes {llvm.emit_c_interface} {
+        %t0 = memref.alloc() {alignment = 64 : i64} : memref<8xf64>
+        %0 = func.call @k0(%x0, %t0) : (memref<8xf64>, memref<8xf64>) -> i32
+        ...
+        memref.dealloc %t0 : memref<8xf64>
+        func.return %4 : i32
+      }
+    }
+
+A program's entry takes its inputs (`%x0`, ...), then its outputs (`%y0`, ...), all packed, and
+gives the first status that is not 0.  Every step runs: what a failed step has not written is read
+as it is, and only a status says so; the caller throws the outputs away.
+
+Two kinds of functions are declared, not defined, both with a C interface (`_mlir_ciface_<name>`,
+memrefs by pointer to their descriptors):
+
+    gemm_f32, gemm_f64   (a, b, c, m, n, k, transpose_a, transpose_b, batch, stride_a, stride_b,
+                         stride_c), memrefs flat, numbers i64; the meaning is `program.Gemm`'s
+    <operation>          a host call: memrefs of its inputs, then of its output, with exact types;
+                         one declaration for each set of parameters, told apart by a number
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..ir import Aval
+from ..program import Gemm, HostCall, Kernel, Program, Step
+from .mlir_text import declare, print_function
+from .nest import Block, Extent, Function, MemRef, Operation
+
+__all__ = ["print_function", "print_module"]
+
+C_INTERFACE = "llvm.emit_c_interface"
+
+#: How an array's element stands in memory.
+_ELEMENTS = {
+    "bool": "i8", "int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64",
+    "complex64": "complex<f32>", "complex128": "complex<f64>",
+}  # fmt: skip
+
+# fmt: off
+_C_FUNCTIONS = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "exp",
+    "exp2", "expm1", "floor", "fma", "fmod", "log", "log10", "log1p", "log2", "pow", "round", "roundeven", "sin", "sinh",
+    "sqrt", "tan", "tanh", "trunc",
+)
+# fmt: on
+
+#: Names of the C library that lowered text calls; a function of ours must not take one.
+_C_LIBRARY = frozenset(
+    {*_C_FUNCTIONS, *(name + "f" for name in _C_FUNCTIONS), "malloc", "free", "aligned_alloc", "memcpy", "memset"}
+)
+
+
+def print_module(program_or_functions: Program | Iterable[Function]) -> str:
+    """One `module`.
+
+    Of a program: what it calls (declared), its kernels (one for each distinct text), its entry.
+    Of functions: each public, with a C interface.
+    """
+    if isinstance(program_or_functions, Program):
+        return _wrap(_Entry(program_or_functions).parts())
+    functions = tuple(program_or_functions)
+    defined = [print_function(f, attributes=C_INTERFACE) for f in functions]
+    return _wrap([*_declarations(functions).values(), *defined])
+
+
+def _wrap(parts: Iterable[str]) -> str:
+    body = "\n".join("  " + line for part in parts for line in part.splitlines())
+    return f"module {{\n{body}\n}}\n"
+
+
+def _declarations(functions: Iterable[Function]) -> dict[str, str]:
+    """Private declarations of all that the functions call, by name."""
+    found: dict[str, str] = {}
+    for function in functions:
+        called = {o.attributes["callee"]: o for o in _operations(function.body) if o.name == "func.call"}
+        for name, types in function.calls.items():
+            results = [v.type for v in called[name].results] if name in called else []
+            text = declare(name, types, results)
+            assert found.setdefault(name, text) == text, f"one name, two signatures: {found[name]} and {text}"
+    return dict(sorted(found.items()))
+
+
+def _operations(block: Block) -> Iterable[Operation]:
+    for operation in block.operations:
+        yield operation
+        for region in operation.regions:
+            yield from _operations(region)
+
+
+class _Entry:
+    """The functions of a program; its entry grows line by line."""
+
+    def __init__(self, program: Program) -> None:
+        self.buffers = program.buffers
+        self.steps = program.steps
+        self.declared = _declarations(step.work.function for step in program.steps if isinstance(step.work, Kernel))
+        self.symbols = {"gemm_f32", "gemm_f64", *_C_LIBRARY, *self.declared}
+        self.name = self._symbol(program.name)
+        self.kernels: dict[str, str] = {}  # text under no name -> name
+        self.functions: list[str] = []
+        self.hosts: dict[tuple, str] = {}  # operation, parameters, types -> name
+        self.constants: dict[tuple[int, str], str] = {}
+        self.lines: list[str] = []
+        self.count = 0
+        self.names: list[str] = []
+        for number, buffer in enumerate(program.buffers):
+            earlier = sum(b.role == "temporary" for b in program.buffers[:number])
+            letter = {"input": "x", "output": "y", "temporary": "t"}[buffer.role]
+            self.names.append(f"%{letter}{earlier if buffer.role == 'temporary' else buffer.place}")
+        inputs = [f"%x{i}: {_memref(aval)}" for i, aval in enumerate(program.inputs)]
+        outputs = [f"%y{i}: {_memref(aval)}" for i, aval in enumerate(program.outputs)]
+        self.head = f"func.func @{self.name}({', '.join(inputs + outputs)}) -> i32 attributes {{{C_INTERFACE}}} {{"
+
+    def parts(self) -> list[str]:
+        """Declarations, kernels, the entry."""
+        entry = self._entry()
+        return [*self.declared.values(), *self.functions, entry]
+
+    def _entry(self) -> str:
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            for buffer in step.buffers:
+                first.setdefault(buffer, number)
+                last[buffer] = number
+        temporaries = [b for b in first if self.buffers[b].role == "temporary"]
+        status = ""
+        for number, step in enumerate(self.steps):
+            for b in temporaries:
+                if first[b] == number:
+                    self.lines.append(f"{self.names[b]} = memref.alloc() {{alignment = 64 : i64}} : {self._type(b)}")
+            status = self._first_failure(status, self._step(step))
+            for b in temporaries:
+                if last[b] == number:
+                    self.lines.append(f"memref.dealloc {self.names[b]} : {self._type(b)}")
+        status = status or self._constant(0, "i32")
+        constants = [f"{name} = arith.constant {value} : {type}" for (value, type), name in self.constants.items()]
+        body = ["  " + line for line in (*constants, *self.lines, f"func.return {status} : i32")]
+        return "\n".join((self.head, *body, "}"))
+
+    # ---- names and values ----
+
+    def _symbol(self, wanted: str) -> str:
+        """A new symbol as near to `wanted` as MLIR and the other symbols allow."""
+        base = name = re.sub(r"\W", "_", wanted, flags=re.ASCII)
+        suffix = 0
+        while name in self.symbols:
+            suffix += 1
+            name = f"{base}_{suffix}"
+        self.symbols.add(name)
+        return name
+
+    def _fresh(self) -> str:
+        self.count += 1
+        return f"%{self.count - 1}"
+
+    def _constant(self, value: int, type: str) -> str:
+        suffix = "" if type == "index" else f"_{type}"
+        return self.constants.setdefault((value, type), f"%c{value}{suffix}")
+
+    def _type(self, buffer: int) -> str:
+        return _memref(self.buffers[buffer].aval)
+
+    def _view(self, buffer: int, type: str, shape: Sequence[int], dynamic: Sequence[bool]) -> str:
+        """A buffer as packed memory of another shape; the buffer itself when the types are equal."""
+        if type == self._type(buffer):
+            return self.names[buffer]
+
+        def number(n: int, is_dynamic: bool) -> str:
+            return self._constant(n, "index") if is_dynamic else str(n)
+
+        sizes = [number(n, d) for n, d in zip(shape, dynamic, strict=True)]
+        # A stride is a run-time number as soon as an extent inside of it is one.
+        inner = [slice(axis + 1, None) for axis in range(len(shape))]
+        strides = [number(math.prod(shape[i]), any(dynamic[i])) for i in inner]
+        name = self._fresh()
+        self.lines.append(
+            f"{name} = memref.reinterpret_cast {self.names[buffer]} to offset: [0], "
+            f"sizes: [{', '.join(sizes)}], strides: [{', '.join(strides)}] : {self._type(buffer)} to {type}"
+        )
+        return name
+
+    def _call(self, name: str, operands: Sequence[str], types: Sequence[str], result: str = "") -> None:
+        start, returned = (f"{result} = ", "i32") if result else ("", "()")
+        self.lines.append(f"{start}func.call @{name}({', '.join(operands)}) : ({', '.join(types)}) -> {returned}")
+
+    def _first_failure(self, before: str, new: str) -> str:
+        """The status of the steps so far, from that of those before and that of the last; "" is 0."""
+        if not before or not new:
+            return before or new
+        passed, status = self._fresh(), self._fresh()
+        self.lines += [
+            f"{passed} = arith.cmpi eq, {before}, {self._constant(0, 'i32')} : i32",
+            f"{status} = arith.select {passed}, {new}, {before} : i32",
+        ]
+        return status
+
+    # ---- steps ----
+
+    def _step(self, step: Step) -> str:
+        """Append the call of a step; the name of its status, "" if it has none."""
+        if isinstance(step.work, Kernel):
+            return self._kernel(step.work, step.buffers)
+        if isinstance(step.work, Gemm):
+            return self._gemm(step.work, step.buffers)
+        return self._host_call(step.work, step.buffers)
+
+    def _kernel(self, kernel: Kernel, buffers: Sequence[int]) -> str:
+        function, operands = kernel.function, []
+        memrefs = [a.type for a in function.arguments if isinstance(a.type, MemRef)]
+        for buffer, type in zip(buffers, memrefs, strict=True):
+            dynamic = [isinstance(n, Extent) for n in type.shape]
+            shape = [kernel.extents[n.position] if isinstance(n, Extent) else n for n in type.shape]
+            operands.append(self._view(buffer, str(type), shape, dynamic))
+        operands += [self._constant(n, "index") for n in kernel.extents]
+        text = print_function(function, name="_")
+        if text not in self.kernels:
+            self.kernels[text] = self._symbol(function.name)
+            self.functions.append(print_function(function, name=self.kernels[text], visibility="private"))
+        status = self._fresh()
+        self._call(self.kernels[text], operands, [str(a.type) for a in function.arguments], status)
+        return status
+
+    def _gemm(self, gemm: Gemm, buffers: Sequence[int]) -> str:
+        name, flat = f"gemm_{gemm.dtype}", f"memref<?x{gemm.dtype}>"
+        numbers = (gemm.m, gemm.n, gemm.k, gemm.transpose_a, gemm.transpose_b, gemm.batch, *gemm.strides)
+        types = [flat] * 3 + ["i64"] * len(numbers)
+        self.declared.setdefault(name, declare(name, types, attributes=C_INTERFACE))
+        views = [self._view(b, flat, [self.buffers[b].aval.size], [True]) for b in buffers]
+        self._call(name, [*views, *(self._constant(int(n), "i64") for n in numbers)], types)
+        return ""
+
+    def _host_call(self, call: HostCall, buffers: Sequence[int]) -> str:
+        types = [self._type(b) for b in buffers]
+        key = (call.node.op.name, call.node.params, *types)
+        if key not in self.hosts:
+            self.hosts[key] = name = self._symbol(call.node.op.name)
+            self.declared[name] = declare(name, types, attributes=C_INTERFACE)
+        self._call(self.hosts[key], [self.names[b] for b in buffers], types)
+        return ""
+
+
+def _memref(aval: Aval) -> str:
+    return f"memref<{''.join(f'{n}x' for n in aval.shape)}{_ELEMENTS[np.dtype(aval.dtype).name]}>"

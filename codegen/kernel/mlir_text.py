@@ -1,0 +1,295 @@
+"""One function of the loop level as MLIR text, and the names of its values.
+
+    Function  ->  text that `mlir-opt` and xDSL parse and verify
+
+    func.func private @k0(%x: memref<?x10xf64>, %y: memref<?xf64>, %n: index) -> i32 {
+      %c0 = arith.constant 0 : index
+      ...
+      scf.for %i = %c0 to %n step %c1 {
+        %0 = scf.for %j = %c0 to %c10 step %c1 iter_args(%acc = %cst) -> (f64) {
+          %1 = memref.load %x[%i, %j] : memref<?x10xf64>
+          %2 = arith.addf %acc, %1 fastmath<reassoc,contract> : f64
+          scf.yield %2 : f64
+        }
+        memref.store %0, %y[%i] : memref<?xf64>
+      }
+      %c0_i32 = arith.constant 0 : i32
+      func.return %c0_i32 : i32
+    }
+
+The text depends on the function only, so that it can be a golden, and a key: names come from the
+function's argument names, from constants (`%c10`, `%cst`), from the depth of a loop (`%i`, `%j`),
+and from one counter.  A name ends with the region it was given in.
+
+`scf.parallel` is printed in MLIR's generic form: xDSL has no parser for its pretty one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from .nest import F32, F64, I1, INDEX, Block, Extent, Function, MemRef, Operation, ScalarType, Type, Value
+
+__all__ = ["constant_text", "declare", "generic_text", "name_values", "print_function"]
+
+#: In the order MLIR prints them.  The others of MLIR's flags are never right here (`nest`).
+FASTMATH_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")
+
+#: Printed as `op %x : from to to`.
+CASTS = frozenset(
+    "arith." + name
+    for name in (
+        "index_cast", "sitofp", "uitofp", "fptosi", "extf", "truncf", "extsi", "extui", "trunci", "bitcast",
+    )
+)  # fmt: skip
+
+# Float operations of arith that take no flags in MLIR 19.
+_WITHOUT_FASTMATH = CASTS | {"arith.select", "arith.constant"}
+
+_LOOP_NAMES = "ijklmnpq"
+
+
+def print_function(function: Function, *, name: str = "", visibility: str = "", attributes: str = "") -> str:
+    """One `func.func`, under its own name unless another is given."""
+    printer = _Printer(function)
+    arguments = ", ".join(f"{printer.names[a]}: {a.type}" for a in function.arguments)
+    head = " ".join(filter(None, ("func.func", visibility, f"@{name or function.name}({arguments}) -> i32")))
+    if attributes:
+        head += f" attributes {{{attributes}}}"
+    return "\n".join((f"{head} {{", *printer.block(function.body, "  "), "}"))
+
+
+def declare(name: str, arguments: Iterable[Type | str], results: Iterable[Type] = (), attributes: str = "") -> str:
+    """The private declaration of a function that is defined elsewhere."""
+    text = f"func.func private @{name}({_types(arguments)}){_arrow(tuple(results))}"
+    return f"{text} attributes {{{attributes}}}" if attributes else text
+
+
+# ---- names ----------------------------------------------------------------------------------------
+
+
+def name_values(function: Function) -> dict[Value, str]:
+    """The name of every value of a function, right or wrong: `%x`, `%c10`, `%i`, `%3`."""
+    names: dict[Value, str] = {}
+    taken: set[str] = set()
+    count = 0
+
+    def give(value: Value, base: str) -> None:
+        name, suffix = base, 0
+        while name in taken:
+            suffix += 1
+            name = f"{base}_{suffix}"
+        taken.add(name)
+        names[value] = "%" + name
+
+    def visit(block: Block, depth: int) -> None:
+        nonlocal count
+        for operation in block.operations:
+            for result in operation.results:
+                base = _result_name(operation)
+                if not base:
+                    base, count = str(count), count + 1
+                give(result, base)
+            outside = set(taken)
+            for region in operation.regions:
+                for number, argument in enumerate(region.arguments):
+                    give(argument, _argument_name(operation, number, depth))
+                visit(region, depth + _induction_variables(operation))
+                taken.clear()
+                taken.update(outside)
+
+    for argument, name in zip(function.arguments, function.names, strict=False):
+        give(argument, name)
+    visit(function.body, 0)
+    return names
+
+
+def _induction_variables(operation: Operation) -> int:
+    if operation.name == "scf.parallel":
+        return len(operation.operands) // 3
+    return int(operation.name == "scf.for")
+
+
+def _argument_name(operation: Operation, number: int, depth: int) -> str:
+    if number >= _induction_variables(operation):
+        return "acc"
+    place = depth + number
+    return _LOOP_NAMES[place] if place < len(_LOOP_NAMES) else f"i{place}"
+
+
+def _result_name(operation: Operation) -> str:
+    """A telling name, or nothing where the counter serves."""
+    if operation.name == "memref.alloca":
+        return "scratch"
+    if operation.name != "arith.constant":
+        return ""
+    type, value = operation.results[0].type, operation.attributes.get("value")
+    if type is I1:
+        return "true" if value else "false"
+    if not isinstance(value, int) or type in (F32, F64):
+        return "cst"
+    # A minus sign may stand in a name of MLIR, but not in one of xDSL.
+    digits = str(value) if value >= 0 else f"m{-value}"
+    return f"c{digits}" if type is INDEX else f"c{digits}_{type}"
+
+
+# ---- text -----------------------------------------------------------------------------------------
+
+
+class _Printer:
+    """The lines of one function."""
+
+    def __init__(self, function: Function) -> None:
+        self.names = name_values(function)
+        self.index_arguments = [a for a in function.arguments if a.type is INDEX]
+
+    def block(self, block: Block, indent: str) -> list[str]:
+        lines: list[str] = []
+        for operation in block.operations:
+            write = self._structured.get(operation.name)
+            if write:
+                lines += write(self, operation, indent)
+            else:
+                lines.append(indent + self._line(operation))
+        return lines
+
+    def _list(self, values: Iterable[Value]) -> str:
+        return ", ".join(self.names[v] for v in values)
+
+    def _line(self, operation: Operation) -> str:
+        results = self._list(operation.results)
+        return (f"{results} = " if results else "") + f"{operation.name}{self._tail(operation)}"
+
+    def _tail(self, operation: Operation) -> str:
+        """What stands behind the name of an operation without regions."""
+        name, operands = operation.name, operation.operands
+        if name == "arith.constant":
+            return " " + constant_text(operation.attributes["value"], operation.result.type)
+        if name in CASTS:
+            return f" {self._list(operands)} : {operands[0].type} to {operation.result.type}"
+        if name in ("arith.cmpf", "arith.cmpi"):
+            predicate = operation.attributes["predicate"]
+            return f" {predicate}, {self._list(operands)}{_fastmath(operation)} : {operands[0].type}"
+        if name == "memref.load":
+            memory, *indices = operands
+            return f" {self.names[memory]}[{self._list(indices)}] : {memory.type}"
+        if name == "memref.store":
+            value, memory, *indices = operands
+            return f" {self.names[value]}, {self.names[memory]}[{self._list(indices)}] : {memory.type}"
+        if name == "memref.alloca":
+            return f"({self._extents(operation.result.type)}) : {operation.result.type}"
+        if name == "func.call":
+            types = f"({_types(v.type for v in operands)}) -> ({_types(v.type for v in operation.results)})"
+            return f" @{operation.attributes['callee']}({self._list(operands)}) : {types}"
+        if name in ("scf.yield", "func.return", "scf.reduce"):
+            return f" {self._list(operands)} : {_types(v.type for v in operands)}" if operands else ""
+        return f" {self._list(operands)}{_fastmath(operation)} : {operation.result.type}"
+
+    def _extents(self, type: Type) -> str:
+        assert isinstance(type, MemRef)
+        return self._list(self.index_arguments[n.position] for n in type.shape if isinstance(n, Extent))
+
+    def _for(self, operation: Operation, indent: str) -> list[str]:
+        lower, upper, step, *initial = operation.operands
+        (body,) = operation.regions
+        variable, *carried = body.arguments
+        head = f"scf.for {self.names[variable]} = {self.names[lower]} to {self.names[upper]} step {self.names[step]}"
+        if initial:
+            pairs = ", ".join(f"{self.names[c]} = {self.names[i]}" for c, i in zip(carried, initial, strict=True))
+            head = f"{self._list(operation.results)} = {head} iter_args({pairs})"
+            head += f" -> ({_types(v.type for v in initial)})"
+        return [f"{indent}{head} {{", *self._region(body, indent), f"{indent}}}"]
+
+    def _if(self, operation: Operation, indent: str) -> list[str]:
+        then, otherwise = operation.regions
+        head = f"scf.if {self._list(operation.operands)}"
+        if operation.results:
+            head = f"{self._list(operation.results)} = {head} -> ({_types(v.type for v in operation.results)})"
+        lines = [f"{indent}{head} {{", *self._region(then, indent)]
+        if operation.results or len(otherwise.operations) > 1:
+            lines += [f"{indent}}} else {{", *self._region(otherwise, indent)]
+        return [*lines, f"{indent}}}"]
+
+    def _parallel(self, operation: Operation, indent: str) -> list[str]:
+        (body,) = operation.regions
+        n = len(body.arguments)
+        segments = f"<{{operandSegmentSizes = array<i32: {n}, {n}, {n}, 0>}}>"
+        variables = ", ".join(f"{self.names[a]}: {a.type}" for a in body.arguments)
+        return [
+            f'{indent}"scf.parallel"({self._list(operation.operands)}) {segments} ({{',
+            f"{indent}^bb0({variables}):",
+            *self.block(body, indent + "  "),
+            f"{indent}}}) : ({_types(v.type for v in operation.operands)}) -> ()",
+        ]
+
+    def _region(self, block: Block, indent: str) -> list[str]:
+        """The lines inside of braces; MLIR supplies a yield of nothing itself."""
+        lines = self.block(block, indent + "  ")
+        last = block.operations[-1]
+        return lines[:-1] if last.name == "scf.yield" and not last.operands else lines
+
+    _structured = {"scf.for": _for, "scf.if": _if, "scf.parallel": _parallel}  # noqa: RUF012
+
+
+def _types(types: Iterable[Type | str]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _arrow(results: Sequence[Type]) -> str:
+    if not results:
+        return ""
+    return f" -> {results[0]}" if len(results) == 1 else f" -> ({_types(results)})"
+
+
+def _fastmath(operation: Operation) -> str:
+    flags = operation.attributes.get("fastmath", ())
+    if not flags or operation.name in _WITHOUT_FASTMATH:
+        return ""
+    return f" fastmath<{','.join(f for f in FASTMATH_FLAGS if f in flags)}>"
+
+
+def constant_text(value: bool | int | float, type: Type) -> str:
+    """A constant as MLIR writes it: `true`, `3 : i32`, `1.0e-05 : f64`, `0x7FF0000000000000 : f64`."""
+    if type is I1:
+        return "true" if value else "false"
+    if not isinstance(type, ScalarType) or not type.is_float:
+        return f"{int(value)} : {type}"
+    return f"{_float_text(float(value), type)} : {type}"
+
+
+def _float_text(value: float, type: ScalarType) -> str:
+    """The shortest decimal that reads back as the same bits; bits where there is no decimal."""
+    if type is F32:
+        with np.errstate(over="ignore"):
+            single = np.float32(value)
+        if not np.isfinite(single):
+            return f"0x{struct.pack('>f', single).hex().upper()}"
+        text = str(single)
+    else:
+        if not np.isfinite(value):
+            return f"0x{struct.pack('>d', value).hex().upper()}"
+        text = repr(value)
+    if "e" not in text:
+        return text
+    # MLIR wants a decimal point where Python drops it: 1e-05.
+    digits, exponent = text.split("e")
+    return f"{digits if '.' in digits else digits + '.0'}e{exponent}"
+
+
+def generic_text(operation: Operation, names: dict[Value, str]) -> str:
+    """One operation in MLIR's generic form, its regions left out.  It prints what is wrong, too."""
+    operands = ", ".join(names.get(v, "%<unknown>") for v in operation.operands)
+    results = ", ".join(names.get(v, "%<unknown>") for v in operation.results)
+    attributes = ", ".join(
+        f"{k} = {sorted(v) if isinstance(v, frozenset | set) else v!r}" for k, v in sorted(operation.attributes.items())
+    )
+    return (
+        (f"{results} = " if results else "")
+        + f'"{operation.name}"({operands})'
+        + (f" {{{attributes}}}" if attributes else "")
+        + (" (" + ", ".join("{...}" for _ in operation.regions) + ")" if operation.regions else "")
+        + f" : ({_types(v.type for v in operation.operands)}) -> ({_types(v.type for v in operation.results)})"
+    )

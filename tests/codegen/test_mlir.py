@@ -1,0 +1,511 @@
+"""The loop level as MLIR: xDSL and mlir-opt accept it, and what it says is what it computes."""
+
+import math
+
+import numpy as np
+import pytest
+from mlir_tools import run_function, run_program, verify
+from nest_tools import Nest
+
+from codegen.ir import Aval, Graph, Op
+from codegen.ir.graph import Node, input_node
+from codegen.kernel.mlir import print_function, print_module
+from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Extent, MemRef
+from codegen.kernel.verify import verify_function
+from codegen.program import Buffer, Gemm, HostCall, Kernel, Program, Step
+
+DTYPES = {I8: np.int8, I32: np.int32, I64: np.int64, F32: np.float32, F64: np.float64}
+CONTRACT = frozenset({"contract"})
+SUM = frozenset({"contract", "reassoc"})
+
+
+def table(name, operations, inputs, result, flags=frozenset()):
+    """A kernel that applies every operation to the columns of its inputs: y[o, i] = operation(x0[i], x1[i], ...).
+
+    `operations` are the attributes of each: (name, {attribute: value}).
+    """
+    count = len(inputs[0])
+    types = {f"x{number}": MemRef((count,), type) for number, type in enumerate(inputs.types)}
+    k = Nest(name, **types, y=MemRef((len(operations), count), result))
+    with k.loop(k.index(count)) as i:
+        for row, (operation, attributes) in enumerate(operations):
+            operands = [k.load(k.top.arguments[number], i) for number in range(len(types))]
+            value = k.op(operation, *operands, **attributes, **({"fastmath": flags} if flags else {}))
+            k.store(k.op("arith.extui", value, to=I8) if value.type is I1 else value, k.y, k.index(row), i)
+    return k.function("y")
+
+
+class Columns(list):
+    """Input arrays with the scalar types they hold."""
+
+    def __init__(self, *arrays):
+        super().__init__(arrays)
+        self.types = [next(t for t, d in DTYPES.items() if d == a.dtype) for a in arrays]
+
+
+def run_table(operations, columns, result, flags=frozenset()):
+    function = table("table", operations, columns, result, flags)
+    verify_function(function)
+    y = np.empty((len(operations), len(columns[0])), DTYPES[result])
+    assert run_function(function, [*columns, y]) == 0
+    return dict(zip([name + "".join(map(str, a.values())) for name, a in operations], y, strict=True))
+
+
+UNARY = {
+    "arith.negf": np.negative,
+    "math.absf": np.abs,
+    "math.acos": np.arccos,
+    "math.acosh": np.arccosh,
+    "math.asin": np.arcsin,
+    "math.asinh": np.arcsinh,
+    "math.atan": np.arctan,
+    "math.atanh": np.arctanh,
+    "math.ceil": np.ceil,
+    "math.cos": np.cos,
+    "math.cosh": np.cosh,
+    "math.erf": np.vectorize(math.erf),
+    "math.exp": np.exp,
+    "math.expm1": np.expm1,
+    "math.floor": np.floor,
+    "math.log": np.log,
+    "math.log1p": np.log1p,
+    "math.roundeven": np.rint,
+    "math.sin": np.sin,
+    "math.sinh": np.sinh,
+    "math.sqrt": np.sqrt,
+    "math.tan": np.tan,
+    "math.tanh": np.tanh,
+    "math.trunc": np.trunc,
+}
+BINARY = {
+    "arith.addf": np.add,
+    "arith.subf": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.divf": np.divide,
+    "arith.remf": np.fmod,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "math.atan2": np.arctan2,
+    "math.copysign": np.copysign,
+    "math.powf": np.power,
+}
+INTEGER = {
+    "arith.addi": np.add,
+    "arith.subi": np.subtract,
+    "arith.muli": np.multiply,
+    "arith.divsi": lambda a, b: (np.sign(a) * np.sign(b)) * (np.abs(a) // np.abs(b)),
+    "arith.remsi": np.fmod,
+    "arith.floordivsi": np.floor_divide,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
+}
+SHIFTS = {"arith.shli": np.left_shift, "arith.shrsi": np.right_shift}
+PREDICATES = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+SPECIAL = [0.0, -0.0, 0.5, -0.5, 1.0, 2.5, -2.5, 1e-9, 30.0, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("flags", [frozenset(), CONTRACT], ids=["strict", "contract"])
+@pytest.mark.parametrize("type", [F32, F64])
+def test_every_float_function_is_mlirs_own_and_gives_numpys_value(type, flags):
+    x = np.array(SPECIAL, DTYPES[type])
+    found = run_table([(name, {}) for name in UNARY], Columns(x), type, flags)
+    for name, function in UNARY.items():
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(found[name], function(x), rtol=8 * np.finfo(x.dtype).eps, err_msg=name)
+
+
+@pytest.mark.parametrize("type", [F32, F64])
+def test_every_float_function_of_two_gives_numpys_value(type):
+    x, y = (np.ascontiguousarray(a, DTYPES[type]) for a in np.array(np.meshgrid(SPECIAL, SPECIAL)).reshape(2, -1))
+    found = run_table([(name, {}) for name in BINARY], Columns(x, y), type, CONTRACT)
+    for name, function in BINARY.items():
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(found[name], function(x, y), rtol=8 * np.finfo(x.dtype).eps, err_msg=name)
+
+
+def test_fma_rounds_once():
+    x = np.array([1 + 2.0**-30])
+    found = run_table([("math.fma", {})], Columns(x, x, np.array([-1.0])), F64)
+    assert found["math.fma"][0] == 2.0**-29 + 2.0**-60
+
+
+@pytest.mark.parametrize("type", [I32, I64])
+def test_every_integer_operation_gives_numpys_value(type):
+    x, y = (a.ravel().astype(DTYPES[type]) for a in np.meshgrid([-7, -6, 0, 3, 20, 2**30], [-3, -1, 2, 5]))
+    # A shift by a negative number has no value.
+    for operations, right in ((INTEGER, y), (SHIFTS, np.abs(y))):
+        found = run_table([(name, {}) for name in operations], Columns(x, right), type)
+        for name, function in operations.items():
+            np.testing.assert_array_equal(found[name], function(x, right), err_msg=name)
+    np.testing.assert_array_equal(run_table([("math.absi", {})], Columns(x), type)["math.absi"], np.abs(x))
+
+
+def test_every_float_comparison_knows_nan():
+    x, y = (np.ascontiguousarray(a) for a in np.array(np.meshgrid(SPECIAL, SPECIAL)).reshape(2, -1))
+    unordered = np.isnan(x) | np.isnan(y)
+    wanted = {"false": x != x, "true": x == x, "ord": ~unordered, "uno": unordered}
+    wanted["false"][:], wanted["true"][:] = False, True
+    for name, function in PREDICATES.items():
+        wanted["o" + name] = ~unordered & function(x, y)
+        wanted["u" + name] = unordered | function(x, y)
+    wanted["one"], wanted["une"] = wanted.pop("one"), wanted.pop("une")
+    found = run_table([("arith.cmpf", {"predicate": p}) for p in wanted], Columns(x, y), I8)
+    for predicate, value in wanted.items():
+        np.testing.assert_array_equal(found["arith.cmpf" + predicate], value, err_msg=predicate)
+
+
+def test_every_integer_comparison_is_signed_or_not():
+    x, y = (a.ravel().astype(np.int64) for a in np.meshgrid([-2, 0, 3], [-2, 0, 3]))
+    wanted = {"eq": x == y, "ne": x != y}
+    for name in ("lt", "le", "gt", "ge"):
+        wanted["s" + name] = PREDICATES[name](x, y)
+        wanted["u" + name] = PREDICATES[name](x.astype(np.uint64), y.astype(np.uint64))
+    found = run_table([("arith.cmpi", {"predicate": p}) for p in wanted], Columns(x, y), I8)
+    for predicate, value in wanted.items():
+        np.testing.assert_array_equal(found["arith.cmpi" + predicate], value, err_msg=predicate)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [
+        ("arith.sitofp", I32, F64), ("arith.sitofp", I64, F32), ("arith.uitofp", I8, F32),
+        ("arith.fptosi", F64, I32), ("arith.fptosi", F32, I64), ("arith.extf", F32, F64),
+        ("arith.truncf", F64, F32), ("arith.extsi", I8, I64), ("arith.extsi", I32, I64),
+        ("arith.extui", I8, I32), ("arith.trunci", I64, I32), ("arith.trunci", I32, I8),
+        ("arith.bitcast", F64, I64), ("arith.bitcast", I32, F32),
+    ],
+)  # fmt: skip
+def test_every_cast_gives_numpys_value(name, source, target):
+    x = np.array([0, 1, 3, 100], DTYPES[source])
+    y = run_table([(name, {"to": target})], Columns(x), target)
+    wanted = x.view(DTYPES[target]) if name == "arith.bitcast" else x.astype(DTYPES[target])
+    np.testing.assert_array_equal(next(iter(y.values())), wanted)
+
+
+@pytest.mark.parametrize("type", [F32, F64])
+def test_every_float_constant_keeps_its_bits(type):
+    tiny = np.finfo(DTYPES[type]).smallest_subnormal
+    values = [0.0, -0.0, 0.1, 1e-05, 1e30, -1.5e-9, math.pi, math.inf, -math.inf, math.nan, float(tiny), 7]
+    k = Nest("constants", y=MemRef((len(values),), type))
+    for place, value in enumerate(values):
+        k.store(k.constant(value, type), k.y, k.index(place))
+    y = np.empty(len(values), DTYPES[type])
+    assert run_function(k.function("y"), [y]) == 0
+    assert y.tobytes() == np.array(values, DTYPES[type]).tobytes()
+
+
+def test_every_integer_constant_keeps_its_bits():
+    values = {I8: [-128, 127], I32: [-(2**31), 2**31 - 1], I64: [-(2**63), 2**63 - 1, 0]}
+    k = Nest("constants", **{f"y{t.bits}": MemRef((len(v),), t) for t, v in values.items()})
+    for memory, (type, numbers) in zip(k.top.arguments, values.items(), strict=True):
+        for place, value in enumerate(numbers):
+            k.store(k.constant(value, type), memory, k.index(place))
+    arrays = [np.zeros(len(v), DTYPES[t]) for t, v in values.items()]
+    assert run_function(k.function("y8 y32 y64"), arrays) == 0
+    assert [a.tolist() for a in arrays] == list(values.values())
+
+
+# ---- structure ------------------------------------------------------------------------------------
+
+
+def rows():
+    """y[i] = sum over j of exp(x[i, j]), the number of rows known at run time."""
+    k = Nest("row_sums", x=MemRef((Extent(0), 5), F64), y=MemRef((Extent(0),), F64), n=INDEX)
+    with k.loop(k.n) as i:
+        with k.loop(k.index(5), k.constant(0.0, F64)) as (j, total, (result,)):
+            element = k.op("math.exp", k.load(k.x, i, j), fastmath=CONTRACT)
+            k.carry(k.op("arith.addf", total, element, fastmath=SUM))
+        k.store(result, k.y, i)
+    return k.function("y")
+
+
+def test_a_loop_carries_values(rng):
+    x, y = rng.normal(size=(4, 5)), np.empty(4)
+    assert run_function(rows(), [x, y], [4]) == 0
+    np.testing.assert_allclose(y, np.exp(x).sum(axis=1), rtol=1e-15)
+
+
+def test_a_loop_carries_several_values_of_several_types(rng):
+    x = rng.normal(size=9)
+    k = Nest("argmax", x=MemRef((9,), F64), highest=MemRef((), F64), at=MemRef((), I64))
+    start = k.constant(-math.inf, F64), k.constant(0, I64)
+    with k.loop(k.index(9), *start) as (i, best, place, (extreme, where)):
+        element = k.load(k.x, i)
+        better = k.op("arith.cmpf", element, best, predicate="ogt")
+        k.carry(
+            k.op("arith.select", better, element, best),
+            k.op("arith.select", better, k.op("arith.index_cast", i, to=I64), place),
+        )
+    k.store(extreme, k.highest)
+    k.store(where, k.at)
+    top, at = np.empty(()), np.empty((), np.int64)
+    assert run_function(k.function("highest at"), [x, top, at]) == 0
+    assert (top, at) == (x.max(), x.argmax())
+
+
+def test_branches_with_and_without_results(rng):
+    x, y, z = rng.normal(size=8), np.empty(8), np.full(8, 7.0)
+    k = Nest("branches", **dict.fromkeys("xyz", MemRef((8,), F64)))
+    zero = k.constant(0.0, F64)
+    with k.loop(k.index(8)) as i:
+        element = k.load(k.x, i)
+        positive = k.op("arith.cmpf", element, zero, predicate="ogt")
+        (root,) = k.branch(positive, lambda: [k.op("math.sqrt", element)], lambda: [zero])
+        k.store(root, k.y, i)
+        k.branch(positive, lambda: k.store(zero, k.z, i) or ())
+        k.branch(positive, lambda: (), lambda: k.store(element, k.z, i) or ())
+    assert run_function(k.function("y z"), [x, y, z]) == 0
+    np.testing.assert_array_equal(y, np.sqrt(np.maximum(x, 0)))
+    np.testing.assert_array_equal(z, np.minimum(x, 0))
+
+
+def tiles():
+    """y[j, i] = x[i, j] by a parallel loop over two indices, with a row of scratch memory in it."""
+    k = Nest("tiles", x=MemRef((Extent(0), 3), F32), y=MemRef((3, Extent(0)), F32), n=INDEX)
+    with k.parallel(k.n, k.index(3)) as (i, j):
+        scratch = k.alloca(3, element=F32)
+        with k.loop(k.index(3)) as column:
+            k.store(k.load(k.x, i, column), scratch, column)
+        k.store(k.load(scratch, j), k.y, j, i)
+    return k.function("y")
+
+
+def test_a_parallel_loop_has_several_indices_and_scratch_memory(rng):
+    x = rng.normal(size=(4, 3)).astype(np.float32)
+    y = np.empty((3, 4), np.float32)
+    assert run_function(tiles(), [x, y], [4]) == 0
+    np.testing.assert_array_equal(y, x.T)
+
+
+def test_scratch_memory_takes_its_extent_from_the_index_argument():
+    k = Nest("reverse", y=MemRef((Extent(1),), I64), m=INDEX, n=INDEX)
+    scratch = k.alloca(2, Extent(1), element=I64)
+    with k.loop(k.n) as i:
+        k.store(k.op("arith.index_cast", i, to=I64), scratch, k.index(1), i)
+    with k.loop(k.n) as i:
+        last = k.op("arith.subi", k.op("arith.subi", k.n, k.index(1)), i)
+        k.store(k.load(scratch, k.index(1), last), k.y, i)
+    function = k.function("y")
+    assert "memref.alloca(%n) : memref<2x?xi64>" in print_function(function)
+    y = np.empty(5, np.int64)
+    assert run_function(function, [y], [9, 5]) == 0
+    assert y.tolist() == [4, 3, 2, 1, 0]
+
+
+def test_bool_is_a_byte_in_memory_and_a_bit_in_arithmetic():
+    a, b = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
+    k = Nest("logic", **dict.fromkeys("aby", MemRef((4,), I8)))
+    with k.loop(k.index(4)) as i:
+        left, right = (k.op("arith.trunci", k.load(m, i), to=I1) for m in (k.a, k.b))
+        value = k.op("arith.xori", k.op("arith.andi", left, right), k.constant(True, I1))
+        k.store(k.op("arith.extui", value, to=I8), k.y, i)
+    y = np.empty(4, bool)
+    assert run_function(k.function("y"), [a, b, y]) == 0
+    np.testing.assert_array_equal(y, ~(a & b))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 3), (1, 1, 1)])
+def test_memory_of_any_rank_and_of_no_element(shape):
+    k = Nest("twice", **dict.fromkeys("xy", MemRef(shape, F64)))
+    uppers = [k.index(n) for n in shape]
+    if uppers:
+        with k.parallel(*uppers) as indices:
+            k.store(k.op("arith.addf", *[k.load(k.x, *indices)] * 2), k.y, *indices)
+    else:
+        k.store(k.op("arith.addf", *[k.load(k.x)] * 2), k.y)
+    x, y = np.ones(shape), np.zeros(shape)
+    assert run_function(k.function("y"), [x, y]) == 0
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_the_status_comes_back():
+    k = Nest("check", x=MemRef((1,), I64))
+    wrong = k.op("arith.cmpi", k.load(k.x, k.index(0)), k.constant(0, I64), predicate="slt")
+    function = k.function(status=k.op("arith.extui", wrong, to=I32))
+    assert run_function(function, [np.array([-1])]) == 1
+    assert run_function(function, [np.array([1])]) == 0
+
+
+def test_a_called_function_is_declared_once():
+    k = Nest("distance", x=MemRef((2,), F64), y=MemRef((2,), F64))
+    with k.loop(k.index(2)) as i:
+        element = k.load(k.x, i)
+        k.store(k.call("hypot", k.call("hypot", element, element, to=F64), element, to=F64), k.y, i)
+    function = k.function("y")
+    assert print_module([function, function]).count("func.func private @hypot(f64, f64) -> f64\n") == 1
+    x, y = np.array([1.0, 2.0]), np.empty(2)
+    assert run_function(function, [x, y]) == 0
+    np.testing.assert_allclose(y, np.sqrt(3) * x, rtol=1e-15)
+
+
+# ---- names and text -------------------------------------------------------------------------------
+
+
+def test_the_text_depends_on_the_function_only():
+    assert print_function(rows()) == print_function(rows())
+
+
+def test_arguments_may_be_called_as_the_printer_calls_values():
+    k = Nest("clash", i=MemRef((4,), F64), acc=MemRef((), F64), cst=MemRef((), F64), c0=INDEX)
+    with k.loop(k.index(4), k.constant(0.0, F64)) as (i, total, (result,)):
+        k.carry(k.op("arith.addf", total, k.load(k.i, i)))
+    k.store(result, k.acc)
+    k.store(result, k.cst)
+    x, y, z = np.arange(4.0), np.empty(()), np.empty(())
+    assert run_function(k.function("acc cst"), [x, y, z], [0]) == 0
+    assert y == z == 6
+
+
+def test_fastmath_is_printed_only_where_mlir_has_it():
+    k = Nest("flags", x=MemRef((), F32), y=MemRef((), F64))
+    wide = k.op("arith.extf", k.load(k.x), to=F64, fastmath=CONTRACT)
+    positive = k.op("arith.cmpf", wide, wide, predicate="ogt", fastmath=CONTRACT)
+    k.store(k.op("arith.select", positive, wide, k.op("math.erf", wide, fastmath=SUM), fastmath=CONTRACT), k.y)
+    text = print_module([k.function("y")])
+    assert text.count("fastmath<contract>") == 1
+    assert text.count("fastmath<reassoc,contract>") == 1
+    verify(text)
+
+
+def test_deep_loops_have_names():
+    k = Nest("deep", x=MemRef((1,) * 10, F64))
+    uppers = [k.index(1)] * 10
+    with k.parallel(*uppers) as indices:
+        k.store(k.constant(1.0, F64), k.x, *indices)
+    x = np.zeros((1,) * 10)
+    assert run_function(k.function("x"), [x]) == 0
+    assert x.item() == 1
+
+
+def test_a_reduction_as_mlir(golden):
+    golden(print_module([rows()]))
+
+
+def test_a_parallel_loop_as_mlir(golden):
+    golden(print_module([tiles()]))
+
+
+# ---- programs -------------------------------------------------------------------------------------
+
+
+def scale(name, size, factor):
+    k = Nest(name, x=MemRef((size,), F64), y=MemRef((size,), F64))
+    with k.loop(k.index(size)) as i:
+        k.store(k.op("arith.mulf", k.load(k.x, i), k.constant(factor, F64)), k.y, i)
+    return k.function("y")
+
+
+def program(buffers, steps, inputs, outputs, name="f"):
+    avals = tuple(buffers[b].aval for b in inputs), tuple(buffers[b].aval for b in outputs)
+    return Program(name, tuple(buffers), tuple(steps), *avals, 0, Graph((), (), ()))
+
+
+def f64(*shape):
+    return Aval(shape, np.float64)
+
+
+def host_program(name="f"):
+    """y = 3 * sorted(2 * (x^T @ w)), the sort by the host."""
+    product = input_node(f64(4))
+    order = Op("sort", infer=lambda a: a, reference=np.sort)
+    buffers = [
+        Buffer(f64(3, 2), "input", 0),
+        Buffer(f64(3, 2), "input", 1),
+        Buffer(f64(2, 2), "temporary", 0),
+        Buffer(f64(4), "temporary", 64),
+        Buffer(f64(4), "temporary", 0),
+        Buffer(f64(2, 2), "output", 0),
+    ]
+    steps = [
+        Step(Gemm("f64", 2, 2, 3, transpose_a=True), (0, 1, 2)),
+        Step(Kernel(scale("k0", 4, 2.0)), (2, 3)),
+        Step(HostCall(Node(order, (product,), (), f64(4))), (3, 4)),
+        Step(Kernel(scale("k1", 4, 3.0)), (4, 5)),
+    ]
+    return program(buffers, steps, [0, 1], [5], name)
+
+
+def test_a_program_runs_products_kernels_and_host_calls_in_order(rng):
+    x, w = rng.normal(size=(2, 3, 2))
+    (y,) = run_program(host_program(), [x, w])
+    np.testing.assert_allclose(y, 3 * np.sort((2 * (x.T @ w)).ravel()).reshape(2, 2), rtol=1e-14)
+
+
+def test_a_program_as_mlir(golden):
+    golden(print_module(host_program()))
+
+
+@pytest.mark.parametrize("name", ["exp", "<lambda>", "k0", "sort", "gemm_f64", "malloc"])
+def test_a_program_may_have_any_name(name, rng):
+    x, w = rng.normal(size=(2, 3, 2))
+    (y,) = run_program(host_program(name), [x, w])
+    assert y[0, 0] == y.min()
+
+
+def test_kernels_of_one_text_are_printed_once():
+    buffers = [Buffer(f64(4), "input", 0), *(Buffer(f64(4), "output", place) for place in range(3))]
+    kernels = [scale("k0", 4, 2.0), scale("k1", 4, 2.0), scale("k1", 4, 5.0)]
+    steps = [Step(Kernel(k), (0, place + 1)) for place, k in enumerate(kernels)]
+    p = program(buffers, steps, [0], [1, 2, 3])
+    assert print_module(p).count("func.func private") == 2
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(run_program(p, [x]), [2 * x, 2 * x, 5 * x])
+
+
+def test_a_kernel_of_run_time_extents_reads_buffers_in_another_shape(rng):
+    m, n = Extent(0), Extent(1)
+    k = Nest("transpose", x=MemRef((m, n), F64), y=MemRef((n, m), F64), m=INDEX, n=INDEX)
+    with k.parallel(k.m, k.n) as (i, j):
+        k.store(k.load(k.x, i, j), k.y, j, i)
+    buffers = [Buffer(f64(12), "input", 0), Buffer(f64(2, 2, 3), "output", 0)]
+    p = program(buffers, [Step(Kernel(k.function("y"), (3, 4)), (0, 1))], [0], [1])
+    x = rng.normal(size=12)
+    (y,) = run_program(p, [x])
+    np.testing.assert_array_equal(y.ravel(), x.reshape(3, 4).T.ravel())
+
+
+def test_products_come_in_batches_and_share_a_matrix(rng):
+    buffers = [
+        Buffer(Aval((3, 2, 4), np.float32), "input", 0),
+        Buffer(Aval((5, 4), np.float32), "input", 1),
+        Buffer(Aval((3, 2, 5), np.float32), "output", 0),
+    ]
+    gemm = Gemm("f32", 2, 5, 4, transpose_b=True, batch=3, strides=(8, 0, 10))
+    a, b = (rng.normal(size=x.aval.shape).astype(np.float32) for x in buffers[:2])
+    (c,) = run_program(program(buffers, [Step(gemm, (0, 1, 2))], [0, 1], [2]), [a, b])
+    np.testing.assert_allclose(c, a @ b.T, rtol=1e-5)
+
+
+def test_an_unread_input_and_an_empty_program_are_fine():
+    assert run_program(program([Buffer(f64(2), "input", 0)], [], [0], []), [np.zeros(2)]) == []
+
+
+def test_the_first_failure_is_a_programs_status():
+    def fails(status):
+        k = Nest("fails", x=MemRef((), F64), y=MemRef((), F64))
+        k.store(k.load(k.x), k.y)
+        return k.function("y", status=k.constant(status, I32))
+
+    buffers = [Buffer(f64(), "input", 0), *(Buffer(f64(), "output", place) for place in range(4))]
+    steps = [Step(Kernel(fails(status)), (0, place + 1)) for place, status in enumerate((0, 2, 0, 1))]
+    with pytest.raises(AssertionError, match="status 2"):
+        run_program(program(buffers, steps, [0], [1, 2, 3, 4]), [np.zeros(())])
+
+
+def test_host_calls_of_different_parameters_have_different_names():
+    power = Op("power", infer=lambda a, *, p: a, reference=lambda a, *, p: a**p, params=("p",))
+    x = input_node(f64(3))
+    buffers = [Buffer(f64(3), "input", 0), *(Buffer(f64(3), "output", place) for place in range(3))]
+    steps = [Step(HostCall(Node(power, (x,), (p,), f64(3))), (0, p + 1)) for p in range(3)]
+    y = run_program(program(buffers, steps, [0], [1, 2, 3]), [np.arange(3.0)])
+    np.testing.assert_array_equal(y, [np.arange(3.0) ** p for p in range(3)])
