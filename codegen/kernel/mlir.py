@@ -50,9 +50,9 @@ _ELEMENTS = {
 
 # fmt: off
 _C_FUNCTIONS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "exp",
-    "exp2", "expm1", "floor", "fma", "fmod", "log", "log10", "log1p", "log2", "pow", "round", "roundeven", "sin", "sinh",
-    "sqrt", "tan", "tanh", "trunc",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf",
+    "exp", "exp2", "expm1", "floor", "fma", "fmod", "log", "log10", "log1p", "log2", "pow", "round", "roundeven", "sin",
+    "sinh", "sqrt", "tan", "tanh", "trunc",
 )
 # fmt: on
 
