@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import OPS, Aval, define, dtype_name
+from codegen.ir import DTYPES, OPS, Aval, define, dtype_name
 from codegen.lowering import Lowering
 
 from ..errors import DTypeError, ShapeError, caller
@@ -23,8 +23,8 @@ from ..tape import Primitive, constant, record
 from ..tensor import Tensor
 
 __all__ = [
-    "Operation", "broadcast_avals", "elementwise", "expect", "linear", "primitive", "spread_to", "sum_to", "times",
-    "zero_of", "zeros_of",
+    "Operation", "broadcast_avals", "elementwise", "elementwise_aval", "expect", "linear", "primitive", "spread_to",
+    "sum_to", "times", "zero_of", "zeros_of",
 ]
 
 
@@ -32,6 +32,10 @@ class Operation(Primitive):
     """A primitive of this library.  Calling it on tensors records it: no conversion, no dispatch."""
 
     __slots__ = ()
+
+    def __init__(self, name: str, *, reference: Callable[..., Any], **rest: Any) -> None:
+        # What NumPy warns of (x / 0, overflow, nan) is a value like any other here.
+        super().__init__(name, reference=np.errstate(all="ignore")(reference), **rest)
 
     def __call__(self, *tensors: Tensor, **params: Any) -> Tensor:
         """Record `self(*tensors)`; parameters by name, hashable and canonical.
@@ -51,7 +55,6 @@ def elementwise(
     result: str | None = None,
     params: tuple[str, ...] = (),
     first: str | None = None,
-    infer: Callable[..., Aval] | None = None,
     masks: bool = False,
     traits: Sequence[str] = (),
 ) -> Operation:
@@ -63,19 +66,9 @@ def elementwise(
                input wants a gradient.  None instead of a function: the operation is a step function.
     accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool)
     result     the short name of the result's dtype; None: that of the inputs
-    first      the dtype of the first input when it differs from the rest ("bool" for `where`)
-    infer      a shape rule of its own, for those with static parameters that change the dtype
+    first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
     masks      its zero partials are strong: they stop nan and inf
     """
-
-    def shape_rule(*avals: Aval, **_params: Any) -> Aval:
-        shape = broadcast_avals(name, avals)
-        rest = avals
-        if first is not None:
-            expect(name, avals[:1], first[0])
-            rest = avals[1:]
-        expect(name, rest, accepts)
-        return Aval(shape, result or rest[0].dtype)
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple | None:
         found = []
@@ -97,7 +90,7 @@ def elementwise(
 
     operation = Operation(
         name,
-        infer=infer or shape_rule,
+        infer=elementwise_aval(name, accepts, result, first),
         reference=reference,
         lower=lower,
         params=params,
@@ -286,6 +279,25 @@ def spread_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 # ---------------------------------------------------------------- what shape rules share
+
+
+def elementwise_aval(
+    name: str, accepts: str, result: str | None = None, first: str | None = None
+) -> Callable[..., Aval]:
+    """The shape rule of an elementwise operation; parameters as for `elementwise`."""
+    dtype = None if result is None else DTYPES[result]
+
+    def infer(*avals: Aval, **_params: Any) -> Aval:
+        shape = broadcast_avals(name, avals)
+        rest = avals
+        if first is not None:
+            expect(name, avals[:1], first)
+            rest = avals[1:]
+        expect(name, rest, accepts)
+        return Aval(shape, dtype or rest[0].dtype)
+
+    return infer
+
 
 _KIND_NAMES = {"f": "float", "i": "integer", "b": "bool"}
 

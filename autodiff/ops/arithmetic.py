@@ -1,0 +1,211 @@
+"""Arithmetic: what Python's operators and their relatives record.
+
+Integers wrap, and division and remainder by an integer zero give 0, as in NumPy but without warnings.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.ir import OPS
+from codegen.lowering import Map
+
+from ..custom import function
+from ..tensor import Tensor
+from .bits import bitwise_and, bitwise_or
+from .comparison import equal
+from .conversion import as_tensor, cast_to
+from .declare import binary, unary
+from .primitive import elementwise_aval, primitive, spread_to, sum_to
+from .selection import where
+
+__all__ = [
+    "abs_", "add", "divide", "floor_divide", "hypot", "mod", "mul0", "multiply", "negative", "positive", "reciprocal",
+    "sign", "subtract",
+]
+
+_I64 = np.dtype(np.int64)
+
+# ---------------------------------------------------------------- sums and products
+
+add = binary(
+    "add",
+    np.add,
+    accepts="fi",
+    partials=lambda y, a, b: (1, 1),
+    lower=Map(lambda k, a, b: k.add(a, b)),
+    traits=("commutative",),
+    on_bool=lambda a, b: bitwise_or(a, b),
+    doc="x1 + x2.   T[...], T[...]  →  T[...]     of bool: logical or, as in NumPy",
+)
+subtract = binary(
+    "sub",
+    np.subtract,
+    called="subtract",
+    accepts="fi",
+    partials=lambda y, a, b: (1, -1),
+    lower=Map(lambda k, a, b: k.sub(a, b)),
+    doc="x1 - x2.   T[...], T[...]  →  T[...]",
+)
+multiply = binary(
+    "mul",
+    np.multiply,
+    called="multiply",
+    accepts="fi",
+    partials=lambda y, a, b: (b, a),
+    lower=Map(lambda k, a, b: k.mul(a, b)),
+    traits=("commutative",),
+    on_bool=lambda a, b: bitwise_and(a, b),
+    doc="x1 * x2.   T[...], T[...]  →  T[...]     of bool: logical and, as in NumPy",
+)
+divide = binary(
+    "div",
+    np.true_divide,
+    called="divide",
+    partials=lambda y, a, b: (lambda: 1 / b, lambda: -(y / b)),
+    lower=Map(lambda k, a, b: k.div(a, b)),
+    doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
+)
+negative = unary(
+    "neg",
+    np.negative,
+    called="negative",
+    accepts="fi",
+    partials=lambda y, x: (-1,),
+    lower=Map(lambda k, x: k.neg(x)),
+    doc="-x.   T[...]  →  T[...]",
+)
+
+
+@function
+def positive(x):
+    """+x: x itself.   T[...]  →  T[...]"""
+    return as_tensor(x, "positive", "x")
+
+
+# ---------------------------------------------------------------- the strong product
+
+
+def _mul0_reference(g: np.ndarray, p: np.ndarray) -> np.ndarray:
+    return np.where(g == 0, g.dtype.type(0), g * p)
+
+
+def _mul0_scalar(k, g, p):
+    zero = k.constant(0, like=g)
+    return k.select(k.eq(g, zero), zero, k.mul(g, p))
+
+
+def _mul0_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
+    g, p = xs
+    return (
+        sum_to(mul0(y_bar, p), g.shape) if g.node.kind.out.requires_grad else None,
+        sum_to(mul0(g, y_bar), p.shape) if p.node.kind.out.requires_grad else None,
+    )
+
+
+def _mul0_jvp(dxs: tuple, y: Tensor, g: Tensor, p: Tensor) -> Tensor | None:
+    dg, dp = dxs
+    terms = [] if dg is None else [mul0(dg, p)]
+    if dp is not None:
+        terms.append(mul0(g, dp))
+    if not terms:
+        return None
+    dy = terms[0] if len(terms) == 1 else OPS["add"](*terms)
+    return spread_to(dy, y.shape)
+
+
+#: mul0(g, p): g * p, but 0 where g is 0, whatever p is.  How a masked cotangent meets a partial.
+mul0 = primitive(
+    "mul0",
+    _mul0_reference,
+    infer=elementwise_aval("mul0", "f"),
+    lower=Map(_mul0_scalar),
+    pull=_mul0_pull,
+    jvp=_mul0_jvp,
+    masks=True,
+    traits=("elementwise",),
+)
+
+# ---------------------------------------------------------------- quotients of integers
+
+
+
+def _as_int64(quotient):
+    """What a quotient means for bool: that of the numbers 0 and 1."""
+    return lambda a, b: quotient(cast_to(a, _I64), cast_to(b, _I64))
+
+
+floor_divide = binary(
+    "floor_divide",
+    np.floor_divide,
+    accepts="fi",
+    partials=None,
+    lower=Map(lambda k, a, b: k.floordiv(a, b)),
+    on_bool=_as_int64(lambda a, b: floor_divide(a, b)),
+    doc="""The largest integer not above x1 / x2.   T[...], T[...]  →  T[...]
+
+    Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.
+    """,
+)
+mod = binary(
+    "mod",
+    np.remainder,
+    accepts="fi",
+    partials=lambda y, a, b: (1, lambda: -floor_divide(a, b)),
+    lower=Map(lambda k, a, b: k.mod(a, b)),
+    on_bool=_as_int64(lambda a, b: mod(a, b)),
+    doc="""x1 - floor(x1 / x2) * x2, with the sign of x2, exactly.   T[...], T[...]  →  T[...]
+
+    Integers by 0 give 0, floats by 0 give nan.
+    """,
+)
+
+# ---------------------------------------------------------------- size and sign
+
+abs_ = unary(
+    "abs",
+    np.absolute,
+    accepts="fib",
+    partials=lambda y, x: (sign(x),),
+    lower=Map(lambda k, x: k.abs(x)),
+    doc="|x|.   T[...]  →  T[...]     the derivative at 0 is 0",
+)
+sign = unary(
+    "sign",
+    np.sign,
+    accepts="fi",
+    partials=None,
+    lower=Map(lambda k, x: k.sign(x)),
+    doc="-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows",
+)
+reciprocal = unary(
+    "reciprocal",
+    np.reciprocal,
+    partials=lambda y, x: (-(y * y),),
+    lower=Map(lambda k, x: k.div(k.constant(1, like=x), x)),
+    doc="1 / x.   f[...]  →  f[...]     integers are taken as float64",
+)
+
+
+def _hypot_scalar(k, a, b):
+    a, b = k.abs(a), k.abs(b)
+    large, small = k.maximum(a, b), k.minimum(a, b)
+    one, inf = k.constant(1, like=a), k.constant(np.inf, like=a)
+    ratio = k.div(small, k.select(k.eq(large, k.constant(0, like=a)), one, large))
+    length = k.mul(large, k.sqrt(k.add(one, k.mul(ratio, ratio))))
+    # An infinite side decides, even beside nan.
+    return k.select(k.logical_or(k.eq(a, inf), k.eq(b, inf)), inf, length)
+
+
+hypot = binary(
+    "hypot",
+    np.hypot,
+    partials=lambda y, a, b: (lambda: _cosine(a, y), lambda: _cosine(b, y)),
+    lower=Map(_hypot_scalar),
+    doc="sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0",
+)
+
+
+def _cosine(a: Tensor, length: Tensor) -> Tensor:
+    """a / length, and 0 where the length is 0 (then a is 0 too)."""
+    return a / where(equal(length, 0), 1, length)

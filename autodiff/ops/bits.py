@@ -1,0 +1,66 @@
+"""Operations on the bits of integers, and on truth values, which are integers of one bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.lowering import Map
+
+from .declare import binary, unary
+
+__all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
+
+bitwise_and = binary(
+    "bitwise_and",
+    np.bitwise_and,
+    accepts="ib",
+    partials=None,
+    lower=Map(lambda k, a, b: k.bit_and(a, b)),
+    traits=("commutative",),
+    doc="x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]",
+)
+bitwise_or = binary(
+    "bitwise_or",
+    np.bitwise_or,
+    accepts="ib",
+    partials=None,
+    lower=Map(lambda k, a, b: k.bit_or(a, b)),
+    traits=("commutative",),
+    doc="x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]",
+)
+bitwise_xor = binary(
+    "bitwise_xor",
+    np.bitwise_xor,
+    accepts="ib",
+    partials=None,
+    lower=Map(lambda k, a, b: k.bit_xor(a, b)),
+    traits=("commutative",),
+    doc="x1 ^ x2: bit by bit; of bool, exclusive or.   i[...], i[...]  →  i[...]",
+)
+bitwise_not = unary(
+    "bitwise_not",
+    np.invert,
+    called="bitwise_invert",
+    accepts="ib",
+    partials=None,
+    lower=Map(lambda k, x: k.bit_not(x)),
+    doc="~x: every bit the other way; of bool, logical not.   i[...]  →  i[...]",
+)
+bitwise_left_shift = binary(
+    "left_shift",
+    np.left_shift,
+    called="bitwise_left_shift",
+    accepts="i",
+    partials=None,
+    lower=Map(lambda k, a, b: k.shift_left(a, b)),
+    doc="x1 << x2.   i[...], i[...]  →  i[...]     0 when x2 is no number of bits (negative, or too many)",
+)
+bitwise_right_shift = binary(
+    "right_shift",
+    np.right_shift,
+    called="bitwise_right_shift",
+    accepts="i",
+    partials=None,
+    lower=Map(lambda k, a, b: k.shift_right(a, b)),
+    doc="x1 >> x2, keeping the sign.   i[...], i[...]  →  i[...]     0 or -1 when x2 is no number of bits",
+)

@@ -1,0 +1,106 @@
+"""Comparisons, tests of elements, and logic: results are bool, and no gradient flows through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from codegen.lowering import Map
+
+from ..custom import Function, function
+from ..tape import record
+from ..tensor import Tensor
+from .bits import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
+from .conversion import as_tensor, cast_to
+from .declare import binary, unary
+
+__all__ = [
+    "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "not_equal", "truth",
+]
+
+_BOOL = np.dtype(np.bool_)
+
+# ---------------------------------------------------------------- order
+
+
+def _comparison(name: str, sign: str, reference: Callable[..., Any], lower: Map, *traits: str) -> Function:
+    return binary(
+        name,
+        reference,
+        accepts="fib",
+        result="bool",
+        partials=None,
+        lower=lower,
+        traits=traits,
+        doc=f"x1 {sign} x2, element by element.   T[...], T[...]  →  bool[...]     "
+        f"{'True' if sign == '!=' else 'False'} where either is nan",
+    )
+
+
+equal = _comparison("equal", "==", np.equal, Map(lambda k, a, b: k.eq(a, b)), "commutative")
+not_equal = _comparison("not_equal", "!=", np.not_equal, Map(lambda k, a, b: k.ne(a, b)), "commutative")
+less = _comparison("less", "<", np.less, Map(lambda k, a, b: k.lt(a, b)))
+less_equal = _comparison("less_equal", "<=", np.less_equal, Map(lambda k, a, b: k.le(a, b)))
+greater = _comparison("greater", ">", np.greater, Map(lambda k, a, b: k.gt(a, b)))
+greater_equal = _comparison("greater_equal", ">=", np.greater_equal, Map(lambda k, a, b: k.ge(a, b)))
+
+# ---------------------------------------------------------------- tests
+
+isnan = unary(
+    "isnan",
+    np.isnan,
+    result="bool",
+    partials=None,
+    lower=Map(lambda k, x: k.isnan(x)),
+    doc="Which elements are nan.   f[...]  →  bool[...]     integers never are",
+)
+isinf = unary(
+    "isinf",
+    np.isinf,
+    result="bool",
+    partials=None,
+    lower=Map(lambda k, x: k.isinf(x)),
+    doc="Which elements are inf or -inf.   f[...]  →  bool[...]     integers never are",
+)
+isfinite = unary(
+    "isfinite",
+    np.isfinite,
+    result="bool",
+    partials=None,
+    lower=Map(lambda k, x: k.isfinite(x)),
+    doc="Which elements are neither nan nor infinite.   f[...]  →  bool[...]     integers always are",
+)
+
+# ---------------------------------------------------------------- logic
+
+
+def truth(x: Any, name: str, argument: str) -> Tensor:
+    """x as bool: everything but zero is True (nan too, as in NumPy)."""
+    return cast_to(as_tensor(x, name, argument), _BOOL)
+
+
+@function
+def logical_and(x1, x2):
+    """Where both are True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"""
+    return record(bitwise_and.primitive, (truth(x1, "logical_and", "x1"), truth(x2, "logical_and", "x2")))
+
+
+@function
+def logical_or(x1, x2):
+    """Where either is True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"""
+    return record(bitwise_or.primitive, (truth(x1, "logical_or", "x1"), truth(x2, "logical_or", "x2")))
+
+
+@function
+def logical_xor(x1, x2):
+    """Where exactly one is True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"""
+    return record(bitwise_xor.primitive, (truth(x1, "logical_xor", "x1"), truth(x2, "logical_xor", "x2")))
+
+
+@function
+def logical_not(x):
+    """Where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]"""
+    return record(bitwise_not.primitive, (truth(x, "logical_not", "x"),))

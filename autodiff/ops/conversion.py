@@ -1,0 +1,208 @@
+"""Making tensors of what is passed to operations, and changing dtypes.
+
+    as_tensor   arrays, numbers, lists and structured values -> Tensor
+    dense       a structured value written out as a Tensor (a generic function: types add methods)
+    astype      the same values in another dtype
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import DTYPES, Aval, dtype_name
+from codegen.lowering import Map
+
+from ..custom import function
+from ..custom.function import CONVERSIONS
+from ..errors import DispatchError, DTypeError, caller
+from ..tape import leaf, number_leaf, record
+from ..tensor import AbstractTensor, Tensor
+from .primitive import primitive
+
+__all__ = ["DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of"]
+
+#: Types of numbers that take the dtype of what they meet (NEP 50); subclasses, such as np.float64, do not.
+WEAK = frozenset((bool, int, float, complex))
+
+#: The dtype of a number that meets nothing.
+DEFAULT_DTYPES = {
+    bool: np.dtype(np.bool_),
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float64),
+    complex: np.dtype(np.complex128),
+}
+_KNOWN = frozenset(DTYPES.values())
+
+
+# ---------------------------------------------------------------- into tensors
+
+
+def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
+    """A tensor of whatever an operation takes.
+
+    A tensor is itself; a structured value is written out by `dense`; an array becomes a constant, copied
+    unless nobody can write to it; a number gets its default dtype (float: float64, int: int64).
+
+    `function` and `argument` are named in errors.  Raises DTypeError for arrays of a dtype that this
+    library does not have, DispatchError for anything else, OverflowError for an int beyond 64 bits.
+    """
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, AbstractTensor):
+        return dense(x)
+    if type(x) in WEAK:
+        return number_leaf(x, DEFAULT_DTYPES[type(x)])
+    where = f"{function}: " if function else ""
+    what = f"argument {argument!r}" if argument else "an argument"
+    if isinstance(x, (list, tuple)):
+        x = _array_of(x, where, what)
+    elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+        x = np.asarray(x)
+    if not isinstance(x, (np.ndarray, np.generic)) or isinstance(x, np.ma.MaskedArray):
+        raise DispatchError(
+            f"{where}{what} is {_described(x)}, not a tensor\n"
+            f"  called at {caller()}\n"
+            f"  tensors, NumPy arrays and numbers are taken; ad.asarray(x) converts what NumPy can read"
+        )
+    dtype = x.dtype.newbyteorder("=")
+    if dtype not in _KNOWN:
+        raise DTypeError(
+            f"{where}{what} has dtype {x.dtype}, which this library does not have\n"
+            f"  called at {caller()}\n"
+            f"  dtypes are {', '.join(map(str, DTYPES.values()))}: x.astype(np.float64), for example"
+        )
+    return leaf(_owned(x, dtype))
+
+
+def _owned(x: Any, dtype: np.dtype) -> np.ndarray:
+    """A C-contiguous array of these values that nobody else can write to; not copied when x is one."""
+    if type(x) is np.ndarray and x.dtype == dtype:
+        flags = x.flags
+        if flags.owndata and flags.c_contiguous and not flags.writeable:
+            return x
+    return np.array(x, dtype, order="C", subok=False)
+
+
+def _array_of(x: list | tuple, where: str, what: str) -> np.ndarray:
+    """The array that a nesting of numbers stands for."""
+    waiting = [x]
+    while waiting:
+        for element in waiting.pop():
+            if isinstance(element, AbstractTensor):
+                raise DispatchError(
+                    f"{where}{what} is {_described(x)} that holds tensors\n"
+                    f"  called at {caller()}\n"
+                    f"  join them into one with ad.stack"
+                )
+            if isinstance(element, (list, tuple)):
+                waiting.append(element)
+    try:
+        return np.asarray(x)
+    except ValueError as error:
+        raise DispatchError(f"{where}{what} is no array: {error}\n  called at {caller()}") from None
+
+
+def _described(x: Any) -> str:
+    name = "None" if x is None else type(x).__name__
+    return name if x is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+@function
+def dense(x):
+    """A structured value as a tensor: what an operation without a method for its type works on.
+
+    A type that derives from `ad.AbstractTensor` adds a method; it is differentiated like any program:
+
+    >>> @dense.method
+    ... def _(d: Diagonal):
+    ...     return ad.diag(d.entries)
+
+    Tensors are themselves; arrays and numbers become constants.
+    Raises DispatchError for a type without a method.
+    """
+    if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
+        name = type(x).__name__
+        raise DispatchError(
+            f"dense: no method for {name}, so it cannot be used where a tensor is needed\n"
+            f"  called at {caller()}\n"
+            f"  add one:  @ad.dense.method({name})"
+        )
+    return as_tensor(x, "dense", "x")
+
+
+CONVERSIONS.append(dense)
+
+# ---------------------------------------------------------------- dtypes
+
+
+def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:
+    """The NumPy dtype that a user names: np.float32, "float32", "f32", float.  Raises DTypeError for others."""
+    found = DTYPES.get(dtype) if isinstance(dtype, str) else None
+    if found is None:
+        try:
+            found = np.dtype(dtype)
+        except TypeError:
+            found = None
+    if dtype is None or found not in _KNOWN:
+        raise DTypeError(
+            f"{function}: {dtype!r} is not a dtype of this library\n"
+            f"  called at {caller()}\n"
+            f"  dtypes are {', '.join(map(str, DTYPES.values()))}"
+        )
+    return found
+
+
+def _cast_aval(x: Aval, *, dtype: str) -> Aval:
+    return x.with_dtype(DTYPES[dtype])
+
+
+def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
+    """NumPy's astype, made total: a float that an integer dtype does not hold, and nan, give its least."""
+    target = DTYPES[dtype]
+    if target.kind != "i" or x.dtype.kind != "f":
+        return x.astype(target)
+    limit = 2.0 ** (8 * target.itemsize - 1)
+    whole = np.trunc(x)
+    fits = (whole >= -limit) & (whole < limit)
+    return np.where(fits, np.where(fits, whole, 0).astype(target), np.iinfo(target).min).astype(target)
+
+
+def _cast_pull(y_bar: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple:
+    return (cast_to(y_bar, x.dtype) if y.dtype.kind in "fc" else None,)
+
+
+def _cast_push(dxs: tuple, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
+    return None if dxs[0] is None or y.dtype.kind not in "fc" else cast_to(dxs[0], y.dtype)
+
+
+#: The same values in another dtype (its short name).
+cast = primitive(
+    "cast",
+    _cast_reference,
+    infer=_cast_aval,
+    lower=Map(lambda k, x, *, dtype: k.cast(x, dtype)),
+    params=("dtype",),
+    vjp=_cast_pull,
+    jvp=_cast_push,
+    traits=("elementwise",),
+)
+
+
+def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
+    """x in another dtype; no node when it has it."""
+    return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
+
+
+@function
+def astype(x, dtype):
+    """x in another dtype.
+
+    x: T[...]  →  dtype[...]
+
+    Between float dtypes gradients flow.  To an integer, fractions are cut off, and what does not fit
+    (nan too) gives the least integer; to bool, everything but zero is True.
+    Raises DTypeError for a dtype that this library does not have.
+    """
+    return cast_to(as_tensor(x, "astype", "x"), dtype_of(dtype, "astype"))

@@ -1,0 +1,217 @@
+"""Tensors out of nothing: constants, ranges, the identity.
+
+All are recorded, not stored: zeros are the number 0 read everywhere, a range is made of the positions
+of its elements.  Extents are static; what fills is a run-time argument, so another number is no
+other graph.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import DTYPES, Aval, dtype_name
+from codegen.lowering import Move
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tape import constant, number_leaf, record
+from ..tensor import Tensor
+from .arithmetic import add, divide, multiply, subtract
+from .comparison import equal
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
+from .primitive import primitive, spread_to
+from .promotion import common
+from .selection import where
+
+__all__ = [
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "iota", "linspace", "ones", "ones_like", "zeros",
+    "zeros_like",
+]
+
+_F64 = np.dtype(np.float64)
+_I64 = np.dtype(np.int64)
+
+# ---------------------------------------------------------------- positions
+
+
+def _iota_aval(*, shape: tuple[int, ...], axis: int, dtype: str) -> Aval:
+    return Aval(shape, DTYPES[dtype])
+
+
+def _iota_reference(*, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndarray:
+    along = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return np.broadcast_to(along, shape).astype(DTYPES[dtype])
+
+
+_iota = primitive(
+    "iota",
+    _iota_reference,
+    infer=_iota_aval,
+    lower=Move(lambda k, index, *, shape, axis, dtype: k.from_index(index[axis], dtype)),
+    params=("shape", "axis", "dtype"),
+    discrete=True,
+)
+
+
+def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = _I64) -> Tensor:
+    """The position along `axis` of each element: what ranges, the identity and masks are made of."""
+    return record(_iota, (), (shape, axis, dtype_name(dtype)))
+
+
+# ---------------------------------------------------------------- constants
+
+
+def _shape(name: str, shape: Any) -> tuple[int, ...]:
+    """A shape out of an int or a sequence of them.  Raises TypeError and ShapeError naming the function."""
+    extents = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        found = tuple([operator.index(n) for n in extents])
+    except TypeError:
+        raise TypeError(f"{name}: a shape is made of integers, not {shape!r}\n  called at {caller()}") from None
+    if any(n < 0 for n in found):
+        raise ShapeError(f"{name}: extents are not negative: {found}\n  called at {caller()}")
+    return found
+
+
+def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
+    """A number that the graph knows, everywhere."""
+    python = {"f": float, "c": complex, "i": int, "b": bool}[dtype.kind]
+    return spread_to(constant(python(number), dtype_name(dtype)), shape)
+
+
+def zeros(shape, dtype=np.float64):
+    """Zeros.   →  dtype[shape]"""
+    return _filled(_shape("zeros", shape), 0, dtype_of(dtype, "zeros"))
+
+
+def ones(shape, dtype=np.float64):
+    """Ones.   →  dtype[shape]"""
+    return _filled(_shape("ones", shape), 1, dtype_of(dtype, "ones"))
+
+
+def empty(shape, dtype=np.float64):
+    """Zeros: tensors are values, so none can be filled in later.   →  dtype[shape]"""
+    return _filled(_shape("empty", shape), 0, dtype_of(dtype, "empty"))
+
+
+def full(shape, fill_value, dtype=None):
+    """One value everywhere, which broadcasts.   T[...]  →  dtype[shape]     by default the dtype of the value
+
+    Raises ShapeError when the value does not broadcast to the shape.
+    """
+    extents = _shape("full", shape)
+    value = _value("full", fill_value, None if dtype is None else dtype_of(dtype, "full"))
+    if value.ndim > len(extents) or any(
+        have not in (1, want) for have, want in zip(reversed(value.shape), reversed(extents), strict=False)
+    ):
+        raise ShapeError(f"full: {value.aval} does not broadcast to {extents}\n  called at {caller()}")
+    return spread_to(value, extents)
+
+
+def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:
+    if type(value) in WEAK:
+        return number_leaf(value, DEFAULT_DTYPES[type(value)] if dtype is None else dtype)
+    value = as_tensor(value, name, "fill_value")
+    return value if dtype is None else cast_to(value, dtype)
+
+
+@function
+def zeros_like(x, *, dtype=None):
+    """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"""
+    x = as_tensor(x, "zeros_like", "x")
+    return _filled(x.shape, 0, x.dtype if dtype is None else dtype_of(dtype, "zeros_like"))
+
+
+@function
+def ones_like(x, *, dtype=None):
+    """Ones in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"""
+    x = as_tensor(x, "ones_like", "x")
+    return _filled(x.shape, 1, x.dtype if dtype is None else dtype_of(dtype, "ones_like"))
+
+
+@function
+def empty_like(x, *, dtype=None):
+    """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"""
+    return zeros_like(x, dtype=dtype)
+
+
+@function
+def full_like(x, fill_value, *, dtype=None):
+    """One value in the shape, and by default the dtype, of x.   T[...], T[...]  →  dtype[...]"""
+    x = as_tensor(x, "full_like", "x")
+    return full(x.shape, fill_value, x.dtype if dtype is None else dtype)
+
+
+# ---------------------------------------------------------------- ranges
+
+
+def arange(start, stop=None, step=1, dtype=None):
+    """start, start + step, ... below `stop`; `arange(n)` counts from 0.   →  dtype[n]
+
+    Integers give int64, floats float64.  How many there are is static, where they start is not.
+    As in NumPy, rounding may add or lose the last element of a range of floats: prefer `linspace`.
+    Raises ValueError for a step of 0.
+    """
+    if stop is None:
+        start, stop = 0, start
+    numbers = [_number("arange", n) for n in (start, stop, step)]
+    start, stop, step = numbers
+    if step == 0:
+        raise ValueError(f"arange: the step is 0\n  called at {caller()}")
+    whole = all(isinstance(n, int) for n in numbers)
+    wanted = dtype_of(dtype, "arange") if dtype is not None else _I64 if whole else _F64
+    count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
+    if not whole:
+        step = (start + step) - start  # as NumPy: the distance of the first two elements, as rounded
+    working = _I64 if whole else _F64
+    counted = add(multiply(iota((count,), 0, working), step), start)
+    return cast_to(counted, wanted)
+
+
+def _number(name: str, value: Any) -> int | float:
+    """A Python int or float out of a number, a NumPy scalar or a 0-d array or tensor."""
+    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        pass
+    try:
+        return float(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}: takes real numbers, not {type(value).__name__}\n  called at {caller()}"
+        ) from None
+
+
+@function
+def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
+    """`num` numbers evenly from `start` to `stop`, which is left out without `endpoint`.
+
+    T[...], T[...]  →  f64[num, ...]     differentiable in both ends
+
+    Raises ShapeError for a negative number of elements.
+    """
+    (count,) = _shape("linspace", num)
+    start, stop = common("linspace", (("start", start), ("stop", stop)), "f")
+    if start.dtype != _F64 and dtype is None:
+        dtype = start.dtype
+    parts = count - 1 if endpoint else count
+    places = iota((count, *[1] * max(start.ndim, stop.ndim)), 0, start.dtype) if count else None
+    if places is None:
+        return zeros((0, *np.broadcast_shapes(start.shape, stop.shape)), dtype or _F64)
+    line = add(multiply(places, divide(subtract(stop, start), max(parts, 1))), start)
+    if endpoint and count > 1:
+        line = where(equal(places, count - 1), stop, line)  # exactly, whatever rounding made of it
+    return line if dtype is None else cast_to(line, dtype_of(dtype, "linspace"))
+
+
+def eye(n_rows, n_cols=None, k=0, dtype=np.float64):
+    """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]"""
+    shape = _shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    on_diagonal = equal(add(iota(shape, 0), operator.index(k)), iota(shape, 1))
+    return cast_to(on_diagonal, dtype_of(dtype, "eye"))

@@ -1,0 +1,143 @@
+"""Python's operators on tensors, as calls of the generic functions.
+
+They are attached to `AbstractTensor`, so a structured or user type has all of them, and gets its own
+by adding methods to the functions.  Another operand that no function could take (a class with its
+own `__radd__`) is left to Python: the operator returns NotImplemented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..custom import Function
+from ..tensor import AbstractTensor
+from .arithmetic import abs_, add, divide, floor_divide, mod, multiply, negative, positive, subtract
+from .bits import (
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+)
+from .comparison import equal, greater, greater_equal, less, less_equal, not_equal
+from .elementwise import round_
+from .power import power
+
+__all__ = ["attach", "attach_operators"]
+
+_ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
+
+#: Classes seen to be one of `_ARRAYS`: a set look-up is a fifth of that `isinstance`.
+_taken: set[type] = {bool, int, float, np.ndarray}
+
+
+def _takes(function: Function, left: Any, right: Any, other: Any) -> bool:
+    """Whether `function` has something to say about `other`, one of its two arguments."""
+    if isinstance(other, _ARRAYS):
+        _taken.add(type(other))
+        return True
+    method = function.find((type(left), type(right)))
+    place = 0 if other is left else 1
+    return method is not None and method.signature.choices[place].names(type(other))
+
+
+def _forward(function: Function) -> Callable:
+    def operator(self, other):
+        if type(other) in _taken or _takes(function, self, other, other):
+            return function(self, other)
+        return NotImplemented
+
+    return operator
+
+
+def _reflected(function: Function) -> Callable:
+    def operator(self, other):
+        if type(other) in _taken or _takes(function, other, self, other):
+            return function(other, self)
+        return NotImplemented
+
+    return operator
+
+
+def attach(names: dict[str, Callable], cls: type = AbstractTensor) -> None:
+    """Make functions methods of all tensors: `attach({"sum": sum_})` gives `t.sum(axis=0)`."""
+    for name, function in names.items():
+        setattr(cls, name, _method(name, function))
+
+
+def _method(name: str, function: Callable) -> Callable:
+    def method(self, *args, **keywords):
+        return function(self, *args, **keywords)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = function.__doc__
+    return method
+
+
+def attach_operators(names: dict[str, Function], reflected: bool = True) -> None:
+    """Attach binary operators, given as {"add": add}: `__add__` and, for other left operands, `__radd__`."""
+    for name, function in names.items():
+        _attach_one(f"__{name}__", _forward(function))
+        if reflected:
+            _attach_one(f"__r{name}__", _reflected(function))
+
+
+def _attach_one(name: str, operator: Callable) -> None:
+    operator.__name__ = operator.__qualname__ = name
+    setattr(AbstractTensor, name, operator)
+
+
+attach_operators({
+    "add": add,
+    "sub": subtract,
+    "mul": multiply,
+    "truediv": divide,
+    "floordiv": floor_divide,
+    "mod": mod,
+    "pow": power,
+    "and": bitwise_and,
+    "or": bitwise_or,
+    "xor": bitwise_xor,
+    "lshift": bitwise_left_shift,
+    "rshift": bitwise_right_shift,
+})
+attach_operators(
+    {
+        "eq": equal,
+        "ne": not_equal,
+        "lt": less,
+        "le": less_equal,
+        "gt": greater,
+        "ge": greater_equal,
+    },
+    reflected=False,
+)
+attach({
+    "__neg__": negative,
+    "__pos__": positive,
+    "__abs__": abs_,
+    "__invert__": bitwise_not,
+})
+
+
+def _divmod(self, other):
+    quotient = AbstractTensor.__floordiv__(self, other)
+    return quotient if quotient is NotImplemented else (quotient, AbstractTensor.__mod__(self, other))
+
+
+def _rdivmod(self, other):
+    quotient = AbstractTensor.__rfloordiv__(self, other)
+    return quotient if quotient is NotImplemented else (quotient, AbstractTensor.__rmod__(self, other))
+
+
+def _round(self, ndigits=None):
+    return round_(self, 0 if ndigits is None else ndigits)
+
+
+_attach_one("__divmod__", _divmod)
+_attach_one("__rdivmod__", _rdivmod)
+_attach_one("__round__", _round)

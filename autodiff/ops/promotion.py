@@ -1,0 +1,61 @@
+"""One dtype for the operands of an elementwise operation: NumPy's promotion (NEP 50).
+
+Python numbers are weak: they take the dtype of the arrays they meet, as far as their kind allows
+(a float beside an int64 array gives float64).  NumPy scalars and arrays are strong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, caller
+from ..tape import number_leaf, promoted
+from ..tensor import Tensor
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to
+
+__all__ = ["common", "common_dtype"]
+
+_F64 = np.dtype(np.float64)
+
+
+def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
+    """The arguments of `function`, given as (name, value), as tensors of one dtype.
+
+    accepts   kinds of dtype that it takes ("f", "i", "b"); where only floats are taken, integers and bool
+              become float64
+
+    Raises DTypeError for a dtype that it does not take, OverflowError for a Python int that does not fit.
+    """
+    values = [x if type(x) in WEAK else as_tensor(x, function, name) for name, x in arguments]
+    dtype = common_dtype(values)
+    if dtype.kind not in accepts:
+        dtype = _admitted(function, dtype, accepts)
+    return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in values]
+
+
+def common_dtype(values: Sequence[Any]) -> np.dtype:
+    """What NumPy promotes tensors and Python numbers to."""
+    strong = [x.dtype for x in values if isinstance(x, Tensor)]
+    weak = [x for x in values if not isinstance(x, Tensor)]
+    if not strong:
+        return np.result_type(*[DEFAULT_DTYPES[type(x)] for x in weak])
+    dtype = strong[0] if len(strong) == 1 else np.result_type(*strong)
+    for number in weak:
+        dtype = promoted(number, dtype)
+    return dtype
+
+
+def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
+    """The dtype to convert to where the promoted one is not taken."""
+    if dtype.kind in "ib" and accepts == "f":
+        return _F64
+    kinds = {"f": "float", "i": "integer", "b": "bool"}
+    mend = "float64" if "f" in accepts else "int64"
+    raise DTypeError(
+        f"{function}: takes {' or '.join(kinds[k] for k in accepts)} arguments, got {dtype}\n"
+        f"  called at {caller()}\n"
+        f"  ad.astype(x, ad.{mend}) converts one"
+    )

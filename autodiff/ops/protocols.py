@@ -1,0 +1,123 @@
+"""NumPy's protocols: `np.exp(t)`, `ndarray + t`, `np.sum(t)` record like `ad.exp(t)`.
+
+NumPy never takes over, and never loses a gradient silently: a NumPy function that has no counterpart
+here raises where the tensor requires grad or is being traced, and otherwise gets the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import DispatchError, GradientError, caller
+from ..tape import is_tracking
+from ..tensor import AbstractTensor, Tensor
+from . import arithmetic, bits, comparison, elementwise, power, selection
+from .conversion import dense
+
+__all__ = ["FUNCTIONS", "UFUNCS", "serves"]
+
+#: What stands for a universal function of NumPy.
+UFUNCS: dict[np.ufunc, Callable] = {
+    np.add: arithmetic.add,
+    np.subtract: arithmetic.subtract,
+    np.multiply: arithmetic.multiply,
+    np.divide: arithmetic.divide,
+    np.floor_divide: arithmetic.floor_divide,
+    np.remainder: arithmetic.mod,
+    np.negative: arithmetic.negative,
+    np.positive: arithmetic.positive,
+    np.absolute: arithmetic.abs_,
+    np.fabs: arithmetic.abs_,
+    np.sign: arithmetic.sign,
+    np.reciprocal: arithmetic.reciprocal,
+    np.hypot: arithmetic.hypot,
+    np.power: power.power,
+    np.float_power: power.power,
+    np.square: power.square,
+    np.maximum: selection.maximum,
+    np.minimum: selection.minimum,
+    np.rint: elementwise.rint,
+    **{
+        getattr(np, name): getattr(elementwise, name)
+        for name in (
+            "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+            "arcsin", "arccos", "arctan", "arctan2", "arcsinh", "arccosh", "arctanh", "floor", "ceil", "trunc",
+        )
+    },
+    **{
+        getattr(np, name): getattr(comparison, name)
+        for name in (
+            "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite",
+            "logical_and", "logical_or", "logical_xor", "logical_not",
+        )
+    },
+    np.bitwise_and: bits.bitwise_and,
+    np.bitwise_or: bits.bitwise_or,
+    np.bitwise_xor: bits.bitwise_xor,
+    np.invert: bits.bitwise_not,
+    np.left_shift: bits.bitwise_left_shift,
+    np.right_shift: bits.bitwise_right_shift,
+}
+
+#: What stands for other functions of NumPy, and for (universal function, "reduce").  See `serves`.
+FUNCTIONS: dict[Any, Callable] = {
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.size: lambda a: a.size,
+    np.result_type: lambda *xs: np.result_type(*[x.dtype if isinstance(x, AbstractTensor) else x for x in xs]),
+    np.iscomplexobj: lambda x: x.dtype.kind == "c",
+    np.isrealobj: lambda x: x.dtype.kind != "c",
+}
+
+
+def serves(function: Callable, *numpy_functions: Any) -> None:
+    """Say that `function` stands for these functions of NumPy, or (ufunc, method name) pairs."""
+    for one in numpy_functions:
+        (UFUNCS if isinstance(one, np.ufunc) else FUNCTIONS)[one] = function
+
+
+def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+    """NumPy calls this for every universal function that meets a tensor."""
+    ours = UFUNCS.get(ufunc) if method == "__call__" else FUNCTIONS.get((ufunc, method))
+    if ours is None or "out" in keywords:
+        name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+        return _by_numpy(name, getattr(ufunc, method), inputs, keywords, ours)
+    return ours(*inputs, **keywords)
+
+
+def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
+    """NumPy calls this for its other functions when a tensor is among the arguments."""
+    ours = FUNCTIONS.get(function)
+    if ours is None or keywords.get("out") is not None:
+        name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+        return _by_numpy(name, function, args, keywords, ours)
+    return ours(*args, **keywords)
+
+
+def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: Callable | None) -> Any:
+    """Let NumPy compute with arrays, where no gradient is lost."""
+    leaves, structure = tree.flatten((args, keywords))
+    outputs = keywords.get("out") or ()
+    if any(isinstance(x, AbstractTensor) for x in (outputs if isinstance(outputs, tuple) else (outputs,))):
+        raise DispatchError(f"{name}: a tensor is a value and cannot be written to (out=)\n  called at {caller()}")
+    tensors = [dense(x) if isinstance(x, AbstractTensor) else x for x in leaves]
+    if is_tracking(*[x for x in tensors if isinstance(x, Tensor)]):
+        what = "with out= writes an array" if ours is not None else "has no counterpart here"
+        mend = f"ad.{ours.__name__}(...) without out=, or " if ours is not None else ""
+        raise GradientError(
+            f"{name} {what}, so the gradient of a tensor that requires grad would be lost\n"
+            f"  called at {caller()}\n"
+            f"  use {mend}t.detach().numpy() for the value alone"
+        )
+    arrays = [np.asarray(x) if isinstance(x, Tensor) else x for x in tensors]
+    args, keywords = tree.unflatten(structure, arrays)
+    return function(*args, **keywords)
+
+
+AbstractTensor.__array_priority__ = 1000.0  # type: ignore[attr-defined]
+AbstractTensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
+AbstractTensor.__array_function__ = _array_function  # type: ignore[attr-defined]

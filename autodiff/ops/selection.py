@@ -1,0 +1,161 @@
+"""Choosing between values: where, maximum, minimum, clip, relu.
+
+What was not chosen gets a gradient of exactly zero, even where its own derivative is nan or
+infinite ("strong zero"): these operations mask their cotangents.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import dtype_name
+from codegen.lowering import Map
+
+from ..errors import DTypeError, caller
+from ..tape import constant, record
+from ..tensor import Tensor
+from .bits import bitwise_and, bitwise_not, bitwise_or
+from .comparison import equal, greater, greater_equal, less, less_equal, truth
+from .conversion import as_tensor, cast_to
+from .declare import binary, public, unary
+from .primitive import elementwise
+from .promotion import common
+
+__all__ = ["clip", "maximum", "minimum", "relu", "where"]
+
+
+def _where_reference(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.where(condition, a, b)
+
+
+_where = elementwise(
+    "where",
+    _where_reference,
+    accepts="fib",
+    first="b",
+    partials=lambda y, condition, a, b: (None, condition, lambda: bitwise_not(condition)),
+    lower=Map(lambda k, condition, a, b: k.select(condition, a, b)),
+    masks=True,
+)
+
+
+def _where_body(condition, x1, x2):
+    c = truth(condition, "where", "condition")
+    return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fib")))
+
+
+where = public(
+    "where",
+    _where_body,
+    """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
+
+    Python decides nothing here: both sides are computed.  The side not taken gets a gradient of exactly
+    0, so `where(x > 0, log(x), 0)` has gradient 0 at 0.  A condition that is not bool counts as True
+    unless it is zero.
+    """,
+    _where,
+)
+
+# ---------------------------------------------------------------- extremes
+
+
+def _share(wins: Any, a: Tensor, b: Tensor) -> Tensor:
+    """1 where a wins, one half where they tie, 0 elsewhere, in the dtype of a and b."""
+    one = cast_to(wins(a, b), a.dtype)
+    return where(equal(a, b), 0.5, one)
+
+
+maximum = binary(
+    "maximum",
+    np.maximum,
+    accepts="fi",
+    partials=lambda y, a, b: (lambda: _share(greater, a, b), lambda: _share(greater, b, a)),
+    lower=Map(lambda k, a, b: k.maximum(a, b)),
+    masks=True,
+    traits=("commutative",),
+    on_bool=lambda a, b: bitwise_or(a, b),
+    doc="""The larger of two, element by element; nan if either is.   T[...], T[...]  →  T[...]
+
+    Where they are equal each gets half of the gradient.
+    """,
+)
+minimum = binary(
+    "minimum",
+    np.minimum,
+    accepts="fi",
+    partials=lambda y, a, b: (lambda: _share(less, a, b), lambda: _share(less, b, a)),
+    lower=Map(lambda k, a, b: k.minimum(a, b)),
+    masks=True,
+    traits=("commutative",),
+    on_bool=lambda a, b: bitwise_and(a, b),
+    doc="""The smaller of two, element by element; nan if either is.   T[...], T[...]  →  T[...]
+
+    Where they are equal each gets half of the gradient.
+    """,
+)
+relu = unary(
+    "relu",
+    lambda x: np.maximum(x, x.dtype.type(0)),
+    accepts="fi",
+    partials=lambda y, x: (greater(x, 0),),
+    lower=Map(lambda k, x: k.maximum(x, k.constant(0, like=x))),
+    masks=True,
+    doc="max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0",
+)
+
+# ---------------------------------------------------------------- clip
+
+
+def _clip_reference(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.minimum(np.maximum(x, low), high)
+
+
+_clip = elementwise(
+    "clip",
+    _clip_reference,
+    accepts="fi",
+    partials=lambda y, x, low, high: (
+        lambda: bitwise_and(greater_equal(x, low), less_equal(x, high)),
+        lambda: bitwise_and(less(x, low), less_equal(low, high)),
+        lambda: bitwise_or(greater(x, high), greater(low, high)),
+    ),
+    lower=Map(lambda k, x, low, high: k.minimum(k.maximum(x, low), high)),
+    masks=True,
+)
+
+
+def _clip_body(x, min=None, max=None):
+    x = as_tensor(x, "clip", "x")
+    if x.dtype == np.bool_:
+        raise DTypeError(f"clip: takes float or integer arrays, got {x.aval}\n  called at {caller()}")
+    bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
+    x, *bounds_of = common("clip", (("x", x), *bounds), "fi")
+    if not bounds_of:
+        return x
+    if min is None:
+        bounds_of.insert(0, _extreme(x.dtype, lowest=True))
+    if max is None:
+        bounds_of.append(_extreme(x.dtype, lowest=False))
+    return record(_clip, (x, *bounds_of))
+
+
+def _extreme(dtype: np.dtype, lowest: bool) -> Tensor:
+    """A bound that bounds nothing, as part of the graph."""
+    if dtype.kind == "f":
+        return constant(-np.inf if lowest else np.inf, dtype_name(dtype))
+    info = np.iinfo(dtype)
+    return constant(int(info.min if lowest else info.max), dtype_name(dtype))
+
+
+clip = public(
+    "clip",
+    _clip_body,
+    """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
+
+    At the edges x gets the whole gradient; beyond them the bound does.  Where min exceeds max the result
+    is max, as in NumPy.
+    """,
+    _clip,
+)
