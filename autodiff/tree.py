@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from .errors import DispatchError, ShapeError, caller
 
-__all__ = ["LEAF", "Structure", "flatten", "leaves", "map", "names", "register", "unflatten"]
+__all__ = ["LEAF", "Structure", "flatten", "flatten_up_to", "leaves", "map", "names", "register", "unflatten"]
 
 
 class _Container(NamedTuple):
@@ -290,14 +290,27 @@ def map(function: Callable, tree: Any, *rest: Any) -> Any:  # the public name is
     return unflatten(structure, [function(*row) for row in zip(first, *columns, strict=True)])
 
 
-def _aligned(structure: Structure, tree: Any, place: str) -> list:
+def flatten_up_to(structure: Structure, tree: Any, what: str = "tree") -> list:
+    """What stands in `tree` where `structure` has its leaves; None stands for a whole subtree.
+
+    Raises ShapeError naming the first place, from `what` on, where the trees differ.
+
+    >>> flatten_up_to(flatten({"w": 1, "b": (2, 3)})[1], {"b": None, "w": [10]})
+    [[10], None, None]
+    """
+    return _aligned(structure, tree, what, none_stands_for_all=True)
+
+
+def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: bool = False) -> list:
     """What stands in `tree` where `structure` has its leaves."""
     if structure.cls is None:
         return [tree]
+    if tree is None and none_stands_for_all:
+        return [None] * structure.size
     container: Any = _CONTAINERS[structure.cls]
     if type(tree) is not structure.cls:
         raise ShapeError(
-            f"tree.map: the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}\n"
+            f"the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}\n"
             f"  called at {caller()}"
         )
     children, rest = container.split(tree)
@@ -306,11 +319,15 @@ def _aligned(structure: Structure, tree: Any, place: str) -> list:
     by_label = dict(zip(labels, children, strict=True))
     if by_label.keys() != set(own) or (container.labels is None and rest != structure.rest):
         raise ShapeError(
-            f"tree.map: the trees differ at {place}: {_told(own)} and {_told(labels)} in a {structure.cls.__name__}"
+            f"the trees differ at {place}: {_told(own)} and {_told(labels)} in a {structure.cls.__name__}"
             f"\n  called at {caller()}"
         )
     labelled = zip(own, structure.children, strict=True)
-    return [leaf for label, child in labelled for leaf in _aligned(child, by_label[label], place + label)]
+    return [
+        leaf
+        for label, child in labelled
+        for leaf in _aligned(child, by_label[label], place + label, none_stands_for_all)
+    ]
 
 
 def _told(labels: list[str]) -> str:

@@ -87,6 +87,8 @@ class GenericFunction:
         self._cache: dict[Any, Callable] = {}
         #: Classes that are dispatched on, (after a chosen method) → what runs them; None: no method.
         self._runs: dict[tuple, Callable | None] = {}
+        #: (place, class of an argument) → whether a method names the class there.
+        self._named: dict[tuple[int, type], bool] = {}
         self._listeners: list[Callable[[GenericFunction, Method], None]] = []
         if body is not None:
             self.table.add(Method(self, body, self._signature([]), "method"))
@@ -218,6 +220,7 @@ class GenericFunction:
         """Forget every choice.  New dictionaries: a call resolved meanwhile must not write into them."""
         self._cache = {}
         self._runs = {}
+        self._named = {}
         epoch.now += 1
         for listener in list(self._listeners):
             listener(self, method)
@@ -325,8 +328,12 @@ class GenericFunction:
         return self.adopt(argument) if isinstance(argument, self.adopted) else argument
 
     def _names(self, place: int, cls: type) -> bool:
-        last = len(self.declaration.names) - 1
-        return any(m.signature.choices[min(place, last)].names(cls) for m in self.table)
+        """Whether some method says more than `object` about this class at this place."""
+        named, key = self._named, (place, cls)
+        if key in named:
+            return named[key]
+        place = min(place, len(self.declaration.names) - 1)
+        return _remember(named, key, any(m.signature.choices[place].names(cls) for m in self.table))
 
     def _call_converted(self, *args: Any, **keywords: Any) -> Any:
         """A call that no method takes as it is."""

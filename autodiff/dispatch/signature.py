@@ -222,8 +222,9 @@ def annotated_types(function: Callable, parameters: Sequence[inspect.Parameter],
     for parameter in parameters:
         spec = parameter.annotation
         place = f"{where}, parameter {parameter.name!r}"
-        if isinstance(spec, str):
-            spec = _evaluate(spec, inspect.unwrap(function), place)
+        # Twice: text under `from __future__ import annotations` is quoted text.
+        for _ in range(2):
+            spec = _evaluate(spec, inspect.unwrap(function), place) if isinstance(spec, str) else spec
         choices.append(choice_of(spec, place))
     return choices
 
