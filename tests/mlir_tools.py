@@ -2,7 +2,8 @@
 
     verify(text)                        both verifiers, or a failed test with their words
     run_function(function, arrays)      one kernel, through the real MLIR; its status
-    run_program(program, inputs)        a whole program; its outputs
+    run_emitted(function, arrays)       the same through our own LLVM IR
+    run_program(program, inputs)        a whole program through MLIR; its outputs
 
 Without `mlir-opt` on PATH a test is skipped with the reason; AUTODIFF_REQUIRE_MLIR=1 makes that a
 failure.
@@ -20,9 +21,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codegen.emit import emit_module
 from codegen.ir import DTYPES
 from codegen.kernel.mlir import print_module
 from codegen.program import HostCall
+from codegen.runtime import engine
 
 #: To LLVM's dialect.  What is not an intrinsic of LLVM is called in libm.
 LOWERING = (
@@ -218,6 +221,15 @@ def run_function(function, arrays, indices=()) -> int:
     text = print_module([function])
     verify(text)
     return Loaded(text, function.name, {})(arrays, indices)
+
+
+def run_emitted(function, arrays, indices=()) -> int:
+    """Compile one kernel as the compiler does and call it on packed arrays; its status."""
+    code = engine.compile(emit_module([function]))
+    pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+    extents = (ctypes.c_int64 * len(indices))(*indices)
+    native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(code.address(function.name))
+    return native(ctypes.addressof(pointers), ctypes.addressof(extents))
 
 
 def program_symbols(program, text) -> dict[str, object]:

@@ -1,22 +1,37 @@
 """The loop level as MLIR: xDSL and mlir-opt accept it, and what it says is what it computes."""
 
+import inspect
 import math
 
 import numpy as np
 import pytest
-from mlir_tools import run_function, run_program, verify
+from mlir_tools import run_emitted, run_function, run_program, verify
 from nest_tools import Nest
 
+from codegen.ir import DTYPES as IR_DTYPES
 from codegen.ir import Aval, Graph, Op
 from codegen.ir.graph import Node, input_node
 from codegen.kernel.mlir import print_function, print_module
-from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Extent, MemRef
+from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Extent, Function, MemRef
+from codegen.kernel.scalar import SCALAR_TYPES, Scalar
 from codegen.kernel.verify import verify_function
 from codegen.program import Buffer, Gemm, HostCall, Kernel, Program, Step
 
 DTYPES = {I8: np.int8, I32: np.int32, I64: np.int64, F32: np.float32, F64: np.float64}
 CONTRACT = frozenset({"contract"})
 SUM = frozenset({"contract", "reassoc"})
+
+
+def run(function, arrays, indices=()):
+    """The status of a kernel run by the real MLIR, which leaves in `arrays` what our own code leaves."""
+    verify_function(function)
+    own = [a.copy() for a in arrays]
+    status = run_emitted(function, own, indices)
+    assert run_function(function, arrays, indices) == status
+    for ours, theirs in zip(own, arrays, strict=True):
+        ulp = np.finfo(ours.dtype).eps if ours.dtype.kind == "f" else 0
+        np.testing.assert_allclose(ours, theirs, rtol=8 * ulp)
+    return status
 
 
 def table(name, operations, inputs, result, flags=frozenset()):
@@ -44,10 +59,8 @@ class Columns(list):
 
 
 def run_table(operations, columns, result, flags=frozenset()):
-    function = table("table", operations, columns, result, flags)
-    verify_function(function)
-    y = np.empty((len(operations), len(columns[0])), DTYPES[result])
-    assert run_function(function, [*columns, y]) == 0
+    y = np.zeros((len(operations), len(columns[0])), DTYPES[result])
+    assert run(table("table", operations, columns, result, flags), [*columns, y]) == 0
     return dict(zip([name + "".join(map(str, a.values())) for name, a in operations], y, strict=True))
 
 
@@ -199,8 +212,8 @@ def test_every_float_constant_keeps_its_bits(type):
     k = Nest("constants", y=MemRef((len(values),), type))
     for place, value in enumerate(values):
         k.store(k.constant(value, type), k.y, k.index(place))
-    y = np.empty(len(values), DTYPES[type])
-    assert run_function(k.function("y"), [y]) == 0
+    y = np.zeros(len(values), DTYPES[type])
+    assert run(k.function("y"), [y]) == 0
     assert y.tobytes() == np.array(values, DTYPES[type]).tobytes()
 
 
@@ -211,7 +224,7 @@ def test_every_integer_constant_keeps_its_bits():
         for place, value in enumerate(numbers):
             k.store(k.constant(value, type), memory, k.index(place))
     arrays = [np.zeros(len(v), DTYPES[t]) for t, v in values.items()]
-    assert run_function(k.function("y8 y32 y64"), arrays) == 0
+    assert run(k.function("y8 y32 y64"), arrays) == 0
     assert [a.tolist() for a in arrays] == list(values.values())
 
 
@@ -230,8 +243,8 @@ def rows():
 
 
 def test_a_loop_carries_values(rng):
-    x, y = rng.normal(size=(4, 5)), np.empty(4)
-    assert run_function(rows(), [x, y], [4]) == 0
+    x, y = rng.normal(size=(4, 5)), np.zeros(4)
+    assert run(rows(), [x, y], [4]) == 0
     np.testing.assert_allclose(y, np.exp(x).sum(axis=1), rtol=1e-15)
 
 
@@ -248,13 +261,13 @@ def test_a_loop_carries_several_values_of_several_types(rng):
         )
     k.store(extreme, k.highest)
     k.store(where, k.at)
-    top, at = np.empty(()), np.empty((), np.int64)
-    assert run_function(k.function("highest at"), [x, top, at]) == 0
+    top, at = np.zeros(()), np.zeros((), np.int64)
+    assert run(k.function("highest at"), [x, top, at]) == 0
     assert (top, at) == (x.max(), x.argmax())
 
 
 def test_branches_with_and_without_results(rng):
-    x, y, z = rng.normal(size=8), np.empty(8), np.full(8, 7.0)
+    x, y, z = rng.normal(size=8), np.zeros(8), np.full(8, 7.0)
     k = Nest("branches", **dict.fromkeys("xyz", MemRef((8,), F64)))
     zero = k.constant(0.0, F64)
     with k.loop(k.index(8)) as i:
@@ -264,7 +277,7 @@ def test_branches_with_and_without_results(rng):
         k.store(root, k.y, i)
         k.branch(positive, lambda: k.store(zero, k.z, i) or ())
         k.branch(positive, lambda: (), lambda: k.store(element, k.z, i) or ())
-    assert run_function(k.function("y z"), [x, y, z]) == 0
+    assert run(k.function("y z"), [x, y, z]) == 0
     np.testing.assert_array_equal(y, np.sqrt(np.maximum(x, 0)))
     np.testing.assert_array_equal(z, np.minimum(x, 0))
 
@@ -282,8 +295,8 @@ def tiles():
 
 def test_a_parallel_loop_has_several_indices_and_scratch_memory(rng):
     x = rng.normal(size=(4, 3)).astype(np.float32)
-    y = np.empty((3, 4), np.float32)
-    assert run_function(tiles(), [x, y], [4]) == 0
+    y = np.zeros((3, 4), np.float32)
+    assert run(tiles(), [x, y], [4]) == 0
     np.testing.assert_array_equal(y, x.T)
 
 
@@ -297,8 +310,8 @@ def test_scratch_memory_takes_its_extent_from_the_index_argument():
         k.store(k.load(scratch, k.index(1), last), k.y, i)
     function = k.function("y")
     assert "memref.alloca(%n) : memref<2x?xi64>" in print_function(function)
-    y = np.empty(5, np.int64)
-    assert run_function(function, [y], [9, 5]) == 0
+    y = np.zeros(5, np.int64)
+    assert run(function, [y], [9, 5]) == 0
     assert y.tolist() == [4, 3, 2, 1, 0]
 
 
@@ -309,8 +322,8 @@ def test_bool_is_a_byte_in_memory_and_a_bit_in_arithmetic():
         left, right = (k.op("arith.trunci", k.load(m, i), to=I1) for m in (k.a, k.b))
         value = k.op("arith.xori", k.op("arith.andi", left, right), k.constant(True, I1))
         k.store(k.op("arith.extui", value, to=I8), k.y, i)
-    y = np.empty(4, bool)
-    assert run_function(k.function("y"), [a, b, y]) == 0
+    y = np.zeros(4, bool)
+    assert run(k.function("y"), [a, b, y]) == 0
     np.testing.assert_array_equal(y, ~(a & b))
 
 
@@ -324,7 +337,7 @@ def test_memory_of_any_rank_and_of_no_element(shape):
     else:
         k.store(k.op("arith.addf", *[k.load(k.x)] * 2), k.y)
     x, y = np.ones(shape), np.zeros(shape)
-    assert run_function(k.function("y"), [x, y]) == 0
+    assert run(k.function("y"), [x, y]) == 0
     np.testing.assert_array_equal(y, 2 * x)
 
 
@@ -332,8 +345,8 @@ def test_the_status_comes_back():
     k = Nest("check", x=MemRef((1,), I64))
     wrong = k.op("arith.cmpi", k.load(k.x, k.index(0)), k.constant(0, I64), predicate="slt")
     function = k.function(status=k.op("arith.extui", wrong, to=I32))
-    assert run_function(function, [np.array([-1])]) == 1
-    assert run_function(function, [np.array([1])]) == 0
+    assert run(function, [np.array([-1])]) == 1
+    assert run(function, [np.array([1])]) == 0
 
 
 def test_a_called_function_is_declared_once():
@@ -343,9 +356,65 @@ def test_a_called_function_is_declared_once():
         k.store(k.call("hypot", k.call("hypot", element, element, to=F64), element, to=F64), k.y, i)
     function = k.function("y")
     assert print_module([function, function]).count("func.func private @hypot(f64, f64) -> f64\n") == 1
-    x, y = np.array([1.0, 2.0]), np.empty(2)
-    assert run_function(function, [x, y]) == 0
+    x, y = np.array([1.0, 2.0]), np.zeros(2)
+    assert run(function, [x, y]) == 0
     np.testing.assert_allclose(y, np.sqrt(3) * x, rtol=1e-15)
+
+
+# ---- what lowerings are written in ----------------------------------------------------------------
+
+ANY = "add sub mul maximum minimum lt le gt ge eq ne logical_and logical_or logical_xor logical_not truth"
+NUMBERS = "neg abs sign floordiv mod pow floor ceil trunc roundeven"
+FLOATS = (
+    "div fma accumulate sqrt exp expm1 log log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh atan2 erf "
+    "copysign isnan isinf isfinite"
+)
+BITS = "bit_and bit_or bit_xor bit_not"
+METHODS = {
+    "f32": f"{ANY} {NUMBERS} {FLOATS}".split(),
+    "f64": f"{ANY} {NUMBERS} {FLOATS}".split(),
+    "i32": f"{ANY} {NUMBERS} {BITS} shift_left shift_right".split(),
+    "i64": f"{ANY} {NUMBERS} {BITS} shift_left shift_right".split(),
+    "bool": f"{ANY} {BITS}".split(),
+}
+
+
+def scalar_methods(dtype, count):
+    """Every method of the scalar builder on x and y, and every cast of x; a row of the results for each.
+
+    Results of the dtype itself go to `same`, those of type bool to `truth`, casts to one memory each.
+    """
+    element = I8 if dtype == "bool" else SCALAR_TYPES[dtype]
+    rows = len(METHODS[dtype]) * count
+    casts = [I8 if name == "bool" else type for name, type in SCALAR_TYPES.items()]
+    k = Scalar([MemRef((n,), t) for n, t in ((count, element), (count, element), (rows, element), (rows, I8))]
+               + [MemRef((count,), t) for t in casts])  # fmt: skip
+    x, y, same, truth, *cast = k.block.arguments
+    loop = k.open_loop(count)
+    elements = [k.load(x, loop.index), k.load(y, loop.index)]
+    for row, name in enumerate(METHODS[dtype]):
+        method = getattr(k, name)
+        arity = len(inspect.signature(method).parameters)
+        result = method(*(elements + elements)[:arity])
+        goal = same if result.type is SCALAR_TYPES[dtype] else truth
+        k.store(result, goal, loop.index.plus(k.index(row * count)))
+    for name, goal in zip(SCALAR_TYPES, cast, strict=True):
+        k.store(k.cast(elements[0], name), goal, loop.index)
+    k.check(k.eq(elements[0], elements[0]))
+    k.close_loop(loop)
+    return Function("scalar", k.finish(), ("x", "y", "same", "truth", *SCALAR_TYPES), frozenset(range(2, 9)))
+
+
+@pytest.mark.parametrize("dtype", METHODS)
+def test_every_scalar_method_means_the_same_in_mlir(dtype):
+    numbers = {"f": SPECIAL, "i": [-(2**31), -7, -1, 0, 1, 3, 31, 40, 2**31 - 1], "b": [False, True]}
+    type = IR_DTYPES[dtype]
+    x, y = (np.ascontiguousarray(a.ravel(), type) for a in np.meshgrid(numbers[type.kind], numbers[type.kind]))
+    rows = len(METHODS[dtype]) * x.size
+    casts = [np.zeros(x.size, IR_DTYPES[name]) for name in SCALAR_TYPES]
+    results = [np.zeros(rows, type), np.zeros(rows, bool), *casts]
+    status = run(scalar_methods(dtype, x.size), [x, y, *results])
+    assert status == np.isnan(x.astype(float)).any()
 
 
 # ---- names and text -------------------------------------------------------------------------------
@@ -361,8 +430,8 @@ def test_arguments_may_be_called_as_the_printer_calls_values():
         k.carry(k.op("arith.addf", total, k.load(k.i, i)))
     k.store(result, k.acc)
     k.store(result, k.cst)
-    x, y, z = np.arange(4.0), np.empty(()), np.empty(())
-    assert run_function(k.function("acc cst"), [x, y, z], [0]) == 0
+    x, y, z = np.arange(4.0), np.zeros(()), np.zeros(())
+    assert run(k.function("acc cst"), [x, y, z], [0]) == 0
     assert y == z == 6
 
 
@@ -383,7 +452,7 @@ def test_deep_loops_have_names():
     with k.parallel(*uppers) as indices:
         k.store(k.constant(1.0, F64), k.x, *indices)
     x = np.zeros((1,) * 10)
-    assert run_function(k.function("x"), [x]) == 0
+    assert run(k.function("x"), [x]) == 0
     assert x.item() == 1
 
 
