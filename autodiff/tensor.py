@@ -23,6 +23,8 @@ import numpy as np
 
 from codegen.ir import DTYPES, Aval
 
+from .dispatch import name_union
+
 __all__ = ["AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "handle", "tensor_class"]
 
 _CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
@@ -205,7 +207,7 @@ Vector = Tensor[..., 1]
 Matrix = Tensor[..., 2]
 
 #: Python and NumPy scalars, bool included: arguments that dispatch as numbers, not as tensors.
-Number = bool | int | float | complex | np.generic
+Number = name_union(bool | int | float | complex | np.generic, "Number")
 
 _new = object.__new__
 

@@ -28,7 +28,7 @@ from autodiff.dispatch import (
     which_backward,
 )
 from autodiff.dispatch.declaration import has_body
-from autodiff.dispatch.signature import choice_of, meets
+from autodiff.dispatch.signature import choice_of, meets, name_union
 from autodiff.errors import AmbiguityError, DispatchError, Error
 
 
@@ -498,6 +498,12 @@ def test_a_choice_drops_members_that_others_contain():
     assert choice_of((Dog, None, (Cat, Dog)), "").members == (Dog, types.NoneType, Cat)
     assert choice_of(typing.Any, "") == Choice((object,))
     assert str(choice_of(Dog | None, "")) == "Dog | None"
+
+
+def test_a_named_union_is_written_by_its_name():
+    assert name_union(Puppy | Robot, "Toy") == Puppy | Robot
+    assert str(choice_of(Robot | Puppy, "")) == "Toy"
+    assert str(choice_of(Robot | Puppy | None, "")) == "Robot | Puppy | None"
 
 
 def test_a_shorter_list_of_types_leaves_the_rest_open_and_a_longer_one_is_refused():

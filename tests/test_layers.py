@@ -14,12 +14,15 @@ ENGINE = [
     ["autodiff.dispatch"],
     ["autodiff.tensor"],
     ["autodiff.tape"],
-    ["autodiff.function", "autodiff.ops"],
+    ["autodiff.custom"],
+    ["autodiff.ops"],
     ["autodiff.structured"],
     ["autodiff.transforms"],
-    ["autodiff.jit", "autodiff.inspect", "autodiff.testing"],
+    ["autodiff.api", "autodiff.jit", "autodiff.inspection", "autodiff.testing"],
+    ["autodiff"],
+    ["autodiff.demo"],
     ["autodiff.cli"],
-    ["autodiff.__main__", "autodiff"],
+    ["autodiff.__main__"],
 ]
 COMPILER = [
     ["codegen.ir"],

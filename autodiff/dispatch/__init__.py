@@ -15,9 +15,9 @@ from .generic import GenericFunction, all_functions, epoch
 from .introspection import Gap, Match, ambiguities, coverage, methods, which, which_backward
 from .method import Method
 from .resolution import Ambiguity, not_found
-from .signature import Choice, Signature, choice_of, type_name
+from .signature import Choice, Signature, choice_of, name_union, type_name
 
 __all__ = [
     "Ambiguity", "Choice", "Gap", "GenericFunction", "Match", "Method", "Signature", "all_functions", "ambiguities",
-    "choice_of", "coverage", "epoch", "methods", "not_found", "type_name", "which", "which_backward",
+    "choice_of", "coverage", "epoch", "methods", "name_union", "not_found", "type_name", "which", "which_backward",
 ]

@@ -64,9 +64,11 @@ class Table:
             if meet is None:
                 continue
             below = [s for s in signatures if s <= a.signature and s <= b.signature]
-            open_ = [call for call in meet.single() if not any(call <= s for s in below)]
-            if open_:
-                found.append(Ambiguity(a, b, tuple(open_)))
+            single = list(meet.single())
+            unsettled = [call for call in single if not any(call <= s for s in below)]
+            if unsettled:
+                # One signature of unions says it shorter, where it says no more.
+                found.append(Ambiguity(a, b, (meet,) if unsettled == single else tuple(unsettled)))
         return found
 
     def __iter__(self):

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import DispatchError, caller, user_frame
 
-__all__ = ["ANY", "Choice", "Signature", "annotated_types", "choice_of", "meets", "type_name"]
+__all__ = ["ANY", "Choice", "Signature", "annotated_types", "choice_of", "meets", "name_union", "type_name"]
 
 NoneType = type(None)
 
@@ -73,12 +73,22 @@ class Choice:
         return self._hash
 
     def __repr__(self) -> str:
-        return " | ".join(map(type_name, self.members)) or "Never"
+        return _NAMES.get(self) or " | ".join(map(type_name, self.members)) or "Never"
 
 
 def _within(a: type, b: type) -> bool:
     """Whether a is strictly below b (classes that contain each other, as some ABCs do, are not)."""
     return issubclass(a, b) and not issubclass(b, a)
+
+
+#: Unions that have a name of their own.
+_NAMES: dict[Choice, str] = {}
+
+
+def name_union(union: Any, name: str) -> Any:
+    """Let messages write a union by its name: `Number`.  Returns the union."""
+    _NAMES[choice_of(union, name)] = name
+    return union
 
 
 #: What a parameter without a type takes.
