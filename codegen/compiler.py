@@ -1,0 +1,133 @@
+"""The compiler on one page.
+
+    graph     codegen.ir          what was recorded, frozen
+      -> optimize                 codegen.passes          graph to graph: fold, simplify, share, drop
+      -> plan                     codegen.passes          fusion groups, loop nests, buffers: a program
+      -> emit                     codegen.emit            loop nests to LLVM IR text
+      -> compile, link            codegen.runtime         text to machine code, kept per text
+    executable                    codegen.runtime         called with arrays
+
+`compile_graph` does all of it and keeps the result per graph shape (`Graph.key`).  `stages` shows each
+step of it as text.  State: two tables, executables by graph shape and kernels by text.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from .emit import emit_module
+from .ir import Graph
+from .passes import optimize
+from .program import Program
+from .runtime import blas, engine, launcher
+from .runtime.cache import LRU
+from .runtime.executable import Executable
+from .runtime.kernels import KernelTable
+from .runtime.stages import Stages
+
+__all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "make_program", "recorded", "stages"]
+
+#: Executables are a few KiB each.  Kernels have three memory maps per module, and a process may have 65,530.
+_executables = LRU(2048)
+_kernels = KernelTable(emit_module, 8192)
+
+#: Held while compiling: two threads that ask for the same graph compile it once.
+_lock = threading.RLock()
+_compiles = 0
+_recordings: list[list[Graph]] = []
+
+
+def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
+    """The executable of a graph; the same one for every graph of its shape.
+
+    name    what the executable is called in messages, if this call makes it; the graph's own by default
+    """
+    found = _executables.get(graph.key)
+    if found is not None:
+        return found
+    with _lock:
+        if graph.key in _executables and (found := _executables.get(graph.key)) is not None:
+            return found
+        program = make_program(graph)
+        program.name = name or graph.name
+        executable = Executable(program, _kernels)
+        _executables.put(graph.key, executable)
+        global _compiles
+        _compiles += 1
+        for recording in _recordings:
+            recording.append(graph)
+    return executable
+
+
+def make_program(graph: Graph) -> Program:
+    """What will run, as data: the passes, then fusion and storage."""
+    from .passes.plan import plan
+
+    return plan(optimize(graph))
+
+
+def stages(graph: Graph) -> Stages:
+    """Every stage of this graph as text.  Runs nothing and keeps nothing."""
+    return Stages(graph, make_program)
+
+
+class Counts(NamedTuple):
+    """What the compiler has done in this process.
+
+    compiles        graphs compiled                 entries     executables kept
+    hits, misses    of the table of executables     kernels     kernels kept
+    modules         modules given to LLVM           bytes       their object files
+    """
+
+    compiles: int
+    hits: int
+    misses: int
+    entries: int
+    kernels: int
+    modules: int
+    bytes: int
+
+
+def counts() -> Counts:
+    """What the compiler has done so far."""
+    return Counts(
+        compiles=_compiles,
+        hits=_executables.hits,
+        misses=_executables.misses,
+        entries=len(_executables),
+        kernels=len(_kernels),
+        modules=_kernels.compiled_modules,
+        bytes=_kernels.code_bytes,
+    )
+
+
+def clear() -> None:
+    """Forget all executables and kernels.  Counters go on; what somebody still holds goes on working."""
+    _executables.clear()
+    _kernels.clear()
+
+
+@contextmanager
+def recorded() -> Iterator[list[Graph]]:
+    """The graphs that are compiled inside, in order."""
+    graphs: list[Graph] = []
+    _recordings.append(graphs)
+    try:
+        yield graphs
+    finally:
+        _recordings[:] = [r for r in _recordings if r is not graphs]
+
+
+def facts() -> dict[str, str]:
+    """What this machine and installation offer, in words."""
+    llvmlite, llvm, triple, cpu, *_ = engine.target_key()
+    found = blas.find_blas()
+    return {
+        "LLVM": f"{llvm.removeprefix('LLVM ')} ({llvmlite})",
+        "target": f"{triple}, {cpu}",
+        "BLAS": found.source if found else "none: matrix products by numpy.matmul, between native segments",
+        "calls": "native launcher" if launcher.is_native() else "ctypes",
+    }

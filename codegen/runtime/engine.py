@@ -1,0 +1,198 @@
+"""Machine code: LLVM IR text in, addresses out.  The one file of the runtime that knows llvmlite.
+
+    text --parse, verify--> module --pass pipeline--> optimised --code generation--> object --link--> addresses
+
+`object_of` goes as far as the object (what a disk cache would keep), `link` does the rest, and
+`compile` is both.  A `Code` owns what it linked: whoever may still call an address of it must hold
+it, because unloading code that somebody calls ends the process.
+
+llvmlite is not thread safe, so one lock is held around every use of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+__all__ = ["Code", "CompileError", "compile", "link", "object_of", "target_features", "target_key"]
+
+_lock = threading.RLock()
+_library_numbers = itertools.count()
+
+
+class CompileError(RuntimeError):
+    """LLVM refused text that this library made: a defect of ours, not of the caller.
+
+    text    the whole module, to be looked at
+    """
+
+    def __init__(self, stage: str, message: str, text: str) -> None:
+        super().__init__(f"LLVM could not {stage} a generated module: {message.strip()}\n(the module is in `.text`)")
+        self.text = text
+
+
+class Code:
+    """Linked machine code of one module.
+
+    Loaded as long as this object lives.  `optimized` and `assembly` are made from the text when
+    somebody looks, since almost nobody does.
+    """
+
+    __slots__ = ("__weakref__", "_addresses", "_tracker", "object_bytes", "text")
+
+    def __init__(self, text: str, object_bytes: bytes, tracker: Any, addresses: Mapping[str, int]) -> None:
+        self.text = text
+        self.object_bytes = object_bytes
+        self._tracker = tracker  # disposing of it unloads the code
+        self._addresses = dict(addresses)
+
+    def address(self, name: str) -> int:
+        """Where the function starts.  Raises KeyError for a name the module does not define."""
+        return self._addresses[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The functions that have an address, in the module's order."""
+        return tuple(self._addresses)
+
+    @property
+    def optimized(self) -> str:
+        """The module as LLVM text after the pass pipeline."""
+        return optimized_text(self.text)
+
+    @property
+    def assembly(self) -> str:
+        """The module as assembly of this machine."""
+        return assembly_text(self.text)
+
+
+def compile(text: str, imports: Mapping[str, int] | None = None) -> Code:
+    """Machine code of a module of LLVM IR text.
+
+    `imports` gives the addresses of functions that the text only declares; others are looked for
+    among the symbols of the process (libm, the C library).  Every function that the module defines
+    with external linkage gets an address.
+
+    Raises CompileError, also for a declared function that is nowhere.
+    """
+    object_bytes, exports = object_of(text)
+    return link(text, object_bytes, exports, imports)
+
+
+def object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
+    """The object file of a module, and the names of the functions that it exports."""
+    with _lock:
+        module = _optimized_module(text)
+        exports = tuple(f.name for f in module.functions if _is_exported(f))
+        try:
+            return _target_machine().emit_object(module), exports
+        except RuntimeError as error:
+            raise CompileError("generate code for", str(error), text) from error
+
+
+def link(
+    text: str, object_bytes: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None
+) -> Code:
+    """Load an object file made by `object_of` from `text`."""
+    exports = tuple(exports)
+    library = llvm.JITLibraryBuilder().add_object_img(object_bytes).add_current_process()
+    for name, address in (imports or {}).items():
+        library.import_symbol(name, address)
+    for name in exports:
+        library.export_symbol(name)
+    with _lock:
+        try:
+            tracker = library.link(_linker(), f"library{next(_library_numbers)}")
+        except RuntimeError as error:
+            declared = ", ".join(re.findall(r"^declare [^@]*@([\w.]+)", text, re.MULTILINE))
+            raise CompileError("link", f"{error}\nit declares: {declared or 'nothing'}", text) from error
+    return Code(text, object_bytes, tracker, {name: tracker[name] for name in exports})
+
+
+def optimized_text(text: str) -> str:
+    """A module's LLVM text after the pass pipeline."""
+    with _lock:
+        return str(_optimized_module(text))
+
+
+def assembly_text(text: str) -> str:
+    """A module's assembly for this machine."""
+    with _lock:
+        return _target_machine().emit_assembly(_optimized_module(text))
+
+
+@functools.cache
+def target_key() -> tuple[str, ...]:
+    """What machine code depends on besides its text: versions, triple, processor, options."""
+    return (
+        f"llvmlite {llvmlite.__version__}",
+        "LLVM {}.{}.{}".format(*llvm.llvm_version_info),
+        llvm.get_default_triple(),
+        llvm.get_host_cpu_name(),
+        target_features(),
+        "opt 2, loops vectorised",
+    )
+
+
+def _is_exported(function: Any) -> bool:
+    return not function.is_declaration and function.linkage == llvm.Linkage.external
+
+
+def _optimized_module(text: str) -> Any:
+    """Parse, verify, run the pass pipeline."""
+    machine = _target_machine()
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError("read", str(error), text) from error
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    tuning.loop_vectorization = True
+    # Straight-line vectorising costs a third of the compile time and gains nothing: the loops are the work.
+    tuning.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+@functools.cache
+def target_features() -> str:
+    """What this processor can do, as LLVM writes it: "+fma,-sse4a,..."."""
+    return llvm.get_host_cpu_features().flatten()
+
+
+@functools.cache
+def _target_machine() -> Any:
+    """Code generation for this very processor, made once."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=target_features(),
+        opt=2,
+        reloc="pic",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+@functools.cache
+def _linker() -> Any:
+    """The one linker of the process.
+
+    One for all, because a linker costs a millisecond and a module in it a quarter of one.  It is
+    never disposed of: at the end of the process objects die in no particular order, and code must
+    not go before its callers.
+    """
+    linker = llvm.create_lljit_compiler(_target_machine(), suppress_errors=True)
+    linker._owned = True
+    return linker

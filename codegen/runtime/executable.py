@@ -1,0 +1,221 @@
+"""Executables: a program with its machine code, ready to be called.
+
+    executable = Executable(program, table)
+    loss, gradient = executable.call(x, w)
+
+`call` takes one packed array (or, for a 0-d input, a number) per graph input and gives a tuple of
+new arrays; 0-d outputs are 0-d arrays.  It never returns memory of its inputs, keeps nothing between
+calls, and may be called by several threads at once and from within a host call.
+
+Steps become native steps where they can: kernels, and products by BLAS or by loops.  A program of
+native steps only is called by the native launcher itself, with no Python in between.  Where a step
+needs NumPy (a host call, or a product when there is no BLAS), Python runs the native segments
+between such steps one after the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir import evaluate_node
+from ..program import Buffer, Gemm, HostCall, Kernel, Program, Step
+from . import blas, memory
+from .cost import LONG, operations_of
+from .kernels import KernelTable, NativeKernel
+from .launcher import NativeStep, Plan, StepTable, checked_arguments, launcher, launcher_or
+
+__all__ = ["Executable", "Stats"]
+
+
+class Stats(NamedTuple):
+    """What an executable is made of.
+
+    compile_ms      time from program to callable, LLVM included
+    code_bytes      object files in use, also those shared with other executables
+    """
+
+    kernels: int
+    products: int
+    host_steps: int
+    buffers: int
+    temporaries: int
+    workspace_bytes: int
+    code_bytes: int
+    is_long: bool
+    compile_ms: float
+
+
+class Executable:
+    """A program that can be called.
+
+    call        call(*inputs) -> tuple of arrays.  May be kept without the executable
+    program     what it runs
+    stats       how large it is
+    """
+
+    __slots__ = ("__weakref__", "_plan", "call", "program", "stats")
+
+    call: Callable[..., tuple[np.ndarray, ...]]
+
+    def __init__(self, program: Program, kernels: KernelTable) -> None:
+        started = time.perf_counter()
+        self.program = program
+        layout = _Layout(program)
+        functions = [step.work.function for step in program.steps if isinstance(step.work, Kernel)]
+        native = kernels.load(functions)
+        pieces = [_piece(step, layout, native) for step in program.steps]
+        steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
+        owns = tuple(dict.fromkeys([piece.owner for piece in pieces if isinstance(piece, _Native)]))
+        is_long = operations_of(program) >= LONG
+        plan = Plan(
+            program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps, is_long, owns
+        )
+        hosts = [piece for piece in pieces if not isinstance(piece, _Native)]
+        #: None when Python has to take part.
+        self._plan = None if hosts else plan
+        self.call = _SegmentedCall(plan, pieces, layout.buffers) if hosts else launcher(plan)
+        self.stats = Stats(
+            kernels=len({key.address for key in native.values()}),
+            products=sum(isinstance(step.work, Gemm) for step in program.steps),
+            host_steps=len(hosts),
+            buffers=len(program.buffers),
+            temporaries=len(layout.offsets),
+            workspace_bytes=program.workspace_bytes,
+            code_bytes=sum(len(code.object_bytes) for code in owns),
+            is_long=is_long,
+            compile_ms=(time.perf_counter() - started) * 1e3,
+        )
+
+    def launcher(self, slow: Callable[..., Any]) -> Callable[..., Any] | None:
+        """A native function that runs the program, or gives `slow(*arguments)` when an argument does not fit.
+
+        None when the program, or this Python, has no such function.  `slow` must not hold the result.
+        """
+        return None if self._plan is None else launcher_or(self._plan, slow)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, avals)) for avals in (self.program.inputs, self.program.outputs))
+        return f"<Executable {self.program.name}({inputs}) -> ({outputs})>"
+
+
+class _Layout:
+    """Which slot of the pointer table each buffer has: inputs, outputs, then temporaries.
+
+    offsets     of each temporary in the workspace
+    buffers     by slot
+    slots       by the program's numbers
+    """
+
+    def __init__(self, program: Program) -> None:
+        inputs, outputs = len(program.inputs), len(program.outputs)
+        slots: list[int] = []
+        temporaries: list[Buffer] = []
+        by_slot: dict[int, Buffer] = {}
+        for buffer in program.buffers:
+            if buffer.role == "input":
+                slot = buffer.place
+            elif buffer.role == "output":
+                slot = inputs + buffer.place
+            else:
+                assert buffer.role == "temporary", f"a buffer of role {buffer.role!r}"
+                assert buffer.place + buffer.aval.nbytes <= program.workspace_bytes, "a buffer beyond the workspace"
+                slot = inputs + outputs + len(temporaries)
+                temporaries.append(buffer)
+            slots.append(slot)
+            by_slot[slot] = buffer
+        self.slots = tuple(slots)
+        self.offsets = tuple([buffer.place for buffer in temporaries])
+        self.buffers = by_slot
+        written = {slots[b] for step in program.steps for b in step.buffers}
+        for place, aval in enumerate(program.outputs):
+            assert inputs + place in written, f"nothing writes output {place} ({aval}) of {program.name}"
+
+
+class _Native(NamedTuple):
+    """A step in machine code, and what keeps that loaded."""
+
+    step: NativeStep
+    owner: Any
+
+
+class _Host(NamedTuple):
+    """A step in Python: run(inputs..., output) on the arrays of these slots."""
+
+    run: Callable[..., None]
+    slots: tuple[int, ...]
+
+
+def _piece(step: Step, layout: _Layout, native: dict[int, NativeKernel]) -> _Native | _Host:
+    """The step as it will run."""
+    slots = tuple([layout.slots[b] for b in step.buffers])
+    match step.work:
+        case Kernel(function, extents):
+            kernel = native[id(function)]
+            return _Native(NativeStep(kernel.address, slots, extents), kernel.code)
+        case Gemm() as gemm:
+            product = blas.product_step(gemm, blas.find_blas())
+            if product is None:
+                return _Host(lambda a, b, c: blas.multiply(gemm, a, b, c), slots)
+            a, b, c = slots
+            slots = (b, a, c) if product.is_swapped else slots
+            return _Native(NativeStep(product.address, slots, product.extents), product.code)
+        case HostCall(node):
+            return _Host(lambda *arrays: _call_reference(node, arrays), slots)
+    raise AssertionError(f"a step of unknown work {step.work!r}")
+
+
+def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:
+    """Write the reference's value into the last array."""
+    *inputs, output = arrays
+    output[...] = evaluate_node(node, inputs)
+
+
+class _SegmentedCall:
+    """`call` of a program that needs Python between native segments."""
+
+    __slots__ = ("__weakref__", "_avals", "_plan", "_segments", "_steps")
+
+    def __init__(self, plan: Plan, pieces: Sequence[_Native | _Host], buffers: dict[int, Buffer]) -> None:
+        self._plan = plan
+        self._steps = StepTable(plan.steps, is_long=plan.is_long)
+        self._avals = {slot: buffer.aval for slot, buffer in buffers.items()}
+        #: (first, stop) of consecutive native steps, or a host step.
+        self._segments: list[tuple[int, int] | _Host] = []
+        first = stop = 0
+        for piece in pieces:
+            if isinstance(piece, _Host):
+                self._segments += [(first, stop), piece] if stop > first else [piece]
+                first = stop
+            else:
+                stop += 1
+        if stop > first:
+            self._segments.append((first, stop))
+
+    def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
+        plan = self._plan
+        inputs = checked_arguments(arguments, plan.inputs, plan.name)
+        outputs = tuple([np.empty(aval.shape, aval.dtype) for aval in plan.outputs])
+        arrays = [*inputs, *outputs]
+        space = memory.workspace(plan.workspace_bytes)
+        for slot, offset in enumerate(plan.offsets, len(arrays)):
+            arrays.append(memory.view(space, offset, self._avals[slot]))
+        table = memory.pointer_table([memory.address_of(a) for a in arrays], self._steps.scratch)
+        for segment in self._segments:
+            if isinstance(segment, _Host):
+                *read, written = [arrays[slot] for slot in segment.slots]
+                with np.errstate(all="ignore"):  # nan and overflow pass silently, as in kernels
+                    segment.run(*[_read_only(a) for a in read], written)
+            else:
+                self._steps.run(*segment, table)
+        return outputs
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view that host code cannot write through."""
+    found = array.view()
+    found.flags.writeable = False
+    return found

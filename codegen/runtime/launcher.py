@@ -1,0 +1,334 @@
+"""Calling a program from Python: one generic native launcher, and a ctypes path that does the same.
+
+What enters is a `Plan`: what to check, what to allocate, which steps to run, as data.  What leaves
+is a callable `f(*arguments) -> tuple of arrays`.
+
+    launcher(plan)        a builtin function; between Python's call and the kernels there is only
+                          machine code (`launcher_ir`).  A miss *calls* `PackedCall` natively.
+    PackedCall(plan)      the same by ctypes with one packed table of pointers: the slow path of the
+                          launcher, and its replacement where the self-check fails.
+
+The launcher reads fields of CPython and NumPy objects at offsets that the self-check confirms on
+live objects first.  `AUTODIFF_LAUNCHER=0` chooses the ctypes path.
+
+Ownership: the builtin function holds its `self`, a bytes object that holds the plan block, the
+method definition, the descriptors and the code of the kernels.  There are no cycles, so dropping
+the function frees all of it at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import os
+import struct
+import sysconfig
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir import DTYPES, Aval, dtype_name
+from ..kernel.nest import Status
+from . import engine, launcher_ir, memory
+
+__all__ = [
+    "NativeStep", "PackedCall", "Plan", "StepTable", "checked_arguments", "is_native", "launcher", "launcher_or",
+    "raise_status",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NativeStep:
+    """Call the function at `address` with the pointers in these slots and these extents.
+
+    The function is `i32 f(ptr pointers, ptr extents)` and returns a `Status`.
+    """
+
+    address: int
+    slots: tuple[int, ...]
+    extents: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a launcher needs to know.
+
+    Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte
+    `offsets[t]` of the workspace.  `owns` is whatever must live as long as the plan can run: the
+    code of the steps.  `is_long` releases the interpreter's lock while the steps run.
+    """
+
+    name: str
+    inputs: tuple[Aval, ...]
+    outputs: tuple[Aval, ...]
+    offsets: tuple[int, ...]
+    workspace_bytes: int
+    steps: tuple[NativeStep, ...]
+    is_long: bool
+    owns: tuple[Any, ...] = ()
+
+
+class StepTable:
+    """Steps in memory as `run_steps` reads them."""
+
+    __slots__ = ("_owned", "_run", "_table", "address", "scratch")
+
+    def __init__(self, steps: Sequence[NativeStep], *, is_long: bool) -> None:
+        self.scratch = max((len(step.slots) for step in steps), default=0)
+        self._owned: list[ctypes.Array] = []
+        words: list[int] = []
+        for step in steps:
+            words += (step.address, len(step.slots), self._keep(step.slots), self._keep(step.extents))
+        self._table = _words(words)
+        self.address = ctypes.addressof(self._table)
+        native = _native()
+        self._run = native.run_steps_unlocked if is_long else native.run_steps
+
+    def _keep(self, numbers: Sequence[int]) -> int:
+        array = _words(numbers)
+        self._owned.append(array)
+        return ctypes.addressof(array)
+
+    def run(self, first: int, stop: int, slots: ctypes.Array) -> None:
+        """Run the steps [first, stop) on a `memory.pointer_table`.  Raises what their status says."""
+        start = self.address + first * 8 * launcher_ir.STEP_WORDS
+        scratch = ctypes.addressof(slots) + 8 * (len(slots) - self.scratch)
+        if status := self._run(start, stop - first, slots, scratch):
+            raise_status(status)
+
+
+class PackedCall:
+    """`f(*arguments)` by ctypes.  Converts what the launcher would not take; raises what is wrong."""
+
+    __slots__ = ("__weakref__", "_plan", "steps")
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.steps = StepTable(plan.steps, is_long=plan.is_long)
+
+    def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
+        plan = self._plan
+        inputs = checked_arguments(arguments, plan.inputs, plan.name)
+        outputs = tuple([np.empty(aval.shape, aval.dtype) for aval in plan.outputs])
+        space = memory.workspace(plan.workspace_bytes) if plan.offsets else None
+        base = memory.address_of(space) if space is not None else 0
+        addresses = [memory.address_of(array) for array in (*inputs, *outputs)]
+        addresses += [base + offset for offset in plan.offsets]
+        self.steps.run(0, len(plan.steps), memory.pointer_table(addresses, self.steps.scratch))
+        return outputs
+
+
+def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str) -> list[np.ndarray]:
+    """The arguments as packed arrays.  Raises TypeError or ValueError that names the first that is wrong."""
+    if len(arguments) != len(avals):
+        raise TypeError(f"{name}: expected {len(avals)} arguments ({', '.join(map(str, avals))}), got {len(arguments)}")
+    return [
+        memory.as_argument(value, aval, place, name)
+        for place, (value, aval) in enumerate(zip(arguments, avals, strict=True))
+    ]
+
+
+def raise_status(code: int) -> None:
+    """Raise what `run_steps` returned (step << 32 | status) as an exception."""
+    status = code & 0xFFFFFFFF
+    if status == Status.INDEX_OUT_OF_RANGE:
+        raise IndexError("an index is out of range")
+    raise RuntimeError(f"step {code >> 32} of a program failed with status {status}")
+
+
+def launcher(plan: Plan) -> Callable[..., tuple[np.ndarray, ...]]:
+    """A callable that runs `plan`: the native launcher where it works, else `PackedCall`."""
+    packed = PackedCall(plan)
+    return _builtin(plan, packed.steps, packed) if is_native() else packed
+
+
+def launcher_or(plan: Plan, slow: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The native launcher that gives `slow(*arguments)` for arguments it does not take as they are.
+
+    None where there is no native launcher.  `slow` must not hold the result: that would be a cycle.
+    """
+    return _builtin(plan, StepTable(plan.steps, is_long=plan.is_long), slow) if is_native() else None
+
+
+def is_native() -> bool:
+    """Whether calls go through the native launcher (see `doctor`)."""
+    return bool(_native().launch)
+
+
+class _MethodDefinition(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Self(bytes):
+    """`self` of a launcher: eight bytes, the address of the plan block, and all that must live with it."""
+
+    owned: tuple[Any, ...]
+
+
+_METH_FASTCALL = 0x80
+_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+
+
+def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """A builtin function whose code is `launch` and whose `self` is the plan."""
+    input_specs, output_specs = _Specs(plan.inputs), _Specs(plan.outputs)
+    offsets = _words(plan.offsets)
+    slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
+    frame_words = slots + steps.scratch + len(plan.inputs) + len(plan.outputs)
+    values = dict(
+        inputs=len(plan.inputs),
+        outputs=len(plan.outputs),
+        temporaries=len(plan.offsets),
+        steps=len(plan.steps),
+        frame_words=frame_words,
+        frame_bytes=-(-frame_words * 8 // memory.ALIGNMENT) * memory.ALIGNMENT,
+        workspace_bytes=plan.workspace_bytes,
+        is_long=int(plan.is_long),
+        slots=slots,
+        input_specs=input_specs.address,
+        output_specs=output_specs.address,
+        offsets=ctypes.addressof(offsets),
+        step_table=steps.address,
+        slow=id(slow),
+        fail=id(raise_status),
+        array_type=id(np.ndarray),
+        float_type=id(float),
+        int_type=id(int),
+        bool_type=id(bool),
+    )
+    block = _words([values[word] for word in launcher_ir.PLAN])
+    method = _MethodDefinition(plan.name.encode(), _native().launch, _METH_FASTCALL, None)
+    self = _Self(struct.pack("P", ctypes.addressof(block)))
+    self.owned = (plan, steps, slow, block, method, input_specs, output_specs, offsets, raise_status, _native())
+    return _new_builtin(ctypes.addressof(method), self, None)
+
+
+class _Specs:
+    """What `launch` compares arguments with, and makes outputs from."""
+
+    __slots__ = ("_owned", "_table")
+
+    def __init__(self, avals: Sequence[Aval]) -> None:
+        self._owned: list[Any] = []
+        words: list[int] = []
+        for aval in avals:
+            name, dims = dtype_name(aval.dtype), _words(aval.shape)
+            dtype = DTYPES.get(name, aval.dtype)  # the one object that NumPy's own arrays point to
+            self._owned += (dtype, dims)
+            kind = launcher_ir.NUMBER_KINDS.get(name, 0) if aval.ndim == 0 else 0
+            words += (id(dtype), aval.ndim, ctypes.addressof(dims), kind, id(dtype.type) if kind else 0)
+        self._table = _words(words)
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._table)
+
+
+def _words(values: Sequence[int]) -> ctypes.Array:
+    """Numbers as consecutive 64-bit words."""
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+class _Native:
+    """The launcher's machine code and its entry points."""
+
+    def __init__(self) -> None:
+        offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
+        imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
+        self.code = engine.compile(launcher_ir.launcher_ir(offsets), imports)
+        self.launch = self.code.address("launch") if offsets else 0
+        signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+        run_steps = self.code.address("run_steps")
+        self.run_steps = ctypes.PYFUNCTYPE(*signature)(run_steps)
+        self.run_steps_unlocked = ctypes.CFUNCTYPE(*signature)(run_steps)  # releases the interpreter's lock
+
+
+_native_lock = threading.Lock()
+
+
+def _native() -> _Native:
+    with _native_lock:
+        return _made_native()
+
+
+@functools.cache
+def _made_native() -> _Native:
+    return _Native()
+
+
+_NEW_FROM_DESCR = 94
+
+
+def _numpy_function(number: int) -> int:
+    """An entry of NumPy's C-API table."""
+    core = importlib.import_module(("numpy._core" if hasattr(np, "_core") else "numpy.core") + "._multiarray_umath")
+    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    return ctypes.cast(get_pointer(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))[number] or 0
+
+
+_NDARRAY = 2
+
+
+def _offsets() -> dict[str, int]:
+    """Where the launcher finds the fields of objects; empty when the self-check does not confirm them."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return {}
+    head = object.__basicsize__
+    offsets = dict(
+        TYPE=head - 8,
+        DATA=head,
+        ND=head + 8,
+        DIMS=head + 16,
+        DESCR=head + 40,
+        FLAGS=head + 48,
+        DTYPE=head,
+        SCALAR=head,
+        PAYLOAD=bytes.__basicsize__ - 1,
+    )
+    return offsets if _is_confirmed(offsets) else {}
+
+
+def _is_confirmed(offsets: dict[str, int]) -> bool:
+    """Whether live objects have at these offsets what they say of themselves in Python."""
+
+    def word(thing: object, field: str) -> int:
+        return ctypes.c_int64.from_address(id(thing) + offsets[field]).value
+
+    def half(thing: object, field: str) -> int:
+        return ctypes.c_int32.from_address(id(thing) + offsets[field]).value
+
+    array = np.zeros((3, 5, 7), np.float32)[::2, 1:, ::3]
+    packed = np.zeros((2, 3))
+    token = _Self(b"12345678")
+    scalars = (np.float64(1.5), np.float32(-2.5), np.int64(-(2**40)), np.int32(77), np.bool_(True))
+    return (
+        _numpy_function(_NDARRAY) == id(np.ndarray)
+        and word(array, "TYPE") == id(np.ndarray)
+        and word(array, "DATA") == memory.address_of(array)
+        and half(array, "ND") == array.ndim
+        and word(array, "DESCR") == id(array.dtype)
+        and word(array.dtype, "DTYPE") == id(np.float32)
+        and ctypes.string_at(id(array.dtype) + offsets["DTYPE"] + 8, 3) == b"ff="
+        and ctypes.c_int32.from_address(id(array.dtype) + offsets["DTYPE"] + 12).value == array.dtype.num
+        and half(array, "FLAGS") & 0x101 == 0x100
+        and half(packed, "FLAGS") & 0x101 == 0x101
+        # Followed only when the fields around it are confirmed: a wrong pointer would end the process.
+        and (ctypes.c_int64 * 3).from_address(word(array, "DIMS"))[:] == list(array.shape)
+        and ctypes.string_at(id(token) + offsets["PAYLOAD"], 8) == token
+        and all(ctypes.string_at(id(s) + offsets["SCALAR"], s.nbytes) == s.tobytes() for s in scalars)
+    )

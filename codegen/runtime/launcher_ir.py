@@ -1,0 +1,494 @@
+"""The generic launcher as LLVM IR text: the code between a Python call and the kernels.
+
+One piece of machine code serves every program; what differs is data, in a *plan block*:
+
+    plan     counts, sizes and the addresses of the tables below        `PLAN` names its words
+    spec     one per input, then one per output: descr, nd, dims, kind of number, NumPy scalar type
+    step     function, number of pointers, their slots, extents
+
+and, per call, a *frame*:
+
+    slots    one pointer per buffer: inputs, outputs, temporaries
+    scratch  the pointers of the step that runs
+    numbers  eight bytes per input, for arguments that are Python numbers
+    objects  the output arrays, until they stand in the result
+    workspace, 64-byte aligned
+
+`launch` is a METH_FASTCALL function whose `self` is a bytes object that holds the plan's address.
+It checks each argument against its spec; on any difference it calls the plan's `slow` with the same
+arguments, and what that returns or raises is the result.  A step whose status is not zero ends the
+run: `fail(step << 32 | status)` is called, which raises.
+
+`run_steps` is the same loop for callers that bring their own pointers: the ctypes path, and programs
+that stop in Python between native segments.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+__all__ = ["NUMBER_KINDS", "PLAN", "SPEC_WORDS", "STEP_WORDS", "launcher_ir"]
+
+#: The words (64 bits each) of a plan, in order.
+PLAN = (
+    "inputs", "outputs", "temporaries", "steps", "frame_words", "frame_bytes", "workspace_bytes", "is_long",
+    "slots", "input_specs", "output_specs", "offsets", "step_table", "slow", "fail",
+    "array_type", "float_type", "int_type", "bool_type",
+)  # fmt: skip
+SPEC_WORDS = 5
+STEP_WORDS = 4
+
+#: How a Python number is written for a 0-d input of this dtype; 0 is no number at all.
+NUMBER_KINDS = {"f64": 1, "f32": 2, "i64": 3, "i32": 4, "bool": 5}
+
+#: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
+STACK_BYTES = 16384
+
+_RUN_STEPS = """
+%Step = type { ptr, i64, ptr, ptr }
+%Spec = type { ptr, i64, ptr, i64, ptr }
+
+; Runs `count` steps.  Returns 0, or step << 32 | status of the one that failed.
+define i64 @run_steps(ptr %steps, i64 %count, ptr %slots, ptr %scratch) {
+entry:
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %done, label %step
+step:
+  %s = phi i64 [ 0, %entry ], [ %s.next, %ran ]
+  %at = getelementptr %Step, ptr %steps, i64 %s
+  %function = load ptr, ptr %at
+  %n.at = getelementptr %Step, ptr %at, i64 0, i32 1
+  %n = load i64, ptr %n.at
+  %places.at = getelementptr %Step, ptr %at, i64 0, i32 2
+  %places = load ptr, ptr %places.at
+  %extents.at = getelementptr %Step, ptr %at, i64 0, i32 3
+  %extents = load ptr, ptr %extents.at
+  %no.pointers = icmp eq i64 %n, 0
+  br i1 %no.pointers, label %call, label %pointer
+pointer:
+  %j = phi i64 [ 0, %step ], [ %j.next, %pointer ]
+  %place.at = getelementptr i64, ptr %places, i64 %j
+  %place = load i64, ptr %place.at
+  %from = getelementptr ptr, ptr %slots, i64 %place
+  %data = load ptr, ptr %from
+  %to = getelementptr ptr, ptr %scratch, i64 %j
+  store ptr %data, ptr %to
+  %j.next = add i64 %j, 1
+  %more.pointers = icmp ult i64 %j.next, %n
+  br i1 %more.pointers, label %pointer, label %call, !llvm.loop !0
+call:
+  %status = call i32 %function(ptr %scratch, ptr %extents)
+  %is.ok = icmp eq i32 %status, 0
+  br i1 %is.ok, label %ran, label %failed
+ran:
+  %s.next = add i64 %s, 1
+  %more.steps = icmp ult i64 %s.next, %count
+  br i1 %more.steps, label %step, label %done
+failed:
+  %low = zext i32 %status to i64
+  %high = shl i64 %s, 32
+  %both = or i64 %high, %low
+  ret i64 %both
+done:
+  ret i64 0
+}
+
+; A handful of pointers: vectors would only cost.
+!0 = distinct !{!0, !1, !2}
+!1 = !{!"llvm.loop.vectorize.enable", i1 false}
+!2 = !{!"llvm.loop.unroll.disable"}
+"""
+
+# Names in capitals are filled in: offsets of CPython and NumPy that the self-check has confirmed.
+_LAUNCH = Template("""
+declare ptr @new_array(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare double @PyFloat_AsDouble(ptr)
+declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare i32 @PyObject_IsTrue(ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyMem_RawMalloc(i64)
+declare void @PyMem_RawFree(ptr)
+declare ptr @PyErr_NoMemory()
+declare i64 @llvm.vector.reduce.or.v2i64(<2 x i64>)
+
+; The word of the plan with this number.
+define internal i64 @word(ptr %plan, i64 %number) alwaysinline {
+  %at = getelementptr i64, ptr %plan, i64 %number
+  %value = load i64, ptr %at
+  ret i64 %value
+}
+define internal ptr @address(ptr %plan, i64 %number) alwaysinline {
+  %at = getelementptr ptr, ptr %plan, i64 %number
+  %value = load ptr, ptr %at
+  ret ptr %value
+}
+
+; The data of an argument that fits its spec, else null.  A number is written to `cell`.
+define internal ptr @data_of(ptr %plan, ptr %argument, ptr %spec, ptr %cell) alwaysinline {
+entry:
+  %type.at = getelementptr i8, ptr %argument, i64 $TYPE
+  %type = load ptr, ptr %type.at
+  %array.type = call ptr @address(ptr %plan, i64 $array_type)
+  %is.array = icmp eq ptr %type, %array.type
+  br i1 %is.array, label %array, label %number
+
+array:
+  %descr.at = getelementptr i8, ptr %argument, i64 $DESCR
+  %descr = load ptr, ptr %descr.at
+  %spec.descr = load ptr, ptr %spec
+  %nd.at = getelementptr i8, ptr %argument, i64 $ND
+  %nd32 = load i32, ptr %nd.at
+  %nd = zext i32 %nd32 to i64
+  %spec.nd.at = getelementptr %Spec, ptr %spec, i64 0, i32 1
+  %spec.nd = load i64, ptr %spec.nd.at
+  %flags.at = getelementptr i8, ptr %argument, i64 $FLAGS
+  %flags = load i32, ptr %flags.at
+  %order = and i32 %flags, 257                      ; C-contiguous and aligned
+  %same.nd = icmp eq i64 %nd, %spec.nd
+  %is.packed = icmp eq i32 %order, 257
+  %fits = and i1 %same.nd, %is.packed
+  br i1 %fits, label %dtype, label %miss
+dtype:
+  %same.descr = icmp eq ptr %descr, %spec.descr
+  br i1 %same.descr, label %extents, label %other.descr
+other.descr:
+  ; An unpickled array has a descr object of its own: the same scalar type, kind, byte order and number.
+  %dtype.at = getelementptr i8, ptr %descr, i64 $DTYPE
+  %dtype.words = load <2 x i64>, ptr %dtype.at, align 8
+  %spec.dtype.at = getelementptr i8, ptr %spec.descr, i64 $DTYPE
+  %spec.dtype.words = load <2 x i64>, ptr %spec.dtype.at, align 8
+  %differences = xor <2 x i64> %dtype.words, %spec.dtype.words
+  %difference = call i64 @llvm.vector.reduce.or.v2i64(<2 x i64> %differences)
+  %same.dtype = icmp eq i64 %difference, 0
+  br i1 %same.dtype, label %extents, label %miss
+extents:
+  %dims.at = getelementptr i8, ptr %argument, i64 $DIMS
+  %dims = load ptr, ptr %dims.at
+  %spec.dims.at = getelementptr %Spec, ptr %spec, i64 0, i32 2
+  %spec.dims = load ptr, ptr %spec.dims.at
+  br label %extent
+extent:
+  %d = phi i64 [ 0, %extents ], [ %d.next, %same ]
+  %at.end = icmp eq i64 %d, %nd
+  br i1 %at.end, label %good, label %compare
+compare:
+  %dim.at = getelementptr i64, ptr %dims, i64 %d
+  %dim = load i64, ptr %dim.at
+  %spec.dim.at = getelementptr i64, ptr %spec.dims, i64 %d
+  %spec.dim = load i64, ptr %spec.dim.at
+  %is.same = icmp eq i64 %dim, %spec.dim
+  br i1 %is.same, label %same, label %miss
+same:
+  %d.next = add i64 %d, 1
+  br label %extent
+good:
+  %data.at = getelementptr i8, ptr %argument, i64 $DATA
+  %data = load ptr, ptr %data.at
+  ret ptr %data
+
+number:
+  %scalar.at = getelementptr %Spec, ptr %spec, i64 0, i32 4
+  %scalar = load ptr, ptr %scalar.at
+  %is.scalar = icmp eq ptr %type, %scalar
+  br i1 %is.scalar, label %numpy.scalar, label %python.number
+numpy.scalar:
+  %payload = getelementptr i8, ptr %argument, i64 $SCALAR
+  ret ptr %payload
+python.number:
+  %kind.at = getelementptr %Spec, ptr %spec, i64 0, i32 3
+  %kind = load i64, ptr %kind.at
+  %float.type = call ptr @address(ptr %plan, i64 $float_type)
+  %is.float = icmp eq ptr %type, %float.type
+  br i1 %is.float, label %float, label %not.float
+float:
+  switch i64 %kind, label %miss [ i64 1, label %float.f64  i64 2, label %float.f32 ]
+float.f64:
+  %f64 = call double @PyFloat_AsDouble(ptr %argument)
+  store double %f64, ptr %cell
+  ret ptr %cell
+float.f32:
+  %wide = call double @PyFloat_AsDouble(ptr %argument)
+  %f32 = fptrunc double %wide to float
+  store float %f32, ptr %cell
+  ret ptr %cell
+not.float:
+  %int.type = call ptr @address(ptr %plan, i64 $int_type)
+  %is.int = icmp eq ptr %type, %int.type
+  br i1 %is.int, label %int, label %not.int
+int:
+  %has.int = icmp eq i64 %kind, 0
+  br i1 %has.int, label %miss, label %convert.int
+convert.int:
+  %i64 = call i64 @PyLong_AsLongLongAndOverflow(ptr %argument, ptr %cell)
+  %overflow = load i32, ptr %cell
+  %fits.i64 = icmp eq i32 %overflow, 0
+  br i1 %fits.i64, label %store.int, label %miss
+store.int:
+  switch i64 %kind, label %miss [
+    i64 1, label %int.f64  i64 2, label %int.f32  i64 3, label %int.i64  i64 4, label %int.i32
+  ]
+int.f64:
+  %int.as.f64 = sitofp i64 %i64 to double
+  store double %int.as.f64, ptr %cell
+  ret ptr %cell
+int.f32:
+  ; by way of f64, as NumPy converts
+  %int.as.wide = sitofp i64 %i64 to double
+  %int.as.f32 = fptrunc double %int.as.wide to float
+  store float %int.as.f32, ptr %cell
+  ret ptr %cell
+int.i64:
+  store i64 %i64, ptr %cell
+  ret ptr %cell
+int.i32:
+  %i32 = trunc i64 %i64 to i32
+  %back = sext i32 %i32 to i64
+  %fits.i32 = icmp eq i64 %back, %i64
+  store i32 %i32, ptr %cell
+  br i1 %fits.i32, label %stored.i32, label %miss
+stored.i32:
+  ret ptr %cell
+not.int:
+  %bool.type = call ptr @address(ptr %plan, i64 $bool_type)
+  %is.bool.type = icmp eq ptr %type, %bool.type
+  %is.bool.kind = icmp eq i64 %kind, 5
+  %is.bool = and i1 %is.bool.type, %is.bool.kind
+  br i1 %is.bool, label %bool, label %miss
+bool:
+  %truth = call i32 @PyObject_IsTrue(ptr %argument)
+  %byte = trunc i32 %truth to i8
+  store i8 %byte, ptr %cell
+  ret ptr %cell
+miss:
+  ret ptr null
+}
+
+define internal void @release(ptr %objects, i64 %count) {
+entry:
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
+  %at.end = icmp eq i64 %i, %count
+  br i1 %at.end, label %done, label %one
+one:
+  %at = getelementptr ptr, ptr %objects, i64 %i
+  %object = load ptr, ptr %at
+  call void @Py_DecRef(ptr %object)
+  %i.next = add i64 %i, 1
+  br label %next
+done:
+  ret void
+}
+
+define ptr @launch(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %plan.at = getelementptr i8, ptr %self, i64 $PAYLOAD
+  %plan = load ptr, ptr %plan.at, align 1
+  %n.inputs = call i64 @word(ptr %plan, i64 $inputs)
+  %is.count = icmp eq i64 %count, %n.inputs
+  br i1 %is.count, label %make.frame, label %call.slow
+
+make.frame:
+  %frame.bytes = call i64 @word(ptr %plan, i64 $frame_bytes)
+  %workspace.bytes = call i64 @word(ptr %plan, i64 $workspace_bytes)
+  %bytes = add i64 %frame.bytes, %workspace.bytes
+  %is.small = icmp ule i64 %bytes, $STACK_BYTES
+  br i1 %is.small, label %on.stack, label %on.heap
+on.stack:
+  %stack = alloca i8, i64 %bytes, align 64
+  br label %framed
+on.heap:
+  %bytes.64 = add i64 %bytes, 64
+  %heap = call ptr @PyMem_RawMalloc(i64 %bytes.64)
+  %no.heap = icmp eq ptr %heap, null
+  br i1 %no.heap, label %no.memory, label %align
+no.memory:
+  %error = call ptr @PyErr_NoMemory()
+  ret ptr null
+align:
+  %raw = ptrtoint ptr %heap to i64
+  %up = add i64 %raw, 63
+  %down = and i64 %up, -64
+  %aligned = inttoptr i64 %down to ptr
+  br label %framed
+framed:
+  %frame = phi ptr [ %stack, %on.stack ], [ %aligned, %align ]
+  %to.free = phi ptr [ null, %on.stack ], [ %heap, %align ]
+  %n.slots = call i64 @word(ptr %plan, i64 $slots)
+  %n.outputs = call i64 @word(ptr %plan, i64 $outputs)
+  %frame.words = call i64 @word(ptr %plan, i64 $frame_words)
+  ; from the end: objects, before them numbers, before them scratch
+  %objects.first = sub i64 %frame.words, %n.outputs
+  %objects = getelementptr ptr, ptr %frame, i64 %objects.first
+  %numbers.first = sub i64 %objects.first, %n.inputs
+  %numbers = getelementptr i64, ptr %frame, i64 %numbers.first
+  %scratch = getelementptr ptr, ptr %frame, i64 %n.slots
+  %input.specs = call ptr @address(ptr %plan, i64 $input_specs)
+  br label %input
+
+input:
+  %i = phi i64 [ 0, %framed ], [ %i.next, %input.good ]
+  %inputs.done = icmp eq i64 %i, %n.inputs
+  br i1 %inputs.done, label %make.outputs, label %check
+check:
+  %argument.at = getelementptr ptr, ptr %arguments, i64 %i
+  %argument = load ptr, ptr %argument.at
+  %spec = getelementptr %Spec, ptr %input.specs, i64 %i
+  %cell = getelementptr i64, ptr %numbers, i64 %i
+  %data = call ptr @data_of(ptr %plan, ptr %argument, ptr %spec, ptr %cell)
+  %is.miss = icmp eq ptr %data, null
+  br i1 %is.miss, label %miss, label %input.good
+input.good:
+  %slot.at = getelementptr ptr, ptr %frame, i64 %i
+  store ptr %data, ptr %slot.at
+  %i.next = add i64 %i, 1
+  br label %input
+
+make.outputs:
+  %output.specs = call ptr @address(ptr %plan, i64 $output_specs)
+  %output.slots = getelementptr ptr, ptr %frame, i64 %n.inputs
+  %array.type = call ptr @address(ptr %plan, i64 $array_type)
+  br label %output
+output:
+  %o = phi i64 [ 0, %make.outputs ], [ %o.next, %output.good ]
+  %outputs.done = icmp eq i64 %o, %n.outputs
+  br i1 %outputs.done, label %make.temporaries, label %new
+new:
+  %output.spec = getelementptr %Spec, ptr %output.specs, i64 %o
+  %descr = load ptr, ptr %output.spec
+  %nd.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 1
+  %nd = load i64, ptr %nd.at
+  %nd32 = trunc i64 %nd to i32
+  %dims.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 2
+  %dims = load ptr, ptr %dims.at
+  call void @Py_IncRef(ptr %descr)                  ; the next call takes this reference
+  %object = call ptr @new_array(ptr %array.type, ptr %descr, i32 %nd32, ptr %dims, ptr null, ptr null, i32 0, ptr null)
+  %no.object = icmp eq ptr %object, null
+  br i1 %no.object, label %failed, label %output.good
+output.good:
+  %object.at = getelementptr ptr, ptr %objects, i64 %o
+  store ptr %object, ptr %object.at
+  %object.data.at = getelementptr i8, ptr %object, i64 $DATA
+  %object.data = load ptr, ptr %object.data.at
+  %output.slot.at = getelementptr ptr, ptr %output.slots, i64 %o
+  store ptr %object.data, ptr %output.slot.at
+  %o.next = add i64 %o, 1
+  br label %output
+
+make.temporaries:
+  %n.temporaries = call i64 @word(ptr %plan, i64 $temporaries)
+  %offsets = call ptr @address(ptr %plan, i64 $offsets)
+  %workspace = getelementptr i8, ptr %frame, i64 %frame.bytes
+  %temporary.slots = getelementptr ptr, ptr %output.slots, i64 %n.outputs
+  br label %temporary
+temporary:
+  %t = phi i64 [ 0, %make.temporaries ], [ %t.next, %place ]
+  %temporaries.done = icmp eq i64 %t, %n.temporaries
+  br i1 %temporaries.done, label %run, label %place
+place:
+  %offset.at = getelementptr i64, ptr %offsets, i64 %t
+  %offset = load i64, ptr %offset.at
+  %memory = getelementptr i8, ptr %workspace, i64 %offset
+  %temporary.at = getelementptr ptr, ptr %temporary.slots, i64 %t
+  store ptr %memory, ptr %temporary.at
+  %t.next = add i64 %t, 1
+  br label %temporary
+
+run:
+  %steps = call ptr @address(ptr %plan, i64 $step_table)
+  %n.steps = call i64 @word(ptr %plan, i64 $steps)
+  %is.long.word = call i64 @word(ptr %plan, i64 $is_long)
+  %is.long = icmp ne i64 %is.long.word, 0
+  br i1 %is.long, label %run.long, label %run.short
+run.short:
+  %status.short = call i64 @run_steps(ptr %steps, i64 %n.steps, ptr %frame, ptr %scratch)
+  br label %ran
+run.long:
+  ; The caller holds the arguments, the frame holds the outputs: nothing can go meanwhile.
+  %thread = call ptr @PyEval_SaveThread()
+  %status.long = call i64 @run_steps(ptr %steps, i64 %n.steps, ptr %frame, ptr %scratch)
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %ran
+ran:
+  %status = phi i64 [ %status.short, %run.short ], [ %status.long, %run.long ]
+  %is.ok = icmp eq i64 %status, 0
+  br i1 %is.ok, label %make.result, label %bad.status
+
+make.result:
+  %result = call ptr @PyTuple_New(i64 %n.outputs)
+  %no.result = icmp eq ptr %result, null
+  br i1 %no.result, label %failed, label %fill
+fill:
+  %r = phi i64 [ 0, %make.result ], [ %r.next, %fill.one ]
+  %filled = icmp eq i64 %r, %n.outputs
+  br i1 %filled, label %finish, label %fill.one
+fill.one:
+  %from = getelementptr ptr, ptr %objects, i64 %r
+  %item = load ptr, ptr %from
+  %set = call i32 @PyTuple_SetItem(ptr %result, i64 %r, ptr %item)
+  %r.next = add i64 %r, 1
+  br label %fill
+finish:
+  call void @free_frame(ptr %to.free)
+  ret ptr %result
+
+bad.status:
+  call void @release(ptr %objects, i64 %n.outputs)
+  call void @free_frame(ptr %to.free)
+  %code = call ptr @PyLong_FromLongLong(i64 %status)
+  %no.code = icmp eq ptr %code, null
+  br i1 %no.code, label %give.up, label %call.fail
+give.up:
+  ret ptr null
+call.fail:
+  %fail = call ptr @address(ptr %plan, i64 $fail)
+  %cell.of.code = alloca ptr
+  store ptr %code, ptr %cell.of.code
+  %never = call ptr @PyObject_Vectorcall(ptr %fail, ptr %cell.of.code, i64 1, ptr null)
+  call void @Py_DecRef(ptr %code)
+  ret ptr %never
+
+failed:
+  %made = phi i64 [ %o, %new ], [ %n.outputs, %make.result ]
+  call void @release(ptr %objects, i64 %made)
+  call void @free_frame(ptr %to.free)
+  ret ptr null
+
+miss:
+  call void @free_frame(ptr %to.free)
+  br label %call.slow
+call.slow:
+  %slow = call ptr @address(ptr %plan, i64 $slow)
+  %answer = call ptr @PyObject_Vectorcall(ptr %slow, ptr %arguments, i64 %count, ptr null)
+  ret ptr %answer
+}
+
+define internal void @free_frame(ptr %memory) alwaysinline {
+  %is.stack = icmp eq ptr %memory, null
+  br i1 %is.stack, label %done, label %free
+free:
+  call void @PyMem_RawFree(ptr %memory)
+  br label %done
+done:
+  ret void
+}
+""")
+
+
+def launcher_ir(offsets: dict[str, int]) -> str:
+    """The module: `run_steps` and, when the offsets of CPython and NumPy are given, `launch`.
+
+    offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS of an array, DTYPE of the first word of a
+              descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object
+    """
+    if not offsets:
+        return _RUN_STEPS
+    words = {name: number for number, name in enumerate(PLAN)}
+    return _RUN_STEPS + _LAUNCH.substitute(words, STACK_BYTES=STACK_BYTES, **offsets)

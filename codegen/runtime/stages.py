@@ -1,0 +1,157 @@
+"""Every stage of one graph as text, made when it is looked at.
+
+Texts are the same in every process: no addresses, no times, fixed names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+
+from ..emit import emit_module
+from ..ir import Graph, print_graph
+from ..kernel.mlir import print_module
+from ..kernel.nest import Function
+from ..program import Buffer, Gemm, HostCall, Kernel, Program, Step
+from . import engine
+from .cost import operations_of
+
+__all__ = ["Stages", "print_program"]
+
+
+class Stages:
+    """What becomes of a graph on its way to machine code.
+
+    graph           as recorded                     llvm            the kernels as LLVM IR
+    optimized       after the passes                llvm_optimized  after LLVM's own
+    fused           kernels, buffers, steps         asm             assembly of this machine
+    mlir            the same as MLIR                stats           what it amounts to
+    """
+
+    def __init__(self, graph: Graph, make_program: Callable[[Graph], Program]) -> None:
+        self._graph = graph
+        self._make_program = make_program
+
+    @cached_property
+    def program(self) -> Program:
+        """The program as data."""
+        return self._make_program(self._graph)
+
+    @property
+    def graph(self) -> str:
+        return print_graph(self._graph)
+
+    @property
+    def optimized(self) -> str:
+        return print_graph(self.program.graph)
+
+    @property
+    def fused(self) -> str:
+        return print_program(self.program)
+
+    @property
+    def mlir(self) -> str:
+        return print_module(self.program)
+
+    @property
+    def llvm(self) -> str:
+        functions = _functions(self.program)
+        return emit_module(functions, engine.target_features()) if functions else "; no kernels\n"
+
+    @property
+    def llvm_optimized(self) -> str:
+        return engine.optimized_text(self.llvm)
+
+    @property
+    def asm(self) -> str:
+        return engine.assembly_text(self.llvm)
+
+    @property
+    def stats(self) -> str:
+        program = self.program
+        works = Counter(type(step.work) for step in program.steps)
+        roles = Counter(buffer.role for buffer in program.buffers)
+        temporaries = sum(b.aval.nbytes for b in program.buffers if b.role == "temporary")
+        rows = {
+            "operations recorded": len(self._graph.nodes),
+            "operations optimized": len(program.graph.nodes),
+            "steps": len(program.steps),
+            "kernels": works[Kernel],
+            "products": works[Gemm],
+            "host calls": works[HostCall],
+            "inputs": f"{roles['input']}, {sum(a.nbytes for a in program.inputs)} bytes",
+            "outputs": f"{roles['output']}, {sum(a.nbytes for a in program.outputs)} bytes",
+            "temporaries": f"{roles['temporary']}, {temporaries} bytes in {program.workspace_bytes} of workspace",
+            "scalar operations": operations_of(program),
+        }
+        return "".join(f"{name:<21} {value}\n" for name, value in rows.items())
+
+
+def print_program(program: Program) -> str:
+    """A program as text: its signature, buffers, steps, notes.
+
+        f(f64[8], f64[8]) -> (f64[]) {
+          x0: f64[8]   input
+          t0: f64[8]   temporary at 0
+          y0: f64[]    output
+          k0(x0, x1) -> t0
+          gemm f64 1x8x1 (t0, x1) -> y0
+        }
+    """
+    names = _buffer_names(program.buffers)
+    signature = ", ".join(map(str, program.inputs)), ", ".join(map(str, program.outputs))
+    width = max([len(f"{n}: {b.aval}") for n, b in zip(names, program.buffers, strict=True)], default=0)
+    lines = [f"{program.name}({signature[0]}) -> ({signature[1]}) {{"]
+    for name, buffer in zip(names, program.buffers, strict=True):
+        place = f" at {buffer.place}" if buffer.role == "temporary" else ""
+        lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}")
+    lines += [f"  {_step_text(step, names)}" for step in program.steps]
+    lines.append("}")
+    for title, text in program.notes.items():
+        first, *rest = text.splitlines() or [""]
+        lines += [f"{title}: {first}", *[f"  {line}" for line in rest]]
+    return "\n".join(lines) + "\n"
+
+
+def _buffer_names(buffers: tuple[Buffer, ...]) -> list[str]:
+    """x0, x1, ... for inputs, y0, ... for outputs, t0, ... for temporaries."""
+    names, temporaries = [], 0
+    for buffer in buffers:
+        if buffer.role == "temporary":
+            names.append(f"t{temporaries}")
+            temporaries += 1
+        else:
+            names.append(f"{'x' if buffer.role == 'input' else 'y'}{buffer.place}")
+    return names
+
+
+def _step_text(step: Step, names: list[str]) -> str:
+    used = [names[b] for b in step.buffers]
+    match step.work:
+        case Kernel(function, extents):
+            writes = [name for j, name in enumerate(used) if j in function.writes]
+            reads = [name for j, name in enumerate(used) if j not in function.writes]
+            sizes = f" [{', '.join(map(str, extents))}]" if extents else ""
+            return f"{function.name}({', '.join(reads)}){sizes} -> {', '.join(writes)}"
+        case Gemm() as gemm:
+            flags = ("a" if gemm.transpose_a else "") + ("b" if gemm.transpose_b else "")
+            batch = f" {gemm.batch} times, strides {gemm.strides}" if gemm.batch != 1 else ""
+            transposed = f" transposed {flags}" if flags else ""
+            sizes = f"{gemm.m}x{gemm.n}x{gemm.k}"
+            return f"gemm {gemm.dtype} {sizes}{batch}{transposed} ({', '.join(used[:2])}) -> {used[2]}"
+        case HostCall(node):
+            params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
+            return f"host {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
+    raise AssertionError(f"a step of unknown work {step.work!r}")
+
+
+def _param_text(value: object) -> str:
+    """A parameter without the address that a Python function would print."""
+    return f"<{getattr(value, '__name__', type(value).__name__)}>" if callable(value) else repr(value)
+
+
+def _functions(program: Program) -> list[Function]:
+    """The program's kernels, each once."""
+    found = {step.work.function.name: step.work.function for step in program.steps if isinstance(step.work, Kernel)}
+    return list(found.values())

@@ -1,0 +1,391 @@
+"""Engine, kernel table, executables."""
+
+import ctypes
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from nests import Nest, memref
+from programs import affine, affine_program, failing, gemm_program, host_step, program
+
+from codegen.emit import emit_module
+from codegen.ir import Aval
+from codegen.kernel.nest import F64, INDEX, Extent
+from codegen.program import Gemm, Kernel, Step
+from codegen.runtime import cost, engine, memory
+from codegen.runtime.cache import LRU
+from codegen.runtime.executable import Executable
+from codegen.runtime.kernels import KernelTable, kernel_key
+
+SUCCESSOR = """
+declare double @sin(double)
+declare i64 @given(i64)
+define i64 @successor(i64 %x) {
+  %y = add i64 %x, 1
+  ret i64 %y
+}
+define double @sine(double %x) {
+  %y = call double @sin(double %x)
+  ret double %y
+}
+define i64 @twice(i64 %x) {
+  %y = call i64 @given(i64 %x)
+  %z = call i64 @given(i64 %y)
+  ret i64 %z
+}
+define internal void @hidden() {
+  ret void
+}
+"""
+
+
+@pytest.fixture
+def table():
+    return KernelTable(emit_module, 64)
+
+
+def f64(*shape):
+    return Aval(shape, "f8")
+
+
+def test_code_has_addresses_of_what_it_exports_and_finds_what_it_imports():
+    double = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda x: 2 * x)
+    code = engine.compile(SUCCESSOR, {"given": ctypes.cast(double, ctypes.c_void_p).value})
+    assert code.names == ("successor", "sine", "twice")
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("successor"))(41) == 42
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("twice"))(3) == 12
+    assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("sine"))(1.0) == np.sin(1.0)
+    with pytest.raises(KeyError):
+        code.address("hidden")
+    assert "@successor" in code.optimized and "successor:" in code.assembly
+    assert len(code.object_bytes) > 100
+
+
+def test_an_object_can_be_linked_again():
+    object_bytes, exports = engine.object_of("define i64 @one() {\n  ret i64 1\n}\n")
+    for _ in range(2):
+        code = engine.link("", object_bytes, exports)
+        assert ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("one"))() == 1
+
+
+@pytest.mark.parametrize(
+    "text,stage,message",
+    [
+        ("define i64 @f( {", "read", "expected type"),
+        ("define i64 @f() {\n  ret i32 0\n}", "read", "type"),
+        ("declare void @nowhere_at_all()\ndefine void @f() {\n  call void @nowhere_at_all()\n  ret void\n}", "link",
+         "nowhere_at_all"),
+    ],
+)  # fmt: skip
+def test_llvm_s_refusal_is_a_typed_error_that_holds_the_text(text, stage, message, capfd):
+    with pytest.raises(engine.CompileError, match=f"(?s)could not {stage} .*{message}") as caught:
+        engine.compile(text)
+    assert caught.value.text == text
+    assert capfd.readouterr().err == ""
+
+
+def test_code_is_unloaded_when_nobody_holds_it():
+    code = engine.compile("define void @f() {\n  ret void\n}\n")
+    tracker = weakref.ref(code._tracker)
+    del code
+    gc.collect()
+    assert tracker() is None
+
+
+def test_threads_may_compile_at_once():
+    wrong = []
+
+    def work(number):
+        for i in range(5):
+            value = 10 * number + i
+            code = engine.compile(f"define i64 @f() {{\n  ret i64 {value}\n}}\n")
+            if ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("f"))() != value:
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_process_ends_cleanly_with_code_still_loaded():
+    script = (
+        "from codegen.runtime import engine\n"
+        "code = engine.compile('define void @f() {\\n  ret void\\n}\\n')\n"
+        "import builtins; builtins.kept = code\n"
+    )
+    path = [entry for entry in sys.path if entry]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{script}"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- executables -----------------------------------------------------------------------------------
+
+
+def test_an_executable_runs_its_kernel(table, rng):
+    executable = Executable(affine_program(8), table)
+    x = rng.standard_normal(8)
+    (y,) = executable.call(x)
+    np.testing.assert_array_equal(y, 2 * x + 1)
+    (z,) = executable.call(np.repeat(x, 2)[::2])
+    np.testing.assert_array_equal(z, y)
+
+
+def test_steps_communicate_through_the_workspace(table, rng):
+    a = f64(8)
+    steps = [
+        Step(Kernel(affine(8, 3.0, 0.0, name="k0")), (0, 3)),
+        Step(Kernel(affine(8, 1.0, -1.0, name="k1")), (3, 4)),
+        Step(Kernel(affine(8, 2.0, 0.0, name="k2")), (4, 1)),
+        Step(Kernel(affine(8, 1.0, 5.0, name="k3")), (3, 2)),
+    ]
+    executable = Executable(program([a], [a, a], [a, a], steps), table)
+    x = rng.standard_normal(8)
+    first, second = executable.call(x)
+    np.testing.assert_array_equal(first, 2 * (3 * x - 1))
+    np.testing.assert_array_equal(second, 3 * x + 5)
+    assert executable.stats.kernels == 4 and executable.stats.temporaries == 2
+    assert executable.stats.workspace_bytes == 128 and executable.stats.host_steps == 0
+
+
+def test_one_kernel_serves_every_run_time_extent(table, rng):
+    nest = Nest("double", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
+    with nest.parallel(nest.n) as (i,):
+        nest.store(nest.op("arith.addf", nest.load(nest.x, i), nest.load(nest.x, i)), nest.y, i)
+    function = nest.end()
+    for n in (0, 1, 7, 1000):
+        executable = Executable(program([f64(n)], [f64(n)], [], [Step(Kernel(function, (n,)), (0, 1))]), table)
+        x = rng.standard_normal(n)
+        np.testing.assert_array_equal(executable.call(x)[0], 2 * x)
+    assert table.compiled_modules == 1 and len(table) == 1
+
+
+def test_kernels_of_equal_text_share_code_under_any_name(table):
+    for name in ("first", "second"):
+        Executable(affine_program(8, name=name), table)
+    Executable(affine_program(8, slope=3.0), table)
+    assert table.compiled_modules == 2 and len(table) == 2
+
+
+def test_missing_kernels_are_compiled_as_one_module(table):
+    Executable(affine_program(8), table)
+    a = f64(8)
+    functions = [affine(8, slope, name=f"k{slope:.0f}") for slope in (2.0, 3.0, 4.0, 3.0)]
+    steps = [Step(Kernel(function), (i, i + 1)) for i, function in enumerate(functions)]
+    executable = Executable(program([a], [a, a, a, a], [], steps), table)
+    assert table.compiled_modules == 2 and len(table) == 3
+    got = executable.call(np.ones(8))
+    assert [y[0] for y in got] == [3.0, 10.0, 41.0, 124.0]
+
+
+def test_an_executable_lives_on_when_its_kernels_are_forgotten_or_another_user_goes(table):
+    first, second = Executable(affine_program(8), table), Executable(affine_program(8, name="g"), table)
+    call = first.call
+    table.clear()
+    del first
+    gc.collect()
+    assert call(np.ones(8))[0][0] == 3.0
+    del call
+    gc.collect()
+    assert second.call(np.ones(8))[0][0] == 3.0
+
+
+def host_program():
+    aval = f64(8)
+    return program(
+        [aval, aval], [aval], [aval, aval],
+        [
+            Step(Kernel(affine(8)), (0, 3)),
+            host_step(np.add, (aval, aval), aval, (3, 1, 4)),
+            Step(Kernel(affine(8, 1.0, 1.0, name="b")), (4, 2)),
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [affine_program, host_program], ids=["native", "host"])
+def test_dropping_an_executable_frees_it_without_the_collector(table, make):
+    gc.collect()
+    gc.disable()
+    try:
+        executable = Executable(make(), table)
+        kernels = [weakref.ref(kernel.code) for kernel in table.counts.values()]
+        whole = weakref.ref(executable)
+        executable.call(*[np.ones(8)] * len(executable.program.inputs))
+        table.clear()
+        assert all(ref() is not None for ref in kernels)
+        del executable
+        assert whole() is None
+        assert all(ref() is None for ref in kernels)
+    finally:
+        gc.enable()
+
+
+def test_an_index_out_of_range_raises(table):
+    executable = Executable(program([f64()], [f64()], [], [Step(Kernel(failing()), (0, 1))]), table)
+    assert executable.call(2.0)[0] == 2.0
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of range"):
+            executable.call(-1.0)
+    assert executable.call(3.0)[0] == 3.0
+
+
+# -- host calls ------------------------------------------------------------------------------------
+
+
+def test_native_segments_and_host_calls_take_turns(table, rng):
+    executable = Executable(host_program(), table)
+    x, y = rng.standard_normal((2, 8))
+    np.testing.assert_allclose(executable.call(x, y[::-1])[0], 2 * x + 1 + y[::-1] + 1)
+    assert executable.stats.host_steps == 1 and executable.launcher(print) is None
+
+
+def test_host_calls_alone_make_a_program(table):
+    steps = [host_step(np.negative, (f64(3),), f64(3), (0, 2)), host_step(np.sum, (f64(3),), f64(), (2, 1))]
+    executable = Executable(program([f64(3)], [f64()], [f64(3)], steps), table)
+    (got,) = executable.call(np.arange(3.0))
+    assert got.shape == () and got == -3.0
+
+
+def test_host_code_gets_read_only_arrays_and_its_errors_keep_their_type(table):
+    def reference(x):
+        assert not x.flags.writeable
+        if x[0] < 0:
+            raise KeyError("mine")
+        return x
+
+    step = host_step(reference, (f64(3),), f64(3), (0, 1))
+    executable = Executable(program([f64(3)], [f64(3)], [], [step]), table)
+    x = np.ones(3)
+    (got,) = executable.call(x)
+    assert not np.shares_memory(got, x) and got.flags.writeable and x.flags.writeable
+    with pytest.raises(KeyError, match="mine"):
+        executable.call(-x)
+    with pytest.raises(ValueError, match=r"argument 0 should be f64\[3\]"):
+        executable.call(np.ones(4))
+    np.testing.assert_array_equal(executable.call(x)[0], x)
+
+
+def test_a_failing_kernel_between_host_calls_raises(table):
+    steps = [host_step(np.negative, (f64(),), f64(), (0, 2)), Step(Kernel(failing()), (2, 1))]
+    executable = Executable(program([f64()], [f64()], [f64()], steps), table)
+    with pytest.raises(IndexError):
+        executable.call(1.0)
+    assert executable.call(-1.0)[0] == 1.0
+
+
+def test_invalid_values_pass_through_host_calls_silently(table):
+    executable = Executable(
+        program([f64(2)], [f64(2)], [], [host_step(np.log, (f64(2),), f64(2), (0, 1))]), table
+    )
+    np.testing.assert_array_equal(executable.call(np.array([-1.0, 0.0]))[0], [np.nan, -np.inf])
+
+
+def test_an_executable_may_be_called_within_its_own_host_call(table):
+    depth = []
+
+    def reference(x):
+        depth.append(len(depth))
+        return x + executable.call(x - 1.0)[0] if x > 0 else x
+
+    steps = [host_step(reference, (f64(),), f64(), (0, 2)), Step(Kernel(failing()), (2, 1))]
+    executable = Executable(program([f64()], [f64()], [f64()], steps), table)
+    assert executable.call(4.0)[0] == 10.0 and len(depth) == 5
+
+
+def test_an_executable_serves_several_threads(table):
+    native, host = Executable(affine_program(1000), table), Executable(host_program(), table)
+    product = Executable(gemm_program(Gemm("f64", 40, 40, 40), f64(40, 40), f64(40, 40), f64(40, 40)), table)
+    wrong = []
+
+    def work(number):
+        for _ in range(50):
+            ok = (native.call(np.full(1000, number))[0] == 2 * number + 1).all()
+            ok &= (host.call(np.full(8, number), np.full(8, 1.0))[0] == 2 * number + 3).all()
+            ok &= (product.call(np.full((40, 40), number), np.ones((40, 40)))[0] == 40 * number).all()
+            if not ok:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(float(n),)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_an_output_that_nothing_writes_is_our_mistake(table):
+    with pytest.raises(AssertionError, match="nothing writes output 0"):
+        Executable(program([f64(8)], [f64(8)], [], []), table)
+
+
+# -- the small parts -------------------------------------------------------------------------------
+
+
+def test_work_is_counted_through_loops_and_products():
+    assert cost.operations_of(affine_program(1000)) in range(4000, 10_000)
+    assert cost.operations_of(gemm_program(Gemm("f64", 10, 20, 30, batch=2), f64(), f64(), f64())) == 12_000
+    nest = Nest("double", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
+    with nest.parallel(nest.n) as (i,):
+        nest.store(nest.load(nest.x, i), nest.y, i)
+    run_time = program([f64(500)], [f64(500)], [], [Step(Kernel(nest.end(), (500,)), (0, 1))])
+    assert cost.operations_of(run_time) in range(1000, 3000)
+
+
+def test_only_long_programs_release_the_lock(table):
+    assert not Executable(affine_program(1000), table).stats.is_long
+    assert Executable(affine_program(1_000_000), table).stats.is_long
+
+
+def test_a_kernel_key_depends_on_the_text():
+    assert kernel_key("a") == kernel_key("a") != kernel_key("b")
+
+
+def test_a_workspace_is_aligned_and_its_views_are_apart():
+    for size in (0, 1, 100, 4096):
+        assert memory.address_of(memory.workspace(size)) % 64 == 0
+    space = memory.workspace(192)
+    views = [memory.view(space, place, Aval((2, 3), dtype)) for place, dtype in ((0, "f8"), (64, "?"), (128, "i4"))]
+    for number, view in enumerate(views):
+        view[...] = number
+    assert [set(v.ravel().tolist()) for v in views] == [{0.0}, {True}, {2}]
+
+
+def test_a_table_forgets_what_was_used_longest_ago():
+    table = LRU(2)
+    table.put("a", 1)
+    table.put("b", 2)
+    assert table.get("a") == 1
+    table.put("c", 3)
+    assert list(table) == ["a", "c"] and table.get("b") is None and "b" not in table
+    assert (table.hits, table.misses, table.evictions, len(table)) == (1, 1, 1, 2)
+    table.put("a", 4)
+    assert table.values() == [3, 4]
+    assert table.pop("a") == 4 and table.pop("a") is None
+    table.clear()
+    assert len(table) == 0 and table.hits == 1
+    with pytest.raises(ValueError):
+        LRU(0)
+
+
+def test_a_table_may_be_shared_by_threads():
+    table = LRU(50)
+
+    def work(seed):
+        for i in range(2000):
+            table.put((seed * i) % 97, i)
+            table.get((i * 7) % 97)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(table) == 50 and table.hits + table.misses == 8000
