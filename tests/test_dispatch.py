@@ -849,6 +849,51 @@ def test_calls_made_while_a_method_is_added_do_not_leave_the_old_choice_behind()
     assert f(Dog(), 0) == "dog"
 
 
+# ---------------------------------------------------------------- what is said
+
+PROGRAM = """
+@declare
+def area(shape, unit=None): ...
+
+class Shape: ...
+class Square(Shape): ...
+class Red: ...
+class RedSquare(Square, Red): ...
+
+@area.method
+def _(shape: Square, unit: str | None = None): ...
+
+@area.forward(Red)
+def _(ctx, shape, unit): ...
+
+@area.backward(Square, int)
+def _(ctx, g): ...
+"""
+
+
+@pytest.mark.parametrize("call", [
+    pytest.param("area(RedSquare())", id="ambiguous"),
+    pytest.param("area(Shape(), unit=1)", id="not_found"),
+    pytest.param("area(Square(), units='m')", id="unbound"),
+    pytest.param("area.invoke((Red,), Square())", id="not_invoked"),
+    pytest.param("area.method(lambda unit, shape: 0)", id="swapped"),
+    pytest.param("area.method(list[int])(lambda shape, unit: 0)", id="untyped"),
+    pytest.param("ambiguities(area)", id="listed"),
+    pytest.param("methods(area)", id="methods"),
+    pytest.param("coverage(area)", id="uncovered"),
+    pytest.param("which_backward(area, Red())", id="without_rule"),
+])
+def test_what_dispatch_says_reads_well(call, golden):
+    space = {"declare": declare, "__name__": "shapes"} | {f.__name__: f for f in (ambiguities, coverage, methods)}
+    space["which_backward"] = which_backward
+    exec(compile(PROGRAM, "shapes.py", "exec"), space)
+    try:
+        said = repr(eval(compile(call, "main.py", "eval"), space))
+    except DispatchError as error:
+        said = f"{type(error).__name__}: {error}"
+    golden(said)
+
+
 # ---------------------------------------------------------------- being an object
 
 
