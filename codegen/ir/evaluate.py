@@ -16,6 +16,9 @@ from .text import node_names, node_text
 
 __all__ = ["evaluate", "evaluate_node"]
 
+#: Traits of operations that treat every element alike, wherever it lies.
+_ANY_LAYOUT = frozenset(("elementwise", "move"))
+
 
 def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
     """The outputs of the graph for these inputs, as packed arrays that share memory with nothing.
@@ -45,8 +48,13 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
 def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     """One node's value for these values of its inputs, of exactly its aval.
 
-    NumPy's reference may compute in another dtype (np.sum of int32 gives int64): the aval decides.
+    The reference may compute in another dtype (np.sum of int32 gives int64): the aval decides.
+    Reductions and products are given packed arrays, since NumPy adds up in the order of memory: the
+    value of a node then depends on nothing but the values of its inputs.
     """
+    assert node.op.reference is not None, f"{node.op.name} has no reference"
+    if not _ANY_LAYOUT & node.op.traits:
+        arrays = [np.asarray(array, order="C") for array in arrays]
     value = np.asarray(node.op.reference(*arrays, **node.keywords), node.aval.dtype)
     assert value.shape == node.aval.shape, (
         f"{node.op.name}: the shape rule says {node.aval}, the reference gave {aval_of(value)}"

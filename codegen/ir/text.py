@@ -5,7 +5,7 @@
     statement  name [":" aval] "=" operation "(" [argument {"," argument}] ")"
     argument   name | parameter "=" value                 operands first, then parameters
     value      integer | float | inf | nan | string | True | False | None
-               | complex "(" value "," value ")" | "(" [value {"," value} [","]] ")"
+               | "complex" "(" value "," value ")" | "(" [value {"," value} [","]] ")"
     aval       f64[3,4]
 
 White space of any kind separates and `#` begins a comment, so a graph may stand on one line.  What is
@@ -190,7 +190,7 @@ class _Reader:
     def graph(self) -> Graph:
         name = self.name("the name of a graph").text
         self.expect("(")
-        inputs = []
+        inputs: list[Node] = []
         while not self.accept(")"):
             if inputs:
                 self.expect(",")
@@ -279,11 +279,15 @@ class _Reader:
             return ast.literal_eval(token.text)
         if token.text in _WORDS:
             return _WORDS[token.text]
-        if token.text == "complex" and self.next.text == "(":
-            parts = self.value()
-            if len(parts) != 2 or not all(isinstance(part, int | float) for part in parts):
+        if token.text == "complex":
+            self.expect("(")
+            real = self.value()
+            self.expect(",")
+            imaginary = self.value()
+            self.expect(")")
+            if not isinstance(real, int | float) or not isinstance(imaginary, int | float):
                 self.fail("complex takes two numbers", token.at)
-            return complex(*parts)
+            return complex(real, imaginary)
         if token.text == "(":
             return self.tuple_rest()
         self.fail(f"expected a value, found {token.text!r}", token.at)

@@ -51,7 +51,7 @@ def _rewrites(node: Node) -> tuple[Rewrite, ...]:
 # ---------------------------------------------------------------- what rewrites look at
 
 
-def _number(node: Node) -> complex | None:
+def _number(node: Node) -> float | None:
     """The value of a real constant, in its dtype's kind: 1 in f64 is 1.0."""
     if node.op is not CONSTANT:
         return None
@@ -63,7 +63,7 @@ def _number(node: Node) -> complex | None:
 def _is_zero(node: Node, sign: float) -> bool:
     """Whether the node is the zero of this sign (integers have only one)."""
     number = _number(node)
-    return number == 0 and (isinstance(number, int) or math.copysign(1.0, float(number)) == sign)
+    return number == 0 and (isinstance(number, int) or math.copysign(1.0, number) == sign)
 
 
 def _read(node: Node, name: str) -> Node | None:
@@ -139,21 +139,21 @@ def both_negative(node: Node) -> Node | None:
     return None if x is None or y is None else _again(node, x, y)
 
 
-def neg_neg(node: Node) -> Node | None:
-    """-(-x) = x"""
-    return _read(node.inputs[0], "neg")
+def twice(node: Node) -> Node | None:
+    """-(-x) = x,  ~~x = x"""
+    return _read(node.inputs[0], node.op.name)
 
 
 def even(node: Node) -> Node | None:
-    """f(-x) = f(x)"""
+    """|-x| = |x|"""
     x = _read(node.inputs[0], "neg")
     return None if x is None else _again(node, x)
 
 
 def power_one(node: Node) -> Node | None:
     """x ** 1 = x"""
-    exponent = node.keywords["exponent"] if len(node.inputs) == 1 else _number(node.inputs[1])
-    return node.inputs[0] if exponent == 1 else None
+    x, exponent = node.inputs
+    return x if _number(exponent) == 1 else None
 
 
 # ---------------------------------------------------------------- choices and dtypes
@@ -169,6 +169,13 @@ def where_known(node: Node) -> Node | None:
     """where(True, x, y) = x,  where(False, x, y) = y"""
     condition, x, y = node.inputs
     return None if condition.op is not CONSTANT else x if condition.params[0] else y
+
+
+def where_not(node: Node) -> Node | None:
+    """where(~c, x, y) = where(c, y, x)"""
+    condition, x, y = node.inputs
+    c = _read(condition, "bitwise_not")
+    return None if c is None else _again(node, c, y, x)
 
 
 def cast_same(node: Node) -> Node | None:
@@ -221,6 +228,12 @@ def transpose_transpose(node: Node) -> Node | None:
     return _again(node, x, axes=tuple([first[axis] for axis in node.keywords["axes"]]))
 
 
+def flip_flip(node: Node) -> Node | None:
+    """flip(flip(x)) along the same axes = x"""
+    inner = node.inputs[0]
+    return _read(inner, "flip") if inner.params == node.params else None
+
+
 def broadcast_broadcast(node: Node) -> Node | None:
     """broadcast(broadcast(x)) = broadcast(x); new leading axes of 1 in between change nothing"""
     x = _before_broadcast(node.inputs[0])
@@ -263,14 +276,14 @@ REWRITES: dict[str, tuple[Rewrite, ...]] = {
     "sub": (sub_zero, sub_negative),
     "mul": (mul_one, both_negative),
     "div": (div_one, both_negative),
-    "neg": (neg_neg,),
+    "neg": (twice,),
+    "bitwise_not": (twice,),
     "abs": (even,),
-    "square": (even,),
     "power": (power_one,),
-    "power_static": (power_one,),
-    "where": (where_same, where_known),
+    "where": (where_same, where_known, where_not),
     "cast": (cast_same, cast_cast),
     "reshape": (same_shape, reshape_reshape),
     "transpose": (transpose_nothing, transpose_transpose),
+    "flip": (flip_flip,),
     "broadcast_to": (same_shape, broadcast_broadcast),
 }
