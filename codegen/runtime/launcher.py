@@ -34,6 +34,7 @@ import numpy as np
 from ..ir import DTYPES, Aval, dtype_name
 from ..kernel.nest import Status
 from . import engine, launcher_ir, memory
+from .argument_ir import NUMBER_KINDS
 
 __all__ = [
     "NativeStep", "PackedCall", "Plan", "StepTable", "checked_arguments", "is_native", "launcher", "launcher_or",
@@ -228,7 +229,7 @@ class _Specs:
             name, dims = dtype_name(aval.dtype), _words(aval.shape)
             dtype = DTYPES.get(name, aval.dtype)  # the one object that NumPy's own arrays point to
             self._owned += (dtype, dims)
-            kind = launcher_ir.NUMBER_KINDS.get(name, 0) if aval.ndim == 0 else 0
+            kind = NUMBER_KINDS.get(name, 0) if aval.ndim == 0 else 0
             words += (id(dtype), aval.ndim, ctypes.addressof(dims), kind, id(dtype.type) if kind else 0)
         self._table = _words(words)
 
