@@ -91,6 +91,7 @@ from .elementwise import round_ as round
 from .power import power, square
 from .primitive import spread_to as spread_to
 from .primitive import sum_to as sum_to
+from .primitive import zeros_of as zeros_of
 from .selection import clip, maximum, minimum, relu, where
 
 # The Array API's names for the same functions.

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.ir import OPS
 from codegen.lowering import Map
 
-from ..custom import function
+from ..custom.function import Function, function
 from ..tensor import Tensor
 from .bits import bitwise_and, bitwise_or
 from .comparison import equal
@@ -110,7 +109,7 @@ def _mul0_jvp(dxs: tuple, y: Tensor, g: Tensor, p: Tensor) -> Tensor | None:
         terms.append(mul0(g, dp))
     if not terms:
         return None
-    dy = terms[0] if len(terms) == 1 else OPS["add"](*terms)
+    dy = terms[0] if len(terms) == 1 else add.primitive(*terms)
     return spread_to(dy, y.shape)
 
 
@@ -135,7 +134,7 @@ def _as_int64(quotient):
     return lambda a, b: quotient(cast_to(a, _I64), cast_to(b, _I64))
 
 
-floor_divide = binary(
+floor_divide: Function = binary(
     "floor_divide",
     np.floor_divide,
     accepts="fi",
@@ -147,7 +146,7 @@ floor_divide = binary(
     Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.
     """,
 )
-mod = binary(
+mod: Function = binary(
     "mod",
     np.remainder,
     accepts="fi",
@@ -170,7 +169,7 @@ abs_ = unary(
     lower=Map(lambda k, x: k.abs(x)),
     doc="|x|.   T[...]  →  T[...]     the derivative at 0 is 0",
 )
-sign = unary(
+sign: Function = unary(
     "sign",
     np.sign,
     accepts="fi",

@@ -6,11 +6,12 @@ import numpy as np
 
 from codegen.lowering import Map
 
+from ..custom.function import Function
 from .declare import binary, unary
 
 __all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
 
-bitwise_and = binary(
+bitwise_and: Function = binary(
     "bitwise_and",
     np.bitwise_and,
     accepts="ib",
@@ -19,7 +20,7 @@ bitwise_and = binary(
     traits=("commutative",),
     doc="x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]",
 )
-bitwise_or = binary(
+bitwise_or: Function = binary(
     "bitwise_or",
     np.bitwise_or,
     accepts="ib",
@@ -28,7 +29,7 @@ bitwise_or = binary(
     traits=("commutative",),
     doc="x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]",
 )
-bitwise_xor = binary(
+bitwise_xor: Function = binary(
     "bitwise_xor",
     np.bitwise_xor,
     accepts="ib",
@@ -37,7 +38,7 @@ bitwise_xor = binary(
     traits=("commutative",),
     doc="x1 ^ x2: bit by bit; of bool, exclusive or.   i[...], i[...]  →  i[...]",
 )
-bitwise_not = unary(
+bitwise_not: Function = unary(
     "bitwise_not",
     np.invert,
     called="bitwise_invert",

@@ -9,7 +9,7 @@ import numpy as np
 
 from codegen.lowering import Map
 
-from ..custom import Function, function
+from ..custom.function import Function, function
 from ..tape import record
 from ..tensor import Tensor
 from .bits import bitwise_and, bitwise_not, bitwise_or, bitwise_xor
@@ -42,10 +42,10 @@ def _comparison(name: str, sign: str, reference: Callable[..., Any], lower: Map,
 
 equal = _comparison("equal", "==", np.equal, Map(lambda k, a, b: k.eq(a, b)), "commutative")
 not_equal = _comparison("not_equal", "!=", np.not_equal, Map(lambda k, a, b: k.ne(a, b)), "commutative")
-less = _comparison("less", "<", np.less, Map(lambda k, a, b: k.lt(a, b)))
-less_equal = _comparison("less_equal", "<=", np.less_equal, Map(lambda k, a, b: k.le(a, b)))
-greater = _comparison("greater", ">", np.greater, Map(lambda k, a, b: k.gt(a, b)))
-greater_equal = _comparison("greater_equal", ">=", np.greater_equal, Map(lambda k, a, b: k.ge(a, b)))
+less: Function = _comparison("less", "<", np.less, Map(lambda k, a, b: k.lt(a, b)))
+less_equal: Function = _comparison("less_equal", "<=", np.less_equal, Map(lambda k, a, b: k.le(a, b)))
+greater: Function = _comparison("greater", ">", np.greater, Map(lambda k, a, b: k.gt(a, b)))
+greater_equal: Function = _comparison("greater_equal", ">=", np.greater_equal, Map(lambda k, a, b: k.ge(a, b)))
 
 # ---------------------------------------------------------------- tests
 

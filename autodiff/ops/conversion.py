@@ -14,8 +14,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Map
 
-from ..custom import function
-from ..custom.function import CONVERSIONS
+from ..custom.function import CONVERSIONS, function
 from ..errors import DispatchError, DTypeError, caller
 from ..tape import leaf, number_leaf, record
 from ..tensor import AbstractTensor, Tensor

@@ -16,7 +16,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
 
-from ..custom import function
+from ..custom.function import function
 from ..errors import ShapeError, caller
 from ..tape import constant, number_leaf, record
 from ..tensor import Tensor

@@ -10,7 +10,7 @@ import numpy as np
 
 from codegen.lowering import Map
 
-from ..custom import Function, function
+from ..custom.function import Function, function
 from .arithmetic import divide, hypot, multiply
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
@@ -107,7 +107,7 @@ sin = unary(
     lower=Map(lambda k, x: k.sin(x)),
     doc="The sine of x in radians.   f[...]  →  f[...]",
 )
-cos = unary(
+cos: Function = unary(
     "cos",
     np.cos,
     partials=lambda y, x: (-sin(x),),
@@ -169,7 +169,7 @@ sinh = unary(
     lower=Map(lambda k, x: k.sinh(x)),
     doc="The hyperbolic sine.   f[...]  →  f[...]",
 )
-cosh = unary(
+cosh: Function = unary(
     "cosh",
     np.cosh,
     partials=lambda y, x: (sinh(x),),
@@ -233,7 +233,7 @@ def _sigmoid_scalar(k, x):
     return k.div(k.select(k.lt(x, k.constant(0, like=x)), small, one), k.add(one, small))
 
 
-sigmoid = unary(
+sigmoid: Function = unary(
     "sigmoid",
     _sigmoid_reference,
     partials=lambda y, x: (y * sigmoid(-x),),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import Function
+from ..custom.function import Function
 from ..tensor import AbstractTensor
 from .arithmetic import abs_, add, divide, floor_divide, mod, multiply, negative, positive, subtract
 from .bits import (
@@ -46,19 +46,33 @@ def _takes(function: Function, left: Any, right: Any, other: Any) -> bool:
 
 
 def _forward(function: Function) -> Callable:
+    # The function's own call, without the detour by which Python calls an object.
+    call = type(function).__call__
+
     def operator(self, other):
         if type(other) in _taken or _takes(function, self, other, other):
-            return function(self, other)
+            return call(function, self, other)
         return NotImplemented
 
     return operator
 
 
 def _reflected(function: Function) -> Callable:
+    call = type(function).__call__
+
     def operator(self, other):
         if type(other) in _taken or _takes(function, other, self, other):
-            return function(other, self)
+            return call(function, other, self)
         return NotImplemented
+
+    return operator
+
+
+def _prefix(function: Function) -> Callable:
+    call = type(function).__call__
+
+    def operator(self):
+        return call(function, self)
 
     return operator
 
@@ -116,12 +130,8 @@ attach_operators(
     },
     reflected=False,
 )
-attach({
-    "__neg__": negative,
-    "__pos__": positive,
-    "__abs__": abs_,
-    "__invert__": bitwise_not,
-})
+for _name, _function in {"neg": negative, "pos": positive, "abs": abs_, "invert": bitwise_not}.items():
+    _attach_one(f"__{_name}__", _prefix(_function))
 
 
 def _divmod(self, other):

@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from codegen.lowering import Call, Map
 
-from ..custom import function
+from ..custom.function import Function, function
 from ..errors import caller
 from ..tape import record
 from ..tensor import Tensor
@@ -25,6 +26,7 @@ from .elementwise import log
 from .primitive import elementwise
 from .promotion import common
 from .selection import where
+from .warm import binary_body, is_simple
 
 __all__ = ["power", "power_to", "square"]
 
@@ -43,7 +45,7 @@ def _static_reference(x: np.ndarray, *, exponent: float) -> np.ndarray:
     return np.power(x, x.dtype.type(exponent))
 
 
-def _static_partials(y: Tensor, x: Tensor, *, exponent: float) -> tuple:
+def _static_partials(y: Any, x: Any, *, exponent: float) -> tuple:
     if exponent in (0, 1):
         return (1 if exponent else None,)
     if exponent == 0.5:
@@ -78,7 +80,7 @@ _power_static = elementwise(
 )
 
 
-def power_to(x: Tensor, exponent: float) -> Tensor:
+def power_to(x: Any, exponent: float) -> Any:
     """x to a known power, a small integer or ±0.5: part of the graph."""
     if exponent == 1:
         return x
@@ -111,20 +113,36 @@ _power = elementwise(
 _integer_power = elementwise("integer_power", np.power, accepts="i", partials=None, lower=Call())
 
 
+#: The parameters of `power_static` for the exponents that are static.  2.0 is found as 2.
+_STATIC: dict[float, tuple[float]] = {n: (n,) for n in (0.5, -0.5, *range(-STATIC_LIMIT, STATIC_LIMIT + 1))}
+
+
 def _power_body(x1: Any, x2: Any) -> Tensor:
-    static = type(x2) in (int, float) and (x2 in (0.5, -0.5) or (abs(x2) <= STATIC_LIMIT and x2 == int(x2)))
+    static = _STATIC.get(x2) if type(x2) in (int, float) else None
     base, exponent = common("power", (("x1", x1), ("x2", x2)), "fib")
     if base.dtype == np.bool_:
         base, exponent = cast_to(base, np.dtype(np.int64)), cast_to(exponent, np.dtype(np.int64))
     if base.dtype.kind == "f":
-        if static:
-            return power_to(base, int(x2) if x2 == int(x2) else x2)
-        return record(_power, (base, exponent))
+        return power_to(base, *static) if static else record(_power, (base, exponent))
     _refuse_negative(exponent)
-    return power_to(base, x2) if static else record(_integer_power, (base, exponent))
+    return power_to(base, *static) if static else record(_integer_power, (base, exponent))
 
 
-def _refuse_negative(exponent: Tensor) -> None:
+def _power_warm(classes: tuple[type, ...]) -> Callable[..., Tensor]:
+    """Bodies for arguments of known classes: see `warm`."""
+    left, right = classes
+    return _of_number if issubclass(left, Tensor) and is_simple(left, right) else _of_tensors(classes)
+
+
+def _of_number(x: Tensor, exponent: float) -> Tensor:
+    static = _STATIC.get(exponent)
+    return _power_body(x, exponent) if static is None else power_to(x, *static)
+
+
+_of_tensors = binary_body(_power, _power_body)
+
+
+def _refuse_negative(exponent: Any) -> None:
     """Raise ValueError for integer exponents that are known and negative, as NumPy does."""
     known = exponent.node.value
     if known is not None and np.any(np.less(known, 0)):
@@ -135,7 +153,7 @@ def _refuse_negative(exponent: Tensor) -> None:
         )
 
 
-power = public(
+power: Function = public(
     "power",
     _power_body,
     """x1 ** x2.   T[...], T[...]  →  T[...]
@@ -147,6 +165,7 @@ power = public(
     and nan for negative bases.  Raises ValueError for integers to negative powers.
     """,
     _power,
+    _power_warm,
 )
 
 

@@ -11,7 +11,7 @@ in operations, so what they record is fused, and differentiated again, like anyt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from ..tape import Primitive, constant, record
 from ..tensor import Tensor
 
 __all__ = [
-    "Operation", "broadcast_avals", "elementwise", "elementwise_aval", "expect", "linear", "primitive", "spread_to",
-    "sum_to", "times", "zero_of", "zeros_of",
+    "Operation", "broadcast_avals", "elementwise", "elementwise_aval", "expect", "linear", "named", "primitive",
+    "spread_to", "sum_to", "times", "zero_of", "zeros_of",
 ]
 
 
@@ -70,8 +70,9 @@ def elementwise(
     masks      its zero partials are strong: they stop nan and inf
     """
 
-    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple | None:
-        found = []
+    def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
+        assert partials is not None
+        found: list[Tensor | None] = []
         for x, partial in zip(xs, partials(y, *xs, **operation.keywords(values)), strict=True):
             if not _wants(x):
                 found.append(None)
@@ -81,11 +82,12 @@ def elementwise(
         return tuple(found)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
+        assert partials is not None
         dy = None
         for dx, partial in zip(dxs, partials(y, *xs, **operation.keywords(values)), strict=True):
             term = None if dx is None else _scaled(dx, _forced(partial), False, masks)
             if term is not None:
-                dy = term if dy is None else OPS["add"](dy, term)
+                dy = term if dy is None else named("add")(dy, term)
         return None if dy is None else spread_to(dy, y.shape)
 
     operation = Operation(
@@ -144,7 +146,7 @@ def linear(
         terms = [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving]
         dy = terms[0]
         for term in terms[1:]:
-            dy = OPS["add"](dy, term)
+            dy = named("add")(dy, term)
         return dy
 
     operation = Operation(
@@ -188,9 +190,11 @@ def primitive(
     """
 
     def pull_of_vjp(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
+        assert vjp is not None
         return _wanted(vjp(y_bar, y, *xs, **operation.keywords(values)), xs)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
+        assert jvp is not None
         return jvp(dxs, y, *xs, **operation.keywords(values))
 
     operation = Operation(
@@ -214,9 +218,15 @@ def primitive(
 # ---------------------------------------------------------------- what rules share
 
 
+def named(name: str) -> Operation:
+    """An operation by its name: rules here use some that are declared above this file."""
+    return cast(Operation, OPS[name])
+
+
+
 def _wants(x: Tensor) -> bool:
     """Whether a gradient can flow on through x: asked of the node, since a handle may be masked."""
-    return x.node.kind.out.requires_grad
+    return x.node.kind.out.requires_grad  # type: ignore[attr-defined]
 
 
 def _forced(partial: Any) -> Any:
@@ -238,15 +248,15 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
     if partial is None:
         return None
     if isinstance(partial, int):
-        return g if partial == 1 else OPS["neg"](g)
+        return g if partial == 1 else named("neg")(g)
     if partial.dtype.kind == "b":
-        return OPS["where"](partial, g, zero_of(g.aval.dtype))
-    return OPS["mul0"](partial, g) if strong else times(g, partial, masked)
+        return named("where")(partial, g, zero_of(g.aval.dtype))
+    return named("mul0")(partial, g) if strong else times(g, partial, masked)
 
 
 def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
     """The product of a cotangent and a partial derivative of the same dtype; a zero in a masked g is strong."""
-    return OPS["mul0" if masked else "mul"](g, p)
+    return named("mul0" if masked else "mul")(g, p)
 
 
 def zero_of(dtype: np.dtype) -> Tensor:
@@ -269,13 +279,13 @@ def sum_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
         return x
     extra = len(have) - len(shape)
     axes = tuple([i for i, n in enumerate(have) if i < extra or shape[i - extra] != n])
-    y = record(OPS["sum"], (x,), (axes,)) if axes else x
-    return y if y.shape == shape else record(OPS["reshape"], (y,), (shape,))
+    y = record(named("sum"), (x,), (axes,)) if axes else x
+    return y if y.shape == shape else record(named("reshape"), (y,), (shape,))
 
 
 def spread_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Broadcast x to `shape`; no node when it has it already."""
-    return x if x.shape == shape else record(OPS["broadcast_to"], (x,), (shape,))
+    return x if x.shape == shape else record(named("broadcast_to"), (x,), (shape,))
 
 
 # ---------------------------------------------------------------- what shape rules share

@@ -15,8 +15,9 @@ from .. import tree
 from ..errors import DispatchError, GradientError, caller
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
-from . import arithmetic, bits, comparison, elementwise, power, selection
+from . import arithmetic, bits, comparison, elementwise, selection
 from .conversion import dense
+from .power import power, square
 
 __all__ = ["FUNCTIONS", "UFUNCS", "serves"]
 
@@ -35,9 +36,9 @@ UFUNCS: dict[np.ufunc, Callable] = {
     np.sign: arithmetic.sign,
     np.reciprocal: arithmetic.reciprocal,
     np.hypot: arithmetic.hypot,
-    np.power: power.power,
-    np.float_power: power.power,
-    np.square: power.square,
+    np.power: power,
+    np.float_power: power,
+    np.square: square,
     np.maximum: selection.maximum,
     np.minimum: selection.minimum,
     np.rint: elementwise.rint,
@@ -68,7 +69,7 @@ FUNCTIONS: dict[Any, Callable] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
     np.size: lambda a: a.size,
-    np.result_type: lambda *xs: np.result_type(*[x.dtype if isinstance(x, AbstractTensor) else x for x in xs]),
+    np.result_type: lambda *xs: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in xs]),
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
 }

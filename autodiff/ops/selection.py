@@ -6,15 +6,16 @@ infinite ("strong zero"): these operations mask their cotangents.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import dtype_name
+from codegen.ir import DTYPES, dtype_name
 from codegen.lowering import Map
 
 from ..errors import DTypeError, caller
-from ..tape import constant, record
+from ..tape import constant, number_leaf, record
 from ..tensor import Tensor
 from .bits import bitwise_and, bitwise_not, bitwise_or
 from .comparison import equal, greater, greater_equal, less, less_equal, truth
@@ -22,6 +23,7 @@ from .conversion import as_tensor, cast_to
 from .declare import binary, public, unary
 from .primitive import elementwise
 from .promotion import common
+from .warm import is_simple
 
 __all__ = ["clip", "maximum", "minimum", "relu", "where"]
 
@@ -46,6 +48,17 @@ def _where_body(condition, x1, x2):
     return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fib")))
 
 
+def _where_warm(classes: tuple[type, ...]) -> Callable[..., Tensor]:
+    """Bodies for arguments of known classes: see `warm`."""
+    condition, left, right = classes
+    if issubclass(condition, Tensor[np.bool_]) and issubclass(left, Tensor):
+        if any(issubclass(left, Tensor[d]) and issubclass(right, Tensor[d]) for d in DTYPES.values()):
+            return lambda c, a, b: record(_where, (c, a, b))
+        if is_simple(left, right):
+            return lambda c, a, number: record(_where, (c, a, number_leaf(number, a.dtype)))
+    return _where_body
+
+
 where = public(
     "where",
     _where_body,
@@ -56,6 +69,7 @@ where = public(
     unless it is zero.
     """,
     _where,
+    _where_warm,
 )
 
 # ---------------------------------------------------------------- extremes
