@@ -4,16 +4,18 @@
     declaration    what a function calls its parameters; binding of calls
     method         one implementation, with its file and line
     resolution     the most specific method; ambiguity; what to say when nothing fits
-    generic        the function: registering, choosing, calling
+    registry       the methods and rules of one function: adding, choosing
+    generic        the function: calling, with hooks for the floors above
     warm           the call, written out for few parameters
     introspection  methods, which, which_backward, ambiguities, coverage
 
 What enters: functions and types.  What leaves: for a call, the method that serves it.
 """
 
-from .generic import GenericFunction, all_functions, epoch
+from .generic import GenericFunction, all_functions
 from .introspection import Gap, Match, ambiguities, coverage, methods, which, which_backward
 from .method import Method
+from .registry import epoch
 from .resolution import Ambiguity, not_found
 from .signature import Choice, Signature, choice_of, name_union, type_name
 

@@ -14,20 +14,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import DispatchError, caller, user_line
+from ..errors import DispatchError, caller
 from .declaration import Declaration, has_body, place_of
-from .method import KINDS, RULES, Method
-from .resolution import Table, most_specific, not_found
-from .signature import ANY, Choice, Signature, annotated_types, choice_of, type_name
+from .method import RULES, Method
+from .registry import Registry
+from .resolution import not_found
+from .signature import type_name
 from .warm import with_arity
 
-__all__ = ["GenericFunction", "all_functions", "epoch"]
+__all__ = ["GenericFunction", "all_functions"]
 
 #: Combinations of types that one function remembers before it starts again.
 _CACHE_LIMIT = 4096
@@ -35,26 +34,9 @@ _CACHE_LIMIT = 4096
 _CONVERSIONS = 8
 
 _FUNCTIONS: weakref.WeakSet[GenericFunction] = weakref.WeakSet()
-_REGISTERING = threading.RLock()
 
 
-class Epoch:
-    """Counts the registrations in the whole process: equal numbers, equal choices."""
-
-    __slots__ = ("now",)
-
-    def __init__(self) -> None:
-        self.now = 0
-
-    def __repr__(self) -> str:
-        return f"epoch {self.now}"
-
-
-#: `epoch.now` rises with every method that is added, replaced or deleted, on any function.
-epoch = Epoch()
-
-
-class GenericFunction:
+class GenericFunction(Registry):
     """A function with methods.
 
     name         as users call it
@@ -73,23 +55,15 @@ class GenericFunction:
         self, name: str, signature: inspect.Signature, body: Callable | None = None, declared: Callable | None = None
     ) -> None:
         declared = declared or body
-        self.__name__ = self.__qualname__ = name
+        super().__init__(Declaration(name, signature, place_of(declared) if declared else caller()))
+        self.__qualname__ = name
         self.__signature__ = signature
         if declared is not None:
             self.__doc__ = declared.__doc__
             self.__module__ = declared.__module__
             self.__qualname__ = getattr(declared, "__qualname__", name)
             self.__wrapped__ = declared
-        self.declaration = Declaration(name, signature, place_of(declared) if declared else caller())
-        self.table = Table()
-        self.rules = {kind: Table() for kind in RULES}
-        #: Types of the arguments as they come → what serves the call, conversions included.
-        self._cache: dict[Any, Callable] = {}
-        #: Classes that are dispatched on, (after a chosen method) → what runs them; None: no method.
-        self._runs: dict[tuple, Callable | None] = {}
-        #: (place, class of an argument) → whether a method names the class there.
-        self._named: dict[tuple[int, type], bool] = {}
-        self._listeners: list[Callable[[GenericFunction, Method], None]] = []
+        self._forget()
         if body is not None:
             self.table.add(Method(self, body, self._signature([]), "method"))
         _FUNCTIONS.add(self)
@@ -129,133 +103,16 @@ class GenericFunction:
         """
         return None
 
-    # ------------------------------------------------------------ registering
-
-    def method(self, *types: Any) -> Any:
-        """Add a method: `@f.method(Matrix, Matrix)`, or bare, reading the annotations."""
-        return self._decorate("method", types)
-
-    def forward(self, *types: Any, host: bool = False, out: Any = None) -> Any:
-        """Add half of a pair: takes `ctx`, computes, saves what its backward reads."""
-        return self._decorate("forward", types, host=host, out=out)
-
-    def backward(self, *types: Any, host: bool = False) -> Any:
-        """Add the rule from the outputs' cotangents to the inputs', for calls with *inputs* of these types."""
-        return self._decorate("backward", types, host=host)
-
-    def jvp(self, *types: Any) -> Any:
-        """Add the rule from the inputs' tangents to the outputs', for calls with *inputs* of these types."""
-        return self._decorate("jvp", types)
-
-    def _decorate(self, kind: str, types: tuple, **options: Any) -> Any:
-        if len(types) == 1 and (inspect.isroutine(types[0]) or isinstance(types[0], functools.partial)):
-            return self._add(types[0], kind, (), options)
-        return lambda implementation: self._add(implementation, kind, types, options)
-
-    def _add(self, implementation: Callable, kind: str, types: tuple, options: dict) -> Method:
-        where = f"{self.__name__}.{kind}"
-        if not callable(implementation):
-            raise DispatchError(f"{where}: {implementation!r} cannot be called\n  registered at {caller()}")
-        if len(types) > len(self.declaration.names):
-            raise DispatchError(
-                f"{where}: {len(types)} types for {len(self.declaration.names)} parameters"
-                f" ({', '.join(self.declaration.names)})\n  registered at {caller()}"
-            )
-        if kind in RULES:
-            _check_rule(implementation, where)
-            choices = [choice_of(spec, where) for spec in types]
-        else:
-            parameters = self.declaration.check(implementation, kind)
-            choices = [choice_of(spec, where) for spec in types] or annotated_types(implementation, parameters, where)
-        self._refuse_empty(choices, where)
-        method = Method(self, implementation, self._signature(choices), kind, **options)
-        table = self.rules[kind] if kind in RULES else self.table
-        with _REGISTERING:
-            old = table.add(method)
-            self._changed(method)
-        if old is not None:
-            _warn_replaced(old, method)
-        return method
-
-    def _signature(self, choices: Sequence[Choice]) -> Signature:
-        """A full signature; what is not given takes anything."""
-        names = self.declaration.names
-        padding = [ANY] * (len(names) - len(choices))
-        return Signature([*choices, *padding], variadic=self.declaration.variadic is not None)
-
-    def _refuse_empty(self, choices: Sequence[Choice], where: str) -> None:
-        for name, choice in zip(self.declaration.names, choices, strict=False):
-            if not choice.members and name != self.declaration.variadic:
-                raise DispatchError(f"{where}: Never is for *xs only, not {name!r}\n  registered at {caller()}")
-
-    def _attach(self, method: Method, kind: str, implementation: Callable | None, host: bool) -> Any:
-        """Give a method its own rule."""
-        where = f"{self.__name__}: the {kind} of {method.implementation.__name__}"
-        if implementation is None:
-            return lambda given: self._attach(method, kind, given, host)
-        if not inspect.isroutine(implementation) and not isinstance(implementation, functools.partial):
-            raise DispatchError(
-                f"{where} takes no types: it serves the calls that its method serves\n"
-                f"  registered at {caller()}\n  for other types: @{self.__name__}.{kind}(...)"
-            )
-        _check_rule(implementation, where)
-        rule = Method(self, implementation, method.signature, kind, host=host, attached_to=method)
-        with _REGISTERING:
-            method.rules[kind] = rule
-            self._changed(rule)
-        return rule
-
-    def _remove(self, method: Method) -> None:
-        with _REGISTERING:
-            if method.attached_to is not None:
-                removed = method.attached_to.rules.get(method.kind) is method
-                if removed:
-                    del method.attached_to.rules[method.kind]
-            else:
-                removed = (self.rules[method.kind] if method.kind in RULES else self.table).remove(method)
-            if removed:
-                self._changed(method)
-
-    def _changed(self, method: Method) -> None:
-        """Forget every choice.  New dictionaries: a call resolved meanwhile must not write into them."""
-        self._cache = {}
-        self._runs = {}
-        self._named = {}
-        epoch.now += 1
-        for listener in list(self._listeners):
-            listener(self, method)
-
-    def on_change(self, listener: Callable[[GenericFunction, Method], None]) -> Callable[[], None]:
-        """Call `listener(function, method)` after a method is added, replaced or deleted; returns how to stop."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
-
-    # ------------------------------------------------------------ choosing
-
-    def find(self, classes: Sequence[type]) -> Method | None:
-        """The method for arguments of exactly these classes, all given, none converted.
-
-        Raises AmbiguityError.
-        """
-        return self.table.find(classes)
-
-    def rule_for(self, kind: str, method: Method, classes: Sequence[type]) -> Method | None:
-        """The rule (`backward` or `jvp`) of a call that runs `method`; None when there is none.
-
-        The one attached to the method; else the most specific for the call's inputs.  A plain
-        method takes only a rule that is at least as specific as itself: one written for larger
-        types knows nothing of this program, so the program itself is differentiated.
-        Raises AmbiguityError.
-        """
-        attached = method.rules.get(kind)
-        if attached is not None:
-            return attached
-        rules: list[Method] = list(self.rules[kind])
-        if method.kind == "method":
-            rules = [rule for rule in rules if rule.signature <= method.signature]
-        return most_specific(rules, classes)
-
     # ------------------------------------------------------------ calling
+
+    def _forget(self) -> None:
+        """Drop every choice.  New dictionaries: a call resolved meanwhile must not write into them."""
+        #: Types of the arguments as they come → what serves the call, conversions included.
+        self._cache: dict[Any, Callable] = {}
+        #: Classes that are dispatched on, (after a chosen method) → what runs them; None: no method.
+        self._runs: dict[tuple, Callable | None] = {}
+        #: (place, class of an argument) → whether a method names the class there.
+        self._named: dict[tuple[int, type], bool] = {}
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run the most specific method.  (`warm.with_arity` puts a faster equal in its place.)"""
@@ -420,32 +277,3 @@ def _remember(table: dict, key: Any, value: Any) -> Any:
 def all_functions() -> list[GenericFunction]:
     """Every generic function that is alive, by module and name."""
     return sorted(_FUNCTIONS, key=lambda f: (f.__module__, f.__qualname__))
-
-
-def _check_rule(implementation: Callable, where: str) -> None:
-    """Raise unless a rule takes `ctx` first."""
-    try:
-        signature = inspect.signature(implementation)
-    except ValueError:
-        return
-    first = next(iter(signature.parameters.values()), None)
-    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD, first.VAR_POSITIONAL):
-        raise DispatchError(f"{where} takes (ctx, ...), not {signature}\n  written at {place_of(implementation)}")
-
-
-def _warn_replaced(old: Method, new: Method) -> None:
-    """Redefining is normal in a notebook; from another file it may be an accident."""
-    (old_file, old_module), (new_file, new_module) = old.source, new.source
-    # Cells of a notebook are files of one module.
-    if old_file == new_file or old_module == new_module:
-        return
-    line = user_line()
-    warnings.warn_explicit(
-        f"{new.heading()}: the {new.kind} at {new.place} replaces the {old.kind} at {old.place}",
-        UserWarning,
-        line.file if line else new_file,
-        line.line if line else 1,
-    )
-
-
-assert set(RULES) < set(KINDS)

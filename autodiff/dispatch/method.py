@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .declaration import place_of
 from .signature import Signature
 
-if TYPE_CHECKING:
-    from .generic import GenericFunction
+__all__ = ["RULES", "Method"]
 
-__all__ = ["KINDS", "RULES", "Method"]
-
-#: What a method may be.  The first two compute values and share one table; rules have one each.
-KINDS = ("method", "forward", "backward", "jvp")
+#: The kinds of methods that are no programs but rules of one.
 RULES = ("backward", "jvp")
 
 
@@ -38,7 +34,7 @@ class Method:
 
     def __init__(
         self,
-        function: GenericFunction,
+        function: Any,
         implementation: Callable,
         signature: Signature,
         kind: str,
