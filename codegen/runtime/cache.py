@@ -10,7 +10,7 @@ __all__ = ["LRU"]
 
 
 class LRU:
-    """A dictionary of at most `maxsize` entries; the one not used for longest goes first.
+    """A dictionary of at most `maxsize` entries; those not used for longest go first.
 
     hits, misses    of `get`, since the table was made (`clear` keeps them)
     evictions       entries that went because the table was full
@@ -18,45 +18,50 @@ class LRU:
     Threads may share one: an entry lost in a race is a miss, never an error.
     """
 
-    __slots__ = ("_entries", "_lock", "evictions", "hits", "maxsize", "misses")
+    __slots__ = ("_clock", "_entries", "_lock", "evictions", "hits", "maxsize", "misses")
 
     def __init__(self, maxsize: int) -> None:
         if maxsize < 1:
             raise ValueError(f"LRU: maxsize should be at least 1, got {maxsize}")
         self.maxsize = maxsize
         self.hits = self.misses = self.evictions = 0
-        self._entries: dict[Hashable, Any] = {}
+        self._clock = 0
+        #: key -> [value, time of last use].  Reordering at each use would hash a long key once more.
+        self._entries: dict[Hashable, list[Any]] = {}
         # Entries are dropped while it is held, and a dropped one may come back here from its finaliser.
         self._lock = threading.RLock()
 
     def get(self, key: Hashable, default: Any = None) -> Any:
         """The entry, which is now the most recently used; `default` when there is none."""
         with self._lock:
-            entries = self._entries
-            try:
-                # A dictionary keeps the order of insertion: taking out and putting back makes it the youngest.
-                value = entries.pop(key)
-            except KeyError:
+            entry = self._entries.get(key)
+            if entry is None:
                 self.misses += 1
                 return default
-            entries[key] = value
             self.hits += 1
-            return value
+            self._clock = entry[1] = self._clock + 1
+            return entry[0]
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keep `value`; the oldest entry makes room if it must."""
+        """Keep `value`; the oldest entries make room if they must."""
         with self._lock:
-            entries = self._entries
-            entries.pop(key, None)
-            entries[key] = value
-            if len(entries) > self.maxsize:
-                del entries[next(iter(entries))]
-                self.evictions += 1
+            self._clock += 1
+            self._entries[key] = [value, self._clock]
+            if len(self._entries) > self.maxsize:
+                self._evict()
+
+    def _evict(self) -> None:
+        """Drop the sixteenth that was not used for longest: finding them is a walk over all entries."""
+        oldest = sorted(self._entries, key=lambda key: self._entries[key][1])
+        for key in oldest[: max(1, self.maxsize // 16)]:
+            del self._entries[key]
+            self.evictions += 1
 
     def pop(self, key: Hashable, default: Any = None) -> Any:
         """Take an entry out."""
         with self._lock:
-            return self._entries.pop(key, default)
+            entry = self._entries.pop(key, None)
+            return default if entry is None else entry[0]
 
     def clear(self) -> None:
         """Forget every entry."""
@@ -66,9 +71,9 @@ class LRU:
         del dropped
 
     def values(self) -> list[Any]:
-        """All entries, the oldest first, without using them."""
+        """All entries, without using them."""
         with self._lock:
-            return list(self._entries.values())
+            return [entry[0] for entry in self._entries.values()]
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._entries
