@@ -798,6 +798,17 @@ def test_conversions_follow_each_other_until_a_method_fits_and_never_precede_one
         f(None)
 
 
+def test_only_the_arguments_that_do_not_fit_are_converted():
+    f = boxing()
+    f.method(str, float)(lambda a, b: (a, b))
+    assert f(2.5, 1.5) == ("2.5", 1.5)
+    f.method(int, str)(lambda a, b: (a, b))
+    assert f(2.5, "b") == (3, "b"), "twice converted beside one that fits as it is"
+    f.method(str, str)(lambda a, b: ("strings", a, b))
+    assert f(2.5, 1.5) == ("2.5", 1.5), "one conversion rather than two"
+    assert f(2.5, "b") == ("strings", "2.5", "b")
+
+
 def test_which_says_what_is_converted():
     f = boxing()
     m = f.method(int)(lambda a, b: a)

@@ -100,6 +100,7 @@ class GenericFunction(Registry):
         """Other arguments to try where no method takes these; None when there is nothing to convert.
 
         Asked again with what it returned, until a method fits: numbers first, say, then structures.
+        An argument is passed on converted only where the method that runs does not take it as it was.
         """
         return None
 
@@ -113,6 +114,8 @@ class GenericFunction(Registry):
         self._runs: dict[tuple, Callable | None] = {}
         #: (place, class of an argument) → whether a method names the class there.
         self._named: dict[tuple[int, type], bool] = {}
+        #: For each argument the classes it can be converted to → which of them.
+        self._picked: dict[tuple[tuple[type, ...], ...], list[int] | None] = {}
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run the most specific method.  (`warm.with_arity` puts a faster equal in its place.)"""
@@ -200,17 +203,38 @@ class GenericFunction(Registry):
         return run(*args, **keywords)
 
     def converted(self, args: tuple) -> tuple:
-        """All arguments, converted until some method takes them.  Raises DispatchError when none ever does."""
-        classes = first = tuple(map(type, args))
+        """All arguments, as few of them converted as some method needs.  Raises DispatchError when none fits."""
+        forms = [[a] for a in args]
+        latest = args
         for _ in range(_CONVERSIONS):
-            found = self.convert(args, classes)
+            found = self.convert(latest, tuple(map(type, latest)))
             if found is None:
                 break
-            args = tuple(found)
-            classes = tuple(map(type, args))
-            if self.find(classes) is not None:
-                return args
-        raise not_found(self, self.table, first, "method")
+            latest = tuple(found)
+            for known, new in zip(forms, latest, strict=True):
+                if type(new) is not type(known[-1]):
+                    known.append(new)
+            picks = self._pick(tuple([tuple(map(type, known)) for known in forms]))
+            if picks is not None:
+                return tuple([known[pick] for known, pick in zip(forms, picks, strict=True)])
+        raise not_found(self, self.table, tuple(map(type, args)), "method")
+
+    def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
+        """Which form of each argument the method takes that needs the fewest conversions; None: no method."""
+        picked = self._picked
+        if forms in picked:
+            return picked[forms]
+        fits = []
+        for method in self.table.ordered():
+            choices = method.signature.spread(len(forms))
+            taken = [
+                [i for i, cls in enumerate(classes) if choice.takes(cls)]
+                for choice, classes in zip(choices, forms, strict=True)
+            ]
+            if all(taken):
+                fits.append([first for first, *_ in taken])
+        # Of equally many conversions, those for the most specific method: it comes first.
+        return _remember(picked, forms, min(fits, key=sum) if fits else None)
 
     def invoke(self, types: Sequence[type], /, *args: Any, **keywords: Any) -> Any:
         """Run the method that would be chosen for `types`, which the arguments must fit.
