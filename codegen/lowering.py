@@ -36,6 +36,7 @@ class Map:
 class Move:
     """element(k, index, *readers, **params) -> element, where readers[j](*index) reads input j.
 
+    `readers[j].shape` is the shape of input j.
     A 0-d input (the start of a slice) is read by `readers[j]()`.  Reading outside an input is
     undefined: an element that lies outside clamps its index and selects.  `k.check(condition,
     status)` makes the kernel fail for a bad index.  `free`: it only re-indexes (one read,

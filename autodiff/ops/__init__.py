@@ -8,6 +8,7 @@
 (`abs_`) keep Python's own visible inside the library.
 """
 
+from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
 from .arithmetic import abs_ as abs
@@ -41,6 +42,7 @@ from .comparison import (
     logical_xor,
     not_equal,
 )
+from .contraction import dot, inner, matmul, outer, tensordot
 from .conversion import as_tensor as as_tensor
 from .conversion import astype, dense
 from .conversion import cast_to as cast_to
@@ -58,6 +60,7 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .einsum import einsum
 from .elementwise import (
     arccos,
     arccosh,
@@ -88,13 +91,40 @@ from .elementwise import (
     trunc,
 )
 from .elementwise import round_ as round
+from .gathering import one_hot, take, take_along_axis
+from .indexing import getitem as getitem
+from .indexing import index_update as index_update
+from .joining import concatenate, pad, split, stack
+from .linalg_basic import diag, diagonal, norm, trace
 from .power import power, square
 from .primitive import spread_to as spread_to
 from .primitive import sum_to as sum_to
 from .primitive import zeros_of as zeros_of
+from .products import prod
+from .reductions import all_ as all
+from .reductions import any_ as any
+from .reductions import argmax, argmin
+from .reductions import max_ as max
+from .reductions import min_ as min
+from .reductions import sum_ as sum
+from .scans import cumsum
 from .selection import clip, maximum, minimum, relu, where
+from .shaping import (
+    broadcast_to,
+    expand_dims,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    ravel,
+    reshape,
+    squeeze,
+    swapaxes,
+    transpose,
+)
+from .statistics import log_softmax, logsumexp, mean, softmax, std, var
 
 # The Array API's names for the same functions.
+concat, permute_dims, mT = concatenate, transpose, matrix_transpose
 absolute, remainder, pow = abs, mod, power
 acos, asin, atan, atan2 = arccos, arcsin, arctan, arctan2
 acosh, asinh, atanh = arccosh, arcsinh, arctanh
@@ -105,6 +135,8 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "all",
+    "any",
     "arange",
     "arccos",
     "arccosh",
@@ -113,6 +145,8 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "argmax",
+    "argmin",
     "asin",
     "asinh",
     "astype",
@@ -125,19 +159,29 @@ __all__ = [
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "broadcast_to",
     "ceil",
     "clip",
+    "concat",
+    "concatenate",
     "cos",
     "cosh",
+    "cumsum",
     "dense",
+    "diag",
+    "diagonal",
     "divide",
+    "dot",
+    "einsum",
     "empty",
     "empty_like",
     "equal",
     "erf",
     "exp",
+    "expand_dims",
     "expm1",
     "eye",
+    "flip",
     "floor",
     "floor_divide",
     "full",
@@ -145,6 +189,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "hypot",
+    "inner",
     "isfinite",
     "isinf",
     "isnan",
@@ -155,37 +200,67 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "log_softmax",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logsumexp",
+    "mT",
+    "matmul",
+    "matrix_transpose",
+    "max",
     "maximum",
+    "mean",
+    "min",
     "minimum",
     "mod",
+    "moveaxis",
     "multiply",
     "negative",
+    "norm",
     "not_equal",
+    "one_hot",
     "ones",
     "ones_like",
+    "outer",
+    "pad",
+    "permute_dims",
     "positive",
     "pow",
     "power",
+    "prod",
+    "ravel",
     "reciprocal",
     "relu",
     "remainder",
+    "reshape",
     "rint",
     "round",
     "sigmoid",
     "sign",
     "sin",
     "sinh",
+    "softmax",
     "softplus",
+    "split",
     "sqrt",
     "square",
+    "squeeze",
+    "stack",
+    "std",
     "subtract",
+    "sum",
+    "swapaxes",
+    "take",
+    "take_along_axis",
     "tan",
     "tanh",
+    "tensordot",
+    "trace",
+    "transpose",
     "trunc",
+    "var",
     "where",
     "zeros",
     "zeros_like",

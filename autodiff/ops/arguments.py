@@ -1,0 +1,86 @@
+"""NumPy's conventions for axes and shapes, checked once: what users write in, canonical tuples out.
+
+Static parameters of operations are hashable and unique: an axis is a non-negative int, several axes
+are a sorted tuple, a shape is a tuple of ints.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from codegen.ir import Aval
+
+from ..custom import Function, function
+from ..errors import ShapeError, caller
+from .primitive import Operation
+
+__all__ = ["axes_of", "axis_of", "integer", "kept", "records", "reduced_shape", "shape_of"]
+
+
+def records(operation: Operation) -> Callable[[Callable[..., Any]], Function]:
+    """Declare a public function whose body records `operation`: users find it as `f.primitive`.
+
+    A trailing underscore of the body's name, which keeps Python's own word visible, is dropped.
+    """
+
+    def declare(body: Callable[..., Any]) -> Function:
+        body.__name__ = body.__qualname__ = body.__name__.rstrip("_")
+        made = function(body)
+        made.primitive = operation
+        return made
+
+    return declare
+
+
+def integer(value: Any, name: str, what: str) -> int:
+    """An int out of anything that is one.  Raises TypeError naming the function and what it got."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}: {what} is an integer, not {type(value).__name__} ({value!r})\n  called at {caller()}"
+        ) from None
+
+
+def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> int:
+    """One axis, counted from the front.  Raises ShapeError when there is none of that number.
+
+    `ndim`: the rank to count in, where it is not the aval's (that of a result with new axes).
+    """
+    rank = aval.ndim if ndim is None else ndim
+    number = integer(axis, function, "an axis")
+    if not -rank <= number < rank:
+        place = str(aval) if ndim is None else f"the result for {aval}"
+        having = f"axes 0 to {rank - 1}" if rank > 1 else "one axis" if rank else "no axes"
+        raise ShapeError(f"{function}: no axis {number} in {place}\n  called at {caller()}\n  it has {having}")
+    return number % rank
+
+
+def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tuple[int, ...]:
+    """The axes that an `axis` argument names, sorted; None names all of them.  Raises ShapeError for a repeated one."""
+    if axis is None:
+        return tuple(range(aval.ndim if ndim is None else ndim))
+    if not isinstance(axis, (tuple, list)):
+        return (axis_of(function, axis, aval, ndim),)
+    axes = tuple(sorted(axis_of(function, a, aval, ndim) for a in axis))
+    if len(set(axes)) < len(axes):
+        raise ShapeError(f"{function}: an axis is named twice in {tuple(axis)} for {aval}\n  called at {caller()}")
+    return axes
+
+
+def shape_of(function: str, shape: Any) -> tuple[int, ...]:
+    """A shape out of an int or a sequence of them; -1 is left for `reshape` to read."""
+    extents: Sequence = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple([integer(n, function, "an extent") for n in extents])
+
+
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without some of its axes."""
+    return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with some of its axes of extent 1: that of a reduction with `keepdims`."""
+    return tuple([1 if i in axes else n for i, n in enumerate(shape)])

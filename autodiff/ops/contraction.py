@@ -1,0 +1,261 @@
+"""Products summed over shared axes: matmul and what is made of it.
+
+One operation, a batched matrix product; the rest are transposes, reshapes and sums around it, so all
+of them run by the same loops or the same BLAS.  `einsum` is in its own file.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Contract
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tape import record
+from ..tensor import Tensor
+from .arguments import axis_of, integer, records
+from .arithmetic import multiply
+from .comparison import not_equal
+from .conversion import cast_to
+from .primitive import broadcast_avals, expect, linear, sum_to, zero_of
+from .promotion import common
+from .shaping import reshaped, transposed
+
+__all__ = ["as_before", "contracted", "dot", "inner", "matmul", "operands", "outer", "tensordot"]
+
+_I64 = np.dtype(np.int64)
+_BOOL = np.dtype(np.bool_)
+
+# ---------------------------------------------------------------- the operation
+
+
+def _matmul_aval(a: Aval, b: Aval) -> Aval:
+    expect("matmul", (a, b), "fi")
+    if a.ndim < 2 or b.ndim < 2:
+        raise ShapeError(f"matmul: takes matrices, got {a} @ {b}\n  called at {caller()}")
+    _check_inner(a, b)
+    batch = _batch(a, b)
+    return a.with_shape((*batch, a.shape[-2], b.shape[-1]))
+
+
+def _check_inner(a: Aval, b: Aval) -> None:
+    """Raise ShapeError unless a @ b has one inner size."""
+    k = b.shape[-2] if b.ndim > 1 else b.shape[0]
+    if a.shape[-1] == k:
+        return
+    advice = ""
+    if b.ndim > 1 and a.shape[-1] == b.shape[-1]:
+        advice = "\n  if b is stored by rows, pass mT(b)"
+    elif a.ndim > 1 and a.shape[-2] == k:
+        advice = "\n  if a is stored by columns, pass mT(a)"
+    raise ShapeError(
+        f"matmul: inner sizes differ: {a} @ {b}\n"
+        f"  a has {a.shape[-1]} {'columns' if a.ndim > 1 else 'elements'}, "
+        f"b has {k} {'rows' if b.ndim > 1 else 'elements'}\n"
+        f"  called at {caller()}{advice}"
+    )
+
+
+def _batch(a: Aval, b: Aval) -> tuple[int, ...]:
+    """The leading axes of a product of matrices."""
+    if a.shape[:-2] == b.shape[:-2]:
+        return a.shape[:-2]
+    try:
+        return broadcast_avals("matmul", (a.with_shape(a.shape[:-2]), b.with_shape(b.shape[:-2])))
+    except ShapeError:
+        raise ShapeError(
+            f"matmul: the leading axes do not broadcast: {a} @ {b}\n"
+            f"  called at {caller()}\n"
+            f"  the last two axes are the matrices, those before them must be equal or 1"
+        ) from None
+
+
+def _matmul_transpose(y_bar, y, a, b):
+    return (
+        lambda: sum_to(record(_matmul, (y_bar, _turned(b))), a.shape),
+        lambda: sum_to(record(_matmul, (_turned(a), y_bar)), b.shape),
+    )
+
+
+def _turned(x: Tensor) -> Tensor:
+    """Each matrix transposed."""
+    return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+_matmul = linear(
+    "matmul",
+    np.matmul,
+    infer=_matmul_aval,
+    transpose=_matmul_transpose,
+    lower=Contract(),
+    in_args=(0, 1),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b for tensors of one dtype and at least two axes each."""
+    if b.ndim == 2 and a.ndim > 2:
+        # One large product instead of many small ones; its transpose is one product as well.
+        rows = reshaped(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+        return reshaped(record(_matmul, (rows, b)), (*a.shape[:-1], b.shape[-1]))
+    return record(_matmul, (a, b))
+
+
+# ---------------------------------------------------------------- operands
+
+
+def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
+    """Two factors in one dtype, and whether they were bool (then they are i64 now)."""
+    a, b = common(name, (("x1", x1), ("x2", x2)), "fib")
+    if a.dtype == _BOOL:
+        return cast_to(a, _I64), cast_to(b, _I64), True
+    return a, b, False
+
+
+def as_before(y: Tensor, was_bool: bool) -> Tensor:
+    """A product of bools is bool: whether any pair is True twice."""
+    return not_equal(y, zero_of(y.dtype)) if was_bool else y
+
+
+@records(_matmul)
+def matmul(x1, x2):
+    """The matrix product, x1 @ x2.
+
+    x1: T[..., n, k]  x2: T[..., k, m]  →  T[..., n, m]     leading axes broadcast
+
+    A vector stands for a row on the left and a column on the right, and has no axis in the result.
+    Raises ShapeError when the inner sizes differ, the leading axes do not broadcast, or one is 0-d.
+    """
+    a, b, was_bool = operands("matmul", x1, x2)
+    if not a.ndim or not b.ndim:
+        raise ShapeError(
+            f"matmul: takes vectors and matrices, got {a.aval} @ {b.aval}\n"
+            f"  called at {caller()}\n"
+            f"  to scale an array, use *"
+        )
+    _check_inner(a.aval, b.aval)
+    left = reshaped(a, (1, *a.shape)) if a.ndim == 1 else a
+    right = reshaped(b, (*b.shape, 1)) if b.ndim == 1 else b
+    if a.ndim > 1 and b.ndim > 1:
+        _batch(a.aval, b.aval)  # before `_product` reshapes: errors show the types as they were
+    y = _product(left, right)
+    rows = () if a.ndim == 1 else y.shape[-2:-1]
+    columns = () if b.ndim == 1 else y.shape[-1:]
+    return as_before(reshaped(y, (*y.shape[:-2], *rows, *columns)), was_bool)
+
+
+# ---------------------------------------------------------------- relatives
+
+
+def contracted(
+    a: Tensor, b: Tensor, batch: tuple[tuple[int, ...], tuple[int, ...]], over: tuple[tuple[int, ...], tuple[int, ...]]
+) -> Tensor:
+    """Products of elements, summed over pairs of axes.
+
+    batch   axes of a, and of b, that run together and stay
+    over    axes of a, and of b, that run together and are summed
+
+    The result's axes: those of `batch`, then the rest of a's, then the rest of b's.
+    """
+    a_rest = tuple([i for i in range(a.ndim) if i not in batch[0] and i not in over[0]])
+    b_rest = tuple([i for i in range(b.ndim) if i not in batch[1] and i not in over[1]])
+    together = tuple([a.shape[i] for i in batch[0]])
+    n, m = (tuple([t.shape[i] for i in rest]) for t, rest in ((a, a_rest), (b, b_rest)))
+    shape = (*together, *n, *m)
+    a = transposed(a, batch[0] + a_rest + over[0])
+    b = transposed(b, batch[1] + over[1] + b_rest)
+    if not over[0]:
+        return multiply(reshaped(a, (*together, *n, *(1,) * len(m))), reshaped(b, (*together, *(1,) * len(n), *m)))
+    k = math.prod(a.shape[a.ndim - len(over[0]) :])
+    a = reshaped(a, (*together, math.prod(n), k))
+    b = reshaped(b, (*together, k, math.prod(m)))
+    return reshaped(_product(a, b), shape)
+
+
+@function
+def tensordot(x1, x2, axes=2):
+    """Products of elements, summed over axes of both.
+
+    x1: T[n..., k...]  x2: T[k..., m...]  →  T[n..., m...]
+
+    axes   how many of x1's last and x2's first axes; or a pair: the axes of x1, and those of x2
+
+    Raises ShapeError when the axes named differ in number or extent.
+    """
+    a, b, was_bool = operands("tensordot", x1, x2)
+    over = _pairs(a, b, axes)
+    if any(a.shape[i] != b.shape[j] for i, j in zip(*over, strict=True)):
+        sizes = [tuple(t.shape[i] for i in axes) for t, axes in zip((a, b), over, strict=True)]
+        raise ShapeError(
+            f"tensordot: summed axes differ: {a.aval}, {b.aval}\n"
+            f"  axes {over[0]} of a have extents {sizes[0]}, axes {over[1]} of b {sizes[1]}\n"
+            f"  called at {caller()}"
+        )
+    return as_before(contracted(a, b, ((), ()), over), was_bool)
+
+
+def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The summed axes of a and of b."""
+    if not isinstance(axes, (tuple, list)):
+        count = integer(axes, "tensordot", "the number of axes")
+        if not 0 <= count <= min(a.ndim, b.ndim):
+            raise ShapeError(f"tensordot: {a.aval}, {b.aval} have no {count} axes to sum\n  called at {caller()}")
+        return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
+    if len(axes) != 2:
+        raise ShapeError(f"tensordot: axes are a number or a pair, not {axes!r}\n  called at {caller()}")
+    first, second = (
+        tuple([axis_of("tensordot", i, t.aval) for i in (named if isinstance(named, (tuple, list)) else (named,))])
+        for named, t in zip(axes, (a, b), strict=True)
+    )
+    if len(first) != len(second) or len(set(first)) < len(first) or len(set(second)) < len(second):
+        raise ShapeError(f"tensordot: {axes!r} does not pair axes, each once\n  called at {caller()}")
+    return first, second
+
+
+@function
+def dot(x1, x2):
+    """NumPy's dot: x1 times x2 for 0-d arrays, else sums over x1's last axis and x2's last but one.
+
+    x1: T[n..., k]  x2: T[..., k, m]  →  T[n..., ..., m]
+
+    For matrices it is `matmul`.  Raises ShapeError when the summed extents differ.
+    """
+    a, b, was_bool = operands("dot", x1, x2)
+    if not a.ndim or not b.ndim:
+        return as_before(multiply(a, b), was_bool)
+    _check_inner(a.aval, b.aval)
+    return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (max(b.ndim - 2, 0),))), was_bool)
+
+
+@function
+def inner(x1, x2):
+    """Products summed over the last axis of both; 0-d arrays scale.
+
+    x1: T[n..., k]  x2: T[m..., k]  →  T[n..., m...]
+
+    Raises ShapeError when the last extents differ.
+    """
+    a, b, was_bool = operands("inner", x1, x2)
+    if not a.ndim or not b.ndim:
+        return as_before(multiply(a, b), was_bool)
+    if a.shape[-1] != b.shape[-1]:
+        raise ShapeError(
+            f"inner: last extents differ: {a.aval}, {b.aval}\n"
+            f"  a has {a.shape[-1]}, b has {b.shape[-1]}\n"
+            f"  called at {caller()}"
+        )
+    return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (b.ndim - 1,))), was_bool)
+
+
+@function
+def outer(x1, x2):
+    """All products of an element of x1 and one of x2, each flattened.   T[n], T[m]  →  T[n, m]"""
+    a, b, was_bool = operands("outer", x1, x2)
+    return as_before(multiply(reshaped(a, (a.size, 1)), reshaped(b, (1, b.size))), was_bool)

@@ -1,0 +1,197 @@
+"""Einstein summation: products of any number of arrays, summed over the labels that the result leaves out.
+
+    einsum("ij,jk->ik", a, b)      a @ b
+    einsum("...ii->...", x)        the traces of matrices
+
+    read     labels of each operand and of the result            "..." becomes labels of its own
+    tidy     a label twice in one operand: its diagonal; a label that is nowhere else: its sum
+    pair     two operands at a time, in opt_einsum's order, each pair by one matrix product
+    order    the result's labels as asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tensor import Tensor
+from .contraction import as_before, contracted
+from .conversion import cast_to
+from .linalg_basic import diagonal
+from .promotion import common
+from .reductions import summed
+from .shaping import reshaped, transposed
+
+__all__ = ["einsum"]
+
+Labels = tuple[str, ...]
+
+_BOOL = np.dtype(np.bool_)
+_I64 = np.dtype(np.int64)
+
+
+@function
+def einsum(subscripts, *arrays):
+    """Products of elements of the arrays, summed over every label that the result does not have.
+
+    einsum("ij,jk->ik", a, b)     T[n, k], T[k, m]  →  T[n, m]
+
+    subscripts   one label per axis of each array, after "->" those of the result; without "->" the labels
+                 that occur once, in alphabetical order.  "..." stands for axes that broadcast.
+
+    Of more than two arrays the order of products is chosen by opt_einsum.
+    Raises ShapeError when labels and axes, or the extents of one label, do not fit.
+    """
+    if not isinstance(subscripts, str) or not arrays:
+        raise TypeError(f"einsum: takes a string of labels and arrays\n  called at {caller()}")
+    xs = common("einsum", [("arrays", x) for x in arrays], "fib")
+    was_bool = xs[0].dtype == _BOOL
+    xs = [cast_to(x, _I64) for x in xs] if was_bool else xs
+    inputs, output = _read(subscripts, tuple([x.ndim for x in xs]))
+    extents = _extents(subscripts, inputs, xs)
+    terms = [_tidied(x, labels, extents) for x, labels in zip(xs, inputs, strict=True)]
+    for i, j in _path(tuple([labels for _, labels in terms]), output, tuple(sorted(extents.items()))):
+        first, second = terms[i], terms[j]
+        terms = [t for n, t in enumerate(terms) if n not in (i, j)]
+        others = set(output).union(*[labels for _, labels in terms])
+        terms.append(_pair(first, second, others))
+    (last,) = terms
+    x, labels = _summed_out(last, set(output))
+    return as_before(transposed(x, tuple([labels.index(c) for c in output])), was_bool)
+
+
+# ---------------------------------------------------------------- reading the labels
+
+
+def _refused(subscripts: str, why: str) -> ShapeError:
+    return ShapeError(f"einsum: {subscripts!r}: {why}\n  called at {caller()}")
+
+
+@lru_cache(maxsize=1024)
+def _parts(subscripts: str) -> tuple[tuple[str, ...], str | None]:
+    """The labels of the operands, and of the result if they are given."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    return tuple(left.split(",")), right if arrow else None
+
+
+def _read(subscripts: str, ranks: tuple[int, ...]) -> tuple[list[Labels], Labels]:
+    """One label per axis, for each operand and for the result; the axes of "..." are 0, 1, ... from the last."""
+    terms, result = _parts(subscripts)
+    if len(terms) != len(ranks):
+        raise _refused(subscripts, f"{len(terms)} operands are named, {len(ranks)} given")
+    inputs = [_labelled(subscripts, term, rank) for term, rank in zip(terms, ranks, strict=True)]
+    broad = max([sum(c.isdigit() for c in labels) for labels in inputs], default=0)
+    ellipsis = tuple([str(i) for i in reversed(range(broad))])
+    if result is None:
+        letters = [c for labels in inputs for c in labels if not c.isdigit()]
+        return inputs, ellipsis + tuple(sorted(c for c in set(letters) if letters.count(c) == 1))
+    output = _labels_of(subscripts, result, ellipsis)
+    known = {c for labels in inputs for c in labels}
+    for c in output:
+        if c not in known:
+            raise _refused(subscripts, f"the result has the label {c!r}, no operand has")
+    if len(set(output)) < len(output):
+        raise _refused(subscripts, "the result has a label twice")
+    if ellipsis and "..." not in result:
+        raise _refused(subscripts, "the operands have '...', the result must have it too")
+    return inputs, output
+
+
+def _labelled(subscripts: str, term: str, rank: int) -> Labels:
+    letters = len(term.replace("...", ""))
+    if "..." not in term and letters != rank:
+        raise _refused(subscripts, f"{term!r} has {letters} labels for {rank} axes")
+    if letters > rank:
+        raise _refused(subscripts, f"{term!r} has more labels than the {rank} axes")
+    return _labels_of(subscripts, term, tuple([str(i) for i in reversed(range(rank - letters))]))
+
+
+def _labels_of(subscripts: str, term: str, ellipsis: Labels) -> Labels:
+    before, dots, after = term.partition("...")
+    for c in before + after:
+        if not (c.isascii() and c.isalpha()):
+            raise _refused(subscripts, f"{c!r} is no label (labels are letters)")
+    return (*before, *(ellipsis if dots else ()), *after)
+
+
+def _extents(subscripts: str, inputs: Sequence[Labels], xs: Sequence[Tensor]) -> dict[str, int]:
+    """The extent of each label; extents of 1 broadcast."""
+    found: dict[str, int] = {}
+    for labels, x in zip(inputs, xs, strict=True):
+        for c, n in zip(labels, x.shape, strict=True):
+            known = found.setdefault(c, n)
+            if known != n and 1 not in (known, n):
+                what = "'...'" if c.isdigit() else f"the label {c!r}"
+                avals = ", ".join(str(x.aval) for x in xs)
+                raise _refused(subscripts, f"{what} has the extents {known} and {n} in {avals}")
+            found[c] = n if known == 1 else known
+    return found
+
+
+# ---------------------------------------------------------------- single operands
+
+
+def _tidied(x: Tensor, labels: Labels, extents: dict[str, int]) -> tuple[Tensor, Labels]:
+    """An operand with each of its labels once, without the axes of extent 1 that broadcast."""
+    drop = [i for i, c in enumerate(labels) if x.shape[i] != extents[c]]
+    x = reshaped(x, tuple([n for i, n in enumerate(x.shape) if i not in drop]))
+    labels = tuple([c for i, c in enumerate(labels) if i not in drop])
+    while len(set(labels)) < len(labels):
+        c = next(c for c in labels if labels.count(c) > 1)
+        first = labels.index(c)
+        second = labels.index(c, first + 1)
+        x = diagonal(x, 0, first, second)
+        labels = (*[d for i, d in enumerate(labels) if i not in (first, second)], c)
+    return x, labels
+
+
+def _summed_out(term: tuple[Tensor, Labels], kept: set[str]) -> tuple[Tensor, Labels]:
+    """A term without the labels that nobody else needs."""
+    x, labels = term
+    axes = tuple([i for i, c in enumerate(labels) if c not in kept])
+    return summed(x, axes), tuple([c for c in labels if c in kept])
+
+
+# ---------------------------------------------------------------- pairs
+
+
+def _pair(
+    first: tuple[Tensor, Labels], second: tuple[Tensor, Labels], others: set[str]
+) -> tuple[Tensor, Labels]:
+    """The product of two terms, summed over the labels that nobody else needs."""
+    a, a_labels = _summed_out(first, others.union(second[1]))
+    b, b_labels = _summed_out(second, others.union(first[1]))
+    shared = [c for c in a_labels if c in b_labels]
+    batch = [c for c in shared if c in others]
+    over = [c for c in shared if c not in others]
+    product = contracted(
+        a,
+        b,
+        (tuple([a_labels.index(c) for c in batch]), tuple([b_labels.index(c) for c in batch])),
+        (tuple([a_labels.index(c) for c in over]), tuple([b_labels.index(c) for c in over])),
+    )
+    return product, (*batch, *[c for c in a_labels if c not in shared], *[c for c in b_labels if c not in shared])
+
+
+@lru_cache(maxsize=1024)
+def _path(
+    inputs: tuple[Labels, ...], output: Labels, extents: tuple[tuple[str, int], ...]
+) -> tuple[tuple[int, int], ...]:
+    """Which two terms to multiply next, by their places; a product goes to the end."""
+    if len(inputs) < 3:
+        return ((0, 1),) if len(inputs) == 2 else ()
+    from opt_einsum.paths import auto  # only here: importing it takes longer than importing the rest of us
+
+    path = auto([frozenset(labels) for labels in inputs], frozenset(output), dict(extents), None)
+    pairs: list[tuple[int, int]] = []
+    for step in path:
+        places = sorted(step, reverse=True)
+        if len(places) == 1:
+            continue
+        pairs.append((places[1], places[0]))
+    return tuple(pairs)

@@ -1,0 +1,395 @@
+"""Reading and writing where arrays of integers say.
+
+    take          y[..., j, ...] = x[..., index(j), ...]      one index array for each indexed axis
+    scatter_add   zeros, then y[..., index(j), ...] += u[..., j, ...]      the transpose of take
+    scatter_set   x, then y[..., index(j), ...] = v[..., j, ...]           the last j wins
+    take_along    y[..., j, ...] = x[..., index[..., j, ...], ...]
+    scatter_along its transpose
+
+All index arrays of a node have one shape; its axes stand together in the result, from `place` on.
+Negative indices count from the end.  What lies outside makes the kernel fail with IndexError when
+it runs; indices whose values are known and few are checked when recorded, at the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Call, Move, Scatter
+
+from ..custom import function
+from ..errors import DTypeError, ShapeError, caller
+from ..tape import record
+from ..tensor import Tensor
+from .arguments import axis_of, integer, records, reduced_shape
+from .comparison import equal
+from .conversion import as_tensor, cast_to, dtype_of
+from .creation import iota
+from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
+from .selection import where
+from .shaping import reshaped
+
+__all__ = ["gathered", "index_tensor", "one_hot", "replaced", "take", "take_along_axis"]
+
+_I64 = np.dtype(np.int64)
+
+#: Index arrays with values are looked through when recorded up to this size; the kernel checks them all anyway.
+KNOWN_LIMIT = 256
+
+# ---------------------------------------------------------------- shapes and references
+
+
+def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> None:
+    if len(indices) != len(axes) or not axes or any(not 0 <= a < x.ndim for a in axes):
+        raise ShapeError(f"{name}: {len(indices)} index arrays for the axes {axes} of {x}\n  called at {caller()}")
+    for i in indices:
+        if i.dtype.kind != "i":
+            raise DTypeError(f"{name}: an index array holds integers, not {i}\n  called at {caller()}")
+        if i.shape != indices[0].shape:
+            raise ShapeError(
+                f"{name}: index arrays of different shapes: {', '.join(map(str, indices))}\n  called at {caller()}"
+            )
+    for axis in axes:
+        if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
+            raise IndexError(f"{name}: no element along axis {axis} of {x}\n  called at {caller()}")
+
+
+def _gathered_shape(x: tuple, index: tuple, axes: tuple, place: int) -> tuple[int, ...]:
+    rest = reduced_shape(x, axes)
+    return (*rest[:place], *index, *rest[place:])
+
+
+def _take_aval(x: Aval, *indices: Aval, axes: tuple[int, ...], place: int) -> Aval:
+    _check_indices("take", x, indices, axes)
+    return x.with_shape(_gathered_shape(x.shape, indices[0].shape, axes, place))
+
+
+def _take_reference(x: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], place: int) -> np.ndarray:
+    rows = np.moveaxis(x, axes, range(len(axes)))
+    rank = indices[0].ndim
+    return np.moveaxis(np.asarray(rows[tuple(indices)]), range(rank), range(place, place + rank))
+
+
+def _scatter_add_aval(*inputs: Aval, shape: tuple[int, ...], axes: tuple[int, ...], place: int) -> Aval:
+    *indices, updates = inputs
+    y = updates.with_shape(shape)
+    _check_indices("scatter_add", y, indices, axes)
+    _check_updates("scatter_add", updates, _gathered_shape(shape, indices[0].shape, axes, place))
+    return y
+
+
+def _check_updates(name: str, updates: Aval, shape: tuple[int, ...]) -> None:
+    if updates.shape != shape:
+        raise ShapeError(f"{name}: updates are {updates}, not {updates.with_shape(shape)}\n  called at {caller()}")
+
+
+def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place: int) -> np.ndarray:
+    *indices, updates = inputs
+    y = np.zeros(shape, updates.dtype)
+    rank = indices[0].ndim
+    rows = np.moveaxis(y, axes, range(len(axes)))  # a view of y
+    np.add.at(rows, tuple(indices), np.moveaxis(updates, range(place, place + rank), range(rank)))
+    return y
+
+
+def _scatter_set_aval(x: Aval, *inputs: Aval, axes: tuple[int, ...], place: int) -> Aval:
+    *indices, v = inputs
+    if v.dtype != x.dtype:
+        raise DTypeError(f"scatter_set: dtypes differ: {x}, {v}\n  called at {caller()}")
+    _check_indices("scatter_set", x, indices, axes)
+    _check_updates("scatter_set", v, _gathered_shape(x.shape, indices[0].shape, axes, place))
+    return x
+
+
+def _scatter_set_reference(x: np.ndarray, *inputs: np.ndarray, axes: tuple, place: int) -> np.ndarray:
+    *indices, v = inputs
+    y = x.copy()
+    rank = indices[0].ndim
+    rows = np.moveaxis(y, axes, range(len(axes)))  # a view of y
+    rows[tuple(indices)] = np.moveaxis(v, range(place, place + rank), range(rank))
+    return y
+
+
+# ---------------------------------------------------------------- loops
+
+
+def _within(k, position, extent: int):
+    """A checked position: negative ones count from the end; what is outside fails, and reads the edge."""
+    position = k.select(k.lt(position, k.index(0)), k.add(position, k.index(extent)), position)
+    k.check(k.logical_and(k.ge(position, k.index(0)), k.lt(position, k.index(extent))))
+    return k.minimum(k.maximum(position, k.index(0)), k.index(max(extent - 1, 0)))
+
+
+def _indexed(k, j, indices, shape, axes, place):
+    """Where the element at j of a gathered array stands in an array of `shape`."""
+    rank = len(indices[0].shape)
+    rest = iter((*j[:place], *j[place + rank :]))
+    at = {a: i(*j[place : place + rank]) for a, i in zip(axes, indices, strict=True)}
+    return [
+        _within(k, k.to_index(at[axis]), extent) if axis in at else next(rest) for axis, extent in enumerate(shape)
+    ]
+
+
+def _take_element(k, index, x, *indices, axes, place):
+    return x(*_indexed(k, index, indices, x.shape, axes, place))
+
+
+def _scatter_target(k, j, *readers, shape, axes, place):
+    return tuple(_indexed(k, j, readers[: len(axes)], shape, axes, place))
+
+
+# ---------------------------------------------------------------- operations
+
+
+def _take_transpose(y_bar, y, x, *indices, axes, place):
+    return (
+        lambda: record(_scatter_add, (*indices, y_bar), (x.shape, axes, place)),
+        *[None] * len(indices),
+    )
+
+
+def _scatter_add_transpose(y_bar, y, *inputs, shape, axes, place):
+    *indices, _ = inputs
+    return (*[None] * len(indices), lambda: record(_take, (y_bar, *indices), (axes, place)))
+
+
+def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: int) -> Tensor:
+    """Which elements of the values written (of this shape) are still there at the end."""
+    count = int(np.prod(shape))
+    number = reshaped(iota((count,), 0), shape)
+    kept = record(_scatter_set, (zeros_of(Aval(x.shape, _I64)), *indices, number), (axes, place))
+    return equal(record(_take, (kept, *indices), (axes, place)), number)
+
+
+def _scatter_set_vjp(y_bar, y, x, *inputs, axes, place):
+    *indices, v = inputs
+
+    def v_bar():
+        found = record(_take, (y_bar, *indices), (axes, place))
+        return where(_last_to_write(x, indices, v.shape, axes, place), found, zero_of(v.dtype))
+
+    return (
+        lambda: record(_scatter_set, (y_bar, *indices, zeros_of(v.aval)), (axes, place)),
+        *[None] * len(indices),
+        v_bar,
+    )
+
+
+def _scatter_set_jvp(dxs, y, x, *inputs, axes, place):
+    *indices, v = inputs
+    dx = zeros_of(x.aval) if dxs[0] is None else dxs[0]
+    dv = zeros_of(v.aval) if dxs[-1] is None else dxs[-1]
+    return record(_scatter_set, (dx, *indices, dv), (axes, place))
+
+
+_take = linear(
+    "take",
+    _take_reference,
+    infer=_take_aval,
+    transpose=_take_transpose,
+    lower=Move(_take_element, free=False),
+    params=("axes", "place"),
+)
+_scatter_add = linear(
+    "scatter_add",
+    _scatter_add_reference,
+    infer=_scatter_add_aval,
+    transpose=_scatter_add_transpose,
+    lower=Scatter(_scatter_target),
+    params=("shape", "axes", "place"),
+    in_args=None,
+    heavy=True,
+)
+#: x with values written at some places: what was overwritten gets a gradient of exactly zero.
+_scatter_set = primitive(
+    "scatter_set",
+    _scatter_set_reference,
+    infer=_scatter_set_aval,
+    vjp=_scatter_set_vjp,
+    jvp=_scatter_set_jvp,
+    lower=Call(),
+    params=("axes", "place"),
+    heavy=True,
+    masks=True,
+)
+
+# ---------------------------------------------------------------- along one axis
+
+
+def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
+    _check_along("take_along", x, index, axis)
+    return x.with_shape(index.shape)
+
+
+def _check_along(name: str, x: Aval, index: Aval, axis: int) -> None:
+    if index.dtype.kind != "i":
+        raise DTypeError(f"{name}: an index array holds integers, not {index}\n  called at {caller()}")
+    if index.ndim != x.ndim or reduced_shape(index.shape, (axis,)) != reduced_shape(x.shape, (axis,)):
+        raise ShapeError(
+            f"{name}: {index} does not fit {x}: they may differ along axis {axis} only\n  called at {caller()}"
+        )
+    if index.size and not x.size:
+        raise IndexError(f"{name}: no element along axis {axis} of {x}\n  called at {caller()}")
+
+
+def _scatter_along_aval(index: Aval, updates: Aval, *, shape: tuple[int, ...], axis: int) -> Aval:
+    y = updates.with_shape(shape)
+    _check_along("scatter_along", y, index, axis)
+    _check_updates("scatter_along", updates, index.shape)
+    return y
+
+
+def _scatter_along_reference(index: np.ndarray, updates: np.ndarray, *, shape: tuple, axis: int) -> np.ndarray:
+    y = np.zeros(shape, updates.dtype)
+    places: list[np.ndarray] = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    places[axis] = index
+    np.add.at(y, tuple(places), updates)
+    return y
+
+
+def _along_element(k, index, x, places, *, axis):
+    at = list(index)
+    at[axis] = _within(k, k.to_index(places(*index)), x.shape[axis])
+    return x(*at)
+
+
+def _along_target(k, j, places, updates, *, shape, axis):
+    at = list(j)
+    at[axis] = _within(k, k.to_index(places(*j)), shape[axis])
+    return tuple(at)
+
+
+_take_along = linear(
+    "take_along",
+    lambda x, index, *, axis: np.take_along_axis(x, index, axis),
+    infer=_along_aval,
+    transpose=lambda y_bar, y, x, index, *, axis: (
+        lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)),
+        None,
+    ),
+    lower=Move(_along_element, free=False),
+    params=("axis",),
+)
+_scatter_along = linear(
+    "scatter_along",
+    _scatter_along_reference,
+    infer=_scatter_along_aval,
+    transpose=lambda y_bar, y, index, updates, *, shape, axis: (
+        None,
+        lambda: record(_take_along, (y_bar, index), (axis,)),
+    ),
+    lower=Scatter(_along_target),
+    params=("shape", "axis"),
+    in_args=(1,),
+    heavy=True,
+)
+
+# ---------------------------------------------------------------- what is called
+
+
+def index_tensor(value: Any, name: str, extent: int | None = None) -> Tensor:
+    """Integers to index with, as an i64 tensor.  With `extent`, known ones are checked: IndexError."""
+    index = as_tensor(value, name, "indices")
+    if not index.size and isinstance(value, (list, tuple)):
+        index = cast_to(index, _I64)  # an empty list has no dtype of its own
+    if index.dtype.kind != "i":
+        raise DTypeError(
+            f"{name}: indices are integers, not {index.aval}\n"
+            f"  called at {caller()}\n"
+            f"  ad.astype(i, int) cuts fractions off"
+        )
+    if extent is not None:
+        _check_known(index, name, extent)
+    return cast_to(index, _I64)
+
+
+def _check_known(index: Tensor, name: str, extent: int) -> None:
+    known = index.node.value
+    if known is None or not 0 < index.size <= KNOWN_LIMIT:
+        return
+    low, high = int(np.min(known)), int(np.max(known))
+    if low < -extent or high >= extent:
+        raise IndexError(
+            f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}\n"
+            f"  called at {caller()}"
+        )
+
+
+def _broadcast(name: str, indices: Sequence[Tensor]) -> list[Tensor]:
+    shape = broadcast_avals(name, [i.aval for i in indices])
+    return [spread_to(i, shape) for i in indices]
+
+
+def gathered(x: Tensor, indices: Sequence[Tensor], axes: tuple[int, ...], place: int) -> Tensor:
+    """The elements of x at `indices`, which are broadcast, along `axes`; their axes stand at `place`."""
+    return record(_take, (x, *_broadcast("take", indices)), (axes, place))
+
+
+def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, ...], place: int) -> Tensor:
+    """x with v, broadcast, at `indices`.  Raises ShapeError when v does not broadcast to what is replaced."""
+    indices = _broadcast("index_update", indices)
+    shape = _gathered_shape(x.shape, indices[0].shape, axes, place)
+    v = spread_to(v, shape)
+    return record(_scatter_set, (x, *indices, v), (axes, place)) if v.size else x
+
+
+@records(_take)
+def take(x, indices, axis=None):
+    """Elements, or slices along an axis, by their numbers (None: of x flattened).
+
+    x: T[..., n, ...]  indices: i64[k...]  →  T[..., k..., ...]
+
+    Negative numbers count from the end.  Raises IndexError for a number outside: at once if the indices
+    are known, else when the value is computed.
+    """
+    x = as_tensor(x, "take", "x")
+    if axis is None:
+        x, axis = reshaped(x, (x.size,)), 0
+    along = axis_of("take", axis, x.aval)
+    return gathered(x, [index_tensor(indices, "take", x.shape[along])], (along,), along)
+
+
+@records(_take_along)
+def take_along_axis(x, indices, axis=-1):
+    """For each row along an axis the elements by their numbers in that row (axis None: of x flattened).
+
+    x: T[..., n, ...]  indices: i64[..., k, ...]  →  T[..., k, ...]     the other axes broadcast
+
+    `take_along_axis(x, argmax(x, 1, keepdims=True), 1)` is `max(x, 1, keepdims=True)`.
+    Raises IndexError for a number outside, ShapeError when the other axes do not broadcast.
+    """
+    x = as_tensor(x, "take_along_axis", "x")
+    if axis is None:
+        x, axis = reshaped(x, (x.size,)), 0
+    along = axis_of("take_along_axis", axis, x.aval)
+    index = index_tensor(indices, "take_along_axis", x.shape[along])
+    if index.ndim != x.ndim:
+        raise ShapeError(
+            f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}\n"
+            f"  called at {caller()}\n"
+            f"  for the same rows everywhere use ad.take"
+        )
+    rest = [t.aval.with_shape((*t.shape[:along], 1, *t.shape[along + 1 :])) for t in (x, index)]
+    shape = broadcast_avals("take_along_axis", rest)
+    x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
+    return record(_take_along, (x, index), (along,))
+
+
+@function
+def one_hot(indices, classes, *, dtype=np.float64):
+    """A row of zeros with a single one for each index.
+
+    indices: i64[...]  →  dtype[..., classes]
+
+    An index outside of range(classes) gives zeros.
+    """
+    index = index_tensor(indices, "one_hot")
+    n = integer(classes, "one_hot", "the number of classes")
+    if n < 0:
+        raise ShapeError(f"one_hot: {n} classes\n  called at {caller()}")
+    places = iota((n,), 0)
+    return cast_to(equal(reshaped(index, (*index.shape, 1)), places), dtype_of(dtype, "one_hot"))

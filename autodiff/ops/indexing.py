@@ -1,0 +1,280 @@
+"""`x[key]` as a value, and x with `x[key]` replaced: NumPy's indexing in full.
+
+A key is read in four steps:
+
+    x[2, ..., None, rows, 1:5]          x: f64[4,6,7,8]
+    fill    one entry per axis of x     2, all, None, rows, 1:5            `...` stands for what is left
+    slice   ints and slices             slice(x; starts 2, 1)              run-time starts, static extents
+    shape   new axes in, ints out       reshape
+    gather  index arrays                take(x; rows)                      ints join them, as in NumPy
+
+So `X[i:i+B]` is one graph for all i.  A bool mask is turned into the places where it is True: their
+number is a shape, so the mask must have a value.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codegen.ir import Aval
+
+from ..custom import function
+from ..errors import ConcretizationError, DTypeError, ShapeError, caller
+from ..tape import leaf, number_leaf, state
+from ..tape.ask import value_of
+from ..tensor import AbstractTensor, Tensor
+from .conversion import WEAK, as_tensor, cast_to
+from .gathering import gathered, index_tensor, replaced
+from .primitive import spread_to
+from .selection import where
+from .shaping import reshaped
+from .slicing import sliced, updated_slice
+
+__all__ = ["getitem", "index_update"]
+
+_I64 = np.dtype(np.int64)
+_ALL = slice(None)
+
+
+class _IndexShapeError(ShapeError, IndexError):
+    """Indices that do not fit the axes: a ShapeError, and an IndexError as in NumPy."""
+
+
+# ---------------------------------------------------------------- reading a key
+
+
+class _Mask(NamedTuple):
+    """A bool array in a key: stands for the places where it is True."""
+
+    value: Tensor
+
+
+class _Fresh(NamedTuple):
+    """A new axis of extent 1 and an index array for it: what a 0-d mask means."""
+
+    index: Tensor
+
+
+class _Selection(NamedTuple):
+    """What a key says of an array.
+
+    starts, axes, steps, extents   the slice to take first; `extents` is its whole shape
+    shape      the slice's shape without the axes of ints and with new ones
+    indices    index arrays, if there are any, for `index_axes` of `shape`; their axes come at `place`
+    """
+
+    starts: tuple[Tensor, ...]
+    axes: tuple[int, ...]
+    steps: tuple[int, ...]
+    extents: tuple[int, ...]
+    shape: tuple[int, ...]
+    indices: tuple[Tensor, ...]
+    index_axes: tuple[int, ...]
+    place: int
+
+
+def _selection(x: Aval, key: Any) -> _Selection:
+    """What `key` says of an array like x.  Raises IndexError or ShapeError where they do not fit."""
+    entries = _expanded(x, _filled(x, [_entry(e) for e in (key if isinstance(key, tuple) else (key,))]))
+    starts: list[Tensor] = []
+    axes: list[int] = []
+    steps: list[int] = []
+    extents: list[int] = []
+    shape: list[int] = []
+    indices: list[tuple[int, Tensor]] = []  # (axis of `shape`, index array)
+    for entry in entries:
+        axis = len(extents)
+        if entry is None:
+            shape.append(1)
+        elif isinstance(entry, _Fresh):
+            indices.append((len(shape), entry.index))
+            shape.append(1)
+        elif isinstance(entry, Tensor):
+            indices.append((len(shape), index_tensor(entry, "x[...]", x.shape[axis])))
+            extents.append(x.shape[axis])
+            shape.append(x.shape[axis])
+        else:
+            start, step, count = _steps(x, axis, entry)
+            if count != x.shape[axis] or step != 1:
+                starts.append(number_leaf(start, _I64))
+                axes.append(axis)
+                steps.append(step)
+            extents.append(count)
+            if type(entry) is slice:
+                shape.append(count)
+    return _Selection(
+        tuple(starts), tuple(axes), tuple(steps), tuple(extents), tuple(shape),
+        tuple([index for _, index in indices]), tuple([axis for axis, _ in indices]), _place(entries),
+    )  # fmt: skip
+
+
+def _entry(entry: Any) -> Any:
+    """One element of a key: None, Ellipsis, a slice, an int, an index array or a mask."""
+    if entry is None or entry is Ellipsis or type(entry) is slice or type(entry) is int:
+        return entry
+    if isinstance(entry, (AbstractTensor, np.ndarray, list, tuple, bool, np.bool_)):
+        array = as_tensor(entry, "x[...]", "an index")
+        if array.dtype == np.bool_:
+            return _Mask(array)
+        return index_tensor(entry if isinstance(entry, (list, tuple)) else array, "x[...]")
+    try:
+        return operator.index(entry)
+    except TypeError:
+        raise IndexError(
+            f"x[...]: {entry!r} is no index\n"
+            f"  called at {caller()}\n"
+            f"  an index is an integer, a slice, None, '...', or an array of integers or bool"
+        ) from None
+
+
+def _filled(x: Aval, entries: list) -> list:
+    """The entries with `...`, or the end, filled up by whole slices to one for each axis."""
+    taken = sum(_consumes(e) for e in entries)
+    if taken > x.ndim:
+        raise _IndexShapeError(f"x[...]: {taken} indices for {x}\n  called at {caller()}")
+    gaps = [i for i, e in enumerate(entries) if e is Ellipsis]
+    if len(gaps) > 1:
+        raise IndexError(f"x[...]: an index has at most one '...'\n  called at {caller()}")
+    gap = gaps[0] if gaps else len(entries)
+    return [*entries[:gap], *[_ALL] * (x.ndim - taken), *entries[gap + 1 :]]
+
+
+def _consumes(entry: Any) -> int:
+    """How many axes of x an entry is about."""
+    return entry.value.ndim if isinstance(entry, _Mask) else 0 if entry is None or entry is Ellipsis else 1
+
+
+def _expanded(x: Aval, entries: list) -> list:
+    """The entries with masks as index arrays, one for each of their axes.
+
+    Beside an index array an int is one as well: all are broadcast, and stand in one place.
+    """
+    found: list = []
+    axis = 0
+    for entry in entries:
+        found.extend(_places(x, axis, entry.value) if isinstance(entry, _Mask) else (entry,))
+        axis += _consumes(entry)
+    if not any(isinstance(e, (Tensor, _Fresh)) for e in found):
+        return found
+    return [number_leaf(e, _I64) if type(e) is int else e for e in found]
+
+
+def _places(x: Aval, axis: int, mask: Tensor) -> list:
+    """The places where a mask is True.  Their number is a shape: the mask must have a value."""
+    if state.now.tracing:
+        raise ConcretizationError(
+            f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet\n"
+            f"  called at {caller()}\n"
+            f"  use ad.where(mask, x, other), which keeps the shape"
+        )
+    if mask.shape != x.shape[axis : axis + mask.ndim]:
+        raise _IndexShapeError(
+            f"x[...]: the mask {mask.aval} does not fit {x} from axis {axis} on\n  called at {caller()}"
+        )
+    value = value_of(mask.node)
+    if not mask.ndim:
+        return [_Fresh(leaf(np.zeros(int(value), _I64)))]
+    return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
+
+
+def _steps(x: Aval, axis: int, entry: int | slice) -> tuple[int, int, int]:
+    """(start, step, number of elements) of an int or slice along an axis."""
+    extent = x.shape[axis]
+    if type(entry) is not slice:
+        if not -extent <= entry < extent:
+            raise IndexError(
+                f"x[...]: index {entry} is outside of axis {axis} of {x}, whose extent is {extent}\n"
+                f"  called at {caller()}"
+            )
+        return entry % extent, 1, 1
+    start, stop, step = entry.indices(extent)
+    count = len(range(start, stop, step))
+    return (start if count else 0), step, count
+
+
+def _place(entries: list) -> int:
+    """Where the axes of index arrays stand: in the place of the first, or in front if they are apart."""
+    numbers = [i for i, e in enumerate(entries) if isinstance(e, (Tensor, _Fresh))]
+    if not numbers or numbers[-1] - numbers[0] >= len(numbers):
+        return 0
+    return numbers[0]
+
+
+# ---------------------------------------------------------------- reading and replacing
+
+
+@function
+def getitem(x, key):
+    """x[key], as NumPy has it; a new value, never a view.
+
+    key   ints and slices (of any step), None, `...`, arrays of integers, bool masks, or a tuple of these
+
+    Starts of slices and ints are run-time arguments: another one is the same graph.  Negative indices
+    count from the end.  Raises IndexError for an index outside (when the value is computed, if only then
+    the indices are known), ShapeError for too many, ConcretizationError for a mask while `jit` traces.
+    """
+    x = as_tensor(x, "x[...]", "x")
+    chosen = _selection(x.aval, key)
+    y = sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents)
+    y = reshaped(y, chosen.shape)
+    return gathered(y, chosen.indices, chosen.index_axes, chosen.place) if chosen.indices else y
+
+
+@function
+def index_update(x, key, value):
+    """x with x[key] replaced by `value`, which is broadcast; x itself stays as it was.
+
+    x: T[...]  →  T[...]     `t[key] = value` makes t name this result
+
+    Of index arrays that name an element twice the last one wins.  What is replaced gets a gradient of
+    exactly zero.  Raises ShapeError when the value does not broadcast to x[key], DTypeError when its kind
+    does not fit x, and what `x[key]` raises.
+    """
+    x = as_tensor(x, "x[...] = value", "x")
+    value = _assigned(x, value)
+    entry = key if isinstance(key, (AbstractTensor, np.ndarray)) else None
+    if entry is not None and entry.dtype == np.bool_ and value.ndim <= x.ndim - entry.ndim:
+        return _masked_update(x, as_tensor(entry), value)
+    chosen = _selection(x.aval, key)
+    if not chosen.indices:
+        value = reshaped(_fitted(value, chosen.shape), chosen.extents)
+        return updated_slice(x, value, chosen.starts, chosen.axes, chosen.steps)
+    y = reshaped(sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents), chosen.shape)
+    y = replaced(y, chosen.indices, value, chosen.index_axes, chosen.place)
+    return updated_slice(x, reshaped(y, chosen.extents), chosen.starts, chosen.axes, chosen.steps)
+
+
+def _assigned(x: Tensor, value: Any) -> Tensor:
+    """The value as a tensor of x's dtype."""
+    if type(value) in WEAK:
+        kind = {bool: "b", int: "i", float: "f", complex: "c"}[type(value)]
+        if "bifc".index(kind) <= "bifc".index(x.dtype.kind):
+            return number_leaf(value, x.dtype)
+    value = as_tensor(value, "x[...] = value", "value")
+    if not np.can_cast(value.dtype, x.dtype, "same_kind"):
+        raise DTypeError(
+            f"x[...] = value: {x.aval} cannot take {value.aval}\n"
+            f"  called at {caller()}\n"
+            f"  convert one of them: ad.astype(value, x.dtype)"
+        )
+    return cast_to(value, x.dtype)
+
+
+def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The value broadcast to `shape`; leading axes of extent 1 beyond it are dropped, as NumPy does."""
+    extra = value.ndim - len(shape)
+    if extra > 0 and value.shape[:extra] == (1,) * extra:
+        value = reshaped(value, value.shape[extra:])
+    return spread_to(value, shape)
+
+
+def _masked_update(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """x[mask] = one value for all places: a choice between two, which needs no value of the mask."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise _IndexShapeError(f"x[...]: the mask {mask.aval} does not fit {x.aval}\n  called at {caller()}")
+    value_axes = mask.ndim
+    mask = reshaped(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
+    return where(mask, _fitted(value, x.shape[value_axes:]), x)

@@ -1,0 +1,269 @@
+"""Putting arrays together and taking them apart: concatenate, stack, split, pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Move
+
+from ..custom import function
+from ..errors import DTypeError, ShapeError, caller
+from ..tape import constant, number_leaf, record
+from ..tensor import Tensor
+from .arguments import axis_of, integer, records
+from .conversion import WEAK, as_tensor, cast_to
+from .primitive import linear, spread_to
+from .promotion import common_dtype
+from .reductions import summed
+from .selection import where
+from .shaping import reshaped
+from .slicing import embedded, part, sliced
+
+__all__ = ["concatenate", "joined", "pad", "split", "stack"]
+
+# ---------------------------------------------------------------- concatenate
+
+
+def _concatenate_aval(*xs: Aval, axis: int) -> Aval:
+    first = xs[0]
+    for x in xs:
+        if x.dtype != first.dtype:
+            raise DTypeError(f"concatenate: dtypes differ: {', '.join(map(str, xs))}\n  called at {caller()}")
+        if x.ndim != first.ndim or any(
+            n != m for i, (n, m) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis
+        ):
+            raise ShapeError(
+                f"concatenate: shapes must agree but for axis {axis}: {', '.join(map(str, xs))}\n"
+                f"  called at {caller()}"
+            )
+    extents = list(first.shape)
+    extents[axis] = sum(x.shape[axis] for x in xs)
+    return first.with_shape(tuple(extents))
+
+
+def _concatenate_element(k, index, *xs, axis):
+    parts = [(x, x.shape[axis]) for x in xs if x.shape[axis]]
+    offsets = [0, *accumulate(n for _, n in parts)]
+    chosen = None
+    for (x, n), offset in reversed(list(zip(parts, offsets, strict=False))):
+        here = list(index)
+        inside = k.maximum(k.sub(index[axis], k.index(offset)), k.index(0))
+        here[axis] = k.minimum(inside, k.index(n - 1))
+        value = x(*here)
+        chosen = value if chosen is None else k.select(k.lt(index[axis], k.index(offset + n)), value, chosen)
+    return chosen
+
+
+def _concatenate_transpose(y_bar, y, *xs, axis):
+    ends = list(accumulate(x.shape[axis] for x in xs))
+    return tuple([
+        lambda start=end - x.shape[axis], stop=end: part(y_bar, axis, start, stop)
+        for x, end in zip(xs, ends, strict=True)
+    ])  # fmt: skip
+
+
+_concatenate = linear(
+    "concatenate",
+    lambda *xs, axis: np.concatenate(xs, axis),
+    infer=_concatenate_aval,
+    transpose=_concatenate_transpose,
+    lower=Move(_concatenate_element, free=False),
+    params=("axis",),
+    in_args=None,
+    jointly=True,
+)
+
+
+def joined(xs: Sequence[Tensor], axis: int) -> Tensor:
+    """Tensors of one dtype along an axis; no node for a single one."""
+    return xs[0] if len(xs) == 1 else record(_concatenate, tuple(xs), (axis,))
+
+
+def _tensors(function: str, arrays: Any) -> list[Tensor]:
+    """The elements of a sequence, or of a tensor's leading axis, as tensors of one dtype."""
+    if isinstance(arrays, Tensor):
+        if not arrays.ndim:
+            raise ShapeError(f"{function}: takes a sequence of arrays, not {arrays.aval}\n  called at {caller()}")
+        arrays = [reshaped(part(arrays, 0, i, i + 1), arrays.shape[1:]) for i in range(arrays.shape[0])]
+    xs = [x if type(x) in WEAK else as_tensor(x, function, "arrays") for x in arrays]
+    if not xs:
+        raise ShapeError(f"{function}: needs at least one array\n  called at {caller()}")
+    dtype = common_dtype(xs)
+    return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in xs]
+
+
+@records(_concatenate)
+def concatenate(arrays, axis=0):
+    """Arrays one after the other along an axis; None joins them flattened.
+
+    arrays: T[..., n1, ...], T[..., n2, ...], ...  →  T[..., n1 + n2 + ..., ...]
+
+    Raises ShapeError when the other extents differ, for 0-d arrays, and for no arrays at all.
+    """
+    xs = _tensors("concatenate", arrays)
+    if axis is None:
+        return joined([reshaped(x, (x.size,)) for x in xs], 0)
+    if not xs[0].ndim:
+        raise ShapeError(
+            f"concatenate: 0-d arrays have no axis to join along\n  called at {caller()}\n  ad.stack makes one"
+        )
+    return joined(xs, axis_of("concatenate", axis, xs[0].aval))
+
+
+@function
+def stack(arrays, axis=0):
+    """Arrays of one shape along a new axis.
+
+    arrays: T[n, ...], T[n, ...], ...  →  T[k, n, ...]     for k arrays and axis 0
+
+    Raises ShapeError when the shapes differ, and for no arrays at all.
+    """
+    xs = _tensors("stack", arrays)
+    shape = xs[0].shape
+    if any(x.shape != shape for x in xs):
+        raise ShapeError(
+            f"stack: shapes differ: {', '.join(str(x.aval) for x in xs)}\n  called at {caller()}"
+        )
+    place = axis_of("stack", axis, xs[0].aval, len(shape) + 1)
+    return joined([reshaped(x, (*shape[:place], 1, *shape[place:])) for x in xs], place)
+
+
+@function
+def split(x, indices_or_sections, axis=0):
+    """x taken apart along an axis: a list of as many equal parts, or of the parts between these places.
+
+    x: T[..., n, ...]  →  [T[..., n1, ...], ...]
+
+    Raises ShapeError when n is no multiple of the number of parts.
+    """
+    x = as_tensor(x, "split", "x")
+    along = axis_of("split", axis, x.aval)
+    n = x.shape[along]
+    if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
+        cuts = [_clamped(integer(i, "split", "a place"), n) for i in indices_or_sections]
+        bounds = list(zip([0, *cuts], [*cuts, n], strict=True))
+    else:
+        count = integer(indices_or_sections, "split", "the number of parts")
+        if count <= 0 or n % count:
+            raise ShapeError(
+                f"split: {n} along axis {along} of {x.aval} is not divided by {count}\n"
+                f"  called at {caller()}\n"
+                f"  a list names the places to cut at"
+            )
+        size = n // count
+        bounds = [(i * size, (i + 1) * size) for i in range(count)]
+    return [part(x, along, start, max(start, stop)) for start, stop in bounds]
+
+
+def _clamped(place: int, n: int) -> int:
+    return max(0, place + n) if place < 0 else min(place, n)
+
+
+# ---------------------------------------------------------------- pad
+
+
+def _pad_aval(x: Aval, value: Aval, *, widths: tuple[tuple[int, int], ...]) -> Aval:
+    if value.shape or value.dtype != x.dtype:
+        raise DTypeError(f"pad: the value is a 0-d {x.with_shape(())}, not {value}\n  called at {caller()}")
+    if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
+        raise ShapeError(
+            f"pad: widths {widths} do not fit {x}\n"
+            f"  called at {caller()}\n"
+            f"  one pair (before, after) of non-negative numbers for each axis, or one for all"
+        )
+    return x.with_shape(tuple([n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]))
+
+
+def _pad_element(k, index, x, value, *, widths):
+    if 0 in x.shape:
+        return value()
+    inside = k.constant(True, "bool")
+    place = []
+    for i, n, (before, after) in zip(index, x.shape, widths, strict=True):
+        at = k.sub(i, k.index(before))
+        if before:
+            inside = k.logical_and(inside, k.ge(at, k.index(0)))
+        if after:
+            inside = k.logical_and(inside, k.lt(at, k.index(n)))
+        place.append(k.minimum(k.maximum(at, k.index(0)), k.index(n - 1)))
+    return k.select(inside, x(*place), value())
+
+
+def _interior(x: Tensor, widths: tuple) -> tuple[tuple[Tensor, ...], tuple[int, ...], tuple[int, ...]]:
+    """Where x lies in its padded self, as the starts, axes and steps of a slice."""
+    axes = tuple([i for i, pair in enumerate(widths) if pair != (0, 0)])
+    return tuple([constant(widths[i][0], "i64") for i in axes]), axes, (1,) * len(axes)
+
+
+def _pad_transpose(y_bar, y, x, value, *, widths):
+    starts, axes, steps = _interior(x, widths)
+
+    def value_bar():
+        true = spread_to(constant(True, "bool"), x.shape)
+        inside = embedded(true, starts, axes, steps, y.shape)
+        return summed(where(inside, 0.0, y_bar), tuple(range(y.ndim)))
+
+    return lambda: sliced(y_bar, starts, axes, steps, x.shape), value_bar
+
+
+_pad = linear(
+    "pad",
+    lambda x, value, *, widths: np.pad(x, widths, constant_values=value),
+    infer=_pad_aval,
+    transpose=_pad_transpose,
+    lower=Move(_pad_element, free=False),
+    params=("widths",),
+    in_args=(0, 1),
+    jointly=True,
+)
+
+
+@records(_pad)
+def pad(x, pad_width, mode="constant", *, constant_values=0):
+    """x with `constant_values` around it.
+
+    x: T[n, ...]  →  T[before + n + after, ...]
+
+    pad_width   one number, one pair (before, after), or a pair for each axis
+    constant_values   one number or 0-d tensor, which gradients flow to as well
+
+    Raises ShapeError for widths that do not fit x or are negative, ValueError for NumPy's other modes.
+    """
+    if mode != "constant":
+        raise ValueError(
+            f"pad: mode {mode!r} is not supported, only 'constant'\n"
+            f"  called at {caller()}\n"
+            f"  other borders can be put together with ad.concatenate, ad.flip and slices"
+        )
+    x = as_tensor(x, "pad", "x")
+    value = constant_values
+    value = number_leaf(value, x.dtype) if type(value) in WEAK else cast_to(as_tensor(value, "pad"), x.dtype)
+    if value.shape:
+        raise ShapeError(
+            f"pad: constant_values is one number, not {value.aval}\n"
+            f"  called at {caller()}\n"
+            f"  for another value on each side, pad one side at a time"
+        )
+    widths = _widths(x, pad_width)
+    return record(_pad, (x, value), (widths,)) if any(pair != (0, 0) for pair in widths) else x
+
+
+def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
+    """One (before, after) for each axis, out of NumPy's shorter forms."""
+    try:
+        given = np.asarray(pad_width)
+        pairs = np.broadcast_to(given, (x.ndim, 2))
+    except ValueError:
+        raise ShapeError(
+            f"pad: widths {pad_width!r} do not fit {x.aval}\n"
+            f"  called at {caller()}\n"
+            f"  one pair (before, after) for each axis, or one for all"
+        ) from None
+    if given.dtype.kind != "i":
+        raise TypeError(f"pad: widths are integers, not {given.dtype}\n  called at {caller()}")
+    return tuple([(int(before), int(after)) for before, after in pairs])

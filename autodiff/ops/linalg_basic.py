@@ -1,0 +1,193 @@
+"""Diagonals, traces and norms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Move
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tape import record
+from ..tensor import Tensor
+from .arguments import axes_of, axis_of, integer, records
+from .arithmetic import abs_, multiply
+from .comparison import equal, not_equal
+from .conversion import as_tensor, cast_to
+from .power import power
+from .primitive import linear, zero_of, zeros_of
+from .reductions import max_, min_, summed, unreduced, widened
+from .selection import where
+from .statistics import floating, root_of_squares
+
+__all__ = ["diag", "diagonal", "norm", "trace"]
+
+# ---------------------------------------------------------------- diagonals
+
+
+def _length(rows: int, columns: int, offset: int) -> int:
+    """The number of elements on a diagonal."""
+    return max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+
+
+def _diagonal_aval(x: Aval, *, offset: int, axis1: int, axis2: int) -> Aval:
+    if axis1 == axis2 or not (0 <= axis1 < x.ndim and 0 <= axis2 < x.ndim):
+        raise ShapeError(f"diagonal: {axis1} and {axis2} are not two axes of {x}\n  called at {caller()}")
+    rest = [n for i, n in enumerate(x.shape) if i not in (axis1, axis2)]
+    return x.with_shape((*rest, _length(x.shape[axis1], x.shape[axis2], offset)))
+
+
+def _diagonal_element(k, index, x, *, offset, axis1, axis2):
+    rest = iter(index[:-1])
+    row = k.add(index[-1], k.index(max(-offset, 0)))
+    column = k.add(index[-1], k.index(max(offset, 0)))
+    return x(*[row if i == axis1 else column if i == axis2 else next(rest) for i in range(len(x.shape))])
+
+
+def _embed_aval(x: Aval, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Aval:
+    y = x.with_shape(shape)
+    if _diagonal_aval(y, offset=offset, axis1=axis1, axis2=axis2) != x:
+        raise ShapeError(f"diagonal_embed: {x} is not a diagonal of {y}\n  called at {caller()}")
+    return y
+
+
+def _embed_reference(x: np.ndarray, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> np.ndarray:
+    y = np.zeros(shape, x.dtype)
+    row, column = max(-offset, 0), max(offset, 0)
+    steps = np.arange(x.shape[-1])
+    np.moveaxis(y, (axis1, axis2), (0, 1))[steps + row, steps + column] = np.moveaxis(x, -1, 0)
+    return y
+
+
+def _embed_element(k, index, x, *, shape, offset, axis1, axis2):
+    row, column = index[axis1], index[axis2]
+    on_it = k.eq(k.add(row, k.index(offset)), column)
+    along = k.sub(row, k.index(max(-offset, 0)))
+    along = k.minimum(k.maximum(along, k.index(0)), k.index(x.shape[-1] - 1))
+    value = x(*[i for axis, i in enumerate(index) if axis not in (axis1, axis2)], along)
+    return k.select(on_it, value, k.constant(0, like=value))
+
+
+_diagonal = linear(
+    "diagonal",
+    lambda x, *, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2),
+    infer=_diagonal_aval,
+    transpose=lambda y_bar, y, x, *, offset, axis1, axis2: (_embedded(y_bar, x.shape, offset, axis1, axis2),),
+    lower=Move(_diagonal_element),
+    params=("offset", "axis1", "axis2"),
+    traits=("move",),
+)
+#: Zeros of `shape` with x on a diagonal.
+_diagonal_embed = linear(
+    "diagonal_embed",
+    _embed_reference,
+    infer=_embed_aval,
+    transpose=lambda y_bar, y, x, *, shape, offset, axis1, axis2: (
+        record(_diagonal, (y_bar,), (offset, axis1, axis2)),
+    ),
+    lower=Move(_embed_element, free=False),
+    params=("shape", "offset", "axis1", "axis2"),
+)
+
+
+def _embedded(x: Tensor, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Tensor:
+    if not x.size:
+        return zeros_of(Aval(shape, x.dtype))
+    return record(_diagonal_embed, (x,), (shape, offset, axis1, axis2))
+
+
+@records(_diagonal)
+def diagonal(x, offset=0, axis1=0, axis2=1):
+    """A diagonal of each matrix in x: the elements with column - row = offset.
+
+    x: T[n, m, ...]  →  T[..., k]     rows along axis1, columns along axis2, the diagonal last
+
+    Raises ShapeError when x has no such two axes.
+    """
+    x = as_tensor(x, "diagonal", "x")
+    shift = integer(offset, "diagonal", "the offset")
+    return record(_diagonal, (x,), (shift, axis_of("diagonal", axis1, x.aval), axis_of("diagonal", axis2, x.aval)))
+
+
+@function
+def diag(x, k=0):
+    """Of a matrix, its k-th diagonal; of a vector, the matrix that has it there, and zeros elsewhere.
+
+    x: T[n, m]  →  T[...]          x: T[n]  →  T[n + |k|, n + |k|]
+
+    Raises ShapeError for other ranks.
+    """
+    x = as_tensor(x, "diag", "x")
+    shift = integer(k, "diag", "k")
+    if x.ndim == 2:
+        return record(_diagonal, (x,), (shift, 0, 1))
+    if x.ndim == 1:
+        n = x.shape[0] + abs(shift)
+        return _embedded(x, (n, n), shift, 0, 1)
+    raise ShapeError(
+        f"diag: takes a vector or a matrix, not {x.aval}\n"
+        f"  called at {caller()}\n"
+        f"  ad.diagonal takes more axes"
+    )
+
+
+@function
+def trace(x, offset=0, axis1=0, axis2=1):
+    """The sum of a diagonal of each matrix in x.
+
+    x: T[n, m, ...]  →  T[...]     bool and int32 are summed as int64
+
+    Raises ShapeError when x has no such two axes.
+    """
+    d = diagonal(x, offset, axis1, axis2)
+    return summed(widened(d), (d.ndim - 1,))
+
+
+# ---------------------------------------------------------------- norms
+
+
+@function
+def norm(x, ord=None, axis=None, *, keepdims=False):
+    """The norm of vectors along an axis, or (axis None, or a pair) of all elements together.
+
+    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
+
+    ord   None or 2: the root of the sum of squares ("fro" for a pair of axes); 1, inf, -inf, 0 (how many
+          are not zero) or any other number p, for vectors only
+
+    Where the norm is 0 its derivative is 0.
+    Raises ShapeError when x has no such axis, ValueError for an `ord` that is not served.
+    """
+    x = floating(x, "norm")
+    if axis is None and ord is not None and x.ndim > 1:
+        axis = tuple(range(x.ndim))
+    axes = axes_of("norm", axis, x.aval)
+    if ord in (None, "fro") or (ord == 2 and len(axes) == 1):
+        y = root_of_squares(summed(multiply(x, x), axes))
+    elif len(axes) == 1 and isinstance(ord, (int, float)):
+        y = _vector_norm(x, ord, axes)
+    else:
+        raise ValueError(
+            f"norm: ord={ord!r} of {x.aval} over axes {axes} is not served\n"
+            f"  called at {caller()}\n"
+            f"  over several axes there is ord=None, the root of the sum of squares"
+        )
+    return unreduced(y, x, axes, keepdims)
+
+
+def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
+    if ord == math.inf:
+        return max_(abs_(x), axes)
+    if ord == -math.inf:
+        return min_(abs_(x), axes)
+    if ord == 0:
+        return summed(cast_to(not_equal(x, zero_of(x.dtype)), x.dtype), axes)
+    if ord == 1:
+        return summed(abs_(x), axes)
+    total = summed(power(abs_(x), ord), axes)
+    is_zero = equal(total, zero_of(x.dtype))
+    return where(is_zero, zero_of(x.dtype), power(where(is_zero, 1.0, total), 1 / ord))

@@ -1,0 +1,149 @@
+"""How users reach reductions, moves, indexing and products: methods of tensors, `@`, `t[...]`, NumPy's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..tensor import AbstractTensor
+from .contraction import dot, inner, matmul, outer, tensordot
+from .einsum import einsum
+from .gathering import take, take_along_axis
+from .indexing import getitem
+from .joining import concatenate, pad, split, stack
+from .linalg_basic import diag, diagonal, norm, trace
+from .operators import attach, attach_operators
+from .products import prod
+from .protocols import serves
+from .reductions import all_, any_, argmax, argmin, max_, min_, sum_
+from .scans import cumsum
+from .shaping import (
+    broadcast_to,
+    expand_dims,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    ravel,
+    reshape,
+    squeeze,
+    swapaxes,
+    transpose,
+)
+from .statistics import mean, std, var
+
+__all__: list[str] = []
+
+
+def _spread_arguments(function: Callable) -> Callable:
+    """A method that takes a sequence, or its elements as arguments: t.reshape(2, 3), t.reshape((2, 3))."""
+
+    def method(x: Any, *arguments: Any) -> Any:
+        if len(arguments) == 1 and (arguments[0] is None or isinstance(arguments[0], (tuple, list))):
+            return function(x, arguments[0])
+        return function(x, arguments) if arguments or function is reshape else function(x)
+
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _rows(self: Any) -> Iterator:
+    """The elements along the leading axis.  Raises TypeError for a 0-d tensor."""
+    if not self.shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return (getitem(self, i) for i in range(self.shape[0]))
+
+
+attach({
+    "sum": sum_,
+    "mean": mean,
+    "prod": prod,
+    "max": max_,
+    "min": min_,
+    "var": var,
+    "std": std,
+    "any": any_,
+    "all": all_,
+    "argmax": argmax,
+    "argmin": argmin,
+    "cumsum": cumsum,
+    "reshape": _spread_arguments(reshape),
+    "transpose": _spread_arguments(transpose),
+    "swapaxes": swapaxes,
+    "ravel": ravel,
+    "flatten": ravel,
+    "squeeze": squeeze,
+    "dot": dot,
+    "trace": trace,
+    "diagonal": diagonal,
+    "take": take,
+    "__getitem__": getitem,
+    "__iter__": _rows,
+})
+attach_operators({"matmul": matmul})
+AbstractTensor.T = property(transpose, doc="The axes in reverse order.")  # type: ignore[attr-defined]
+AbstractTensor.mT = property(  # type: ignore[attr-defined]
+    matrix_transpose, doc="Each matrix transposed: the last two axes exchanged."
+)
+
+for _function, _names in {
+    sum_: "sum",
+    mean: "mean",
+    prod: "prod",
+    max_: "max amax",
+    min_: "min amin",
+    var: "var",
+    std: "std",
+    any_: "any",
+    all_: "all",
+    argmax: "argmax",
+    argmin: "argmin",
+    cumsum: "cumsum",
+    reshape: "reshape",
+    transpose: "transpose permute_dims",
+    swapaxes: "swapaxes",
+    moveaxis: "moveaxis",
+    matrix_transpose: "matrix_transpose linalg.matrix_transpose",
+    broadcast_to: "broadcast_to",
+    expand_dims: "expand_dims",
+    squeeze: "squeeze",
+    ravel: "ravel",
+    flip: "flip",
+    concatenate: "concatenate",
+    stack: "stack",
+    split: "split",
+    pad: "pad",
+    take: "take",
+    take_along_axis: "take_along_axis",
+    matmul: "matmul linalg.matmul",
+    dot: "dot",
+    inner: "inner",
+    outer: "outer linalg.outer",
+    tensordot: "tensordot linalg.tensordot",
+    einsum: "einsum",
+    trace: "trace",
+    diag: "diag",
+    diagonal: "diagonal",
+    norm: "linalg.norm",
+}.items():
+    for _name in _names.split():
+        _where: Any = np
+        for _part in _name.split("."):
+            _where = getattr(_where, _part, None)
+        if _where is not None:  # some names are younger than the oldest NumPy we run with
+            serves(_function, _where)
+
+
+def _reducing(function: Callable) -> Callable:
+    """What a universal function's `reduce` is: over the first axis unless another is named."""
+    return lambda x, axis=0, **keywords: function(x, axis, **keywords)
+
+
+serves(_reducing(sum_), (np.add, "reduce"))
+serves(_reducing(prod), (np.multiply, "reduce"))
+serves(_reducing(max_), (np.maximum, "reduce"))
+serves(_reducing(min_), (np.minimum, "reduce"))
+serves(_reducing(any_), (np.logical_or, "reduce"))
+serves(_reducing(all_), (np.logical_and, "reduce"))
+serves(_reducing(cumsum), (np.add, "accumulate"))

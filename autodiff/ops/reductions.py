@@ -1,0 +1,278 @@
+"""Reductions: sum, max, min, any, all, argmax, argmin.
+
+A reduction's parameter `axis` is a sorted tuple of non-negative ints, and those axes are dropped;
+`keepdims` is a reshape afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Reduce
+
+from ..errors import ShapeError, caller
+from ..tape import record
+from ..tensor import Tensor
+from .arguments import axes_of, integer, kept, records, reduced_shape
+from .arithmetic import divide
+from .bits import bitwise_or
+from .comparison import equal, not_equal, truth
+from .conversion import as_tensor, cast_to, dtype_of
+from .primitive import Operation, expect, linear, primitive, zero_of
+from .selection import where
+from .shaping import reshaped, spread
+
+__all__ = [
+    "all_", "any_", "argmax", "argmin", "max_", "min_", "reduced_aval", "sum_", "summed", "unreduced", "widened",
+]
+
+_I64 = np.dtype(np.int64)
+_BOOL = np.dtype(np.bool_)
+
+
+def reduced_aval(
+    name: str, accepts: str, *, result: np.dtype | None = None, empty: bool = True
+) -> Callable[..., Aval]:
+    """The shape rule of a reduction.  `empty`: whether it has a value over no elements at all."""
+
+    def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
+        expect(name, (x,), accepts)
+        if any(not 0 <= a < x.ndim for a in axis) or list(axis) != sorted(set(axis)):
+            raise ShapeError(f"{name}: {axis} are not axes of {x}\n  called at {caller()}")
+        shape = reduced_shape(x.shape, axis)
+        if not empty and 0 in [x.shape[a] for a in axis]:
+            raise ShapeError(
+                f"{name}: nothing to choose from: {x} along axis {', '.join(map(str, axis))}\n  called at {caller()}"
+            )
+        return Aval(shape, result or x.dtype)
+
+    return infer
+
+
+def widened(x: Tensor) -> Tensor:
+    """bool and int32 as int64, as NumPy sums them."""
+    return cast_to(x, _I64) if x.dtype.kind in "ib" else x
+
+
+def unreduced(y: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """The result y of reducing x, with the axes back as extents of 1 if they are to be kept."""
+    return reshaped(y, kept(x.shape, axes)) if keepdims else y
+
+
+# ---------------------------------------------------------------- sum
+
+_sum = linear(
+    "sum",
+    lambda x, *, axis: np.sum(x, axis, dtype=x.dtype),
+    infer=reduced_aval("sum", "fi"),
+    transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.shape),),
+    lower=Reduce("add"),
+    params=("axis",),
+    heavy=True,
+)
+
+
+def summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The sum over these axes, which are dropped; no node when there are none."""
+    return record(_sum, (x,), (axes,)) if axes else x
+
+
+@records(_sum)
+def sum_(x, axis=None, *, dtype=None, keepdims=False):
+    """The sum over an axis, several, or (None) all of them.
+
+    x: T[..., n, ...]  →  T[..., ...]     bool and int32 are summed as int64
+
+    The sum of nothing is 0.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+    """
+    x = as_tensor(x, "sum", "x")
+    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "sum"))
+    axes = axes_of("sum", axis, x.aval)
+    return unreduced(summed(x, axes), x, axes, keepdims)
+
+
+# ---------------------------------------------------------------- max, min
+
+
+def _winners(y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Which elements are the extreme; where that is nan, which elements are nan."""
+    wins = equal(x, spread(y, axes, x.shape))
+    return bitwise_or(wins, not_equal(x, x)) if x.dtype.kind == "f" else wins
+
+
+def _extreme_vjp(y_bar, y, x, *, axis):
+    def x_bar():
+        wins = _winners(y, x, axis)
+        share = divide(y_bar, summed(cast_to(wins, y.dtype), axis))
+        return where(wins, spread(share, axis, x.shape), zero_of(y.dtype))
+
+    return (x_bar,)
+
+
+def _extreme_jvp(dxs, y, x, *, axis):
+    if dxs[0] is None:
+        return None
+    wins = _winners(y, x, axis)
+    moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
+    return divide(moved, summed(cast_to(wins, y.dtype), axis))
+
+
+def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
+    return primitive(
+        name,
+        lambda x, *, axis: reference(x, axis),
+        infer=reduced_aval(name, "fi", empty=False),
+        vjp=_extreme_vjp,
+        jvp=_extreme_jvp,
+        lower=Reduce(name),
+        params=("axis",),
+        heavy=True,
+        masks=True,
+    )
+
+
+_max = _extreme("max", np.max)
+_min = _extreme("min", np.min)
+
+
+def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    """The extreme elements; those of bool are what `any` and `all` say."""
+    x = as_tensor(x, operation.name, "x")
+    axes = axes_of(operation.name, axis, x.aval)
+    if x.dtype == _BOOL:
+        operation.infer(x.aval.with_dtype(_I64), axis=axes)  # an empty axis has no extreme
+        operation = of_bool
+    return unreduced(record(operation, (x,), (axes,)) if axes else x, x, axes, keepdims)
+
+
+@records(_max)
+def max_(x, axis=None, *, keepdims=False):
+    """The largest element over an axis, several, or (None) all of them; nan if there is one.
+
+    x: T[..., n, ...]  →  T[..., ...]
+
+    Elements that tie share the gradient evenly; the others get exactly 0.
+    Raises ShapeError when x has no such axis, or nothing along it.
+    """
+    return _extremum(_max, _any, x, axis, keepdims)
+
+
+@records(_min)
+def min_(x, axis=None, *, keepdims=False):
+    """The smallest element over an axis, several, or (None) all of them; nan if there is one.
+
+    x: T[..., n, ...]  →  T[..., ...]
+
+    Elements that tie share the gradient evenly; the others get exactly 0.
+    Raises ShapeError when x has no such axis, or nothing along it.
+    """
+    return _extremum(_min, _all, x, axis, keepdims)
+
+
+# ---------------------------------------------------------------- any, all
+
+
+def _truth_reduction(name: str, reference: Callable[..., Any]) -> Operation:
+    return primitive(
+        name,
+        lambda x, *, axis: reference(x, axis),
+        infer=reduced_aval(name, "b"),
+        lower=Reduce(name),
+        params=("axis",),
+        heavy=True,
+        discrete=True,
+    )
+
+
+_any = _truth_reduction("any", np.any)
+_all = _truth_reduction("all", np.all)
+
+
+def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = truth(x, operation.name, "x")
+    axes = axes_of(operation.name, axis, x.aval)
+    return unreduced(record(operation, (x,), (axes,)) if axes else x, x, axes, keepdims)
+
+
+@records(_any)
+def any_(x, axis=None, *, keepdims=False):
+    """Whether any element over an axis, several, or (None) all of them is True.
+
+    x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
+
+    Of nothing it is False.  Raises ShapeError when x has no such axis.
+    """
+    return _quantified(_any, x, axis, keepdims)
+
+
+@records(_all)
+def all_(x, axis=None, *, keepdims=False):
+    """Whether all elements over an axis, several, or (None) all of them are True.
+
+    x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
+
+    Of nothing it is True.  Raises ShapeError when x has no such axis.
+    """
+    return _quantified(_all, x, axis, keepdims)
+
+
+# ---------------------------------------------------------------- argmax, argmin
+
+
+def _place_reduction(name: str, reference: Callable[..., Any]) -> Operation:
+    def over_axes(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
+        rest = [i for i in range(x.ndim) if i not in axis]
+        rows = x.transpose(*rest, *axis).reshape(*[x.shape[i] for i in rest], _extent(x.shape, axis))
+        return reference(rows, -1)
+
+    return primitive(
+        name,
+        over_axes,
+        infer=reduced_aval(name, "fib", result=_I64, empty=False),
+        lower=Reduce(name),
+        params=("axis",),
+        heavy=True,
+        discrete=True,
+    )
+
+
+def _extent(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """How many elements are reduced to one."""
+    return math.prod([shape[a] for a in axes])
+
+
+_argmax = _place_reduction("argmax", np.argmax)
+_argmin = _place_reduction("argmin", np.argmin)
+
+
+def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(x, operation.name, "x")
+    axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
+    return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
+
+
+@records(_argmax)
+def argmax(x, axis=None, *, keepdims=False):
+    """Where along an axis the largest element first stands (None: in x flattened).
+
+    x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+    """
+    return _place(_argmax, x, axis, keepdims)
+
+
+@records(_argmin)
+def argmin(x, axis=None, *, keepdims=False):
+    """Where along an axis the smallest element first stands (None: in x flattened).
+
+    x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+    """
+    return _place(_argmin, x, axis, keepdims)

@@ -1,0 +1,313 @@
+"""Moves: the same elements in another order or shape.  Nothing is computed; the compiler re-indexes.
+
+The operations are reshape, transpose, broadcast_to and flip; all else is made of them.  Each is linear,
+and its transpose puts a cotangent back where the elements came from.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Move
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tape import record
+from ..tensor import Tensor
+from .arguments import axes_of, axis_of, kept, records, reduced_shape, shape_of
+from .conversion import as_tensor
+from .primitive import linear, spread_to, sum_to
+
+__all__ = [
+    "broadcast_to", "expand_dims", "flip", "flipped", "matrix_transpose", "moveaxis", "ravel", "reshape", "reshaped",
+    "spread", "squeeze", "swapaxes", "transpose", "transposed",
+]
+
+# ---------------------------------------------------------------- reshape
+
+
+def _reshape_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
+    if math.prod(shape) != x.size or any(n < 0 for n in shape):
+        raise ShapeError(
+            f"reshape: {x} has {x.size} elements, the shape {shape} has {math.prod(shape)}\n"
+            f"  called at {caller()}\n"
+            f"  one extent may be -1: it is worked out from the others"
+        )
+    return x.with_shape(shape)
+
+
+def _reshape_element(k, index, x, *, shape):
+    flat = k.index(0)
+    for i, extent in zip(index, shape, strict=True):
+        flat = k.add(k.mul(flat, k.index(extent)), i)
+    found = []
+    for extent in reversed(x.shape[1:]):
+        size = k.index(max(extent, 1))  # an empty array is never read
+        found.append(k.mod(flat, size))
+        flat = k.floordiv(flat, size)
+    if x.shape:
+        found.append(flat)
+    return x(*reversed(found))
+
+
+_reshape = linear(
+    "reshape",
+    lambda x, *, shape: x.reshape(shape),
+    infer=_reshape_aval,
+    transpose=lambda y_bar, y, x, *, shape: (reshaped(y_bar, x.shape),),
+    lower=Move(_reshape_element, free=False, is_reshape=True),
+    params=("shape",),
+    traits=("move",),
+)
+
+
+def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x in a shape of as many elements; no node when it has it."""
+    return x if x.shape == shape else record(_reshape, (x,), (shape,))
+
+
+@records(_reshape)
+def reshape(x, shape):
+    """x in another shape of as many elements, in row-major order.
+
+    x: T[...]  →  T[shape]     one extent may be -1: it is worked out
+
+    Raises ShapeError when the numbers of elements differ.
+    """
+    x = as_tensor(x, "reshape", "x")
+    wanted = shape_of("reshape", shape)
+    if -1 in wanted:
+        wanted = _completed(x.aval, wanted)
+    return reshaped(x, wanted)
+
+
+def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
+    known = math.prod(n for n in shape if n != -1)
+    if shape.count(-1) > 1 or known <= 0 or x.size % known:
+        raise ShapeError(
+            f"reshape: {x} does not fit the shape {shape}\n"
+            f"  called at {caller()}\n"
+            f"  one extent may be -1, and the others must divide {x.size}"
+        )
+    return tuple([x.size // known if n == -1 else n for n in shape])
+
+
+@function
+def ravel(x):
+    """x in one dimension, in row-major order.   T[...]  →  T[n]"""
+    x = as_tensor(x, "ravel", "x")
+    return reshaped(x, (x.size,))
+
+
+@function
+def expand_dims(x, axis):
+    """x with new axes of extent 1 at these places of the result.
+
+    x: T[...]  →  T[..., 1, ...]
+
+    Raises ShapeError for a place that the result does not have, or one named twice.
+    """
+    x = as_tensor(x, "expand_dims", "x")
+    ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    axes = axes_of("expand_dims", () if axis is None else axis, x.aval, ndim)
+    rest = iter(x.shape)
+    return reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)]))
+
+
+@function
+def squeeze(x, axis=None):
+    """x without axes of extent 1: those named, or all of them.
+
+    x: T[..., 1, ...]  →  T[..., ...]
+
+    Raises ShapeError when a named axis has another extent.
+    """
+    x = as_tensor(x, "squeeze", "x")
+    axes = tuple([i for i, n in enumerate(x.shape) if n == 1]) if axis is None else axes_of("squeeze", axis, x.aval)
+    for i in axes:
+        if x.shape[i] != 1:
+            raise ShapeError(f"squeeze: axis {i} of {x.aval} has extent {x.shape[i]}, not 1\n  called at {caller()}")
+    return reshaped(x, reduced_shape(x.shape, axes))
+
+
+# ---------------------------------------------------------------- transpose
+
+
+def _transpose_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
+    if sorted(axes) != list(range(x.ndim)):
+        raise ShapeError(
+            f"transpose: {axes} does not order the {x.ndim} axes of {x}\n"
+            f"  called at {caller()}\n"
+            f"  name every axis once, or leave `axes` out to reverse them"
+        )
+    return x.with_shape(tuple([x.shape[a] for a in axes]))
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+_transpose = linear(
+    "transpose",
+    lambda x, *, axes: x.transpose(axes),
+    infer=_transpose_aval,
+    transpose=lambda y_bar, y, x, *, axes: (transposed(y_bar, _inverse(axes)),),
+    lower=Move(lambda k, index, x, *, axes: x(*[index[i] for i in _inverse(axes)])),
+    params=("axes",),
+    traits=("move",),
+)
+
+
+def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """x with axis `axes[i]` at place i; no node when they are in order."""
+    return x if axes == tuple(range(len(axes))) else record(_transpose, (x,), (axes,))
+
+
+@records(_transpose)
+def transpose(x, axes=None):
+    """x with its axes in another order: axis `axes[i]` comes to place i; None reverses them.
+
+    x: T[n, m, ...]  →  T[..., m, n]
+
+    Raises ShapeError unless every axis is named once.
+    """
+    x = as_tensor(x, "transpose", "x")
+    if axes is None:
+        return transposed(x, tuple(reversed(range(x.ndim))))
+    order = tuple([axis_of("transpose", a, x.aval) for a in axes])
+    if len(order) != x.ndim or len(set(order)) != x.ndim:
+        _transpose_aval(x.aval, axes=order)
+    return transposed(x, order)
+
+
+@function
+def swapaxes(x, axis1, axis2):
+    """x with two axes exchanged.  Raises ShapeError when x has no such axis."""
+    x = as_tensor(x, "swapaxes", "x")
+    order = list(range(x.ndim))
+    i, j = axis_of("swapaxes", axis1, x.aval), axis_of("swapaxes", axis2, x.aval)
+    order[i], order[j] = j, i
+    return transposed(x, tuple(order))
+
+
+@function
+def moveaxis(x, source, destination):
+    """x with the axes `source` at the places `destination`; the others keep their order.
+
+    Raises ShapeError when the two name different numbers of axes, an axis twice, or one that x has not.
+    """
+    x = as_tensor(x, "moveaxis", "x")
+    sources, places = (
+        [axis_of("moveaxis", a, x.aval) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
+        for axes in (source, destination)
+    )
+    if len(sources) != len(places) or len(set(sources)) < len(sources) or len(set(places)) < len(places):
+        raise ShapeError(
+            f"moveaxis: {source} and {destination} must name as many axes of {x.aval}, each once\n"
+            f"  called at {caller()}"
+        )
+    order = [i for i in range(x.ndim) if i not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        order.insert(place, axis)
+    return transposed(x, tuple(order))
+
+
+@function
+def matrix_transpose(x):
+    """x with its last two axes exchanged: the transpose of each matrix.   T[..., n, m]  →  T[..., m, n]
+
+    Raises ShapeError for less than two dimensions.
+    """
+    x = as_tensor(x, "matrix_transpose", "x")
+    if x.ndim < 2:
+        raise ShapeError(
+            f"matrix_transpose: {x.aval} holds no matrix\n"
+            f"  called at {caller()}\n"
+            f"  a vector is made a column by v[:, None]"
+        )
+    return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+# ---------------------------------------------------------------- broadcast_to
+
+
+def _broadcast_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
+    extra = len(shape) - x.ndim
+    if extra < 0 or any(n not in (1, shape[extra + i]) for i, n in enumerate(x.shape)) or any(n < 0 for n in shape):
+        raise ShapeError(
+            f"broadcast_to: {x} does not broadcast to {x.with_shape(shape)}\n"
+            f"  called at {caller()}\n"
+            f"  counted from the last, each extent must be equal or 1"
+        )
+    return x.with_shape(shape)
+
+
+def _broadcast_element(k, index, x, *, shape):
+    extra = len(shape) - len(x.shape)
+    return x(*[k.index(0) if n == 1 else i for i, n in zip(index[extra:], x.shape, strict=True)])
+
+
+_broadcast_to = linear(
+    "broadcast_to",
+    lambda x, *, shape: np.broadcast_to(x, shape),
+    infer=_broadcast_aval,
+    transpose=lambda y_bar, y, x, *, shape: (sum_to(y_bar, x.shape),),
+    lower=Move(_broadcast_element),
+    params=("shape",),
+    traits=("move",),
+)
+
+
+@records(_broadcast_to)
+def broadcast_to(x, shape):
+    """x repeated along new leading axes and axes of extent 1.
+
+    x: T[...]  →  T[shape]
+
+    Raises ShapeError when NumPy's rules do not broadcast x to this shape.
+    """
+    return spread_to(as_tensor(x, "broadcast_to", "x"), shape_of("broadcast_to", shape))
+
+
+def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+    """Undo a reduction: y repeated along the axes that were dropped from `shape`."""
+    return spread_to(reshaped(y, kept(shape, axes)), shape)
+
+
+# ---------------------------------------------------------------- flip
+
+
+def _flip_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
+    if any(not 0 <= a < x.ndim for a in axes) or list(axes) != sorted(set(axes)):
+        raise ShapeError(f"flip: {axes} are not axes of {x}\n  called at {caller()}")
+    return x
+
+
+def _flip_element(k, index, x, *, axes):
+    return x(*[k.sub(k.index(x.shape[a] - 1), i) if a in axes else i for a, i in enumerate(index)])
+
+
+_flip = linear(
+    "flip",
+    lambda x, *, axes: np.flip(x, axes),
+    infer=_flip_aval,
+    transpose=lambda y_bar, y, x, *, axes: (flipped(y_bar, axes),),
+    lower=Move(_flip_element),
+    params=("axes",),
+    traits=("move",),
+)
+
+
+def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """x in reverse order along these axes (sorted); no node when there are none."""
+    return record(_flip, (x,), (axes,)) if axes else x
+
+
+@records(_flip)
+def flip(x, axis=None):
+    """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]"""
+    x = as_tensor(x, "flip", "x")
+    return flipped(x, axes_of("flip", axis, x.aval))

@@ -1,0 +1,230 @@
+"""Slices, as operations: reading one, putting one into zeros, and replacing one.
+
+    slice         y[i] = x[start + step·i]                        along some axes
+    embed         zeros, with x at the places of a slice          the transpose of slice
+    slice_update  x, with v at the places of a slice
+
+Steps and extents are static, starts are inputs: `X[i:i+B]` is one graph for all i.  Whoever records
+a slice has checked that it lies inside, so the loops need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Move
+
+from ..errors import DTypeError, ShapeError, caller
+from ..tape import constant, record
+from ..tensor import Tensor
+from .primitive import linear, primitive, zeros_of
+
+__all__ = ["embed", "embedded", "part", "slice_update", "sliced", "updated_slice"]
+
+
+# ---------------------------------------------------------------- shapes and references
+
+
+def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
+    """Raise ShapeError unless a slice of `shape` can lie in `whole`, DTypeError unless starts are integers."""
+    if len(starts) != len(axes) or len(steps) != len(axes) or len(shape) != whole.ndim:
+        raise ShapeError(
+            f"{name}: {len(starts)} starts, axes {axes}, steps {steps} do not fit {whole}\n  called at {caller()}"
+        )
+    for start in starts:
+        if start.shape or start.dtype.kind != "i":
+            raise DTypeError(f"{name}: a start is a 0-d integer, not {start}\n  called at {caller()}")
+    step_of = dict(zip(axes, steps, strict=True))
+    for axis, (n, have) in enumerate(zip(shape, whole.shape, strict=True)):
+        step = step_of.get(axis)
+        fits = n == have if step is None else step != 0 and (n == 0 or (n - 1) * abs(step) < have)
+        if not fits:
+            raise ShapeError(
+                f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}\n  called at {caller()}"
+            )
+
+
+def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
+    """The same slice in NumPy's words."""
+    found = [slice(None)] * len(shape)
+    for start, axis, step in zip(starts, axes, steps, strict=True):
+        stop = int(start) + step * shape[axis]
+        # A stop before the first element cannot be written as a number: -1 would be the last one.
+        found[axis] = slice(int(start), None if stop < 0 else stop, step) if shape[axis] else slice(0, 0)
+    return tuple(found)
+
+
+def _slice_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
+    _check_slice("slice", starts, axes, steps, x, shape)
+    return x.with_shape(shape)
+
+
+def _slice_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: tuple) -> np.ndarray:
+    return x[_places(starts, axes, steps, shape)]
+
+
+def _embed_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
+    whole = x.with_shape(shape)
+    _check_slice("embed", starts, axes, steps, whole, x.shape)
+    return whole
+
+
+def _embed_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: tuple) -> np.ndarray:
+    y = np.zeros(shape, x.dtype)
+    y[_places(starts, axes, steps, x.shape)] = x
+    return y
+
+
+def _update_aval(x: Aval, v: Aval, *starts: Aval, axes: tuple, steps: tuple) -> Aval:
+    if x.dtype != v.dtype:
+        raise DTypeError(f"slice_update: dtypes differ: {x}, {v}\n  called at {caller()}")
+    _check_slice("slice_update", starts, axes, steps, x, v.shape)
+    return x
+
+
+def _update_reference(x: np.ndarray, v: np.ndarray, *starts, axes: tuple, steps: tuple) -> np.ndarray:
+    y = x.copy()
+    y[_places(starts, axes, steps, v.shape)] = v
+    return y
+
+
+# ---------------------------------------------------------------- loops
+
+
+def _start(k, start, extent: int, whole: int, step: int):
+    """A start as a position, with the bounds that the recorder has checked."""
+    reach = max(extent - 1, 0) * abs(step)
+    last = max(whole - 1, 0)
+    return k.to_index(start(), 0, last - reach) if step > 0 else k.to_index(start(), reach, last)
+
+
+def _slice_element(k, index, x, *starts, axes, steps, shape):
+    found = list(index)
+    for start, axis, step in zip(starts, axes, steps, strict=True):
+        first = _start(k, start, shape[axis], x.shape[axis], step)
+        found[axis] = k.add(first, k.mul(index[axis], k.index(step)))
+    return x(*found)
+
+
+def _in_slice(k, index, starts, axes, steps, shape, whole):
+    """(whether an index lies in the slice, its place there, clamped where it does not)."""
+    inside = k.constant(True, "bool")
+    found = list(index)
+    for start, axis, step in zip(starts, axes, steps, strict=True):
+        first = _start(k, start, shape[axis], whole[axis], step)
+        size = abs(step)
+        ahead = k.sub(index[axis], first) if step > 0 else k.sub(first, index[axis])
+        place = k.floordiv(ahead, k.index(size))
+        for condition in (
+            k.ge(ahead, k.index(0)),
+            k.lt(place, k.index(shape[axis])),
+            k.eq(k.mul(place, k.index(size)), ahead),
+        ):
+            inside = k.logical_and(inside, condition)
+        found[axis] = k.minimum(k.maximum(place, k.index(0)), k.index(max(shape[axis] - 1, 0)))
+    return inside, found
+
+
+def _embed_element(k, index, x, *starts, axes, steps, shape):
+    inside, place = _in_slice(k, index, starts, axes, steps, x.shape, shape)
+    value = x(*place)
+    return k.select(inside, value, k.constant(0, like=value))
+
+
+def _update_element(k, index, x, v, *starts, axes, steps):
+    inside, place = _in_slice(k, index, starts, axes, steps, v.shape, x.shape)
+    return k.select(inside, v(*place), x(*index))
+
+
+# ---------------------------------------------------------------- operations
+
+
+def _slice_transpose(y_bar, y, x, *starts, axes, steps, shape):
+    return (lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts))
+
+
+def _embed_transpose(y_bar, y, x, *starts, axes, steps, shape):
+    return (lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts))
+
+
+def _update_vjp(y_bar, y, x, v, *starts, axes, steps):
+    return (
+        lambda: updated_slice(y_bar, zeros_of(v.aval), starts, axes, steps),
+        lambda: sliced(y_bar, starts, axes, steps, v.shape),
+        *[None] * len(starts),
+    )
+
+
+def _update_jvp(dxs, y, x, v, *starts, axes, steps):
+    dx, dv = (zeros_of(t.aval) if d is None else d for d, t in zip(dxs, (x, v), strict=False))
+    return updated_slice(dx, dv, starts, axes, steps)
+
+
+_slice = linear(
+    "slice",
+    _slice_reference,
+    infer=_slice_aval,
+    transpose=_slice_transpose,
+    lower=Move(_slice_element),
+    params=("axes", "steps", "shape"),
+    traits=("move",),
+)
+
+#: Zeros of `shape` with x at the places of a slice.
+embed = linear(
+    "embed",
+    _embed_reference,
+    infer=_embed_aval,
+    transpose=_embed_transpose,
+    lower=Move(_embed_element, free=False),
+    params=("axes", "steps", "shape"),
+)
+
+#: x with v at the places of a slice.  What was replaced gets a gradient of exactly zero, as with `where`.
+slice_update = primitive(
+    "slice_update",
+    _update_reference,
+    infer=_update_aval,
+    vjp=_update_vjp,
+    jvp=_update_jvp,
+    lower=Move(_update_element, free=False),
+    params=("axes", "steps"),
+    masks=True,
+)
+
+
+def sliced(
+    x: Tensor, starts: Sequence[Tensor], axes: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]
+) -> Tensor:
+    """The slice of x of this result shape; no node when there are no axes to slice."""
+    return record(_slice, (x, *starts), (axes, steps, shape)) if axes else x
+
+
+def embedded(
+    x: Tensor, starts: Sequence[Tensor], axes: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]
+) -> Tensor:
+    """Zeros of `shape` with x at the places of a slice."""
+    if not axes:
+        return x
+    return record(embed, (x, *starts), (axes, steps, shape)) if x.size else zeros_of(Aval(shape, x.dtype))
+
+
+def updated_slice(
+    x: Tensor, v: Tensor, starts: Sequence[Tensor], axes: tuple[int, ...], steps: tuple[int, ...]
+) -> Tensor:
+    """x with v, which has the slice's shape, at the places of a slice."""
+    if not axes:
+        return v
+    return record(slice_update, (x, v, *starts), (axes, steps)) if v.size else x
+
+
+def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    """x[..., start:stop, ...] along one axis, where the bounds are known: they become part of the graph."""
+    n = x.shape[axis]
+    if (start, stop) == (0, n):
+        return x
+    shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
+    return sliced(x, (constant(start, "i64"),), (axis,), (1,), shape)

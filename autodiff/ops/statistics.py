@@ -1,0 +1,176 @@
+"""Means and spreads of values, and the exponential family: logsumexp, softmax, log_softmax.
+
+All are compositions, so the compiler fuses them and their derivatives follow.  Numbers such as 1/n
+are constants of the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import dtype_name
+
+from ..custom import function
+from ..errors import caller
+from ..tape import DETACH, constant, record
+from ..tensor import Tensor
+from .arguments import axes_of, reduced_shape
+from .arithmetic import add, divide, multiply, subtract
+from .comparison import equal, isfinite
+from .conversion import as_tensor, cast_to, dtype_of
+from .elementwise import exp, log, sqrt
+from .primitive import zero_of, zeros_of
+from .reductions import max_, summed, unreduced
+from .selection import where
+from .shaping import spread
+
+__all__ = ["floating", "log_softmax", "logsumexp", "mean", "root_of_squares", "softmax", "std", "var"]
+
+_F64 = np.dtype(np.float64)
+
+
+def floating(x: Any, name: str) -> Tensor:
+    """x as a tensor of floats: integers and bool become float64."""
+    x = as_tensor(x, name, "x")
+    return cast_to(x, _F64) if x.dtype.kind in "ib" else x
+
+
+def _number(value: float, x: Tensor) -> Tensor:
+    """A constant of the graph in the dtype of x."""
+    return constant(value, dtype_name(x.dtype))
+
+
+def _count(x: Tensor, axes: tuple[int, ...]) -> int:
+    """How many elements are reduced to one."""
+    return math.prod([x.shape[a] for a in axes])
+
+
+# ---------------------------------------------------------------- mean, var, std
+
+
+def _mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return divide(summed(x, axes), _number(float(_count(x, axes)), x))
+
+
+@function
+def mean(x, axis=None, *, dtype=None, keepdims=False):
+    """The mean over an axis, several, or (None) all of them.
+
+    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
+
+    The mean of nothing is nan.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+    """
+    x = as_tensor(x, "mean", "x") if dtype is None else cast_to(as_tensor(x, "mean", "x"), dtype_of(dtype, "mean"))
+    x = floating(x, "mean")
+    axes = axes_of("mean", axis, x.aval)
+    return unreduced(_mean(x, axes), x, axes, keepdims)
+
+
+def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, keepdims: bool) -> Tensor:
+    if correction is not None and ddof:
+        raise ValueError(f"{name}: ddof and correction are two names of one thing; give one\n  called at {caller()}")
+    x = floating(x, name)
+    axes = axes_of(name, axis, x.aval)
+    # Two passes: the mean of squares less the square of the mean loses all digits of a small variance.
+    deviation = subtract(x, spread(_mean(x, axes), axes, x.shape))
+    freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
+    squares = summed(multiply(deviation, deviation), axes)
+    return unreduced(divide(squares, _number(float(freedom), x)), x, axes, keepdims)
+
+
+@function
+def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
+    """The variance over an axis, several, or (None) all: squares of deviations from the mean, over n - ddof.
+
+    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
+
+    `correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.
+    """
+    return _variance("var", x, axis, ddof, correction, keepdims)
+
+
+@function
+def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
+    """The standard deviation: the square root of `var`.
+
+    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
+
+    Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).
+    """
+    return root_of_squares(_variance("std", x, axis, ddof, correction, keepdims))
+
+
+def root_of_squares(s: Tensor) -> Tensor:
+    """The square root of a sum of squares, with derivative 0 where it is 0."""
+    is_zero = equal(s, zero_of(s.dtype))
+    return where(is_zero, zero_of(s.dtype), sqrt(where(is_zero, _number(1.0, s), s)))
+
+
+# ---------------------------------------------------------------- exponentials
+
+
+def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The largest element over these axes: what x is shifted by, which changes no derivative.
+
+    -inf - -inf is nan, so an infinite shift is replaced: shifting by 0 is then harmless.
+    """
+    if not _count(x, axes):
+        return zeros_of(x.aval.with_shape(reduced_shape(x.shape, axes)))
+    top = max_(record(DETACH, (x,)), axes)
+    return where(isfinite(top), top, zero_of(x.dtype))
+
+
+def _shifted(x: Tensor, top: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return subtract(x, spread(top, axes, x.shape))
+
+
+@function
+def logsumexp(x, axis=None, *, keepdims=False):
+    """log(sum(exp(x))) over an axis, several, or (None) all of them, without overflow.
+
+    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
+
+    A row of -inf gives -inf, with gradient 0; one that holds +inf gives +inf; of nothing it is -inf.
+    Raises ShapeError when x has no such axis.
+    Source: Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax functions",
+    IMA J. Numer. Anal. 41 (2021).
+    """
+    x = floating(x, "logsumexp")
+    axes = axes_of("logsumexp", axis, x.aval)
+    top = _shift(x, axes)
+    total = summed(exp(_shifted(x, top, axes)), axes)
+    # log has derivative inf at 0, which would meet exp(-inf) = 0 as nan: there nothing changes the result.
+    nothing = equal(total, zero_of(x.dtype))
+    logarithm = where(nothing, _number(-math.inf, x), log(where(nothing, _number(1.0, x), total)))
+    return unreduced(add(logarithm, top), x, axes, keepdims)
+
+
+@function
+def softmax(x, axis=-1):
+    """exp(x) over its sum along an axis (or several), without overflow.
+
+    x: f[..., n, ...]  →  f[..., n, ...]     non-negative, and along the axis 1 in sum
+
+    A row of -inf gives nan: it has no largest element.  Raises ShapeError when x has no such axis.
+    """
+    x = floating(x, "softmax")
+    axes = axes_of("softmax", axis, x.aval)
+    weights = exp(_shifted(x, _shift(x, axes), axes))
+    return divide(weights, spread(summed(weights, axes), axes, x.shape))
+
+
+@function
+def log_softmax(x, axis=-1):
+    """log(softmax(x)), accurate also where the softmax is tiny.
+
+    x: f[..., n, ...]  →  f[..., n, ...]
+
+    A row of -inf gives nan.  Raises ShapeError when x has no such axis.
+    """
+    x = floating(x, "log_softmax")
+    axes = axes_of("log_softmax", axis, x.aval)
+    shifted = _shifted(x, _shift(x, axes), axes)
+    return subtract(shifted, spread(log(summed(exp(shifted), axes)), axes, x.shape))
