@@ -100,6 +100,22 @@ class Body:
         """The number of the loop body a value lives in; 0 is the function's."""
         return self._depth[value]
 
+    def argument(self, type: Type) -> Value:
+        """One more argument of the function."""
+        value = Value(type, self.block)
+        self.block.arguments.append(value)
+        self._depth[value] = 0
+        return value
+
+    def recall(self, key: Any) -> Value | None:
+        """What was remembered under this key, if its loop is still open."""
+        return self._known.get(key)
+
+    def remember(self, key: Any, value: Value) -> None:
+        """Keep a value under a key for as long as its loop is open."""
+        self._known[key] = value
+        self._keys[self._depth[value]].append(key)
+
     # ------------------------------------------------------------ loops
 
     def open_loop(
@@ -134,7 +150,8 @@ class Body:
         assert block is loop.block, "loops are closed in the order they nest"
         for key in self._keys.pop():
             del self._known[key]
-        if loop.parallel:
+        # Iterations that may fail meet in the status: they run in order.
+        if loop.parallel and not self.can_fail:
             block.operations.append(Operation("scf.reduce"))
             operation = Operation("scf.parallel", loop.operands, (), None, [block])
         else:

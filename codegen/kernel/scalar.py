@@ -284,6 +284,12 @@ class Scalar(Body):
             return self.emit("arith.addf", (total, x), x.type, _REASSOCIATE)  # type: ignore[arg-type]
         return self.add(total, x)
 
+    def accumulate_product(self, total: Value, x: Value) -> Value:
+        """total * x where the order of multiplications is free."""
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self.emit("arith.mulf", (total, x), x.type, _REASSOCIATE)  # type: ignore[arg-type]
+        return self.mul(total, x)
+
     # ------------------------------------------------------------ functions of floats
 
     def sqrt(self, x: Element) -> Value:

@@ -1,0 +1,189 @@
+"""Where a node finds its elements: which element of each input, by an index map; and at what price.
+
+A node's own index is one atom per axis (`Axes.of(shape)`).  For
+
+    y: f64[3,4] = transpose(x)        x is read at (j, i), free
+    y: f64[3,4] = add(x, b: f64[4])   x at (i, j), b at (j), one flop
+    y: f64[12]  = reshape(x: f64[3,4])  x at (i // 4, i - 4·(i // 4)), whose flat position is i again
+
+The map of a move is found by running its lowering once on a probe that writes down what is read;
+so no operation has to be known by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ir import Node, dtype_name
+from ..ir.op import CONSTANT
+from ..lowering import Map, Move
+from .index import Atom, Index, constant_index, flatten, unflatten
+from .nest import INDEX, ScalarType, Status, Value
+from .scalar import SCALAR_TYPES, Scalar
+
+__all__ = ["HEAVY", "Axes", "Edge", "Edges", "Probed", "Reader", "broadcast_index"]
+
+#: Prices in units of one addition, from the measured time per element of vectorised loops.
+_WEIGHTS = {
+    "arith.divf": 4, "math.sqrt": 5, "arith.remf": 30, "arith.divsi": 10, "arith.remsi": 10,
+    "arith.floordivsi": 12, "math.absf": 1, "math.floor": 1, "math.ceil": 1, "math.trunc": 1,
+    "math.roundeven": 1, "math.copysign": 1, "math.fma": 1, "math.powf": 60, "scf.for": 100,
+}
+_WEIGHT_OF_A_FUNCTION = 16
+
+#: From here on a value is dearer to compute again than to store and load.
+HEAVY = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Input number `input` is read at `index`, in terms of the reader's axes."""
+
+    input: int
+    index: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """All reads of a node; positions that it uses as numbers (`pinned`); its price per element."""
+
+    reads: tuple[Edge, ...]
+    pinned: tuple[Index, ...]
+    weight: int
+
+
+class Axes:
+    """One atom per (axis, extent): the index of any array of a graph, in its own terms."""
+
+    def __init__(self) -> None:
+        self._atoms: dict[tuple[int, int], Atom] = {}
+        self._indices: dict[tuple[int, ...], tuple[Index, ...]] = {}
+
+    def of(self, shape: tuple[int, ...]) -> tuple[Index, ...]:
+        """The index of an array of this shape: one unknown per axis, 0 for axes of one element."""
+        found = self._indices.get(shape)
+        if found is None:
+            found = self._indices[shape] = tuple([self._axis(d, n) for d, n in enumerate(shape)])
+        return found
+
+    def flat(self, shape: tuple[int, ...]) -> Index:
+        """The flat position of `of(shape)`."""
+        return flatten(self.of(shape), shape)
+
+    def _axis(self, axis: int, extent: int) -> Index:
+        if extent <= 1:
+            return constant_index(0)
+        atom = self._atoms.get((axis, extent))
+        if atom is None:
+            atom = self._atoms[axis, extent] = Atom(0, extent - 1)
+        return Index.of(atom)
+
+
+def broadcast_index(index: tuple[Index, ...], shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[Index, ...]:
+    """The index into an array of shape `wanted` that broadcasting to `shape` reads at `index`."""
+    if shape == wanted:
+        return index
+    skipped = len(shape) - len(wanted)
+    zero = constant_index(0)
+    return tuple([zero if n == 1 else i for i, n in zip(index[skipped:], wanted, strict=True)])
+
+
+class Reader:
+    """An input of a move: read(*index) gives an element; `shape` is its shape."""
+
+    __slots__ = ("_element", "shape")
+
+    def __init__(self, shape: tuple[int, ...], element: Callable[..., Value]) -> None:
+        self.shape = shape
+        self._element = element
+
+    def __call__(self, *index: Index) -> Value:
+        return self._element(*index)
+
+
+class Probed:
+    """The edges of nodes; equal applications of an operation are probed once."""
+
+    def __init__(self, axes: Axes) -> None:
+        self.axes = axes
+        self._known: dict[tuple, Edges] = {}
+
+    def edges(self, node: Node) -> Edges:
+        """The edges of a node lowered by Map or Move (none for a constant)."""
+        if node.op is CONSTANT:
+            return _NONE
+        key = (node.op, node.params, node.aval, tuple([i.aval for i in node.inputs]))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._probe(node)
+        return found
+
+    def _probe(self, node: Node) -> Edges:
+        lower, index = node.op.lower, self.axes.of(node.aval.shape)
+        inputs = [i.aval for i in node.inputs]
+        if isinstance(lower, Map):
+            probe = _Probe()
+            lower.scalar(probe, *[probe.unknown(a.dtype) for a in inputs], **node.keywords)
+            reads = tuple(
+                [Edge(j, broadcast_index(index, node.aval.shape, a.shape)) for j, a in enumerate(inputs)]
+            )
+            return Edges(reads, (), probe.weight)
+        assert isinstance(lower, Move), f"{node.op.name} is neither a map nor a move"
+        if lower.is_reshape:
+            return Edges((Edge(0, unflatten(self.axes.flat(node.aval.shape), inputs[0].shape)),), (), 0)
+        probe = _Probe()
+        reads_made: list[Edge] = []
+
+        def reader(number: int) -> Reader:
+            def read(*at: Index) -> Value:
+                edge = Edge(number, tuple(at))
+                if edge not in reads_made:
+                    reads_made.append(edge)
+                return probe.unknown(inputs[number].dtype)
+
+            return Reader(inputs[number].shape, read)
+
+        lower.element(probe, index, *[reader(j) for j in range(len(inputs))], **node.keywords)
+        return Edges(tuple(reads_made), tuple(dict.fromkeys(probe.pinned)), probe.weight)
+
+
+_NONE = Edges((), (), 0)
+
+
+class _Probe(Scalar):
+    """A scalar builder whose result is thrown away: it counts, and notes which positions become numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pinned: list[Index] = []
+        self.weight = 0
+
+    def unknown(self, dtype) -> Value:
+        """An element about which nothing is known."""
+        value = Value(SCALAR_TYPES[dtype_name(dtype)])
+        self._depth[value] = 0
+        return value
+
+    def emit(self, name: str, operands: tuple[Value, ...], type: ScalarType, attributes: dict | None = None) -> Value:
+        default = _WEIGHT_OF_A_FUNCTION if name.startswith("math.") else 1
+        self.weight += _WEIGHTS.get(name, default)
+        return super().emit(name, operands, type, attributes)
+
+    def open_loop(self, *args, **keywords):
+        self.weight += _WEIGHTS["scf.for"]
+        return super().open_loop(*args, **keywords)
+
+    def value_of(self, index: Index) -> Value:
+        if index.is_constant:
+            return self.literal(index.constant, INDEX)
+        self.pinned.append(index)
+        value = Value(INDEX)
+        self._depth[value] = 0
+        return value
+
+    def fail_unless(self, condition: Value, status: Status) -> None:
+        self.weight += 2
+
+    def load(self, memory: Value, at: Index, *, stable: bool = True) -> Value:
+        raise AssertionError("a lowering reads through its readers")

@@ -1,0 +1,119 @@
+"""One element of a node at an index, built on demand from what is stored.
+
+A map asks for its inputs at the same index, a move at others; what is stored is loaded.  Each
+(node, index) is built once per loop body, so a value that two consumers share is computed once,
+and one that does not depend on the inner loop is computed outside of it (see `body`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir import Node, dtype_name
+from ..ir.op import CONSTANT
+from ..lowering import Map, Move
+from .edges import Reader, broadcast_index
+from .index import Index, flatten, unflatten
+from .nest import I8, MemRef, ScalarType, Value
+from .scalar import SCALAR_TYPES, Scalar
+
+__all__ = ["Elements", "memory_type"]
+
+
+def memory_type(node: Node) -> MemRef:
+    """The flat memory that holds a node's value."""
+    return MemRef((node.aval.size,), I8 if node.aval.dtype.kind == "b" else element_type(node))
+
+
+def element_type(node: Node) -> ScalarType:
+    """The type of a node's elements in arithmetic."""
+    return SCALAR_TYPES[dtype_name(node.aval.dtype)]
+
+
+class Elements:
+    """Builds elements into `k`.
+
+    is_stored   whether a node's value is read from memory
+    own         hook for what this kernel itself has made: own(node, index) -> value or None
+    made        hook called with each computed element: made(node, index, value)
+    """
+
+    def __init__(
+        self,
+        k: Scalar,
+        is_stored: Callable[[Node], bool],
+        own: Callable[[Node, tuple[Index, ...]], Value | None] | None = None,
+        made: Callable[[Node, tuple[Index, ...], Value], None] | None = None,
+    ) -> None:
+        self.k = k
+        self.is_stored = is_stored
+        self.own = own
+        self.made = made
+        self.memory: dict[Node, Value] = {}
+
+    def place(self, node: Node) -> Value:
+        """The function's argument that holds a node's value, added at its first use."""
+        found = self.memory.get(node)
+        if found is None:
+            found = self.memory[node] = self.k.argument(memory_type(node))
+        return found
+
+    def at(self, node: Node, index: tuple[Index, ...]) -> Value:
+        """The element of `node` at `index`.  Chains of maps are walked without recursion, moves recurse."""
+        k = self.k
+        wanted = [(node, index)]
+        while True:
+            node, index = wanted[-1]
+            value = k.recall((node, index)) or self._leaf(node, index)
+            if value is None:
+                lower = node.op.lower
+                if isinstance(lower, Map):
+                    shape = node.aval.shape
+                    reads = [(i, broadcast_index(index, shape, i.aval.shape)) for i in node.inputs]
+                    operands = [k.recall(read) for read in reads]
+                    if None in operands:
+                        wanted.extend([r for r, o in zip(reads, operands, strict=True) if o is None])
+                        continue
+                    value = lower.scalar(k, *operands, **node.keywords)
+                else:
+                    value = self._moved(node, index)
+                k.remember((node, index), value)
+                if self.made is not None:
+                    self.made(node, index, value)
+            wanted.pop()
+            if not wanted:
+                return value
+
+    def _leaf(self, node: Node, index: tuple[Index, ...]) -> Value | None:
+        """An element that needs no computing, remembered; None for others."""
+        k = self.k
+        value = self.own(node, index) if self.own is not None else None
+        if value is None:
+            if node.op is CONSTANT:
+                known, dtype = node.params
+                value = k.constant(known, dtype)  # type: ignore[assignment]
+            elif self.is_stored(node):
+                value = self.load(node, index)
+            else:
+                return None
+        assert value is not None
+        k.remember((node, index), value)
+        return value
+
+    def load(self, node: Node, index: tuple[Index, ...]) -> Value:
+        """An element of what another kernel has stored."""
+        if node.aval.size == 0:
+            # Read only where the result is not used: there is nothing to read.
+            return self.k.constant(0, dtype_name(node.aval.dtype))  # type: ignore[return-value]
+        return self.k.load(self.place(node), flatten(index, node.aval.shape))
+
+    def _moved(self, node: Node, index: tuple[Index, ...]) -> Value:
+        lower = node.op.lower
+        assert isinstance(lower, Move), f"{node.op.name} cannot be computed element by element"
+        if lower.is_reshape:
+            return self.reader(node.inputs[0])(*unflatten(flatten(index, node.aval.shape), node.inputs[0].aval.shape))
+        return lower.element(self.k, index, *[self.reader(i) for i in node.inputs], **node.keywords)
+
+    def reader(self, node: Node) -> Reader:
+        """What a move's lowering reads an input by."""
+        return Reader(node.aval.shape, lambda *index: self.at(node, index))

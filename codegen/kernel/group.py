@@ -1,0 +1,109 @@
+"""What one kernel computes: a fusion group, as the passes decide it and `build` reads it.
+
+The *domain* of a group is a flat range(total), cut into axes by strides: a domain [100, 50, 8] has
+strides (400, 8, 1).  Each root is evaluated over the whole domain, or once per row: over
+range(total // inner), where a row is `inner` consecutive elements.
+
+    softmax of f64[256,10]:   total 2560, strides (10, 1), inner 10
+      stage 0   top  = max(x, axis=1)                    a value per row
+      stage 1   norm = sum(exp(x - top), axis=1)         a value per row
+      stage 2   y    = exp(x - top) / norm               stored, over the whole domain
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from ..ir import Node
+from ..lowering import Reduce
+
+__all__ = ["Group", "Root", "strides_of"]
+
+
+def strides_of(shape: tuple[int, ...]) -> list[int]:
+    """The stride of each axis of a packed array."""
+    strides, stride = [], 1
+    for extent in reversed(shape):
+        strides.append(stride)
+        stride *= extent
+    return strides[::-1]
+
+
+@dataclass(eq=False, slots=True)
+class Root:
+    """A value that a group computes for others to read: an array's elements, or a reduction.
+
+    domain   the shape it is evaluated over: its own; a reduction's input's
+    inner    of a reduction whose kept axes all come before the reduced ones: the number of elements
+             reduced to one; else None
+    row      evaluated once per row
+    stage    the sweep over the rows in which its operands are all known; a row value is computed before that sweep
+    stored   written to memory: others than this group, or a later stage, read it
+    """
+
+    node: Node
+    domain: tuple[int, ...]
+    row: bool = False
+    stage: int = 0
+    stored: bool = True
+
+    @property
+    def total(self) -> int:
+        """How many elements it is evaluated for."""
+        return math.prod(self.domain)
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether it is a reduction, not an array of elements."""
+        return isinstance(self.node.op.lower, Reduce)
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """The reduced axes of its domain (those of more than one element)."""
+        if not self.is_reduction:
+            return ()
+        return tuple([d for d in self.node.keywords["axis"] if self.domain[d] != 1])
+
+    @property
+    def inner(self) -> int | None:
+        """See above."""
+        if not self.is_reduction:
+            return None
+        reduced = self.reduced
+        kept = [d for d, n in enumerate(self.domain) if n != 1 and d not in reduced]
+        if kept and reduced and kept[-1] > reduced[0]:
+            return None
+        return math.prod([self.domain[d] for d in reduced])
+
+    def strides(self) -> set[int]:
+        """Where its domain is cut."""
+        return {s for s, n in zip(strides_of(self.domain), self.domain, strict=True) if n != 1}
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """One kernel: see the file's head.
+
+    strides   descending; axis a has strides[a-1] // strides[a] elements (the first: total // strides[0])
+    inner     elements of a row, or None: no root reads a reduction of this group
+    loops     the axes of each loop, outermost first; the loops over whole rows come first
+    scratch   values kept in memory for a row, because a later stage needs them and they are dear
+    """
+
+    total: int
+    strides: tuple[int, ...]
+    inner: int | None = None
+    roots: list[Root] = field(default_factory=list)
+    loops: tuple[tuple[int, ...], ...] = ()
+    scratch: frozenset[Node] = frozenset()
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Elements per axis."""
+        return tuple([big // small for big, small in zip((self.total, *self.strides), self.strides, strict=False)])
+
+    @property
+    def outer_axes(self) -> int:
+        """How many axes count rows."""
+        return 0 if self.inner is None else sum(1 for s in self.strides if s >= self.inner)

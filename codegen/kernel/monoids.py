@@ -1,0 +1,65 @@
+"""Reductions as monoids: where they start, how an element enters, how two partial results combine.
+
+An accumulator is a tuple of values: one, or for argmax and argmin two (the extreme and its place).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .index import Index
+from .nest import I1, I64, ScalarType, Value
+from .scalar import Scalar
+
+__all__ = ["Accumulator", "combine", "element", "identity", "is_sum", "start"]
+
+Accumulator = tuple[Value, ...]
+
+
+def identity(monoid: str, dtype: np.dtype) -> Any:
+    """What a reduction of nothing gives: 0, 1, the least or the greatest number, False, True."""
+    kind = dtype.kind
+    if monoid in ("max", "argmax"):
+        return -math.inf if kind == "f" else False if kind == "b" else int(np.iinfo(dtype).min)
+    if monoid in ("min", "argmin"):
+        return math.inf if kind == "f" else True if kind == "b" else int(np.iinfo(dtype).max)
+    start = {"add": 0, "mul": 1, "any": False, "all": True}[monoid]
+    return float(start) if kind == "f" else start
+
+
+def is_sum(monoid: str, type: ScalarType) -> bool:
+    """Whether rounding makes the order of additions matter."""
+    return monoid in ("add", "mul") and type.is_float
+
+
+def start(k: Scalar, monoid: str, type: ScalarType) -> Accumulator:
+    """The accumulator of no elements."""
+    dtype = np.dtype(bool) if type is I1 else np.dtype(f"{'f' if type.is_float else 'i'}{type.bits // 8}")
+    first = k.literal(identity(monoid, dtype), type)
+    return (first, k.literal(0, I64)) if monoid.startswith("arg") else (first,)
+
+
+def element(k: Scalar, monoid: str, x: Value, place: Index) -> Accumulator:
+    """The accumulator of one element; `place` is its position among the reduced ones."""
+    return (x, k.from_index(place, "i64")) if monoid.startswith("arg") else (x,)
+
+
+def combine(k: Scalar, monoid: str, before: Accumulator, after: Accumulator, *, free_order: bool) -> Accumulator:
+    """Both together, `before` standing for the earlier elements.
+
+    `free_order`: this is an innermost loop, whose sum LLVM may reorder to fill its vectors.
+    """
+    (x, *_), (y, *_) = before, after
+    if monoid.startswith("arg"):
+        better = k.gt(y, x) if monoid == "argmax" else k.lt(y, x)
+        # nan beats every number, and the first nan stays.
+        takes = k.logical_or(better, k.logical_and(k.isnan(y), k.logical_not(k.isnan(x))))
+        return k.select(takes, y, x), k.select(takes, after[1], before[1])
+    if monoid == "add":
+        return (k.accumulate(x, y) if free_order else k.add(x, y),)
+    if monoid == "mul":
+        return (k.accumulate_product(x, y) if free_order else k.mul(x, y),)
+    return ({"max": k.maximum, "min": k.minimum, "any": k.logical_or, "all": k.logical_and}[monoid](x, y),)

@@ -1,0 +1,127 @@
+"""Kernels of their own: scatter, running sums, and products too small (or not of floats) for BLAS.
+
+They take producers fused in like any group, but what they write is not one value per iteration.
+"""
+
+from __future__ import annotations
+
+from ..ir import Node
+from .build import Built, fill, finish
+from .elements import Elements, element_type
+from .group import strides_of
+from .index import Index, constant_index, flatten, split_loop
+from .nest import Value
+from .operands import Product
+from .scalar import Scalar
+
+__all__ = ["build_product", "build_scan", "build_scatter"]
+
+
+def build_scatter(node: Node, is_stored, name: str) -> Built:
+    """Zeros, then out[target(j)] += updates[j], in index order: collisions add up the same way each time."""
+    k = Scalar()
+    elements = Elements(k, is_stored)
+    *others, updates = node.inputs
+    out = elements.place(node)
+    fill(k, [out], [k.literal(0.0 if element_type(node).is_float else 0, element_type(node))], node.aval.size)
+    if updates.aval.size == 0:
+        return finish(name, k, elements, [node])
+    # The status of a failed check and the sums are shared by all iterations: no parallel loop.
+    loop = k.open_loop(updates.aval.size)
+    index = tuple(split_loop(loop.index, updates.aval.shape)) if updates.aval.ndim else ()
+    readers = [elements.reader(i) for i in (*others, updates)]
+    target = node.op.lower.target(k, index, *readers, **node.keywords)
+    # A target that failed its check is moved inside: nothing is ever written outside.
+    inside = [
+        k.maximum(k.minimum(i, constant_index(max(n - 1, 0))), constant_index(0))
+        for i, n in zip(target, node.aval.shape, strict=True)
+    ]
+    place = flatten(inside, node.aval.shape)
+    so_far = k.load(out, place, stable=False)
+    k.store(k.add(so_far, elements.at(updates, index)), out, place)
+    k.close_loop(loop)
+    return finish(name, k, elements, [node])
+
+
+def build_scan(node: Node, is_stored, name: str) -> Built:
+    """out[t] = out[t-1] + x[t] along one axis, for all places before and after it."""
+    k = Scalar()
+    elements = Elements(k, is_stored)
+    (x,) = node.inputs
+    axis = node.keywords["axis"]
+    shape = node.aval.shape
+    stride = strides_of(shape)[axis]
+    before, length = node.aval.size // (stride * shape[axis]), shape[axis]
+    out = elements.place(node)
+
+    def step(lead: Index, time: Index, inner: Index, previous: Value | None) -> Value:
+        """One element: built, stored, given on."""
+        index = (
+            *(split_loop(lead, shape[:axis]) if axis else ()),
+            time,
+            *(split_loop(inner, shape[axis + 1 :]) if axis + 1 < len(shape) else ()),
+        )
+        value = elements.at(x, index)
+        if previous is not None:
+            value = k.add(previous, value)
+        k.store(value, out, lead.times(stride * length).plus(time.times(stride)).plus(inner))
+        return value
+
+    leads = k.open_loop(before, parallel=True)
+    if stride == 1:
+        zero = k.literal(0.0 if element_type(node).is_float else 0, element_type(node))
+        times = k.open_loop(length, [zero])
+        total = step(leads.index, times.index, constant_index(0), times.carried[0])
+        k.close_loop(times, [total])
+    else:
+        inner = k.open_loop(stride)
+        step(leads.index, constant_index(0), inner.index, None)
+        k.close_loop(inner)
+        if length > 1:
+            # The first row is there: each next one adds to the one before, all places side by side.
+            times = k.open_loop(length - 1)
+            inner = k.open_loop(stride)
+            time = times.index.plus(constant_index(1))
+            place = leads.index.times(stride * length).plus(times.index.times(stride)).plus(inner.index)
+            step(leads.index, time, inner.index, k.load(out, place, stable=False))
+            k.close_loop(inner)
+            k.close_loop(times)
+    k.close_loop(leads)
+    return finish(name, k, elements, [node])
+
+
+def build_product(node: Node, product: Product, name: str) -> Built:
+    """c[b,i,j] = sum over l of a[b,i,l] * b[b,l,j], row by row: the innermost loop runs along rows of b and c."""
+    k = Scalar()
+    elements = Elements(k, lambda _: True)
+    a, b = product.a, product.b
+    left, right = elements.place(a.base), elements.place(b.base)
+    out = elements.place(node)
+    type = element_type(node)
+    zero = k.literal(0.0 if type.is_float else False if type.bits == 1 else 0, type)
+    batches = k.open_loop(product.batch, parallel=True)
+    rows = k.open_loop(product.m)
+    first = batches.index.times(product.m * product.n).plus(rows.index.times(product.n))
+    if b.transposed or product.n < 4:
+        columns = k.open_loop(product.n)
+        terms = k.open_loop(product.k, [zero])
+        x = k.load(left, a.position(batches.index, rows.index, terms.index))
+        y = k.load(right, b.position(batches.index, terms.index, columns.index))
+        (total,) = k.close_loop(terms, [k.accumulate(terms.carried[0], k.mul(x, y))])
+        k.store(total, out, first.plus(columns.index))
+        k.close_loop(columns)
+    else:
+        columns = k.open_loop(product.n)
+        k.store(zero, out, first.plus(columns.index))
+        k.close_loop(columns)
+        terms = k.open_loop(product.k)
+        x = k.load(left, a.position(batches.index, rows.index, terms.index))
+        columns = k.open_loop(product.n)
+        y = k.load(right, b.position(batches.index, terms.index, columns.index))
+        place = first.plus(columns.index)
+        k.store(k.add(k.load(out, place, stable=False), k.mul(x, y)), out, place)
+        k.close_loop(columns)
+        k.close_loop(terms)
+    k.close_loop(rows)
+    k.close_loop(batches)
+    return finish(name, k, elements, [node])

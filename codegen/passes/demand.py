@@ -1,0 +1,130 @@
+"""Which values are stored before anything is grouped: those that others must find in memory, and those
+too dear to compute as often as they are read.
+
+Walked from the outputs backwards.  A node knows how its readers see it: at the same index (shared,
+computed once), at another one (computed again), or more often than it has elements (broadcast along
+an axis that is not the last, a gather with repetition).
+"""
+
+from __future__ import annotations
+
+from ..ir import Node
+from ..ir.op import CONSTANT, INPUT
+from ..kernel.edges import HEAVY, Probed
+from ..kernel.index import Index, flatten
+from ..lowering import Contract, Map, Move, Reduce, Scan, Scatter
+from .prepare import Prepared
+
+__all__ = ["Demand", "choose_roots", "is_fused"]
+
+#: What reading from memory costs, in additions: a cheaper value is always computed again.
+_CHEAP = 3
+
+
+def is_fused(node: Node) -> bool:
+    """Whether a node is computed element by element, wherever it is wanted."""
+    return isinstance(node.op.lower, Map | Move)
+
+
+class Demand:
+    """How often a node's elements are computed if it is not stored, relative to once each."""
+
+    __slots__ = ("elsewhere", "here")
+
+    def __init__(self) -> None:
+        self.here = 0.0
+        self.elsewhere: dict[Index, float] = {}
+
+    @property
+    def total(self) -> float:
+        """All together."""
+        return self.here + sum(self.elsewhere.values())
+
+
+def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
+    """The nodes whose values are made for memory or by a kernel of their own kind: outputs, reductions,
+    what products and host calls read and write, and what is dear and read in several ways."""
+    graph = prepared.graph
+    price = _prices(graph.nodes, probed)
+    demand: dict[Node, Demand] = {}
+    roots: set[Node] = set()
+
+    def want(node: Node, times: float, index: Index | None) -> None:
+        """`node` is read `times` per element at `index` (None: the reader's own)."""
+        if node.op is INPUT or node.op is CONSTANT:
+            return
+        seen = demand.get(node)
+        if seen is None:
+            seen = demand[node] = Demand()
+        if index is None:
+            seen.here = max(seen.here, times)
+        else:
+            seen.elsewhere[index] = max(seen.elsewhere.get(index, 0.0), times)
+
+    for output in graph.outputs:
+        want(output, 1.0, None)
+        roots.add(output)
+    for node in reversed(graph.nodes):
+        seen = demand.get(node)
+        if seen is None or node.op is CONSTANT:
+            continue
+        lower = node.op.lower
+        if is_fused(node):
+            again = seen.total - 1
+            if node not in roots and again > 0 and price[node] >= _CHEAP and again * price[node] > HEAVY:
+                roots.add(node)
+            _pass_on(node, 1.0 if node in roots else seen.total, probed, want)
+            continue
+        roots.add(node)
+        if isinstance(lower, Contract):
+            product = prepared.products.get(node)
+            for stored in (product.a.base, product.b.base) if product else ():
+                want(stored, 1.0, None)
+                roots.add(stored)
+        elif isinstance(lower, Reduce | Scan | Scatter):
+            for i in node.inputs:
+                want(i, 1.0, None)
+        else:
+            for i in node.inputs:
+                want(i, 1.0, None)
+                roots.add(i)
+    return {node for node in roots if node.op is not INPUT}
+
+
+def _pass_on(node: Node, times: float, probed: Probed, want) -> None:
+    """Tell the inputs of a computed node how it reads them."""
+    shape = node.aval.shape
+    own = None
+    for edge in probed.edges(node).reads:
+        x = node.inputs[edge.input]
+        if x.aval.shape == shape and edge.index == probed.axes.of(shape):
+            want(x, times, None)
+            continue
+        # One element, or one per row: computed outside of the inner loop.
+        if x.aval.size <= 1:
+            want(x, min(times, 1.0), None)
+            continue
+        own = own or probed.axes.flat(shape)
+        flat = flatten(edge.index, x.aval.shape)
+        if flat == own or _is_per_row(flat, shape, probed):
+            want(x, times, None)
+        else:
+            want(x, times * max(1.0, node.aval.size / x.aval.size), flat)
+
+
+def _is_per_row(flat: Index, shape: tuple[int, ...], probed: Probed) -> bool:
+    """Whether a read at this position depends on leading axes only, in their order, each element once."""
+    atoms = [i.terms[0][0] for i in probed.axes.of(shape) if i.terms]
+    used = [a for a, _ in flat.terms]
+    return used == atoms[: len(used)] and len(used) < len(atoms)
+
+
+def _prices(nodes, probed: Probed) -> dict[Node, int]:
+    """The price of the longest way to a node from stored values: of what computing it again would cost."""
+    price: dict[Node, int] = {}
+    for node in nodes:
+        if is_fused(node):
+            price[node] = probed.edges(node).weight + max([price.get(i, 0) for i in node.inputs], default=0)
+        else:
+            price[node] = 0
+    return price

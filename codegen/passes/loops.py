@@ -1,0 +1,126 @@
+"""How a group's domain is cut into axes, and which axes share a loop.
+
+    add(x: f64[100,50,8], y: f64[100,50,8])    one loop of 40,000
+    add(x: f64[100,50,8], b: f64[8])           loops of 5,000 and 8
+    transpose(x: f64[100,50])                  loops of 50 and 100
+"""
+
+from __future__ import annotations
+
+from ..kernel.group import Group, Root
+from ..kernel.index import Atom, Index, Quotient
+from .reach import Reaches
+
+__all__ = ["chain", "lay_out"]
+
+
+def chain(strides: set[int], total: int) -> tuple[int, ...] | None:
+    """Strides in falling order, if each divides the one before: then together they cut the domain into axes."""
+    ordered = sorted((s for s in strides if s < total), reverse=True)
+    before = total
+    for stride in ordered:
+        if before % stride:
+            return None
+        before = stride
+    # The last axis must have consecutive elements.
+    if total > 1 and before != 1:
+        ordered.append(1)
+    return tuple(ordered)
+
+
+def lay_out(group: Group, reaches: Reaches) -> None:
+    """Merge neighbouring axes into one loop where every read walks through both alike."""
+    _cut_further(group, reaches)
+    extents = group.extents
+    n = len(extents)
+    joint = [True] * max(n - 1, 0)
+    if group.inner is not None and 0 < group.outer_axes < n:
+        joint[group.outer_axes - 1] = False
+    for root in group.roots:
+        _separate(group, root, reaches, joint)
+    loops: list[tuple[int, ...]] = []
+    for axis in range(n):
+        if axis and joint[axis - 1]:
+            loops[-1] = (*loops[-1], axis)
+        else:
+            loops.append((axis,))
+    group.loops = tuple(loops)
+
+
+def _separate(group: Group, root: Root, reaches: Reaches, joint: list[bool]) -> None:
+    """Note between which axes this root needs two loops."""
+    scale = (group.inner or 1) if root.row else 1
+    spans = []
+    stride = root.total
+    for extent in root.domain:
+        low = stride // extent
+        spans.append((low * scale, stride * scale))
+        stride = low
+    index = reaches.probed.axes.of(root.domain)
+    dimension_of = {i.terms[0][0]: d for d, i in enumerate(index) if i.terms}
+    reduced = set(root.reduced)
+    flat = reaches.probed.axes.flat(root.domain)
+
+    def dimension(axis: int) -> int | None:
+        s = group.strides[axis]
+        for d, (low, high) in enumerate(spans):
+            if low <= s < high:
+                return d
+        return None
+
+    dimensions = [dimension(a) for a in range(len(group.strides))]
+    for axis in range(len(joint)):
+        d, e = dimensions[axis], dimensions[axis + 1]
+        if (d in reduced) != (e in reduced):
+            joint[axis] = False
+        if d is None or e is None or not joint[axis]:
+            continue
+        for _, at in reaches.of(root.node).reads:
+            if d == e:
+                split = any(_cut_of(a, flat) == group.strides[axis] for a, _ in at.terms)
+            else:
+                split = not _in_step(at, d, e, dimension_of, root.domain)
+            if split:
+                joint[axis] = False
+                break
+
+
+def _in_step(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, ...]) -> bool:
+    """Whether moving on by one along d is moving on by a whole length of e."""
+    coefficients = {dimension_of.get(a, a): c for a, c in at.terms}
+    if coefficients.get(d, 0) != coefficients.get(e, 0) * domain[e]:
+        return False
+    return all(
+        _in_step(a.numerator, d, e, dimension_of, domain) for a, _ in at.terms if isinstance(a, Quotient)
+    )
+
+
+def _cut_further(group: Group, reaches: Reaches) -> None:
+    """Cut axes where a reshape in the way divides: its quotients then are counters of loops."""
+    strides = set(group.strides)
+    for root in group.roots:
+        if root.row:
+            continue
+        flat = reaches.probed.axes.flat(root.domain)
+        for _, at in reaches.of(root.node).reads:
+            for atom, _ in at.terms:
+                cut = _cut_of(atom, flat)
+                if cut is not None and cut < group.total:
+                    wider = chain(strides | {cut}, group.total)
+                    if wider is not None:
+                        strides = set(wider)
+    group.strides = tuple(sorted(strides, reverse=True))
+
+
+def _cut_of(atom: Atom, flat: Index) -> int | None:
+    """The stride at which a quotient divides the flat position, or None."""
+    cut = 1
+    while isinstance(atom, Quotient):
+        cut *= atom.divisor
+        numerator = atom.numerator
+        if numerator == flat:
+            return cut
+        if len(numerator.terms) != 1 or numerator.constant or numerator.terms[0][1] != 1:
+            return None
+        atom = numerator.terms[0][0]
+    return None

@@ -1,0 +1,102 @@
+"""From an optimised graph to a program, on one page.
+
+    prepare   special cases become ordinary       fuse      what is computed together, what is stored
+    build     a function per group                storage   where everything lies
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from ..ir import Aval, Graph, Node
+from ..ir.op import INPUT
+from ..kernel.build import Built, build
+from ..kernel.edges import Axes, Probed
+from ..kernel.solo import build_product, build_scan, build_scatter
+from ..lowering import Contract, Scan, Scatter
+from ..program import Gemm, HostCall, Program, Step
+from .fuse import Fused, Unit, fuse
+from .prepare import Prepared, prepare
+from .storage import place_buffers
+
+__all__ = ["plan"]
+
+#: Operations named in a kernel's name.
+_NAMED = 4
+
+#: A step before buffers have numbers: its work, and what it works on.
+_Draft = tuple[object, tuple[Hashable, ...]]
+
+
+def plan(graph: Graph) -> Program:
+    """The program that computes a graph.  Nodes that no output needs are not computed."""
+    graph = Graph.of(graph.inputs, graph.outputs, graph.name)
+    probed = Probed(Axes())
+    prepared = prepare(graph, probed)
+    fused = fuse(prepared, probed)
+    made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
+
+    drafts: list[_Draft] = []
+    for unit in fused.units:
+
+        def is_stored(node: Node, unit: Unit = unit) -> bool:
+            return node.op is INPUT or (node in fused.stored and made_by.get(node) is not unit)
+
+        draft = _draft(unit, prepared, is_stored, f"k{len(drafts)}_{_words(unit, fused)}")
+        if draft is not None:
+            drafts.append(draft)
+
+    avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
+    avals.update({v: v.aval for _, values in drafts for v in values})  # type: ignore[attr-defined]
+    buffers, numbers, size = place_buffers(prepared.graph, avals, [values for _, values in drafts])
+    return Program(
+        name=graph.name,
+        buffers=buffers,
+        steps=tuple([Step(work, tuple([numbers[v] for v in values])) for work, values in drafts]),  # type: ignore[arg-type]
+        inputs=tuple([i.aval for i in graph.inputs]),
+        outputs=tuple([o.aval for o in graph.outputs]),
+        workspace_bytes=size,
+        graph=graph,
+    )
+
+
+def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], name: str) -> _Draft | None:
+    """The step of a unit, on nodes; None when it has nothing to do."""
+    node = unit.node
+    if node is None:
+        group = unit.group
+        assert group is not None
+        return _kernel(build(group, is_stored, name)) if group.roots else None
+    lower = node.op.lower
+    if isinstance(lower, Scatter):
+        return _kernel(build_scatter(node, is_stored, name))
+    if isinstance(lower, Scan):
+        return _kernel(build_scan(node, is_stored, name))
+    if isinstance(lower, Contract):
+        product = prepared.products[node]
+        a, b = product.a, product.b
+        if not product.is_for_blas(node):
+            return _kernel(build_product(node, product, name))
+        dtype = "f32" if node.aval.dtype.itemsize == 4 else "f64"
+        strides = (a.stride, b.stride, product.m * product.n) if product.batch > 1 else (0, 0, 0)
+        gemm = Gemm(dtype, product.m, product.n, product.k, a.transposed, b.transposed, product.batch, strides)
+        return gemm, (a.base, b.base, node)
+    return HostCall(node), (*node.inputs, node)
+
+
+def _kernel(built: Built) -> _Draft:
+    return built.kernel, built.memory
+
+
+def _words(unit: Unit, fused: Fused) -> str:
+    """What a kernel does, in a few words: its roots, then the dearest of what it computes on the way."""
+    if unit.node is not None:
+        return unit.node.op.name
+    assert unit.group is not None
+    weight = fused.reaches.weight
+    words = [r.node.op.name for r in unit.group.roots]
+    on_the_way = [n for n, bit in fused.reaches.bit.items() if bit & unit.tree]
+    words += [n.op.name for n in sorted(on_the_way, key=lambda n: -weight[n])]
+    return "_".join(list(dict.fromkeys(words))[:_NAMED])
+
+

@@ -1,0 +1,114 @@
+"""The last look at a graph before fusion: what needs a special case later is made ordinary here.
+
+    a constant given to the host, or put out                          becomes an array
+    an output that is an input, or stands there twice                  becomes a copy of it
+    a reduction of no elements, a product over an inner size of 0     becomes a fill
+    an operand of a product that no BLAS call can read in place       is copied by rows
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir import Graph, Node
+from ..ir.aval import Aval, dtype_name
+from ..ir.op import CONSTANT, Op
+from ..kernel.edges import Probed
+from ..kernel.monoids import identity
+from ..kernel.operands import Product, product_of
+from ..lowering import Call, Contract, Map, Move, Reduce
+
+__all__ = ["Prepared", "prepare"]
+
+
+def _no_rule(*_avals: Any, **_params: Any) -> Aval:
+    raise AssertionError("made by a pass, which knows the aval")
+
+
+#: These three stand in no graph that a user sees, so they are not in the table of operations.
+_COPY = Op("copy", infer=_no_rule, reference=None, lower=Map(lambda k, x: x))
+_ROWS = Op(
+    "rows",
+    infer=_no_rule,
+    reference=None,
+    lower=Move(lambda k, index, x, *, shape: x(*[k.index(0) if n == 1 else i for i, n in zip(
+        index[len(index) - len(shape):], shape, strict=True)])),
+    params=("shape",),
+)
+_FILL = Op(
+    "fill",
+    infer=_no_rule,
+    reference=None,
+    lower=Move(lambda k, index, *, value, dtype: k.constant(value, dtype)),
+    params=("value", "dtype"),
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The graph, and for each product what it multiplies."""
+
+    graph: Graph
+    products: dict[Node, Product]
+
+
+def prepare(graph: Graph, probed: Probed) -> Prepared:
+    """See the file's head."""
+    new: dict[Node, Node] = {}
+    products: dict[Node, Product] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        inputs = [new.get(i, i) for i in node.inputs]
+        if isinstance(node.op.lower, Call):
+            # The host is given arrays: a constant must become one.
+            for j, i in enumerate(inputs):
+                if i.op is CONSTANT:
+                    inputs[j] = Node(_COPY, (i,), (), i.aval)
+                    nodes.append(inputs[j])
+        made = node if all(a is b for a, b in zip(inputs, node.inputs, strict=True)) else Node(
+            node.op, inputs, node.params, node.aval
+        )
+        lower = node.op.lower
+        if node.aval.size and isinstance(lower, Reduce) and inputs[0].aval.size == 0:
+            made = _fill(identity(lower.monoid, inputs[0].aval.dtype), node.aval)
+        elif node.aval.size and isinstance(lower, Contract):
+            if inputs[0].aval.shape[-1] == 0:
+                made = _fill(identity("any" if node.aval.dtype.kind == "b" else "add", node.aval.dtype), node.aval)
+            else:
+                made, products[made] = _product(made, nodes, probed)
+        if made is not node:
+            new[node] = made
+        nodes.append(made)
+    outputs, seen = [], set(graph.inputs)
+    for output in graph.outputs:
+        value = new.get(output, output)
+        if value in seen or value.op is CONSTANT:
+            value = Node(_COPY, (value,), (), value.aval)
+            nodes.append(value)
+        seen.add(value)
+        outputs.append(value)
+    return Prepared(Graph(graph.inputs, nodes, outputs, graph.name), products)
+
+
+def _fill(value: Any, aval: Aval) -> Node:
+    return Node(_FILL, (), (value, dtype_name(aval.dtype)), aval)
+
+
+def _product(node: Node, nodes: list[Node], probed: Probed) -> tuple[Node, Product]:
+    """The product, after copying the operands that BLAS cannot read where they are."""
+    found = product_of(node, probed)
+    if isinstance(found, tuple):
+        inputs = list(node.inputs)
+        batch = node.aval.shape[:-2]
+        for j in found:
+            x = inputs[j]
+            copy = Node(_ROWS, (x,), (x.aval.shape,), x.aval.with_shape((*batch, *x.aval.shape[-2:])))
+            nodes.append(copy)
+            inputs[j] = copy
+        node = Node(node.op, inputs, node.params, node.aval)
+        found = product_of(node, probed)
+        assert not isinstance(found, tuple), "a packed copy is a matrix by rows"
+    return node, found
+
+

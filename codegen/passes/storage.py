@@ -1,0 +1,71 @@
+"""Storage: every stored value gets a buffer; temporaries share one workspace by the span of their lives.
+
+A temporary lives from the step that writes it to the last step that reads it.  Two that live at the
+same step never overlap, so no two arguments of a kernel are the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from ..ir import Aval, Graph
+from ..program import Buffer
+
+__all__ = ["ALIGNMENT", "place_buffers"]
+
+#: A cache line, and the widest vector.
+ALIGNMENT = 64
+
+
+def place_buffers(
+    graph: Graph, avals: dict[Hashable, Aval], uses: Sequence[Sequence[Hashable]]
+) -> tuple[tuple[Buffer, ...], dict[Hashable, int], int]:
+    """Buffers; the number of each value's buffer; the bytes of the workspace.
+
+    graph   its inputs and outputs have buffers of their own
+    avals   everything that is in memory at some time, inputs and outputs too, in a fixed order
+    uses    for each step, what it reads and writes
+    """
+    places: dict[Hashable, tuple[str, int]] = {}
+    for j, node in enumerate(graph.inputs):
+        places[node] = ("input", j)
+    for j, node in enumerate(graph.outputs):
+        places[node] = ("output", j)
+    first: dict[Hashable, int] = {}
+    last: dict[Hashable, int] = {}
+    for step, used in enumerate(uses):
+        for value in used:
+            first.setdefault(value, step)
+            last[value] = step
+    temporaries = [v for v in avals if v not in places]
+    offsets, size = _pack([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
+    for value, offset in zip(temporaries, offsets, strict=True):
+        places[value] = ("temporary", offset)
+    numbers: dict[Hashable, int] = {}
+    buffers: list[Buffer] = []
+    for value in (*graph.inputs, *graph.outputs, *temporaries):
+        numbers[value] = len(buffers)
+        buffers.append(Buffer(avals[value], *places[value]))
+    return tuple(buffers), numbers, size
+
+
+def _pack(lives: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
+    """Offsets for (first step, last step, bytes), and the bytes of all: as low as the living allow."""
+    offsets = [0] * len(lives)
+    living: list[tuple[int, int, int]] = []  # offset, end, last step; by offset
+    total = 0
+    for number in sorted(range(len(lives)), key=lambda j: (lives[j][0], -lives[j][2], j)):
+        first, last, size = lives[number]
+        size = -(-size // ALIGNMENT) * ALIGNMENT
+        living = [block for block in living if block[2] >= first]
+        at = 0
+        for offset, end, _ in living:
+            if at + size <= offset:
+                break
+            at = max(at, end)
+        offsets[number] = at
+        if size:
+            living.append((at, at + size, last))
+            living.sort()
+        total = max(total, at + size)
+    return offsets, total
