@@ -1,0 +1,237 @@
+"""The laws that every operation obeys, over all cases."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.ops import as_tensor
+from autodiff.tape.walk import needed
+from codegen.ir import OPS, aval_of
+
+from .cases import Case, all_cases, eager, rng_of
+
+CASES = all_cases()
+SMOOTH = [c for c in CASES if c.wrt]
+SMOOTH_F64 = [c for c in SMOOTH if all(c.avals[i].dtype == np.float64 for i in c.wrt)]
+SMOOTH_F32 = [c for c in SMOOTH if all(c.avals[i].dtype == np.float32 for i in c.wrt)]
+
+each = pytest.mark.parametrize("case", CASES, ids=repr)
+each_smooth = pytest.mark.parametrize("case", SMOOTH, ids=repr)
+each_f64 = pytest.mark.parametrize("case", SMOOTH_F64, ids=repr)
+each_f32 = pytest.mark.parametrize("case", SMOOTH_F32, ids=repr)
+
+
+def tensors(arrays):
+    return [ad.tensor(x) for x in arrays]
+
+
+def value(t):
+    """The value of a result; no gradient of it is wanted."""
+    return np.asarray(t.detach() if isinstance(t, ad.Tensor) else t)
+
+
+def close(a, b, rtol):
+    """Equal within rtol of the larger numbers there are, nan and inf in the same places."""
+    a, b = np.asarray(a), np.asarray(b)
+    assert a.shape == b.shape
+    size = np.max(np.abs(b[np.isfinite(b)]), initial=1.0) if b.dtype.kind == "f" else 1
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * size)
+
+
+def rounding(dtype):
+    return float(np.finfo(dtype).eps) if np.dtype(dtype).kind == "f" else 0.0
+
+
+def moved(case, point, f, wrt=None):
+    """f as a function of the differentiated inputs alone, the others fixed at `point`."""
+
+    def g(*moving):
+        arguments = tensors(point)
+        for i, x in zip(case.wrt if wrt is None else wrt, moving, strict=True):
+            arguments[i] = x
+        return f(*arguments)
+
+    return g
+
+
+def inner(xs, ys):
+    return sum(float(np.sum(value(x).astype(np.float64) * value(y).astype(np.float64))) for x, y in zip(xs, ys, strict=True))
+
+
+# ---------------------------------------------------------------- values
+
+
+@each
+def test_the_value_equals_numpys(case: Case):
+    if case.expected is None:
+        pytest.skip("defined by its reference alone")
+    point = case.point(rng_of(case))
+    with eager(), np.errstate(all="ignore"):
+        y = value(case.f(*tensors(point)))
+        expected = np.asarray(case.expected(*point))
+    assert y.dtype == expected.dtype
+    close(y, expected, 8 * rounding(y.dtype))
+
+
+@each
+def test_infer_tells_the_aval(case: Case):
+    point = case.point(rng_of(case))
+    recorded = case.f(*tensors(point)).aval
+    with eager():
+        y = case.f(*tensors(point))
+    assert y.aval == recorded == aval_of(y.node.value)
+
+
+@each
+def test_layout_does_not_matter(case: Case):
+    point = case.point(rng_of(case))
+    with eager():
+        y = value(case.f(*tensors(point)))
+        for rearranged in (lambda x: np.array(x, order="F"), lambda x: x[::-1].copy()[::-1] if x.ndim else x, every_second):
+            z = value(case.f(*[as_tensor(rearranged(x)) for x in point]))
+            close(z, y, rounding(y.dtype))
+
+
+def every_second(x):
+    """The same values, lying two apart."""
+    wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]) if x.ndim else (2,), x.dtype)
+    wide[..., ::2] = x if x.ndim else x[None]
+    return wide[..., ::2] if x.ndim else wide[:1].reshape(())
+
+
+@each
+def test_native_code_equals_the_reference(case: Case):
+    point = case.point(rng_of(case))
+    with eager():
+        expected = value(case.f(*tensors(point)))
+    y = value(case.f(*tensors(point)))
+    assert y.dtype == expected.dtype
+    close(y, expected, case.ulps * rounding(y.dtype))
+
+
+# ---------------------------------------------------------------- first derivatives
+
+
+@each_f64
+def test_forward_mode_is_the_limit_of_differences(case: Case):
+    rng = rng_of(case)
+    point, direction = case.point(rng), case.direction(rng)
+    with eager():
+        f = moved(case, point, case.f)
+        at = [point[i] for i in case.wrt]
+        _, dy = ad.jvp(f, tensors(at), tensors(direction))
+        h = 1e-6
+        above = value(f(*tensors([x + h * dx for x, dx in zip(at, direction, strict=True)])))
+        below = value(f(*tensors([x - h * dx for x, dx in zip(at, direction, strict=True)])))
+    close(value(dy), (above - below) / (2 * h), 2e-8)
+
+
+@each_f64
+def test_reverse_mode_is_the_adjoint_of_forward_mode(case: Case):
+    rng = rng_of(case)
+    point, direction = case.point(rng), case.direction(rng)
+    with eager():
+        f = moved(case, point, case.f)
+        at = tensors([point[i] for i in case.wrt])
+        y, dy = ad.jvp(f, at, tensors(direction))
+        y_bar = rng.uniform(-1, 1, y.shape)
+        _, pullback = ad.vjp(f, *at)
+        x_bars = gradients(pullback, y_bar)
+    for x, x_bar in zip(at, x_bars, strict=True):
+        assert x_bar.aval == x.aval
+    np.testing.assert_allclose(inner([y_bar], [dy]), inner(x_bars, direction), rtol=1e-11, atol=1e-12)
+
+
+def gradients(pullback, y_bar):
+    """The cotangents of all inputs, as a tuple."""
+    found = pullback(ad.tensor(y_bar))
+    return found if isinstance(found, tuple) else (found,)
+
+
+@each_f32
+def test_float32_derivatives_are_those_of_float64(case: Case):
+    rng = rng_of(case)
+    point = case.point(rng)
+    wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in point]
+    with eager():
+        found = []
+        y_bar = None
+        for inputs in (point, wide):
+            y, pullback = ad.vjp(moved(case, inputs, case.f), *tensors([inputs[i] for i in case.wrt]))
+            y_bar = rng.uniform(-1, 1, y.shape).astype(np.float32) if y_bar is None else y_bar
+            found.append(gradients(pullback, y_bar.astype(y.dtype)))
+    for narrow, exact in zip(*found, strict=True):
+        assert narrow.dtype == np.float32
+        close(value(narrow), value(exact).astype(np.float32), 64 * rounding(np.float32))
+
+
+@each_smooth
+def test_native_gradients_equal_the_reference(case: Case):
+    rng = rng_of(case)
+    point = case.point(rng)
+    at = [point[i] for i in case.wrt]
+
+    def run():
+        y, pullback = ad.vjp(moved(case, point, case.f), *tensors(at))
+        return gradients(pullback, np.ones(y.shape, y.dtype))
+
+    with eager():
+        expected = run()
+    for x_bar, wanted in zip(run(), expected, strict=True):
+        close(value(x_bar), value(wanted), 4 * case.ulps * rounding(wanted.dtype))
+
+
+# ---------------------------------------------------------------- second derivatives
+
+
+def directional(case, point, y_bar):
+    """x, dx -> d/dt <y_bar, f(x + t dx)>: the pullback against a direction, as tensors."""
+    f = moved(case, point, case.f)
+
+    def g(at, direction):
+        _, pullback = ad.vjp(f, *at)
+        return sum_of_products(gradients(pullback, y_bar), direction)
+
+    return g
+
+
+def sum_of_products(xs, ys):
+    total = None
+    for x, y in zip(xs, ys, strict=True):
+        term = ad.sum(x * y)
+        total = term if total is None else total + term
+    return total
+
+
+@pytest.mark.parametrize("case", [c for c in SMOOTH_F64 if c.order > 1], ids=repr)
+def test_second_derivatives_are_symmetric_and_the_limit_of_differences(case: Case):
+    rng = rng_of(case)
+    point, u, v = case.point(rng), case.direction(rng), case.direction(rng)
+    at = [point[i] for i in case.wrt]
+    with eager():
+        y_bar = rng.uniform(-1, 1, case.f(*tensors(point)).shape)
+        g = directional(case, point, y_bar)
+        _, uv = ad.jvp(lambda *x: g(x, tensors(u)), tensors(at), tensors(v))
+        _, vu = ad.jvp(lambda *x: g(x, tensors(v)), tensors(at), tensors(u))
+        h = 1e-5
+        above = value(g(tensors([x + h * d for x, d in zip(at, v, strict=True)]), tensors(u)))
+        below = value(g(tensors([x - h * d for x, d in zip(at, v, strict=True)]), tensors(u)))
+    np.testing.assert_allclose(value(uv), value(vu), rtol=1e-9, atol=1e-11)
+    close(value(uv), (above - below) / (2 * h), 1e-6)
+
+
+# ---------------------------------------------------------------- completeness
+
+
+def test_every_operation_has_a_case():
+    tried = set()
+    for c in CASES:
+        point = c.point(rng_of(c))
+        y = c.f(*tensors(point))
+        found = [y]
+        if c in SMOOTH:
+            _, pullback = ad.vjp(moved(c, point, c.f), *tensors([point[i] for i in c.wrt]))
+            found += gradients(pullback, np.ones(y.shape, y.dtype))
+        tried |= {node.kind.op.name for node in needed([t.node for t in found])}
+    ours = {name for name, op in OPS.items() if type(op).__module__.startswith("autodiff")}
+    assert ours - tried == set()
