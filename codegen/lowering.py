@@ -80,9 +80,11 @@ class Scatter:
     row-major order:  out[target(k, j, *readers, **params)] += updates[j].
 
     `target` returns the tuple of output indices; it checks them with `k.check`.
+    With `replaces` the output starts as the first input, and the update takes the element's place.
     """
 
     target: Callable[..., Any]
+    replaces: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call, Move, Scatter
+from codegen.lowering import Move, Scatter
 
 from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
@@ -142,6 +142,10 @@ def _scatter_target(k, j, *readers, shape, axes, place):
     return tuple(_indexed(k, j, readers[: len(axes)], shape, axes, place))
 
 
+def _set_target(k, j, x, *readers, axes, place):
+    return tuple(_indexed(k, j, readers[: len(axes)], x.shape, axes, place))
+
+
 # ---------------------------------------------------------------- operations
 
 
@@ -211,7 +215,7 @@ _scatter_set = primitive(
     infer=_scatter_set_aval,
     vjp=_scatter_set_vjp,
     jvp=_scatter_set_jvp,
-    lower=Call(),
+    lower=Scatter(_set_target, replaces=True),
     params=("axes", "place"),
     heavy=True,
     masks=True,
@@ -263,14 +267,19 @@ def _along_target(k, j, places, updates, *, shape, axis):
     return tuple(at)
 
 
+def _along_transpose(y_bar, y, x, index, *, axis):
+    return (lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None)
+
+
+def _scatter_along_transpose(y_bar, y, index, updates, *, shape, axis):
+    return (None, lambda: record(_take_along, (y_bar, index), (axis,)))
+
+
 _take_along = linear(
     "take_along",
     lambda x, index, *, axis: np.take_along_axis(x, index, axis),
     infer=_along_aval,
-    transpose=lambda y_bar, y, x, index, *, axis: (
-        lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)),
-        None,
-    ),
+    transpose=_along_transpose,
     lower=Move(_along_element, free=False),
     params=("axis",),
 )
@@ -278,10 +287,7 @@ _scatter_along = linear(
     "scatter_along",
     _scatter_along_reference,
     infer=_scatter_along_aval,
-    transpose=lambda y_bar, y, index, updates, *, shape, axis: (
-        None,
-        lambda: record(_take_along, (y_bar, index), (axis,)),
-    ),
+    transpose=_scatter_along_transpose,
     lower=Scatter(_along_target),
     params=("shape", "axis"),
     in_args=(1,),

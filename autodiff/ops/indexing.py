@@ -53,9 +53,9 @@ class _Mask(NamedTuple):
 
 
 class _Fresh(NamedTuple):
-    """A new axis of extent 1 and an index array for it: what a 0-d mask means."""
+    """A new axis of extent 1 and where to read along it: what a 0-d mask means."""
 
-    index: Tensor
+    places: Tensor
 
 
 class _Selection(NamedTuple):
@@ -90,7 +90,7 @@ def _selection(x: Aval, key: Any) -> _Selection:
         if entry is None:
             shape.append(1)
         elif isinstance(entry, _Fresh):
-            indices.append((len(shape), entry.index))
+            indices.append((len(shape), entry.places))
             shape.append(1)
         elif isinstance(entry, Tensor):
             indices.append((len(shape), index_tensor(entry, "x[...]", x.shape[axis])))

@@ -88,6 +88,6 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     `dtype` is converted to first.  Raises ShapeError when x has no such axis.
     """
     x = as_tensor(x, "prod", "x")
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "prod"))
     axes = axes_of("prod", axis, x.aval)
+    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "prod"))
     return unreduced(record(_prod, (x,), (axes,)) if axes else x, x, axes, keepdims)

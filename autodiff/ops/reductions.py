@@ -91,8 +91,8 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     The sum of nothing is 0.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
     """
     x = as_tensor(x, "sum", "x")
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "sum"))
     axes = axes_of("sum", axis, x.aval)
+    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "sum"))
     return unreduced(summed(x, axes), x, axes, keepdims)
 
 
@@ -194,8 +194,9 @@ _all = _truth_reduction("all", np.all)
 
 
 def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = truth(x, operation.name, "x")
+    x = as_tensor(x, operation.name, "x")
     axes = axes_of(operation.name, axis, x.aval)
+    x = truth(x, operation.name, "x")
     return unreduced(record(operation, (x,), (axes,)) if axes else x, x, axes, keepdims)
 
 

@@ -18,12 +18,19 @@ __all__ = ["build_product", "build_scan", "build_scatter"]
 
 
 def build_scatter(node: Node, is_stored, name: str) -> Built:
-    """Zeros, then out[target(j)] += updates[j], in index order: collisions add up the same way each time."""
+    """Zeros, then out[target(j)] += updates[j], in index order: collisions add up the same way each time.
+
+    Or, for a scatter that replaces: the first input, then out[target(j)] = updates[j]; the last one stays.
+    """
     k = Scalar()
     elements = Elements(k, is_stored)
     *others, updates = node.inputs
+    replaces = node.op.lower.replaces
     out = elements.place(node)
-    fill(k, [out], [k.literal(0.0 if element_type(node).is_float else 0, element_type(node))], node.aval.size)
+    if replaces:
+        _copy(k, elements, node.inputs[0], out)
+    else:
+        fill(k, [out], [k.literal(0.0 if element_type(node).is_float else 0, element_type(node))], node.aval.size)
     if updates.aval.size == 0:
         return finish(name, k, elements, [node])
     # The status of a failed check and the sums are shared by all iterations: no parallel loop.
@@ -37,10 +44,18 @@ def build_scatter(node: Node, is_stored, name: str) -> Built:
         for i, n in zip(target, node.aval.shape, strict=True)
     ]
     place = flatten(inside, node.aval.shape)
-    so_far = k.load(out, place, stable=False)
-    k.store(k.add(so_far, elements.at(updates, index)), out, place)
+    update = elements.at(updates, index)
+    k.store(update if replaces else k.add(k.load(out, place, stable=False), update), out, place)
     k.close_loop(loop)
     return finish(name, k, elements, [node])
+
+
+def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
+    """Store every element of a node."""
+    loop = k.open_loop(node.aval.size)
+    index = tuple(split_loop(loop.index, node.aval.shape)) if node.aval.ndim else ()
+    k.store(elements.at(node, index), out, loop.index)
+    k.close_loop(loop)
 
 
 def build_scan(node: Node, is_stored, name: str) -> Built:
