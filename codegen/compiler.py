@@ -2,7 +2,7 @@
 
     graph     codegen.ir          what was recorded, frozen
       -> optimize                 codegen.passes          graph to graph: fold, simplify, share, drop
-      -> plan                     codegen.passes          fusion groups, loop nests, buffers: a program
+      -> plan                     codegen.passes.plan     fusion groups, loop nests, buffers: a program
       -> emit                     codegen.emit            loop nests to LLVM IR text
       -> compile, link            codegen.runtime         text to machine code, kept per text
     executable                    codegen.runtime         called with arrays
@@ -21,6 +21,7 @@ from typing import NamedTuple
 from .emit import emit_module
 from .ir import Graph
 from .passes import optimize
+from .passes.plan import plan
 from .program import Program
 from .runtime import blas, engine, launcher
 from .runtime.cache import LRU
@@ -64,8 +65,6 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
 
 def make_program(graph: Graph) -> Program:
     """What will run, as data: the passes, then fusion and storage."""
-    from .passes.plan import plan
-
     return plan(optimize(graph))
 
 
