@@ -179,13 +179,11 @@ def _number(name: str, value: Any) -> int | float:
     try:
         return operator.index(value)
     except TypeError:
-        pass
-    try:
-        return float(value)
-    except TypeError:
-        raise TypeError(
-            f"{name}: takes real numbers, not {type(value).__name__}\n  called at {caller()}"
-        ) from None
+        if not hasattr(value, "__float__"):
+            raise TypeError(
+                f"{name}: takes real numbers, not {type(value).__name__}\n  called at {caller()}"
+            ) from None
+    return float(value)
 
 
 @function

@@ -15,7 +15,7 @@ from .. import tree
 from ..errors import DispatchError, GradientError, caller
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
-from . import arithmetic, bits, comparison, elementwise, selection
+from . import arithmetic, bits, comparison, creation, elementwise, selection
 from .conversion import dense
 from .power import power, square
 
@@ -29,6 +29,7 @@ UFUNCS: dict[np.ufunc, Callable] = {
     np.divide: arithmetic.divide,
     np.floor_divide: arithmetic.floor_divide,
     np.remainder: arithmetic.mod,
+    np.divmod: lambda x1, x2: (arithmetic.floor_divide(x1, x2), arithmetic.mod(x1, x2)),
     np.negative: arithmetic.negative,
     np.positive: arithmetic.positive,
     np.absolute: arithmetic.abs_,
@@ -64,7 +65,8 @@ UFUNCS: dict[np.ufunc, Callable] = {
     np.right_shift: bits.bitwise_right_shift,
 }
 
-#: What stands for other functions of NumPy, and for (universal function, "reduce").  See `serves`.
+#: What stands for other functions of NumPy, and for (universal function, "reduce").  One that returns
+#: NotImplemented leaves the call to NumPy.  See `serves`.
 FUNCTIONS: dict[Any, Callable] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
@@ -72,6 +74,14 @@ FUNCTIONS: dict[Any, Callable] = {
     np.result_type: lambda *xs: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in xs]),
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
+    np.clip: selection.clip,
+    np.round: elementwise.round_,
+    np.where: lambda *args: selection.where(*args) if len(args) == 3 else NotImplemented,
+    np.zeros_like: creation.zeros_like,
+    np.ones_like: creation.ones_like,
+    np.empty_like: creation.empty_like,
+    np.full_like: creation.full_like,
+    np.linspace: creation.linspace,
 }
 
 
@@ -94,9 +104,14 @@ def _array_function(self, function: Callable, types: Any, args: tuple, keywords:
     """NumPy calls this for its other functions when a tensor is among the arguments."""
     ours = FUNCTIONS.get(function)
     if ours is None or keywords.get("out") is not None:
-        name = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
-        return _by_numpy(name, function, args, keywords, ours)
-    return ours(*args, **keywords)
+        return _by_numpy(_name(function), function, args, keywords, ours)
+    found = ours(*args, **keywords)
+    return _by_numpy(_name(function), function, args, keywords, None) if found is NotImplemented else found
+
+
+def _name(function: Callable) -> str:
+    """np.linalg.svd, as users write it."""
+    return f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
 
 
 def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: Callable | None) -> Any:

@@ -55,7 +55,8 @@ def moved(case, point, f, wrt=None):
 
 
 def inner(xs, ys):
-    return sum(float(np.sum(value(x).astype(np.float64) * value(y).astype(np.float64))) for x, y in zip(xs, ys, strict=True))
+    products = [value(x).astype(np.float64) * value(y).astype(np.float64) for x, y in zip(xs, ys, strict=True)]
+    return sum(float(np.sum(p)) for p in products)
 
 
 # ---------------------------------------------------------------- values
@@ -87,9 +88,19 @@ def test_layout_does_not_matter(case: Case):
     point = case.point(rng_of(case))
     with eager():
         y = value(case.f(*tensors(point)))
-        for rearranged in (lambda x: np.array(x, order="F"), lambda x: x[::-1].copy()[::-1] if x.ndim else x, every_second):
+        for rearranged in (by_columns, backwards, every_second):
             z = value(case.f(*[as_tensor(rearranged(x)) for x in point]))
             close(z, y, rounding(y.dtype))
+
+
+def by_columns(x):
+    """The same values in Fortran's order."""
+    return np.array(x, order="F")
+
+
+def backwards(x):
+    """The same values, lying in memory from the last row to the first."""
+    return x[::-1].copy()[::-1] if x.ndim else x
 
 
 def every_second(x):

@@ -1,0 +1,118 @@
+"""NumPy's functions on tensors record, or raise where a gradient would be lost."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.errors import DispatchError, GradientError
+from autodiff.ops.protocols import UFUNCS
+
+from .cases import eager
+
+X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]])
+
+
+def tracking(x=X):
+    return ad.tensor(x, requires_grad=True)
+
+
+@pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda f: f.__name__)
+def test_every_universal_function_we_serve_gives_numpys_values(ufunc):
+    whole = "d" not in {types[0] for types in ufunc.types}
+    x = np.array([1, 2, 3]) if whole else np.array([1.0, 1.5, 2.0] if ufunc is np.arccosh else [0.25, 0.5, 0.75])
+    inputs = [x] * ufunc.nin
+    with eager():
+        found = ufunc(*map(ad.tensor, inputs))
+        wanted = ufunc(*inputs)
+        for one, other in zip(found, wanted, strict=True) if ufunc.nout > 1 else [(found, wanted)]:
+            assert isinstance(one, ad.Tensor)
+            np.testing.assert_allclose(np.asarray(one), other, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t: np.exp(t),
+        lambda t: X + t,
+        lambda t: X @ t.T,
+        lambda t: np.float64(2) * t,
+        lambda t: np.sum(t),
+        lambda t: np.sum(t, axis=0),
+        lambda t: np.mean(t, axis=1, keepdims=True),
+        lambda t: np.add.reduce(t),
+        lambda t: np.maximum.reduce(t, axis=1),
+        lambda t: np.where(X > 2, t, 0.0),
+        lambda t: np.clip(t, 1.5, 4.0),
+        lambda t: np.concatenate([t, X]),
+        lambda t: np.stack([t, t]),
+        lambda t: np.reshape(t, (3, 2)),
+        lambda t: np.transpose(t),
+        lambda t: np.matmul(X.T, t),
+        lambda t: np.einsum("ij,kj->ik", t, X),
+        lambda t: np.dot(t, X.T),
+        lambda t: np.cumsum(t, axis=0),
+        lambda t: np.abs(t),
+        lambda t: np.zeros_like(t) + t,
+        lambda t: np.round(t) * t,
+    ],
+)
+def test_numpys_functions_record_and_keep_the_gradient(f):
+    t = tracking()
+    with eager():
+        found = f(t)
+        assert isinstance(found, ad.Tensor)
+        assert found.requires_grad
+        np.testing.assert_allclose(np.asarray(found.detach()), f(X), rtol=1e-14)
+
+
+def test_a_function_without_counterpart_raises_where_a_gradient_would_be_lost():
+    with pytest.raises(GradientError, match=r"np.median has no counterpart here") as refusal:
+        np.median(tracking())
+    assert "called at test_protocols.py:" in str(refusal.value)
+    assert "t.detach().numpy()" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t: np.median(t, axis=0),
+        lambda t: np.frexp(t),
+        lambda t: np.multiply.outer(t, t),
+        lambda t: np.allclose(t, X),
+        lambda t: np.subtract.accumulate(t),
+        lambda t: np.unique(t),
+        lambda t: np.nonzero(t > 2),
+        lambda t: np.where(t > 2),
+    ],
+)
+def test_a_function_without_counterpart_gets_the_array_where_no_gradient_is_lost(f):
+    found = f(ad.tensor(X))
+    with ad.no_grad():
+        same = f(tracking())
+    for result in (found, same):
+        assert not isinstance(result, ad.Tensor)
+        np.testing.assert_array_equal(result, f(X))
+
+
+def test_an_array_that_is_written_to_gets_no_gradient_silently():
+    array = np.ones((2, 3))
+    with pytest.raises(GradientError, match=r"np.add with out= writes an array"):
+        array += tracking()
+    array += ad.tensor(X)
+    np.testing.assert_array_equal(array, X + 1)
+    np.exp(ad.tensor(X), out=array)
+    np.testing.assert_array_equal(array, np.exp(X))
+
+
+def test_a_tensor_cannot_be_written_to():
+    with pytest.raises(DispatchError, match="a tensor is a value"):
+        np.exp(X, out=ad.tensor(X))
+
+
+def test_shapes_and_dtypes_are_told_without_computing():
+    t = tracking() * 2
+    assert np.shape(t) == (2, 3)
+    assert np.ndim(t) == 2
+    assert np.size(t) == 6
+    assert np.result_type(t, np.float32) == np.float64
+    assert t.node.value is None
