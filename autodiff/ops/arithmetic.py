@@ -196,7 +196,7 @@ def _hypot_scalar(k, a, b):
     return k.select(k.logical_or(k.eq(a, inf), k.eq(b, inf)), inf, length)
 
 
-hypot = binary(
+hypot: Function = binary(
     "hypot",
     np.hypot,
     partials=lambda y, a, b: (lambda: _cosine(a, y), lambda: _cosine(b, y)),

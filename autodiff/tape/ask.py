@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..config import config
+from .check import Recipe, checks
 from .node import Node
 from .plan import COUNTS, build, data, plans, settle, source
 from .record import Recording, grad_mode, new_number, state
@@ -25,7 +26,12 @@ __all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_al
 
 
 def value_of(node: Node) -> np.ndarray:
-    """The value of a node, computed now if it is pending.  Nobody may write to the array."""
+    """The value of a node, computed now if it is pending.  Nobody may write to the array.
+
+    It is counted as an ask even when the value is there: Python has looked at it, so what a rule does
+    next may depend on it.
+    """
+    state.now.asked += 1
     if node.value is None:
         evaluate((node,))
     return data(node)
@@ -40,14 +46,23 @@ def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
     if config.eager:
         _evaluate_by_reference(roots)
         return
-    COUNTS.asks += 1
+    live: list[Node] = []
     if ends_recording:
         now.asked += 1
         if not now.tracing:
-            roots += [n for n in live_small(now) if n not in roots]
+            live = [n for n in live_small(now) if n not in roots]
             end_recording(now)
+    tracks = grad_mode.get()
+    purpose = ("value", len(roots), roots[0].kind, tracks)
+    known = checks.find(purpose, roots, live)
+    if known is not None:
+        known.run()
+        return
+    asked = list(roots)
+    roots += live
     order = needed(roots)
-    roots += stored_along(order, roots, grad_mode.get())
+    along, watched = stored_along(order, roots, tracks)
+    roots += along
     parts, number, _, order = structure(order)
     key = ("value", tuple(parts), tuple([number[r] for r in roots]))
     plan = plans.get(key)
@@ -57,6 +72,10 @@ def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
         plans.put(key, plan)
     else:
         COUNTS.hits += 1
+        plan.uses += 1
+    recipe = Recipe(plan, order, frozenset(), asked, live, watched) if plan.uses == 1 else None
+    if recipe is not None:
+        checks.add(purpose, recipe)
     results = plan.run(order)
     plan.commit(order, results)
 
@@ -100,8 +119,9 @@ def _has_values(node: Node) -> bool:
 _OWN_REFERENCES = 3
 
 
-def stored_along(order: Sequence[Node], roots: Sequence[Node], tracks: bool) -> list[Node]:
-    """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone.
+def stored_along(order: Sequence[Node], roots: Sequence[Node], tracks: bool) -> tuple[list[Node], dict[Node, bool]]:
+    """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone;
+    and those whose being live decided it, with whether they are.
 
     A node is live when something outside of this graph refers to it.  Stored are the heavy nodes that
     are live or in the history of gradients, live elementwise nodes over heavy ones that are not
@@ -113,26 +133,28 @@ def stored_along(order: Sequence[Node], roots: Sequence[Node], tracks: bool) -> 
             links[i] = links.get(i, 0) + 1
     asked = set(roots)
     cheap: set[Node] = set()  # can be recomputed elementwise from stored values
-    keep = []
+    keep: list[Node] = []
+    watched: dict[Node, bool] = {}
     for node in order:
         if node.value is not None:
             cheap.add(node)
         elif node in asked:
             cheap.add(node)
         else:
-            inner = links.get(node, 0)
-            live = sys.getrefcount(node) - inner - (node in links) > _OWN_REFERENCES
             kind = node.kind
-            if kind.op.heavy:
-                stored = live or (tracks and kind.out.requires_grad)
+            flows = all([i in cheap for i in value_inputs(node)]) and not kind.op.heavy
+            if node.leaf is not None or (kind.op.heavy and tracks and kind.out.requires_grad):
+                stored = True
+            elif flows:
+                stored = False
             else:
-                stored = node.leaf is not None or (live and not all([i in cheap for i in value_inputs(node)]))
-                if not stored and all([i in cheap for i in value_inputs(node)]):
-                    cheap.add(node)
+                extra = sys.getrefcount(node) - links.get(node, 0) - (node in links)
+                stored = watched[node] = extra > _OWN_REFERENCES
             if stored:
                 keep.append(node)
+            if stored or flows:
                 cheap.add(node)
-    return keep
+    return keep, watched
 
 
 def pending_size(node: Node, limit: int) -> int:

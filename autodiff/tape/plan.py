@@ -50,9 +50,10 @@ class Plan:
     copies      (canonical number, source): nodes that name the value of another
     grads       of `transforms.gradient`: where each gradient is found, None for one that is not reached
     computed    for each of them, whether it is among the results (else it is the value of a node)
+    uses        how often it was found by its key: from the second time on, a check pays
     """
 
-    __slots__ = ("computed", "copies", "executable", "gather", "grads", "store")
+    __slots__ = ("computed", "copies", "executable", "gather", "grads", "store", "uses")
 
     def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
         self.executable = executable
@@ -61,6 +62,7 @@ class Plan:
         self.copies = copies
         self.grads: tuple = ()
         self.computed: tuple = ()
+        self.uses = 0
 
     def run(self, order: Sequence[Node]) -> tuple:
         """Call the executable on the values of a recording in canonical order.  Changes no node."""

@@ -18,10 +18,10 @@ from codegen.ir import DTYPES, Aval
 from ..config import config
 from ..errors import DTypeError, caller
 from ..tensor import Tensor, handle
-from .node import Kind, Leaf, Node, Primitive, kind_of, leaf_kind, new_number, out_of, rich_node
+from .node import Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, leaf_kind, new_number, out_of, rich_node
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "grad_mode", "is_tracking", "leaf",
+    "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "grad_mode", "identity_of", "is_tracking", "leaf",
     "leaf_node", "number_leaf", "promoted", "record", "state",
 ]
 
@@ -266,6 +266,16 @@ def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False) -> 
 
 #: Operations without work: the compiler never sees them.
 ALIASES = frozenset((IDENTITY, DETACH))
+
+
+_IDENTITY_KINDS: dict[Out, Kind] = {}
+
+
+def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = None) -> RichNode:
+    """A node of its own with the value of another: what gradients are taken with respect to."""
+    out = out_of(node.kind.out.aval, requires_grad)
+    kind = _IDENTITY_KINDS.get(out) or _IDENTITY_KINDS.setdefault(out, Kind(IDENTITY, (), out))
+    return rich_node(kind, (node,), leaf=leaf)
 
 
 def is_tracking(*tensors: Tensor) -> bool:

@@ -14,8 +14,8 @@ from .. import tree
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
-from ..tape.node import Kind, Node, out_of, rich_node
-from ..tape.record import DETACH, IDENTITY, grad_mode, record, state
+from ..tape.node import Node
+from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from .functional import _is_differentiable, _named, _run, _tracks_outside, fresh, is_plain, plain
@@ -87,7 +87,7 @@ def _transposed(node: Node, like: Node, tangents: dict[Node, Tensor], slot: int 
 
     aval = like.kind.out.aval if slot is None else node.call.avals[slot]
     zero = zeros_like(handle(like)) if slot is None else _zeros(aval)
-    u = handle(rich_node(Kind(IDENTITY, (), out_of(aval, True)), (zero.node,)))
+    u = handle(identity_of(zero.node))
     inputs = gradient_inputs(node)
     with recording_rules(True):
         if node.call is not None:

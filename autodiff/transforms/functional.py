@@ -20,8 +20,8 @@ from ..custom import function
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate, value_of
-from ..tape.node import Kind, Node, out_of, rich_node
-from ..tape.record import DETACH, IDENTITY, constant, grad_mode, leaf, leaf_node, record, state
+from ..tape.node import Node
+from ..tape.record import DETACH, constant, grad_mode, identity_of, leaf, leaf_node, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from .backward import seed_for
@@ -45,8 +45,7 @@ def fresh(x: Any, what: str) -> Tensor:
     if isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
-        kind = Kind(IDENTITY, (), out_of(t.aval, True))
-        return handle(rich_node(kind, (t.node,)))
+        return handle(identity_of(t.node))
     array = array_of(x)
     _refuse_discrete(array.dtype, what)
     return handle(leaf_node(array, requires_grad=True))

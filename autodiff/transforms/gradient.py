@@ -102,7 +102,8 @@ def solve(
     roots = list(dict.fromkeys(roots))
     order = needed(roots, inside)
     read = {s.node for _, s in seeds} | {g.old for g in groups}
-    kept = [n for n in roots if n.value is None and n not in read] + stored_along(order, roots, retain)
+    along, watched = stored_along(order, roots, retain)
+    kept = [n for n in roots if n.value is None and n not in read] + along
     parts, number, _, order = structure(order, inside)
     key = (
         "gradient",

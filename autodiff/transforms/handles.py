@@ -7,6 +7,7 @@ and a handle (`autodiff.tensor`) knows neither.
 from __future__ import annotations
 
 import copy
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +17,8 @@ import numpy as np
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, astype, spread_to
 from ..tape.ask import value_of
-from ..tape.node import Kind, Leaf, Node, RichNode, out_of, rich_node
-from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, leaf_node, record, state
+from ..tape.node import Leaf, Node, RichNode
+from ..tape.record import ARGUMENT, DETACH, grad_mode, identity_of, leaf_node, record, state
 from ..tensor import Tensor, handle
 from .backward import backward
 
@@ -101,7 +102,8 @@ def show(t: Tensor) -> str:
     flag = ", requires grad" if t.requires_grad else ""
     if _is_traced(t.node):
         return f"{t.aval} traced{flag}"
-    text = np.array2string(value_of(t.node), separator=" ", threshold=1000)
+    value = value_of(t.node)
+    text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
     joint = "\n" if "\n" in text else " "
     return f"{t.aval}{flag}{joint}{text}"
 
@@ -188,8 +190,7 @@ def _as_leaf(node: Node, identity: Leaf) -> Node:
     """A node of the same value that gradients of `identity` accumulate at; pending if the value is."""
     if node.value is not None:
         return leaf_node(value_of(node), True, identity)
-    out = out_of(node.kind.out.aval, True)
-    return rich_node(Kind(IDENTITY, (), out), (node,), leaf=identity)
+    return identity_of(node, leaf=identity)
 
 
 class Removable:
@@ -218,7 +219,7 @@ def register_hook(t: Tensor, hook: Callable) -> Removable:
     if node.leaf is not None:
         return Removable(node.leaf.hooks, hook)
     if type(node) is not RichNode:
-        t.node = node = rich_node(Kind(IDENTITY, (), node.kind.out), (node,))
+        t.node = node = identity_of(node)
     if node.hooks is None:
         node.hooks = {}
     return Removable(node.hooks, hook)
@@ -270,6 +271,23 @@ def _same_kind(t: Tensor, new: Tensor) -> Tensor:
         raise DTypeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
     return astype(new, t.dtype)
 
+
+def _in_place(compute: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
+    """`t += x` and its kin: the handle gets the result of `t + x`."""
+
+    def update(t: Tensor, x: Any) -> Any:
+        new = compute(t, x)
+        return rebind(t, new) if isinstance(new, Tensor) else new
+
+    return update
+
+
+def copy_(t: Tensor, value: Any) -> Tensor:
+    """Give this handle another value, broadcast and cast as in NumPy's `t[...] = value`."""
+    return rebind(t, as_tensor(value))
+
+
+_IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 
 # ---------------------------------------------------------------- pickling
 
@@ -326,3 +344,10 @@ for _name, _function in {
     "__copy__": lambda t: copy.deepcopy(t),
 }.items():
     setattr(Tensor, _name, _function)
+
+for _name in _IN_PLACE:
+    setattr(Tensor, f"__i{_name}__", _in_place(getattr(operator, f"__{_name}__")))
+for _name, _word in {"add_": "add", "sub_": "sub", "mul_": "mul", "div_": "truediv", "pow_": "pow"}.items():
+    setattr(Tensor, _name, _in_place(getattr(operator, f"__{_word}__")))
+Tensor.copy_ = Tensor.fill_ = copy_  # type: ignore[attr-defined]
+Tensor.zero_ = lambda t: copy_(t, 0)  # type: ignore[attr-defined]

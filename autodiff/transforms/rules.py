@@ -20,7 +20,7 @@ from ..custom.context import BackwardContext, Fields
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import as_tensor, astype, zeros_of
 from ..tape.node import Node
-from ..tape.record import grad_mode
+from ..tape.record import DETACH, grad_mode, record
 from ..tensor import Tensor, handle
 
 __all__ = ["call_rule", "missing_rule", "run_hooks"]
@@ -224,14 +224,22 @@ def _integer_gradient(where: str, name: str, aval: Any, g: Tensor) -> GradientEr
 
 
 def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
-    """Let hooks see and replace a cotangent, in the order in which they were registered."""
+    """Let hooks see and replace a cotangent, in the order in which they were registered.
+
+    A hook is the user's program: it runs with gradients on, and may call backward itself.
+    """
+    tracks = grad_mode.get()
     for hook in list(hooks.values()):
-        changed = hook(g)
+        token = grad_mode.set(True)
+        try:
+            changed = hook(g)
+        finally:
+            grad_mode.reset(token)
         if changed is not None:
             changed = as_tensor(changed)
             if changed.aval != g.aval:
                 raise _GradientShapeError(
                     f"the hook {getattr(hook, '__name__', hook)!r} turned a gradient {g.aval} into {changed.aval}"
                 )
-            g = changed
+            g = changed if tracks or not changed.node.kind.out.requires_grad else record(DETACH, (changed,))
     return g

@@ -298,3 +298,34 @@ def test_rounding_to_decimals_is_numpys(decimals, rng):
         np.testing.assert_array_equal(ad.round(x, decimals), np.round(x, decimals))
         whole = np.arange(-25, 26, 5)
         np.testing.assert_array_equal(ad.round(whole, decimals), np.round(whole, decimals))
+
+
+# ---------------------------------------------------------------- generic functions
+
+
+def test_a_users_rule_replaces_the_derivative_of_an_operation_and_can_be_taken_back():
+    x = ad.tensor([1.0, 2.0])
+    rule = ad.softplus.backward(ad.Tensor)(lambda ctx, g: g * 100)
+    try:
+        assert gradient(ad.softplus, x)[0].tolist() == [100.0, 100.0]
+    finally:
+        rule.delete()
+    np.testing.assert_allclose(gradient(ad.softplus, x)[0], 1 / (1 + np.exp([-1.0, -2.0])))
+
+
+def test_a_method_for_exact_types_is_chosen_before_the_library_body():
+    method = ad.hypot.method(ad.Tensor[ad.float32, 1], ad.Number)(lambda x1, x2: "mine")
+    try:
+        assert ad.hypot(f32, 2.0) == "mine"
+        assert ad.hypot(f64, 2.0).dtype == np.float64
+    finally:
+        method.delete()
+    assert ad.hypot(f32, 2.0).dtype == np.float32
+
+
+@pytest.mark.parametrize("name", [n for n in ad.ops.__all__ if hasattr(getattr(ad, n), "primitive")])
+def test_every_public_operation_is_documented_and_named(name):
+    function = getattr(ad, name)
+    assert function.__doc__
+    if function.primitive is not None:
+        assert function.__name__ in ad.ops.__all__

@@ -1,0 +1,61 @@
+"""exp and expm1, and the reduction they share with their relatives.
+
+    x = n log(2) + r,  |r| <= log(2)/2,      exp(x) = 2**n exp(r)
+
+n is found by adding 1.5 * 2**52, which leaves it in the low bits of the sum.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .code import Code, Term
+from .coefficients import EXP_F32, EXP_F64
+
+__all__ = ["LN2", "exp", "expm1", "expm1_reduced", "magic", "scaled"]
+
+#: log(2) in two parts, the first short: its product with an exponent is exact.
+LN2 = {
+    "f64": (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")),
+    "f32": (float.fromhex("0x1.62e4p-1"), float.fromhex("0x1.7f7d1cp-20")),
+}
+
+
+def magic(k: Code) -> float:
+    """Added to a float of moderate size, it rounds it to an integer and leaves that in the low bits."""
+    return 1.5 * 2.0**k.mantissa
+
+
+def expm1_reduced(k: Code, x: Term) -> tuple[Term, Term]:
+    """(n, q) with exp(x) = 2**n (1 + q), n an integer term; |x| less than about 1e5."""
+    high, low = LN2[k.suffix]
+    shifted = k.mad(x, 1 / math.log(2), magic(k))
+    n = shifted - magic(k)
+    r = k.mad(n, -low, k.mad(n, -high, x))
+    q = k.mad(r * r, k.polynomial(r, k.pick(EXP_F64, EXP_F32)), r)
+    return k.bits(shifted) - k.bits(k.constant(magic(k))), q
+
+
+def scaled(k: Code, x: Term, n: Term) -> Term:
+    """x * 2**n in two steps, so that overflow and subnormals come out right: n from -2 bias to 2 bias."""
+    # The half of n rounded down, by a shift that must not see a negative number.
+    half = ((n + 4 * k.bias) >> 1) - 2 * k.bias
+    return x * k.power_of_two(half) * k.power_of_two(n - half)
+
+
+def exp(k: Code, x: Term) -> Term:
+    """e**x within 0.9 ulp."""
+    low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
+    n, q = expm1_reduced(k, k.at_least(k.at_most(x, high), low))
+    return scaled(k, 1.0 + q, n)
+
+
+def expm1(k: Code, x: Term) -> Term:
+    """e**x - 1 within 1.5 ulp, also near 0."""
+    low, high = k.pick((-40.0, 710.0), (-20.0, 89.0))
+    n, q = expm1_reduced(k, k.at_least(k.at_most(x, high), low))
+    # 2**n q + (2**n - 1), all halved, because 2**1024 is no number.
+    half = k.power_of_two(n - 1)
+    result = k.mad(half, q, half - 0.5) * 2.0
+    # Halving loses a bit of a subnormal, and the sum the sign of a zero.
+    return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, result)

@@ -1,0 +1,80 @@
+"""sinh, cosh, tanh and their inverses, by expm1 and log1p."""
+
+from __future__ import annotations
+
+import math
+
+from .code import Code, Term
+from .exp import expm1_reduced
+from .log import log1p
+
+__all__ = ["acosh", "asinh", "atanh", "cosh", "sinh", "tanh"]
+
+
+def _is_tiny(k: Code, size: Term) -> Term:
+    """Whether an odd function of slope 1 is its argument; steps on the way may lose bits of a subnormal."""
+    return size < 2.0 ** -(k.mantissa // 2 + 2)
+
+
+def sinh(k: Code, x: Term) -> Term:
+    """The hyperbolic sine within 2.5 ulp."""
+    size = k.abs(x)
+    n, q = expm1_reduced(k, k.at_most(size, k.pick(710.5, 89.5)))
+    # A quarter of E = exp(|x|) - 1, since 2**1025 is no number; then (E + E / (E + 1)) / 2.
+    fourth = k.power_of_two(n - 2)
+    e = k.mad(fourth, q, fourth - 0.25)
+    result = 2.0 * (e + e / (4.0 * e + 1.0))
+    return k.with_sign(k.select(_is_tiny(k, size), size, result), k.sign_of(x))
+
+
+def cosh(k: Code, x: Term) -> Term:
+    """The hyperbolic cosine within 2 ulp."""
+    n, q = expm1_reduced(k, k.at_most(k.abs(x), k.pick(710.5, 89.5)))
+    fourth = k.power_of_two(n - 2)
+    e = k.mad(fourth, q, fourth)
+    return 2.0 * (e + 0.0625 / e)
+
+
+def tanh(k: Code, x: Term) -> Term:
+    """The hyperbolic tangent within 2.5 ulp."""
+    size = k.at_most(k.abs(x), k.pick(22.0, 10.0))  # it is 1 from there on
+    n, q = expm1_reduced(k, size + size)
+    scale = k.power_of_two(n)
+    e = k.mad(scale, q, scale - 1.0)
+    return k.with_sign(e / (e + 2.0), k.sign_of(x))
+
+
+def _large(k: Code) -> float:
+    """From here on x*x + 1 is x*x, and log1p(x) is log(x)."""
+    return 2.0 ** (k.mantissa // 2 + 3)
+
+
+def asinh(k: Code, x: Term) -> Term:
+    """The inverse hyperbolic sine within 3 ulp."""
+    size = k.abs(x)
+    large = size > _large(k)
+    a = k.select(large, k.constant(1.0), size)  # its square must not overflow
+    square = a * a
+    # asinh(a) = log1p(a + (sqrt(1 + a*a) - 1)), the bracket without cancellation
+    moderate = a + square / (1.0 + k.sqrt(square + 1.0))
+    result = log1p(k, k.select(large, size, moderate)) + k.select(large, k.constant(math.log(2)), 0.0)
+    return k.with_sign(k.select(_is_tiny(k, size), size, result), k.sign_of(x))
+
+
+def acosh(k: Code, x: Term) -> Term:
+    """The inverse hyperbolic cosine within 3 ulp; nan below 1."""
+    large = x > _large(k)
+    t = k.select(large, k.constant(1.0), x - 1.0)
+    moderate = t + k.sqrt(t * (t + 2.0))
+    result = log1p(k, k.select(large, x, moderate)) + k.select(large, k.constant(math.log(2)), 0.0)
+    return k.select(x < 1.0, math.nan, result)
+
+
+def atanh(k: Code, x: Term) -> Term:
+    """The inverse hyperbolic tangent within 3 ulp; nan outside of [-1, 1]."""
+    size = k.abs(x)
+    twice = size + size
+    # 2a / (1 - a); for small a with the part that is exact outside of the division.
+    inner = k.mad(twice, size / (1.0 - size), twice)
+    result = 0.5 * log1p(k, k.select(size < 0.5, inner, twice / (1.0 - size)))
+    return k.with_sign(k.select(_is_tiny(k, size), size, result), k.sign_of(x))

@@ -1,0 +1,80 @@
+"""log and log1p.
+
+    x = 2**e m,  sqrt(1/2) <= m < sqrt(2),   f = m - 1,   s = f / (2 + f)
+    log(m) = log((1+s) / (1-s)) = f - s (f - R),    R = z P(z),  z = s*s
+
+The formula with f outside keeps the part that is known exactly out of the division.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from .code import Code, Term
+from .coefficients import LOG_F32, LOG_F64
+from .exp import LN2
+
+__all__ = ["decompose", "log", "log1p"]
+
+#: The bits of sqrt(1/2): a mantissa below it belongs to the exponent before.
+_SQRT_HALF_BITS = {
+    "f64": struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0],
+    "f32": struct.unpack("<i", struct.pack("<f", math.sqrt(0.5)))[0],
+}
+
+
+def decompose(k: Code, x: Term) -> tuple[Term, Term]:
+    """(e, m) with x = 2**e m and m in [sqrt(1/2), sqrt(2)), e as a float; x positive and finite."""
+    smallest_normal, lift = 2.0 ** (1 - k.bias), k.mantissa + 2
+    is_subnormal = x < smallest_normal
+    bits = k.bits(k.select(is_subnormal, x * 2.0**lift, x))
+    biased = bits - (_SQRT_HALF_BITS[k.suffix] - (k.bias << k.mantissa))
+    # The exponent becomes a float as the low bits of 2**mantissa.
+    shift = 2.0**k.mantissa
+    e = k.from_bits((biased >> k.mantissa) | k.bits(k.constant(shift)))
+    e = e - k.select(is_subnormal, k.constant(shift + k.bias + lift), shift + k.bias)
+    m = k.from_bits(bits - (biased & -(1 << k.mantissa)) + (k.bias << k.mantissa))
+    return e, m
+
+
+def _log(k: Code, e: Term, f: Term, correction: Term | None = None) -> Term:
+    """e log(2) + log(1 + f + correction), the correction below an ulp of 1 + f."""
+    high, low = LN2[k.suffix]
+    s = f / (f + 2.0)
+    z = s * s
+    rest = z * k.polynomial(z, k.pick(LOG_F64, LOG_F32))
+    half_square = f * f * 0.5
+    small = e * low
+    if correction is not None:
+        # d log(m) = dm / m, and 1 / m = (1 - s) / (1 + s), here to a percent.
+        small = small + correction * k.mad(s, k.mad(s, 2.0, -2.0), 1.0)
+    return k.mad(e, high, f - (half_square - k.mad(s, half_square + rest, small)))
+
+
+def _edges(k: Code, x: Term, result: Term, zero: float) -> Term:
+    """The logarithm outside of its range: -inf at `zero`, nan below, inf and nan themselves."""
+    result = k.select(x < math.inf, result, x)
+    result = k.select(x < zero, math.nan, result)
+    return k.select(x.equals(zero), -math.inf, result)
+
+
+def log(k: Code, x: Term) -> Term:
+    """The natural logarithm within 1 ulp."""
+    e, m = decompose(k, x)
+    return _edges(k, x, _log(k, e, m - 1.0), 0.0)
+
+
+def log1p(k: Code, x: Term) -> Term:
+    """log(1 + x) within 1.5 ulp, also near 0."""
+    u = 1.0 + x
+    # What rounding lost, exactly: x = (u - 1) + lost.
+    added = u - 1.0
+    lost = (1.0 - (u - added)) + (x - added)
+    e, m = decompose(k, u)
+    # 2**-e, of which only exponents up to the precision matter.
+    scale = k.from_bits(k.bits(k.constant(1.0)) + k.bits(m) - k.bits(u))
+    scale = k.select(u < 2.0 ** (k.mantissa + 2), scale, 0.0)
+    result = _log(k, e, m - 1.0, lost * scale)
+    result = k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, result)
+    return _edges(k, x, result, -1.0)

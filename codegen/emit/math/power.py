@@ -1,0 +1,141 @@
+"""pow, by exp2(y log2(x)).
+
+Of doubles the logarithm is a double-double: |y log2(x)| may be a thousand, and its error is the
+relative error of the result, so that it must be right to some 2^-64.  Floats are computed as
+doubles, where nothing of the kind is needed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .code import Code, Term
+from .coefficients import ATANH_TAIL, EXP2, EXP2_SHORT, LOG_SHORT
+from .exp import magic, scaled
+from .log import decompose
+
+__all__ = ["pow_"]
+
+#: 2 / log(2) and 1/3 in two parts.
+_TWO_PER_LN2 = (float.fromhex("0x1.71547652b82fep+1"), float.fromhex("0x1.777d0ffda0d24p-55"))
+_THIRD = (float.fromhex("0x1.5555555555555p-2"), float.fromhex("0x1.5555555555555p-56"))
+
+Pair = tuple[Term, Term]
+
+
+def pow_(k: Code, x: Term, y: Term) -> Term:
+    """x**y within 1.5 ulp, with C's and NumPy's rules for zeros, infinities, nan and negative x."""
+    if not k.double:
+        wide = Code("f64", has_fma=k.has_fma)
+        wide.lines, wide.declarations = k.lines, k.declarations
+        size, exponent = k.convert(k.abs(x), "double"), k.convert(y, "double")
+        size.code = exponent.code = wide
+        magnitude = wide.convert(_magnitude_short(wide, size, exponent), "float")
+        magnitude.code = k
+        return _specials(k, x, y, magnitude)
+    return _specials(k, x, y, _magnitude(k, k.abs(x), y))
+
+
+def _specials(k: Code, x: Term, y: Term, magnitude: Term) -> Term:
+    """The sign, and the cases where the logarithm is not finite."""
+    size = k.abs(x)
+    degenerate = size.equals(0.0) | size.equals(math.inf)
+    vanishes = size.equals(0.0) ^ (y < 0.0)
+    result = k.select(degenerate, k.select(vanishes, k.constant(0.0), math.inf), magnitude)
+    # Halves of large numbers are whole, so those are even; so is inf.
+    half = y * 0.5
+    whole = k.floor(y).equals(y)
+    odd = whole & k.floor(half).differs(half)
+    sign = k.sign_of(x)
+    result = k.select(odd, k.with_sign(result, sign), result)
+    result = k.select((x < 0.0) & (x > -math.inf) & k.floor(y).differs(y), math.nan, result)
+    result = k.select(x.is_nan() | y.is_nan(), x + y, result)
+    return k.select(x.equals(1.0) | y.equals(0.0), k.constant(1.0), result)
+
+
+def _bounded(k: Code, y: Term) -> Term:
+    """y where it matters: |log2(x)| is 2^-53 or more, unless it is 0, so 2^65 overflows already."""
+    return k.at_least(k.at_most(y, 2.0**65), -(2.0**65))
+
+
+def _exp2(k: Code, high: Term, low: Term, polynomial: tuple[float, ...]) -> Term:
+    """2**(high + low)."""
+    bound = 1100.0
+    beyond = k.abs(high) > bound
+    low = k.select(beyond, 0.0, low)
+    high = k.at_least(k.at_most(high, bound), -bound)
+    shifted = high + magic(k)
+    f = (high - (shifted - magic(k))) + low
+    n = k.bits(shifted) - k.bits(k.constant(magic(k)))
+    return scaled(k, k.mad(f, k.polynomial(f, polynomial), 1.0), n)
+
+
+def _magnitude_short(k: Code, size: Term, y: Term) -> Term:
+    """size**y to some 35 bits, in doubles."""
+    e, m = decompose(k, size)
+    s = (m - 1.0) / (m + 1.0)
+    z = s * s
+    log2 = k.mad(s * k.mad(z, k.polynomial(z, LOG_SHORT), 2.0), 1 / math.log(2), e)
+    return _exp2(k, _bounded(k, y) * log2, k.constant(0.0), EXP2_SHORT)
+
+
+def _magnitude(k: Code, size: Term, y: Term) -> Term:
+    """size**y for finite positive size."""
+    e, m = decompose(k, size)
+    log2 = _log2_mantissa(k, m)
+    high, low = _sum_ordered(e, log2[0])
+    high, low = _sum_ordered(high, low + log2[1])
+    y = _bounded(k, y)
+    product = y * high
+    rest = k.mad(y, low, _product_rest(k, y, high, product))
+    return _exp2(k, product, rest, EXP2)
+
+
+def _log2_mantissa(k: Code, m: Term) -> Pair:
+    """log2(m) for m in [sqrt(1/2), sqrt(2)).
+
+    s = (m - 1) / (m + 1),  z = s*s:    2/log(2) (s + s z (1/3 + z P(z)))
+    All but P, whose share is below 2^-12, in double-doubles.
+    """
+    f, d = m - 1.0, m + 1.0
+    d_low = m - (d - 1.0)
+    s = f / d
+    # What the division left: f - s d, exactly.
+    p = s * d
+    s_low = (((f - p) - _product_rest(k, s, d, p)) - s * d_low) / d
+    z = s * s
+    z_low = k.mad(s + s, s_low, _product_rest(k, s, s, z))
+    # third = 1/3 + z P(z)
+    third, third_low = _sum_ordered(k.constant(_THIRD[0]), k.mad(z, k.polynomial(z, ATANH_TAIL), _THIRD[1]))
+    # factor = 1 + z third
+    a = z * third
+    a_low = k.mad(z, third_low, k.mad(z_low, third, _product_rest(k, z, third, a)))
+    factor, factor_low = _sum_ordered(k.constant(1.0), a)
+    factor_low = factor_low + a_low
+    c = k.constant(_TWO_PER_LN2[0])
+    scale = factor * c
+    scale_low = k.mad(factor, _TWO_PER_LN2[1], k.mad(factor_low, c, _product_rest(k, factor, c, scale)))
+    high = s * scale
+    return high, k.mad(s, scale_low, k.mad(s_low, scale, _product_rest(k, s, scale, high)))
+
+
+def _sum_ordered(a: Term, b: Term) -> Pair:
+    """a + b exactly, for |a| >= |b| or a = 0."""
+    total = a + b
+    return total, b - (total - a)
+
+
+def _product_rest(k: Code, a: Term, b: Term, product: Term) -> Term:
+    """a * b - product exactly, for the rounded product."""
+    if k.has_fma:
+        return k.fma(a, b, -product)
+    a_high, a_low = _split(a)
+    b_high, b_low = _split(b)
+    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _split(a: Term) -> Pair:
+    """Two halves of 26 bits, whose products are exact (Veltkamp)."""
+    scaled_up = a * (2.0**27 + 1.0)
+    high = scaled_up - (scaled_up - a)
+    return high, a - high

@@ -1,0 +1,102 @@
+"""sin, cos and tan.
+
+    |x| = n pi/2 + r,  |r| <= pi/4,     then polynomials of r, chosen and signed by n modulo 4
+
+n times pi/2 is subtracted in parts (Cody and Waite), each product exact: with a fused multiply-add
+always, else because a part has few bits.  That is right to the last bit or so for |x| up to
+`LIMITS`; beyond it `is_far` tells, and what is then done is up to the caller.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .code import Code, Term
+from .coefficients import COS_F32, COS_F64, SIN_F32, SIN_F64
+from .exp import magic
+
+__all__ = ["cos", "is_far", "sin", "tan"]
+
+#: pi/2 in full parts, for fused multiply-adds.
+_HALF_PI = {
+    "f64": ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110"),
+    "f32": ("0x1.921fb6p+0", "-0x1.777a5cp-25", "-0x1.ee59dap-50"),
+}
+#: pi/2 in parts of 33 bits, whose products with n < 2**20 are exact doubles.  The nearest that a
+#: double gets to a multiple of pi/2 is some 2**-60: four parts for doubles, two for floats.
+_HALF_PI_SHORT = {
+    "f64": ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2ep-69", "0x1.b839a252049c1p-104"),
+    "f32": ("0x1.921fb544p+0", "0x1.0b4611a626331p-34"),
+}
+#: Where n could be wrong by more than the polynomials allow, with and without fused multiply-adds.
+LIMITS = {("f64", True): 2.0**40, ("f64", False): 2.0**20, ("f32", True): 2.0**18, ("f32", False): 2.0**18}
+
+
+def is_far(k: Code, x: Term) -> Term:
+    """Whether x is finite, and too large for the reduction here."""
+    size = k.abs(x)
+    return (size > LIMITS[k.suffix, k.has_fma]) & (size < math.inf)
+
+
+def _reduced(k: Code, x: Term) -> tuple[Term, Term]:
+    """(n, r) for x >= 0, the low bits of n as an integer of the function's width.  nan for inf."""
+    if k.has_fma:
+        shifted = k.mad(x, 2 / math.pi, magic(k))
+        n, r = shifted - magic(k), x
+        for part in _HALF_PI[k.suffix]:
+            r = k.fma(n, -float.fromhex(part), r)
+        return k.bits(shifted), r
+    # Without exact products floats are reduced as doubles.
+    shift = 1.5 * 2.0**52
+    r = x if k.double else k.convert(x, "double")
+    shifted = k.mad(r, 2 / math.pi, shift)
+    n = shifted - shift
+    for part in _HALF_PI_SHORT[k.suffix]:
+        r = r - n * float.fromhex(part)
+    low = k.bits(shifted)
+    return (low, r) if k.double else (k.convert(low, "i32"), k.convert(r, "float"))
+
+
+def _sin_cos(k: Code, r: Term) -> tuple[Term, Term]:
+    """Both of |r| <= pi/4."""
+    z = r * r
+    sine = k.mad(r * z, k.polynomial(z, k.pick(SIN_F64, SIN_F32)), r)
+    half = z * 0.5
+    head = 1.0 - half
+    # (1 - head) - half is what rounding took from the head.
+    tail = k.mad(z * z, k.polynomial(z, k.pick(COS_F64, COS_F32)), (1.0 - head) - half)
+    return sine, head + tail
+
+
+def _is_odd(n: Term) -> Term:
+    return (n & 1).differs(0)
+
+
+def _signed_by_half(k: Code, value: Term, n: Term, sign: Term | None = None) -> Term:
+    """-value where n has its bit 1 set; times the sign, when there is one."""
+    flip = (n & 2) << (k.mantissa + (10 if k.double else 7))
+    return k.with_sign(value, flip if sign is None else flip ^ sign)
+
+
+def sin(k: Code, x: Term) -> Term:
+    """The sine within 1.5 ulp where x is not far."""
+    # The sign is taken off and put back, which keeps that of a zero.
+    n, r = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, r)
+    return _signed_by_half(k, k.select(_is_odd(n), cosine, sine), n, k.sign_of(x))
+
+
+def cos(k: Code, x: Term) -> Term:
+    """The cosine within 1.5 ulp where x is not far."""
+    n, r = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, r)
+    return _signed_by_half(k, k.select(_is_odd(n), sine, cosine), n + 1)
+
+
+def tan(k: Code, x: Term) -> Term:
+    """The tangent within 2.5 ulp where x is not far."""
+    n, r = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, r)
+    odd = _is_odd(n)
+    ratio = k.select(odd, -cosine, sine) / k.select(odd, sine, cosine)
+    return k.with_sign(ratio, k.sign_of(x))

@@ -1,0 +1,164 @@
+"""The loop level run in plain Python: what a kernel means, without an emitter or LLVM.
+
+    status = interpret(function, [x, y])       arrays for the memrefs, numbers for the index arguments
+
+Scalars are NumPy scalars of the operation's type, so integers wrap and floats round as they do
+natively; vector math and the order of a `reassoc` sum may differ in the last places.  For tests and
+for looking at small cases: a scalar operation costs microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .nest import Block, Function, MemRef, Operation, ScalarType, Value
+
+__all__ = ["interpret"]
+
+_DTYPES = {
+    "index": np.int64, "i1": np.bool_, "i8": np.uint8, "i32": np.int32, "i64": np.int64,
+    "f32": np.float32, "f64": np.float64,
+}
+
+
+def _truncated_division(x, y):
+    quotient = abs(int(x)) // abs(int(y))
+    return quotient if (x < 0) == (y < 0) else -quotient
+
+
+def _of_math(function: Callable[[float], float]) -> Callable:
+    def of(x):
+        try:
+            return function(float(x))
+        except (ValueError, OverflowError):
+            return math.nan
+
+    return of
+
+
+_BINARY: dict[str, Callable] = {
+    "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply, "arith.divf": np.divide,
+    "arith.remf": np.fmod, "arith.maximumf": np.maximum, "arith.minimumf": np.minimum,
+    "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
+    "arith.divsi": _truncated_division, "arith.floordivsi": lambda x, y: int(x) // int(y),
+    "arith.remsi": lambda x, y: int(x) - int(y) * _truncated_division(x, y),
+    "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
+    "arith.shli": np.left_shift, "arith.shrsi": np.right_shift,
+    "arith.maxsi": np.maximum, "arith.minsi": np.minimum,
+    "math.atan2": np.arctan2, "math.copysign": np.copysign, "math.powf": np.power,
+}
+_UNARY: dict[str, Callable] = {
+    "arith.negf": np.negative, "math.erf": _of_math(math.erf), "math.roundeven": np.rint, "math.absf": np.abs,
+    "math.acos": np.arccos, "math.acosh": np.arccosh, "math.asin": np.arcsin, "math.asinh": np.arcsinh,
+    "math.atan": np.arctan, "math.atanh": np.arctanh,
+    **{f"math.{name}": getattr(np, name) for name in (
+        "ceil", "cos", "cosh", "exp", "expm1", "floor", "log", "log1p", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    )},
+}
+_CASTS = {
+    "arith.index_cast", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.extf", "arith.truncf",
+    "arith.extsi", "arith.extui", "arith.trunci",
+}
+_RELATIONS: dict[str, Callable] = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+}
+
+
+def interpret(function: Function, arguments: Sequence[Any]) -> int:
+    """Run a kernel on packed arrays, which it writes to; gives its status."""
+    values: dict[Value, Any] = {}
+    for formal, actual in zip(function.arguments, arguments, strict=True):
+        if isinstance(formal.type, MemRef):
+            assert actual.flags.c_contiguous, "memory is packed"
+            actual = actual.view(np.uint8) if actual.dtype == np.bool_ else actual
+            actual = actual.reshape([n if isinstance(n, int) else -1 for n in formal.type.shape])
+        values[formal] = actual
+    with np.errstate(all="ignore"):
+        return int(_run(function.body, values)[0])
+
+
+def _run(block: Block, values: dict[Value, Any]) -> list[Any]:
+    """The operations of a block; gives the operands of its terminator."""
+    for operation in block.operations:
+        operands = [values[o] for o in operation.operands]
+        name = operation.name
+        if name in ("scf.yield", "scf.reduce", "func.return"):
+            return operands
+        if name == "scf.for":
+            results = _loop(operation, operands, values)
+        elif name == "scf.parallel":
+            _parallel(operation, operands, values)
+            results = []
+        elif name == "memref.store":
+            value, memory, *index = operands
+            memory[tuple(_inside(index, memory))] = value
+            results = []
+        else:
+            results = [_scalar(operation, operands)]
+        values.update(zip(operation.results, results, strict=True))
+    return []
+
+
+def _loop(operation: Operation, operands: list[Any], values: dict[Value, Any]) -> list[Any]:
+    lower, upper, step, *carried = operands
+    (body,) = operation.regions
+    for i in range(int(lower), int(upper), int(step)):
+        values.update(zip(body.arguments, [np.int64(i), *carried], strict=True))
+        carried = _run(body, values)
+    return carried
+
+
+def _parallel(operation: Operation, operands: list[Any], values: dict[Value, Any]) -> None:
+    """Iterations backwards: they must not depend on their order."""
+    (body,) = operation.regions
+    n = len(body.arguments)
+    lowers, uppers, steps = operands[:n], operands[n : 2 * n], operands[2 * n :]
+    counts = [range(int(a), int(b), int(s)) for a, b, s in zip(lowers, uppers, steps, strict=True)]
+    for place in reversed(list(np.ndindex(*[len(c) for c in counts]))):
+        values.update(zip(body.arguments, [np.int64(c[p]) for c, p in zip(counts, place, strict=True)], strict=True))
+        _run(body, values)
+
+
+def _inside(index: list[Any], memory: np.ndarray) -> list[int]:
+    assert all(0 <= i < n for i, n in zip(index, memory.shape, strict=True)), (
+        f"index {[int(i) for i in index]} is outside of memory of shape {memory.shape}"
+    )
+    return [int(i) for i in index]
+
+
+def _scalar(operation: Operation, operands: list[Any]) -> Any:
+    name = operation.name
+    type = operation.result.type
+    if name == "memref.alloca":
+        assert isinstance(type, MemRef)
+        # What it holds at first is undefined: something that shows.
+        return np.full([int(n) for n in type.shape], 85, _DTYPES[type.element.name])  # type: ignore[arg-type]
+    assert isinstance(type, ScalarType)
+    as_type = _DTYPES[type.name]
+    if name == "memref.load":
+        memory, *index = operands
+        return memory[tuple(_inside(index, memory))]
+    if name == "arith.constant":
+        return as_type(operation.attributes["value"])
+    if name in ("arith.cmpf", "arith.cmpi"):
+        predicate = operation.attributes["predicate"]
+        return np.bool_(_RELATIONS[predicate[-2:]](*operands))
+    if name == "arith.select":
+        return operands[1] if operands[0] else operands[2]
+    if name == "math.fma":
+        x, y, z = operands
+        return as_type(x * y + z)
+    if name in _CASTS:
+        if name == "arith.trunci" and type.name == "i1":
+            return np.bool_(int(operands[0]) & 1)
+        return np.asarray(operands[0]).astype(as_type)[()]
+    function = _BINARY.get(name) or _UNARY[name]
+    result = function(*operands)
+    if isinstance(result, int):
+        bits = type.bits
+        result = (result + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+    return as_type(result)

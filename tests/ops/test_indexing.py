@@ -1,0 +1,216 @@
+"""What the sweep cannot see of indexing: run-time bounds, shared graphs, masks, refusals."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.ops import index_update
+
+X = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.fixture
+def x():
+    return ad.tensor(X)
+
+
+# ---------------------------------------------------------------- one graph for many starts
+
+
+def test_another_start_of_a_slice_compiles_nothing():
+    data = ad.tensor(np.arange(40.0))
+    float(ad.sum(data[0:8]))
+    before = ad.cache_info().compiles
+    sums = [float(ad.sum(data[i : i + 8])) for i in range(20)]
+    assert sums == [np.arange(i, i + 8).sum() for i in range(20)]
+    assert ad.cache_info().compiles == before
+    elements = [float(data[i]) for i in range(20)]
+    assert elements == list(range(20))
+    assert ad.cache_info().compiles <= before + 1
+
+
+def test_another_start_runs_no_rule():
+    data, w = ad.tensor(np.arange(40.0)), ad.tensor(np.ones(8), requires_grad=True)
+    for i in range(6):
+        if i == 3:
+            before = ad.cache_info()
+        ad.sum(data[i : i + 8] * w).backward()
+    assert ad.cache_info().misses == before.misses
+    np.testing.assert_array_equal(w.grad.numpy(), sum(np.arange(i, i + 8) for i in range(6)))
+
+
+# ---------------------------------------------------------------- bounds
+
+
+@pytest.mark.parametrize("key", [3, -4, (0, 4), (slice(None), -5), (..., 4), [0, 3], (slice(None), [-5]), (1, [4])])
+def test_a_known_index_outside_raises_when_recorded(x, key):
+    with pytest.raises(IndexError, match=r"test_indexing.py"):
+        x[key]
+    with pytest.raises(IndexError):
+        index_update(x, key, 0.0)
+
+
+@pytest.mark.parametrize("bad", [3, -4, 10**12, -(2**63)])
+def test_an_index_outside_that_only_the_run_knows_raises_when_it_runs(x, bad):
+    i = ad.tensor(np.array([0, 1])) * 0 + np.array([0, bad])
+    for y in (x[i], ad.take(x, i, axis=0), ad.sum(x[i] * 2, 0)):
+        with pytest.raises(IndexError):
+            y.numpy()
+    with pytest.raises(IndexError):
+        ad.take_along_axis(x, ad.broadcast_to(i[:, None], (2, 4)), 0).numpy()
+
+
+def test_an_index_outside_fails_in_the_gradient_of_a_gather_too():
+    i = ad.tensor(np.array([0, 7])) * 1
+    t = ad.tensor(np.ones(3), requires_grad=True)
+    with pytest.raises(IndexError):
+        ad.sum(t[i]).backward()
+    assert t.grad is None
+
+
+def test_the_references_raise_index_errors():
+    x, i = np.zeros(3), np.array([3])
+    from codegen.ir import OPS
+
+    for call in (
+        lambda: OPS["take"].reference(x, i, axes=(0,), place=0),
+        lambda: OPS["scatter_add"].reference(i, np.ones(1), shape=(3,), axes=(0,), place=0),
+        lambda: OPS["scatter_set"].reference(x, i, np.ones(1), axes=(0,), place=0),
+        lambda: OPS["take_along"].reference(x, i, axis=0),
+        lambda: OPS["scatter_along"].reference(i, np.ones(1), shape=(3,), axis=0),
+    ):
+        with pytest.raises(IndexError):
+            call()
+
+
+def test_nothing_can_be_taken_from_an_empty_axis():
+    with pytest.raises(IndexError):
+        ad.tensor(np.zeros((0, 3)))[ad.tensor([0]) * 1]
+    assert ad.tensor(np.zeros((0, 3)))[ad.tensor(np.zeros(0, int)) * 1].shape == (0, 3)
+
+
+# ---------------------------------------------------------------- gradients
+
+
+def test_an_element_taken_twice_gets_both_gradients():
+    g = ad.grad(lambda x: ad.sum(x[np.array([2, 0, 2, -1])] * np.array([1.0, 2.0, 3.0, 4.0])))(np.zeros(4))
+    np.testing.assert_array_equal(g, [2, 0, 4, 4])
+
+
+def test_what_an_update_replaces_gets_exactly_zero():
+    g = ad.grad(lambda x: ad.sum(index_update(ad.log(x), 0, 5.0)))(np.array([0.0, 2.0]))
+    np.testing.assert_array_equal(g, [0, 0.5])
+    g = ad.grad(lambda x: ad.sum(index_update(ad.log(x), [0], 5.0)))(np.array([0.0, 2.0]))
+    np.testing.assert_array_equal(g, [0, 0.5])
+
+
+def test_the_last_of_two_values_for_one_place_wins_and_gets_the_gradient():
+    def f(v):
+        return ad.sum(index_update(ad.tensor(np.zeros(3)), [1, 2, 1], v) * np.array([1.0, 10.0, 100.0]))
+
+    value, g = ad.value_and_grad(f)(np.array([1.0, 2.0, 3.0]))
+    assert value == 230
+    np.testing.assert_array_equal(g, [0, 100, 10])
+
+
+def test_integers_are_indexed_and_updated_without_gradients():
+    t = ad.tensor(np.arange(4))
+    np.testing.assert_array_equal(index_update(t, slice(1, 3), 9).numpy(), [0, 9, 9, 3])
+    assert t[1].dtype == np.int64
+
+
+# ---------------------------------------------------------------- masks
+
+
+def test_a_mask_that_is_pending_is_evaluated(x):
+    np.testing.assert_array_equal(x[x > 4].numpy(), X[X > 4])
+    np.testing.assert_array_equal(x[(x > 4).any(axis=1)].numpy(), X[(X > 4).any(axis=1)])
+
+
+def test_a_mask_inside_jit_is_refused_naming_where(x):
+    with pytest.raises(ad.ConcretizationError, match=r"ad\.where\(mask, x, other\)"):
+        ad.jit(lambda x: ad.sum(x[x > 0]))(X)
+
+
+def test_a_number_is_written_by_a_mask_inside_jit():
+    y = ad.jit(lambda x: index_update(x, x > 4, 0.0))(X)
+    np.testing.assert_array_equal(y, np.where(X > 4, 0, X))
+
+
+def test_a_mask_of_another_shape_is_refused(x):
+    with pytest.raises(ad.ShapeError, match=r"bool\[4\] does not fit f64\[3,4\]"):
+        x[np.ones(4, bool)]
+    with pytest.raises(IndexError):
+        x[np.ones(4, bool)]
+
+
+def test_a_number_of_jit_indexes():
+    f = ad.jit(lambda x, i: x[i])
+    for i in (0, 2, -1):
+        np.testing.assert_array_equal(f(X, i), X[i])
+    with pytest.raises(IndexError):
+        f(X, 3)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        ((0, 0, 0), ad.ShapeError, r"3 indices for f64\[3,4\]"),
+        ((0, 0, 0), IndexError, r"3 indices for f64\[3,4\]"),
+        ((..., ...), IndexError, "at most one"),
+        ("a", IndexError, "'a' is no index"),
+        (1.0, IndexError, r"1\.0 is no index"),
+        (np.array([1.0]), ad.DTypeError, r"indices are integers, not f64\[1\]"),
+        (([0, 1], [0, 1, 2]), ad.ShapeError, "broadcast"),
+        (slice(0, 2, 0), ValueError, "zero"),
+        (slice(0.5, 2), TypeError, "indices"),
+    ],
+)
+def test_what_is_no_index_is_refused(x, key, error, message):
+    with pytest.raises(error, match=message):
+        x[key]
+
+
+def test_values_that_do_not_fit_are_refused(x):
+    with pytest.raises(ad.ShapeError, match="broadcast"):
+        index_update(x, 0, np.zeros(3))
+    with pytest.raises(ad.ShapeError, match="broadcast"):
+        index_update(x, [0, 1], np.zeros(3))
+    with pytest.raises(ad.DTypeError, match=r"i64\[3\] cannot take f64"):
+        index_update(ad.tensor([1, 2, 3]), 0, 1.5)
+
+
+def test_axes_that_cannot_be_taken_along_are_refused(x):
+    with pytest.raises(ad.ShapeError, match="as many axes"):
+        ad.take_along_axis(x, [0], 0)
+    with pytest.raises(ad.ShapeError, match="broadcast"):
+        ad.take_along_axis(x, np.zeros((2, 2), int), 1)
+
+
+# ---------------------------------------------------------------- the rest
+
+
+def test_iteration_is_over_the_leading_axis(x):
+    assert [row.shape for row in x] == [(4,)] * 3
+    np.testing.assert_array_equal(np.stack([row.numpy() for row in x]), X)
+    first, *_ = x
+    assert first.sum().item() == 6
+    with pytest.raises(TypeError, match="0-d"):
+        iter(x[0, 0])
+
+
+def test_arrays_and_lists_are_indexed_by_tensors():
+    i = ad.tensor([2, 0])
+    np.testing.assert_array_equal(ad.take(X, i, axis=0).numpy(), X[[2, 0]])
+    np.testing.assert_array_equal(np.take(ad.tensor(X), [2, 0], axis=0).numpy(), X[[2, 0]])
+
+
+def test_one_hot_of_a_class_that_is_not_there_is_zero():
+    np.testing.assert_array_equal(ad.one_hot([0, 5, -1], 2).numpy(), [[1, 0], [0, 0], [0, 0]])
+    with pytest.raises(ad.DTypeError):
+        ad.one_hot([0.5], 2)
+    with pytest.raises(ad.ShapeError):
+        ad.one_hot([0], -1)

@@ -1,0 +1,160 @@
+"""What the sweep cannot see of reductions: kinks, specials, refusals."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+INF, NAN = np.inf, np.nan
+
+
+def grad(f, x):
+    return np.asarray(ad.grad(f)(x))
+
+
+# ---------------------------------------------------------------- kinks
+
+
+@pytest.mark.parametrize("f", [ad.max, ad.min])
+def test_elements_that_tie_for_the_extreme_share_the_gradient(f):
+    x = np.array([[3.0, 1.0, 3.0], [2.0, 2.0, 2.0]])
+    x = x if f is ad.max else -x
+    np.testing.assert_array_equal(grad(lambda x: ad.sum(f(x, 1)), x), [[0.5, 0, 0.5], [1 / 3] * 3])
+
+
+def test_the_extreme_of_rows_with_nan_is_nan_and_its_gradient_goes_there():
+    x = np.array([1.0, NAN, 2.0])
+    assert np.isnan(ad.max(ad.tensor(x)).item())
+    assert np.isnan(ad.min(ad.tensor(x)).item())
+    np.testing.assert_array_equal(grad(lambda x: ad.max(x), x), [0, 1, 0])
+
+
+def test_what_the_extreme_leaves_out_gets_exactly_zero():
+    # d log at 0 is inf: a plain zero would give nan.
+    np.testing.assert_array_equal(grad(lambda x: ad.max(ad.log(x)), np.array([0.0, 2.0])), [0, 0.5])
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+def test_the_product_is_differentiated_right_where_factors_are_zero(zeros, rng):
+    x = rng.uniform(0.5, 2, 5)
+    x[:zeros] = 0
+    others = np.array([np.prod(np.delete(x, i)) for i in range(5)])
+    np.testing.assert_allclose(grad(lambda x: ad.prod(x), x), others)
+    pairs = np.array([[0 if i == j else np.prod(np.delete(x, [i, j])) for j in range(5)] for i in range(5)])
+    for unit, row in zip(np.eye(5), pairs, strict=True):
+        np.testing.assert_allclose(grad(lambda x, unit=unit: ad.sum(ad.grad(ad.prod)(x) * unit), x), row)
+
+
+def test_the_third_derivative_of_a_product_of_zeros_is_right():
+    def first(x):
+        return ad.grad(ad.prod)(x)[0]
+
+    def second(x):
+        return ad.grad(first)(x)[1]
+
+    np.testing.assert_array_equal(grad(second, np.zeros(3)), [0, 0, 1])
+
+
+def test_the_standard_deviation_of_equal_elements_has_derivative_zero():
+    np.testing.assert_array_equal(grad(lambda x: ad.std(x), np.array([2.0, 2.0])), [0, 0])
+
+
+def test_a_small_variance_beside_a_large_mean_keeps_its_digits():
+    x = 1e8 + np.array([0.0, 1.0, 2.0])
+    assert ad.var(ad.tensor(x)).item() == pytest.approx(2 / 3, rel=1e-12)
+
+
+# ---------------------------------------------------------------- specials
+
+ROWS = np.array([[1.0, 2.0], [-INF, -INF], [INF, 1.0], [NAN, 1.0], [1000.0, 1000.0], [-INF, 3.0]])
+
+
+def test_logsumexp_of_infinite_rows_is_infinite():
+    expected = [np.logaddexp(1, 2), -INF, INF, NAN, 1000 + np.log(2), 3.0]
+    np.testing.assert_allclose(ad.logsumexp(ad.tensor(ROWS), axis=1).numpy(), expected)
+
+
+def test_logsumexp_of_rows_without_inf_has_the_softmax_as_gradient():
+    rows = ROWS[[0, 1, 4, 5]]
+    expected = [*[np.exp([1.0, 2.0]) / np.exp([1.0, 2.0]).sum()], [0, 0], [0.5, 0.5], [0, 1]]
+    np.testing.assert_allclose(grad(lambda x: ad.sum(ad.logsumexp(x, 1)), rows), expected)
+
+
+def test_softmax_does_not_overflow():
+    np.testing.assert_allclose(ad.softmax(ad.tensor([1000.0, 1000.0, -INF])).numpy(), [0.5, 0.5, 0])
+    np.testing.assert_allclose(ad.log_softmax(ad.tensor([1000.0, 0.0])).numpy(), [0, -1000])
+
+
+def test_nan_and_inf_go_through_sums_as_in_numpy():
+    x = np.array([[1, INF], [INF, -INF], [NAN, 1]])
+    np.testing.assert_array_equal(ad.sum(ad.tensor(x), 1).numpy(), [INF, NAN, NAN])
+    np.testing.assert_array_equal(ad.cumsum(ad.tensor(x), 1).numpy(), [[1, INF], [INF, NAN], [NAN, NAN]])
+
+
+def test_argmax_names_the_first_nan_and_the_first_of_equals():
+    x = np.array([[1, 3, 3], [1, NAN, NAN]])
+    np.testing.assert_array_equal(ad.argmax(ad.tensor(x), 1).numpy(), [1, 1])
+    np.testing.assert_array_equal(ad.argmin(ad.tensor(x), 1).numpy(), [0, 1])
+
+
+def test_the_mean_of_nothing_is_nan():
+    assert np.isnan(ad.mean(ad.tensor(np.zeros(0))).item())
+
+
+def test_large_integers_are_summed_as_int64():
+    x = np.full(4, 2**30, np.int32)
+    assert ad.sum(ad.tensor(x)).item() == 2**32
+    assert ad.mean(ad.tensor(x)).item() == 2**30
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("f", [ad.max, ad.min, ad.argmax, ad.argmin])
+def test_nothing_has_no_extreme(f):
+    with pytest.raises(ad.ShapeError, match=r"f64\[2,0\] along axis 1"):
+        f(ad.tensor(np.zeros((2, 0))), 1)
+    with pytest.raises(ad.ShapeError, match="nothing to choose from"):
+        f(ad.tensor(np.zeros(0, bool)))
+
+
+@pytest.mark.parametrize("f", [ad.sum, ad.prod, ad.max, ad.any, ad.mean, ad.var, ad.cumsum, ad.softmax, ad.logsumexp])
+def test_an_axis_that_is_not_there_is_named(f):
+    with pytest.raises(ad.ShapeError, match=rf"{f.__name__}: no axis 2 in f64\[3,4\]\n.*test_reductions.py"):
+        f(ad.tensor(np.zeros((3, 4))), 2)
+
+
+def test_an_axis_named_twice_is_refused():
+    with pytest.raises(ad.ShapeError, match="twice"):
+        ad.sum(ad.tensor(np.zeros((3, 4))), (0, -2))
+
+
+def test_an_axis_is_an_integer():
+    with pytest.raises(TypeError, match="an axis is an integer, not float"):
+        ad.sum(ad.tensor(np.zeros(3)), 1.0)
+
+
+def test_ddof_and_correction_are_one_thing():
+    with pytest.raises(ValueError, match="two names"):
+        ad.var(ad.tensor([1.0, 2.0]), ddof=1, correction=1)
+
+
+# ---------------------------------------------------------------- other ways to call
+
+
+def test_methods_and_numpys_functions_are_the_same():
+    x = np.arange(6.0).reshape(2, 3)
+    t = ad.tensor(x)
+    for name in ("sum", "mean", "prod", "max", "min", "var", "std", "any", "all", "cumsum", "argmax", "argmin"):
+        expected = getattr(np, name)(x, axis=1)
+        for y in (getattr(t, name)(axis=1), getattr(np, name)(t, axis=1)):
+            assert isinstance(y, ad.Tensor)
+            np.testing.assert_allclose(y.numpy(), expected)
+    np.testing.assert_array_equal(np.add.reduce(t).numpy(), np.add.reduce(x))
+    np.testing.assert_array_equal(t.sum(axis=0, keepdims=True).numpy(), x.sum(0, keepdims=True))
+
+
+def test_reductions_take_arrays_and_numbers():
+    assert ad.sum(np.ones(3)).item() == 3
+    assert ad.sum([1, 2, 3]).item() == 6
+    assert ad.max(2.5).item() == 2.5

@@ -1,0 +1,597 @@
+"""Laws of the tape: laziness must not surprise.
+
+What people write must neither grow the tape, nor compute twice, nor compile or run rules again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import tracemalloc
+import weakref
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape import plan as plan_module
+from autodiff.tape.plan import COUNTS
+from autodiff.tape.walk import needed
+
+RNG = np.random.default_rng(0)
+W0 = RNG.normal(size=(8, 200))
+X0 = RNG.normal(size=(100, 8))
+GRADIENT = X0.T @ np.cos(X0 @ W0)
+
+
+def step(w, x):
+    return ad.sin(x @ w).sum()
+
+
+class Spy:
+    """Counts how often each operation of a graph was run, and what was compiled."""
+
+    def __init__(self, compile_graph):
+        self.ran = Counter()
+        self.compiled = []
+        self._compile = compile_graph
+        self._seen = set()
+
+    def __call__(self, graph):
+        executable = self._compile(graph)
+        if graph.key not in self._seen:
+            self._seen.add(graph.key)
+            self.compiled.append(graph)
+        ran, names = self.ran, Counter(n.op.name for n in graph.nodes)
+
+        class Counting:
+            def call(self, *values):
+                ran.update(names)
+                return executable.call(*values)
+
+        return Counting()
+
+
+@pytest.fixture
+def spy(monkeypatch):
+    ad.clear_cache()
+    found = Spy(plan_module.compile_graph)
+    monkeypatch.setattr(plan_module, "compile_graph", found)
+    yield found
+    ad.clear_cache()
+
+
+def counts(spy):
+    """(rules run, graphs compiled): what a known loop must not change."""
+    return COUNTS.rules, len(spy.compiled)
+
+
+def parameter(value=W0):
+    return ad.tensor(value, requires_grad=True)
+
+
+# ---------------------------------------------------------------- known shapes
+
+
+def test_backward_gives_the_gradient():
+    w = parameter()
+    step(w, ad.tensor(X0)).backward()
+    np.testing.assert_allclose(w.grad, GRADIENT, rtol=1e-10, atol=1e-10)
+
+
+def test_a_known_shape_runs_no_rule_and_compiles_nothing(spy):
+    w = parameter()
+    for i in range(5):
+        w.grad = None
+        step(w, ad.tensor(X0 + i)).backward()
+        if i == 0:
+            known = counts(spy)
+    assert counts(spy) == known
+
+
+def test_an_unrelated_operation_does_not_touch_the_known_shape(spy):
+    w, x = parameter(), ad.tensor(X0)
+    for i in range(30):
+        w.grad = None
+        p = x @ w
+        loss = ad.sin(p).sum()
+        if i == 10:
+            known = counts(spy)
+        if i % 10 == 9:
+            z = p * 3.0
+            del z
+            q = ad.tensor(X0[:3]) * 2
+            del q
+        loss.backward()
+    assert counts(spy) == known
+
+
+def test_an_occasional_print_compiles_once(spy):
+    w, x = parameter(), ad.tensor(X0)
+    seen = []
+    for i in range(40):
+        w.grad = None
+        p = x @ w
+        loss = ad.sin(p).sum()
+        if i % 10 == 9:
+            p.sum().item()
+        loss.backward()
+        seen.append(counts(spy))
+    assert seen[19] == seen[39] and seen[39][1] <= 4, seen
+
+
+def test_numbers_are_arguments_of_the_executable(spy):
+    w = parameter()
+    for i in range(5):
+        (w * (0.1 * i)).sum().backward()
+        w.grad = None
+        if i == 0:
+            known = counts(spy)
+    assert counts(spy) == known
+
+
+def test_starts_of_slices_are_arguments_of_the_executable(spy):
+    w, x = parameter(np.ones(8)), ad.tensor(X0)
+    for i in range(0, 100, 10):
+        w.grad = None
+        (x[i : i + 10] @ w).sum().backward()
+        np.testing.assert_allclose(w.grad, X0[i : i + 10].sum(axis=0))
+        if i == 0:
+            known = counts(spy)
+    assert counts(spy) == known
+
+
+def test_a_higher_derivative_is_known_too(spy):
+    x = parameter(RNG.normal(size=100))
+    for i in range(3):
+        y = (x * x * x).sum()
+        g = ad.grad(y, x, create_graph=True)
+        g2 = ad.grad(g.sum(), x, create_graph=True)
+        g3 = ad.grad(g2.sum(), x)
+        np.testing.assert_allclose(g.detach(), 3 * x.detach().numpy() ** 2)
+        np.testing.assert_allclose(g2.detach(), 6 * x.detach().numpy())
+        np.testing.assert_allclose(g3, 6.0)
+        if i == 0:
+            known = len(spy.compiled)
+    assert len(spy.compiled) == known
+
+
+# ---------------------------------------------------------------- nothing is computed twice
+
+
+def test_item_before_backward_does_not_run_the_model_twice(spy):
+    w = parameter()
+    loss = step(w, ad.tensor(X0))
+    loss.item()
+    loss.backward()
+    assert spy.ran["matmul"] == 2
+    np.testing.assert_allclose(w.grad, GRADIENT, rtol=1e-10, atol=1e-10)
+
+
+def test_item_after_backward_runs_nothing(spy):
+    w = parameter()
+    loss = step(w, ad.tensor(X0))
+    loss.backward()
+    runs = COUNTS.runs
+    loss.item()
+    assert COUNTS.runs == runs and spy.ran["matmul"] == 2
+
+
+def test_a_metric_after_backward_reuses_the_live_product(spy):
+    w, x = parameter(), ad.tensor(X0)
+    p = x @ w
+    ad.sin(p).sum().backward()
+    (p.detach() * 2).sum().item()
+    assert spy.ran["matmul"] == 2
+
+
+def test_a_recurrence_with_an_ask_at_each_step_runs_each_product_once(spy):
+    w, h = parameter(RNG.normal(size=(30, 30)) * 0.01), ad.tensor(RNG.normal(size=(30, 30)))
+    for i in range(20):
+        h = ad.sin(h @ w)
+        h.sum().item()
+        if i == 3:
+            known = len(spy.compiled)
+    assert len(spy.compiled) == known and spy.ran["matmul"] == 20
+
+
+def test_an_update_under_no_grad_fuses_with_what_comes_next(spy):
+    w, x, by_hand = parameter(), ad.tensor(X0), W0.copy()
+    for i in range(6):
+        w.grad = None
+        step(w, x).backward()
+        with ad.no_grad():
+            w -= w.grad * 0.01
+        by_hand -= 0.01 * (X0.T @ np.cos(X0 @ by_hand))
+        if i == 1:
+            known, runs = counts(spy), COUNTS.runs
+    assert w.is_leaf and w.requires_grad
+    assert counts(spy) == known and COUNTS.runs - runs == 4
+    np.testing.assert_allclose(w.detach(), by_hand, rtol=1e-9)
+
+
+def test_an_existing_gradient_is_added_in_the_same_run(spy):
+    w = parameter()
+    step(w, ad.tensor(X0)).backward()
+    runs = COUNTS.runs
+    step(w, ad.tensor(X0)).backward()
+    assert COUNTS.runs - runs == 1
+    np.testing.assert_allclose(w.grad, 2 * GRADIENT, rtol=1e-10, atol=1e-10)
+
+
+# ---------------------------------------------------------------- nothing grows
+
+
+def test_a_running_total_of_losses_stays_flat(spy):
+    w, x, total = parameter(W0[:, :2]), ad.tensor(X0[:4]), ad.tensor(0.0)
+    for i in range(1500):
+        loss = step(w, x)
+        loss.backward()
+        w.grad = None
+        total += loss.detach()
+        if i == 99:
+            tracemalloc.start()
+        if i == 299:
+            known, before = counts(spy), tracemalloc.get_traced_memory()[0]
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert counts(spy) == known
+    np.testing.assert_allclose(total.item(), 1500 * loss.item(), rtol=1e-9)
+    assert grown < 20_000, grown
+
+
+def test_a_list_of_kept_losses_costs_their_values_only(spy):
+    w, kept = parameter(), []
+    tracemalloc.start()
+    for i in range(300):
+        loss = step(w, ad.tensor(X0))
+        loss.backward()
+        w.grad = None
+        kept.append((loss * 2).detach())
+        if i == 100:
+            before = tracemalloc.get_traced_memory()[0]
+    per_loss = (tracemalloc.get_traced_memory()[0] - before) / 199
+    tracemalloc.stop()
+    assert per_loss < 2000, per_loss
+
+
+def test_a_moving_average_stays_shallow(spy):
+    w, x, average = parameter(), ad.tensor(X0), ad.tensor(W0)
+    for _ in range(50):
+        w.grad = None
+        step(w, x).backward()
+        with ad.no_grad():
+            w -= w.grad * 0.01
+            average = average * 0.9 + w * 0.1
+    assert len(needed([average.node])) < 30
+
+
+def test_an_endless_recording_evaluates_itself():
+    x = ad.tensor(np.ones(100))
+    y = x
+    for _ in range(12_000):
+        y = y + x
+    assert y.numpy()[0] == 12_001
+
+
+def test_a_dropped_graph_is_freed_at_once_without_the_collector():
+    gc.disable()
+    try:
+        big = parameter(np.ones(100_000))
+        leaf = weakref.ref(big.node.leaf)
+        y = big * 2.0
+        z = ad.sin(y).sum()
+        handle = weakref.ref(z)
+        del y, z, big
+        assert leaf() is None and handle() is None
+    finally:
+        gc.enable()
+
+
+def test_a_chain_of_20000_operations_neither_recurses_nor_overflows():
+    x = parameter(RNG.normal(size=3))
+    y = x
+    for _ in range(20_000):
+        y = y * 1.0
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad, 1.0)
+    y = x
+    for _ in range(20_000):
+        y = y + x
+    del y
+
+
+# ---------------------------------------------------------------- errors leave nothing behind
+
+
+def test_an_error_while_recording_leaves_the_tape_usable():
+    w = parameter()
+    y = ad.tensor(X0) @ w
+    with pytest.raises(ad.ShapeError):
+        y @ ad.tensor(X0[:3])
+    y.sum().backward()
+    np.testing.assert_allclose(w.grad, X0.T @ np.ones((100, 200)))
+
+
+def custom(forward, backward):
+    """A custom function of any arguments, from two functions."""
+
+    @ad.function
+    def f(x, k=None): ...
+
+    f.forward(forward)
+    f.backward(backward)
+    return f
+
+
+def test_a_failing_rule_leaves_every_gradient_as_it_was():
+    a, b = parameter(), parameter()
+
+    def fails(ctx, g):
+        return 1 / 0
+
+    f = custom(lambda ctx, x, k: x * 1.0, fails)
+    a.sum().backward()
+    before = a.grad.numpy().copy()
+    with pytest.raises(ZeroDivisionError):
+        (a.sum() + f(b).sum() + (a * 2.0).sum()).backward()
+    assert b.grad is None
+    np.testing.assert_array_equal(a.grad, before)
+    assert ad.is_grad_enabled()
+
+
+def test_a_rule_that_fails_is_found_by_backward_not_by_item():
+    w = parameter()
+
+    def fails(ctx, g):
+        return 1 / 0
+
+    loss = custom(lambda ctx, x, k: x * 1.0, fails)(w).sum()
+    np.testing.assert_allclose(loss.item(), W0.sum())
+    with pytest.raises(ZeroDivisionError):
+        loss.backward()
+
+
+def test_a_second_backward_is_an_error_unless_the_graph_is_retained():
+    w = parameter()
+    loss = step(w, ad.tensor(X0))
+    loss.backward()
+    with pytest.raises(ad.GradientError, match="retain_graph"):
+        loss.backward()
+    h = ad.tensor(X0) @ w
+    a, b = h.sum(), (h * 2.0).sum()
+    a.backward()
+    with pytest.raises(ad.GradientError, match="retain_graph"):
+        b.backward()
+    w.grad = None
+    loss = step(w, ad.tensor(X0))
+    loss.backward(retain_graph=True)
+    loss.backward()
+    np.testing.assert_allclose(w.grad, 2 * GRADIENT, rtol=1e-10, atol=1e-10)
+
+
+def test_what_a_released_graph_computed_keeps_its_value():
+    w = parameter()
+    p = ad.sin(ad.tensor(X0) @ w)
+    loss = p.sum()
+    loss.item()
+    loss.backward()
+    with pytest.raises(ad.GradientError):
+        (p * 2.0).sum().backward()
+    np.testing.assert_allclose(p.detach(), np.sin(X0 @ W0))
+
+
+def test_two_losses_over_one_leaf_are_independent():
+    w = parameter()
+    a, b = (w * 2.0).sum(), (w * 3.0).sum()
+    a.backward()
+    b.backward()
+    np.testing.assert_allclose(w.grad, 5.0)
+
+
+# ---------------------------------------------------------------- values never change
+
+
+def test_a_captured_value_survives_an_update_of_its_handle():
+    w = parameter()
+    y = (w * w).sum()
+    with ad.no_grad():
+        w -= 1.0
+    y.backward()
+    np.testing.assert_allclose(w.grad, 2 * W0)
+    w.grad = None
+    (w * w).sum().backward()
+    np.testing.assert_allclose(w.grad, 2 * (W0 - 1))
+
+
+def test_gradients_of_both_versions_of_a_leaf_accumulate():
+    w = parameter()
+    y = w * w
+    with ad.no_grad():
+        w -= 1.0
+    (y + w * w).sum().backward()
+    np.testing.assert_allclose(w.grad, 2 * W0 + 2 * (W0 - 1))
+
+
+def test_a_pending_gradient_can_be_scaled():
+    w = parameter()
+    step(w, ad.tensor(X0)).backward()
+    w.grad = w.grad * 0.5
+    step(w, ad.tensor(X0)).backward()
+    np.testing.assert_allclose(w.grad, 1.5 * GRADIENT, rtol=1e-10, atol=1e-10)
+
+
+# ---------------------------------------------------------------- hooks
+
+
+def test_a_hook_is_called_at_every_backward_and_can_be_removed():
+    w, seen = parameter(), []
+    ones = X0.T @ np.ones((100, 200))
+    for i in range(4):
+        w.grad = None
+        y = ad.tensor(X0) @ w
+
+        def double(g):
+            seen.append(g.shape)
+            return g * 2.0
+
+        handle = y.register_hook(double)
+        if i == 2:
+            handle.remove()
+        y.sum().backward()
+        np.testing.assert_allclose(w.grad, ones * (1 if i == 2 else 2))
+    assert len(seen) == 3
+
+
+def test_a_hook_may_call_backward_itself():
+    for before in (None, ad.tensor(np.zeros_like(W0))):
+        w = parameter()
+        w.grad = before
+        y = w * 1.0
+        y.register_hook(lambda g, w=w: (w * 3.0).sum().backward())
+        y.sum().backward()
+        np.testing.assert_allclose(w.grad, 4.0)
+
+
+# ---------------------------------------------------------------- custom functions
+
+
+def test_a_rule_made_anew_in_a_loop_hits_while_its_constants_are_equal(spy):
+    w = parameter()
+
+    def once(k):
+        f = custom(lambda ctx, x, k: x * 1.0, lambda ctx, g: g * k)
+        w.grad = None
+        f(w).sum().backward()
+        return counts(spy)
+
+    known = once(2.0)
+    assert once(2.0) == known
+    assert once(3.0)[1] == known[1]
+    np.testing.assert_allclose(w.grad, 3.0)
+
+
+def test_a_number_in_a_rule_recompiles_nothing(spy):
+    w = parameter()
+
+    def forward(ctx, x, k):
+        ctx.save_for_backward(k)
+        return x * k
+
+    f = custom(forward, lambda ctx, g: (g * ctx.saved_variables[0],))
+    for i in range(5):
+        w.grad = None
+        f(w, 0.5 * i).sum().backward()
+        np.testing.assert_allclose(w.grad, 0.5 * i)
+        if i == 0:
+            known = len(spy.compiled)
+    assert len(spy.compiled) == known
+
+
+def test_second_order_through_saved_values_is_right():
+    v = RNG.normal(size=100)
+    x = parameter(v)
+
+    def forward(ctx, x, k):
+        h = ad.sin(x)
+        ctx.save_for_backward(x, h)
+        return h * h
+
+    def backward(ctx, g):
+        x, h = ctx.saved_variables
+        return g * (h * ad.cos(x) * 2.0)
+
+    f = custom(forward, backward)
+    for _ in range(2):
+        g = ad.grad(f(x).sum(), x, create_graph=True)
+        np.testing.assert_allclose(ad.grad(g.sum(), x), 2 * np.cos(2 * v))
+
+
+def test_a_rule_that_asks_for_a_value_is_run_each_time(spy):
+    x, runs = parameter(RNG.normal(size=100)), []
+
+    def backward(ctx, g):
+        runs.append(1)
+        return g * float(g.sum())
+
+    f = custom(lambda ctx, x, k: x * 1.0, backward)
+    for i in range(3):
+        x.grad = None
+        (f(x) * (i + 1.0)).sum().backward()
+        np.testing.assert_allclose(x.grad, 100 * (i + 1) ** 2)
+        if i == 0:
+            known = len(spy.compiled)
+    assert len(runs) == 3 and len(spy.compiled) == known
+
+
+def test_second_order_through_an_array_that_forward_made_is_refused():
+    x = parameter(RNG.normal(size=100))
+
+    def forward(ctx, x, k):
+        h = ad.tensor(np.cos(x.numpy()))
+        ctx.save_for_backward(h)
+        return ad.tensor(np.sin(x.numpy()))
+
+    f = custom(forward, lambda ctx, g: g * ctx.saved_variables[0])
+    f(x).sum().backward()
+    np.testing.assert_allclose(x.grad, np.cos(x.detach().numpy()))
+    with pytest.raises(ad.GradientError, match=r"another ad\.function"):
+        ad.grad(f(x).sum(), x, create_graph=True)
+
+
+def test_inside_forward_inputs_report_no_gradient():
+    seen = []
+
+    def forward(ctx, x, k):
+        seen.append((x.requires_grad, (x * 2.0).requires_grad))
+        return x * 2.0
+
+    custom(forward, lambda ctx, g: g * 2.0)(parameter()).sum().backward()
+    assert seen == [(False, False)]
+
+
+# ---------------------------------------------------------------- threads and tasks
+
+
+def test_threads_record_apart():
+    failures = []
+
+    def work(k):
+        try:
+            w = parameter(W0 + k)
+            for i in range(30):
+                w.grad = None
+                loss = step(w, ad.tensor(X0))
+                if i % 3 == 0:
+                    loss.item()
+                loss.backward()
+            np.testing.assert_allclose(w.grad, X0.T @ np.cos(X0 @ (W0 + k)), rtol=1e-9, atol=1e-9)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures, failures[:1]
+
+
+def test_grad_mode_belongs_to_the_task():
+    seen = []
+
+    async def quiet():
+        with ad.no_grad():
+            await asyncio.sleep(0.01)
+
+    async def other():
+        await asyncio.sleep(0.001)
+        seen.append(ad.is_grad_enabled())
+
+    async def both():
+        await asyncio.gather(quiet(), other())
+
+    asyncio.run(both())
+    assert seen == [True]

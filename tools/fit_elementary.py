@@ -1,0 +1,187 @@
+"""Make the polynomials of the elementary functions: writes codegen/emit/math/coefficients.py.
+
+    python tools/fit_elementary.py            prints the file, with the error of each fit beside it
+    python tools/fit_elementary.py --write    writes it
+
+Each polynomial is the weighted least-squares fit of its function at Chebyshev nodes, which is
+within a factor of two of the best there is.  Coefficients are rounded to their type one by one
+from the lowest, and the others fitted again each time, so that the rounding of one is made good
+by those after it.  Needs mpmath; takes some ten seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from mpmath import mp, mpf
+
+mp.dps = 50
+TARGET = Path(__file__).parent.parent / "codegen" / "emit" / "math" / "coefficients.py"
+
+Real = Callable[[mpf], mpf]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """target(x) ~ sum c[k] x**k on [low, high], the error times weight(x) being small.
+
+    The weights make errors relative to the value of the whole function.
+    """
+
+    name: str
+    says: str
+    target: Real
+    weight: Real
+    low: object
+    high: object
+    degree: int
+    single: bool = False
+
+
+def coefficients(fit: Fit) -> tuple[list[float], float]:
+    """The coefficients, lowest first, and log2 of the largest weighted error."""
+    low, high = mpf(fit.low), mpf(fit.high)
+    count = 5 * (fit.degree + 1)
+    nodes = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
+    weights = [fit.weight(x) for x in nodes]
+    rest = [fit.target(x) for x in nodes]
+    done: list[float] = []
+    for k in range(fit.degree + 1):
+        rows = [[w * x**i for i in range(k, fit.degree + 1)] for x, w in zip(nodes, weights, strict=True)]
+        lowest = mp.qr_solve(mp.matrix(rows), mp.matrix([w * r for w, r in zip(weights, rest, strict=True)]))[0][0]
+        done.append(float(np.float32(float(lowest))) if fit.single else float(lowest))
+        rest = [r - mpf(done[-1]) * x**k for x, r in zip(nodes, rest, strict=True)]
+    points = [low + (high - low) * (j + mpf(1) / 3) / 300 for j in range(300)]
+    error = max(abs(fit.weight(x) * (fit.target(x) - mp.polyval(done[::-1], x))) for x in points)
+    return done, float(mp.log(error, 2))
+
+
+# ---- what is fitted -------------------------------------------------------------------------------
+
+LN2 = mp.log(2)
+SQRT_HALF = mp.sqrt(mpf(1) / 2)
+#: Reduced arguments overstep their bound by the rounding of the quotient.
+SLACK = mpf("1.002")
+EXP_BOUND = LN2 / 2 * SLACK
+LOG_BOUND = (3 - 2 * mp.sqrt(2)) ** 2 * SLACK  # of s*s, where s = (m - 1) / (m + 1)
+# Far from 0 the quotient by pi/2, and so the choice of the quarter, is less exact.
+QUARTER = (mp.pi / 4 * mpf("1.02")) ** 2
+ATAN_BOUND = (mp.sqrt(2) - 1) ** 2 * SLACK
+TINY = mpf("1e-20")  # where a quotient has a removable singularity
+
+
+def exp_rest(r: mpf) -> mpf:
+    return (mp.expm1(r) - r) / r**2
+
+
+def exp2_rest(f: mpf) -> mpf:
+    return mp.expm1(f * LN2) / f
+
+
+def log_rest(z: mpf) -> mpf:
+    s = mp.sqrt(z)
+    return (2 * mp.atanh(s) / s - 2) / z
+
+
+def log_third_rest(z: mpf) -> mpf:
+    s = mp.sqrt(z)
+    return ((mp.atanh(s) / s - 1) / z - mpf(1) / 3) / z
+
+
+def sin_rest(z: mpf) -> mpf:
+    r = mp.sqrt(z)
+    return (mp.sin(r) / r - 1) / z
+
+
+def cos_rest(z: mpf) -> mpf:
+    return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2
+
+
+def asin_rest(z: mpf) -> mpf:
+    s = mp.sqrt(z)
+    return (mp.asin(s) / s - 1) / z
+
+
+def atan_rest(z: mpf) -> mpf:
+    t = mp.sqrt(z)
+    return (mp.atan(t) / t - 1) / z
+
+
+def erf_quotient(z: mpf) -> mpf:
+    x = mp.sqrt(z)
+    return mp.erf(x) / x - 1
+
+
+def erfc_scaled(centre: mpf) -> Real:
+    return lambda t: mp.erfc(t + centre) * mp.exp((t + centre) ** 2)
+
+
+def erfc_weight(centre: mpf) -> Real:
+    return lambda t: mp.exp(-((t + centre) ** 2))
+
+
+ERF_SPLIT = mpf("1.25")
+ERF_CENTRE = {"f64": mpf("3.625"), "f32": mpf("2.625")}
+ERF_END = {"f64": mpf("6"), "f32": mpf("4")}
+
+
+def fits() -> list[Fit]:
+    """All of them, in the order of the file."""
+    found: list[Fit] = []
+
+    def both(name: str, says: str, target: Real, weight: Real, low, high, degree: int, degree_single: int) -> None:
+        found.append(Fit(f"{name}_F64", says, target, weight, low, high, degree))
+        found.append(Fit(f"{name}_F32", says, target, weight, low, high, degree_single, single=True))
+
+    both("EXP", "(exp(r) - 1 - r) / r**2,  |r| <= log(2)/2", exp_rest, lambda r: abs(r**2 / mp.expm1(r)),
+         -EXP_BOUND, EXP_BOUND, 10, 5)
+    both("LOG", "(log((1+s) / (1-s)) / s - 2) / z,  z = s*s", log_rest, lambda z: z / 2, TINY, LOG_BOUND, 6, 2)
+    both("SIN", "(sin(r) / r - 1) / z,  z = r*r,  |r| <= pi/4", sin_rest, lambda z: z, TINY, QUARTER, 5, 2)
+    both("COS", "(cos(r) - 1 + z/2) / z**2,  z = r*r,  |r| <= pi/4", cos_rest, lambda z: z**2, TINY, QUARTER, 5, 2)
+    both("ASIN", "(asin(s) / s - 1) / z,  z = s*s <= 1/4", asin_rest, lambda z: z, TINY, mpf("0.25"), 11, 4)
+    both("ATAN", "(atan(t) / t - 1) / z,  z = t*t,  |t| <= tan(pi/8)", atan_rest, lambda z: z,
+         TINY, ATAN_BOUND, 10, 4)
+    both("ERF", "erf(x) / x - 1 in x*x,  |x| <= 1.25", erf_quotient, lambda z: 1, TINY, ERF_SPLIT**2, 13, 7)
+    for suffix, degree, single in (("f64", 19, False), ("f32", 8, True)):
+        centre = ERF_CENTRE[suffix]
+        found.append(Fit(f"ERFC_{suffix.upper()}", f"erfc(a) exp(a*a) in a - {centre},  1.25 <= a <= {ERF_END[suffix]}",
+                         erfc_scaled(centre), erfc_weight(centre),
+                         ERF_SPLIT - centre, ERF_END[suffix] - centre, degree, single))
+    found.append(Fit("ATANH_TAIL", "((atanh(s) / s - 1) / z - 1/3) / z,  z = s*s: for the double-double logarithm",
+                     log_third_rest, lambda z: z**2, TINY, LOG_BOUND, 6))
+    found.append(Fit("EXP2", "(2**f - 1) / f,  |f| <= 1/2: for pow", exp2_rest, lambda f: abs(f),
+                     -mpf("0.5") * SLACK, mpf("0.5") * SLACK, 11))
+    found.append(Fit("EXP2_SHORT", "the same, for pow of floats", exp2_rest, lambda f: abs(f),
+                     -mpf("0.5") * SLACK, mpf("0.5") * SLACK, 6))
+    found.append(Fit("LOG_SHORT", "as LOG, for pow of floats", log_rest, lambda z: z / 2, TINY, LOG_BOUND, 4))
+    return found
+
+
+def text() -> str:
+    lines = [
+        '"""Polynomials of the elementary functions, lowest coefficient first.',
+        "",
+        "Written by tools/fit_elementary.py, which says how; not to be edited.  Beside each: what it is",
+        "close to, and how close (the largest error, relative to the function it serves).",
+        '"""',
+        "",
+        "# fmt: off",
+    ]
+    for fit in fits():
+        values, error = coefficients(fit)
+        lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = ("]
+        lines += [f"    {value!r}," for value in values]
+        lines.append(")")
+        print(f"{fit.name:12} degree {fit.degree:2}  2^{error:.1f}", file=sys.stderr)
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv[1:]:
+        TARGET.write_text(text(), encoding="utf-8")
+    else:
+        print(text())
