@@ -31,7 +31,9 @@ from .inspection import STAGES, inspect
 
 __all__ = ["app", "main", "parse_arguments"]
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Automatic differentiation whose gradients you can read.")
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Automatic differentiation whose gradients you can read."
+)
 
 _JSON = typer.Option(False, "--json", help="Print JSON.")
 
@@ -241,7 +243,8 @@ def doctor(as_json: bool = _JSON) -> None:
 
 
 def _facts() -> dict[str, str]:
-    import llvmlite
+    from importlib.metadata import version
+
     import numpy
 
     import autodiff
@@ -250,7 +253,7 @@ def _facts() -> dict[str, str]:
         "autodiff": autodiff.__version__,
         "python": platform.python_version(),
         "numpy": numpy.__version__,
-        "llvmlite": llvmlite.__version__,
+        "llvmlite": version("llvmlite"),
         **compiler.facts(),
     }
     try:
