@@ -14,7 +14,7 @@ f64[3] [2. 4. 6.]
 import numpy as _np
 
 from . import ops, tree
-from .api import cache_info, clear_cache, max_compiles, tensor
+from .api import asarray, cache_info, clear_cache, max_compiles, tensor
 from .config import config
 from .custom import function
 from .dispatch import ambiguities, coverage, methods, which, which_backward
@@ -27,6 +27,7 @@ from .errors import (
     GradientError,
     ShapeError,
 )
+from .inspection import inspect
 from .jit import jit
 from .ops import *  # noqa: F403  every public operation, under its own name
 from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
@@ -42,9 +43,9 @@ pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
 __all__ = [
     "AbstractTensor", "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error",
-    "GradientError", "Matrix", "Number", "Scalar", "ShapeError", "Tensor", "Vector", "ambiguities", "backward",
+    "GradientError", "Matrix", "Number", "Scalar", "ShapeError", "Tensor", "Vector", "ambiguities", "asarray", "backward",
     "bool_", "cache_info", "clear_cache", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating",
-    "function", "grad", "inf", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles",
+    "function", "grad", "inf", "inspect", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles",
     "methods", "nan", "newaxis", "no_grad", "ops", "pi", "tensor", "tree", "value_and_grad", "vjp", "which",
     "which_backward",
 ]

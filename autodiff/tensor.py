@@ -147,6 +147,9 @@ class Tensor(AbstractTensor):
     __slots__ = ("__weakref__", "masked", "node")
     _parameters_ = (None, ..., ...)
 
+    node: Any
+    masked: bool
+
     def __new__(cls, *_args, **_kwargs):
         raise TypeError("make tensors with ad.tensor(data) (copies) or ad.asarray(data) (shares if it can)")
 
