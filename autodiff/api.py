@@ -11,6 +11,7 @@ from codegen import compiler
 
 from .errors import Error, caller
 from .ops import as_tensor, astype, dtype_of
+from .tape.check import checks
 from .tape.plan import COUNTS, plans
 from .tape.record import leaf
 from .tensor import AbstractTensor, Tensor
@@ -93,6 +94,7 @@ def cache_info() -> CacheInfo:
 def clear_cache() -> None:
     """Forget all plans and executables.  Counters go on."""
     plans.clear()
+    checks.clear()
     compiler.clear()
 
 

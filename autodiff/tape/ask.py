@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -119,13 +120,18 @@ def _has_values(node: Node) -> bool:
 _OWN_REFERENCES = 3
 
 
-def stored_along(order: Sequence[Node], roots: Sequence[Node], tracks: bool) -> tuple[list[Node], dict[Node, bool]]:
+def stored_along(
+    order: Sequence[Node], roots: Sequence[Node], tracks: bool, past: AbstractSet[Node] = frozenset()
+) -> tuple[list[Node], dict[Node, bool]]:
     """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone;
     and those whose being live decided it, with whether they are.
 
     A node is live when something outside of this graph refers to it.  Stored are the heavy nodes that
     are live or in the history of gradients, live elementwise nodes over heavy ones that are not
-    stored, and pending leaves (an updated parameter).  `tracks`: whether gradients may be asked for later.
+    stored, and pending leaves (an updated parameter).
+
+    tracks   whether gradients may be asked for later
+    past     the history that gradients are asked of; the caller holds it in a list and in this set
     """
     links: dict[Node, int] = {}
     for node in order:
@@ -136,9 +142,7 @@ def stored_along(order: Sequence[Node], roots: Sequence[Node], tracks: bool) -> 
     keep: list[Node] = []
     watched: dict[Node, bool] = {}
     for node in order:
-        if node.value is not None:
-            cheap.add(node)
-        elif node in asked:
+        if node.value is not None or node in asked:
             cheap.add(node)
         else:
             kind = node.kind
@@ -148,7 +152,7 @@ def stored_along(order: Sequence[Node], roots: Sequence[Node], tracks: bool) -> 
             elif flows:
                 stored = False
             else:
-                extra = sys.getrefcount(node) - links.get(node, 0) - (node in links)
+                extra = sys.getrefcount(node) - links.get(node, 0) - (node in links) - 2 * (node in past)
                 stored = watched[node] = extra > _OWN_REFERENCES
             if stored:
                 keep.append(node)

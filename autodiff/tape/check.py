@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-from .node import Node
+from .node import Kind, Node, released
 from .plan import COUNTS, Plan, settle
 from .walk import _followed
 
@@ -76,7 +76,7 @@ class Known(NamedTuple):
     plan, arguments   what to run, on what
     stored            nodes that the results belong to, in the order of `plan.store`
     leaves, olds      for each group its leaf, and the node of the old gradient that is added
-    past              history nodes, to be released
+    past, freed       history nodes that can be released, and the kinds that they then have
     """
 
     plan: Plan
@@ -85,6 +85,7 @@ class Known(NamedTuple):
     leaves: tuple
     olds: tuple
     past: tuple[Node, ...]
+    freed: tuple[Kind, ...]
 
     def run(self) -> tuple:
         """Run the plan and keep the values that belong to nodes."""
@@ -94,6 +95,13 @@ class Known(NamedTuple):
         for node, (_, position) in zip(self.stored, self.plan.store, strict=True):
             settle(node, results[position])
         return results
+
+    def release(self) -> None:
+        """Mark the history as given up; what it kept for gradients is freed."""
+        for node, kind in zip(self.past, self.freed, strict=True):
+            node.kind = kind
+            if node.value is not None:
+                node.inputs = ()
 
 
 class Checks:
@@ -172,9 +180,11 @@ class _Writer:
             self.env[f"o{i}"] = node.kind.out
             self.lines.append(f"if {name}.kind.out is not o{i} or {name}.value is None: return None")
             return
-        self.env[f"k{i}"] = node.kind
+        held = node.leaf is not None and node.value is not None
+        kind, attribute = (node.kind.out, "kind.out") if held else (node.kind, "kind")
+        self.env[f"k{i}"] = kind
         state = "is not None" if node.value is None else "is None"
-        self.lines.append(f"if {name}.kind is not k{i} or {name}.value {state}: return None")
+        self.lines.append(f"if {name}.{attribute} is not k{i} or {name}.value {state}: return None")
         if type(node) is not Node:
             self.compare_rich(node, i)
         followed = _followed(node, past)
@@ -223,16 +233,19 @@ class _Writer:
 
 
 def generate(recipe: Recipe) -> Callable:
-    """The check of a recipe: check(*roots, live) -> (arguments, nodes to store in, leaves, history) or None."""
+    """The check of a recipe: check(*roots, live) -> the fields of `Known` after its plan, or None."""
     w = _Writer(recipe)
     parameters = [f"r{k}" for k in range(len(recipe.roots))]
     for parameter, root in zip(parameters, recipe.roots, strict=True):
         if root in w.number:
             w.bind(root, parameter)
+    apart = [p for p, r in zip(parameters, recipe.roots, strict=True) if r not in w.number]
     w.lines.append(f"if len(live) != {len(recipe.live)}: return None")
     for k, node in enumerate(recipe.live):
         w.bind(node, f"live[{k}]")
     w.run()
+    for parameter in apart:  # it was not reached, so it must not be now
+        w.lines.append(f"if {parameter} in {_tuple([f'v{w.number[n]}' for n in w.bound])}: return None")
     _compare_groups(w)
     _compare_liveness(w)
     w.lines.append(f"return {_gathered(w)}")
@@ -288,8 +301,10 @@ def _gathered(w: _Writer) -> str:
     stored = [f"v{number}" for number, _ in plan.store]
     leaves = [_leaf_name(w, nodes) for nodes, _ in w.recipe.groups]
     olds = ["None" if old is None else f"v{w.number[old]}" for _, old in w.recipe.groups]
-    past = [f"v{w.number[n]}" for n in w.recipe.order if n in w.recipe.past and n.leaf is None]
-    return f"({_tuple(arguments)}, {_tuple(stored)}, {_tuple(leaves)}, {_tuple(olds)}, {_tuple(past)})"
+    history = [n for n in w.recipe.order if n in w.recipe.past and n.leaf is None]
+    past = [f"v{w.number[n]}" for n in history]
+    w.env["freed"] = tuple([released(n.kind) for n in history])
+    return f"({_tuple(arguments)}, {_tuple(stored)}, {_tuple(leaves)}, {_tuple(olds)}, {_tuple(past)}, freed)"
 
 
 def _leaf_name(w: _Writer, nodes: Sequence[Node]) -> str:

@@ -25,7 +25,7 @@ from ..tensor import tensor_class
 
 __all__ = [
     "LEAF", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "kind_of", "leaf_kind",
-    "new_number", "out_of", "rich_node",
+    "new_number", "out_of", "released", "rich_node",
 ]
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
@@ -137,6 +137,13 @@ def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], grad_mode: bool
     if len(memo) >= TABLE_LIMIT:
         memo.clear()
     return memo.setdefault((outs, params), Kind(op, params, out_of(aval, tracks, weak)))
+
+
+def released(kind: Kind) -> Kind:
+    """The same kind for a node whose history was given up by a backward."""
+    if kind.freed is None:
+        kind.freed = Kind(kind.op, kind.params, kind.out, released=True)
+    return kind.freed
 
 
 #: What a leaf's kind names as its operation.

@@ -21,8 +21,8 @@ from ..tensor import Tensor, handle
 from .node import Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, leaf_kind, new_number, out_of, rich_node
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "grad_mode", "identity_of", "is_tracking", "leaf",
-    "leaf_node", "number_leaf", "promoted", "record", "state",
+    "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "grad_mode",
+    "identity_of", "is_tracking", "leaf", "leaf_node", "number_leaf", "promoted", "record", "state",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -211,7 +211,7 @@ def number_leaf(value: complex, dtype: np.dtype) -> Tensor:
         if type(value) is complex:
             raise DTypeError(f"a complex number cannot take part as {name}\n  called at {caller()}")
         value = python(value)
-    if python is int:
+    if type(value) is int:
         low, high = _INT_RANGE[dtype]
         if not low <= value <= high:
             raise OverflowError(f"the number {value} does not fit {name}\n  called at {caller()}")

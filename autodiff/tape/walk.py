@@ -96,14 +96,15 @@ def structure(
     parts: list = []
     for n in number:
         pending = n.value is None
-        if type(n) is Node:
-            if pending or n in past:
-                parts.append((n.kind, pending, *[number[i] for i in _followed(n, past)]))
-            else:
-                parts.append(n.kind.out)
+        if not pending and n not in past:
+            parts.append(n.kind.out)
+        elif type(n) is Node:
+            parts.append((n.kind, pending, *[number[i] for i in _followed(n, past)]))
         else:
             identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
             call = n.call.key() if n.call is not None and n in past else None
             wiring = [number[i] for i in _followed(n, past)]
-            parts.append((n.kind, pending, identity, call, bool(n.hooks), *wiring))
+            # A leaf that holds a value is the same whatever it was computed by.
+            kind = n.kind if identity is None or pending else n.kind.out
+            parts.append((kind, pending, identity, call, bool(n.hooks), *wiring))
     return parts, number, leaves, list(number)

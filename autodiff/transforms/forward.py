@@ -122,7 +122,8 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     """
     name = _named(f)
     if len(primals) != len(tangents):
-        raise GradientError(f"jvp of {name}: {len(primals)} primals but {len(tangents)} tangents\n  called at {caller()}")
+        counts = f"{len(primals)} primals but {len(tangents)} tangents"
+        raise GradientError(f"jvp of {name}: {counts}\n  called at {caller()}")
     leaves, structure = tree.flatten(tuple(primals))
     directions = tree.flatten_up_to(structure, tuple(tangents))
     made_plain = is_plain([*leaves, *directions])

@@ -19,13 +19,14 @@ from .. import tree
 from ..custom import function
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, zeros_like
-from ..tape.ask import evaluate, value_of
+from ..tape.ask import end_recording, evaluate, value_of
+from ..tape.check import checks
 from ..tape.node import Node
 from ..tape.record import DETACH, constant, grad_mode, identity_of, leaf, leaf_node, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from .backward import seed_for
-from .gradient import Group, check_not_released, emit, release, solve
+from .gradient import Group, check_not_released, emit, live_beside, release, separate, solve
 
 __all__ = ["grad", "is_plain", "value_and_grad", "vjp"]
 
@@ -189,7 +190,19 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
     if not value.node.kind.out.requires_grad:
         evaluate([value.node, *also])
         return [np.zeros(t.shape, t.dtype)[()] for t in leaves]
-    found = solve([(value.node, seed)], [Group((t.node,)) for t in leaves], retain=False, also=also)
+    targets = [t.node for t in leaves]
+    roots = [value.node, *also, *targets]
+    live = live_beside(state.now, roots)
+    purpose = ("value and gradient", value.node.kind, len(also), len(targets))
+    known = checks.find(purpose, roots, live)
+    if known is not None:
+        found = separate(known.plan, known.run())
+        end_recording(state.now)
+    else:
+        groups = [Group((n,)) for n in targets]
+        found = solve(
+            [(value.node, seed)], groups, retain=False, also=also, live=live, repeat=(purpose, roots)
+        )
     return [np.zeros(t.shape, t.dtype)[()] if g is None else g if g.shape else g[()]
             for g, t in zip(found, leaves, strict=True)]
 
@@ -199,7 +212,8 @@ def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[li
     past = history([value.node])
     mine = {t.node for t in leaves}
     tracks = grad_mode.get() and _tracks_outside(past, mine)
-    found = emit(past, [(value.node, seed)], [Group((t.node,)) for t in leaves], tracks=tracks) if past else [None] * len(leaves)
+    groups = [Group((t.node,)) for t in leaves]
+    found = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(leaves)
     out = value if tracks or not past else record(DETACH, (value,))
     return [zeros_like(handle(t.node)) if g is None else g for g, t in zip(found, leaves, strict=True)], out
 
@@ -210,9 +224,10 @@ def _tracks_outside(past: Sequence[Node], mine: set[Node]) -> bool:
         if node.leaf is not None:
             if node not in mine:
                 return True
-        elif not any(i.kind.out.requires_grad for i in gradient_inputs(node)) and node not in mine:
-            return True
-        elif node in mine and any(i.kind.out.requires_grad for i in node.inputs):
+        elif node in mine:
+            if any(i.kind.out.requires_grad for i in node.inputs):
+                return True
+        elif not any(i.kind.out.requires_grad for i in gradient_inputs(node)):
             return True
     return False
 

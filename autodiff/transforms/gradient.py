@@ -20,15 +20,16 @@ import numpy as np
 from ..errors import GradientError
 from ..ops import add
 from ..tape.ask import end_recording, live_small, stored_along
-from ..tape.node import Kind, Node
+from ..tape.check import Recipe, checks
+from ..tape.node import Node, released
 from ..tape.plan import COUNTS, Plan, build, data, plans
-from ..tape.record import grad_mode, state
+from ..tape.record import Recording, grad_mode, state
 from ..tape.walk import history, needed, structure
 from ..tensor import Tensor, handle
 from .reverse import pull_back
 from .rules import run_hooks
 
-__all__ = ["Group", "check_not_released", "emit", "recording_rules", "release", "solve"]
+__all__ = ["Group", "check_not_released", "emit", "live_beside", "recording_rules", "release", "separate", "solve"]
 
 
 @dataclass
@@ -82,12 +83,17 @@ def solve(
     retain: bool,
     also: Sequence[Node] = (),
     past: Sequence[Node] | None = None,
+    live: Sequence[Node] | None = None,
+    repeat: tuple[tuple, Sequence[Node]] | None = None,
 ) -> list[np.ndarray | None]:
     """The gradients of groups as arrays (None: not reached, symbolically zero).
 
     seeds     (result, cotangent): at least one
     retain    whether the history will be gone through again: what it reads is then stored
     also      nodes whose values are wanted in the same run
+    past      the history of the results, if it is known
+    live      nodes of small live results, if they were looked up before
+    repeat    (purpose, roots) under which `checks` are to find this recording when it is repeated
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
@@ -97,12 +103,13 @@ def solve(
     inside = frozenset(past)
     roots = [r for r, _ in seeds] + [s.node for _, s in seeds] + list(also)
     roots += [g.old for g in groups if g.old is not None]
-    if not now.tracing:
-        roots += live_small(now)
+    if live is None:
+        live = live_beside(now, roots)
+    roots += live
     roots = list(dict.fromkeys(roots))
     order = needed(roots, inside)
-    read = {s.node for _, s in seeds} | {g.old for g in groups}
-    along, watched = stored_along(order, roots, retain)
+    read = {s.node for _, s in seeds} | {g.old for g in groups if g.old is not None}
+    along, watched = stored_along(order, roots, retain, inside)
     kept = [n for n in roots if n.value is None and n not in read] + along
     parts, number, _, order = structure(order, inside)
     key = (
@@ -110,11 +117,16 @@ def solve(
         tuple(parts),
         tuple([(number[r], number[s.node]) for r, s in seeds]),
         tuple([number[n] for n in kept]),
-        tuple([(number.get(g.old, -1), *[number.get(n, -1) for n in g.nodes]) for g in groups]),
+        tuple([(-1 if g.old is None else number[g.old], *[number.get(n, -1) for n in g.nodes]) for g in groups]),
     )
     plan = plans.get(key)
     if plan is not None:
         COUNTS.hits += 1
+        plan.uses += 1
+        if plan.uses == 1 and repeat is not None and not now.tracing:
+            purpose, given = repeat
+            sums = [(g.nodes, g.old) for g in groups]
+            checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums))
     else:
         COUNTS.misses += 1
         plan = _make(key, past, seeds, groups, kept, number)
@@ -122,7 +134,12 @@ def solve(
     plan.commit(order, results)
     if not now.tracing:
         end_recording(now)
-    return _gradients(plan, order, results)
+    return separate(plan, results, order)
+
+
+def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
+    """Small live results that are to be computed along with `roots` (none in a trace)."""
+    return [] if now.tracing else [n for n in live_small(now) if n not in roots]
 
 
 def _make(
@@ -162,8 +179,11 @@ def _may_be_kept(past: Sequence[Node], groups: Sequence[Group]) -> bool:
     )
 
 
-def _gradients(plan: Plan, order: Sequence[Node], results: tuple) -> list[np.ndarray | None]:
-    """Each gradient in memory of its own: nothing that a user holds changes with another."""
+def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.ndarray | None]:
+    """The gradients of a plan that was run, each in memory of its own: nothing a user holds changes with another.
+
+    order   the recording, for gradients that are values of its nodes
+    """
     taken: set[int] = set()
     gradients: list[np.ndarray | None] = []
     for place, computed in zip(plan.grads, plan.computed, strict=True):
@@ -189,12 +209,7 @@ def check_not_released(past: Sequence[Node]) -> None:
 def release(past: Sequence[Node]) -> None:
     """Mark a history as given up; what it kept for gradients is freed."""
     for node in past:
-        if node.leaf is not None:
-            continue
-        kind = node.kind
-        freed = kind.freed
-        if freed is None:
-            freed = kind.freed = Kind(kind.op, kind.params, kind.out, released=True)
-        node.kind = freed
-        if node.value is not None:
-            node.inputs = ()
+        if node.leaf is None:
+            node.kind = released(node.kind)
+            if node.value is not None:
+                node.inputs = ()

@@ -260,7 +260,8 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
         return t
     if grad_mode.get():
         raise GradientError(
-            f"an in-place update of a leaf that requires grad\n  called at {caller()}\n  do it under `with ad.no_grad():`"
+            f"an in-place update of a leaf that requires grad\n  called at {caller()}\n"
+            "  do it under `with ad.no_grad():`"
         )
     t.node = _as_leaf(new.node, node.leaf)
     return t
