@@ -114,9 +114,16 @@ def dense(x):
 
     A type that derives from `ad.AbstractTensor` adds a method; it is differentiated like any program:
 
-    >>> @dense.method
-    ... def _(d: Diagonal):
-    ...     return ad.diag(d.entries)
+    >>> import autodiff as ad
+    >>> class Repeated(ad.AbstractTensor[..., 1]):
+    ...     """n equal elements."""
+    ...     def __init__(self, element, n):
+    ...         self.element, self.n = element, n
+    >>> @ad.dense.method(Repeated)
+    ... def _(x):
+    ...     return ad.broadcast_to(x.element, (x.n,))
+    >>> ad.exp(Repeated(ad.tensor(0.0), 3))
+    f64[3] [1. 1. 1.]
 
     Tensors are themselves; arrays and numbers become constants.
     Raises DispatchError for a type without a method.

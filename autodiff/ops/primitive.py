@@ -226,7 +226,7 @@ def named(name: str) -> Operation:
 
 def _wants(x: Tensor) -> bool:
     """Whether a gradient can flow on through x: asked of the node, since a handle may be masked."""
-    return x.node.kind.out.requires_grad  # type: ignore[attr-defined]
+    return x.node.kind.out.requires_grad
 
 
 def _forced(partial: Any) -> Any:

@@ -125,7 +125,7 @@ def binary_body(operation: Operation, slow: Callable[[Any, Any], Tensor]) -> Bod
 
 
 def _is_masked(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.masked  # type: ignore[attr-defined]
+    return isinstance(x, Tensor) and x.masked
 
 
 def is_simple(tensor: type, number: type) -> bool:

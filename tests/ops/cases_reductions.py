@@ -89,8 +89,8 @@ CASES = [
         for keep in (False, True)
         for c in cases(
             f"{name}-{axis}{'-kept' if keep else ''}",
-            lambda x, f=getattr(ad, name), axis=axis, keep=keep: f(x, axis, keepdims=keep),
-            lambda x, f=getattr(np, name), axis=axis, keep=keep: np.asarray(f(x, axis, keepdims=keep)),
+            lambda x, name=name, axis=axis, keep=keep: getattr(ad, name)(x, axis, keepdims=keep),
+            lambda x, name=name, axis=axis, keep=keep: np.asarray(getattr(np, name)(x, axis, keepdims=keep)),
             dtypes=ALL,
             shapes=("[2,3,4]", "[5]"),
             smooth=False,
