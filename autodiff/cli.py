@@ -202,7 +202,7 @@ def rules(
     import autodiff
 
     path, _, attribute = name.rpartition(":")
-    function = _function_of(path, attribute) if path else getattr(autodiff, name, None)
+    function: Any = _function_of(path, attribute) if path else getattr(autodiff, name, None)
     if not getattr(function, "is_generic_function", False):
         raise Error(f"{name!r} is no generic function: give a name such as matmul, or FILE.py:FUNCTION")
     listed = [repr(m) for m in autodiff.methods(function)]

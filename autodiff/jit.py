@@ -145,7 +145,7 @@ class _Traced:
         """Find or make the entry of this call, and run it."""
         entry, values = self.entry(args, kwargs)
         tensors = [v for v in values if isinstance(v, Tensor)]
-        inside = state.now.tracing or any(v.node.kind.out.requires_grad for v in tensors) and grad_mode.get()
+        inside = state.now.tracing or (grad_mode.get() and any(v.node.kind.out.requires_grad for v in tensors))
         if inside:
             return _replayed(entry, values)
         found = _run(entry, values)
@@ -177,7 +177,7 @@ class _Traced:
     def _without_static(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any], Any]:
         if not self.static_numbers and not self.static_names:
             return args, kwargs, None
-        wrapped = {}
+        wrapped: dict[Any, Any] = {}
         count = len(args)
         for i in self.static_numbers:
             if not -count <= i < count:
@@ -340,7 +340,7 @@ def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
 
 def _histories(results: Sequence[Node]) -> set[Node]:
     """Boundaries and what they hold for their rules."""
-    found = {n for n in needed(results) if type(n) is RichNode}
+    found: set[Node] = {n for n in needed(results) if type(n) is RichNode}
     stack = list(found)
     while stack:
         node = stack.pop()

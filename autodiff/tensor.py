@@ -17,7 +17,7 @@ Operators, reductions and `backward` are attached by the rooms that define them
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -135,7 +135,24 @@ class AbstractTensor(metaclass=_Lattice):
     """
 
     __slots__ = ()
-    _parameters_ = (None, ..., ...)
+    _parameters_: Any = (None, ..., ...)
+
+    if TYPE_CHECKING:  # what `ops` and `transforms` attach, for a reader that runs nothing
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def _operator(self, other: Any, /) -> Tensor: ...
+
+        __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _operator
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _operator
+        __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = __getitem__ = _operator
+
+        def __neg__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __float__(self) -> float: ...
+        def __int__(self) -> int: ...
+        def __setitem__(self, key: Any, value: Any, /) -> None: ...
 
 
 class Tensor(AbstractTensor):
@@ -145,7 +162,7 @@ class Tensor(AbstractTensor):
     """
 
     __slots__ = ("__weakref__", "masked", "node")
-    _parameters_ = (None, ..., ...)
+    _parameters_: Any = (None, ..., ...)
 
     node: Any
     masked: bool
@@ -205,9 +222,14 @@ _sealed = True
 Tensor._parameters_ = (Tensor, ..., ...)
 AbstractTensor._parameters_ = (AbstractTensor, ..., ...)
 
-Scalar = Tensor[..., 0]
-Vector = Tensor[..., 1]
-Matrix = Tensor[..., 2]
+if TYPE_CHECKING:
+    Scalar = Tensor
+    Vector = Tensor
+    Matrix = Tensor
+else:
+    Scalar = Tensor[..., 0]
+    Vector = Tensor[..., 1]
+    Matrix = Tensor[..., 2]
 
 #: Python and NumPy scalars, bool included: arguments that dispatch as numbers, not as tensors.
 Number = name_union(bool | int | float | complex | np.generic, "Number")

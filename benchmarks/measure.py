@@ -23,7 +23,9 @@ class Row:
     peers_s: dict[str, float]
 
 
-def interleaved(programs: dict[str, Callable[[], object]], *, rounds: int = 15, seconds: float = 0.05) -> dict[str, float]:
+def interleaved(
+    programs: dict[str, Callable[[], object]], *, rounds: int = 15, seconds: float = 0.05
+) -> dict[str, float]:
     """Median seconds per call of each program, taking turns.  Each round of a program lasts about `seconds`."""
     calls = {}
     for name, program in programs.items():

@@ -55,6 +55,10 @@ class Packed:
 
     __slots__ = ("places", "statics", "structure")
 
+    structure: Any
+    places: tuple[Any, ...]
+    statics: tuple[Any, ...]
+
     def __init__(self, value: Any, place_of: Callable[[Tensor], int]) -> None:
         if isinstance(value, Tensor):
             self.structure, self.places, self.statics = None, (place_of(value),), ()
@@ -206,7 +210,8 @@ def _bounded(
     constant = {id(t) for t in ctx._constant_outputs}
     unknown = constant - {id(t) for t in outputs[0]}
     if unknown:
-        raise GradientError(f"{call.function.__name__}: mark_non_differentiable of something that forward does not return")
+        name = call.function.__name__
+        raise GradientError(f"{name}: mark_non_differentiable of something that forward does not return")
     tracked = [
         t for t in outputs[0] if isinstance(t, Tensor) and t.dtype.kind in "fc" and id(t) not in constant
     ]

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import GradientError, caller
 from ..tensor import Tensor
 
-__all__ = ["BackwardContext", "ForwardContext", "Fields"]
+__all__ = ["BackwardContext", "Fields", "ForwardContext"]
 
 
 class Fields(Sequence):

@@ -24,7 +24,6 @@ from ..tape.record import leaf, number_leaf
 from ..tensor import AbstractTensor, Tensor
 from .boundary import call_forward
 
-
 __all__ = ["CONVERSIONS", "Function", "function"]
 
 _KNOWN = frozenset(DTYPES.values())

@@ -67,7 +67,7 @@ def function_key(function: Any, depth: int = 0) -> Key:
     if depth > _MAX_DEPTH:
         return None, False
     code = function.__code__
-    parts = [code]
+    parts: list[Any] = [code]
     pure = True
     cells = function.__closure__ or ()
     for value in (*[_contents(c, function) for c in cells], *(function.__defaults__ or ())):

@@ -90,8 +90,10 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
         if origin is not node:
             settle(node, origin.value)
             continue
+        reference = node.kind.op.reference
+        assert reference is not None, node
         with np.errstate(all="ignore"):
-            value = node.kind.op.reference(*map(data, node.inputs), **node.kind.op.keywords(node.kind.params))
+            value = reference(*map(data, node.inputs), **node.kind.op.keywords(node.kind.params))
         aval = node.kind.out.aval
         settle(node, np.ascontiguousarray(value, aval.dtype).reshape(aval.shape))
 

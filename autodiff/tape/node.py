@@ -192,7 +192,7 @@ class Node:
     hooks: dict | None = None
     line: Any = None
     body: int | None = None
-    flow: slice | None = None
+    flow: Any = None
     slot: int | None = None
 
     def __repr__(self) -> str:

@@ -218,7 +218,7 @@ def number_leaf(value: complex, dtype: np.dtype) -> Tensor:
     now = state.now
     if now.literal:
         return constant(value, name)
-    t = _new(kind.out.cls)
+    t: Tensor = _new(kind.out.cls)
     t.node = _data_node(kind, value)
     t.masked = False
     return t

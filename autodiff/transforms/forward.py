@@ -93,6 +93,7 @@ def _transposed(node: Node, like: Node, tangents: dict[Node, Tensor], slot: int 
         if node.call is not None:
             bars = call_rule(node, {slot or 0: u}, set(inputs))
         else:
+            assert node.kind.op.pull is not None, node
             xs = [handle(i) for i in node.inputs]
             bars = list(node.kind.op.pull(u, handle(node), xs, node.kind.params, False) or ())
         seeds = [(b.node, tangents[i]) for b, i in zip(bars, inputs, strict=True)

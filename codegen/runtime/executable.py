@@ -132,7 +132,8 @@ class _Layout:
         self.buffers = by_slot
         written = {slots[b] for step in program.steps for b in step.buffers}
         for place, aval in enumerate(program.outputs):
-            assert not aval.size or inputs + place in written, f"nothing writes output {place} ({aval}) of {program.name}"
+            is_written = not aval.size or inputs + place in written
+            assert is_written, f"nothing writes output {place} ({aval}) of {program.name}"
 
 
 class _Native(NamedTuple):

@@ -177,8 +177,5 @@ def check(graph, *, native=True, seed=0):
     arrays = arrays_for(graph, seed)
     with np.errstate(all="ignore"):
         expected = evaluate(graph, *arrays)
-    if native:
-        got = compile_graph(graph).call(*arrays)
-    else:
-        got = run_interpreted(plan(graph), arrays)
+    got = compile_graph(graph).call(*arrays) if native else run_interpreted(plan(graph), arrays)
     assert_close(got, expected, graph)
