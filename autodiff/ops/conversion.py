@@ -116,7 +116,7 @@ def dense(x):
 
     >>> import autodiff as ad
     >>> class Repeated(ad.AbstractTensor[..., 1]):
-    ...     """n equal elements."""
+    ...     '''n equal elements.'''
     ...     def __init__(self, element, n):
     ...         self.element, self.n = element, n
     >>> @ad.dense.method(Repeated)
