@@ -115,8 +115,7 @@ def dense(x):
     A type that derives from `ad.AbstractTensor` adds a method; it is differentiated like any program:
 
     >>> import autodiff as ad
-    >>> class Repeated(ad.AbstractTensor[..., 1]):
-    ...     '''n equal elements.'''
+    >>> class Repeated(ad.AbstractTensor[..., 1]):  # n equal elements
     ...     def __init__(self, element, n):
     ...         self.element, self.n = element, n
     >>> @ad.dense.method(Repeated)
