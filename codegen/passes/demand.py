@@ -62,8 +62,10 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
             seen.elsewhere[index] = max(seen.elsewhere.get(index, 0.0), times)
 
     for output in graph.outputs:
-        want(output, 1.0, None)
-        roots.add(output)
+        # What has no elements needs nothing.
+        if output.aval.size:
+            want(output, 1.0, None)
+            roots.add(output)
     for node in reversed(graph.nodes):
         seen = demand.get(node)
         if seen is None or node.op is CONSTANT:

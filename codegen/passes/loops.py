@@ -36,8 +36,8 @@ def lay_out(group: Group, reaches: Reaches) -> None:
     joint = [True] * max(n - 1, 0)
     if group.inner is not None and 0 < group.outer_axes < n:
         joint[group.outer_axes - 1] = False
-    for root in group.roots:
-        _separate(group, root, reaches, joint)
+    for root, reads in _views(group, reaches):
+        _separate(group, root, reaches.moving(reads), reaches, joint)
     loops: list[tuple[int, ...]] = []
     for axis in range(n):
         if axis and joint[axis - 1]:
@@ -47,7 +47,17 @@ def lay_out(group: Group, reaches: Reaches) -> None:
     group.loops = tuple(loops)
 
 
-def _separate(group: Group, root: Root, reaches: Reaches, joint: list[bool]) -> None:
+def _views(group: Group, reaches: Reaches) -> list[tuple[Root, int]]:
+    """One root for all that are computed over the same domain alike, and what they read together."""
+    found: dict[tuple, tuple[Root, int]] = {}
+    for root in group.roots:
+        key = (root.domain, root.row, root.reduced)
+        first, reads = found.get(key, (root, 0))
+        found[key] = first, reads | reaches.of(root.node).reads
+    return list(found.values())
+
+
+def _separate(group: Group, root: Root, reads: list[Index], reaches: Reaches, joint: list[bool]) -> None:
     """Note between which axes this root needs two loops."""
     scale = (group.inner or 1) if root.row else 1
     spans = []
@@ -75,7 +85,7 @@ def _separate(group: Group, root: Root, reaches: Reaches, joint: list[bool]) -> 
             joint[axis] = False
         if d is None or e is None or not joint[axis]:
             continue
-        for _, at in reaches.of(root.node).reads:
+        for at in reads:
             if d == e:
                 split = any(_cut_of(a, flat) == group.strides[axis] for a, _ in at.terms)
             else:
@@ -98,11 +108,11 @@ def _in_step(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, .
 def _cut_further(group: Group, reaches: Reaches) -> None:
     """Cut axes where a reshape in the way divides: its quotients then are counters of loops."""
     strides = set(group.strides)
-    for root in group.roots:
+    for root, reads in _views(group, reaches):
         if root.row:
             continue
         flat = reaches.probed.axes.flat(root.domain)
-        for _, at in reaches.of(root.node).reads:
+        for at in reaches.moving(reads):
             for atom, _ in at.terms:
                 cut = _cut_of(atom, flat)
                 if cut is not None and cut < group.total:

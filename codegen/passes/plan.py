@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from itertools import islice
 
 from ..ir import Aval, Graph, Node
 from ..ir.op import INPUT
@@ -15,14 +16,19 @@ from ..kernel.edges import Axes, Probed
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
 from ..program import Gemm, HostCall, Program, Step
-from .fuse import Fused, Unit, fuse
+from .fuse import Fused, fuse
 from .prepare import Prepared, prepare
+from .reach import bits
 from .storage import place_buffers
+from .unit import Unit
 
 __all__ = ["plan"]
 
 #: Operations named in a kernel's name.
 _NAMED = 4
+
+#: Computed nodes that are looked at for a name.
+_LOOKED_AT = 64
 
 #: A step before buffers have numbers: its work, and what it works on.
 _Draft = tuple[object, tuple[Hashable, ...]]
@@ -93,10 +99,9 @@ def _words(unit: Unit, fused: Fused) -> str:
     if unit.node is not None:
         return unit.node.op.name
     assert unit.group is not None
-    weight = fused.reaches.weight
     words = [r.node.op.name for r in unit.group.roots]
-    on_the_way = [n for n, bit in fused.reaches.bit.items() if bit & unit.tree]
-    words += [n.op.name for n in sorted(on_the_way, key=lambda n: -weight[n])]
+    on_the_way = [fused.reaches.by_bit[j] for j in islice(bits(unit.tree), _LOOKED_AT)]
+    words += [n.op.name for n in sorted(on_the_way, key=lambda n: -fused.reaches.weight(n))]
     return "_".join(list(dict.fromkeys(words))[:_NAMED])
 
 

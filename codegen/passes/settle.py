@@ -1,0 +1,155 @@
+"""After clustering: in what order units run, which values are stored, what a kernel keeps for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
+from ..ir import Node
+from ..ir.op import INPUT
+from ..kernel.edges import HEAVY
+from ..kernel.group import Group, Root
+from .demand import is_fused
+from .prepare import Prepared
+from .reach import Reaches, bits
+from .unit import Unit, fit
+
+__all__ = ["choose_scratch", "in_order", "settle_storage", "store_shared"]
+
+#: Bytes of a row that are kept between the stages of a kernel: they must stay in the first cache.
+SCRATCH_BYTES = 16 * 1024
+
+
+def in_order(units: list[Unit]) -> list[Unit]:
+    """An order in which every unit follows those it needs, otherwise as the graph has it."""
+    waiting = dict.fromkeys(units, 0)
+    for unit in units:
+        for follower in unit.followers:
+            waiting[follower] += 1
+    ready = [(u.place, u.number) for u in units if not waiting[u]]
+    heapify(ready)
+    ordered = []
+    while ready:
+        _, number = heappop(ready)
+        ordered.append(units[number])
+        for follower in units[number].followers:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heappush(ready, (follower.place, follower.number))
+    assert len(ordered) == len(units), "units wait for each other"
+    return ordered
+
+
+def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> bool:
+    """Make roots of dear values that two units would both compute; tells whether there were any.
+
+    The first unit that computes such a value stores it, if it computes all of it; else a new unit
+    before that one does.  `units` are in the order in which they run, and stay so.
+    """
+    readers: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for i in node.inputs:
+            readers.setdefault(i, []).append(node)
+    seen = found = 0
+    for unit in units:
+        shared = unit.tree & seen & ~found
+        seen |= unit.tree
+        for j in bits(shared):
+            node = reaches.by_bit[j]
+            if node in reaches.roots or node.aval.size <= 1 or reaches.of(node).price < HEAVY:
+                continue
+            here = unit.tree & ~shared
+            if any(r in reaches.roots or not is_fused(r) or reaches.bit[r] & here for r in readers[node]):
+                found |= 1 << j
+    before: dict[Unit, list[Unit]] = {}
+    hosted: dict[Unit, int] = {}
+    for j in bits(found):
+        node = reaches.by_bit[j]
+        first = next(u for u in units if u.tree >> j & 1)
+        if _hosts(first, node, reaches):
+            hosted[first] = hosted.get(first, 0) | 1 << j
+        elif reaches.of(node).tree & hosted.get(first, 0):
+            # It needs what the first unit only then stores.
+            continue
+        else:
+            before.setdefault(first, []).append(_maker(node, len(units) + len(before)))
+        reaches.roots.add(node)
+    if before:
+        units[:] = [u for unit in units for u in (*before.get(unit, ()), unit)]
+    return bool(found)
+
+
+def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
+    """Let a unit that computes all of `node`, at its own place, store it on the way."""
+    group = unit.group
+    if group is None or node.aval.size != group.total:
+        return False
+    root = Root(node, node.aval.shape)
+    placed = fit(group, unit, root, reaches)
+    if placed is None or root.row:
+        return False
+    group.inner, group.strides = placed
+    # Readers in the same stage find it computed; later ones load it.
+    group.roots.insert(0, root)
+    unit.roots[node] = root
+    return True
+
+
+def _maker(node: Node, number: int) -> Unit:
+    """A unit that does nothing but compute and store a value."""
+    root = Root(node, node.aval.shape)
+    group = Group(root.total, tuple(sorted(root.strides(), reverse=True)), roots=[root])
+    return Unit(number, 0, None, group, roots={node: root})
+
+
+def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> set[Node]:
+    """Say which roots are written to memory: outputs, and what another unit or a later stage reads."""
+    stored = {n for n in prepared.graph.outputs if n.op is not INPUT}
+    for unit in units:
+        if unit.group is None and unit.node is not None:
+            stored.add(unit.node)
+        stored.update([n for j in bits(unit.leaves & ~unit.made) if (n := reaches.leaves[j]).op is not INPUT])
+        for root in unit.roots.values():
+            for j in bits(reaches.of(root.node).leaves & unit.made):
+                own = unit.roots[reaches.leaves[j]]
+                if not own.is_reduction and not own.row and own.stage < root.stage:
+                    stored.add(own.node)
+    for unit in units:
+        if unit.group is not None:
+            for root in unit.group.roots:
+                root.stored = root.node in stored
+            unit.group.roots = [r for r in unit.group.roots if r.stored or r.is_reduction]
+    return stored
+
+
+def choose_scratch(group: Group, reaches: Reaches) -> None:
+    """Keep dear values of a row that a later stage needs again, as far as a row fits in the cache."""
+    stages = max((r.stage for r in group.roots), default=0)
+    if group.inner is None or stages == 0:
+        return
+    trees = [0] * (stages + 1)
+    for root in group.roots:
+        if not root.row:
+            trees[root.stage] |= reaches.of(root.node).tree
+    bytes_left = SCRATCH_BYTES
+    chosen: set[Node] = set()
+    before = trees[0]
+    for stage in range(1, stages + 1):
+        shared = trees[stage] & before
+        before |= trees[stage]
+        wanted = {i for j in bits(trees[stage] & ~shared) for i in reaches.by_bit[j].inputs}
+        wanted |= {r.node.inputs[0] for r in group.roots if r.is_reduction and r.stage == stage}
+        wanted |= {r.node for r in group.roots if not r.is_reduction and r.stage == stage}
+        for j in bits(shared):
+            node = reaches.by_bit[j]
+            size = group.inner * node.aval.dtype.itemsize
+            if (
+                node in wanted
+                and node not in chosen
+                and node.aval.size == group.total
+                and size <= bytes_left
+                and reaches.of(node).price >= HEAVY
+            ):
+                chosen.add(node)
+                bytes_left -= size
+    group.scratch = frozenset(chosen)

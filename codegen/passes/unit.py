@@ -1,0 +1,98 @@
+"""Units: the steps of the program to be, while fusion decides what is in them.
+
+A unit is a group of roots that become one kernel, or one node with a step of its own.  `fit` says
+whether and how a root can be computed in a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir import Node
+from ..kernel.group import Group, Root
+from .loops import chain
+from .reach import Reaches, bits
+
+__all__ = ["Unit", "fit"]
+
+
+@dataclass(eq=False, slots=True)
+class Unit:
+    """One step of the program to be: a group of roots, or one node with a step of its own.
+
+    number      its bit in `needs`;   needs   all units that must run before, as bits
+    place       of its last root in the graph
+    tree        computed nodes in it;   leaves   the stored values it reads;   made   those it makes: as bits
+    followers   the units that read what it makes
+    bases       of a product: what it multiplies, whatever moves lie between
+    """
+
+    number: int
+    place: int
+    node: Node | None
+    group: Group | None
+    needs: int = 0
+    tree: int = 0
+    leaves: int = 0
+    made: int = 0
+    roots: dict[Node, Root] = field(default_factory=dict)
+    followers: dict[Unit, None] = field(default_factory=dict)
+    bases: tuple[Node, ...] = ()
+
+    def refresh(self, reaches: Reaches) -> None:
+        """Read off again what it computes and reads, after values became roots."""
+        nodes = list(self.roots) if self.node is None else [self.node]
+        self.made = 0
+        for node in nodes:
+            self.made |= reaches.leaf_bit(node)
+        self.leaves = self.tree = 0
+        for base in self.bases:
+            self.leaves |= reaches.leaf_bit(base)
+        if self.bases:
+            return
+        for node in nodes:
+            reach = reaches.of(node)
+            self.leaves |= reach.leaves
+            self.tree |= reach.tree
+
+
+def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
+    """How `root` can be computed in a unit's group: the row length and strides that the group then has; or None.
+
+    Sets the root's row and stage.
+    """
+    inner = group.inner
+    reach = reaches.of(root.node)
+    made = [reaches.leaves[j] for j in bits(reach.leaves & unit.made)]
+    for leaf in made:
+        own = unit.roots[leaf]
+        if own.is_reduction:
+            # Its result is there at the end of a row, if rows are what it reduces.
+            if own.row or own.inner is None or (inner is not None and own.inner != inner):
+                return None
+            inner = own.inner
+    flat = reaches.probed.axes.flat(root.domain)
+    if root.total == group.total and (inner is None or inner > 1 or not made):
+        row, scale = False, 1
+    elif inner is not None and made and root.total * inner == group.total:
+        row, scale = True, inner
+    else:
+        return None
+    stage = 0
+    for leaf in made:
+        own = unit.roots[leaf]
+        per_row = own.row or own.is_reduction
+        if row and not per_row:
+            return None
+        expected = flat.floordiv(inner) if per_row and not row and inner is not None else flat
+        if any(at != expected for at in reaches.reads_of(leaf, reach.reads)):
+            return None
+        stage = max(stage, own.stage + own.is_reduction)
+    strides = set(group.strides) | {s * scale for s in root.strides()}
+    if inner is not None and inner != group.total and inner > 0:
+        strides.add(inner)
+    cut = chain(strides, group.total)
+    if cut is None:
+        return None
+    root.row, root.stage = row, stage
+    return inner, cut
