@@ -25,6 +25,7 @@ from .errors import (
     DTypeError,
     Error,
     GradientError,
+    LinAlgError,
     ShapeError,
 )
 from .inspection import inspect
@@ -43,10 +44,10 @@ pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
 __all__ = [
     "AbstractTensor", "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error",
-    "GradientError", "Matrix", "Number", "Scalar", "ShapeError", "Tensor", "Vector", "ambiguities", "asarray", "backward",
-    "bool_", "cache_info", "clear_cache", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating",
-    "function", "grad", "inf", "inspect", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles",
-    "methods", "nan", "newaxis", "no_grad", "ops", "pi", "tensor", "tree", "value_and_grad", "vjp", "which",
-    "which_backward",
+    "GradientError", "LinAlgError", "Matrix", "Number", "Scalar", "ShapeError", "Tensor", "Vector", "ambiguities",
+    "asarray", "backward", "bool_", "cache_info", "clear_cache", "config", "coverage", "e", "enable_grad",
+    "float32", "float64", "floating", "function", "grad", "inf", "inspect", "int32", "int64", "integer",
+    "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi", "tensor",
+    "tree", "value_and_grad", "vjp", "which", "which_backward",
 ]
 __all__ += ops.__all__

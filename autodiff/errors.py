@@ -15,9 +15,11 @@ from functools import cache
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+import numpy as np
+
 __all__ = [
-    "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "ShapeError",
-    "UserLine", "caller", "short_name", "user_frame", "user_line",
+    "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
+    "ShapeError", "UserLine", "caller", "short_name", "user_frame", "user_line",
 ]
 
 
@@ -37,6 +39,10 @@ class GradientError(Error, RuntimeError):
     """A gradient that cannot be given: no rule, a rule that broke its promise, a released graph."""
 
 
+class LinAlgError(Error, np.linalg.LinAlgError):
+    """A matrix that is singular, or not positive definite, where it may not be."""
+
+
 class ConcretizationError(Error, TypeError):
     """The value of something that has none yet was asked for while `jit` traces."""
 
@@ -50,7 +56,7 @@ class AmbiguityError(DispatchError):
 
 
 #: Packages whose frames are not the user's: ours, and what calls back into us.
-_OURS = frozenset(("autodiff", "codegen", "multipledispatch"))
+_OURS = frozenset(("autodiff", "codegen", "multipledispatch", "numpy"))
 
 
 class UserLine(NamedTuple):

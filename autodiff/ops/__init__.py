@@ -8,6 +8,7 @@
 (`abs_`) keep Python's own visible inside the library.
 """
 
+from . import linalg as linalg
 from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
@@ -92,6 +93,7 @@ from .elementwise import (
 )
 from .elementwise import round_ as round
 from .gathering import one_hot, take, take_along_axis
+from .gradients import project, stop_gradient, unbroadcast
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .joining import concatenate, pad, split, stack
@@ -122,6 +124,7 @@ from .shaping import (
     transpose,
 )
 from .statistics import log_softmax, logsumexp, mean, softmax, std, var
+from .triangles import tril, triu
 
 # The Array API's names for the same functions.
 concat, permute_dims, mT = concatenate, transpose, matrix_transpose
@@ -195,6 +198,7 @@ __all__ = [
     "isnan",
     "less",
     "less_equal",
+    "linalg",
     "linspace",
     "log",
     "log1p",
@@ -230,6 +234,7 @@ __all__ = [
     "pow",
     "power",
     "prod",
+    "project",
     "ravel",
     "reciprocal",
     "relu",
@@ -249,6 +254,7 @@ __all__ = [
     "squeeze",
     "stack",
     "std",
+    "stop_gradient",
     "subtract",
     "sum",
     "swapaxes",
@@ -259,7 +265,10 @@ __all__ = [
     "tensordot",
     "trace",
     "transpose",
+    "tril",
+    "triu",
     "trunc",
+    "unbroadcast",
     "var",
     "where",
     "zeros",

@@ -13,6 +13,7 @@ from .einsum import einsum
 from .gathering import take, take_along_axis
 from .indexing import getitem
 from .joining import concatenate, pad, split, stack
+from .linalg import cholesky, det, inv, slogdet, solve
 from .linalg_basic import diag, diagonal, norm, trace
 from .operators import attach, attach_operators
 from .products import prod
@@ -32,6 +33,7 @@ from .shaping import (
     transpose,
 )
 from .statistics import mean, std, var
+from .triangles import tril, triu
 
 __all__: list[str] = []
 
@@ -126,6 +128,13 @@ for _function, _names in {
     diag: "diag",
     diagonal: "diagonal",
     norm: "linalg.norm",
+    solve: "linalg.solve",
+    inv: "linalg.inv",
+    det: "linalg.det",
+    slogdet: "linalg.slogdet",
+    cholesky: "linalg.cholesky",
+    tril: "tril",
+    triu: "triu",
 }.items():
     for _name in _names.split():
         _where: Any = np

@@ -1,0 +1,69 @@
+"""What the rules of custom functions are written with: unbroadcast, project, stop_gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import tree
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tape import DETACH, record
+from ..tensor import Tensor
+from .conversion import as_tensor, cast_to
+from .primitive import sum_to
+
+__all__ = ["project", "stop_gradient", "unbroadcast"]
+
+
+@function
+def unbroadcast(x, like):
+    """The cotangent of a value that was broadcast: x summed over what broadcasting `like` repeated.
+
+    x: T[...]  like: U[k...]  →  T[k...]
+
+    Raises ShapeError when the shape of `like` does not broadcast to that of x.
+
+    >>> import autodiff as ad
+    >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
+    f64[3] [2. 2. 2.]
+    """
+    x, like = as_tensor(x, "unbroadcast", "x"), as_tensor(like, "unbroadcast", "like")
+    have, want = x.shape, like.shape
+    if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
+        raise ShapeError(f"unbroadcast: a {like.aval} is not broadcast to {x.aval}\n  called at {caller()}")
+    return sum_to(x, want)
+
+
+@function
+def project(gradient, like):
+    """A gradient in the structure of what it is the gradient of.
+
+    For a tensor: in its shape (summed where that was broadcast) and its float dtype.  For a structured
+    value, of its type: the cotangent of `dense(like)` pulled back to what `like` holds.  A `Diagonal`
+    keeps the diagonal, a `Symmetric` the symmetric part; a number that stands in several places, as in
+    `Fill`, gets the sum over them.  Types add methods `project.method(object, MyType)`; without one it is
+    found by differentiating `dense`.
+    Raises ShapeError for a gradient that does not fit.
+
+    >>> import autodiff as ad
+    >>> ad.project(ad.ones((2, 2)), ad.Diagonal([3.0, 4.0])).diagonal
+    f64[2] [1. 1.]
+    """
+    like = as_tensor(like, "project", "like")
+    found = unbroadcast(gradient, like)
+    return cast_to(found, like.dtype) if like.dtype.kind in "fc" else found
+
+
+@function
+def stop_gradient(x):
+    """The same values, through which no gradient flows; of containers and structured values, all their tensors.
+
+    x: T[...]  →  T[...]
+    """
+    return tree.map(_stopped, x)
+
+
+def _stopped(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    return record(DETACH, (x,)) if x.node.kind.out.requires_grad else x

@@ -1,0 +1,138 @@
+"""Determinants, and the sign and logarithm of one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Call
+
+from ...custom import function
+from ...tape import record
+from ...tensor import Tensor
+from ..arguments import records
+from ..arithmetic import multiply, subtract
+from ..contraction import matmul
+from ..primitive import primitive
+from ..reductions import summed
+from ..shaping import reshaped
+from .matrices import flipped_axes, square, square_aval
+from .solving import inv
+
+__all__ = ["SlogdetResult", "det", "slogdet"]
+
+
+def _number_aval(name: str, a: Aval) -> Aval:
+    square_aval(name, a)
+    return a.with_shape(a.shape[:-2])
+
+
+def _beside(number: Tensor, matrix: Tensor) -> Tensor:
+    """Each matrix times its number."""
+    return multiply(reshaped(number, (*number.shape, 1, 1)), matrix)
+
+
+def _pairing(a: Tensor, b: Tensor) -> Tensor:
+    """The sum over each matrix of products of elements."""
+    return summed(multiply(a, b), (a.ndim - 2, a.ndim - 1))
+
+
+# ---------------------------------------------------------------- the adjugate
+
+
+def _adjugate_reference(a: np.ndarray) -> np.ndarray:
+    """By singular values, each left out in turn: right for singular matrices too."""
+    u, s, vt = np.linalg.svd(a)
+    n = a.shape[-1]
+    others = np.prod(np.where(np.eye(n, dtype=bool), s.dtype.type(1), s[..., None, :]), axis=-1)
+    sign = np.linalg.det(u) * np.linalg.det(vt)
+    return sign[..., None, None] * (vt.swapaxes(-1, -2) * others[..., None, :]) @ u.swapaxes(-1, -2)
+
+
+def _adjugate_vjp(y_bar, y, a):
+    inverse, turned = inv(a), flipped_axes(y)
+    first = _beside(_pairing(y_bar, inverse), turned)
+    return (subtract(first, matmul(matmul(turned, y_bar), flipped_axes(inverse))),)
+
+
+def _adjugate_jvp(dxs, y, a):
+    inverse = inv(a)
+    return subtract(_beside(_pairing(flipped_axes(y), dxs[0]), inverse), matmul(matmul(y, dxs[0]), inverse))
+
+
+#: det(a) · a⁻¹, which every matrix has.  Its own derivative is that of the product, which a singular one has not.
+_adjugate = primitive(
+    "adjugate",
+    _adjugate_reference,
+    infer=lambda a: square_aval("adjugate", a),
+    vjp=_adjugate_vjp,
+    jvp=_adjugate_jvp,
+    lower=Call(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+# ---------------------------------------------------------------- determinants
+
+_det = primitive(
+    "det",
+    np.linalg.det,
+    infer=lambda a: _number_aval("det", a),
+    vjp=lambda y_bar, y, a: (_beside(y_bar, flipped_axes(record(_adjugate, (a,)))),),
+    jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
+    lower=Call(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+@records(_det)
+def det(a):
+    """The determinant of each matrix.   f[..., n, n]  →  f[...]     integers and bool give float64
+
+    Singular matrices have gradients too, but no second derivatives: LinAlgError when such a value is computed.
+    Raises ShapeError for matrices that are not square.
+    """
+    return record(_det, (square("det", a),))
+
+
+class SlogdetResult(NamedTuple):
+    """sign · exp(logabsdet) is the determinant."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+_sign = primitive(
+    "det_sign",
+    lambda a: np.linalg.slogdet(a)[0],
+    infer=lambda a: _number_aval("slogdet", a),
+    lower=Call(),
+    heavy=True,
+    discrete=True,
+)
+_log_abs_det = primitive(
+    "log_abs_det",
+    lambda a: np.linalg.slogdet(a)[1],
+    infer=lambda a: _number_aval("slogdet", a),
+    vjp=lambda y_bar, y, a: (_beside(y_bar, flipped_axes(inv(a))),),
+    jvp=lambda dxs, y, a: _pairing(flipped_axes(inv(a)), dxs[0]),
+    lower=Call(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+@function
+def slogdet(a):
+    """The sign of each determinant, and the logarithm of its size: no overflow.
+
+    a: f[..., n, n]  →  (sign: f[...], logabsdet: f[...])     integers and bool give float64
+
+    A singular matrix gives sign 0 and logarithm -inf, and has no gradient: LinAlgError when it is computed.
+    Raises ShapeError for matrices that are not square.
+    """
+    a = square("slogdet", a)
+    return SlogdetResult(record(_sign, (a,)), record(_log_abs_det, (a,)))

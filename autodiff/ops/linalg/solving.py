@@ -1,0 +1,223 @@
+"""Linear systems: solve, solve_triangular, inv, and solving with a factor that is known.
+
+All are one operation each, run by LAPACK through NumPy.  Their rules are the classical ones
+(Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation",
+2008) and are written in the same operations, so they can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Call
+
+from ...errors import ShapeError, caller
+from ...tape import record
+from ...tensor import Tensor
+from ..arguments import records
+from ..arithmetic import negative
+from ..contraction import matmul
+from ..primitive import expect, primitive
+from ..triangles import lower_part, upper_part
+from .matrices import first_refused, flipped_axes, right_side, square, square_aval
+from .substitution import substituted
+
+__all__ = ["inv", "solve", "solve_triangular", "solved", "solved_factored", "solved_triangular"]
+
+_MEND = "np.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
+
+
+def _solve_aval(name: str, a: Aval, b: Aval) -> Aval:
+    square_aval(name, a)
+    expect(name, (a, b), "f")
+    if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
+        raise ShapeError(f"{name}: {b} is no right-hand side of {a}\n  called at {caller()}")
+    return b
+
+
+def _tangent(da: Tensor | None, db: Any, x: Tensor) -> Any:
+    """db - da @ x: the right-hand side whose solution is the tangent of x."""
+    if da is None:
+        return db
+    moved = negative(matmul(da, x))
+    return moved if db is None else db + moved
+
+
+# ---------------------------------------------------------------- general matrices
+
+
+def _solve_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        raise first_refused("solve", a, np.linalg.inv, "singular", _MEND) from None
+
+
+def _solve_vjp(x_bar, x, a, b):
+    b_bar = solved(flipped_axes(a), x_bar)
+    return (lambda: negative(matmul(b_bar, flipped_axes(x))), b_bar)
+
+
+def _solve_jvp(dxs, x, a, b):
+    return solved(a, _tangent(*dxs, x))
+
+
+_solve = primitive(
+    "solve",
+    _solve_reference,
+    infer=lambda a, b: _solve_aval("solve", a, b),
+    vjp=_solve_vjp,
+    jvp=_solve_jvp,
+    lower=Call(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+def solved(a: Tensor, b: Tensor) -> Tensor:
+    """`solve` of tensors with the same leading axes."""
+    return record(_solve, (a, b))
+
+
+@records(_solve)
+def solve(a, b):
+    """x with a @ x = b.
+
+    a: f[..., n, n]  b: f[..., n, m] or f[n]  →  f[..., n, m] or f[..., n]     integers and bool give float64
+
+    Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a singular one,
+    when the value is computed.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.solve([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0])
+    f64[2] [1. 2.]
+    """
+    a, b, restored = right_side("solve", a, b)
+    return restored(solved(a, b))
+
+
+# ---------------------------------------------------------------- triangular matrices
+
+
+def _triangular_vjp(x_bar, x, a, b, *, lower):
+    b_bar = solved_triangular(flipped_axes(a), x_bar, not lower)
+    cut = lower_part if lower else upper_part
+    return (lambda: cut(negative(matmul(b_bar, flipped_axes(x)))), b_bar)
+
+
+def _triangular_jvp(dxs, x, a, b, *, lower):
+    da, db = dxs
+    cut = lower_part if lower else upper_part
+    return solved_triangular(a, _tangent(None if da is None else cut(da), db, x), lower)
+
+
+_solve_triangular = primitive(
+    "solve_triangular",
+    substituted,
+    infer=lambda a, b, *, lower: _solve_aval("solve_triangular", a, b),
+    vjp=_triangular_vjp,
+    jvp=_triangular_jvp,
+    lower=Call(),
+    params=("lower",),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+def solved_triangular(a: Tensor, b: Tensor, lower: bool) -> Tensor:
+    """`solve_triangular` of tensors with the same leading axes."""
+    return record(_solve_triangular, (a, b), (lower,))
+
+
+@records(_solve_triangular)
+def solve_triangular(a, b, *, lower=False):
+    """x with triangle(a) @ x = b: the upper triangle of a, or with `lower` the lower one; the other is not read.
+
+    a: f[..., n, n]  b: f[..., n, m] or f[n]  →  f[..., n, m] or f[..., n]     integers and bool give float64
+
+    Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a zero on the
+    diagonal, when the value is computed.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.solve_triangular([[2.0, 9.0], [1.0, 1.0]], [2.0, 3.0], lower=True)
+    f64[2] [1. 2.]
+    """
+    a, b, restored = right_side("solve_triangular", a, b)
+    return restored(solved_triangular(a, b, bool(lower)))
+
+
+# ---------------------------------------------------------------- a factor that is known
+
+
+def _factored_reference(a: np.ndarray, factor: np.ndarray, b: np.ndarray) -> np.ndarray:
+    half = substituted(factor, b, lower=True)
+    return substituted(factor.swapaxes(-1, -2), half, lower=False)
+
+
+def _factored_vjp(x_bar, x, a, factor, b):
+    b_bar = solved_factored(a, factor, x_bar)
+    return (lambda: negative(matmul(b_bar, flipped_axes(x))), None, b_bar)
+
+
+def _factored_jvp(dxs, x, a, factor, b):
+    da, _, db = dxs  # the factor's follows from da
+    return None if da is None and db is None else solved_factored(a, factor, _tangent(da, db, x))
+
+
+#: x with a @ x = b, where a = factor @ factorᵀ.  The factor is how it is computed; what gradients flow to is a:
+#: a backward pass, and its derivative, solve with the same factor again.
+_solve_factored = primitive(
+    "solve_factored",
+    _factored_reference,
+    infer=lambda a, factor, b: _solve_aval("solve_factored", a, b),
+    vjp=_factored_vjp,
+    jvp=_factored_jvp,
+    lower=Call(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+def solved_factored(a: Tensor, factor: Tensor, b: Tensor) -> Tensor:
+    """x with a @ x = b for a symmetric a and its Cholesky factor; the same leading axes."""
+    return record(_solve_factored, (a, factor, b))
+
+
+# ---------------------------------------------------------------- inverses
+
+
+def _inv_reference(a: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        raise first_refused("inv", a, np.linalg.inv, "singular", "np.linalg.pinv gives its pseudo-inverse") from None
+
+
+def _inv_vjp(y_bar, y, a):
+    turned = flipped_axes(y)
+    return (negative(matmul(matmul(turned, y_bar), turned)),)
+
+
+_inv = primitive(
+    "inv",
+    _inv_reference,
+    infer=lambda a: square_aval("inv", a),
+    vjp=_inv_vjp,
+    jvp=lambda dxs, y, a: negative(matmul(matmul(y, dxs[0]), y)),
+    lower=Call(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+@records(_inv)
+def inv(a):
+    """The inverse of each matrix.   f[..., n, n]  →  f[..., n, n]     integers and bool give float64
+
+    To solve a system, `solve` costs less and loses less.  Raises ShapeError for matrices that are not square;
+    LinAlgError for a singular one, when the value is computed.
+    """
+    return record(_inv, (square("inv", a),))

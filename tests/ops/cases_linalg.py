@@ -1,0 +1,64 @@
+"""Cases of linear algebra: systems, factors, inverses, determinants, triangles."""
+
+import numpy as np
+
+import autodiff as ad
+from autodiff.ops.linalg.determinant import _adjugate
+from autodiff.ops.linalg.solving import solved_factored
+
+from .cases import between, case, cases
+
+la = ad.linalg
+SYSTEMS = (("[3,3]", "[3]"), ("[3,3]", "[3,2]"), ("[2,3,3]", "[3,2]"), ("[1,1]", "[1,4]"), ("[2,2]", "[3,2,1]"),
+           ("[0,0]", "[0,2]"), ("[3,3]", "[3,0]"))  # fmt: skip
+SQUARES = ("[3,3]", "[1,1]", "[2,3,3]", "[0,0]")
+
+
+def _regular(rng, shape):
+    """Matrices far from singular ones."""
+    return rng.uniform(-1, 1, shape) + 3 * np.eye(shape[-1])
+
+
+def _numpy_solve(a, b):
+    return np.linalg.solve(a, b[:, None])[..., 0] if b.ndim == 1 else np.linalg.solve(a, b)
+
+
+def _definite(x):
+    """A symmetric positive definite matrix of any."""
+    return x @ x.mT + ad.eye(x.shape[-1], dtype=x.dtype)
+
+
+def _numpy_definite(x):
+    return x @ x.swapaxes(-1, -2) + np.eye(x.shape[-1], dtype=x.dtype)
+
+
+def _factored_solve(x, b):
+    a = _definite(x)
+    return solved_factored(a, la.cholesky(a), b)
+
+
+CASES = [
+    *cases("solve", la.solve, _numpy_solve, (_regular, None), shapes=SYSTEMS, ulps=64),
+    case("solve-of-integers", la.solve, np.linalg.solve, ["i64[2,2]", "i32[2,1]"],
+         [lambda rng, shape: np.array([[2, 1], [1, 3]]), None], ulps=64),
+    *[c for lower, cut in ((True, np.tril), (False, np.triu))
+      for c in cases(f"solve_triangular-{'lower' if lower else 'upper'}",
+                     lambda a, b, lower=lower: la.solve_triangular(a, b, lower=lower),
+                     lambda a, b, cut=cut: _numpy_solve(cut(a), b), (_regular, None), shapes=SYSTEMS, ulps=64)],
+    *cases("inv", la.inv, np.linalg.inv, _regular, shapes=SQUARES, ulps=64),
+    *cases("cholesky", lambda x: la.cholesky(_definite(x)), lambda x: np.linalg.cholesky(_numpy_definite(x)),
+           between(-1, 1), shapes=SQUARES, ulps=256),
+    *cases("solve_factored", _factored_solve, lambda x, b: np.linalg.solve(_numpy_definite(x), b),
+           (between(-1, 1), None), shapes=(("[3,3]", "[3,2]"), ("[2,3,3]", "[2,3,1]")), ulps=256),
+    *cases("det", la.det, np.linalg.det, _regular, shapes=SQUARES, ulps=64),
+    *cases("slogdet", lambda a: la.slogdet(a).logabsdet, lambda a: np.linalg.slogdet(a)[1], _regular, shapes=SQUARES,
+           ulps=64),
+    *cases("slogdet-sign", lambda a: la.slogdet(a).sign, lambda a: np.linalg.slogdet(a)[0], _regular, shapes=SQUARES,
+           smooth=False),
+    *cases("adjugate", _adjugate, lambda a: np.linalg.det(a)[..., None, None] * np.linalg.inv(a), _regular,
+           shapes=("[3,3]", "[2,2,2]", "[1,1]"), ulps=256),
+    *[c for k in (-1, 0, 2) for name in ("tril", "triu")
+      for c in cases(f"{name}{k}", lambda x, name=name, k=k: getattr(ad, name)(x, k),
+                     lambda x, name=name, k=k: getattr(np, name)(x, k), dtypes=("f64", "f32", "i32", "bool"),
+                     shapes=("[3,4]", "[2,3,2]", "[0,2]"))],
+]  # fmt: skip
