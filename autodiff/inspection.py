@@ -129,7 +129,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     >>> import autodiff as ad
     >>> print(ad.inspect(lambda x: x * x, "f64[3]").graph)
     f(x0: f64[3]) {
-      a = mul(x0, x0)  # f64[3]
+      a: f64[3] = mul(x0, x0)
       return a
     }
     """
@@ -206,11 +206,13 @@ class _Tracing:
         now.tracing += 1
         config.count_trace(1)
         self._start, now.start = now.start, 0
+        self._small, now.small = now.small, []
 
     def __exit__(self, *_: object) -> None:
         now = state.now
         now.tracing -= 1
         now.start = self._start
+        now.small = self._small
         config.count_trace(-1)
 
 

@@ -29,7 +29,7 @@ from .config import config
 from .custom.reads import static_key
 from .errors import DTypeError, Error, caller
 from .ops import as_tensor
-from .tape.ask import evaluate
+from .tape.ask import evaluate, value_of
 from .tape.node import Node, RichNode, rich_node
 from .tape.plan import data, freeze, source
 from .tape.record import argument, grad_mode, leaf, record, state
@@ -143,6 +143,8 @@ class _Traced:
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Find or make the entry of this call, and run it."""
+        if config.eager and not state.now.tracing:
+            return _eagerly(self.f, args, kwargs)
         entry, values = self.entry(args, kwargs)
         tensors = [v for v in values if isinstance(v, Tensor)]
         inside = state.now.tracing or (grad_mode.get() and any(v.node.kind.out.requires_grad for v in tensors))
@@ -205,14 +207,26 @@ class _Traced:
         now.tracing += 1
         config.count_trace(1)
         start, now.start = now.start, 0
+        small, now.small = now.small, []
         try:
             result = self.f(*args, **kwargs)
             return _entry(arguments, result, now.captures, getattr(self.f, "__name__", "f"))
         finally:
             now.tracing -= 1
             now.start = start
+            now.small = small  # what a trace has left behind has no value to compute along
             config.count_trace(-1)
             now.captures = captures
+
+
+def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Eager mode: the function itself, so that a debugger finds values in it."""
+    leaves, structure = tree.flatten((args, kwargs))
+    is_plain = not any(isinstance(x, AbstractTensor) for x in leaves)
+    leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
+    args, kwargs = tree.unflatten(structure, leaves)
+    result = f(*args, **kwargs)
+    return tree.map(lambda x: value_of(x.node)[()] if isinstance(x, Tensor) else x, result) if is_plain else result
 
 
 class _Static:
