@@ -120,7 +120,7 @@ def _look_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> Non
         for t in tensors:
             if t.node.value is not None:
                 now.captures.setdefault(t.node, t)
-    if config.eager:
+    if config.eager and not now.tracing:
         _force(node)
 
 
