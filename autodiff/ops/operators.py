@@ -45,13 +45,16 @@ def _takes(function: Function, left: Any, right: Any, other: Any) -> bool:
     return method is not None and method.signature.choices[place].names(type(other))
 
 
+# Operators look into the function's dispatch cache themselves: on the warm path that is one call less.
+
+
 def _forward(function: Function) -> Callable:
-    # The function's own call, without the detour by which Python calls an object.
     call = type(function).__call__
 
     def operator(self, other):
         if type(other) in _taken or _takes(function, self, other, other):
-            return call(function, self, other)
+            run = function._cache.get((type(self), type(other)))
+            return call(function, self, other) if run is None else run(self, other)
         return NotImplemented
 
     return operator
@@ -62,7 +65,8 @@ def _reflected(function: Function) -> Callable:
 
     def operator(self, other):
         if type(other) in _taken or _takes(function, other, self, other):
-            return call(function, other, self)
+            run = function._cache.get((type(other), type(self)))
+            return call(function, other, self) if run is None else run(other, self)
         return NotImplemented
 
     return operator
@@ -72,7 +76,8 @@ def _prefix(function: Function) -> Callable:
     call = type(function).__call__
 
     def operator(self):
-        return call(function, self)
+        run = function._cache.get(type(self))
+        return call(function, self) if run is None else run(self)
 
     return operator
 

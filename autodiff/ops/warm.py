@@ -1,9 +1,9 @@
 """Recording by number of inputs: the hot path of every elementwise operation.
 
 `tape.record` serves any number of inputs and every circumstance.  What is made here knows the classes
-of its one or two arguments and takes the common case in straight-line code: a known kind, operands
-that are leaves or belong to this recording, nothing to look at more closely.  Everything else goes
-to `slow`, which converts, promotes and calls `record`.
+of its one or two arguments and takes the common case in straight-line code, written out from one
+text: a known kind, operands that are leaves or belong to this recording, nothing to look at more
+closely.  Everything else goes to `slow`, which converts, promotes and calls `record`.
 
 An `Elementwise` function chooses among these bodies when dispatch meets new classes, so a warm call
 looks at no type but in the dispatch cache.
@@ -11,9 +11,8 @@ looks at no type but in the dispatch cache.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,97 +20,122 @@ from codegen.ir import Aval
 
 from ..config import config
 from ..tape.node import TABLE_LIMIT, Kind, Node, Out, leaf_kind, new_number, out_of
-from ..tape.record import PENDING_LIMIT, grad_mode, state
+from ..tape.record import grad_mode, look_at_size, state
 from ..tensor import Tensor
 from .primitive import Operation
 
 __all__ = ["Body", "binary_body", "is_simple", "unary_body"]
 
 _new = object.__new__
-_ref = weakref.ref
 
 #: The body of a function for arguments of given classes.
 Body = Callable[[tuple[type, ...]], Callable[..., Tensor]]
 
 
-def unary_body(operation: Operation, slow: Callable[[Any], Tensor]) -> Body:
-    """Bodies of a function of one argument.  `slow` records whatever the others do not know."""
-    by_mode = operation.memo
+class _Operand(NamedTuple):
+    """One argument of a body: `x1`, a tensor or a number, whose node is `a`."""
 
-    def of_tensor(x):
-        node = x.node
-        kind = by_mode[grad_mode.get()].get(((node.kind.out,), ()))
-        now = state.now
-        count = now.count + 1
-        if (
-            kind is None
-            or (node.value is None and node.number < now.start)
-            or count > PENDING_LIMIT
-            or config.careful
-        ):
-            return slow(x)
-        now.count = count
-        made = _new(Node)
-        made.kind = kind
-        made.inputs = (node,)
-        made.value = None
-        made.number = new_number()
-        out = kind.out
-        y = _new(out.cls)
-        y.node = made
-        y.masked = now.body != 0 and x.masked
-        if out.small:
-            now.note_small(y)
+    argument: str
+    node: str
+    is_number: bool = False
+
+
+_TEXT = """
+def record({arguments}):
+    {nodes}
+    kind = kinds[grad_mode()].get({key})
+    now = state.now
+    if kind is None or config.careful{older}:
+        return missed({arguments})
+    made = new(Node)
+    made.kind = kind
+    made.inputs = ({inputs},)
+    made.value = None
+    made.number = number = new_number()
+    out = kind.out
+    y = new(out.cls)
+    y.node = made
+    y.masked = now.body != 0 and ({masked})
+    if out.small:
+        now.note_small(y)
+    if number > now.look_at:
+        look_at_size(now, made.inputs)
+    return y
+"""
+
+
+def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[_Operand]) -> Callable[..., Tensor]:
+    """The straight-line body for these operands.
+
+    `kinds` keeps, by grad mode and the Outs of the inputs, what `operation.memo` has for them.
+    """
+    kinds: tuple[dict[Any, Kind], dict[Any, Kind]] = ({}, {})
+    numbers = [o for o in operands if o.is_number]
+    tensors = [o for o in operands if not o.is_number]
+
+    def missed(*args: Any) -> Tensor:
+        y = slow(*args)
+        if not numbers:
+            outs = tuple([x.node.kind.out for x in args])
+            mode = grad_mode.get()
+            found = operation.memo[mode].get((outs, ()))
+            if found is not None:
+                if len(kinds[mode]) >= TABLE_LIMIT:
+                    kinds[mode].clear()
+                kinds[mode][outs if len(outs) > 1 else outs[0]] = found
         return y
 
+    def missed_beside(*args: Any) -> Tensor:
+        y = slow(*args)
+        node = y.node
+        if node.kind.op is operation and len(node.inputs) == len(args) and not state.now.literal:
+            mode = grad_mode.get()
+            if len(kinds[mode]) >= TABLE_LIMIT:
+                kinds[mode].clear()
+            kinds[mode][tuple([i.kind.out for i in node.inputs])] = node.kind
+        return y
+
+    # A number in the library's own rules is a constant, and that is `slow`'s business.
+    nodes = [f"{o.node} = {o.argument}.node" for o in tensors]
+    nodes += [f"{o.node} = number_beside({o.argument}, {tensors[0].node}.kind.out)" for o in numbers]
+    outs = [f"{o.node}.kind.out" for o in operands]
+    text = _TEXT.format(
+        arguments=", ".join(o.argument for o in operands),
+        nodes="\n    ".join(nodes),
+        key=f"({', '.join(outs)})" if len(outs) > 1 else outs[0],
+        older="".join([" or now.literal" for _ in numbers])
+        + "".join([f" or ({o.node}.value is None and {o.node}.number < now.start)" for o in tensors]),
+        inputs=", ".join(o.node for o in operands),
+        masked=" or ".join(f"{o.argument}.masked" for o in tensors),
+    )
+    env = {
+        "Node": Node,
+        "config": config,
+        "grad_mode": grad_mode.get,
+        "kinds": kinds,
+        "look_at_size": look_at_size,
+        "missed": missed_beside if numbers else missed,
+        "new": _new,
+        "new_number": new_number,
+        "number_beside": _number_beside,
+        "state": state,
+    }
+    # Our own text, and named as such: an error's line is the user's, which is the first outside of this library.
+    exec(compile(text, __file__, "exec"), env)
+    return env["record"]  # type: ignore[return-value]
+
+
+def unary_body(operation: Operation, slow: Callable[[Any], Tensor]) -> Body:
+    """Bodies of a function of one argument.  `slow` records whatever the others do not know."""
+    of_tensor = _body(operation, slow, [_Operand("x", "a")])
     return lambda classes: of_tensor if issubclass(classes[0], Tensor) else slow
 
 
 def binary_body(operation: Operation, slow: Callable[[Any, Any], Tensor]) -> Body:
     """Bodies of a function of two arguments.  `slow` records whatever the others do not know."""
-    by_mode = operation.memo
-
-    def join(a, b, x1, x2):
-        kind = by_mode[grad_mode.get()].get(((a.kind.out, b.kind.out), ()))
-        now = state.now
-        start = now.start
-        count = now.count + 1
-        if (
-            kind is None
-            or (a.value is None and a.number < start)
-            or (b.value is None and b.number < start)
-            or count > PENDING_LIMIT
-            or config.careful
-        ):
-            return slow(x1, x2)
-        now.count = count
-        made = _new(Node)
-        made.kind = kind
-        made.inputs = (a, b)
-        made.value = None
-        made.number = new_number()
-        out = kind.out
-        y = _new(out.cls)
-        y.node = made
-        y.masked = now.body != 0 and (_is_masked(x1) or _is_masked(x2))
-        if out.small:
-            now.note_small(y)
-        return y
-
-    def of_tensors(x1, x2):
-        return join(x1.node, x2.node, x1, x2)
-
-    def with_number_right(x, number):
-        if state.now.literal:
-            return slow(x, number)
-        a = x.node
-        return join(a, _number_beside(number, a.kind.out), x, number)
-
-    def with_number_left(number, x):
-        if state.now.literal:
-            return slow(number, x)
-        b = x.node
-        return join(_number_beside(number, b.kind.out), b, number, x)
+    of_tensors = _body(operation, slow, [_Operand("x1", "a"), _Operand("x2", "b")])
+    with_number_right = _body(operation, slow, [_Operand("x1", "a"), _Operand("x2", "b", is_number=True)])
+    with_number_left = _body(operation, slow, [_Operand("x1", "a", is_number=True), _Operand("x2", "b")])
 
     def body(classes):
         left, right = classes
@@ -122,10 +146,6 @@ def binary_body(operation: Operation, slow: Callable[[Any, Any], Tensor]) -> Bod
         return with_number_left if issubclass(right, Tensor) and is_simple(right, left) else slow
 
     return body
-
-
-def _is_masked(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.masked
 
 
 def is_simple(tensor: type, number: type) -> bool:

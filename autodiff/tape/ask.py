@@ -20,7 +20,7 @@ from ..config import config
 from .check import Recipe, checks
 from .node import Node
 from .plan import COUNTS, build, data, plans, settle, source
-from .record import Recording, grad_mode, new_number, state
+from .record import PENDING_LIMIT, Recording, grad_mode, new_number, state
 from .walk import needed, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_along", "value_of"]
@@ -100,8 +100,8 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
 
 def end_recording(now: Recording) -> None:
     """What is recorded from here on is another recording; older pending values are evaluated when used."""
-    now.count = 0
-    now.start = new_number()
+    now.start = number = new_number()
+    now.look_at = number + PENDING_LIMIT
 
 
 def live_small(now: Recording) -> list[Node]:

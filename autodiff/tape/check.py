@@ -155,6 +155,7 @@ class _Writer:
         self.bound: set[Node] = set()
         self.waiting: list[Node] = []
         self.leaves: dict[Any, str] = {}
+        self.again: set[str] = set()
 
     def bind(self, node: Node, expression: str) -> None:
         """Bind a node to its variable, or require that it is the one already bound."""
@@ -219,6 +220,7 @@ class _Writer:
         for k, x in enumerate(followed):
             if x in self.bound or x in followed[:k]:
                 names.append(f"t{k}")
+                self.again.add(names[-1])
                 later.append((x, f"t{k}"))
             else:
                 names.append(f"v{self.number[x]}")
@@ -282,6 +284,8 @@ def _compare_liveness(w: _Writer) -> None:
         for i in node.inputs if node.value is None else ():
             if i in links:
                 links[i] += 1
+    if w.again:  # what was reached again must not count as a reference from outside
+        w.lines.append(f"{' = '.join(sorted(w.again))} = None")
     for node, was_live in w.recipe.watched.items():
         if node in w.bound and node not in given:
             relation = "<=" if was_live else ">"

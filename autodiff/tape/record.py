@@ -22,7 +22,7 @@ from .node import Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, leaf_kind
 
 __all__ = [
     "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "grad_mode",
-    "identity_of", "is_tracking", "leaf", "leaf_node", "number_leaf", "promoted", "record", "state",
+    "identity_of", "is_tracking", "leaf", "leaf_node", "look_at_size", "number_leaf", "promoted", "record", "state",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -42,21 +42,21 @@ class Recording:
     start     number of the first node of this recording; older pending values are evaluated when used
     small     weak references to handles of small pending results
     asked     how many values have been asked for (a rule that asks is found out by this)
-    count     operations since the last look at the size of the pending graph
+    look_at   number of the node from which on the size of the pending graph is looked at again
     body      depth of custom forwards being recorded: handles of their inputs are masked
     literal   numbers met are constants of the graph (in the library's own rules), not arguments
     tracing   depth of jit traces: asking does not end the recording
     captures  while tracing: computed nodes that were met, and what they are the present contents of
     """
 
-    __slots__ = ("asked", "body", "captures", "count", "limit", "literal", "small", "start", "tracing")
+    __slots__ = ("asked", "body", "captures", "limit", "literal", "look_at", "small", "start", "tracing")
 
     def __init__(self) -> None:
         self.start = 0
         self.small: list[weakref.ref] = []
         self.limit = 256
         self.asked = 0
-        self.count = 0
+        self.look_at = new_number() + PENDING_LIMIT
         self.body = 0
         self.literal = False
         self.tracing = 0
@@ -95,20 +95,19 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     for n in nodes:
         if n.value is None and n.number < start:
             _force(n)
-    now.count += 1
-    if now.count > PENDING_LIMIT:
-        _look_at_size(now, nodes)
     node = _new(Node)
     node.kind = kind
     node.inputs = nodes
     node.value = None
-    node.number = new_number()
+    node.number = number = new_number()
     out = kind.out
     t = _new(out.cls)
     t.node = node
     t.masked = now.body != 0 and any([i.masked for i in tensors])
     if out.small:
         now.note_small(t)
+    if number > now.look_at:
+        look_at_size(now, nodes)
     if config.careful:
         _look_closer(now, tensors, node)
     return t
@@ -131,11 +130,11 @@ def _force(node: Node) -> None:
     evaluate((node,), ends_recording=False)
 
 
-def _look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
+def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
     """Evaluate what a very long recording hangs on (many small dead graphs are left alone)."""
     from .ask import pending_size
 
-    now.count = 0
+    now.look_at = new_number() + PENDING_LIMIT
     for n in nodes:
         if n.value is None and pending_size(n, PENDING_LIMIT) >= PENDING_LIMIT:
             _force(n)
