@@ -1,4 +1,4 @@
-"""The body of one function: control flow and memory.
+"""The body of one function: control flow and memory.  Innermost loops are the work of `vector_loop` where they can be.
 
     nest.Function  ->  lines of the internal function  i32 @name.body(ptr noalias ..., i64 ...)
 
@@ -23,8 +23,13 @@ import re
 from collections.abc import Sequence
 
 from ..kernel.nest import F32, Block, Extent, Function, MemRef, Operation, ScalarType, Value
+from .loop_plan import plan_loop
+from .math import Need
 from .operations import SCALAR, Writer
+from .phases import phases
+from .target import Target
 from .types import ALIGNMENT, LLVM_TYPES, llvm_type
+from .vector_loop import VectorLoop
 
 __all__ = ["Body", "Needs", "argument_names"]
 
@@ -39,7 +44,12 @@ class Needs:
 
     def __init__(self) -> None:
         self.declarations: dict[str, str] = {}
-        self.elementary: set[tuple[str, str]] = set()  # (name, "f32" or "f64")
+        self.functions: set[Need] = set()
+
+    def function(self, name: str, suffix: str, type: ScalarType, lanes: int) -> str:
+        """An elementary function of vectors of `lanes`; its name."""
+        self.functions.add((name, "f32" if type is F32 else "f64", lanes))
+        return f"@{name}.{suffix}"
 
 
 def argument_names(function: Function) -> list[str]:
@@ -56,9 +66,10 @@ def argument_names(function: Function) -> list[str]:
 class Body(Writer):
     """Writes one function's operations as lines."""
 
-    def __init__(self, function: Function, needs: Needs) -> None:
+    def __init__(self, function: Function, needs: Needs, target: Target) -> None:
         self.function = function
         self.needs = needs
+        self.target = target
         self.lines: list[str] = []
         self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
         self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
@@ -74,9 +85,13 @@ class Body(Writer):
 
     # ---- what operations ask for (Writer) ----
 
-    def value(self, instruction: str) -> str:
+    def next_number(self) -> int:
+        """For a name that nothing else has."""
         self.count += 1
-        name = f"%t.{self.count}"
+        return self.count
+
+    def value(self, instruction: str) -> str:
+        name = f"%t.{self.next_number()}"
         self.lines.append(f"  {name} = {instruction}")
         return name
 
@@ -87,9 +102,7 @@ class Body(Writer):
         return f"@{name}"
 
     def elementary(self, name: str, type: ScalarType) -> str:
-        suffix = "f32" if type is F32 else "f64"
-        self.needs.elementary.add((name, suffix))
-        return f"@{name}.{suffix}"
+        return self.needs.function(name, self.suffix(type), type, 1)
 
     # ---- operations ----
 
@@ -132,21 +145,30 @@ class Body(Writer):
 
     # ---- memory ----
 
+    def load(self, operation: Operation) -> None:
+        """A memref.load of one element."""
+        self._load(operation, [self.names[v] for v in operation.operands])
+
+    def store(self, operation: Operation) -> None:
+        """A memref.store of one element."""
+        self._store(operation, [self.names[v] for v in operation.operands])
+
     def _load(self, operation: Operation, operands: list[str]) -> None:
         memory = operation.operands[0].type
         assert isinstance(memory, MemRef)
-        address = self._address(memory, operands[0], operands[1:])
+        address = self.address(memory, operands[0], operands[1:])
         type, alignment = LLVM_TYPES[memory.element], ALIGNMENT[memory.element]
         self.names[operation.results[0]] = self.value(f"load {type}, ptr {address}, align {alignment}")
 
     def _store(self, operation: Operation, operands: list[str]) -> None:
         memory = operation.operands[1].type
         assert isinstance(memory, MemRef)
-        address = self._address(memory, operands[1], operands[2:])
+        address = self.address(memory, operands[1], operands[2:])
         type, alignment = LLVM_TYPES[memory.element], ALIGNMENT[memory.element]
         self.lines.append(f"  store {type} {operands[0]}, ptr {address}, align {alignment}")
 
-    def _address(self, memory: MemRef, pointer: str, indices: Sequence[str]) -> str:
+    def address(self, memory: MemRef, pointer: str, indices: Sequence[str]) -> str:
+        """Of one element."""
         offset = self._offset(memory.shape, indices)
         if offset == "0":
             return pointer
@@ -203,9 +225,10 @@ class Body(Writer):
     def _for(self, operation: Operation, operands: list[str]) -> None:
         lower, upper, step, *initial = operands
         (block,) = operation.regions
-        self._loop(block, lower, upper, step, initial, lambda: self._region(block))
-        for result, carried in zip(operation.results, block.arguments[1:], strict=True):
-            self.names[result] = self.names[carried]
+        results = self._innermost(block, block.arguments[0], lower, upper, step, initial, independent=False)
+        if results is None:
+            results = self._loop(block, block.arguments[0], lower, upper, step, initial)
+        self.names.update(zip(operation.results, results, strict=True))
 
     def _parallel(self, operation: Operation, operands: list[str]) -> None:
         (block,) = operation.regions
@@ -215,31 +238,50 @@ class Body(Writer):
     def _nested(self, block: Block, lowers: list[str], uppers: list[str], steps: list[str], depth: int) -> list[str]:
         if depth == len(block.arguments):
             return self._region(block)
-        self._loop(
-            block, lowers[depth], uppers[depth], steps[depth], [],
-            lambda: self._nested(block, lowers, uppers, steps, depth + 1), depth,
-        )  # fmt: skip
+        counter, bounds = block.arguments[depth], (lowers[depth], uppers[depth], steps[depth])
+        if depth == len(block.arguments) - 1 and self._innermost(block, counter, *bounds, [], independent=True) == []:
+            return []
+        self._loop(block, counter, *bounds, [], lambda: self._nested(block, lowers, uppers, steps, depth + 1))
         return []
 
-    def _loop(self, block: Block, lower: str, upper: str, step: str, initial: list[str], write, place: int = 0) -> None:
-        """A loop over the block's argument number `place`; `write()` writes its body and gives the
-        names carried on.  The carried values are the arguments behind the induction variable."""
-        self.count += 1
-        number, before = self.count, self.label
+    def _innermost(
+        self, block: Block, counter: Value, lower: str, upper: str, step: str, initial: list[str], *, independent: bool
+    ) -> list[str] | None:
+        """The loop in vectors; gives what it carried, or None if it cannot be."""
+        carried = block.arguments[1:] if initial else []
+        plan = plan_loop(block, counter, carried, independent=independent) if step == "1" else None
+        if plan is None:
+            return None
+        trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None
+        return VectorLoop(self, block, counter, plan).write(lower, upper, initial, phases(plan, trips, self.target))
+
+    def plain_loop(self, block: Block, counter: Value, lower: str, upper: str, initial: list[str]) -> list[str]:
+        """The loop, one iteration after the other; gives what it carried."""
+        return self._loop(block, counter, lower, upper, "1", initial)
+
+    def _loop(
+        self, block: Block, counter: Value, lower: str, upper: str, step: str, initial: list[str], write=None
+    ) -> list[str]:
+        """A loop over one of the block's arguments; gives what it carried.
+
+        `write()` writes its body and gives the names carried on; by default it is the block.  The
+        carried values are the arguments behind the counter.
+        """
+        number, before = self.next_number(), self.label
         variable, after = f"%i.{number}", f"%next.{number}"
-        self.names[block.arguments[place]] = variable
+        self.names[counter] = variable
         carried = block.arguments[1:] if initial else []
         phis = [f"%acc.{number}.{j}" for j in range(len(carried))]
         self.names.update(zip(carried, phis, strict=True))
 
         self.lines.append(f"  br label %loop.{number}")
-        self._start(f"loop.{number}")
+        self.start(f"loop.{number}")
         header = len(self.lines)
         self.lines += [""] * (1 + len(phis))  # the phis: what the body carries on is not known yet
         self.lines.append(f"  %more.{number} = icmp slt i64 {variable}, {upper}")
         self.lines.append(f"  br i1 %more.{number}, label %body.{number}, label %done.{number}")
-        self._start(f"body.{number}")
-        yielded = write()
+        self.start(f"body.{number}")
+        yielded = write() if write else self._region(block)
         # A variable below the upper bound cannot overflow by a step of one; a start that is not
         # negative stays so.
         wraps = " nsw" if step == "1" else ""
@@ -252,7 +294,8 @@ class Body(Writer):
             self.lines[header + 1 + j] = (
                 f"  {phis[j]} = phi {type} [ {first}, %{before} ], [ {last}, %{self.label} ]"
             )
-        self._start(f"done.{number}")
+        self.start(f"done.{number}")
+        return phis
 
     def _if(self, operation: Operation, operands: list[str]) -> None:
         then, otherwise = operation.regions
@@ -261,17 +304,18 @@ class Body(Writer):
         self.lines.append(f"  br i1 {operands[0]}, label %then.{number}, label %else.{number}")
         arms = []
         for label, block in (("then", then), ("else", otherwise)):
-            self._start(f"{label}.{number}")
+            self.start(f"{label}.{number}")
             arms.append((self._region(block), self.label))
             self.lines.append(f"  br label %join.{number}")
-        self._start(f"join.{number}")
+        self.start(f"join.{number}")
         for j, result in enumerate(operation.results):
             (yes, yes_label), (no, no_label) = ((names[j], label) for names, label in arms)
             self.names[result] = self.value(
                 f"phi {llvm_type(result.type)} [ {yes}, %{yes_label} ], [ {no}, %{no_label} ]"
             )
 
-    def _start(self, label: str) -> None:
+    def start(self, label: str) -> None:
+        """A new block of LLVM's."""
         self.label = label
         self.lines.append(f"{label}:")
 

@@ -7,7 +7,7 @@
       ret i32 %status
     }
     define internal i32 @k0.body(ptr noalias ... %x, ptr noalias ... %y, i64 %n) { loops }
-    define internal double @exp.f64(double %x) alwaysinline { ... }        those in use
+    define internal <8 x double> @exp.v8f64(<8 x double> %x) alwaysinline { ... }      those in use
 
 The inner function is not inlined into the outer: only as attributes of parameters is `noalias`
 cheap and certain; without it some twenty pointers stop vectorisation.
@@ -19,8 +19,9 @@ import math
 from collections.abc import Sequence
 
 from ..kernel.nest import Function, MemRef
-from . import mathlib
+from . import math as elementary
 from .body import Body, Needs, argument_names
+from .target import Target
 from .types import ALIGNMENT
 
 __all__ = ["emit_module"]
@@ -29,24 +30,20 @@ __all__ = ["emit_module"]
 def emit_module(functions: Sequence[Function], target_features: str = "") -> str:
     """The text of one module that exports `i32 @name(ptr pointers, ptr extents)` for each function.
 
-    target_features     as LLVM flattens them, "+fma,-sse4a,...": whether exact products may use a
-                        fused multiply-add
+    target_features     as LLVM flattens them, "+fma,-sse4a,...": how wide vectors are, and whether
+                        there are masks and fused multiply-adds
 
     Names must differ.  The text is determined by the arguments, so it can be a key.
     """
     names = [f.name for f in functions]
     assert len(set(names)) == len(names), f"functions of one name: {names}"
-    needs = Needs()
-    parts = [_exported(f) + _internal(f, needs) for f in functions]
-    parts.append(mathlib.definitions(needs.elementary, has_fma=_has_fma(target_features)))
-    parts.append("".join(f"{text}\n" for _, text in sorted(needs.declarations.items())))
+    needs, target = Needs(), Target.of(target_features)
+    parts = [_exported(f) + _internal(f, needs, target) for f in functions]
+    texts, declared = elementary.definitions(needs.functions, has_fma=target.has_fma)
+    parts.append(texts)
+    parts.append("".join(f"{text}\n" for _, text in sorted((needs.declarations | declared).items())))
     parts.append("attributes #0 = { mustprogress noinline nounwind }\n")
     return "\n".join(filter(None, parts))
-
-
-def _has_fma(target_features: str) -> bool:
-    """x86 calls it fma (or fma4); every 64-bit ARM has one."""
-    return not {"+fma", "+fma4", "+neon", "+fp-armv8"}.isdisjoint(target_features.split(","))
 
 
 def _exported(function: Function) -> str:
@@ -66,13 +63,13 @@ def _exported(function: Function) -> str:
     return f"define i32 @{function.name}(ptr %.pointers, ptr %.extents) nounwind {{\n" + "\n".join(lines) + "\n}\n"
 
 
-def _internal(function: Function, needs: Needs) -> str:
+def _internal(function: Function, needs: Needs, target: Target) -> str:
     parameters = [
         f"{_pointer(function, j)} {name}" if isinstance(argument.type, MemRef) else f"i64 {name}"
         for j, (argument, name) in enumerate(zip(function.arguments, argument_names(function), strict=True))
     ]
     head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) #0 {{"
-    return "\n".join([head, *Body(function, needs).write(), "}\n"])
+    return "\n".join([head, *Body(function, needs, target).write(), "}\n"])
 
 
 def _pointer(function: Function, j: int) -> str:

@@ -1,18 +1,19 @@
-"""Scalar operations (arith, math) as LLVM instructions.
+"""Scalar operations (arith, math) as LLVM instructions, of single numbers or of vectors.
 
     template: MLIR operation, operands' names, type  ->  the right-hand side of one or more lines
 
-Most operations are one instruction or one intrinsic and stand in a table.  Elementary functions
-are calls of functions that `codegen.emit.math` writes into the module.  Nothing here ever sets
-`nnan`, `ninf` or `fast`: with them exp(nan) becomes inf.
+A template does not know how many lanes its operands have: the writer spells the types.  Most
+operations are one instruction or one intrinsic and stand in a table.  Elementary functions are
+calls of functions that `codegen.emit.math` writes into the module.  Nothing here ever sets `nnan`,
+`ninf` or `fast`: with them exp(nan) becomes inf.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..kernel.nest import Operation, ScalarType
-from .types import LLVM_TYPES, literal
+from ..kernel.nest import I1, Operation, ScalarType
+from .types import LLVM_TYPES, intrinsic_suffix, literal, splat, vector_type
 
 __all__ = ["ELEMENTARY", "SCALAR", "Writer", "fastmath_flags"]
 
@@ -77,7 +78,22 @@ _CASTS = {
 
 
 class Writer:
-    """What operations need of the function being written; `codegen.emit.body` is the real one."""
+    """What operations need of the place being written: the body of a function, or of a vector loop in it."""
+
+    #: How many numbers a value holds.
+    lanes = 1
+
+    def spelled(self, type: ScalarType) -> str:
+        """A type of all lanes: <8 x double>."""
+        return vector_type(LLVM_TYPES[type], self.lanes)
+
+    def suffix(self, type: ScalarType) -> str:
+        """A type in the name of an intrinsic or elementary function: v8f64."""
+        return intrinsic_suffix(_SUFFIXES[LLVM_TYPES[type]], self.lanes)
+
+    def literal(self, value: bool | int | float, type: ScalarType) -> str:
+        """A constant in all lanes."""
+        return splat(LLVM_TYPES[type], literal(value, type), self.lanes)
 
     def value(self, instruction: str) -> str:
         """Append `%name = instruction`; give the name."""
@@ -91,6 +107,8 @@ class Writer:
         """An elementary function written into the module; gives `@name`."""
         raise AssertionError("an abstract writer knows no functions")
 
+
+_SUFFIXES = {"float": "f32", "double": "f64", "i1": "i1", "i8": "i8", "i32": "i32", "i64": "i64"}
 
 Emit = Callable[[Writer, Operation, list[str]], str]
 
@@ -107,24 +125,23 @@ def fastmath_flags(operation: Operation) -> str:
 
 def _instruction(opcode: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        return w.value(f"{opcode} {_type(operation)} {', '.join(operands)}")
+        return w.value(f"{opcode} {_type(w, operation)} {', '.join(operands)}")
 
     return emit
 
 
 def _float_instruction(opcode: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        return w.value(f"{opcode}{fastmath_flags(operation)} {_type(operation)} {', '.join(operands)}")
+        return w.value(f"{opcode}{fastmath_flags(operation)} {_type(w, operation)} {', '.join(operands)}")
 
     return emit
 
 
 def _intrinsic(name: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        type = _type(operation)
-        suffix = {"float": "f32", "double": "f64"}.get(type, type)
-        callee = w.declare(f"llvm.{name}.{suffix}", type, (type,) * len(operands))
-        flags = fastmath_flags(operation) if type in ("float", "double") else ""
+        type, scalar = _type(w, operation), _scalar_type(operation)
+        callee = w.declare(f"llvm.{name}.{w.suffix(scalar)}", type, (type,) * len(operands))
+        flags = fastmath_flags(operation) if scalar.is_float else ""
         return w.value(f"call{flags} {type} {callee}({', '.join(f'{type} {o}' for o in operands)})")
 
     return emit
@@ -132,8 +149,8 @@ def _intrinsic(name: str) -> Emit:
 
 def _elementary(name: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        type = _type(operation)
-        callee = w.elementary(name, operation.result.type)  # type: ignore[arg-type]
+        type = _type(w, operation)
+        callee = w.elementary(name, _scalar_type(operation))
         return w.value(f"call {type} {callee}({', '.join(f'{type} {o}' for o in operands)})")
 
     return emit
@@ -141,10 +158,8 @@ def _elementary(name: str) -> Emit:
 
 def _cast(opcode: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        source = LLVM_TYPES[operation.operands[0].type]  # type: ignore[index]
-        if source == _type(operation):
-            return operands[0]
-        return w.value(f"{opcode} {source} {operands[0]} to {_type(operation)}")
+        source, target = w.spelled(operation.operands[0].type), _type(w, operation)  # type: ignore[arg-type]
+        return operands[0] if source == target else w.value(f"{opcode} {source} {operands[0]} to {target}")
 
     return emit
 
@@ -160,16 +175,16 @@ def _fptosi(w: Writer, operation: Operation, operands: list[str]) -> str:
 
     Frozen it is what the hardware gives, on x86 the smallest integer as in NumPy.
     """
-    return w.value(f"freeze {_type(operation)} {_cast('fptosi')(w, operation, operands)}")
+    return w.value(f"freeze {_type(w, operation)} {_cast('fptosi')(w, operation, operands)}")
 
 
 def _negf(w: Writer, operation: Operation, operands: list[str]) -> str:
-    return w.value(f"fneg{fastmath_flags(operation)} {_type(operation)} {operands[0]}")
+    return w.value(f"fneg{fastmath_flags(operation)} {_type(w, operation)} {operands[0]}")
 
 
 def _compare(opcode: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        type = LLVM_TYPES[operation.operands[0].type]  # type: ignore[index]
+        type = w.spelled(operation.operands[0].type)  # type: ignore[arg-type]
         return w.value(f"{opcode} {operation.attributes['predicate']} {type} {', '.join(operands)}")
 
     return emit
@@ -177,39 +192,44 @@ def _compare(opcode: str) -> Emit:
 
 def _select(w: Writer, operation: Operation, operands: list[str]) -> str:
     condition, then, otherwise = operands
-    type = _type(operation)
-    return w.value(f"select i1 {condition}, {type} {then}, {type} {otherwise}")
+    type = _type(w, operation)
+    return w.value(f"select {w.spelled(I1)} {condition}, {type} {then}, {type} {otherwise}")
 
 
 def _absi(w: Writer, operation: Operation, operands: list[str]) -> str:
-    type = _type(operation)
+    type = _type(w, operation)
+    callee = w.declare(f"llvm.abs.{w.suffix(_scalar_type(operation))}", type, (type, "i1"))
     # `false`: the absolute value of the smallest integer is itself, not poison.
-    return w.value(f"call {type} {w.declare(f'llvm.abs.{type}', type, (type, 'i1'))}({type} {operands[0]}, i1 false)")
+    return w.value(f"call {type} {callee}({type} {operands[0]}, i1 false)")
 
 
 def _floordivsi(w: Writer, operation: Operation, operands: list[str]) -> str:
     """The quotient towards zero, less one where a remainder has the other sign than the divisor."""
-    type = _type(operation)
+    type, zero, bit = _type(w, operation), w.literal(0, _scalar_type(operation)), w.spelled(I1)
     a, b = operands
     quotient = w.value(f"sdiv {type} {a}, {b}")
     product = w.value(f"mul {type} {quotient}, {b}")
     rest = w.value(f"sub {type} {a}, {product}")
     signs = w.value(f"xor {type} {rest}, {b}")
-    differ = w.value(f"icmp slt {type} {signs}, 0")
-    inexact = w.value(f"icmp ne {type} {rest}, 0")
-    below = w.value(f"and i1 {differ}, {inexact}")
-    step = w.value(f"sext i1 {below} to {type}")
+    differ = w.value(f"icmp slt {type} {signs}, {zero}")
+    inexact = w.value(f"icmp ne {type} {rest}, {zero}")
+    below = w.value(f"and {bit} {differ}, {inexact}")
+    step = w.value(f"sext {bit} {below} to {type}")
     return w.value(f"add {type} {quotient}, {step}")
 
 
 def _constant(w: Writer, operation: Operation, operands: list[str]) -> str:
-    type = operation.result.type
+    return w.literal(operation.attributes["value"], _scalar_type(operation))
+
+
+def _scalar_type(operation: Operation) -> ScalarType:
+    type = operation.results[0].type
     assert isinstance(type, ScalarType)
-    return literal(operation.attributes["value"], type)
+    return type
 
 
-def _type(operation: Operation) -> str:
-    return LLVM_TYPES[operation.results[0].type]  # type: ignore[index]
+def _type(w: Writer, operation: Operation) -> str:
+    return w.spelled(_scalar_type(operation))
 
 
 #: How every scalar operation is written: (writer, operation, names of operands) -> name of the result.

@@ -8,7 +8,9 @@ import numpy as np
 
 from ..kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, MemRef, ScalarType, Type
 
-__all__ = ["ALIGNMENT", "LLVM_TYPES", "float_literal", "literal", "llvm_type"]
+__all__ = [
+    "ALIGNMENT", "LLVM_TYPES", "float_literal", "intrinsic_suffix", "literal", "llvm_type", "splat", "vector_type",
+]
 
 LLVM_TYPES = {INDEX: "i64", I1: "i1", I8: "i8", I32: "i32", I64: "i64", F32: "float", F64: "double"}
 
@@ -37,3 +39,18 @@ def float_literal(value: float, *, single: bool = False) -> str:
         with np.errstate(over="ignore"):
             value = float(np.float32(value))
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def vector_type(type: str, lanes: int) -> str:
+    """`double` of 8 lanes is `<8 x double>`; one lane is the plain type."""
+    return type if lanes == 1 else f"<{lanes} x {type}>"
+
+
+def intrinsic_suffix(type: str, lanes: int) -> str:
+    """How names of functions say a type: f64, v8f64."""
+    return type if lanes == 1 else f"v{lanes}{type}"
+
+
+def splat(type: str, text: str, lanes: int) -> str:
+    """A constant in all lanes."""
+    return text if lanes == 1 else f"splat ({type} {text})"

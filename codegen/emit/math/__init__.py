@@ -1,16 +1,12 @@
-"""Elementary functions as inline LLVM functions, in f64 and f32.
+"""Elementary functions as LLVM functions of vectors or of single numbers, in f64 and f32.
 
-Each is straight-line scalar code without calls, so that LLVM vectorises the loop around it for
-whatever vectors the machine has.  Errors are stated in ulps by each function, the same for both
-types; infinities, nan, subnormals and the signs of zeros are right.
+    @exp.f64(double %x)     @exp.v8f64(<8 x double> %x)     @exp.v16f32(<16 x float> %x)
+
+Each is straight-line arithmetic that is inlined into its loop.  Errors are stated in ulps by each
+function, the same for both types; infinities, nan, subnormals and the signs of zeros are right.
 
 Only sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) are
-not computed like that.  These functions come in two forms:
-
-    @sin.f64(double %x, ptr %far)       sets the i1 at %far when x is too large, and is then wrong
-    @sin.exact.f64(double %x)           calls libm for such an x
-
-A kernel runs with the first, and again with the second when the flag was set (`emit.body`).
+not computed like that: a branch, which is never taken on ordinary numbers, asks libm for those.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 
+from ..types import intrinsic_suffix, vector_type
 from .arc import acos, asin, atan, atan2
 from .code import Code, Term
 from .erf import erf
@@ -27,7 +24,7 @@ from .log import log, log1p
 from .power import pow_
 from .trig import cos, is_far, sin, tan
 
-__all__ = ["FAR", "FUNCTIONS", "definitions"]
+__all__ = ["FUNCTIONS", "Need", "definitions"]
 
 #: By MLIR's name, less the dialect.
 FUNCTIONS: dict[str, Callable[..., Term]] = {
@@ -37,36 +34,68 @@ FUNCTIONS: dict[str, Callable[..., Term]] = {
 }  # fmt: skip
 
 #: Those that need another way for huge arguments.
-FAR = frozenset({"cos", "sin", "tan"})
-
+_FAR = frozenset({"cos", "sin", "tan"})
 _OF_TWO = frozenset({"atan2", "pow"})
 
+#: (name, "f64" or "f32", lanes)
+Need = tuple[str, str, int]
 
-def definitions(needed: Iterable[tuple[str, str]], *, has_fma: bool) -> tuple[str, dict[str, str]]:
-    """The text of functions given as (name, "f64" or "f32"), and what they declare by name.
 
-    The name may be "sin.exact".  `has_fma`: the machine has fused multiply-adds.
+def definitions(needed: Iterable[Need], *, has_fma: bool) -> tuple[str, dict[str, str]]:
+    """The text of these functions, and what they declare by name.
+
+    `has_fma`: the machine has fused multiply-adds.
     """
     texts: list[str] = []
     declarations: dict[str, str] = {}
-    for name, suffix in sorted(needed):
-        text, declared = _definition(name, suffix, has_fma)
+    for name, suffix, lanes in sorted(needed):
+        text, declared = _definition(name, suffix, lanes, has_fma)
         texts.append(text)
         declarations |= declared
     return "\n".join(texts), declarations
 
 
 @functools.cache
-def _definition(name: str, suffix: str, has_fma: bool) -> tuple[str, dict[str, str]]:
-    base = name.removesuffix(".exact")
+def _definition(name: str, suffix: str, lanes: int, has_fma: bool) -> tuple[str, dict[str, str]]:
+    k = Code(suffix, lanes=lanes, has_fma=has_fma)
+    parameters = [k.argument(p) for p in (("x", "y") if name in _OF_TWO else ("x",))]
+    result = FUNCTIONS[name](k, *parameters)
+    if name not in _FAR:
+        return k.text(name, parameters, result), dict(k.declarations)
+    (x,) = parameters
+    result = k.otherwise_call(is_far(k, x), k.name_of(f"{name}.far"), x, result)
+    far, declared = _far(name, suffix, lanes, has_fma)
+    return k.text(name, parameters, result) + far, k.declarations | declared
+
+
+def _far(name: str, suffix: str, lanes: int, has_fma: bool) -> tuple[str, dict[str, str]]:
+    """The function (x, near): libm's where x is far, near elsewhere; lane by lane."""
     k = Code(suffix, has_fma=has_fma)
-    parameters = [k.argument(p) for p in (("x", "y") if base in _OF_TWO else ("x",))]
-    result = FUNCTIONS[base](k, *parameters)
-    if base in FAR:
-        far = is_far(k, parameters[0])
-        if name == base:
-            parameters.append(Term(k, "%far", "ptr"))
-            k.raise_flag(far, parameters[-1])
-        else:
-            result = k.otherwise_libm(far, base, parameters[0], result)
-    return k.text(name, parameters, result), dict(k.declarations)
+    x, near = k.argument("x.lane"), k.argument("near.lane")
+    libm = name if k.double else f"{name}f"
+    k.declarations[libm] = f"declare {k.float} @{libm}({k.float})"
+    chosen = k.select(is_far(k, x), k.append(f"call {k.float} @{libm}({k.float} {x.name})", k.float), near)
+    lines = "\n".join(k.lines)
+    type, title = vector_type(k.float, lanes), intrinsic_suffix(suffix, lanes)
+    if lanes == 1:
+        text = f"{lines}\n  ret {type} {chosen.name}\n"
+        x_name, near_name = x.name, near.name
+    else:
+        x_name, near_name = "%x", "%near"
+        text = f"""entry:
+  br label %loop
+loop:
+  %j = phi i64 [ 0, %entry ], [ %j.next, %loop ]
+  %y = phi {type} [ {near_name}, %entry ], [ %y.next, %loop ]
+  {x.name} = extractelement {type} {x_name}, i64 %j
+  {near.name} = extractelement {type} {near_name}, i64 %j
+{lines}
+  %y.next = insertelement {type} %y, {k.float} {chosen.name}, i64 %j
+  %j.next = add i64 %j, 1
+  %more = icmp ult i64 %j.next, {lanes}
+  br i1 %more, label %loop, label %done
+done:
+  ret {type} %y.next
+"""
+    head = f"define internal {type} @{name}.far.{title}({type} {x_name}, {type} {near_name}) noinline cold nounwind"
+    return f"{head} {{\n{text}}}\n", k.declarations

@@ -26,7 +26,7 @@ def _half_arc(k: Code, size: Term) -> tuple[Term, Term]:
 
 
 def asin(k: Code, x: Term) -> Term:
-    """The arc sine within 1.5 ulp; nan outside of [-1, 1]."""
+    """The arc sine within 2.5 ulp; nan outside of [-1, 1]."""
     high, low = _QUARTER_PI[k.suffix]
     outer, p = _half_arc(k, k.abs(x))
     # pi/2 - 2p
@@ -52,7 +52,7 @@ def _atan_small(k: Code, t: Term) -> Term:
 
 
 def atan(k: Code, x: Term) -> Term:
-    """The arc tangent within 1 ulp."""
+    """The arc tangent within 2 ulp."""
     high, low = _QUARTER_PI[k.suffix]
     size = k.abs(x)
     steep, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
@@ -75,10 +75,11 @@ def atan2(k: Code, y: Term, x: Term) -> Term:
     shrink = k.select(large > 2.0 ** (k.bias - 3), k.constant(2.0**-60), 1.0)
     large, small = large * shrink, small * shrink
     # The angle to the nearer axis is atan(small / large): from 0, or by way of the diagonal from pi/4.
-    diagonal = small > large * math.tan(math.pi / 8)
+    both_infinite = small.equals(math.inf)
+    diagonal = (small > large * math.tan(math.pi / 8)) | both_infinite
     above = k.select(diagonal, small - large, small)
     below = k.select(diagonal, small + large, large)
-    above = k.select((large < math.inf) | (small < math.inf), above, 0.0)  # inf - inf: on the diagonal
+    above = k.select(both_infinite, 0.0, above)  # not inf - inf
     t = above / k.select(large.equals(0.0), k.constant(1.0), below)
     quarters = k.select(diagonal, k.constant(1.0), 0.0)
     # From the other axis the angle is pi/2 - it; from the other side pi - that.

@@ -1,21 +1,21 @@
-"""Writing a scalar LLVM function as Python arithmetic.
+"""Writing an LLVM function of numbers, or of vectors of numbers, as Python arithmetic.
 
-    k = Code("f64", has_fma=True)
+    k = Code("f64", lanes=8, has_fma=True)
     x = k.argument("x")
     y = k.mad(x, x, 1.0) / x            # appends three instructions
-    k.text("half", [x], y)              # define internal double @half.f64(double %x) { ... }
+    k.text("half", [x], y)              # define internal <8 x double> @half.v8f64(<8 x double> %x) { ... }
 
 A `Term` is an SSA value; operators append an instruction and give a new one.  Python numbers
 become constants of the other operand's type.  No fast-math flag is ever set: these functions are
 exact about the order of their operations, and only `mad` may be fused, where it does not matter.
-Everything is straight-line, so that a loop around it vectorises.
+What is written does not depend on the number of lanes: every term has as many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..types import float_literal
+from ..types import float_literal, intrinsic_suffix, splat, vector_type
 
 __all__ = ["Code", "Term"]
 
@@ -23,7 +23,7 @@ Number = int | float
 
 
 class Term:
-    """One SSA value of the function being written.  `type`: "double", "float", "i64", "i32", "i1"."""
+    """One SSA value of the function being written.  `type`, of a lane: "double", "float", "i64", "i32", "i1"."""
 
     __slots__ = ("code", "name", "type")
 
@@ -37,7 +37,8 @@ class Term:
     def _binary(self, of_floats: str, of_integers: str, other: Term | Number) -> Term:
         opcode = of_floats if self.is_float else of_integers
         assert opcode, f"no such operation on {self.type}"
-        return self.code.append(f"{opcode} {self.type} {self.name}, {self.code.like(other, self).name}", self.type)
+        code = self.code
+        return code.append(f"{opcode} {code.spelled(self.type)} {self.name}, {code.like(other, self).name}", self.type)
 
     def _reversed(self, of_floats: str, of_integers: str, other: Number) -> Term:
         return self.code.like(other, self)._binary(of_floats, of_integers, self)
@@ -67,7 +68,7 @@ class Term:
         return self._reversed("fdiv", "", other)
 
     def __neg__(self) -> Term:
-        return self.code.append(f"fneg {self.type} {self.name}", self.type)
+        return self.code.append(f"fneg {self.code.spelled(self.type)} {self.name}", self.type)
 
     def __and__(self, other: Term | Number) -> Term:
         return self._binary("", "and", other)
@@ -87,7 +88,8 @@ class Term:
 
     def _compare(self, of_floats: str, of_integers: str, other: Term | Number) -> Term:
         test = f"fcmp {of_floats}" if self.is_float else f"icmp {of_integers}"
-        return self.code.append(f"{test} {self.type} {self.name}, {self.code.like(other, self).name}", "i1")
+        code = self.code
+        return code.append(f"{test} {code.spelled(self.type)} {self.name}, {code.like(other, self).name}", "i1")
 
     # Comparisons of floats are false for nan, but `differs`.
 
@@ -116,21 +118,31 @@ class Term:
 class Code:
     """One function of f64 or f32 under construction.
 
+    lanes           how many numbers each term holds; 1: plain numbers
     float, int      the LLVM types of its numbers and of their bits
     mantissa, bias  of the floating-point format
     has_fma         whether `fma` may be asked for: without the instruction it is a library call
     """
 
-    def __init__(self, suffix: str, *, has_fma: bool) -> None:
-        self.suffix, self.has_fma = suffix, has_fma
+    def __init__(self, suffix: str, *, lanes: int = 1, has_fma: bool) -> None:
+        self.suffix, self.lanes, self.has_fma = suffix, lanes, has_fma
         self.double = suffix == "f64"
         self.float, self.int = ("double", "i64") if self.double else ("float", "i32")
         self.mantissa, self.bias = (52, 1023) if self.double else (23, 127)
         self.lines: list[str] = []
-        self.count = 0
         self.declarations: dict[str, str] = {}
 
+    def of_doubles(self) -> Code:
+        """The same function, seen as one of f64: what is written through either goes to one place."""
+        wide = Code("f64", lanes=self.lanes, has_fma=self.has_fma)
+        wide.lines, wide.declarations = self.lines, self.declarations
+        return wide
+
     # ---- values ----
+
+    def spelled(self, type: str) -> str:
+        """A lane's type as that of a whole term: <8 x double>."""
+        return vector_type(type, self.lanes)
 
     def argument(self, name: str) -> Term:
         """A parameter, of the function's float type."""
@@ -140,11 +152,11 @@ class Code:
         """A number of a type, by default the function's float type."""
         type = type or self.float
         if type in ("double", "float"):
-            return Term(self, float_literal(float(value), single=type == "float"), type)
-        if type == "i1":
-            return Term(self, "true" if value else "false", type)
-        assert isinstance(value, int)
-        return Term(self, str(value), type)
+            text = float_literal(float(value), single=type == "float")
+        else:
+            assert isinstance(value, int)
+            text = str(value) if type != "i1" else "true" if value else "false"
+        return Term(self, splat(type, text, self.lanes), type)
 
     def like(self, value: Term | Number, other: Term) -> Term:
         """A number as a constant of another term's type; a term as it is."""
@@ -158,8 +170,7 @@ class Code:
         return of_doubles if self.double else of_floats
 
     def append(self, instruction: str, type: str) -> Term:
-        self.count += 1
-        name = f"%t.{self.count}"
+        name = f"%t.{len(self.lines)}"
         self.lines.append(f"  {name} = {instruction}")
         return Term(self, name, type)
 
@@ -168,9 +179,10 @@ class Code:
     def intrinsic(self, name: str, *operands: Term) -> Term:
         """A call of an LLVM intrinsic whose operands and result are of one type."""
         type = operands[0].type
-        callee = f"llvm.{name}.{'f64' if type == 'double' else 'f32'}"
-        self.declarations[callee] = f"declare {type} @{callee}({', '.join([type] * len(operands))})"
-        return self.append(f"call {type} @{callee}({', '.join(f'{type} {o.name}' for o in operands)})", type)
+        spelled = self.spelled(type)
+        callee = f"llvm.{name}.{intrinsic_suffix('f64' if type == 'double' else 'f32', self.lanes)}"
+        self.declarations[callee] = f"declare {spelled} @{callee}({', '.join([spelled] * len(operands))})"
+        return self.append(f"call {spelled} @{callee}({', '.join(f'{spelled} {o.name}' for o in operands)})", type)
 
     def mad(self, a: Term, b: Term | Number, c: Term | Number) -> Term:
         """a * b + c, rounded once or twice."""
@@ -194,8 +206,9 @@ class Code:
         known = then if isinstance(then, Term) else otherwise
         assert isinstance(known, Term), "one arm must have a type"
         then, otherwise = self.like(then, known), self.like(otherwise, known)
+        type = self.spelled(known.type)
         return self.append(
-            f"select i1 {condition.name}, {known.type} {then.name}, {known.type} {otherwise.name}", known.type
+            f"select {self.spelled('i1')} {condition.name}, {type} {then.name}, {type} {otherwise.name}", known.type
         )
 
     def at_most(self, x: Term, bound: float) -> Term:
@@ -209,17 +222,17 @@ class Code:
     def bits(self, x: Term) -> Term:
         """A float's bits as an integer."""
         target = {"double": "i64", "float": "i32"}[x.type]
-        return self.append(f"bitcast {x.type} {x.name} to {target}", target)
+        return self.append(f"bitcast {self.spelled(x.type)} {x.name} to {self.spelled(target)}", target)
 
     def from_bits(self, n: Term) -> Term:
         """The float with these bits."""
         target = {"i64": "double", "i32": "float"}[n.type]
-        return self.append(f"bitcast {n.type} {n.name} to {target}", target)
+        return self.append(f"bitcast {self.spelled(n.type)} {n.name} to {self.spelled(target)}", target)
 
     def convert(self, x: Term, type: str) -> Term:
-        """Between float and double, and i64 and i32."""
+        """Between float and double, and from i64 to i32."""
         opcode = {"double": "fpext", "float": "fptrunc", "i32": "trunc"}[type]
-        return self.append(f"{opcode} {x.type} {x.name} to {type}", type)
+        return self.append(f"{opcode} {self.spelled(x.type)} {x.name} to {self.spelled(type)}", type)
 
     def polynomial(self, x: Term, coefficients: Sequence[float]) -> Term:
         """sum c[k] x**k by Estrin's scheme: a tree, where Horner's would be one long chain of waiting."""
@@ -248,29 +261,35 @@ class Code:
     def sign_mask(self) -> int:
         return -(1 << (63 if self.double else 31))
 
-    # ---- the two that are not straight-line arithmetic ----
+    # ---- the one that is not straight-line arithmetic ----
 
-    def raise_flag(self, condition: Term, flag: Term) -> None:
-        """Set the i1 that `flag` points to where the condition holds."""
-        before = self.append(f"load i1, ptr {flag.name}", "i1")
-        self.lines.append(f"  store i1 {(before | condition).name}, ptr {flag.name}")
+    def otherwise_call(self, condition: Term, callee: str, x: Term, result: Term) -> Term:
+        """`result`, but where the condition holds for any lane, what `callee` makes of x and the result.
 
-    def otherwise_libm(self, condition: Term, name: str, x: Term, result: Term) -> Term:
-        """What libm's function gives where the condition holds, else `result`."""
-        callee = name if self.double else f"{name}f"
-        self.declarations[callee] = f"declare {self.float} @{callee}({self.float})"
-        self.lines += [f"  br i1 {condition.name}, label %far, label %end", "far:"]
-        called = self.append(f"call {self.float} @{callee}({x.type} {x.name})", self.float)
+        The branch is never taken on ordinary numbers; the callee is marked cold.
+        """
+        type, test = self.spelled(x.type), condition.name
+        if self.lanes > 1:
+            mask = f"i{self.lanes}"
+            packed = self.append(f"bitcast {self.spelled('i1')} {test} to {mask}", mask)
+            test = self.append(f"icmp ne {mask} {packed.name}, 0", "i1").name
+        self.lines += [f"  br i1 {test}, label %rare, label %end", "rare:"]
+        called = self.append(f"call {type} @{callee}({type} {x.name}, {type} {result.name})", x.type)
         self.lines += ["  br label %end", "end:"]
-        return self.append(f"phi {self.float} [ {result.name}, %entry ], [ {called.name}, %far ]", self.float)
+        return self.append(f"phi {type} [ {result.name}, %entry ], [ {called.name}, %rare ]", x.type)
 
     # ---- the finished function ----
 
+    def name_of(self, name: str) -> str:
+        """What a function of this type and number of lanes is called: exp.f64, exp.v8f64."""
+        return f"{name}.{intrinsic_suffix(self.suffix, self.lanes)}"
+
     def text(self, name: str, parameters: Sequence[Term], result: Term) -> str:
         """The function as LLVM IR."""
-        head = ", ".join(f"{p.type} {p.name}" for p in parameters)
+        type = self.spelled(self.float)
+        head = ", ".join(f"{type} {p.name}" for p in parameters)
         body = "\n".join(["entry:", *self.lines])
         return (
-            f"define internal {self.float} @{name}.{self.suffix}({head}) alwaysinline nounwind {{\n"
-            f"{body}\n  ret {self.float} {result.name}\n}}\n"
+            f"define internal {type} @{self.name_of(name)}({head}) alwaysinline nounwind {{\n"
+            f"{body}\n  ret {type} {result.name}\n}}\n"
         )

@@ -45,8 +45,8 @@ def tanh(k: Code, x: Term) -> Term:
 
 
 def _large(k: Code) -> float:
-    """From here on x*x + 1 is x*x, and log1p(x) is log(x)."""
-    return 2.0 ** (k.mantissa // 2 + 3)
+    """From here on log1p(x) is log(x), and x*x + 1 is x*x long since."""
+    return 2.0 ** (k.mantissa + 2)
 
 
 def asinh(k: Code, x: Term) -> Term:

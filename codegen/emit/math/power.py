@@ -26,8 +26,7 @@ Pair = tuple[Term, Term]
 def pow_(k: Code, x: Term, y: Term) -> Term:
     """x**y within 1.5 ulp, with C's and NumPy's rules for zeros, infinities, nan and negative x."""
     if not k.double:
-        wide = Code("f64", has_fma=k.has_fma)
-        wide.lines, wide.declarations = k.lines, k.declarations
+        wide = k.of_doubles()
         size, exponent = k.convert(k.abs(x), "double"), k.convert(y, "double")
         size.code = exponent.code = wide
         magnitude = wide.convert(_magnitude_short(wide, size, exponent), "float")

@@ -94,7 +94,7 @@ def cos(k: Code, x: Term) -> Term:
 
 
 def tan(k: Code, x: Term) -> Term:
-    """The tangent within 2.5 ulp where x is not far."""
+    """The tangent within 3 ulp where x is not far."""
     n, r = _reduced(k, k.abs(x))
     sine, cosine = _sin_cos(k, r)
     odd = _is_odd(n)

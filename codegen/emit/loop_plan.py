@@ -1,0 +1,285 @@
+"""Whether the iterations of a loop can run side by side, and what each of its values then is.
+
+    for j in 0..n carrying total:           j      linear: i, i+1, i+2, ... over the lanes
+      at = first + j                        at     linear
+      x = load a[at]                        x      varying: a vector, loaded at once
+      w = load b[row]                       w      uniform: the same number for all lanes
+      y = exp(x * w)                        y      varying
+      store y, c[at]
+      yield total + y                       a reduction: each lane has its own total
+
+Only innermost loops are planned.  A loop is left alone (None) if an iteration may see what another
+stored, if it carries anything but reductions whose order is free, or if it holds a call or branch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value
+from .operations import ELEMENTARY, SCALAR
+
+__all__ = ["VARYING", "LoopPlan", "Reduction", "plan_loop"]
+
+#: Not a stride: the lanes have no pattern.
+VARYING = None
+
+#: Reductions by the operation that combines two, and what they start with in a lane: a number that
+#: changes nothing.  For sums that is -0.0, since -0.0 + 0.0 is 0.0.
+_IDENTITIES = {
+    "arith.addf": -0.0, "arith.mulf": 1.0, "arith.maximumf": float("-inf"), "arith.minimumf": float("inf"),
+    "arith.addi": 0, "arith.muli": 1, "arith.andi": -1, "arith.ori": 0, "arith.xori": 0,
+}  # fmt: skip
+
+#: Costs in additions, of a vector whose lanes fill one register; roughly.
+_COSTS = {
+    "arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50, "arith.remf": 90,
+}  # fmt: skip
+_COST_OF_A_FUNCTION, _COST_OF_A_GATHER = 24, 10
+
+
+@dataclass(eq=False, slots=True)
+class Reduction:
+    """Partial results, one per lane, that are combined in the end.
+
+    carried     the number of the loop-carried value, or -1 for an accumulator in memory:
+    load, store     its load and store, at a place that is the same in all iterations
+    start       the value an iteration begins with
+    combine     an operation of the chain from there to what it ends with
+    """
+
+    carried: int
+    start: Value
+    combine: Operation | None = None
+    load: Operation | None = None
+    store: Operation | None = None
+
+    @property
+    def type(self) -> ScalarType:
+        type = self.start.type
+        assert isinstance(type, ScalarType)
+        return type
+
+    @property
+    def identity(self) -> int | float:
+        """What a lane starts with."""
+        assert self.combine is not None
+        name, bits = self.combine.name, self.type.bits
+        if name in ("arith.maxsi", "arith.minsi"):
+            return -(1 << bits - 1) if name == "arith.maxsi" else (1 << bits - 1) - 1
+        return _IDENTITIES[name]
+
+
+@dataclass(eq=False, slots=True)
+class LoopPlan:
+    """strides     of values that differ between lanes: by how much from one to the next, or VARYING
+    places      of loads and stores: by how many elements they move from lane to lane, or VARYING
+    reductions  in the order of the carried values, then those in memory
+    partial     values on the way of a reduction: vectors of partial results
+    bits        of the widest element that differs between lanes
+    cost        of one iteration
+    """
+
+    strides: dict[Value, int | None] = field(default_factory=dict)
+    places: dict[Operation, int | None] = field(default_factory=dict)
+    reductions: list[Reduction] = field(default_factory=list)
+    partial: dict[Value, int] = field(default_factory=dict)  # the number of the reduction
+    bits: int = 8
+    cost: int = 0
+
+
+def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent: bool) -> LoopPlan | None:
+    """The plan of a loop with this body, or None.
+
+    counter         the argument of the block that is the induction variable, of step 1
+    independent     the iterations are promised not to touch each other's memory
+    """
+    return _Planner(block, counter, carried, independent).plan()
+
+
+class _Unfit(Exception):
+    """The iterations cannot run side by side."""
+
+
+class _Planner:
+    def __init__(self, block: Block, counter: Value, carried: list[Value], independent: bool) -> None:
+        self.block, self.independent = block, independent
+        self.found = LoopPlan({counter: 1}, reductions=[Reduction(j, value) for j, value in enumerate(carried)])
+        self.inside = {counter, *carried, *(r for o in block.operations for r in o.results)}
+        self.chains = self.found.partial
+        self.chains.update((value, j) for j, value in enumerate(carried))
+        self.in_memory: dict[Operation, int] = {}
+
+    def plan(self) -> LoopPlan | None:
+        try:
+            self._memory()
+            for operation in self.block.operations[:-1]:
+                self._operation(operation)
+            self._ends()
+        except _Unfit:
+            return None
+        return self.found
+
+    # ---- operations ----
+
+    def _operation(self, operation: Operation) -> None:
+        name, strides = operation.name, self.found.strides
+        if name == "memref.load":
+            self._load(operation)
+        elif name == "memref.store":
+            self._store(operation)
+        elif name not in SCALAR:
+            raise _Unfit(name)
+        elif any(v in self.chains for v in operation.operands):
+            self._combine(operation)
+        elif any(v in strides for v in operation.operands):
+            self._differs(operation.result, self._stride(operation))
+            cost = _COST_OF_A_FUNCTION if name in ELEMENTARY else _COSTS.get(name, 1)
+            if strides[operation.result] is VARYING:
+                self.found.cost += cost
+
+    def _differs(self, value: Value, stride: int | None) -> None:
+        if stride == 0:
+            return
+        self.found.strides[value] = stride
+        if stride is VARYING and value.type is not I1:
+            self._wide(value.type)  # type: ignore[arg-type]
+
+    def _wide(self, type: ScalarType) -> None:
+        self.found.bits = max(self.found.bits, type.bits)
+
+    def _stride(self, operation: Operation) -> int | None:
+        """By how much the result differs from lane to lane: known for sums and multiples of counters."""
+        strides = [self.found.strides.get(v, 0) for v in operation.operands]
+        if VARYING in strides or (operation.result.type is not INDEX and operation.name != "arith.index_cast"):
+            return VARYING
+        match operation.name:
+            case "arith.addi":
+                return strides[0] + strides[1]  # type: ignore[operator]
+            case "arith.subi":
+                return strides[0] - strides[1]  # type: ignore[operator]
+            case "arith.muli":
+                for value, stride in zip(operation.operands, reversed(strides), strict=True):
+                    factor = _known(value)
+                    if factor is not None:
+                        return stride * factor  # type: ignore[operator]
+            case "arith.index_cast":
+                return strides[0] if operation.result.type.bits == 64 else VARYING  # type: ignore[union-attr]
+        return VARYING
+
+    # ---- reductions ----
+
+    def _combine(self, operation: Operation) -> None:
+        """An operation on a partial result: one more link of a chain of one kind."""
+        name, flags = operation.name, operation.attributes.get("fastmath", ())
+        chains = {self.chains[v] for v in operation.operands if v in self.chains}
+        in_chain = [v for v in operation.operands if v in self.chains]
+        known = name in _IDENTITIES or name in ("arith.maxsi", "arith.minsi")
+        in_any_order = name not in ("arith.addf", "arith.mulf") or "reassoc" in flags
+        if len(in_chain) != 1 or not known or not in_any_order:
+            raise _Unfit(name)
+        (number,) = chains
+        reduction = self.found.reductions[number]
+        if reduction.combine is not None and reduction.combine.name != name:
+            raise _Unfit(name)
+        reduction.combine = operation
+        self.chains[operation.result] = number
+        self.found.cost += 1
+        self._wide(reduction.type)
+
+    def _ends(self) -> None:
+        """Each chain must end where it is carried on, and be looked at nowhere else."""
+        last = self.block.operations[-1]
+        uses = Counter(v for o in self.block.operations for v in o.operands if v in self.chains)
+        if any(uses[value] != 1 for value in self.chains):
+            raise _Unfit("a partial result is used")
+        for j, value in enumerate(last.operands):
+            if self.chains.get(value) != j or self.found.reductions[j].combine is None:
+                raise _Unfit("a carried value is no reduction")
+
+    # ---- memory ----
+
+    def _memory(self) -> None:
+        """Which memory the loop writes, and that no iteration meets another there."""
+        accesses: dict[Value, list[Operation]] = {}
+        for operation in self.block.operations:
+            if operation.name in ("memref.load", "memref.store"):
+                memory = operation.operands[operation.name == "memref.store"]
+                accesses.setdefault(memory, []).append(operation)
+        for operations in accesses.values():
+            if any(o.name == "memref.store" for o in operations):
+                self._written(operations)
+
+    def _written(self, operations: list[Operation]) -> None:
+        places = {_place(o) for o in operations}
+        fixed = all(v not in self.inside for place in places for v in place)
+        if not fixed:
+            # One place per iteration (if it is one per lane is looked at when its stride is known).
+            if len(places) > 1 and not self.independent:
+                raise _Unfit("iterations may meet in memory")
+            return
+        if len(places) != 1 or [o.name for o in operations] != ["memref.load", "memref.store"]:
+            raise _Unfit("iterations meet in memory")
+        load, store = operations
+        number = len(self.found.reductions)
+        self.found.reductions.append(Reduction(-1, load.result, load=load, store=store))
+        self.in_memory |= {load: number, store: number}
+
+    def _load(self, operation: Operation) -> None:
+        if operation in self.in_memory:
+            self.chains[operation.result] = self.in_memory[operation]
+            return
+        stride = self._place_stride(operation)
+        if stride == 0:
+            return
+        self._differs(operation.result, VARYING)
+        self._wide(operation.result.type)  # type: ignore[arg-type]
+        self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
+
+    def _store(self, operation: Operation) -> None:
+        if operation in self.in_memory:
+            if self.chains.get(operation.operands[0]) != self.in_memory[operation]:
+                raise _Unfit("what is stored is no reduction")
+            return
+        if operation.operands[0] in self.chains:
+            raise _Unfit("a partial result is stored")
+        stride = self._place_stride(operation)
+        if stride == 0:
+            raise _Unfit("all iterations store in one place")
+        if stride is VARYING and not self.independent and self._is_read(operation.operands[1]):
+            raise _Unfit("iterations may meet in memory")
+        self._wide(operation.operands[1].type.element)  # type: ignore[union-attr]
+        self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
+
+    def _is_read(self, memory: Value) -> bool:
+        return any(o.name == "memref.load" and o.operands[0] is memory for o in self.block.operations)
+
+    def _place_stride(self, operation: Operation) -> int | None:
+        """By how many elements the place moves from lane to lane."""
+        memory = operation.operands[operation.name == "memref.store"].type
+        assert isinstance(memory, MemRef)
+        strides = [self.found.strides.get(index, 0) for index in _place(operation)]
+        total: int | None = strides[0] if len(strides) == 1 else 0
+        factor: int | None = 1  # the elements that a step of an index is; None: not known here
+        for stride, extent in zip(reversed(strides), reversed(memory.shape), strict=True):
+            if len(strides) > 1 and stride != 0:
+                if stride is VARYING or factor is None or total is VARYING:
+                    raise _Unfit("a stride that is not a number")
+                total += stride * factor
+            factor = factor * extent if isinstance(extent, int) and factor is not None else None
+        self.found.places[operation] = total
+        return total
+
+
+def _place(operation: Operation) -> tuple[Value, ...]:
+    """The indices of a load or store."""
+    return tuple(operation.operands[1 if operation.name == "memref.load" else 2 :])
+
+
+def _known(value: Value) -> int | None:
+    """The number that an integer constant is."""
+    owner = value.owner
+    if isinstance(owner, Operation) and owner.name == "arith.constant":
+        return int(owner.attributes["value"])
+    return None

@@ -1,0 +1,36 @@
+"""What the machine offers, as far as the text of a module depends on it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+__all__ = ["Target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """vector_bytes    of the widest vectors that arithmetic runs at full speed on
+    has_masks       whether vectors can be loaded and stored in part
+    has_fma         whether a fused multiply-add is an instruction; otherwise it is a library call
+    """
+
+    vector_bytes: int
+    has_masks: bool
+    has_fma: bool
+
+    @staticmethod
+    @functools.cache
+    def of(features: str) -> Target:
+        """From LLVM's flattened features, "+fma,-sse4a,...".
+
+        x86 calls the fused multiply-add fma (or fma4); every 64-bit ARM has one.
+        """
+        have = set(features.split(","))
+        has_fma = not have.isdisjoint({"+fma", "+fma4", "+neon", "+fp-armv8"})
+        # Masks of 64-bit lanes need no more than avx512f; those of comparisons and integers dq and vl.
+        if {"+avx512f", "+avx512dq", "+avx512vl", "+avx512bw"} <= have:
+            return Target(64, True, has_fma)
+        if "+avx2" in have:
+            return Target(32, True, has_fma)
+        return Target(16, False, has_fma)

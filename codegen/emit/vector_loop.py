@@ -1,0 +1,369 @@
+"""An innermost loop whose iterations run side by side, in the lanes of vectors.
+
+    plan (`loop_plan`)          what each value is: uniform, linear, varying, a partial result
+    phases (`phases`)           how many lanes, from where to where
+      -> for each phase a loop, or one straight iteration
+
+Partial results of reductions are combined as a tree: halves of the vector, halves of those, ...
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..kernel.nest import I1, Block, MemRef, Operation, ScalarType, Value
+from .loop_plan import VARYING, LoopPlan, Reduction
+from .operations import SCALAR, Writer
+from .phases import Phase
+from .types import ALIGNMENT, LLVM_TYPES
+
+if TYPE_CHECKING:
+    from .body import Body
+
+__all__ = ["VectorLoop"]
+
+class VectorLoop(Writer):
+    """Writes one planned loop into a body."""
+
+    def __init__(self, body: Body, block: Block, counter: Value, plan: LoopPlan) -> None:
+        self.body, self.block, self.counter, self.plan = body, block, counter, plan
+        self.vectors: dict[Value, str] = {}
+        self.hoisted: list[str] = []
+        self.mask = ""
+        inside = {r for o in block.operations for r in o.results}
+        self.inside = inside | set(block.arguments)
+
+    def write(self, lower: str, upper: str, initial: list[str], covering: list[Phase]) -> list[str]:
+        """The whole loop; gives the names of the carried values at its end."""
+        partial: list[str] = []
+        lanes = 0
+        for phase in covering:
+            if phase.lanes == 1:
+                initial, partial = self._finished(partial, lanes, initial), []
+                initial = self.body.plain_loop(self.block, self.counter, lower, upper, initial)
+                continue
+            partial = self._narrowed(partial, lanes, phase.lanes) if partial else self._identities(phase.lanes)
+            lanes = phase.lanes
+            stop = self._stop(phase, lower, upper, is_last=phase is covering[-1])
+            partial = self._phase(phase, lower, stop, partial)
+            lower = stop
+        return self._finished(partial, lanes, initial)
+
+    def _stop(self, phase: Phase, lower: str, upper: str, *, is_last: bool) -> str:
+        """Where a phase ends: behind the last whole vector, or at the end."""
+        if is_last:
+            return upper
+        if phase.trips is not None and lower.isdigit():
+            return str(int(lower) + phase.trips)
+        body = self.body
+        count = upper if lower == "0" else body.value(f"sub i64 {upper}, {lower}")
+        whole = body.value(f"and i64 {count}, {-phase.lanes}")
+        return whole if lower == "0" else body.value(f"add i64 {lower}, {whole}")
+
+    # ---- one phase ----
+
+    def _phase(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
+        """Gives the partial results at its end."""
+        body = self.body
+        self.lanes, self.vectors, self.hoisted = phase.lanes, {}, []
+        place = len(body.lines)
+        if phase.is_straight:
+            self.mask = _first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
+            results = self._iteration(start, partial)
+            # What does not change between lanes may have been asked for after other lines used it.
+            body.lines[place:place] = self.hoisted
+            return results
+        return self._loop(phase, start, stop, partial, place)
+
+    def _loop(self, phase: Phase, start: str, stop: str, partial: list[str], place: int) -> list[str]:
+        """A loop tested at its end, behind a test that it runs at all."""
+        body = self.body
+        number, before = body.next_number(), body.label
+        phis = [f"%acc.{number}.{j}" for j in range(len(partial))]
+        counter, after = f"%i.{number}", f"%next.{number}"
+        body.start(f"loop.{number}")
+        header = len(body.lines)
+        self.mask = self._mask(stop, counter) if phase.is_masked else ""
+        results = self._iteration(counter, phis)
+        lines = body.lines
+        lines.append(f"  {after} = add nsw i64 {counter}, {phase.lanes}")
+        lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
+        lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
+        last = body.label
+        types = [self.spelled(r.type) for r in self.plan.reductions]
+        lines[header:header] = [
+            f"  {counter} = phi i64 [ {start}, %{before} ], [ {after}, %{last} ]",
+            *[
+                f"  {phi} = phi {type} [ {first}, %{before} ], [ {result}, %{last} ]"
+                for phi, type, first, result in zip(phis, types, partial, results, strict=True)
+            ],
+        ]
+        runs = phase.trips is not None
+        entry = [f"  br label %loop.{number}"] if runs else [
+            f"  %any.{number} = icmp slt i64 {start}, {stop}",
+            f"  br i1 %any.{number}, label %loop.{number}, label %done.{number}",
+        ]  # fmt: skip
+        lines[place:place] = [*self.hoisted, *entry]
+        body.start(f"done.{number}")
+        if runs:
+            return results
+        return [
+            body.value(f"phi {type} [ {first}, %{before} ], [ {result}, %{last} ]")
+            for type, first, result in zip(types, partial, results, strict=True)
+        ]
+
+    def _mask(self, stop: str, counter: str) -> str:
+        """The lanes whose element is before the end."""
+        lanes = self.lanes
+        rest = self.body.value(f"sub i64 {stop}, {counter}")
+        umin = self.declare("llvm.umin.i64", "i64", ("i64", "i64"))
+        rest = self.body.value(f"call i64 {umin}(i64 {rest}, i64 {lanes})")
+        rest = self.body.value(f"trunc i64 {rest} to i32")
+        rest = self._splat("i32", rest, self.body.value)
+        return self.body.value(f"icmp ugt <{lanes} x i32> {rest}, {_steps('i32', lanes)}")
+
+    def _iteration(self, counter: str, partial: list[str]) -> list[str]:
+        """The body, once; gives the new partial results."""
+        body, plan = self.body, self.plan
+        outside, body.offsets = body.offsets, dict(body.offsets)
+        body.names[self.counter] = counter
+        for reduction, name in zip(plan.reductions, partial, strict=True):
+            self.vectors[reduction.start] = name
+        for operation in self.block.operations[:-1]:
+            self._operation(operation)
+        body.offsets = outside
+        ends = [*self.block.operations[-1].operands, *(r.store.operands[0] for r in plan.reductions if r.store)]
+        return [
+            self._where_active(r, self.vectors[end], before)
+            for r, end, before in zip(plan.reductions, ends, partial, strict=True)
+        ]
+
+    def _where_active(self, reduction: Reduction, after: str, before: str) -> str:
+        if not self.mask:
+            return after
+        type = self.spelled(reduction.type)
+        return self.value(f"select {self.spelled(I1)} {self.mask}, {type} {after}, {type} {before}")
+
+    # ---- operations ----
+
+    def _operation(self, operation: Operation) -> None:
+        body, name = self.body, operation.name
+        if name == "memref.load":
+            self._load(operation)
+        elif name == "memref.store":
+            self._store(operation)
+        elif not self._is_varying(operation):
+            # The same for all lanes, or, of a counter, what lane 0 has.
+            body.names[operation.result] = SCALAR[name](body, operation, [body.names[v] for v in operation.operands])
+        else:
+            operands = [self.vector(v) for v in operation.operands]
+            if self.mask and name in ("arith.divsi", "arith.remsi", "arith.floordivsi"):
+                # An empty lane may hold a zero that no element has.
+                type = self.spelled(operation.result.type)  # type: ignore[arg-type]
+                one = self.literal(1, operation.result.type)  # type: ignore[arg-type]
+                operands[1] = self.value(
+                    f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}"
+                )
+            self.vectors[operation.result] = SCALAR[name](self, operation, operands)
+
+    def _is_varying(self, operation: Operation) -> bool:
+        result = operation.result
+        return self.plan.strides.get(result, 0) is VARYING or result in self.plan.partial
+
+    def vector(self, value: Value) -> str:
+        """A value as a vector."""
+        known = self.vectors.get(value)
+        if known is None:
+            known = self.vectors[value] = self._made_vector(value)
+        return known
+
+    def _made_vector(self, value: Value) -> str:
+        type = value.type
+        assert isinstance(type, ScalarType)
+        owner = value.owner
+        if isinstance(owner, Operation) and owner.name == "arith.constant":
+            return self.literal(owner.attributes["value"], type)
+        name = self.body.names[value]
+        stride = self.plan.strides.get(value, 0)
+        if stride:
+            first = self._splat(LLVM_TYPES[type], name, self.body.value)
+            steps = _steps(LLVM_TYPES[type], self.lanes, stride)
+            return self.value(f"add {self.spelled(type)} {first}, {steps}")
+        return self._splat(LLVM_TYPES[type], name, self.body.value if value in self.inside else self._hoist)
+
+    def _splat(self, type: str, name: str, write) -> str:
+        vector = f"<{self.lanes} x {type}>"
+        first = write(f"insertelement {vector} poison, {type} {name}, i64 0")
+        return write(f"shufflevector {vector} {first}, {vector} poison, <{self.lanes} x i32> zeroinitializer")
+
+    def _hoist(self, instruction: str) -> str:
+        """A line before the loop."""
+        name = f"%t.{self.body.next_number()}"
+        self.hoisted.append(f"  {name} = {instruction}")
+        return name
+
+    # ---- memory ----
+
+    def _load(self, operation: Operation) -> None:
+        memory, *indices = operation.operands
+        if operation.result in self.vectors:
+            return  # the accumulator
+        assert isinstance(memory.type, MemRef)
+        element = memory.type.element
+        stride = self.plan.places[operation]
+        if stride == 0:
+            self.body.load(operation)
+        elif stride in (1, -1):
+            self.vectors[operation.result] = self._load_row(memory, element, indices, stride)
+        else:
+            self.vectors[operation.result] = self._gather(memory, element, indices, stride)
+
+    def _load_row(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
+        """Adjacent elements."""
+        type, alignment = self.spelled(element), ALIGNMENT[element]
+        address = self._row_address(memory, element, indices, stride)
+        if not self.mask:
+            return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
+        mask = self._turned(self.mask, self.spelled(I1), stride)
+        bits = self.spelled(I1)
+        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
+        loaded = self.value(
+            f"call {type} {callee}(ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)"
+        )
+        return self._turned(loaded, type, stride)
+
+    def _row_address(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
+        """Of the lowest of the adjacent elements."""
+        body = self.body
+        address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])  # type: ignore[arg-type]
+        if stride == 1:
+            return address
+        return body.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {1 - self.lanes}")
+
+    def _turned(self, vector: str, type: str, stride: int) -> str:
+        if stride == 1:
+            return vector
+        order = ", ".join(f"i32 {j}" for j in reversed(range(self.lanes)))
+        return self.value(f"shufflevector {type} {vector}, {type} poison, <{self.lanes} x i32> <{order}>")
+
+    def _gather(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | None) -> str:
+        addresses = self._addresses(memory, element, indices, stride)
+        type, pointers, bits = self.spelled(element), f"<{self.lanes} x ptr>", self.spelled(I1)
+        callee = self.declare(
+            f"llvm.masked.gather.{self.suffix(element)}.v{self.lanes}p0", type, (pointers, "i32", bits, type)
+        )
+        return self.value(
+            f"call {type} {callee}({pointers} {addresses}, i32 {ALIGNMENT[element]}, "
+            f"{bits} {self.mask or self.literal(True, I1)}, {type} zeroinitializer)"
+        )
+
+    def _addresses(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | None) -> str:
+        """One for each lane."""
+        body, pointer = self.body, self.body.names[memory]
+        if stride is VARYING:
+            (index,) = indices
+            places = self.vector(index)
+        else:
+            pointer = body.address(memory.type, pointer, [body.names[i] for i in indices])  # type: ignore[arg-type]
+            places = _steps("i64", self.lanes, stride)
+        return self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {pointer}, <{self.lanes} x i64> {places}")
+
+    def _store(self, operation: Operation) -> None:
+        value, memory, *indices = operation.operands
+        assert isinstance(memory.type, MemRef)
+        if any(operation is r.store for r in self.plan.reductions):
+            return
+        element = memory.type.element
+        type, alignment, bits = self.spelled(element), ALIGNMENT[element], self.spelled(I1)
+        name, stride = self.vector(value), self.plan.places[operation]
+        if stride not in (1, -1):
+            pointers = f"<{self.lanes} x ptr>"
+            callee = self.declare(
+                f"llvm.masked.scatter.{self.suffix(element)}.v{self.lanes}p0", "void", (type, pointers, "i32", bits)
+            )
+            addresses, mask = self._addresses(memory, element, indices, stride), self.mask or self.literal(True, I1)
+            self.line(f"call void {callee}({type} {name}, {pointers} {addresses}, i32 {alignment}, {bits} {mask})")
+            return
+        address = self._row_address(memory, element, indices, stride)
+        name = self._turned(name, type, stride)
+        if not self.mask:
+            self.line(f"store {type} {name}, ptr {address}, align {alignment}")
+            return
+        mask = self._turned(self.mask, bits, stride)
+        callee = self.declare(f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits))
+        self.line(f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})")
+
+    # ---- reductions ----
+
+    def _identities(self, lanes: int) -> list[str]:
+        self.lanes = lanes
+        return [self.literal(r.identity, r.type) for r in self.plan.reductions]
+
+    def _narrowed(self, partial: list[str], lanes: int, wanted: int) -> list[str]:
+        """Halves combined until the vectors have the wanted number of lanes."""
+        while lanes > wanted:
+            lanes //= 2
+            partial = [self._halved(r, name, lanes) for r, name in zip(self.plan.reductions, partial, strict=True)]
+        assert lanes == wanted, "a later phase has more lanes"
+        return partial
+
+    def _halved(self, reduction: Reduction, name: str, lanes: int) -> str:
+        whole = f"<{2 * lanes} x {LLVM_TYPES[reduction.type]}>"
+        halves = []
+        for first in (0, lanes):
+            if lanes == 1:
+                halves.append(self.value(f"extractelement {whole} {name}, i64 {first}"))
+                continue
+            order = ", ".join(f"i32 {first + j}" for j in range(lanes))
+            halves.append(
+                self.value(f"shufflevector {whole} {name}, {whole} poison, <{lanes} x i32> <{order}>")
+            )
+        self.lanes = lanes
+        return self._combined(reduction, *halves)
+
+    def _combined(self, reduction: Reduction, one: str, other: str) -> str:
+        assert reduction.combine is not None
+        return SCALAR[reduction.combine.name](self, reduction.combine, [one, other])
+
+    def _finished(self, partial: list[str], lanes: int, initial: list[str]) -> list[str]:
+        """The carried values, with what the loop was given to begin with; accumulators in memory are stored."""
+        if not partial:
+            return initial
+        totals = self._narrowed(partial, lanes, 1)
+        self.lanes, body = 1, self.body
+        found = []
+        for reduction, total in zip(self.plan.reductions, totals, strict=True):
+            if reduction.load is None:
+                found.append(self._combined(reduction, initial[reduction.carried], total))
+            else:
+                assert reduction.store is not None
+                body.load(reduction.load)
+                before = body.names[reduction.load.result]
+                body.names[reduction.store.operands[0]] = self._combined(reduction, before, total)
+                body.store(reduction.store)
+        return found
+
+    # ---- Writer ----
+
+    def value(self, instruction: str) -> str:
+        return self.body.value(instruction)
+
+    def line(self, instruction: str) -> None:
+        """An instruction without a result."""
+        self.body.lines.append(f"  {instruction}")
+
+    def declare(self, name: str, result: str, arguments: tuple[str, ...]) -> str:
+        return self.body.declare(name, result, arguments)
+
+    def elementary(self, name: str, type: ScalarType) -> str:
+        return self.body.needs.function(name, self.suffix(type), type, self.lanes)
+
+
+def _first_lanes(count: int, lanes: int) -> str:
+    """A constant mask."""
+    return f"<{', '.join('i1 true' if j < count else 'i1 false' for j in range(lanes))}>"
+
+
+def _steps(type: str, lanes: int, stride: int = 1) -> str:
+    """<0, 1, 2, ...> times the stride."""
+    return f"<{', '.join(f'{type} {j * stride}' for j in range(lanes))}>"
