@@ -110,6 +110,7 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
     )
     env = {
         "Node": Node,
+        "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "config": config,
         "grad_mode": grad_mode.get,
         "kinds": kinds,
@@ -120,8 +121,7 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
         "number_beside": _number_beside,
         "state": state,
     }
-    # Our own text, and named as such: an error's line is the user's, which is the first outside of this library.
-    exec(compile(text, __file__, "exec"), env)
+    exec(text, env)  # our own text; nothing of the user's is in it
     return env["record"]  # type: ignore[return-value]
 
 

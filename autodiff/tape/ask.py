@@ -135,10 +135,7 @@ def stored_along(
     tracks   whether gradients may be asked for later
     past     the history that gradients are asked of; the caller holds it in a list and in this set
     """
-    links: dict[Node, int] = {}
-    for node in order:
-        for i in node.inputs if node.value is None else ():
-            links[i] = links.get(i, 0) + 1
+    links = _links(order)
     asked = set(roots)
     cheap: set[Node] = set()  # can be recomputed elementwise from stored values
     keep: list[Node] = []
@@ -161,6 +158,18 @@ def stored_along(
             if stored or flows:
                 cheap.add(node)
     return keep, watched
+
+
+def _links(order: Sequence[Node]) -> dict[Node, int]:
+    """How often each node is an input of a pending one.
+
+    A function of its own: a loop variable left behind in `stored_along` would count as a holder.
+    """
+    links: dict[Node, int] = {}
+    for node in order:
+        for i in node.inputs if node.value is None else ():
+            links[i] = links.get(i, 0) + 1
+    return links
 
 
 def pending_size(node: Node, limit: int) -> int:

@@ -151,7 +151,7 @@ class _Writer:
         self.recipe = recipe
         self.number = {n: i for i, n in enumerate(recipe.order)}
         self.lines: list[str] = []
-        self.env: dict[str, Any] = {"references": sys.getrefcount}
+        self.env: dict[str, Any] = {"__name__": __name__, "references": sys.getrefcount}
         self.bound: set[Node] = set()
         self.waiting: list[Node] = []
         self.leaves: dict[Any, str] = {}
