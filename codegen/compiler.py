@@ -23,7 +23,7 @@ from .ir import Graph
 from .passes import optimize
 from .passes.plan import plan
 from .program import Program
-from .runtime import blas, engine, launcher
+from .runtime import blas, engine, native
 from .runtime.cache import LRU
 from .runtime.executable import Executable
 from .runtime.kernels import KernelTable
@@ -104,9 +104,13 @@ def counts() -> Counts:
 
 
 def clear() -> None:
-    """Forget all executables and kernels.  Counters go on; what somebody still holds goes on working."""
+    """Forget all executables and kernels, and what the pool keeps.
+
+    Counters go on; what somebody still holds goes on working.
+    """
     _executables.clear()
     _kernels.clear()
+    native.trim_pool()
 
 
 @contextmanager
@@ -128,5 +132,5 @@ def facts() -> dict[str, str]:
         "LLVM": f"{llvm.removeprefix('LLVM ')} ({llvmlite})",
         "target": f"{triple}, {cpu}",
         "BLAS": found.source if found else "none: matrix products by numpy.matmul, between native segments",
-        "calls": "native launcher" if launcher.is_native() else "ctypes",
+        "calls": "native launcher" if native.is_native() else "ctypes",
     }

@@ -73,7 +73,7 @@ class Code:
         return assembly_text(self.text)
 
 
-def compile(text: str, imports: Mapping[str, int] | None = None) -> Code:
+def compile(text: str, imports: Mapping[str, int] | None = None, *, is_plain: bool = False) -> Code:
     """Machine code of a module of LLVM IR text.
 
     `imports` gives the addresses of functions that the text only declares; others are looked for
@@ -82,14 +82,17 @@ def compile(text: str, imports: Mapping[str, int] | None = None) -> Code:
 
     Raises CompileError, also for a declared function that is nowhere.
     """
-    object_bytes, exports = object_of(text)
+    object_bytes, exports = object_of(text, is_plain=is_plain)
     return link(text, object_bytes, exports, imports)
 
 
-def object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
-    """The object file of a module, and the names of the functions that it exports."""
+def object_of(text: str, *, is_plain: bool = False) -> tuple[bytes, tuple[str, ...]]:
+    """The object file of a module, and the names of the functions that it exports.
+
+    is_plain   the text has nothing to optimise: functions marked so are inlined, no more
+    """
     with _lock:
-        module = _optimized_module(text)
+        module = _optimized_module(text, is_plain)
         exports = tuple(f.name for f in module.functions if _is_exported(f))
         try:
             return _target_machine().emit_object(module), exports
@@ -145,7 +148,7 @@ def _is_exported(function: Any) -> bool:
     return not function.is_declaration and function.linkage == llvm.Linkage.external
 
 
-def _optimized_module(text: str) -> Any:
+def _optimized_module(text: str, is_plain: bool = False) -> Any:
     """Parse, verify, run the pass pipeline."""
     machine = _target_machine()
     try:
@@ -155,7 +158,7 @@ def _optimized_module(text: str) -> Any:
         module.verify()
     except RuntimeError as error:
         raise CompileError("read", str(error), text) from error
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=0 if is_plain else 2)
     tuning.loop_vectorization = True
     # Straight-line vectorising costs a third of the compile time and gains nothing: the loops are the work.
     tuning.slp_vectorization = False

@@ -8,9 +8,6 @@ is a callable `f(*arguments) -> tuple of arrays`.
     PackedCall(plan)      the same by ctypes with one packed table of pointers: the slow path of the
                           launcher, and its replacement where the self-check fails.
 
-The launcher reads fields of CPython and NumPy objects at offsets that the self-check confirms on
-live objects first.  `AUTODIFF_LAUNCHER=0` chooses the ctypes path.
-
 Ownership: the builtin function holds its `self`, a bytes object that holds the plan block, the
 method definition, the descriptors and the code of the kernels.  There are no cycles, so dropping
 the function frees all of it at once.
@@ -19,12 +16,7 @@ the function frees all of it at once.
 from __future__ import annotations
 
 import ctypes
-import functools
-import importlib
-import os
 import struct
-import sysconfig
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,12 +25,13 @@ import numpy as np
 
 from ..ir import DTYPES, Aval, dtype_name
 from ..kernel.nest import Status
-from . import engine, launcher_ir, memory
+from . import launcher_ir, memory
 from .argument_ir import NUMBER_KINDS
+from .native import Self, is_native, native
 
 __all__ = [
-    "NativeStep", "PackedCall", "Plan", "StepTable", "checked_arguments", "is_native", "launcher", "launcher_or",
-    "raise_status",
+    "NativeStep", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native", "launcher",
+    "launcher_or", "raise_status", "storage",
 ]  # fmt: skip
 
 
@@ -52,6 +45,22 @@ class NativeStep:
     address: int
     slots: tuple[int, ...]
     extents: tuple[int, ...] = ()
+    share: Share | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A step that threads share: `total` iterations in blocks of `chunk`.
+
+    The function takes two more extents, the first and the end of the iterations to do.
+    """
+
+    total: int
+    chunk: int
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.total // self.chunk)
 
 
 @dataclass(frozen=True)
@@ -83,11 +92,13 @@ class StepTable:
         self._owned: list[ctypes.Array] = []
         words: list[int] = []
         for step in steps:
+            share = step.share
             words += (step.address, len(step.slots), self._keep(step.slots), self._keep(step.extents))
+            words += (len(step.extents) + 2, share.blocks, share.chunk, share.total) if share else (0, 0, 0, 0)
         self._table = _words(words)
         self.address = ctypes.addressof(self._table)
-        native = _native()
-        self._run = native.run_steps_unlocked if is_long else native.run_steps
+        code = native()
+        self._run = code.run_steps_unlocked if is_long else code.run_steps
 
     def _keep(self, numbers: Sequence[int]) -> int:
         array = _words(numbers)
@@ -105,22 +116,40 @@ class StepTable:
 class PackedCall:
     """`f(*arguments)` by ctypes.  Converts what the launcher would not take; raises what is wrong."""
 
-    __slots__ = ("__weakref__", "_plan", "steps")
+    __slots__ = ("__weakref__", "_plan", "_storage", "steps")
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self._storage: Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]] | None = None
         self.steps = StepTable(plan.steps, is_long=plan.is_long)
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
         plan = self._plan
         inputs = checked_arguments(arguments, plan.inputs, plan.name)
-        outputs = tuple([np.empty(aval.shape, aval.dtype) for aval in plan.outputs])
-        space = memory.workspace(plan.workspace_bytes) if plan.offsets else None
-        base = memory.address_of(space) if space is not None else 0
+        if self._storage is None:  # most executables never come here
+            self._storage = storage(plan)
+        outputs, space = self._storage()
+        base = memory.address_of(space)
         addresses = [memory.address_of(array) for array in (*inputs, *outputs)]
         addresses += [base + offset for offset in plan.offsets]
         self.steps.run(0, len(plan.steps), memory.pointer_table(addresses, self.steps.scratch))
         return outputs
+
+
+def storage(plan: Plan) -> Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]]:
+    """A function that makes the outputs of one call, and its workspace, aligned: from the pool if there is one."""
+    size = plan.workspace_bytes
+    if not is_native():
+        return lambda: (tuple([np.empty(a.shape, a.dtype) for a in plan.outputs]), memory.workspace(size))
+    # A program that does nothing has its outputs made all the same.
+    nothing = Plan(plan.name, (), (*plan.outputs, Aval((size,), np.bool_)), (), 0, (), False)
+    make = _builtin(nothing, StepTable((), is_long=False), raise_status)
+
+    def made() -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        *outputs, space = make()
+        return tuple(outputs), space.view(np.uint8)
+
+    return made
 
 
 def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str) -> list[np.ndarray]:
@@ -155,11 +184,6 @@ def launcher_or(plan: Plan, slow: Callable[..., Any]) -> Callable[..., Any] | No
     return _builtin(plan, StepTable(plan.steps, is_long=plan.is_long), slow) if is_native() else None
 
 
-def is_native() -> bool:
-    """Whether calls go through the native launcher (see `doctor`)."""
-    return bool(_native().launch)
-
-
 class _MethodDefinition(ctypes.Structure):
     """CPython's PyMethodDef."""
 
@@ -169,12 +193,6 @@ class _MethodDefinition(ctypes.Structure):
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     )
-
-
-class _Self(bytes):
-    """`self` of a launcher: eight bytes, the address of the plan block, and all that must live with it."""
-
-    owned: tuple[Any, ...]
 
 
 _METH_FASTCALL = 0x80
@@ -209,11 +227,12 @@ def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable
         float_type=id(float),
         int_type=id(int),
         bool_type=id(bool),
+        allocator=id(native().allocator),
     )
     block = _words([values[word] for word in launcher_ir.PLAN])
-    method = _MethodDefinition(plan.name.encode(), _native().launch, _METH_FASTCALL, None)
-    self = _Self(struct.pack("P", ctypes.addressof(block)))
-    self.owned = (plan, steps, slow, block, method, input_specs, output_specs, offsets, raise_status, _native())
+    method = _MethodDefinition(plan.name.encode(), native().launch, _METH_FASTCALL, None)
+    self = Self(struct.pack("P", ctypes.addressof(block)))
+    self.owned = (plan, steps, slow, block, method, input_specs, output_specs, offsets, raise_status, native())
     return _new_builtin(ctypes.addressof(method), self, None)
 
 
@@ -230,7 +249,7 @@ class _Specs:
             dtype = DTYPES.get(name, aval.dtype)  # the one object that NumPy's own arrays point to
             self._owned += (dtype, dims)
             kind = NUMBER_KINDS.get(name, 0) if aval.ndim == 0 else 0
-            words += (id(dtype), aval.ndim, ctypes.addressof(dims), kind, id(dtype.type) if kind else 0)
+            words += (id(dtype), aval.ndim, ctypes.addressof(dims), kind, id(dtype.type) if kind else 0, aval.nbytes)
         self._table = _words(words)
 
     @property
@@ -241,95 +260,3 @@ class _Specs:
 def _words(values: Sequence[int]) -> ctypes.Array:
     """Numbers as consecutive 64-bit words."""
     return (ctypes.c_int64 * len(values))(*values)
-
-
-class _Native:
-    """The launcher's machine code and its entry points."""
-
-    def __init__(self) -> None:
-        offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
-        imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
-        self.code = engine.compile(launcher_ir.launcher_ir(offsets), imports)
-        self.launch = self.code.address("launch") if offsets else 0
-        signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-        run_steps = self.code.address("run_steps")
-        self.run_steps = ctypes.PYFUNCTYPE(*signature)(run_steps)
-        self.run_steps_unlocked = ctypes.CFUNCTYPE(*signature)(run_steps)  # releases the interpreter's lock
-
-
-_native_lock = threading.Lock()
-
-
-def _native() -> _Native:
-    with _native_lock:
-        return _made_native()
-
-
-@functools.cache
-def _made_native() -> _Native:
-    return _Native()
-
-
-_NEW_FROM_DESCR = 94
-
-
-def _numpy_function(number: int) -> int:
-    """An entry of NumPy's C-API table."""
-    core = importlib.import_module(("numpy._core" if hasattr(np, "_core") else "numpy.core") + "._multiarray_umath")
-    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    return ctypes.cast(get_pointer(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))[number] or 0
-
-
-_NDARRAY = 2
-
-
-def _offsets() -> dict[str, int]:
-    """Where the launcher finds the fields of objects; empty when the self-check does not confirm them."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
-        return {}
-    head = object.__basicsize__
-    offsets = dict(
-        TYPE=head - 8,
-        DATA=head,
-        ND=head + 8,
-        DIMS=head + 16,
-        DESCR=head + 40,
-        FLAGS=head + 48,
-        DTYPE=head,
-        SCALAR=head,
-        PAYLOAD=bytes.__basicsize__ - 1,
-    )
-    return offsets if _is_confirmed(offsets) else {}
-
-
-def _is_confirmed(offsets: dict[str, int]) -> bool:
-    """Whether live objects have at these offsets what they say of themselves in Python."""
-
-    def word(thing: object, field: str) -> int:
-        return ctypes.c_int64.from_address(id(thing) + offsets[field]).value
-
-    def half(thing: object, field: str) -> int:
-        return ctypes.c_int32.from_address(id(thing) + offsets[field]).value
-
-    array = np.zeros((3, 5, 7), np.float32)[::2, 1:, ::3]
-    packed = np.zeros((2, 3))
-    token = _Self(b"12345678")
-    scalars = (np.float64(1.5), np.float32(-2.5), np.int64(-(2**40)), np.int32(77), np.bool_(True))
-    return (
-        _numpy_function(_NDARRAY) == id(np.ndarray)
-        and word(array, "TYPE") == id(np.ndarray)
-        and word(array, "DATA") == memory.address_of(array)
-        and half(array, "ND") == array.ndim
-        and word(array, "DESCR") == id(array.dtype)
-        and word(array.dtype, "DTYPE") == id(np.float32)
-        and ctypes.string_at(id(array.dtype) + offsets["DTYPE"] + 8, 3) == b"ff="
-        and ctypes.c_int32.from_address(id(array.dtype) + offsets["DTYPE"] + 12).value == array.dtype.num
-        and half(array, "FLAGS") & 0x101 == 0x100
-        and half(packed, "FLAGS") & 0x101 == 0x101
-        # Followed only when the fields around it are confirmed: a wrong pointer would end the process.
-        and (ctypes.c_int64 * 3).from_address(word(array, "DIMS"))[:] == list(array.shape)
-        and ctypes.string_at(id(token) + offsets["PAYLOAD"], 8) == token
-        and all(ctypes.string_at(id(s) + offsets["SCALAR"], s.nbytes) == s.tobytes() for s in scalars)
-    )

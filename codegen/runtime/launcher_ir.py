@@ -4,7 +4,8 @@ One piece of machine code serves every program; what differs is data, in a *plan
 
     plan     counts, sizes and the addresses of the tables below        `PLAN` names its words
     spec     one per input, then one per output: descr, nd, dims, kind of number, NumPy scalar type
-    step     function, number of pointers, their slots, extents
+    step     function, number of pointers, their slots, extents, and how it is shared among threads:
+             number of extents, blocks (0: by the caller alone), chunk, total (`threads_ir`)
 
 and, per call, a *frame*:
 
@@ -13,6 +14,9 @@ and, per call, a *frame*:
     numbers  eight bytes per input, for arguments that are Python numbers
     objects  the output arrays, until they stand in the result
     workspace, 64-byte aligned
+
+A small frame lies on the stack, a large one comes from the pool (`pool_ir`), and so does the memory of
+outputs: an array is made around it and then told that it owns it, by way of the pool's allocator.
 
 `launch` is a METH_FASTCALL function whose `self` is a bytes object that holds the plan's address.
 It checks each argument against its spec; on any difference it calls the plan's `slow` with the same
@@ -26,26 +30,29 @@ that stop in Python between native segments.
 from __future__ import annotations
 
 from string import Template
+from typing import NamedTuple
 
 from .argument_ir import ARGUMENTS
+from .pool_ir import pool_ir
+from .threads_ir import threads_ir
 
-__all__ = ["PLAN", "SPEC_WORDS", "STEP_WORDS", "launcher_ir"]
+__all__ = ["PLAN", "SPEC_WORDS", "STEP_WORDS", "System", "launcher_ir"]
 
 #: The words (64 bits each) of a plan, in order.
 PLAN = (
     "inputs", "outputs", "temporaries", "steps", "frame_words", "frame_bytes", "workspace_bytes", "is_long",
     "slots", "input_specs", "output_specs", "offsets", "step_table", "slow", "fail",
-    "array_type", "float_type", "int_type", "bool_type",
+    "array_type", "float_type", "int_type", "bool_type", "allocator",
 )  # fmt: skip
-SPEC_WORDS = 5
-STEP_WORDS = 4
+SPEC_WORDS = 6
+STEP_WORDS = 8
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
 STACK_BYTES = 16384
 
 _RUN_STEPS = """
-%Step = type { ptr, i64, ptr, ptr }
-%Spec = type { ptr, i64, ptr, i64, ptr }
+%Step = type { ptr, i64, ptr, ptr, i64, i64, i64, i64 }
+%Spec = type { ptr, i64, ptr, i64, ptr, i64 }
 
 ; Runs `count` steps.  Returns 0, or step << 32 | status of the one that failed.
 define i64 @run_steps(ptr %steps, i64 %count, ptr %slots, ptr %scratch) {
@@ -76,7 +83,25 @@ pointer:
   %more.pointers = icmp ult i64 %j.next, %n
   br i1 %more.pointers, label %pointer, label %call, !llvm.loop !0
 call:
-  %status = call i32 %function(ptr %scratch, ptr %extents)
+  %blocks.at = getelementptr %Step, ptr %at, i64 0, i32 5
+  %blocks = load i64, ptr %blocks.at
+  %is.alone = icmp eq i64 %blocks, 0
+  br i1 %is.alone, label %alone, label %shared
+alone:
+  %status.alone = call i32 %function(ptr %scratch, ptr %extents)
+  br label %called
+shared:
+  %n.extents.at = getelementptr %Step, ptr %at, i64 0, i32 4
+  %n.extents = load i64, ptr %n.extents.at
+  %chunk.at = getelementptr %Step, ptr %at, i64 0, i32 6
+  %chunk = load i64, ptr %chunk.at
+  %total.at = getelementptr %Step, ptr %at, i64 0, i32 7
+  %total = load i64, ptr %total.at
+  %status.shared = call i32 @run_blocks(ptr %function, ptr %scratch, ptr %extents, i64 %n.extents, i64 %blocks,
+                                        i64 %chunk, i64 %total)
+  br label %called
+called:
+  %status = phi i32 [ %status.alone, %alone ], [ %status.shared, %shared ]
   %is.ok = icmp eq i32 %status, 0
   br i1 %is.ok, label %ran, label %failed
 ran:
@@ -109,8 +134,6 @@ declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
-declare ptr @PyMem_RawMalloc(i64)
-declare void @PyMem_RawFree(ptr)
 declare ptr @PyErr_NoMemory()
 
 ; The word of the plan with this number.
@@ -161,22 +184,15 @@ on.stack:
   %stack = alloca i8, i64 %bytes, align 64
   br label %framed
 on.heap:
-  %bytes.64 = add i64 %bytes, 64
-  %heap = call ptr @PyMem_RawMalloc(i64 %bytes.64)
+  %heap = call ptr @take(i64 %bytes)
   %no.heap = icmp eq ptr %heap, null
-  br i1 %no.heap, label %no.memory, label %align
+  br i1 %no.heap, label %no.memory, label %framed
 no.memory:
   %error = call ptr @PyErr_NoMemory()
   ret ptr null
-align:
-  %raw = ptrtoint ptr %heap to i64
-  %up = add i64 %raw, 63
-  %down = and i64 %up, -64
-  %aligned = inttoptr i64 %down to ptr
-  br label %framed
 framed:
-  %frame = phi ptr [ %stack, %on.stack ], [ %aligned, %align ]
-  %to.free = phi ptr [ null, %on.stack ], [ %heap, %align ]
+  %frame = phi ptr [ %stack, %on.stack ], [ %heap, %on.heap ]
+  %to.free = phi ptr [ null, %on.stack ], [ %heap, %on.heap ]
   %n.slots = call i64 @word(ptr %plan, i64 $slots)
   %n.outputs = call i64 @word(ptr %plan, i64 $outputs)
   %frame.words = call i64 @word(ptr %plan, i64 $frame_words)
@@ -211,6 +227,7 @@ make.outputs:
   %output.specs = call ptr @address(ptr %plan, i64 $output_specs)
   %output.slots = getelementptr ptr, ptr %frame, i64 %n.inputs
   %array.type = call ptr @address(ptr %plan, i64 $array_type)
+  %allocator = call ptr @address(ptr %plan, i64 $allocator)
   br label %output
 output:
   %o = phi i64 [ 0, %make.outputs ], [ %o.next, %output.good ]
@@ -224,15 +241,34 @@ new:
   %nd32 = trunc i64 %nd to i32
   %dims.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 2
   %dims = load ptr, ptr %dims.at
+  %size.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 5
+  %size = load i64, ptr %size.at
+  %object.data = call ptr @take(i64 %size)
+  %no.data = icmp eq ptr %object.data, null
+  br i1 %no.data, label %no.data.left, label %wrap
+no.data.left:
+  %error.data = call ptr @PyErr_NoMemory()
+  br label %failed
+wrap:
   call void @Py_IncRef(ptr %descr)                  ; the next call takes this reference
-  %object = call ptr @new_array(ptr %array.type, ptr %descr, i32 %nd32, ptr %dims, ptr null, ptr null, i32 0, ptr null)
+  %object = call ptr @new_array(ptr %array.type, ptr %descr, i32 %nd32, ptr %dims, ptr null, ptr %object.data,
+                                i32 1281, ptr null) ; C-contiguous, aligned, writeable
   %no.object = icmp eq ptr %object, null
-  br i1 %no.object, label %failed, label %output.good
+  br i1 %no.object, label %no.wrap, label %output.good
+no.wrap:
+  call void @give(ptr %object.data)
+  br label %failed
 output.good:
   %object.at = getelementptr ptr, ptr %objects, i64 %o
   store ptr %object, ptr %object.at
-  %object.data.at = getelementptr i8, ptr %object, i64 $DATA
-  %object.data = load ptr, ptr %object.data.at
+  ; From here on the array gives its memory back to the pool when it dies.
+  call void @Py_IncRef(ptr %allocator)
+  %allocator.at = getelementptr i8, ptr %object, i64 $ALLOCATOR
+  store ptr %allocator, ptr %allocator.at
+  %object.flags.at = getelementptr i8, ptr %object, i64 $FLAGS
+  %object.flags = load i32, ptr %object.flags.at
+  %owning.flags = or i32 %object.flags, 4
+  store i32 %owning.flags, ptr %object.flags.at
   %output.slot.at = getelementptr ptr, ptr %output.slots, i64 %o
   store ptr %object.data, ptr %output.slot.at
   %o.next = add i64 %o, 1
@@ -312,7 +348,7 @@ call.fail:
   ret ptr %never
 
 failed:
-  %made = phi i64 [ %o, %new ], [ %n.outputs, %make.result ]
+  %made = phi i64 [ %o, %no.data.left ], [ %o, %no.wrap ], [ %n.outputs, %make.result ]
   call void @release(ptr %objects, i64 %made)
   call void @free_frame(ptr %to.free)
   ret ptr null
@@ -330,7 +366,7 @@ define internal void @free_frame(ptr %memory) alwaysinline {
   %is.stack = icmp eq ptr %memory, null
   br i1 %is.stack, label %done, label %free
 free:
-  call void @PyMem_RawFree(ptr %memory)
+  call void @give(ptr %memory)
   br label %done
 done:
   ret void
@@ -338,14 +374,37 @@ done:
 """)
 
 
-def launcher_ir(offsets: dict[str, int]) -> str:
-    """The module: `run_steps` and, when the offsets of CPython and NumPy are given, `launch`.
+def launcher_ir(offsets: dict[str, int], system: System) -> str:
+    """The module: `run_steps`, threads and, when the offsets of CPython and NumPy are given, `launch` and the pool.
 
-    offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS of an array, DTYPE of the first word of a
-              descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object
+    offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS ALLOCATOR of an array, DTYPE of the first word of
+              a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object
     """
+    is_linux = system.name == "Linux"
+    threads = threads_ir(system.architecture, has_pthreads=system.name in ("Linux", "Darwin"), is_linux=is_linux)
     if not offsets:
-        return _RUN_STEPS
+        return _joined(_RUN_STEPS, threads)
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
-    return _RUN_STEPS + _LAUNCH.substitute(words, STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, **offsets)
+    launch = _LAUNCH.substitute(words, STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, **offsets)
+    return _joined(_RUN_STEPS, threads, pool_ir(has_huge_pages=is_linux), launch)
+
+
+class System(NamedTuple):
+    """What the text depends on: `platform.system()`, and the first part of the target's triple."""
+
+    name: str
+    architecture: str
+
+
+def _joined(*texts: str) -> str:
+    """One module; each function is declared once."""
+    declared: set[str] = set()
+    kept = []
+    for line in "".join(texts).splitlines():
+        if line.startswith("declare "):
+            if line in declared:
+                continue
+            declared.add(line)
+        kept.append(line)
+    return "\n".join(kept) + "\n"

@@ -7,6 +7,7 @@ stop in Python between native segments.  The fast path does the same in `launche
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,19 @@ import numpy as np
 
 from ..ir import Aval, dtype_name
 
-__all__ = ["address_of", "as_argument", "pointer_table", "view", "workspace"]
+__all__ = ["POOL_BYTES", "address_of", "as_argument", "pointer_table", "view", "workspace"]
+
+
+def _physical_bytes() -> int:
+    """The memory of this machine; 4 GiB where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 32
+
+
+#: What the pool of `pool_ir` may keep for later: a thirty-second of the machine's memory, within bounds.
+POOL_BYTES = min(max(_physical_bytes() // 32, 1 << 26), 1 << 30)
 
 #: Temporaries start at multiples of this: a cache line, and the widest vector.
 ALIGNMENT = 64

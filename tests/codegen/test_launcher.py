@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from codegen.ir import DTYPES, Aval, parse_aval
-from codegen.runtime import engine, launcher
+from codegen.runtime import engine, launcher, native
 from codegen.runtime.launcher import NativeStep, PackedCall, Plan
 
 COPIES = """
@@ -336,13 +336,13 @@ def test_an_exception_of_the_slow_path_arrives_unchanged(code):
 
 
 def test_the_self_check_refuses_wrong_offsets():
-    offsets = launcher._offsets()
+    offsets = native._offsets()
     if not offsets:
         pytest.skip("no native launcher here")
-    assert launcher._is_confirmed(offsets)
+    assert native._is_confirmed(offsets)
     for field in offsets:
         if field != "DIMS":  # which is followed, not compared: the fields around it confirm it
-            assert not launcher._is_confirmed(offsets | {field: offsets[field] + 4}), field
+            assert not native._is_confirmed(offsets | {field: offsets[field] + 4}), field
 
 
 def test_the_environment_chooses_the_ctypes_path():

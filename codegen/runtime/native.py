@@ -1,0 +1,172 @@
+"""The launcher's machine code, and whether it may be used in this Python.
+
+The launcher reads fields of CPython and NumPy objects at offsets.  The self-check compares what live
+objects have there with what they say of themselves; where it does not agree, or AUTODIFF_LAUNCHER=0
+says so, there is no launcher and calls go by ctypes (`PackedCall`).
+
+One module per process, made when the first program is: launcher, pool, threads.  It is never unloaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import os
+import platform
+import sysconfig
+import threading
+from typing import Any
+
+import numpy as np
+
+from . import engine, launcher_ir, memory
+
+__all__ = ["Self", "free_bytes", "is_native", "limit_pool", "native", "trim_pool"]
+
+
+class Self(bytes):
+    """`self` of a launcher: eight bytes, the address of the plan block, and all that must live with it."""
+
+    owned: tuple[Any, ...]
+
+
+def is_native() -> bool:
+    """Whether calls go through the native launcher (see `doctor`)."""
+    return bool(native().launch)
+
+
+def free_bytes() -> int:
+    """What the pool keeps for later calls."""
+    return native().call("pool_free_bytes") if is_native() else 0
+
+
+def limit_pool(size: int) -> None:
+    """Let the pool keep at most `size` bytes.  It starts with `memory.POOL_BYTES`."""
+    if is_native():
+        native().call("pool_set_limit", size)
+
+
+def trim_pool() -> None:
+    """Give all that the pool keeps back to the system."""
+    if _made.cache_info().currsize and is_native():
+        native().call("pool_trim")
+
+
+class Native:
+    """The launcher's machine code and its entry points."""
+
+    def __init__(self) -> None:
+        offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
+        imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
+        system = launcher_ir.System(platform.system(), engine.target_key()[2].partition("-")[0])
+        self.code = engine.compile(launcher_ir.launcher_ir(offsets, system), imports, is_plain=True)
+        # Threads of it may run, and arrays give memory back to it, to the end of the process.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
+        self.launch = self.code.address("launch") if offsets else 0
+        self.allocator = self._allocator() if offsets else None
+        if offsets:
+            self.call("pool_set_limit", memory.POOL_BYTES)
+        signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+        run_steps = self.code.address("run_steps")
+        self.run_steps = ctypes.PYFUNCTYPE(*signature)(run_steps)
+        self.run_steps_unlocked = ctypes.CFUNCTYPE(*signature)(run_steps)  # releases the interpreter's lock
+
+    def _allocator(self) -> object:
+        """The capsule by which arrays find the pool's `free`."""
+        new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+            ("PyCapsule_New", ctypes.pythonapi)
+        )
+        handler = ctypes.PYFUNCTYPE(ctypes.c_void_p)(self.code.address("pool_handler"))()
+        return new_capsule(handler, _CAPSULE_NAME, None)
+
+    def call(self, name: str, *numbers: int) -> int:
+        """One of the small functions of the module: numbers in, a number out (anything, if it gives none)."""
+        signature = (ctypes.c_int64,) * (len(numbers) + 1)
+        return ctypes.PYFUNCTYPE(*signature)(self.code.address(name))(*numbers)
+
+
+_lock = threading.Lock()
+
+
+def native() -> Native:
+    """The code of this process."""
+    with _lock:
+        return _made()
+
+
+@functools.cache
+def _made() -> Native:
+    return Native()
+
+
+#: Kept by NumPy's arrays, which look at the name; the string must not go.
+_CAPSULE_NAME = b"mem_handler"
+
+_NEW_FROM_DESCR = 94
+
+
+def _numpy_function(number: int) -> int:
+    """An entry of NumPy's C-API table."""
+    core = importlib.import_module(("numpy._core" if hasattr(np, "_core") else "numpy.core") + "._multiarray_umath")
+    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    return ctypes.cast(get_pointer(core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))[number] or 0
+
+
+_NDARRAY = 2
+_GET_HANDLER = 305
+
+
+def _offsets() -> dict[str, int]:
+    """Where the launcher finds the fields of objects; empty when the self-check does not confirm them."""
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return {}
+    head = object.__basicsize__
+    offsets = dict(
+        TYPE=head - 8,
+        DATA=head,
+        ND=head + 8,
+        DIMS=head + 16,
+        DESCR=head + 40,
+        FLAGS=head + 48,
+        ALLOCATOR=head + 72,
+        DTYPE=head,
+        SCALAR=head,
+        PAYLOAD=bytes.__basicsize__ - 1,
+    )
+    return offsets if _is_confirmed(offsets) else {}
+
+
+def _is_confirmed(offsets: dict[str, int]) -> bool:
+    """Whether live objects have at these offsets what they say of themselves in Python."""
+
+    def word(thing: object, field: str) -> int:
+        return ctypes.c_int64.from_address(id(thing) + offsets[field]).value
+
+    def half(thing: object, field: str) -> int:
+        return ctypes.c_int32.from_address(id(thing) + offsets[field]).value
+
+    array = np.zeros((3, 5, 7), np.float32)[::2, 1:, ::3]
+    packed = np.zeros((2, 3))
+    token = Self(b"12345678")
+    allocator = ctypes.PYFUNCTYPE(ctypes.py_object)(_numpy_function(_GET_HANDLER))()
+    scalars = (np.float64(1.5), np.float32(-2.5), np.int64(-(2**40)), np.int32(77), np.bool_(True))
+    return (
+        _numpy_function(_NDARRAY) == id(np.ndarray)
+        and word(array, "TYPE") == id(np.ndarray)
+        and word(array, "DATA") == memory.address_of(array)
+        and half(array, "ND") == array.ndim
+        and word(array, "DESCR") == id(array.dtype)
+        and word(array.dtype, "DTYPE") == id(np.float32)
+        and ctypes.string_at(id(array.dtype) + offsets["DTYPE"] + 8, 3) == b"ff="
+        and ctypes.c_int32.from_address(id(array.dtype) + offsets["DTYPE"] + 12).value == array.dtype.num
+        and half(array, "FLAGS") & 0x101 == 0x100
+        and half(packed, "FLAGS") & 0x505 == 0x505
+        and word(packed, "ALLOCATOR") == id(allocator)
+        # Followed only when the fields around it are confirmed: a wrong pointer would end the process.
+        and (ctypes.c_int64 * 3).from_address(word(array, "DIMS"))[:] == list(array.shape)
+        and ctypes.string_at(id(token) + offsets["PAYLOAD"], 8) == token
+        and all(ctypes.string_at(id(s) + offsets["SCALAR"], s.nbytes) == s.tobytes() for s in scalars)
+    )
