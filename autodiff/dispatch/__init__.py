@@ -6,6 +6,7 @@
     resolution     the most specific method; ambiguity; what to say when nothing fits
     registry       the methods and rules of one function: adding, choosing
     generic        the function: calling, with hooks for the floors above
+    reliance       which choices something kept was made with, and when to drop it
     warm           the call, written out for few parameters
     introspection  methods, which, which_backward, ambiguities, coverage
 
@@ -16,10 +17,12 @@ from .generic import GenericFunction, all_functions
 from .introspection import Gap, Match, ambiguities, coverage, methods, which, which_backward
 from .method import Method
 from .registry import epoch
+from .reliance import Choices, observed
 from .resolution import Ambiguity, not_found
 from .signature import Choice, Signature, choice_of, name_union, type_name
 
 __all__ = [
-    "Ambiguity", "Choice", "Gap", "GenericFunction", "Match", "Method", "Signature", "all_functions", "ambiguities",
-    "choice_of", "coverage", "epoch", "methods", "name_union", "not_found", "type_name", "which", "which_backward",
+    "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "Signature", "all_functions",
+    "ambiguities", "choice_of", "coverage", "epoch", "methods", "name_union", "not_found", "observed", "type_name",
+    "which", "which_backward",
 ]

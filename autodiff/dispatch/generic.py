@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import DispatchError, caller
+from ..errors import AmbiguityError, DispatchError, caller
 from .declaration import Declaration, has_body, place_of
 from .method import RULES, Method
 from .registry import Registry
+from .reliance import FUNCTIONS, cache_now, note
 from .resolution import not_found
 from .signature import type_name
 from .warm import with_arity
@@ -32,8 +32,6 @@ __all__ = ["GenericFunction", "all_functions"]
 _CACHE_LIMIT = 4096
 #: Conversions of one call's arguments that are tried one after the other.
 _CONVERSIONS = 8
-
-_FUNCTIONS: weakref.WeakSet[GenericFunction] = weakref.WeakSet()
 
 
 class GenericFunction(Registry):
@@ -66,7 +64,7 @@ class GenericFunction(Registry):
         self._forget()
         if body is not None:
             self.table.add(Method(self, body, self._signature([]), "method"))
-        _FUNCTIONS.add(self)
+        FUNCTIONS.add(self)
 
     @classmethod
     def declare(cls, function: Callable, **options: Any) -> Any:
@@ -108,8 +106,10 @@ class GenericFunction(Registry):
 
     def _forget(self) -> None:
         """Drop every choice.  New dictionaries: a call resolved meanwhile must not write into them."""
+        super()._forget()
         #: Types of the arguments as they come → what serves the call, conversions included.
-        self._cache: dict[Any, Callable] = {}
+        self._kept: dict[Any, Callable] = {}
+        self.choose_cache()
         #: Classes that are dispatched on, (after a chosen method) → what runs them; None: no method.
         self._runs: dict[tuple, Callable | None] = {}
         #: (place, class of an argument) → whether a method names the class there.
@@ -152,6 +152,7 @@ class GenericFunction(Registry):
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """What runs arguments of exactly these classes."""
+        note(self, "method", classes)
         runs = self._runs
         if classes in runs:
             return runs[classes]
@@ -189,6 +190,7 @@ class GenericFunction(Registry):
 
     def _names(self, place: int, cls: type) -> bool:
         """Whether some method says more than `object` about this class at this place."""
+        note(self, "named", place, cls)
         named, key = self._named, (place, cls)
         if key in named:
             return named[key]
@@ -221,6 +223,7 @@ class GenericFunction(Registry):
 
     def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
         """Which form of each argument the method takes that needs the fewest conversions; None: no method."""
+        note(self, "pick", forms)
         picked = self._picked
         if forms in picked:
             return picked[forms]
@@ -272,9 +275,38 @@ class GenericFunction(Registry):
 
     def _run_method(self, method: Method, args: tuple, keywords: dict[str, Any]) -> Any:
         classes = tuple(map(type, args))
+        note(self, "rules", method, classes)
         runs, key = self._runs, (method, *classes)
         run = runs.get(key) or _remember(runs, key, self._runner(method, classes))
         return run(*args, **keywords)
+
+    # ------------------------------------------------------------ choices that others rely on
+
+    def choose_cache(self) -> None:
+        """Answer from the warm path, unless somebody observes the choices that are made."""
+        self._cache = cache_now(self._kept)
+
+    def answer(self, question: tuple) -> Any:
+        """What dispatch says now to a question that was noted: see `reliance`.
+
+        ("method", classes) the method and the rules that serve it; ("rules", method, classes) those of a
+        given method; ("named", place, class) and ("pick", forms) how arguments are converted.
+        """
+        what, *rest = question
+        try:
+            match what:
+                case "named":
+                    return self._names(*rest)
+                case "pick":
+                    return self._pick(*rest)
+                case "rules":
+                    method, classes = rest
+                case _:
+                    (classes,) = rest
+                    method = self.find(classes)
+            return method, *[method and self.rule_for(kind, method, classes) for kind in RULES]
+        except AmbiguityError as error:
+            return str(error)
 
     # ------------------------------------------------------------ being an object
 
@@ -300,4 +332,4 @@ def _remember(table: dict, key: Any, value: Any) -> Any:
 
 def all_functions() -> list[GenericFunction]:
     """Every generic function that is alive, by module and name."""
-    return sorted(_FUNCTIONS, key=lambda f: (f.__module__, f.__qualname__))
+    return sorted(FUNCTIONS, key=lambda f: (f.__module__, f.__qualname__))

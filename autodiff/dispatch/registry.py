@@ -11,6 +11,7 @@ import functools
 import inspect
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ __all__ = ["Registry", "epoch"]
 Listener = Callable[[Any, Method], None]
 
 _REGISTERING = threading.RLock()
+
+#: Choices of rules that one function remembers before it starts again.
+_CHOSEN_LIMIT = 4096
 
 
 class Epoch:
@@ -57,6 +61,9 @@ class Registry:
         self.table = Table()
         self.rules = {kind: Table() for kind in RULES}
         self._listeners: list[Listener] = []
+        #: What relies on choices of this function (`reliance.Choices`).
+        self.watchers: weakref.WeakSet = weakref.WeakSet()
+        self._chosen: dict[tuple, Method | None] = {}
 
     # ------------------------------------------------------------ registering
 
@@ -149,6 +156,8 @@ class Registry:
         """Make every choice again, and say so."""
         self._forget()
         epoch.now += 1
+        for choices in list(self.watchers):
+            choices.look_again(self)
         for listener in list(self._listeners):
             listener(self, method)
 
@@ -177,13 +186,22 @@ class Registry:
         attached = method.rules.get(kind)
         if attached is not None:
             return attached
+        if not self.rules[kind]:
+            return None
+        chosen, key = self._chosen, (kind, method, *classes)
+        if key in chosen:
+            return chosen[key]
         rules: list[Method] = list(self.rules[kind])
         if method.kind == "method":
             rules = [rule for rule in rules if rule.signature <= method.signature]
-        return most_specific(rules, classes)
+        if len(chosen) >= _CHOSEN_LIMIT:
+            chosen.clear()
+        chosen[key] = found = most_specific(rules, classes)
+        return found
 
     def _forget(self) -> None:
         """Drop every choice that calls have made."""
+        self._chosen = {}
 
 
 def _check_rule(implementation: Callable, where: str) -> None:

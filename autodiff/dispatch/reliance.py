@@ -1,0 +1,117 @@
+"""What something kept relies on: the choices that dispatch made while it was made.
+
+A compiled trace, or a plan, has dispatch behind it.  It stays right until a method is registered or
+deleted that changes one of the choices it was made with; then it is dropped, and nothing else is.
+
+    with observed() as choices:
+        graph = trace(f)                     # every call of a generic function in here is noted
+    choices.on_change(lambda: entries.drop(key))
+
+While somebody observes, no call is answered from the warm path (`GenericFunction._cache` keeps
+nothing), so every choice passes by; otherwise observation costs a call nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Choices", "cache_now", "note", "observed"]
+
+
+class _KeepsNothing(dict):
+    """Stands for a cache while choices are observed."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+
+#: Every generic function that is alive.
+FUNCTIONS: weakref.WeakSet = weakref.WeakSet()
+
+_NOTHING = _KeepsNothing()
+_lock = threading.RLock()
+_observers = 0
+
+
+class _Collecting(threading.local):
+    """The choices that this thread is collecting, innermost last."""
+
+    def __init__(self) -> None:
+        self.open: list[Choices] = []
+
+
+_collecting = _Collecting()
+
+
+class Choices:
+    """Choices of dispatch, by function and question; and what to do when one of them changes.
+
+    answers   function -> {question: answer}, as `GenericFunction.answer` gives them
+    """
+
+    __slots__ = ("__weakref__", "_drop", "answers")
+
+    def __init__(self) -> None:
+        self.answers: dict[Any, dict[tuple, Any]] = {}
+        self._drop: Callable[[], None] | None = None
+
+    def note(self, function: Any, question: tuple, answer: Any) -> None:
+        """Remember how a function answered."""
+        self.answers.setdefault(function, {})[question] = answer
+
+    def on_change(self, drop: Callable[[], None]) -> None:
+        """Call `drop` once, when a registration changes one of these choices.
+
+        The functions hold this object weakly: whoever relies on it keeps it.
+        """
+        self._drop = drop
+        for function in self.answers:
+            function.watchers.add(self)
+
+    def look_again(self, function: Any) -> None:
+        """After a change of `function`: drop what relies on an answer that is another now."""
+        drop = self._drop
+        if drop is None or all(function.answer(q) == a for q, a in self.answers.get(function, {}).items()):
+            return
+        self._drop = None
+        drop()
+
+
+def note(function: Any, *question: Any) -> None:
+    """Note a choice with everyone who observes in this thread."""
+    for choices in _collecting.open:
+        if question not in choices.answers.get(function, ()):
+            choices.note(function, question, function.answer(question))
+
+
+def cache_now(cache: dict) -> dict:
+    """What a function has for its cache now: one that keeps nothing while somebody observes."""
+    return _NOTHING if _observers else cache
+
+
+@contextmanager
+def observed() -> Iterator[Choices]:
+    """Collect every choice that dispatch makes for this thread inside."""
+    global _observers
+    choices = Choices()
+    with _lock:
+        _observers += 1
+        if _observers == 1:
+            for function in FUNCTIONS:
+                function.choose_cache()
+    _collecting.open.append(choices)
+    try:
+        yield choices
+    finally:
+        _collecting.open.remove(choices)
+        with _lock:
+            _observers -= 1
+            if _observers == 0:
+                for function in FUNCTIONS:
+                    function.choose_cache()
