@@ -32,7 +32,7 @@ class Config:
         self._update()
 
     def count_trace(self, change: int) -> None:
-        """A trace begins (1) or ends (-1), in any thread: recording then looks at what is captured."""
+        """A trace, or keeping lines, begins (1) or ends (-1), in any thread: recording then looks closer."""
         self._traces += change
         self._update()
 

@@ -17,6 +17,7 @@ Operators, reductions and `backward` are attached by the rooms that define them
 
 from __future__ import annotations
 
+import copyreg
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,6 +218,14 @@ class Tensor(AbstractTensor):
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]
 
+
+def _reduce_class(cls: type) -> Any:
+    """How a class of the lattice is pickled: by base, dtype and rank; any other by its name."""
+    base, dtype, rank = _parameters(cls) or (cls, ..., ...)
+    return cls.__qualname__ if base is cls else (_class_of, (base, dtype, rank))
+
+
+copyreg.pickle(_Lattice, _reduce_class)
 
 _sealed = True
 Tensor._parameters_ = (Tensor, ..., ...)

@@ -195,7 +195,7 @@ class _Writer:
     def compare_rich(self, node: Node, i: int) -> None:
         name = f"v{i}"
         self.env["Rich"] = type(node)
-        self.lines.append(f"if type({name}) is not Rich or {name}.hooks: return None")
+        self.lines.append(f"if type({name}) is not Rich or {name}.hooks or {name}.retained: return None")
         if node.leaf is None:
             self.lines.append(f"if {name}.leaf is not None: return None")
         elif node.leaf in self.leaves:

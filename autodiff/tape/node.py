@@ -170,7 +170,7 @@ class Leaf:
         self.grad: Any = None  # Tensor | None
         self.hooks: dict[object, Callable] = {}
         self.after: dict[object, Callable] = {}  # post-accumulate hooks
-        self.owner: Any = None  # weak reference to the handle they are given
+        self.owner: Any = None  # weak references to the handle they are given, and to its node
 
 
 class Node:
@@ -184,10 +184,11 @@ class Node:
     kind: Kind
     inputs: tuple[Node, ...]
     value: np.ndarray | complex | None
-    number: int
+    number: float
 
     # Read on every node, stored only by RichNode.
     leaf: Leaf | None = None
+    retained: Leaf | None = None
     call: Any = None
     hooks: dict | None = None
     line: Any = None
@@ -203,6 +204,7 @@ class RichNode(Node):
     """The rare ones: leaves that want gradients, boundaries, nodes with hooks or a known line.
 
     leaf    the identity under which gradients of this node are accumulated
+    retained  the same for a node that is no leaf, if asked for (retain_grad)
     call    of a boundary: the call of a custom function, whose rule is its derivative
     body    number of the input that has this node's value (a boundary passes it on); None: all
     flow    which inputs cotangents go to; None: all
@@ -211,7 +213,7 @@ class RichNode(Node):
     line    where it was recorded, when that is known
     """
 
-    __slots__ = ("body", "call", "flow", "hooks", "leaf", "line", "slot")
+    __slots__ = ("__weakref__", "body", "call", "flow", "hooks", "leaf", "line", "retained", "slot")
 
 
 def rich_node(
@@ -223,6 +225,7 @@ def rich_node(
     node.inputs = inputs
     node.value = value
     node.leaf = leaf
+    node.retained = None
     node.call = call
     node.hooks = None
     node.line = None

@@ -16,7 +16,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval
 
 from ..config import config
-from ..errors import DTypeError, caller
+from ..errors import DTypeError, caller, user_line
 from ..tensor import Tensor, handle
 from .node import Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, leaf_kind, new_number, out_of, rich_node
 
@@ -31,6 +31,9 @@ PENDING_LIMIT = 4000
 
 #: Whether what is recorded tracks gradients.  An immutable value, so that tasks and threads are apart.
 grad_mode: ContextVar[bool] = ContextVar("autodiff_grad_mode", default=True)
+
+#: Whether every node keeps the user's line (anomalies are looked for, a recording is shown).
+keeps_lines: ContextVar[bool] = ContextVar("autodiff_keeps_lines", default=False)
 
 _new = object.__new__
 _ref = weakref.ref
@@ -109,18 +112,23 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     if number > now.look_at:
         look_at_size(now, nodes)
     if config.careful:
-        _look_closer(now, tensors, node)
+        t.node = _looked_closer(now, tensors, node)
     return t
 
 
-def _look_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> None:
-    """What recording does only in eager mode or while tracing."""
+def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> Node:
+    """What recording does only in eager mode, while tracing, or where lines are kept."""
+    if keeps_lines.get():
+        rich = rich_node(node.kind, node.inputs)
+        rich.line = user_line()
+        node = rich
     if now.captures is not None:
         for t in tensors:
             if t.node.value is not None:
                 now.captures.setdefault(t.node, t)
     if config.eager and not now.tracing:
         _force(node)
+    return node
 
 
 def _force(node: Node) -> None:

@@ -20,7 +20,9 @@ from ..tape.node import Leaf, Node
 from ..tape.record import constant, grad_mode, leaf, state
 from ..tape.walk import history
 from ..tensor import Tensor
+from .anomaly import is_watching
 from .gradient import Group, check_not_released, emit, live_beside, release, separate, solve
+from .hooks import due_after, run_after
 
 __all__ = ["backward", "seed_for"]
 
@@ -58,7 +60,7 @@ def backward(
         root = tensors.node
         results, given = [tensors], [grad_tensors]
         live = live_beside(state.now, (root,))
-        if grad_tensors is None and inputs is None and not create_graph:
+        if grad_tensors is None and inputs is None and not create_graph and not is_watching():
             repeat = (("backward", root.kind, retain_graph), (root,))
             if _again(*repeat, live, retain_graph):
                 return
@@ -72,15 +74,17 @@ def backward(
     past = history([t.node for t in results])
     check_not_released(past)
     leaves = _leaves(past, inputs)
+    due = due_after(leaves)
     groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
+    if any(nodes[0].leaf is None for nodes in leaves.values()):
+        repeat = None  # checks know the .grad of leaves only
     if create_graph:
         _commit_recorded(leaves, emit(past, seeds, groups, tracks=True))
     else:
         _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
         if not retain_graph:
             release(past)
-    for identity in leaves:
-        _run_after(identity)
+    run_after(due)
 
 
 def _refuse_in_trace() -> None:
@@ -134,7 +138,7 @@ class _SeedDTypeError(GradientError, DTypeError):
 
 
 def _leaves(past: Sequence[Node], inputs: Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:
-    """The leaves of a history (all versions of each), in the order in which they were made."""
+    """The leaves of a history (all versions of each) and what retains its gradient, in the order they were made."""
     wanted = None
     if inputs is not None:
         for t in inputs:
@@ -145,6 +149,8 @@ def _leaves(past: Sequence[Node], inputs: Sequence[Tensor] | None) -> dict[Leaf,
     for node in past:
         if node.leaf is not None and (wanted is None or node.leaf in wanted):
             leaves.setdefault(node.leaf, []).append(node)
+        elif node.retained is not None and wanted is None:
+            leaves[node.retained] = [node]
     return leaves
 
 
@@ -196,11 +202,11 @@ def _again(purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: 
         if not _unchanged(known.leaves, known.olds):
             return False
         _write(known.leaves, values, known.olds)
+    due = due_after(known.leaves)
     if not retain:
         known.release()
     end_recording(state.now)
-    for identity in known.leaves:
-        _run_after(identity)
+    run_after(due)
     return True
 
 
@@ -224,11 +230,3 @@ def _write(
                 identity.grad = g if old is not None or identity.grad is None else add(identity.grad, g)
     finally:
         grad_mode.reset(token)
-
-
-def _run_after(identity: Leaf) -> None:
-    """Post-accumulate hooks, in order; the committed gradients stand whatever they raise."""
-    if identity.after and identity.grad is not None:
-        owner = identity.owner and identity.owner()
-        for hook in list(identity.after.values()):
-            hook(owner)

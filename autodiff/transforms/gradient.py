@@ -27,8 +27,9 @@ from ..tape.plan import COUNTS, Plan, build, data, plans
 from ..tape.record import Recording, grad_mode, state
 from ..tape.walk import history, needed, structure
 from ..tensor import Tensor, handle
+from .anomaly import is_watching
+from .hooks import run_hooks
 from .reverse import pull_back
-from .rules import run_hooks
 
 __all__ = ["Group", "check_not_released", "emit", "live_beside", "recording_rules", "release", "separate", "solve"]
 
@@ -118,10 +119,11 @@ def solve(
         tuple(parts),
         tuple([(number[r], number[s.node]) for r, s in seeds]),
         tuple([number[n] for n in kept]),
-        tuple([(-1 if g.old is None else number[g.old], *[number.get(n, -1) for n in g.nodes]) for g in groups]),
+        tuple([_group_key(g, number) for g in groups]),
     )
     # Evaluated at once, what rules emit are values, not nodes: such a plan would answer with old numbers.
-    plan = None if config.eager else plans.get(key)
+    # Where anomalies are looked for, every rule runs.
+    plan = None if config.eager or is_watching() else plans.get(key)
     if plan is not None:
         COUNTS.hits += 1
         plan.uses += 1
@@ -134,9 +136,15 @@ def solve(
         plan = _make(key, past, seeds, groups, kept, number)
     results = plan.run(order)
     plan.commit(order, results)
+    now.asked += 1  # a rule that goes back itself has looked at values, and may have changed a .grad
     if not now.tracing:
         end_recording(now)
     return separate(plan, results, order)
+
+
+def _group_key(group: Group, number: dict[Node, int]) -> tuple:
+    old = -1 if group.old is None else number[group.old]
+    return (old, bool(group.hooks), *[number.get(n, -1) for n in group.nodes])
 
 
 def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
@@ -155,6 +163,7 @@ def _make(
     asked = state.now.asked
     gradients = emit(past, seeds, groups, tracks=False)
     known = _may_be_kept(past, groups) and state.now.asked == asked and not config.eager
+    known = known and not is_watching()
     with recording_rules(False):
         for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
             if not known:

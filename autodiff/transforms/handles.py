@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import operator
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +16,13 @@ import numpy as np
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, astype, spread_to
 from ..tape.ask import value_of
-from ..tape.node import Leaf, Node, RichNode
-from ..tape.record import ARGUMENT, DETACH, grad_mode, identity_of, leaf_node, record, state
+from ..tape.node import LEAF, Leaf, Node
+from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, leaf_node, record, state
 from ..tensor import Tensor, handle
+from . import hooks
 from .backward import backward
 
-__all__ = ["Removable", "rebind"]
+__all__ = ["GradFn", "rebind"]
 
 
 # ---------------------------------------------------------------- values
@@ -136,21 +136,58 @@ def detach(t: Tensor) -> Tensor:
 
 
 def _get_grad(t: Tensor) -> Tensor | None:
-    identity = t.node.leaf
+    identity = t.node.leaf or t.node.retained
     return None if identity is None else identity.grad
 
 
 def _set_grad(t: Tensor, value: Any) -> None:
-    identity = t.node.leaf
+    identity = t.node.leaf or t.node.retained
     if state.now.tracing:
         raise GradientError(f".grad is set inside a traced function\n  called at {caller()}")
     if identity is None:
-        raise GradientError(f".grad belongs to leaves that require grad; this {t.aval} is none\n  called at {caller()}")
+        raise GradientError(
+            f".grad belongs to leaves that require grad; this {t.aval} is none\n"
+            f"  called at {caller()}\n"
+            "  t.retain_grad() keeps the gradient of a computed tensor"
+        )
     if value is not None:
         value = as_tensor(value)
         if value.aval != t.aval:
             raise _GradAvalError(f"the .grad of a {t.aval} cannot be a {value.aval}\n  called at {caller()}")
     identity.grad = value
+
+
+class GradFn:
+    """What made a tensor that requires grad: the operation or custom function whose rule backward will run."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def name(self) -> str:
+        """The operation's or the function's name."""
+        call = self._node.call
+        return self._node.kind.op.name if call is None else call.function.__name__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GradFn) and self._node is other._node
+
+    def __hash__(self) -> int:
+        return hash(self._node)
+
+    def __repr__(self) -> str:
+        line = self._node.line
+        return f"<backward of {self.name()}{f', recorded at {line}' if line else ''}>"
+
+
+def _grad_fn(t: Tensor) -> GradFn | None:
+    """What made this tensor; None for a leaf and for what does not require grad."""
+    node = t.node
+    while node.slot is not None or (node.kind.op is IDENTITY and node.leaf is None and node.inputs):
+        node = node.inputs[0]
+    has_history = node.kind.out.requires_grad and node.leaf is None and node.kind.op not in (LEAF, ARGUMENT)
+    return GradFn(node) if has_history and not t.masked else None
 
 
 class _GradAvalError(GradientError, ShapeError):
@@ -191,47 +228,6 @@ def _as_leaf(node: Node, identity: Leaf) -> Node:
     if node.value is not None:
         return leaf_node(value_of(node), True, identity)
     return identity_of(node, leaf=identity)
-
-
-class Removable:
-    """What registering a hook returns: `remove()` takes it away again."""
-
-    __slots__ = ("_hooks", "_key")
-
-    def __init__(self, hooks: dict, hook: Callable) -> None:
-        self._hooks = hooks
-        self._key = object()
-        hooks[self._key] = hook
-
-    def remove(self) -> None:
-        """Take the hook away.  Doing it twice does nothing."""
-        self._hooks.pop(self._key, None)
-
-
-def register_hook(t: Tensor, hook: Callable) -> Removable:
-    """Call `hook(gradient)` at every backward through this tensor; what it returns replaces the gradient.
-
-    On a leaf it sees the sum over all uses.  Raises GradientError when the tensor does not require grad.
-    """
-    node = t.node
-    if not node.kind.out.requires_grad:
-        raise GradientError(f"a hook needs a tensor that requires grad\n  called at {caller()}")
-    if node.leaf is not None:
-        return Removable(node.leaf.hooks, hook)
-    if type(node) is not RichNode:
-        t.node = node = identity_of(node)
-    if node.hooks is None:
-        node.hooks = {}
-    return Removable(node.hooks, hook)
-
-
-def register_post_accumulate_grad_hook(t: Tensor, hook: Callable) -> Removable:
-    """Call `hook(t)` after a backward has written `t.grad`."""
-    identity = t.node.leaf
-    if identity is None:
-        raise GradientError(f"a post-accumulate hook needs a leaf that requires grad\n  called at {caller()}")
-    identity.owner = weakref.ref(t)
-    return Removable(identity.after, hook)
 
 
 # ---------------------------------------------------------------- in place
@@ -337,8 +333,10 @@ for _name, _function in {
     "detach": detach,
     "grad": property(_get_grad, _set_grad, doc="The accumulated gradient of a leaf: a tensor, or None."),
     "requires_grad_": requires_grad_,
-    "register_hook": register_hook,
-    "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+    "grad_fn": property(_grad_fn, doc="What made this tensor (name(), the line if known); None for a leaf."),
+    "retain_grad": hooks.retain_grad,
+    "register_hook": hooks.register_hook,
+    "register_post_accumulate_grad_hook": hooks.register_post_accumulate_grad_hook,
     "backward": _backward,
     "__reduce__": _reduce,
     "__deepcopy__": _deepcopy,

@@ -26,7 +26,9 @@ from ..tape.plan import COUNTS
 from ..tape.record import state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
-from .rules import call_rule, missing_rule, run_hooks
+from .anomaly import watcher
+from .hooks import run_hooks
+from .rules import call_rule, missing_rule
 
 __all__ = ["Cotangent", "pull_back", "reaching"]
 
@@ -62,6 +64,7 @@ def pull_back(
     open_nodes = reaching(order, targets)
     bars: dict[Node, Cotangent | dict[int, Cotangent]] = {}
     found: dict[Node, Tensor] = {}
+    watch = watcher()
     for node, value in seeds:
         _accumulate(bars, node, Cotangent(value), open_nodes)
     for node in reversed(order):
@@ -69,7 +72,10 @@ def pull_back(
         if bar is None:
             continue
         if isinstance(bar, dict):  # a call with several outputs
-            for i, cotangent in _called(node, {slot: c.value for slot, c in bar.items()}, open_nodes):
+            pulled = _called(node, {slot: c.value for slot, c in bar.items()}, open_nodes)
+            if watch:
+                watch(node, [c.value for c in bar.values()], pulled)
+            for i, cotangent in pulled:
                 _accumulate(bars, i, cotangent, open_nodes)
             continue
         if node.hooks:
@@ -82,6 +88,8 @@ def pull_back(
             bars.setdefault(node.inputs[0], {})[node.slot] = bar  # type: ignore[index]
             continue
         pulled = _called(node, {0: bar.value}, open_nodes) if node.call is not None else _pulled(node, bar)
+        if watch:
+            watch(node, [bar.value], pulled)
         for i, cotangent in pulled:
             _accumulate(bars, i, cotangent, open_nodes)
     return found
@@ -95,14 +103,14 @@ def _called(node: Node, values: dict[int, Tensor], wanted: set[Node]) -> list[tu
     return [(i, Cotangent(g)) for i, g in zip(gradient_inputs(node), bars, strict=True) if g is not None]
 
 
-def _pulled(node: Node, bar: Cotangent) -> Iterable[tuple[Node, Cotangent]]:
+def _pulled(node: Node, bar: Cotangent) -> list[tuple[Node, Cotangent]]:
     """Apply the rule of a primitive.  Numbers it states are constants of the graph."""
     _refuse_released(node)
     COUNTS.rules += 1
     op = node.kind.op
     if op.pull is None:
         if op.discrete:
-            return ()
+            return []
         raise missing_rule(node)
     masked = bar.masked and op.keeps_mask
     before, state.now.literal = state.now.literal, True

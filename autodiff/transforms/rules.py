@@ -8,7 +8,7 @@ with the function, the argument, both avals and the user's line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -20,10 +20,11 @@ from ..custom.context import BackwardContext, Fields
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import as_tensor, astype, zeros_of
 from ..tape.node import Node
-from ..tape.record import DETACH, grad_mode, record
+from ..tape.record import grad_mode
 from ..tensor import Tensor, handle
+from .nesting import call_nested
 
-__all__ = ["call_rule", "missing_rule", "run_hooks"]
+__all__ = ["call_rule", "missing_rule"]
 
 
 def missing_rule(node: Node) -> GradientError:
@@ -51,7 +52,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
     ctx = _context(node, call, needs)
     where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
     try:
-        returned = rule.implementation(ctx, *_by_output(call, arguments))
+        returned = call_nested(rule.implementation, ctx, *_by_output(call, arguments))
     except Exception as error:
         error.add_note(f"in the backward rule of {where}")
         raise
@@ -221,25 +222,3 @@ def _wrong_shape(where: str, name: str, aval: Any, got: str) -> GradientError:
 
 def _integer_gradient(where: str, name: str, aval: Any, g: Tensor) -> GradientError:
     return _GradientDTypeError(f"{where} returned an integer gradient {g.aval} for {name!r}: {aval}")
-
-
-def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
-    """Let hooks see and replace a cotangent, in the order in which they were registered.
-
-    A hook is the user's program: it runs with gradients on, and may call backward itself.
-    """
-    tracks = grad_mode.get()
-    for hook in list(hooks.values()):
-        token = grad_mode.set(True)
-        try:
-            changed = hook(g)
-        finally:
-            grad_mode.reset(token)
-        if changed is not None:
-            changed = as_tensor(changed)
-            if changed.aval != g.aval:
-                raise _GradientShapeError(
-                    f"the hook {getattr(hook, '__name__', hook)!r} turned a gradient {g.aval} into {changed.aval}"
-                )
-            g = changed if tracks or not changed.node.kind.out.requires_grad else record(DETACH, (changed,))
-    return g

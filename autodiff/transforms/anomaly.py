@@ -1,0 +1,121 @@
+"""Anomaly mode: which rule made the first NaN or inf of a backward, and where its operation was recorded.
+
+While it is on, every node keeps the user's line, no backward is answered from a plan, and each cotangent is
+computed and looked at as soon as its rule has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, Token
+from typing import Any
+
+import numpy as np
+
+from ..config import config
+from ..errors import GradientError, caller
+from ..tape.ask import evaluate
+from ..tape.node import Node
+from ..tape.plan import data
+from ..tape.record import keeps_lines, state
+from ..tensor import Tensor
+
+__all__ = ["detect_anomaly", "is_watching", "watcher"]
+
+_mode: ContextVar[bool] = ContextVar("autodiff_anomaly", default=False)
+
+
+class detect_anomaly:
+    """Inside, a backward whose gradients become NaN or inf raises GradientError at the first rule that makes one.
+
+    The error names the operation, the line that recorded it (if that was inside, too) and the rule.  Slow: for
+    looking, not for production.
+
+    >>> import autodiff as ad
+    >>> x = ad.tensor([0.0, 1.0], requires_grad=True)
+    >>> with ad.detect_anomaly():
+    ...     ad.sqrt(x).sum().backward()
+    Traceback (most recent call last):
+    autodiff.errors.GradientError: the derivative of sqrt made inf ...
+    """
+
+    def __init__(self) -> None:
+        self._tokens: list[tuple[Token, Token]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append((_mode.set(True), keeps_lines.set(True)))
+        config.count_trace(1)
+
+    def __exit__(self, *_: object) -> None:
+        config.count_trace(-1)
+        mode, lines = self._tokens.pop()
+        keeps_lines.reset(lines)
+        _mode.reset(mode)
+
+
+def is_watching() -> bool:
+    """Whether anomalies are looked for here (never in a trace: there are no values)."""
+    return config.careful and _mode.get() and not state.now.tracing
+
+
+def watcher() -> Callable[[Node, Sequence[Tensor], Sequence[tuple[Node, Any]]], None] | None:
+    """What the reverse walk calls with each node, its cotangents, and what its rule made of them."""
+    return _watch if is_watching() else None
+
+
+def _watch(node: Node, bars: Sequence[Tensor], pulled: Sequence[tuple[Node, Any]]) -> None:
+    """Raise GradientError if a rule made a NaN or inf, or was given one that no rule made."""
+    made = [(i, cotangent.value.node) for i, cotangent in pulled]
+    evaluate([*[b.node for b in bars], *[g for _, g in made]], ends_recording=False)
+    name = node.kind.op.name if node.call is None else node.call.function.__name__
+    for bar in bars:
+        if bad := _first_bad(data(bar.node)):
+            raise GradientError(
+                f"the gradient that reached {name} is {bad}\n"
+                f"  {_recorded(node, name)}\n  backward at {caller()}\n"
+                "  no rule made it: look at the gradient passed to backward, at hooks, and at sums that overflow"
+            )
+    for i, g in made:
+        if bad := _first_bad(data(g)):
+            raise GradientError(
+                f"the derivative of {name} made {bad} in the gradient of its input {i.kind.out.aval}\n"
+                f"  {_recorded(node, name)}\n  its rule is {_rule(node)}\n  backward at {caller()}"
+                f"{_forward_is_bad(node)}"
+            )
+
+
+def _first_bad(value: np.ndarray) -> str:
+    """`nan at [2]` for the first entry that is not finite; empty when there is none."""
+    if value.dtype.kind not in "fc" or np.isfinite(value).all():
+        return ""
+    where = np.argwhere(~np.isfinite(value))[0]
+    entry = value[tuple(where)]
+    return f"{entry} at [{', '.join(map(str, where))}]" if value.shape else f"{entry}"
+
+
+def _recorded(node: Node, name: str) -> str:
+    operands = node.inputs if node.flow is None else node.inputs[node.flow]
+    call = f"{name}({', '.join([str(i.kind.out.aval) for i in operands])})"
+    if node.line is None:
+        return f"{call} was recorded before detect_anomaly; record inside it to see the line"
+    return f"{call} was recorded at {node.line}"
+
+
+def _rule(node: Node) -> str:
+    call = node.call
+    if call is None:
+        return "the library's own"
+    rule = call.function.rule_for("backward", call.method, call.types)
+    return f"at {rule.place}"
+
+
+def _forward_is_bad(node: Node) -> str:
+    """A further line where the forward values are NaN or inf already."""
+    inputs = list(node.inputs if node.flow is None else node.inputs[node.flow])
+    results = [node] if node.call is None else []
+    evaluate([*inputs, *results], ends_recording=False)
+    if any(_first_bad(data(i)) for i in inputs):
+        return "\n  an input of that call is not finite already"
+    if any(_first_bad(data(r)) for r in results):
+        return "\n  the result of that call is not finite already"
+    return ""

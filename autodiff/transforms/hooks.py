@@ -1,0 +1,177 @@
+"""Hooks: functions of the user's that see, and may replace, a gradient on its way.
+
+    on a tensor          hook(gradient) -> gradient or None, during the walk, in order of registration
+    post-accumulate      hook(tensor), after every `.grad` is written
+
+A hook runs at every backward, cached or not.  What it records is fused like anything else; a value that
+it asks for is computed up to there; it may call backward itself.  An exception keeps its type and is
+told which hook it came from.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..errors import GradientError, ShapeError, UserLine, caller, user_line
+from ..ops import as_tensor
+from ..tape.node import Leaf, Node, RichNode
+from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, record
+from ..tensor import Tensor, handle
+from .nesting import call_nested
+
+__all__ = [
+    "Hook", "Removable", "due_after", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "run_after",
+    "run_hooks",
+]
+
+
+class Hook:
+    """A registered function, and the user's line that registered it."""
+
+    __slots__ = ("function", "line")
+
+    def __init__(self, function: Callable) -> None:
+        self.function = function
+        self.line: UserLine | None = user_line()
+
+    def __call__(self, argument: Any) -> Any:
+        try:
+            return call_nested(self.function, argument)
+        except Exception as error:
+            error.add_note(f"in {self}")
+            raise
+
+    def __str__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"the hook {name!r} (registered at {self.line or 'an unknown place'})"
+
+
+class Removable:
+    """What registering a hook returns: `remove()` takes it away again."""
+
+    __slots__ = ("_hooks", "_key")
+
+    def __init__(self, hooks: dict[object, Hook], function: Callable) -> None:
+        self._hooks = hooks
+        self._key = object()
+        hooks[self._key] = Hook(function)
+
+    def remove(self) -> None:
+        """Take the hook away.  Doing it twice does nothing."""
+        self._hooks.pop(self._key, None)
+
+
+def register_hook(t: Tensor, hook: Callable) -> Removable:
+    """Call `hook(gradient)` at every backward through this tensor; what it returns replaces the gradient.
+
+    On a leaf it sees the sum over all uses.  Raises GradientError when the tensor does not require grad.
+    """
+    node = t.node
+    if not node.kind.out.requires_grad:
+        raise GradientError(
+            f"a hook needs a tensor that requires grad; this {t.aval} does not\n  called at {caller()}"
+        )
+    if node.leaf is not None:
+        return Removable(node.leaf.hooks, hook)
+    node = _with_room(t)
+    if node.hooks is None:
+        node.hooks = {}
+    return Removable(node.hooks, hook)
+
+
+def register_post_accumulate_grad_hook(t: Tensor, hook: Callable) -> Removable:
+    """Call `hook(t)` after a backward has written `t.grad`.  Raises GradientError for what is no such leaf."""
+    identity = t.node.leaf
+    if identity is None:
+        raise GradientError(
+            f"a post-accumulate hook needs a leaf that requires grad; this {t.aval} is none\n  called at {caller()}"
+        )
+    identity.owner = weakref.ref(t), weakref.ref(t.node)
+    return Removable(identity.after, hook)
+
+
+def retain_grad(t: Tensor) -> None:
+    """Keep the gradient of a computed tensor in its `.grad`, as leaves do.  On a leaf it does nothing.
+
+    Raises GradientError when the tensor does not require grad.
+    """
+    node = t.node
+    if not node.kind.out.requires_grad:
+        raise GradientError(
+            f"retain_grad needs a tensor that requires grad; this {t.aval} does not\n  called at {caller()}"
+        )
+    if node.leaf is None:
+        node = _with_room(t)
+        node.retained = node.retained or Leaf()
+        t.node = node  # `.grad` is read from here
+
+
+def _with_room(t: Tensor) -> RichNode:
+    """A node with room for hooks through which every reader of `t` goes, also those recorded before.
+
+    A plain node has no room: what it did moves into a new one just before it, and it becomes that one's identity.
+    """
+    node: Node = t.node
+    if node.kind.op is ARGUMENT:  # it stands for the argument of a trace: only later readers are reached
+        t.node = node = identity_of(node)
+    if isinstance(node, RichNode):
+        return node
+    if node.kind.op is IDENTITY and isinstance(node.inputs[0], RichNode):
+        return node.inputs[0]
+    before = RichNode.__new__(RichNode)
+    for name in ("call", "body", "flow", "slot", "leaf", "retained", "hooks", "line"):
+        setattr(before, name, None)
+    before.kind, before.inputs, before.value = node.kind, node.inputs, node.value
+    before.number = node.number - 0.5  # after what it reads, before its readers
+    alias = identity_of(before)
+    node.kind, node.inputs = alias.kind, (before,)
+    return before
+
+
+class _HookShapeError(GradientError, ShapeError):
+    """A hook that changed the aval of a gradient."""
+
+
+def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
+    """Let hooks see and replace a cotangent, in the order in which they were registered.
+
+    A hook is the user's program: it runs with gradients on, and may call backward itself.
+    Raises GradientError when one returns something of another aval.
+    """
+    tracks = grad_mode.get()
+    for hook in list(hooks.values()):
+        token = grad_mode.set(True)
+        try:
+            changed = hook(g)
+        finally:
+            grad_mode.reset(token)
+        if changed is not None:
+            changed = as_tensor(changed, str(hook), "its result")
+            if changed.aval != g.aval:
+                raise _HookShapeError(
+                    f"{hook} turned a gradient {g.aval} into {changed.aval}\n"
+                    "  a gradient keeps the shape and dtype of its tensor; return None to leave it as it is"
+                )
+            g = changed if tracks or not changed.node.kind.out.requires_grad else record(DETACH, (changed,))
+    return g
+
+
+def due_after(leaves: Iterable[Leaf]) -> list[tuple[list[Callable], Tensor]]:
+    """The post-accumulate hooks of leaves, each with the handle it is given.  To be called before a release."""
+    due = []
+    for identity in leaves:
+        if identity.after:
+            known, node = [r() for r in identity.owner]
+            if known is not None or node is not None:
+                due.append((list(identity.after.values()), handle(node) if known is None else known))
+    return due
+
+
+def run_after(due: Sequence[tuple[Sequence[Callable], Tensor]]) -> None:
+    """Run post-accumulate hooks, in order; the committed gradients stand whatever they raise."""
+    for hooks, owner in due:
+        if owner.node.leaf.grad is not None:
+            for hook in hooks:
+                hook(owner)
