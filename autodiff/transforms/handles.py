@@ -253,6 +253,8 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
         new = spread_to(new, t.shape)
     if node.leaf is None:
         t.node = new.node
+        if new.node.value is None and new.node.kind.out.small:
+            state.now.note_small(t)  # the handle that the operation noted is about to go
         return t
     if grad_mode.get():
         raise GradientError(
