@@ -31,6 +31,17 @@ from .errors import (
 from .inspection import inspect
 from .jit import jit
 from .ops import *  # noqa: F403  every public operation, under its own name
+from .structured import (
+    Cholesky,
+    Diagonal,
+    Fill,
+    LowerTriangular,
+    OneHot,
+    Permutation,
+    Symmetric,
+    UniformScaling,
+    UpperTriangular,
+)
 from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
 from .transforms import backward, enable_grad, grad, is_grad_enabled, jvp, no_grad, value_and_grad, vjp
 
@@ -43,11 +54,12 @@ floating, integer = _np.floating, _np.integer
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
 __all__ = [
-    "AbstractTensor", "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error",
-    "GradientError", "LinAlgError", "Matrix", "Number", "Scalar", "ShapeError", "Tensor", "Vector", "ambiguities",
-    "asarray", "backward", "bool_", "cache_info", "clear_cache", "config", "coverage", "e", "enable_grad",
-    "float32", "float64", "floating", "function", "grad", "inf", "inspect", "int32", "int64", "integer",
-    "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi", "tensor",
-    "tree", "value_and_grad", "vjp", "which", "which_backward",
+    "AbstractTensor", "AmbiguityError", "Cholesky", "ConcretizationError", "DTypeError", "Diagonal",
+    "DispatchError", "Error", "Fill", "GradientError", "LinAlgError", "LowerTriangular", "Matrix", "Number",
+    "OneHot", "Permutation", "Scalar", "ShapeError", "Symmetric", "Tensor", "UniformScaling", "UpperTriangular",
+    "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info", "clear_cache", "config", "coverage", "e",
+    "enable_grad", "float32", "float64", "floating", "function", "grad", "inf", "inspect", "int32", "int64",
+    "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi",
+    "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward",
 ]
 __all__ += ops.__all__

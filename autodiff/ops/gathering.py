@@ -33,7 +33,7 @@ from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, z
 from .selection import where
 from .shaping import reshaped
 
-__all__ = ["gathered", "index_tensor", "one_hot", "replaced", "take", "take_along_axis"]
+__all__ = ["gathered", "index_tensor", "one_hot", "replaced", "scattered", "take", "take_along_axis"]
 
 _I64 = np.dtype(np.int64)
 
@@ -333,6 +333,15 @@ def _broadcast(name: str, indices: Sequence[Tensor]) -> list[Tensor]:
 def gathered(x: Tensor, indices: Sequence[Tensor], axes: tuple[int, ...], place: int) -> Tensor:
     """The elements of x at `indices`, which are broadcast, along `axes`; their axes stand at `place`."""
     return record(_take, (x, *_broadcast("take", indices)), (axes, place))
+
+
+def scattered(
+    indices: Sequence[Tensor], updates: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], place: int
+) -> Tensor:
+    """Zeros of `shape` to which `updates` are added at `indices`: the transpose of `gathered`."""
+    if not updates.size:
+        return zeros_of(Aval(shape, updates.dtype))
+    return record(_scatter_add, (*indices, updates), (shape, axes, place))
 
 
 def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, ...], place: int) -> Tensor:

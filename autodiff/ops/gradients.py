@@ -49,7 +49,10 @@ def project(gradient, like):
     >>> ad.project(ad.ones((2, 2)), ad.Diagonal([3.0, 4.0])).diagonal
     f64[2] [1. 1.]
     """
-    like = as_tensor(like, "project", "like")
+
+
+@project.method(object, Tensor)
+def _(gradient, like):
     found = unbroadcast(gradient, like)
     return cast_to(found, like.dtype) if like.dtype.kind in "fc" else found
 

@@ -15,13 +15,14 @@ from ...tensor import Tensor
 from ..arguments import records
 from ..arithmetic import multiply, subtract
 from ..contraction import matmul
-from ..primitive import primitive
+from ..creation import eye
+from ..primitive import primitive, spread_to
 from ..reductions import summed
 from ..shaping import reshaped
 from .matrices import flipped_axes, square, square_aval
-from .solving import inv
+from .solving import inv, solved_factored
 
-__all__ = ["SlogdetResult", "det", "slogdet"]
+__all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
 
 
 def _number_aval(name: str, a: Aval) -> Aval:
@@ -123,6 +124,32 @@ _log_abs_det = primitive(
     heavy=True,
     keeps_mask=False,
 )
+
+
+def _factored_reference(a: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+
+
+def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:
+    return solved_factored(a, factor, spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape))
+
+
+#: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
+_log_det_factored = primitive(
+    "log_det_factored",
+    _factored_reference,
+    infer=lambda a, factor: _number_aval("log_det_factored", a),
+    vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
+    jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
+    lower=Call(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
+    """log(det(a)) of symmetric positive definite matrices and their Cholesky factors."""
+    return record(_log_det_factored, (a, factor))
 
 
 @function

@@ -1,0 +1,127 @@
+"""What the structured types are made with.
+
+A structured type holds few tensors and stands for an array of more.  It derives from
+`ad.AbstractTensor[..., rank]`, is a container of `ad.tree` (so a gradient has its structure), says by a
+method of `dense` what it stands for, and takes part in the rest by methods.  Nothing here is closed: a
+user's type is made the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from codegen.ir import Aval
+
+from .. import tree
+from ..errors import ShapeError, caller
+from ..ops import as_tensor, cast_to, dense
+from ..tensor import AbstractTensor, Number, Scalar, Tensor
+
+__all__ = [
+    "NUMBER", "Structured", "StructuredMatrix", "check_inner", "check_same", "column", "cotangent_of", "of_rank",
+    "order_of", "square",
+]
+
+#: What scales an array.
+NUMBER = Number | Scalar
+
+
+class Structured(AbstractTensor):
+    """A structured type of this package.
+
+    holds    names of the attributes that are tensors: the leaves of `ad.tree`
+    knows    names of those that are not
+    """
+
+    __slots__ = ("__weakref__",)
+    holds: tuple[str, ...] = ()
+    knows: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+
+        def split(x: Any) -> tuple[list, tuple]:
+            return [getattr(x, name) for name in cls.holds], tuple([getattr(x, name) for name in cls.knows])
+
+        def join(rest: tuple, children: Sequence) -> Any:
+            # No __init__: while a tree is being rebuilt, anything may stand for a tensor.
+            made = object.__new__(cls)
+            for name, value in zip((*cls.holds, *cls.knows), (*children, *rest), strict=True):
+                setattr(made, name, value)
+            return made
+
+        tree.register(cls, split, join)
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{name.lstrip('_')}={getattr(self, name)!r}" for name in (*self.holds, *self.knows))
+        return f"{type(self).__name__}({held})"
+
+
+#: What arrays of two axes derive from.
+_MATRICES: Any = AbstractTensor[..., 2]
+
+
+class StructuredMatrix(Structured, _MATRICES):
+    """A structured type of this package that stands for a matrix."""
+
+    __slots__ = ()
+
+
+def order_of(axes: Any) -> bool:
+    """Whether an `axes` argument of `transpose` exchanges the two axes of a matrix.  Raises ShapeError for no order."""
+    places = (1, 0) if axes is None else tuple([a % 2 if -2 <= a < 2 else a for a in axes])
+    if sorted(places) != [0, 1]:
+        raise ShapeError(f"transpose: {axes} are not the two axes of a matrix\n  called at {caller()}")
+    return places == (1, 0)
+
+
+def of_rank(name: str, x: Any, rank: int) -> Tensor:
+    """An argument of a constructor as a tensor of this rank.  Raises ShapeError for another."""
+    t = as_tensor(x, name)
+    if t.ndim != rank:
+        what = ("a number", "a vector", "a matrix")[rank]
+        raise ShapeError(f"{name} holds {what}, not {t.aval}\n  called at {caller()}")
+    return t
+
+
+def square(name: str, x: Any) -> Tensor:
+    """An argument of a constructor as a square matrix.  Raises ShapeError for anything else."""
+    t = of_rank(name, x, 2)
+    if t.shape[0] != t.shape[1]:
+        raise ShapeError(f"{name} holds a square matrix, not {t.aval}\n  called at {caller()}")
+    return t
+
+
+def column(d: Tensor, x: Tensor) -> Tensor:
+    """A vector so that it multiplies the rows of x (the elements, where x is a vector)."""
+    return d if x.ndim == 1 else d[:, None]
+
+
+def check_inner(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
+    """Raise ShapeError unless the last axis of x1 meets the first of the matrix, or vector, x2."""
+    a, b = _aval(x1), _aval(x2)
+    if not a.shape or not b.shape or a.shape[-1] != (b.shape[-2] if b.ndim > 1 else b.shape[0]):
+        raise ShapeError(f"{name}: inner sizes differ: {_told(x1)} and {_told(x2)}\n  called at {caller()}")
+
+
+def check_same(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
+    """Raise ShapeError unless both have one shape."""
+    if _aval(x1).shape != _aval(x2).shape:
+        raise ShapeError(f"{name}: shapes differ: {_told(x1)} and {_told(x2)}\n  called at {caller()}")
+
+
+def _aval(x: Any) -> Aval:
+    return x.aval
+
+
+def _told(x: Any) -> str:
+    return f"{x.aval}" if isinstance(x, Tensor) else f"{type(x).__name__} {x.aval}"
+
+
+def cotangent_of(gradient: Any, like: Any) -> Tensor:
+    """A gradient to project: a tensor of the aval of `like`.  Raises ShapeError for another shape."""
+    g = dense(gradient)
+    if g.shape != like.shape:
+        raise ShapeError(f"project: a {g.aval} is no gradient of a {_told(like)}\n  called at {caller()}")
+    return cast_to(g, like.dtype) if like.dtype.kind in "fc" else g

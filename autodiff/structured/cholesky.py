@@ -1,0 +1,118 @@
+"""A matrix with its Cholesky factor: factorised once, then solved with any number of times, backwards too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codegen.ir import Aval
+
+from .. import ops
+from ..ops import linalg
+from ..ops.linalg.determinant import SlogdetResult, log_det_factored
+from ..ops.linalg.factorization import factored
+from ..ops.linalg.matrices import right_side, symmetric_part
+from ..ops.linalg.matrices import square as as_square
+from ..ops.linalg.solving import solved_factored
+from ..tape import grad_mode
+from ..tensor import Tensor
+from .base import StructuredMatrix, cotangent_of, of_rank, order_of
+from .symmetric import Symmetric
+from .triangular import LowerTriangular
+
+__all__ = ["Cholesky"]
+
+
+class Cholesky(StructuredMatrix):
+    """A symmetric positive definite matrix that is factorised once.   f[n,n]  →  f[n,n]
+
+    `.matrix` is the symmetric part of x, `.factor` the L with L Lᵀ = matrix.  `ad.linalg.solve`, `inv`, `det` and
+    `slogdet` use the factor, and so do their gradients, which flow to the matrix itself: nothing is
+    factorised, and no factorisation is differentiated, a second time.
+    Raises ShapeError for anything but a square matrix; LinAlgError for one that is not positive definite, when
+    the factor is computed.
+
+    >>> import autodiff as ad
+    >>> C = ad.Cholesky([[4.0, 2.0], [2.0, 5.0]])
+    >>> ad.linalg.solve(C, [8.0, 12.0])
+    f64[2] [1. 2.]
+    """
+
+    __slots__ = ("_factors", "stored")
+    holds = ("stored",)
+    _factors: dict[bool, Tensor]
+
+    def __init__(self, x: Any) -> None:
+        self.stored = as_square("Cholesky", of_rank("Cholesky", x, 2))
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the matrix."""
+        return self.stored.aval
+
+    @property
+    def matrix(self) -> Tensor:
+        """The matrix it stands for."""
+        return symmetric_part(self.stored)
+
+    @property
+    def factor(self) -> LowerTriangular:
+        """The lower triangular factor."""
+        return LowerTriangular(self._lower())
+
+    def _lower(self) -> Tensor:
+        """The factor as a tensor; one that was made without gradients does not serve where they are tracked."""
+        made = getattr(self, "_factors", None)
+        if made is None:
+            made = self._factors = {}
+        mode = grad_mode.get()
+        if mode not in made:
+            made[mode] = factored(self.matrix)
+        return made[mode]
+
+
+@ops.dense.method(Cholesky)
+def _(x):
+    return x.matrix
+
+
+@ops.project.method(object, Cholesky)
+def _(gradient, like):
+    return Cholesky(symmetric_part(cotangent_of(gradient, like)))
+
+
+@ops.transpose.method(Cholesky)
+def _(x, axes=None):
+    order_of(axes)
+    return x
+
+
+@ops.matrix_transpose.method(Cholesky)
+def _(x):
+    return x
+
+
+@linalg.cholesky.method(Cholesky)
+def _(a):
+    return a.factor
+
+
+@linalg.solve.method(Cholesky, Tensor)
+def _(a, b):
+    matrix, b, restored = right_side("solve", a.matrix, b)
+    factor = ops.broadcast_to(ops.astype(a._lower(), matrix.dtype), matrix.shape)
+    return restored(solved_factored(matrix, factor, b))
+
+
+@linalg.inv.method(Cholesky)
+def _(a):
+    return Symmetric(solved_factored(a.matrix, a._lower(), ops.eye(a.shape[0], dtype=a.dtype)))
+
+
+@linalg.slogdet.method(Cholesky)
+def _(a):
+    return SlogdetResult(ops.ones((), dtype=a.dtype), log_det_factored(a.matrix, a._lower()))
+
+
+@linalg.det.method(Cholesky)
+def _(a):
+    return ops.exp(linalg.slogdet(a).logabsdet)

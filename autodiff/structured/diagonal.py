@@ -1,0 +1,248 @@
+"""Diagonal matrices and multiples of the identity: products, inverses and sums of them cost n instead of n²."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from codegen.ir import Aval
+
+from .. import ops
+from ..errors import ShapeError, caller
+from ..ops import linalg
+from ..ops.linalg.determinant import SlogdetResult
+from ..tensor import Matrix, Tensor
+from .base import StructuredMatrix, check_inner, column, cotangent_of, of_rank, order_of
+
+__all__ = ["Diagonal", "UniformScaling"]
+
+
+class Diagonal(StructuredMatrix):
+    """A diagonal matrix, given by its diagonal.   f[n] stands for f[n,n]
+
+    Products with it scale rows or columns; sums, products and inverses of diagonal matrices are diagonal, and
+    so is its gradient.  A zero on the diagonal makes `solve` and `inv` give inf, where a dense matrix is refused.
+    Raises ShapeError for anything but a vector.
+
+    >>> import autodiff as ad
+    >>> D = ad.Diagonal([2.0, 3.0])
+    >>> D @ ad.ones((2, 2))
+    f64[2,2]
+    [[2. 2.]
+     [3. 3.]]
+    >>> ad.grad(lambda D: (D @ ad.ones((2, 5))).sum())(D).diagonal
+    f64[2] [5. 5.]
+    """
+
+    __slots__ = ("diagonal",)
+    holds = ("diagonal",)
+
+    def __init__(self, diagonal: Any) -> None:
+        self.diagonal = of_rank("Diagonal", diagonal, 1)
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the matrix."""
+        d = self.diagonal.aval
+        return d.with_shape((*d.shape, *d.shape))
+
+
+class UniformScaling(StructuredMatrix):
+    """A multiple of the identity of n rows.   f[], n stands for f[n,n]
+
+    The gradient of the number is the sum over the diagonal.
+    Raises ShapeError for anything but a 0-d `scale`, or a negative n.
+    """
+
+    __slots__ = ("n", "scale")
+    holds = ("scale",)
+    knows = ("n",)
+
+    def __init__(self, scale: Any, n: int) -> None:
+        self.scale = of_rank("UniformScaling", scale, 0)
+        self.n = operator.index(n)
+        if self.n < 0:
+            raise ShapeError(f"UniformScaling: an identity of {n} rows\n  called at {caller()}")
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the matrix."""
+        return self.scale.aval.with_shape((self.n, self.n))
+
+
+# ---------------------------------------------------------------- what they stand for
+
+
+@ops.dense.method(Diagonal)
+def _(x):
+    return ops.diag(x.diagonal)
+
+
+@ops.dense.method(UniformScaling)
+def _(x):
+    return ops.multiply(x.scale, ops.eye(x.n, dtype=x.dtype))
+
+
+@ops.project.method(object, Diagonal)
+def _(gradient, like):
+    return Diagonal(ops.diagonal(cotangent_of(gradient, like)))
+
+
+@ops.project.method(object, UniformScaling)
+def _(gradient, like):
+    return UniformScaling(ops.trace(cotangent_of(gradient, like)), like.n)
+
+
+@ops.transpose.method(Diagonal | UniformScaling)
+def _(x, axes=None):
+    order_of(axes)
+    return x
+
+
+@ops.matrix_transpose.method(Diagonal | UniformScaling)
+def _(x):
+    return x
+
+
+# ---------------------------------------------------------------- products
+
+
+@ops.matmul.method(Diagonal, Tensor)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.multiply(column(x1.diagonal, x2), x2)
+
+
+@ops.matmul.method(Tensor, Diagonal)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.multiply(x1, x2.diagonal)
+
+
+@ops.matmul.method(Diagonal, Diagonal)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return Diagonal(ops.multiply(x1.diagonal, x2.diagonal))
+
+
+@ops.matmul.method(UniformScaling, Tensor)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.multiply(x1.scale, x2)
+
+
+@ops.matmul.method(Tensor, UniformScaling)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.multiply(x1, x2.scale)
+
+
+@ops.multiply.method(Diagonal, Matrix)
+def _(x1, x2):
+    if x1.shape != x2.shape:
+        return ops.multiply(ops.dense(x1), x2)
+    return Diagonal(ops.multiply(x1.diagonal, ops.diagonal(x2)))
+
+
+@ops.multiply.method(Matrix, Diagonal)
+def _(x1, x2):
+    return ops.multiply(x2, x1)
+
+
+@ops.multiply.method(Diagonal, Diagonal)
+def _(x1, x2):
+    return ops.matmul(x1, x2) if x1.shape == x2.shape else ops.multiply(ops.dense(x1), ops.dense(x2))
+
+
+# ---------------------------------------------------------------- sums along them
+
+
+@ops.diagonal.method(Diagonal | UniformScaling)
+def _(x, offset=0, axis1=0, axis2=1):
+    if offset or {axis1 % 2, axis2 % 2} != {0, 1}:
+        return ops.diagonal(ops.dense(x), offset, axis1, axis2)
+    return _entries(x)
+
+
+def _entries(x: Any) -> Tensor:
+    """The diagonal of either."""
+    return x.diagonal if isinstance(x, Diagonal) else ops.broadcast_to(x.scale, (x.n,))
+
+
+@ops.trace.method(Diagonal | UniformScaling)
+def _(x, offset=0, axis1=0, axis2=1):
+    return ops.sum(ops.diagonal(x, offset, axis1, axis2))
+
+
+@ops.sum.method(Diagonal | UniformScaling)
+def _(x, axis=None, *, dtype=None, keepdims=False):
+    if keepdims or axis == ():
+        return ops.sum(ops.dense(x), axis, dtype=dtype, keepdims=keepdims)
+    along = None if isinstance(axis, (tuple, list)) and len(axis) == 2 else axis
+    if along is None:
+        return ops.sum(_entries(x), dtype=dtype)
+    if operator.index(axis) not in (-2, -1, 0, 1):
+        return ops.sum(ops.dense(x), axis)  # which refuses it
+    return ops.sum(_entries(x)[None], 0, dtype=dtype)  # each row, and each column, has one element
+
+
+# ---------------------------------------------------------------- linear algebra
+
+
+@linalg.solve.method(Diagonal, Tensor)
+def _(a, b):
+    check_inner("solve", a, b)
+    return ops.divide(b, column(a.diagonal, b))
+
+
+@linalg.solve.method(UniformScaling, Tensor)
+def _(a, b):
+    check_inner("solve", a, b)
+    return ops.divide(b, a.scale)
+
+
+@linalg.inv.method(Diagonal)
+def _(a):
+    return Diagonal(ops.divide(1, a.diagonal))
+
+
+@linalg.inv.method(UniformScaling)
+def _(a):
+    return UniformScaling(ops.divide(1, a.scale), a.n)
+
+
+@linalg.det.method(Diagonal | UniformScaling)
+def _(a):
+    return ops.prod(ops.diagonal(a))
+
+
+@linalg.slogdet.method(Diagonal | UniformScaling)
+def _(a):
+    d = ops.diagonal(a)
+    return SlogdetResult(ops.prod(ops.sign(d)), ops.sum(ops.log(ops.abs(d))))
+
+
+# ---------------------------------------------------------------- sums of the two
+
+
+@ops.add.method(Diagonal, UniformScaling)
+def _(x1, x2):
+    check_inner("add", x1, x2)
+    return Diagonal(ops.add(x1.diagonal, x2.scale))
+
+
+@ops.add.method(UniformScaling, Diagonal)
+def _(x1, x2):
+    return ops.add(x2, x1)
+
+
+@ops.subtract.method(Diagonal, UniformScaling)
+def _(x1, x2):
+    check_inner("subtract", x1, x2)
+    return Diagonal(ops.subtract(x1.diagonal, x2.scale))
+
+
+@ops.subtract.method(UniformScaling, Diagonal)
+def _(x1, x2):
+    check_inner("subtract", x1, x2)
+    return Diagonal(ops.subtract(x1.scale, x2.diagonal))

@@ -1,0 +1,148 @@
+"""Arrays whose elements are all one number: what is done element by element is done once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from codegen.ir import Aval
+
+from .. import ops
+from ..custom import Function
+from ..errors import ShapeError, caller
+from ..ops.arguments import axes_of, kept, reduced_shape, shape_of
+from ..ops.primitive import broadcast_avals
+from ..tensor import Number, Tensor
+from .base import Structured, check_inner, cotangent_of, of_rank
+
+__all__ = ["Fill"]
+
+
+class Fill(Structured):
+    """An array of one number.   f[], shape stands for f[shape]
+
+    Elementwise functions of it, and of several of them, are computed once.  The gradient of the number is the
+    sum over all elements.
+    Raises ShapeError for anything but a 0-d value, or a negative extent.
+
+    >>> import autodiff as ad
+    >>> ad.exp(ad.Fill(0.0, (1000, 1000)))
+    Fill(value=f64[] 1.0, extents=(1000, 1000))
+    """
+
+    __slots__ = ("extents", "value")
+    holds = ("value",)
+    knows = ("extents",)
+
+    def __init__(self, value: Any, shape: Any) -> None:
+        self.value = of_rank("Fill", value, 0)
+        self.extents = shape_of("Fill", shape)
+        if any(n < 0 for n in self.extents):
+            raise ShapeError(f"Fill: extents are not negative: {self.extents}\n  called at {caller()}")
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the array."""
+        return self.value.aval.with_shape(self.extents)
+
+
+@ops.dense.method(Fill)
+def _(x):
+    return ops.broadcast_to(x.value, x.extents)
+
+
+@ops.project.method(object, Fill)
+def _(gradient, like):
+    return Fill(ops.sum(cotangent_of(gradient, like)), like.extents)
+
+
+# ---------------------------------------------------------------- element by element
+
+
+def _elementwise_one(function: Function) -> None:
+    @function.method(Fill)
+    def _(x):
+        return Fill(function(x.value), x.extents)
+
+
+def _elementwise_two(function: Function) -> None:
+    @function.method(Fill, Fill)
+    def _(x1, x2):
+        return Fill(function(x1.value, x2.value), broadcast_avals(function.__name__, (x1.aval, x2.aval)))
+
+    @function.method(Fill, Number)
+    def _(x1, x2):
+        return Fill(function(x1.value, x2), x1.extents)
+
+    @function.method(Number, Fill)
+    def _(x1, x2):
+        return Fill(function(x1, x2.value), x2.extents)
+
+    @function.method(Fill, Tensor)
+    def _(x1, x2):
+        return _spread(function(x1.value, x2), (x1, x2), function.__name__)
+
+    @function.method(Tensor, Fill)
+    def _(x1, x2):
+        return _spread(function(x1, x2.value), (x1, x2), function.__name__)
+
+
+def _spread(y: Tensor, operands: tuple[Any, Any], name: str) -> Tensor:
+    """A result in the shape to which both operands broadcast."""
+    return ops.broadcast_to(y, broadcast_avals(name, [x.aval for x in operands]))
+
+
+for _function in (
+    ops.negative, ops.positive, ops.abs, ops.sign, ops.exp, ops.expm1, ops.log, ops.log1p, ops.sqrt, ops.square,
+    ops.reciprocal, ops.sin, ops.cos, ops.tanh, ops.sigmoid, ops.softplus, ops.relu, ops.erf,
+):  # fmt: skip
+    _elementwise_one(_function)
+for _function in (
+    ops.add, ops.subtract, ops.multiply, ops.divide, ops.power, ops.maximum, ops.minimum, ops.equal, ops.not_equal,
+    ops.less, ops.less_equal, ops.greater, ops.greater_equal,
+):  # fmt: skip
+    _elementwise_two(_function)
+
+
+# ---------------------------------------------------------------- shapes and sums
+
+
+@ops.transpose.method(Fill)
+def _(x, axes=None):
+    if axes is not None:
+        return ops.transpose(ops.dense(x), axes)
+    return Fill(x.value, x.extents[::-1])
+
+
+@ops.matrix_transpose.method(Fill)
+def _(x):
+    if len(x.extents) < 2:
+        return ops.matrix_transpose(ops.dense(x))  # which refuses it
+    return Fill(x.value, (*x.extents[:-2], x.extents[-1], x.extents[-2]))
+
+
+@ops.sum.method(Fill)
+def _(x, axis=None, *, dtype=None, keepdims=False):
+    axes = axes_of("sum", axis, x.aval)
+    count = math.prod([x.extents[i] for i in axes])
+    shape = (kept if keepdims else reduced_shape)(x.extents, axes)
+    total = ops.multiply(ops.sum(x.value, dtype=dtype), count)
+    return Fill(total, shape) if shape else total
+
+
+@ops.matmul.method(Fill, Tensor)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    if len(x1.extents) != 2 or x2.ndim > 2 or x2.dtype.kind == "b":
+        return ops.matmul(ops.dense(x1), x2)
+    row = ops.multiply(x1.value, ops.sum(x2, 0, dtype=x2.dtype))
+    return ops.broadcast_to(row, (x1.extents[0], *row.shape))
+
+
+@ops.matmul.method(Tensor, Fill)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    if len(x2.extents) != 2 or not 0 < x1.ndim <= 2 or x1.dtype.kind == "b":
+        return ops.matmul(x1, ops.dense(x2))
+    column = ops.multiply(ops.sum(x1, -1, keepdims=True, dtype=x1.dtype), x2.value)
+    return ops.broadcast_to(column, (*x1.shape[:-1], x2.extents[1]))

@@ -1,0 +1,96 @@
+"""What types that are linear in what they hold have in common: scaling, sums of two of a kind.
+
+Also what joins kinds: a diagonal added to a symmetric or triangular matrix keeps the other's structure, and
+a multiple of the identity multiplies anything by its number.
+"""
+
+from __future__ import annotations
+
+from .. import ops, tree
+from ..custom import Function
+from .base import NUMBER, check_inner, check_same
+from .diagonal import Diagonal, UniformScaling
+from .symmetric import Symmetric
+from .triangular import LowerTriangular, UpperTriangular
+
+__all__: list[str] = []
+
+#: Types that hold one tensor, in which they are linear.
+_LINEAR = (Diagonal, UniformScaling, Symmetric, LowerTriangular, UpperTriangular)
+_FULL = Symmetric | LowerTriangular | UpperTriangular
+
+
+@ops.multiply.method(_LINEAR, NUMBER)
+def _(x1, x2):
+    return tree.map(lambda held: ops.multiply(held, x2), x1)
+
+
+@ops.multiply.method(NUMBER, _LINEAR)
+def _(x1, x2):
+    return tree.map(lambda held: ops.multiply(x1, held), x2)
+
+
+@ops.divide.method(_LINEAR, NUMBER)
+def _(x1, x2):
+    return tree.map(lambda held: ops.divide(held, x2), x1)
+
+
+@ops.negative.method(_LINEAR)
+def _(x):
+    return tree.map(ops.negative, x)
+
+
+@ops.positive.method(_LINEAR)
+def _(x):
+    return x
+
+
+def _two_of_a_kind(function: Function, cls: type) -> None:
+    @function.method(cls, cls)
+    def _(x1, x2):
+        check_same(function.__name__, x1, x2)
+        return tree.map(function, x1, x2)
+
+
+for _cls in _LINEAR:
+    _two_of_a_kind(ops.add, _cls)
+    _two_of_a_kind(ops.subtract, _cls)
+
+
+@ops.add.method(Diagonal | UniformScaling, _FULL)
+def _(x1, x2):
+    check_same("add", x1, x2)
+    return type(x2)(ops.add(ops.dense(x1), x2.stored))
+
+
+@ops.add.method(_FULL, Diagonal | UniformScaling)
+def _(x1, x2):
+    return ops.add(x2, x1)
+
+
+@ops.subtract.method(_FULL, Diagonal | UniformScaling)
+def _(x1, x2):
+    return ops.add(x1, ops.negative(x2))
+
+
+@ops.subtract.method(Diagonal | UniformScaling, _FULL)
+def _(x1, x2):
+    return ops.add(x1, ops.negative(x2))
+
+
+@ops.matmul.method(UniformScaling, _LINEAR)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.multiply(x1.scale, x2)
+
+
+@ops.matmul.method(_LINEAR, UniformScaling)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.multiply(x1, x2.scale)
+
+
+@ops.matmul.method(UniformScaling, UniformScaling)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return UniformScaling(ops.multiply(x1.scale, x2.scale), x1.n)

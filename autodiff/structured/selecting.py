@@ -1,0 +1,157 @@
+"""Matrices of zeros and ones that select: products with them read rows and columns, gradients write them back.
+
+They hold integers, so no gradient flows to them.  Their dtype is bool, so a product has the dtype of what is
+selected from.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+
+from .. import ops
+from ..errors import ShapeError, caller
+from ..ops import linalg
+from ..ops.gathering import index_tensor, scattered
+from ..tensor import Matrix, Tensor, Vector
+from .base import Structured, StructuredMatrix, check_inner, order_of
+
+__all__ = ["OneHot", "Permutation"]
+
+_BOOL = np.dtype(np.bool_)
+
+
+class OneHot(Structured):
+    """A row of zeros with a single one for each index.   i64[...], classes stands for bool[..., classes]
+
+    `OneHot(indices, n) @ W` reads rows of W: an embedding.  The gradient of W is written row by row.
+    Raises DTypeError for indices that are no integers, IndexError for known ones outside of range(classes).
+
+    >>> import autodiff as ad
+    >>> ad.OneHot([2, 0], 3) @ ad.tensor([[1.0], [2.0], [3.0]])
+    f64[2,1]
+    [[3.]
+     [1.]]
+    """
+
+    __slots__ = ("classes", "indices")
+    holds = ("indices",)
+    knows = ("classes",)
+
+    def __init__(self, indices: Any, classes: int) -> None:
+        self.classes = operator.index(classes)
+        self.indices = index_tensor(indices, "OneHot", self.classes)
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the array."""
+        return Aval((*self.indices.shape, self.classes), _BOOL)
+
+
+class Permutation(StructuredMatrix):
+    """The matrix whose product with x is x[indices].   i64[n] stands for bool[n,n]
+
+    Its transpose and its inverse are the inverse permutation.
+    Raises ShapeError for indices whose values are known and that are no permutation.
+
+    >>> import autodiff as ad
+    >>> ad.Permutation([2, 0, 1]) @ ad.tensor([10.0, 20.0, 30.0])
+    f64[3] [30. 10. 20.]
+    """
+
+    __slots__ = ("indices",)
+    holds = ("indices",)
+
+    def __init__(self, indices: Any) -> None:
+        self.indices = index_tensor(indices, "Permutation")
+        known = self.indices.node.value
+        if self.indices.ndim != 1 or (known is not None and not np.array_equal(np.sort(known), np.arange(len(known)))):
+            raise ShapeError(
+                f"Permutation: {self.indices!r} does not name each of 0, ..., n - 1 once\n  called at {caller()}"
+            )
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the matrix."""
+        return Aval((*self.indices.shape, *self.indices.shape), _BOOL)
+
+    @property
+    def inverse(self) -> Permutation:
+        """The permutation that undoes it."""
+        n = self.indices.shape[0]
+        return _permutation(scattered([self.indices], ops.arange(n), (n,), (0,), 0))
+
+
+def _permutation(indices: Tensor) -> Permutation:
+    """A permutation of indices that are known to be one: their values are not looked at."""
+    made: Permutation = object.__new__(Permutation)
+    made.indices = indices
+    return made
+
+
+# ---------------------------------------------------------------- one-hot rows
+
+
+@ops.dense.method(OneHot)
+def _(x):
+    return ops.one_hot(x.indices, x.classes, dtype=_BOOL)
+
+
+@ops.matmul.method(OneHot, Vector | Matrix)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.take(x2, x1.indices, axis=0)
+
+
+@ops.matmul.method(Vector | Matrix, OneHot)
+def _(x1, x2):
+    if x2.indices.ndim != 1:
+        return ops.matmul(x1, ops.dense(x2))
+    check_inner("matmul", x1, x2)
+    columns = x1.ndim - 1
+    return scattered([x2.indices], x1, (*x1.shape[:-1], x2.classes), (columns,), columns)
+
+
+# ---------------------------------------------------------------- permutations
+
+
+@ops.dense.method(Permutation)
+def _(x):
+    return ops.one_hot(x.indices, x.indices.shape[0], dtype=_BOOL)
+
+
+@ops.matmul.method(Permutation, Tensor)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.take(x2, x1.indices, axis=0 if x2.ndim == 1 else -2)
+
+
+@ops.matmul.method(Tensor, Permutation)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return ops.take(x1, x2.inverse.indices, axis=-1)
+
+
+@ops.matmul.method(Permutation, Permutation)
+def _(x1, x2):
+    check_inner("matmul", x1, x2)
+    return _permutation(ops.take(x2.indices, x1.indices))
+
+
+@ops.transpose.method(Permutation)
+def _(x, axes=None):
+    return x.inverse if order_of(axes) else x
+
+
+@ops.matrix_transpose.method(Permutation)
+def _(x):
+    return x.inverse
+
+
+@linalg.solve.method(Permutation, Tensor)
+def _(a, b):
+    return ops.matmul(a.inverse, b)
