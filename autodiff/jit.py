@@ -25,6 +25,7 @@ from codegen.ir import Aval, Graph
 from codegen.runtime.cache import LRU
 
 from . import tree
+from .calling import MISS, write_caller
 from .config import config
 from .custom.reads import static_key
 from .errors import DTypeError, Error, caller
@@ -40,6 +41,8 @@ __all__ = ["Entry", "jit"]
 
 #: Entries kept per function.
 ENTRIES = 256
+#: Callers tried one after the other: each costs a tenth of a microsecond that is lost when another fits.
+CALLERS = 4
 
 
 class Entry:
@@ -54,11 +57,10 @@ class Entry:
     results      nodes of the result leaves (None for those that are none)
     """
 
-    __slots__ = ("arguments", "executable", "fast", "graph", "hidden", "leaves", "outputs", "results", "structure")
+    __slots__ = ("arguments", "executable", "graph", "hidden", "leaves", "outputs", "results", "structure")
 
     graph: Graph
     executable: Any
-    fast: Callable | None
     arguments: list[Node]
     hidden: list[Any]
     outputs: list[int | None]
@@ -92,22 +94,15 @@ def jit(
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     traced = _Traced(f, frozenset(numbers), frozenset(names))
     slow = traced.call
-    if numbers or names:
 
-        @wraps(f)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return slow(args, kwargs)
-
-    else:
-
-        @wraps(f)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            fast = traced.fast
-            if fast is not None and not kwargs:
-                found = fast(*args)
-                if found is not None:
-                    return found[0] if found[0].shape else found[0][()]
-            return slow(args, kwargs)
+    @wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not config.careful:  # nothing is being traced, and eager mode is off
+            for known in traced.callers:
+                result = known(args, kwargs)
+                if result is not MISS:
+                    return result
+        return slow(args, kwargs)
 
     call.traced = traced  # type: ignore[attr-defined]
     return call
@@ -129,8 +124,7 @@ _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.f
 class _Traced:
     """The entries of one function, by call signature.
 
-    fast   the launcher of the last entry that plain code may call directly: one array result,
-           positional arguments that are their own leaves, nothing captured
+    callers   of the entries last made, for plain code: see `autodiff.calling`
     """
 
     def __init__(self, f: Callable, static_numbers: frozenset[int], static_names: frozenset[str]) -> None:
@@ -138,7 +132,7 @@ class _Traced:
         self.static_numbers = static_numbers
         self.static_names = static_names
         self.entries = LRU(ENTRIES)
-        self.fast: Callable | None = None
+        self.callers: tuple[Callable, ...] = ()
         self.lock = threading.RLock()
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -173,7 +167,9 @@ class _Traced:
                 if entry is None:
                     entry = self._trace(parts, leaves, structure)
                     self.entries.put(key, entry)
-                    self.fast = _fast(entry, args, kwargs, parts)
+                    caller_ = _caller(entry, structure, parts, leaves)
+                    if caller_ is not None:
+                        self.callers = (caller_, *self.callers[: CALLERS - 1])
         return entry, [p.value for p in parts if p.value is not None]
 
     def _without_static(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any], Any]:
@@ -288,23 +284,26 @@ def _entry(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     entry.hidden = [captures.get(n, n) for n in inputs[len(arguments) :]]
     entry.graph = graph
     entry.executable = compile_graph(graph) if wanted else None
-    entry.fast = None
     return entry
 
 
-def _fast(entry: Entry, args: tuple, kwargs: dict, parts: list[_Leaf]) -> Callable | None:
-    """The launcher that plain code may call directly with the positional arguments, if there is one."""
-    simple = (
-        entry.executable is not None
-        and not kwargs
-        and not entry.hidden
-        and entry.outputs == [0]
-        and entry.structure == tree.flatten(0)[1]
-        and len(parts) == len(args)
-        and all(p.value is not None and p.key[0] == "array" for p in parts)
-        and not any(isinstance(a, AbstractTensor) for a in args)
-    )
-    return entry.executable.launcher(_miss) if simple else None
+def _caller(entry: Entry, structure: Any, parts: list[_Leaf], leaves: list[Any]) -> Callable | None:
+    """What plain code calls for this entry, if its arguments are of classes that can be written out."""
+    if entry.executable is None or any(isinstance(x, AbstractTensor) for x in leaves):
+        return None
+    launch = entry.executable.launcher(_miss)
+    if launch is None:
+        return None
+    kinds = [_kind_of(part, x) for part, x in zip(parts, leaves, strict=True)]
+    results = list(zip(entry.outputs, entry.leaves, strict=True))
+    avals = [n.aval for n in entry.graph.outputs]
+    return write_caller(launch, structure, kinds, entry.hidden, entry.structure, results, avals)
+
+
+def _kind_of(part: _Leaf, x: Any) -> tuple[str, Any]:
+    if part.value is None:
+        return "static", x
+    return ("array", len(part.key[1])) if part.key[0] == "array" else ("number", type(x))
 
 
 def _miss(*_args: Any) -> None:

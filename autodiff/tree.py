@@ -19,11 +19,12 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from .errors import DispatchError, ShapeError, caller
 
-__all__ = ["LEAF", "Structure", "flatten", "flatten_up_to", "leaves", "map", "names", "register", "unflatten"]
+__all__ = ["LEAF", "Structure", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "unflatten"]
 
 
 class _Container(NamedTuple):
@@ -244,6 +245,12 @@ def _unflatten(structure: Structure, leaves: Iterator) -> Any:
 def _class_of(structure: Structure) -> type:
     assert structure.cls is not None, "a leaf is no container"
     return structure.cls
+
+
+def joiner(structure: Structure) -> Callable[[Sequence], Any]:
+    """What puts the children of a structure's outermost container together."""
+    container: Any = _CONTAINERS[_class_of(structure)]
+    return partial(container.join, structure.rest)
 
 
 def leaves(tree: Any) -> list:

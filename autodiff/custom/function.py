@@ -20,7 +20,7 @@ from ..dispatch import GenericFunction
 from ..dispatch.method import Method
 from ..dispatch.signature import type_name
 from ..errors import UserLine
-from ..tape.record import leaf, number_leaf
+from ..tape.record import leaf, number_leaf, taken
 from ..tensor import AbstractTensor, Tensor
 from .boundary import call_forward
 
@@ -81,7 +81,7 @@ class Function(GenericFunction):
 
     def adopt(self, argument: Any) -> Any:
         """An array of one of our dtypes as a constant tensor (a copy: a tensor's value never changes)."""
-        return leaf(np.array(argument, order="C", subok=False)) if argument.dtype in _KNOWN else argument
+        return taken(argument, argument.dtype) if argument.dtype in _KNOWN else argument
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
         """Numbers as 0-d tensors; then structured values, and a user's own types, written out."""

@@ -16,7 +16,8 @@ from codegen.lowering import Map
 
 from ..custom.function import CONVERSIONS, function
 from ..errors import DispatchError, DTypeError, caller
-from ..tape import leaf, number_leaf, record
+from ..tape import number_leaf, record
+from ..tape.record import taken
 from ..tensor import AbstractTensor, Tensor
 from .primitive import primitive
 
@@ -72,16 +73,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
             f"  called at {caller()}\n"
             f"  dtypes are {', '.join(map(str, DTYPES.values()))}: x.astype(np.float64), for example"
         )
-    return leaf(_owned(x, dtype))
-
-
-def _owned(x: Any, dtype: np.dtype) -> np.ndarray:
-    """A C-contiguous array of these values that nobody else can write to; not copied when x is one."""
-    if type(x) is np.ndarray and x.dtype == dtype:
-        flags = x.flags
-        if flags.owndata and flags.c_contiguous and not flags.writeable:
-            return x
-    return np.array(x, dtype, order="C", subok=False)
+    return taken(x, dtype)
 
 
 def _array_of(x: list | tuple, where: str, what: str) -> np.ndarray:

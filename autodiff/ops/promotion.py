@@ -38,14 +38,19 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
 
 def common_dtype(values: Sequence[Any]) -> np.dtype:
     """What NumPy promotes tensors and Python numbers to."""
-    strong = [x.dtype for x in values if isinstance(x, Tensor)]
-    weak = [x for x in values if not isinstance(x, Tensor)]
+    strong = [x.dtype for x in values if isinstance(x, Tensor) and not x.node.kind.out.weak]
+    weak = [_NUMBER_OF[x.dtype.kind] if isinstance(x, Tensor) else x
+            for x in values if not isinstance(x, Tensor) or x.node.kind.out.weak]
     if not strong:
         return np.result_type(*[DEFAULT_DTYPES[type(x)] for x in weak])
     dtype = strong[0] if len(strong) == 1 else np.result_type(*strong)
     for number in weak:
         dtype = promoted(number, dtype)
     return dtype
+
+
+#: A number of the kind of a weak tensor: one that stands for a number argument of a traced function.
+_NUMBER_OF = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 
 
 def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:

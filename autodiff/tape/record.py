@@ -23,6 +23,7 @@ from .node import Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, leaf_kind
 __all__ = [
     "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "grad_mode",
     "identity_of", "is_tracking", "leaf", "leaf_node", "look_at_size", "number_leaf", "promoted", "record", "state",
+    "taken",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -151,6 +152,26 @@ def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
 def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
     """A handle on given data, which nobody else may write to.  The array must be C-contiguous."""
     return handle(leaf_node(array, requires_grad, identity))
+
+
+def taken(array: Any, dtype: np.dtype) -> Tensor:
+    """A user's array, or NumPy scalar, as a constant tensor: copied unless nobody can write to it.
+
+    Met while tracing it is a hidden input: what it holds at each call counts.
+    """
+    t = leaf(_owned(array, dtype))
+    if config.careful and type(array) is np.ndarray and state.now.captures is not None:
+        state.now.captures[t.node] = array
+    return t
+
+
+def _owned(array: Any, dtype: np.dtype) -> np.ndarray:
+    """A C-contiguous array of these values that nobody else can write to; not copied when it is one."""
+    if type(array) is np.ndarray and array.dtype == dtype:
+        flags = array.flags
+        if flags.owndata and flags.c_contiguous and not flags.writeable:
+            return array
+    return np.array(array, dtype, order="C", subok=False)
 
 
 def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = None) -> Node:

@@ -1,0 +1,258 @@
+"""Calls of jit functions: straight-line callers give what the Python path gives, and only for their own signature."""
+
+import copy
+import dataclasses
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+Pair = namedtuple("Pair", "left right")
+
+
+@dataclasses.dataclass
+class Layer:
+    w: object
+    b: object
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+W, B, X = rng().normal(size=(3, 2)), rng().normal(size=2), rng().normal(size=(5, 3))
+
+
+def model(p, x, scale=1.0):
+    return {"y": scale * (x @ p["w"] + p["b"]), "n": [x.shape[0], (p["b"].sum(), None)]}
+
+
+def same(a, b):
+    (xs, s), (ys, t) = ad.tree.flatten(a), ad.tree.flatten(b)
+    assert s == t
+    for x, y in zip(xs, ys, strict=True):
+        assert type(x) is type(y)
+        np.testing.assert_allclose(np.asarray(x, float), np.asarray(y, float), rtol=1e-12)
+
+
+def traces(f):
+    """f under jit, and the list of its traces."""
+    runs = []
+
+    def noted(*args, **kwargs):
+        runs.append(1)
+        return f(*args, **kwargs)
+
+    return ad.jit(noted), runs
+
+
+def test_nested_arguments_and_results_keep_their_nesting():
+    f, runs = traces(model)
+    p = {"w": W, "b": B}
+    expected = {"y": X @ W + B, "n": [5, (B.sum(), None)]}
+    for _ in range(3):
+        same(f(p, X), expected)
+    assert len(runs) == 1 and len(f.traced.callers) == 1
+
+
+def test_keywords_and_numbers_are_run_time_arguments():
+    f, runs = traces(model)
+    for scale in (0.5, 2.0, -3.0):
+        got = f({"w": W, "b": B}, X, scale=scale)
+        np.testing.assert_allclose(got["y"], scale * (X @ W + B))
+    assert len(runs) == 1
+
+
+def test_a_number_and_an_array_without_axes_are_different_signatures():
+    f, runs = traces(lambda x, s: x * s)
+    x = np.ones(3, np.float32)
+    assert f(x, 2.0).dtype == np.float32
+    assert f(x, np.array(2.0)).dtype == np.float64
+    assert f(x, np.float64(2.0)).dtype == np.float64
+    assert f(x, 2).dtype == np.float32
+    assert f(x, 2.0).dtype == np.float32
+    assert len(runs) == 3
+
+
+def test_a_dict_in_another_order_is_another_signature():
+    f, runs = traces(lambda d: list(d.values())[0] * 1.0)
+    a, b = np.ones(2), np.full(2, 7.0)
+    for _ in range(2):
+        assert f({"a": a, "b": b})[0] == 1.0
+        assert f({"b": b, "a": a})[0] == 7.0
+    assert len(runs) == 2
+
+
+def test_namedtuples_lists_and_empty_containers_are_taken_apart():
+    f, runs = traces(lambda p, q, e: Pair(p.left + q[0], [p.right, e]))
+    for k in (1.0, 2.0):
+        got = f(Pair(np.full(2, k), np.float32(3)), [np.ones(2)], {})
+        assert type(got) is Pair and got.left.tolist() == [k + 1, k + 1]
+        assert got.right == [np.float32(3), {}]
+    assert len(runs) == 1
+
+
+def test_containers_that_only_their_class_takes_apart_go_the_python_path():
+    f, runs = traces(lambda layer, x: Layer(x @ layer.w, layer.b * 2.0))
+    for _ in range(2):
+        got = f(Layer(W, B), X)
+        assert type(got) is Layer
+        np.testing.assert_allclose(got.w, X @ W)
+    assert len(runs) == 1 and not f.traced.callers
+
+
+def test_static_values_are_part_of_the_signature():
+    f, runs = traces(lambda x, how: x.sum() if how == "sum" else x.mean())
+    for _ in range(2):
+        assert f(np.ones(4), "sum") == 4.0
+        assert f(np.ones(4), "mean") == 1.0
+    assert len(runs) == 2
+    g = ad.jit(lambda x, axis: x.sum(axis=axis), static_argnums=1)
+    for _ in range(2):
+        assert g(np.ones((2, 3)), 0).shape == (3,)
+        assert g(np.ones((2, 3)), 1).shape == (2,)
+
+
+def test_captured_arrays_and_tensors_count_with_their_present_contents():
+    a, t = np.arange(3.0), ad.tensor([1.0, 1.0, 1.0])
+    f, runs = traces(lambda x: x * a + t)
+    assert f(np.ones(3)).tolist() == [1.0, 2.0, 3.0]
+    a[0] = 9.0
+    assert f(np.ones(3)).tolist() == [10.0, 2.0, 3.0]
+    t += 1.0
+    assert f(np.ones(3)).tolist() == [11.0, 3.0, 4.0]
+    assert len(runs) == 1
+
+
+def test_numbers_that_are_closed_over_are_frozen():
+    c = 2.0
+    f = ad.jit(lambda x: x * c)
+    assert f(np.ones(1))[0] == 2.0
+    c = 3.0
+    assert f(np.ones(1))[0] == 2.0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.ones((4, 6))[::2, ::3],
+        np.asfortranarray(np.ones((2, 2))),
+        np.ones((2, 2))[::-1, ::-1],
+        np.broadcast_to(1.0, (2, 2)),
+        np.ones((2, 2), ">f8"),
+        np.frombuffer(np.ones(4).tobytes()).reshape(2, 2),
+    ],
+)
+def test_arrays_of_any_layout_are_right(x):
+    f = ad.jit(lambda x: (x * 2.0, x.sum()))
+    for _ in range(2):
+        y, s = f(x)
+        assert (y == 2.0).all() and s == 4.0 and y.flags.c_contiguous
+        f(np.ones((2, 2)))
+
+
+def test_another_shape_or_dtype_is_traced_again_and_both_stay():
+    f, runs = traces(lambda x: x * x)
+    for _ in range(3):
+        for x in (np.ones(2), np.ones(3), np.ones(2, np.float32), np.ones((1, 2))):
+            assert f(x).shape == x.shape and f(x).dtype == x.dtype
+    assert len(runs) == 4
+
+
+def test_a_returned_array_is_never_overwritten():
+    f = ad.jit(lambda x: x + 1.0)
+    first = f(np.zeros(4))
+    kept = first.copy()
+    for k in range(50):
+        f(np.full(4, float(k)))
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_an_output_fed_back_is_the_next_input():
+    f = ad.jit(lambda p: {k: v * 0.5 for k, v in p.items()})
+    p = {"w": np.ones(3), "b": np.ones(())}
+    for _ in range(10):
+        p = f(p)
+    assert p["w"].tolist() == [0.5**10] * 3 and p["b"] == 0.5**10
+
+
+def test_the_same_array_twice_is_right():
+    f = ad.jit(lambda x, y: (x * y, x, y))
+    x = np.arange(3.0)
+    for _ in range(2):
+        got = f(x, x)
+        assert got[0].tolist() == [0.0, 1.0, 4.0] and got[1] is not x and got[1].tolist() == x.tolist()
+
+
+def test_a_call_in_a_trace_is_part_of_it():
+    calls = []
+
+    @ad.jit
+    def inner(x):
+        calls.append(1)
+        return x * 2.0
+
+    inner(np.ones(2))
+    a = np.ones(2)
+    outer = ad.jit(lambda x: inner(x) + inner(a))
+    assert outer(np.ones(2)).tolist() == [4.0, 4.0]
+    a[:] = 3.0
+    assert outer(np.ones(2)).tolist() == [8.0, 8.0]
+
+
+def test_eager_mode_runs_the_function_itself():
+    f, runs = traces(lambda x: x * 2.0)
+    f(np.ones(2))
+    ad.config.eager = True
+    try:
+        assert f(np.ones(2)).tolist() == [2.0, 2.0]
+    finally:
+        ad.config.eager = False
+    assert len(runs) == 2
+
+
+def test_arguments_are_not_changed_and_not_held():
+    import weakref
+
+    f = ad.jit(lambda p: p["w"] * 2.0)
+    w = np.ones(3)
+    p = {"w": w}
+    f(p)
+    f(p)
+    assert p["w"] is w and w.flags.writeable
+    gone = weakref.ref(w)
+    del w, p
+    assert gone() is None
+
+
+def test_a_method_and_a_function_of_keywords_only_can_be_compiled():
+    class Model:
+        def __init__(self, k):
+            self.k = k
+
+        @ad.jit
+        def scaled(self, x):
+            return x * self.k
+
+    assert Model(2.0).scaled(np.ones(2)).tolist() == [2.0, 2.0]
+    assert Model(3.0).scaled(np.ones(2)).tolist() == [3.0, 3.0]
+    f = ad.jit(lambda *, a, b: a - b)
+    for _ in range(2):
+        assert f(a=np.ones(1), b=np.zeros(1))[0] == 1.0
+        assert f(b=np.ones(1), a=np.zeros(1))[0] == -1.0
+
+
+def test_a_result_of_no_arrays_is_given_as_it_is():
+    f = ad.jit(lambda x: ("a", None, 3))
+    for _ in range(2):
+        assert f(np.ones(2)) == ("a", None, 3)
+
+
+def test_results_do_not_share_containers():
+    f = ad.jit(lambda x: [x, {"k": x}])
+    one, two = f(np.ones(2)), f(np.ones(2))
+    one[1]["k"][:] = 5.0
+    one.append(copy.copy(one))
+    assert len(two) == 2 and two[1]["k"].tolist() == [1.0, 1.0]
