@@ -14,7 +14,7 @@ demo: .venv/examples.done
 	$(BIN)/autodiff demo
 
 test: .venv/test.done
-	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n auto $(PYTEST_ARGS)
 
 lint: .venv/test.done
 	$(BIN)/ruff check .
