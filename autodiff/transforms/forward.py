@@ -36,23 +36,21 @@ def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[No
     for node in order:
         if node in found:
             continue
-        inputs = gradient_inputs(node)
-        if not any(i in found for i in inputs):
+        if node.slot is not None:
+            tangent = found.get((node.inputs[0], node.slot))  # type: ignore[call-overload]
+        elif not any(i in found for i in gradient_inputs(node)):
             continue
-        if node.call is not None:
+        elif node.call is not None:
             found.update(_called(node, found))
-        elif node.slot is None:
+            continue
+        else:
             before, now.literal = now.literal, True
             try:
                 tangent = _pushed(node, found)
             finally:
                 now.literal = before
-            if tangent is not None:
-                found[node] = tangent
-        else:
-            tangent = found.get((node.inputs[0], node.slot))  # type: ignore[call-overload]
-            if tangent is not None:
-                found[node] = tangent
+        if tangent is not None:
+            found[node] = tangent
     return found
 
 

@@ -1,0 +1,1 @@
+"""Random user programs over the public API, as source text, and the ways to run them."""

@@ -1,0 +1,49 @@
+"""What random programs have found, reduced: each of these once was an error or a wrong number."""
+
+import numpy as np
+import pytest
+from differential.helpers import polar
+from differential.programs import eager
+
+import autodiff as ad
+
+
+def test_a_jit_function_in_eager_mode_is_the_function_itself():
+    seen = []
+
+    @ad.jit
+    def f(x):
+        seen.append(x.numpy())  # there are values
+        return ad.sin(x) * x + 0.25
+
+    with eager():
+        y = f(np.ones(3))
+        gradient = ad.jit(ad.grad(lambda x: ad.sum(x * x)))(np.ones(2))
+        through = ad.grad(ad.jit(lambda x: ad.sum(x * x)))(np.ones(2))
+    assert type(y) is np.ndarray and len(seen) == 1
+    np.testing.assert_array_equal(gradient, [2.0, 2.0])
+    np.testing.assert_array_equal(through, [2.0, 2.0])
+
+
+def test_inspection_in_eager_mode_has_no_values_to_look_at():
+    with eager():
+        text = ad.inspect(lambda x: ad.sin(x) * x, "f64[3]").graph
+    assert text == ad.inspect(lambda x: ad.sin(x) * x, "f64[3]").graph
+
+
+@pytest.mark.parametrize("trace", [lambda f: ad.jit(f)(np.ones(3)), lambda f: ad.inspect(f, "f64[3]")])
+def test_a_tensor_that_a_trace_has_let_out_harms_nobody(trace):
+    kept = []
+    trace(lambda x: (kept.append(ad.sum(x)), x * 2)[1])
+    assert (ad.tensor(1.0) + 1).item() == 2.0
+    with pytest.raises(ad.ConcretizationError):
+        kept[0].item()
+
+
+def test_tangents_pass_through_a_custom_function_of_several_results():
+    x = np.array([0.3, -0.7, 1.1])
+    y, dy = ad.jvp(lambda x: polar(x, 2 * x), (x,), (np.ones(3),))
+    np.testing.assert_allclose(y, [5 * x * x, 2 * x * x])
+    np.testing.assert_allclose(dy, [10 * x, 4 * x])
+    _, dy = ad.jvp(lambda x: polar(x, x)[1], (x,), (np.ones(3),))
+    np.testing.assert_allclose(dy, 2 * x)
