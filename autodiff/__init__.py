@@ -43,7 +43,20 @@ from .structured import (
     UpperTriangular,
 )
 from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
-from .transforms import backward, enable_grad, grad, is_grad_enabled, jvp, no_grad, value_and_grad, vjp
+from .transforms import (
+    backward,
+    detect_anomaly,
+    enable_grad,
+    grad,
+    hessian,
+    hvp,
+    is_grad_enabled,
+    jacobian,
+    jvp,
+    no_grad,
+    value_and_grad,
+    vjp,
+)
 
 __version__ = "0.1.0"
 
@@ -62,4 +75,5 @@ __all__ = [
     "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi",
     "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward",
 ]
+__all__ += ["detect_anomaly", "hessian", "hvp", "jacobian"]
 __all__ += ops.__all__

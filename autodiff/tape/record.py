@@ -50,10 +50,13 @@ class Recording:
     body      depth of custom forwards being recorded: handles of their inputs are masked
     literal   numbers met are constants of the graph (in the library's own rules), not arguments
     tracing   depth of jit traces: asking does not end the recording
+    transforming  depth of functions being differentiated: what they call gets tensors, never arrays
     captures  while tracing: computed nodes that were met, and what they are the present contents of
     """
 
-    __slots__ = ("asked", "body", "captures", "limit", "literal", "look_at", "small", "start", "tracing")
+    __slots__ = (
+        "asked", "body", "captures", "limit", "literal", "look_at", "small", "start", "tracing", "transforming",
+    )
 
     def __init__(self) -> None:
         self.start = 0
@@ -64,6 +67,7 @@ class Recording:
         self.body = 0
         self.literal = False
         self.tracing = 0
+        self.transforming = 0
         self.captures: dict[Node, Any] | None = None
 
     def note_small(self, t: Tensor) -> None:

@@ -7,13 +7,21 @@
     backward    `.backward()`: into the .grad of leaves, all or none
     functional  grad, value_and_grad, vjp as functions of functions
     handles     what a handle can be asked and told
+    second_order  jacobian, hessian, hvp
+    hooks, nesting  functions of the user's in the walk; going back inside of going back
+    anomaly     detect_anomaly
     modes       no_grad, enable_grad
 """
 
 from . import handles
+from .anomaly import detect_anomaly
 from .backward import backward
 from .forward import jvp
 from .functional import grad, value_and_grad, vjp
 from .modes import enable_grad, is_grad_enabled, no_grad
+from .second_order import hessian, hvp, jacobian
 
-__all__ = ["backward", "enable_grad", "grad", "handles", "is_grad_enabled", "jvp", "no_grad", "value_and_grad", "vjp"]
+__all__ = [
+    "backward", "detect_anomaly", "enable_grad", "grad", "handles", "hessian", "hvp", "is_grad_enabled", "jacobian",
+    "jvp", "no_grad", "value_and_grad", "vjp",
+]

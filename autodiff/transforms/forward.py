@@ -18,7 +18,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
-from .functional import _is_differentiable, _named, _run, _tracks_outside, fresh, is_plain, plain
+from .functional import fresh, is_differentiable, is_plain, name_of, plain, run_recorded, tracks_outside
 from .gradient import recording_rules
 from .reverse import pull_back
 from .rules import missing_rule
@@ -119,26 +119,26 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     >>> ad.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    name = _named(f)
+    name = name_of(f)
     if len(primals) != len(tangents):
         counts = f"{len(primals)} primals but {len(tangents)} tangents"
         raise GradientError(f"jvp of {name}: {counts}\n  called at {caller()}")
     leaves, structure = tree.flatten(tuple(primals))
     directions = tree.flatten_up_to(structure, tuple(tangents))
     made_plain = is_plain([*leaves, *directions])
-    made = [fresh(x, f"a primal of {name}") if _is_differentiable(x) else x for x in leaves]
+    made = [fresh(x, f"a primal of {name}") if is_differentiable(x) else x for x in leaves]
     given = {
         x.node: _direction(d, x, name)
         for x, d in zip(made, directions, strict=True)
         if isinstance(x, Tensor) and d is not None
     }
-    result = _run(f, tree.unflatten(structure, made), {})
+    result = run_recorded(f, tree.unflatten(structure, made), {})
     outs, out_structure = tree.flatten(result)
-    outs = [as_tensor(o) if isinstance(o, AbstractTensor) or _is_differentiable(o) else o for o in outs]
+    outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
     past = history([o.node for o in outs if isinstance(o, Tensor)])
     mine = set(given)
     tracks = grad_mode.get() and not made_plain and (
-        _tracks_outside(past, mine) or any(d.node.kind.out.requires_grad for d in given.values())
+        tracks_outside(past, mine) or any(d.node.kind.out.requires_grad for d in given.values())
     )
     with recording_rules(tracks):
         found = push_forward(past, given)

@@ -28,12 +28,16 @@ from ..tensor import AbstractTensor, Tensor, handle
 from .backward import seed_for
 from .gradient import Group, check_not_released, emit, live_beside, release, separate, solve
 
-__all__ = ["grad", "is_plain", "value_and_grad", "vjp"]
+__all__ = [
+    "Arguments", "fresh", "grad", "gradient_of", "is_differentiable", "is_plain", "name_of", "plain", "run_recorded",
+    "tracks_outside", "value_and_grad", "vjp",
+]
 
 
 def is_plain(leaves: Sequence[Any]) -> bool:
     """Whether a call comes from plain code: it then gets finished NumPy arrays."""
-    return not state.now.tracing and not any(isinstance(x, AbstractTensor) for x in leaves)
+    now = state.now
+    return not now.tracing and not now.transforming and not any(isinstance(x, AbstractTensor) for x in leaves)
 
 
 def array_of(x: Any) -> np.ndarray:
@@ -61,12 +65,12 @@ def _refuse_discrete(dtype: np.dtype, what: str) -> None:
         )
 
 
-def _is_differentiable(x: Any) -> bool:
+def is_differentiable(x: Any) -> bool:
     """Numbers, arrays and tensors: what gradients are taken with respect to.  The rest stays as it is."""
     return isinstance(x, (AbstractTensor, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)
 
 
-class _Arguments:
+class Arguments:
     """The arguments of a transformed function: those differentiated as fresh tensors.
 
     leaves     the fresh tensors, over all differentiated arguments, in order
@@ -87,7 +91,7 @@ class _Arguments:
         self.parts: list[tuple[Any, list[Any]]] = []
         for i in self.numbers:
             leaves, structure = tree.flatten(args[i])
-            made = [fresh(x, f"argument {i} of {name}") if _is_differentiable(x) else x for x in leaves]
+            made = [fresh(x, f"argument {i} of {name}") if is_differentiable(x) else x for x in leaves]
             self.leaves += [x for x in made if isinstance(x, Tensor)]
             self.parts.append((structure, made))
             self.args[i] = tree.unflatten(structure, made)
@@ -109,16 +113,19 @@ def _constant(x: Any) -> Any:
     return x
 
 
-def _named(f: Callable) -> str:
+def name_of(f: Callable) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
-def _run(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call the user's function so that it is recorded with gradients."""
+    now = state.now
     token = grad_mode.set(True)
+    now.transforming += 1
     try:
         return f(*args, **kwargs)
     finally:
+        now.transforming -= 1
         grad_mode.reset(token)
 
 
@@ -135,13 +142,13 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> ad.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
-    name = _named(f)
+    name = name_of(f)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        a = _Arguments(args, argnums, name)
+        a = Arguments(args, argnums, name)
         kwargs = {k: tree.map(_constant, v) for k, v in kwargs.items()}
-        result = _run(f, a.args, kwargs)
+        result = run_recorded(f, a.args, kwargs)
         value, aux = _scalar_and_aux(result, has_aux, name)
         aux_leaves, aux_structure = tree.flatten(aux)
         seed = constant(1.0, "f64" if value.dtype == np.float64 else "f32")
@@ -211,14 +218,14 @@ def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[li
     """Gradients as pending tensors, and the value; they track what lies outside of this transformation."""
     past = history([value.node])
     mine = {t.node for t in leaves}
-    tracks = grad_mode.get() and _tracks_outside(past, mine)
+    tracks = grad_mode.get() and tracks_outside(past, mine)
     groups = [Group((t.node,)) for t in leaves]
     found = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(leaves)
     out = value if tracks or not past else record(DETACH, (value,))
     return [zeros_like(handle(t.node)) if g is None else g for g, t in zip(found, leaves, strict=True)], out
 
 
-def _tracks_outside(past: Sequence[Node], mine: set[Node]) -> bool:
+def tracks_outside(past: Sequence[Node], mine: set[Node]) -> bool:
     """Whether gradients can flow from a history to anything but the fresh nodes of this transformation."""
     for node in past:
         if node.leaf is not None:
@@ -314,9 +321,9 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    name = _named(f)
-    a = _Arguments(primals, tuple(range(len(primals))), name)
-    result = _run(f, a.args, {})
+    name = name_of(f)
+    a = Arguments(primals, tuple(range(len(primals))), name)
+    result = run_recorded(f, a.args, {})
     aux = None
     if has_aux:
         result, aux = result
@@ -324,7 +331,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
     mine = {t.node for t in a.leaves}
     past = history([t.node for t in results])
-    outside = grad_mode.get() and not a.plain and _tracks_outside(past, mine)
+    outside = grad_mode.get() and not a.plain and tracks_outside(past, mine)
     groups = [Group((t.node,)) for t in a.leaves]
 
     def pullback(cotangents: Any) -> tuple:

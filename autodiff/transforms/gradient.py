@@ -172,6 +172,9 @@ def _make(
                 gradients[i] = add(handle(group.old), g)
     nodes = [g.node for g in gradients if g is not None]
     plan, places = build([*nodes, *kept], number)
+    # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
+    own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
+    plan.store = tuple([(n, position) for n, position in plan.store if n not in own])
     plan.grads = tuple(
         [None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]
     )

@@ -1,0 +1,187 @@
+"""Whole matrices of derivatives, and products with them: jacobian, hessian, hvp.
+
+A Jacobian is made a row at a time by reverse mode, or a column at a time by forward mode, whichever needs
+fewer.  The function is recorded once.  From plain code each row is one ask of a known shape, so there is one
+compile whatever the size; inside a trace or another transformation all rows are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import GradientError, caller
+from ..ops import as_tensor, stack, zeros_like
+from ..tape.ask import evaluate
+from ..tape.node import Node
+from ..tape.plan import data
+from ..tape.record import grad_mode, leaf
+from ..tape.walk import history
+from ..tensor import AbstractTensor, Tensor, handle
+from .forward import jvp, push_forward
+from .functional import (
+    Arguments,
+    gradient_of,
+    is_differentiable,
+    name_of,
+    run_recorded,
+    tracks_outside,
+)
+from .gradient import Group, emit, recording_rules, solve
+
+__all__ = ["hessian", "hvp", "jacobian"]
+
+
+def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") -> Callable:
+    """A function that returns the derivatives of all results of f by all entries of the arguments `argnums`.
+
+    f: ... -> s...  by  x: a...   →   s...a...     result axes first; nested results hold nested arguments
+
+    mode   "reverse" (one pass per result entry), "forward" (one per argument entry), or "auto": the fewer
+
+    Raises GradientError for another mode, or a result that is complex or no array; DTypeError for an argument
+    that is not float.
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.jacobian(lambda x: x * x)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise GradientError(
+            f'jacobian: mode={mode!r}\n  called at {caller()}\n  it is "auto", "forward" or "reverse"'
+        )
+    name = name_of(f)
+
+    @wraps(f)
+    def matrices(*args: Any, **kwargs: Any) -> Any:
+        a = Arguments(args, argnums, name)
+        results, structure = tree.flatten(run_recorded(f, a.args, kwargs))
+        results = [_float_result(r, name) for r in results]
+        rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
+        by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
+        if a.plain:
+            evaluate([r.node for r in results])
+        blocks = (_by_row if by_row else _by_column)(results, a)
+        return tree.unflatten(structure, [a.unflatten(row) for row in blocks])
+
+    return matrices
+
+
+def _float_result(x: Any, name: str) -> Tensor:
+    if isinstance(x, AbstractTensor) or is_differentiable(x):
+        t = as_tensor(x)
+        if t.dtype.kind == "f":
+            return t
+        got = str(t.aval)
+    else:
+        got = f"a {type(x).__name__}"
+    raise GradientError(f"jacobian: {name} returned {got}; its results must be real arrays\n  called at {caller()}")
+
+
+def _basis(t: Tensor) -> Iterator[Tensor]:
+    """The unit tensors of an aval, in C order."""
+    for i in range(t.size):
+        e = np.zeros(t.shape, t.dtype)
+        e.reshape(-1)[i] = 1
+        yield leaf(e)
+
+
+def _by_row(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
+    """By reverse mode: one pass for each entry of each result."""
+    blocks = []
+    for r in results:
+        past = history([r.node])
+        rows = [_row(r.node, past, e, a) for e in _basis(r)] if past else []
+        blocks.append([_block([row[j] for row in rows], r, x, 0, a.plain) for j, x in enumerate(a.leaves)])
+    return blocks
+
+
+def _row(result: Node, past: Sequence[Node], e: Tensor, a: Arguments) -> list[Any]:
+    groups = [Group((x.node,)) for x in a.leaves]
+    if a.plain:
+        return list(solve([(result, e)], groups, retain=True, past=past))
+    tracks = _tracks(past, a)
+    return list(emit(past, [(result, e)], groups, tracks=tracks))
+
+
+def _tracks(past: Sequence[Node], a: Arguments) -> bool:
+    return grad_mode.get() and tracks_outside(past, {x.node for x in a.leaves})
+
+
+def _by_column(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
+    """By forward mode: one push for each entry of each argument."""
+    past = history([r.node for r in results])
+    tracks = not a.plain and _tracks(past, a)
+    columns: list[list[list[Any]]] = [[] for _ in a.leaves]  # argument, column, result
+    for j, x in enumerate(a.leaves):
+        for e in _basis(x):
+            with recording_rules(tracks):
+                found = push_forward(past, {x.node: e})
+            dots = [found.get(r.node) for r in results]
+            if a.plain:
+                evaluate([d.node for d in dots if d is not None])
+            columns[j].append([data(d.node) if a.plain and d is not None else d for d in dots])
+    return [
+        [_block([c[k] for c in columns[j]], r, x, -1, a.plain) for j, x in enumerate(a.leaves)]
+        for k, r in enumerate(results)
+    ]
+
+
+def _block(slices: Sequence[Any], result: Tensor, x: Tensor, axis: int, is_plain: bool) -> Any:
+    """Rows (axis 0) or columns (axis -1) as one array of the result's and then the argument's axes."""
+    shape, size = result.shape + x.shape, prod(result.shape + x.shape)
+    dtype = np.promote_types(result.dtype, x.dtype)
+    if not size or all(s is None for s in slices):
+        zeros = np.zeros(shape, dtype)
+        return zeros[()] if is_plain else leaf(zeros)
+    like = x if axis == 0 else result
+    if is_plain:
+        zero = np.zeros(like.shape, like.dtype)
+        return np.stack([zero if s is None else s for s in slices], axis).reshape(shape)[()]
+    joined = stack([zeros_like(handle(like.node)) if s is None else s for s in slices], axis=axis).reshape(shape)
+    return joined
+
+
+def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
+    """A function that returns the second derivatives of f, which returns a float scalar.
+
+    x: a...   →   a...a...     nested arguments hold nested arguments
+
+    Raises GradientError when f returns no scalar, DTypeError for an argument that is not float.
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.hessian(lambda x: (x ** 3).sum())(np.array([1.0, 2.0]))
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    """
+    return jacobian(gradient_of(f, argnums), argnums, mode="reverse")
+
+
+def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
+    """The product of the Hessian of f with a direction, without the Hessian: forward mode over reverse.
+
+    primals, tangents   one argument of f and its direction by themselves; or equally long tuples or lists of them,
+                        of equal nestings and avals
+
+    Returns H·v: for one primal in its nesting, for several a tuple.
+    Raises GradientError when f returns no scalar, ShapeError or DTypeError for a direction that does not fit.
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.hvp(lambda x: (x ** 3).sum(), np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    array([  6., 120.])
+    """
+    if not isinstance(primals, (tuple, list)):
+        primals, tangents = (primals,), (tangents,)
+    if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
+        given = len(tangents) if isinstance(tangents, (tuple, list)) else f"a {type(tangents).__name__}"
+        raise GradientError(
+            f"hvp of {name_of(f)}: {len(primals)} primals but {given} tangents\n  called at {caller()}"
+        )
+    _, product = jvp(gradient_of(f, tuple(range(len(primals)))), primals, tangents)
+    return product[0] if len(primals) == 1 else product

@@ -1,0 +1,427 @@
+"""Transformations of functions: values, nestings, composition laws, second order.
+
+Laws run on a list of programs, recorded and under jit, and a second time from the cache.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(0.5, 1.5, size=4)
+V = RNG.normal(size=4)
+A = RNG.normal(size=(3, 4))
+
+
+@ad.function
+def cube(t): ...
+
+
+@cube.forward
+def _(ctx, t: ad.Tensor):
+    square = t * t
+    ctx.save_for_backward(t=t, square=square)
+    return square * t
+
+
+@cube.backward
+def _(ctx, g):
+    return g * (ctx.saved_variables.square * 3.0)
+
+
+def chain(x):
+    return (ad.sin(x) * ad.exp(-x) + ad.sqrt(x)).sum()
+
+
+def rosenbrock(x):
+    return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+def network(x):
+    return ad.logsumexp(ad.tanh(ad.asarray(A) @ x) @ ad.asarray(A) * x)
+
+
+def branches(x):
+    return ad.where(x > 1.0, ad.log(x), x * x).sum() + ad.maximum(x, 0.9).prod()
+
+
+def custom(x):
+    return cube(ad.sin(x)).sum() + cube(x)[0]
+
+
+def reductions(x):
+    y = x / x.mean()
+    return ad.var(y) + ad.softmax(y)[1] * y.max()
+
+
+PROGRAMS = [chain, rosenbrock, network, branches, custom, reductions]
+each = pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+
+
+def difference(f, x, v, h=1e-6):
+    """The derivative of f along v by central difference."""
+    return (np.asarray(f(x + h * v)) - np.asarray(f(x - h * v))) / (2 * h)
+
+
+def close(a, b, rtol=1e-9):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=1e-12)
+
+
+# ---------------------------------------------------------------- laws
+
+
+@each
+def test_the_gradient_is_that_of_a_difference(f):
+    def value(x):
+        return ad.value_and_grad(f)(x)[0]
+
+    for _ in range(2):
+        close(ad.grad(f)(X) @ V, difference(value, X, V), rtol=1e-6)
+
+
+@each
+def test_grad_of_jit_is_jit_of_grad_is_grad(f):
+    expected = ad.grad(f)(X)
+    inner, outer, both = ad.grad(ad.jit(f)), ad.jit(ad.grad(f)), ad.jit(ad.grad(ad.jit(f)))
+    for _ in range(2):
+        close(inner(X), expected)
+        close(outer(X), expected)
+        close(both(X), expected)
+
+
+@each
+def test_forward_mode_is_the_adjoint_of_reverse_mode(f):
+    push = ad.jit(lambda x, v: ad.jvp(f, (x,), (v,))[1])
+    for _ in range(2):
+        _, dot = ad.jvp(f, (X,), (V,))
+        close(dot, ad.grad(f)(X) @ V)
+        close(push(X, V), dot)
+
+
+@each
+def test_jvp_of_grad_is_grad_along_a_direction(f):
+    expected = difference(ad.grad(f), X, V)
+    product = ad.jit(lambda x, v: ad.hvp(f, x, v))
+    for _ in range(2):
+        close(ad.jvp(ad.grad(f), (X,), (V,))[1], expected, rtol=1e-5)
+        close(ad.grad(lambda x: (ad.grad(f)(x) * V).sum())(X), expected, rtol=1e-5)
+        close(ad.hvp(f, (X,), (V,)), expected, rtol=1e-5)
+        close(product(X, V), expected, rtol=1e-5)
+
+
+@each
+def test_the_hessian_is_symmetric_and_the_jacobian_of_the_gradient(f):
+    h = ad.hessian(f)(X)
+    assert h.shape == (4, 4)
+    close(h, h.T)
+    close(h @ V, ad.hvp(f, X, V))
+    close(h, ad.jacobian(ad.grad(f), mode="forward")(X))
+    close(h, ad.jit(ad.hessian(f))(X))
+
+
+@each
+def test_the_third_derivative_agrees_in_every_order_of_modes(f):
+    def along(g):
+        return lambda x: (ad.grad(g)(x) * V).sum()
+
+    third = ad.grad(along(along(f)))(X)
+    close(third, ad.jvp(lambda x: ad.hvp(f, x, ad.asarray(V)), (X,), (V,))[1], rtol=1e-8)
+    close(third, difference(lambda x: ad.hvp(f, x, V), X, V), rtol=1e-4)
+
+
+# ---------------------------------------------------------------- nesting
+
+
+def test_a_derivative_inside_a_derivative_is_not_confused():
+    for x in (3.0, np.float64(3.0), np.array(3.0)):
+        assert ad.grad(lambda x: ad.grad(lambda y: x * y)(x))(x) == 1.0
+        assert ad.grad(lambda x: x * ad.grad(lambda y: x + y)(1.0))(x) == 1.0
+        assert ad.grad(lambda x: x * ad.grad(lambda y: x * y * y)(x))(x) == 6 * x * x
+        assert ad.jvp(lambda x: x * ad.jvp(lambda y: x + y, (1.0,), (1.0,))[1], (x,), (1.0,))[1] == 1.0
+
+
+def test_an_inner_derivative_at_a_plain_number_keeps_the_outer_one():
+    for _ in range(4):
+        assert ad.grad(lambda x: ad.grad(lambda y: x * y)(1.0))(3.0) == 1.0
+        assert ad.jvp(lambda x: ad.grad(lambda y: x * x * y)(1.0), (3.0,), (1.0,))[1] == 6.0
+        assert ad.grad(lambda x: ad.jvp(lambda y: x * y, (1.0,), (2.0,))[1])(3.0) == 2.0
+        assert ad.grad(lambda x: ad.vjp(lambda y: x * y, 1.0)[1](2.0)[0])(3.0) == 2.0
+
+
+def test_a_gradient_that_is_its_own_seed_is_right_every_time():
+    for _ in range(5):
+        assert ad.grad(lambda x: x + 1.0)(1.0) == 1.0
+        assert ad.grad(lambda x, y: x + y, argnums=(0, 1))(1.0, 2.0) == (1.0, 1.0)
+
+
+def test_nesting_is_right_under_jit():
+    f = ad.jit(ad.grad(lambda x: ad.grad(lambda y: x * y * y)(x)))
+    g = ad.grad(lambda x: ad.jit(ad.grad(lambda y: x * y * y))(x))
+    for _ in range(2):
+        assert f(3.0) == 4 * 3.0
+        assert g(3.0) == 4 * 3.0
+
+
+def test_grad_inside_an_enclosing_recording_keeps_the_outer_gradient():
+    w = ad.tensor(2.0, requires_grad=True)
+    for _ in range(2):
+        w.grad = None
+        g = ad.grad(lambda y: w * y * y)(ad.tensor(3.0))
+        g.backward()
+        assert w.grad.item() == 6.0
+
+
+def test_stop_gradient_stops_both_modes():
+    def f(x):
+        return x * ad.stop_gradient(x)
+
+    for run in (f, ad.jit(f)):
+        assert ad.grad(run)(3.0) == 3.0
+        assert ad.jvp(run, (3.0,), (1.0,))[1] == 3.0
+        assert ad.grad(ad.grad(run))(3.0) == 0.0
+
+
+# ---------------------------------------------------------------- arguments and results
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+
+def test_gradients_have_the_nesting_of_their_argument():
+    params = {"w": np.ones(2), "rest": [Pair(np.array(2.0), "name"), None]}
+
+    def f(p):
+        return (p["w"] * p["rest"][0].a).sum()
+
+    for run in (ad.grad(f), ad.jit(ad.grad(f))):
+        for _ in range(2):
+            g = run(params)
+            close(g["w"], [2.0, 2.0])
+            assert type(g["rest"][0]) is Pair and g["rest"][0].b == "name" and g["rest"][1] is None
+            close(g["rest"][0].a, 2.0)
+
+
+def test_argnums_choose_arguments_and_a_tuple_gives_a_tuple():
+    def f(x, y, z):
+        return (x * y * z).sum()
+
+    x, y, z = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([5.0, 6.0])
+    close(ad.grad(f, argnums=1)(x, y, z), x * z)
+    gx, gz = ad.grad(f, argnums=(0, 2))(x, y, z)
+    close(gx, y * z)
+    close(gz, x * y)
+    close(ad.grad(f, argnums=-1)(x, y, z), x * y)
+    value, (g,) = ad.value_and_grad(f, argnums=(1,))(x, y, z)
+    close(value, f(x, y, z))
+    close(g, x * z)
+
+
+def test_has_aux_returns_what_is_no_part_of_the_derivative():
+    def f(x):
+        return (x * x).sum(), {"double": x * 2, "name": "f"}
+
+    g, aux = ad.grad(f, has_aux=True)(X)
+    close(g, 2 * X)
+    close(aux["double"], 2 * X)
+    assert aux["name"] == "f" and type(aux["double"]) is np.ndarray
+    (value, aux), g = ad.value_and_grad(f, has_aux=True)(X)
+    close(value, (X * X).sum())
+
+
+def test_plain_code_gets_arrays_and_tensors_get_tensors():
+    value, g = ad.value_and_grad(chain)(X)
+    assert isinstance(value, np.float64) and type(g) is np.ndarray
+    value, g = ad.value_and_grad(chain)(ad.tensor(X))
+    assert isinstance(value, ad.Tensor) and isinstance(g, ad.Tensor)
+    assert not g.requires_grad and not value.requires_grad
+
+
+def test_a_returned_array_belongs_to_the_caller():
+    run = ad.value_and_grad(lambda x: (x * x).sum())
+    _, first = run(X)
+    first += 1.0
+    _, second = run(X)
+    close(second, 2 * X)
+    close(first, 2 * X + 1)
+
+
+def test_a_transformation_locks_and_keeps_no_array_of_the_caller():
+    x = X.copy()
+    ad.value_and_grad(lambda x: x.sum())(x)
+    out, pullback = ad.vjp(lambda x: x * x, x)
+    assert x.flags.writeable and not np.shares_memory(out, x)
+    close(pullback(np.ones(4))[0], 2 * X)
+
+
+def test_vjp_pulls_back_any_number_of_times():
+    out, pullback = ad.vjp(lambda x, y: {"p": x * y, "s": x.sum()}, X, V)
+    close(out["p"], X * V)
+    for k in (1.0, 2.0):
+        gx, gy = pullback({"p": np.full(4, k), "s": 0.0})
+        close(gx, k * V)
+        close(gy, k * X)
+
+
+def test_an_argument_that_is_not_used_has_a_zero_gradient():
+    close(ad.grad(lambda x, y: x.sum(), argnums=1)(X, V), np.zeros(4))
+    close(ad.jacobian(lambda x, y: x * 2, argnums=1)(X, V), np.zeros((4, 4)))
+    close(ad.jvp(lambda x: ad.ones(3), (X,), (V,))[1], np.zeros(3))
+
+
+# ---------------------------------------------------------------- jacobian, hessian, hvp
+
+
+@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
+def test_a_jacobian_has_the_results_axes_then_the_arguments(mode):
+    def f(x):
+        return ad.asarray(A) @ ad.sin(x)
+
+    expected = A * np.cos(X)
+    for run in (ad.jacobian(f, mode=mode), ad.jit(ad.jacobian(f, mode=mode))):
+        for _ in range(2):
+            got = run(X)
+            assert type(got) is np.ndarray
+            close(got, expected)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_a_jacobian_of_nests_is_a_nest_of_nests(mode):
+    def f(p, k):
+        return {"s": (p["a"] * k).sum(), "m": ad.outer(p["a"], p["b"])}
+
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0])
+    j = ad.jacobian(f, mode=mode)({"a": a, "b": b}, 2.0)
+    close(j["s"]["a"], [2.0, 2.0])
+    close(j["s"]["b"], np.zeros(3))
+    close(j["m"]["a"], np.einsum("ik,j->ijk", np.eye(2), b))
+    close(j["m"]["b"], np.einsum("i,jk->ijk", a, np.eye(3)))
+    jk = ad.jacobian(f, argnums=1, mode=mode)({"a": a, "b": b}, 2.0)
+    assert jk["s"] == 3.0 and jk["m"].shape == (2, 3)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_a_jacobian_of_empty_and_scalar_arrays(mode):
+    assert ad.jacobian(lambda x: x * x, mode=mode)(np.zeros((0, 2))).shape == (0, 2, 0, 2)
+    assert ad.jacobian(lambda x: x * x, mode=mode)(3.0) == 6.0
+    assert ad.jacobian(lambda x: x[:0], mode=mode)(X).shape == (0, 4)
+
+
+def test_a_jacobian_compiles_as_often_for_many_rows_as_for_few():
+    def f(x):
+        return ad.sin(x) * x.sum()
+
+    for mode in ("forward", "reverse"):
+        before = ad.cache_info().compiles
+        ad.jacobian(f, mode=mode)(np.ones(97))
+        assert ad.cache_info().compiles - before <= 3
+
+
+def test_auto_takes_the_mode_with_fewer_passes():
+    order = []
+
+    @ad.function
+    def seen(t): ...
+
+    @seen.forward
+    def _(ctx, t: ad.Tensor):
+        return t * 2.0
+
+    @seen.backward
+    def _(ctx, g):
+        order.append("backward")
+        return g * 2.0
+
+    ad.jacobian(lambda x: seen(x).sum())(np.ones(50))
+    assert len(order) <= 1
+
+
+def test_a_hessian_over_several_arguments_is_a_nest_of_blocks():
+    def f(x, y):
+        return (x * x * y).sum()
+
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    h = ad.hessian(f, argnums=(0, 1))(x, y)
+    close(h[0][0], np.diag(2 * y))
+    close(h[0][1], np.diag(2 * x))
+    close(h[1][0], np.diag(2 * x))
+    close(h[1][1], np.zeros((2, 2)))
+
+
+def test_hvp_takes_one_primal_or_several():
+    def f(x, y):
+        return (x * x * y).sum()
+
+    x, y, v, w = (RNG.normal(size=2) for _ in range(4))
+    hx, hy = ad.hvp(f, (x, y), (v, w))
+    close(hx, 2 * y * v + 2 * x * w)
+    close(hy, 2 * x * v)
+    p = {"x": x}
+    close(ad.hvp(lambda p: (p["x"] ** 3).sum(), p, {"x": v})["x"], 6 * x * v)
+
+
+def test_a_jacobian_of_a_tensor_keeps_its_history():
+    w = ad.tensor([1.0, 2.0], requires_grad=True)
+    for mode in ("forward", "reverse"):
+        w.grad = None
+        j = ad.jacobian(lambda x: w * x * x, mode=mode)(ad.tensor([3.0, 4.0]))
+        j.sum().backward()
+        close(w.grad, [6.0, 8.0])
+
+
+def test_custom_second_and_third_order_through_a_saved_intermediate():
+    derivatives = [cube, ad.grad(cube), ad.grad(ad.grad(cube)), ad.grad(ad.grad(ad.grad(cube)))]
+    for _ in range(2):
+        close([float(d(1.5)) for d in derivatives], [1.5**3, 3 * 1.5**2, 6 * 1.5, 6.0])
+
+
+# ---------------------------------------------------------------- with SciPy
+
+
+def test_scipy_minimizes_without_glue():
+    from scipy.optimize import minimize
+
+    x0 = np.array([-1.2, 1.0, 0.5])
+    f = ad.value_and_grad(rosenbrock)
+    found = minimize(f, x0, jac=True, method="L-BFGS-B")
+    close(found.x, np.ones(3), rtol=1e-3)
+    before = ad.cache_info().compiles
+    found = minimize(ad.jit(rosenbrock), x0, jac=ad.grad(rosenbrock), hessp=lambda x, p: ad.hvp(rosenbrock, x, p),
+                     method="Newton-CG", options={"xtol": 1e-10})
+    close(found.x, np.ones(3), rtol=1e-6)
+    assert ad.cache_info().compiles - before <= 3
+
+
+# ---------------------------------------------------------------- misuse
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ad.jacobian(chain, mode="sideways"), ad.GradientError, "sideways"),
+        (lambda: ad.jacobian(lambda x: "text")(X), ad.GradientError, "returned a str"),
+        (lambda: ad.jacobian(lambda x: x > 0)(X), ad.GradientError, r"returned bool\[4\]"),
+        (lambda: ad.jacobian(chain)(np.arange(3)), ad.DTypeError, "argument 0 of chain is int64"),
+        (lambda: ad.hessian(lambda x: x * 2)(X), ad.GradientError, r"float scalar, not f64\[4\]"),
+        (lambda: ad.hvp(chain, (X,), (V, V)), ad.GradientError, "1 primals but 2 tangents"),
+        (lambda: ad.hvp(chain, X, V[:2]), ad.ShapeError, r"f64\[4\], its tangent f64\[2\]"),
+        (lambda: ad.jvp(chain, (X,), (V.astype(np.float32),)), ad.DTypeError, r"f64\[4\], its tangent f32\[4\]"),
+        (lambda: ad.jvp(chain, (X,), ()), ad.GradientError, "1 primals but 0 tangents"),
+        (lambda: ad.vjp(chain, X)[1](np.ones(2)), ad.ShapeError, r"f64\[\], its cotangent f64\[2\]"),
+        (lambda: ad.vjp(chain, X)[1]((1.0, 2.0)), ad.GradientError, "1 results but 2 cotangents"),
+        (lambda: ad.grad(chain, argnums=2)(X), TypeError, "chain: argnums=2"),
+        (lambda: ad.grad(lambda x: x)(X), ad.GradientError, r"float scalar, not f64\[4\]"),
+        (lambda: ad.grad(lambda x: "s")(X), ad.GradientError, "not a str"),
+        (lambda: ad.grad(chain, has_aux=True)(X), ad.GradientError, r"\(value, aux\)"),
+    ],
+)
+def test_misuse_of_a_transformation_is_a_typed_error(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+    close(ad.grad(lambda x: (x * x).sum())(X), 2 * X)
