@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ops import dense, project
+from ..ops import dense, project, stop_gradient
 from ..tensor import AbstractTensor
 from ..transforms import vjp
 from .base import cotangent_of
@@ -12,5 +12,8 @@ __all__: list[str] = []
 
 @project.method(object, AbstractTensor)
 def _(gradient, like):
+    g = cotangent_of(gradient, like)
     _, pullback = vjp(dense, like)
-    return pullback(cotangent_of(gradient, like))[0]
+    found = pullback(g)[0]
+    # A pullback's result depends on nodes that `vjp` made; what tracks is what came in.
+    return found if g.requires_grad or like.requires_grad else stop_gradient(found)

@@ -80,7 +80,7 @@ def test_compiled_it_is_the_same(kind, program):
 
 
 @pytest.mark.parametrize("name", SELECTING)
-@pytest.mark.parametrize("label", [n for n in PROGRAMS if n not in ("a - 2 * a", "-a", "+a", "a + a", "a * a", "a @ a")])
+@pytest.mark.parametrize("label", [n for n in PROGRAMS if n not in ("a - 2 * a", "-a", "a @ a")])
 def test_a_selecting_matrix_gives_what_the_dense_one_gives(name, label):
     a, program = SELECTING[name], PROGRAMS[label]
     if label in ("diagonal - a", "Y - a", "identity - a", "a - identity"):
@@ -89,7 +89,9 @@ def test_a_selecting_matrix_gives_what_the_dense_one_gives(name, label):
 
 
 @pytest.mark.parametrize("name", SELECTING)
-@pytest.mark.parametrize("f", [lambda a, x: a @ x, lambda a, x: x.T @ a, lambda a, x: a @ x[:, 0], lambda a, x: x[:, 1] @ a])
+@pytest.mark.parametrize(
+    "f", [lambda a, x: a @ x, lambda a, x: x.T @ a, lambda a, x: a @ x[:, 0], lambda a, x: x[:, 1] @ a]
+)
 def test_what_is_selected_from_gets_the_dense_gradient(name, f):
     a = SELECTING[name]
     for order in (lambda g: ad.grad(g), lambda g: ad.grad(lambda x: (ad.grad(g)(x) ** 2).sum())):

@@ -1,0 +1,362 @@
+"""What structured types do beyond the laws: what stays structured, `.grad`, jit, a user's own type, errors."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape.walk import needed
+
+la = ad.linalg
+N = 3
+D = [2.0, 3.0, 4.0]
+X = np.arange(6.0).reshape(3, 2)
+LINEAR = [
+    ad.Diagonal(D),
+    ad.UniformScaling(2.0, N),
+    ad.Symmetric(np.eye(N)),
+    ad.LowerTriangular(np.eye(N)),
+    ad.UpperTriangular(np.eye(N)),
+]
+each_linear = pytest.mark.parametrize("a", LINEAR, ids=lambda a: type(a).__name__)
+
+
+def operations(*results):
+    """The names of the operations that results are computed by."""
+    leaves = [t for r in results for t in ad.tree.leaves(r) if isinstance(t, ad.Tensor)]
+    return [n.kind.op.name for n in needed([t.node for t in leaves])]
+
+
+# ---------------------------------------------------------------- what stays structured
+
+
+@each_linear
+@pytest.mark.parametrize(
+    "f",
+    [lambda a: 2 * a, lambda a: a / 2, lambda a: -a, lambda a: a + a, lambda a: a - a, lambda a: a * ad.tensor(2.0),
+     lambda a: la.inv(a), lambda a: ad.UniformScaling(2.0, N) @ a, lambda a: a @ ad.UniformScaling(2.0, N)],
+)  # fmt: skip
+def test_multiples_sums_and_inverses_keep_the_type(a, f):
+    assert type(f(a)) is type(a)
+
+
+def test_products_sums_and_transposes_of_diagonals_are_diagonals():
+    a = ad.Diagonal(D)
+    for b in (a @ a, a + ad.UniformScaling(1.0, N), ad.UniformScaling(1.0, N) - a, a.T, a.mT, a * np.ones((N, N))):
+        assert type(b) is ad.Diagonal
+
+
+def test_a_diagonal_added_to_a_full_type_keeps_that_type():
+    for a in LINEAR[2:]:
+        assert type(a + ad.Diagonal(D)) is type(ad.UniformScaling(1.0, N) - a) is type(a)
+
+
+def test_the_transpose_of_a_lower_triangle_is_an_upper_one():
+    assert type(ad.LowerTriangular(np.eye(N)).T) is ad.UpperTriangular
+    assert type(ad.UpperTriangular(np.eye(N)).mT) is ad.LowerTriangular
+
+
+def test_elementwise_functions_of_a_fill_are_computed_once():
+    a = ad.exp(ad.Fill(1.0, (1000, 1000))) * 2 + ad.Fill(1.0, (1000,))
+    assert type(a) is ad.Fill
+    assert a.shape == (1000, 1000)
+    assert float(a.value) == pytest.approx(2 * np.e + 1)
+
+
+def test_permutations_compose_and_their_transpose_undoes_them():
+    p, q = ad.Permutation([2, 0, 1]), ad.Permutation([1, 0, 2])
+    assert type(p @ q) is type(p.T) is ad.Permutation
+    np.testing.assert_array_equal((p @ q) @ X, p @ (q @ X))
+    np.testing.assert_array_equal(p.T @ (p @ X), X)
+    np.testing.assert_array_equal(la.solve(p, p @ X), X)
+
+
+def test_a_program_with_a_diagonal_makes_no_matrix():
+    d = ad.tensor(D, requires_grad=True)
+    loss = ((ad.Diagonal(d) @ X - X) ** 2).sum()
+    assert not {"matmul", "diagonal_embed"} & set(operations(loss))
+    g = ad.grad(loss, d, create_graph=True)
+    assert not {"matmul", "diagonal", "diagonal_embed"} & set(operations(g))
+
+
+def test_an_embedding_reads_rows_and_its_gradient_writes_them():
+    table = ad.tensor(np.arange(8.0).reshape(4, 2), requires_grad=True)
+    rows = ad.OneHot([3, 0, 3], 4) @ table
+    np.testing.assert_array_equal(rows.detach(), [[6, 7], [0, 1], [6, 7]])
+    assert "matmul" not in operations(rows)
+    rows.sum().backward()
+    np.testing.assert_array_equal(table.grad, [[1, 1], [0, 0], [0, 0], [2, 2]])
+
+
+def test_an_embedding_of_many_axes_has_them_all():
+    table = np.arange(8.0).reshape(4, 2)
+    assert (ad.OneHot([[3, 0], [1, 1]], 4) @ table).shape == (2, 2, 2)
+
+
+def test_an_embedding_keeps_float32():
+    assert (ad.OneHot([1], 2) @ np.ones((2, 2), np.float32)).dtype == np.float32
+
+
+# ---------------------------------------------------------------- the shared factor
+
+
+def test_a_matrix_is_factorised_once_for_all_that_is_asked_of_it_and_its_gradients():
+    a = ad.tensor(np.diag(D) + 1, requires_grad=True)
+    c = ad.Cholesky(a)
+    value = (la.solve(c, X) ** 2).sum() + la.slogdet(c).logabsdet + ad.sum(la.inv(c) @ X)
+    g = ad.grad(value, a, create_graph=True)
+    assert operations(value, g).count("cholesky") == 1
+    assert not {"solve", "inv"} & set(operations(value, g))
+
+    def plainly(a):
+        return (la.solve(a, X) ** 2).sum() + la.slogdet(a).logabsdet + ad.sum(la.inv(a) @ X)
+
+    expected = ad.grad(plainly)(np.diag(D) + 1)
+    np.testing.assert_allclose(g.detach(), (expected + expected.T) / 2)
+
+
+def test_the_factor_is_a_lower_triangle_whose_square_is_the_matrix():
+    c = ad.Cholesky(np.diag(D) + 1)
+    assert type(c.factor) is type(la.cholesky(ad.Symmetric(np.diag(D)))) is ad.LowerTriangular
+    np.testing.assert_allclose(c.factor @ c.factor.T, np.diag(D) + 1)
+
+
+def test_a_factor_made_without_gradients_does_not_serve_where_they_are_tracked():
+    a = ad.tensor(np.diag(D), requires_grad=True)
+    c = ad.Cholesky(a)
+    with ad.no_grad():
+        assert not c.factor.requires_grad
+    assert c.factor.requires_grad
+
+
+def test_a_matrix_without_a_factor_is_refused_when_it_is_needed():
+    c = ad.Cholesky(-np.eye(2))
+    with pytest.raises(ad.LinAlgError, match="not positive definite"):
+        la.solve(c, np.ones(2)).numpy()
+
+
+# ---------------------------------------------------------------- gradients
+
+
+@each_linear
+def test_grad_is_in_the_structure_of_the_value_and_accumulates(a):
+    a = copy.deepcopy(a).requires_grad_()
+    assert a.grad is None
+    for times in (1, 2):
+        (a @ X).sum().backward()
+        assert type(a.grad) is type(a)
+        expected = ad.project(times * np.ones((N, 2)) @ X.T, a)
+        np.testing.assert_allclose(a.grad, expected)
+    a.grad = None
+    assert a.grad is None
+
+
+def test_grad_of_tensors_takes_structured_ones_among_them():
+    a, w = ad.Diagonal(D).requires_grad_(), ad.tensor(X, requires_grad=True)
+    for_a, for_w = ad.grad((a @ w).sum(), (a, w))
+    assert type(for_a) is ad.Diagonal
+    np.testing.assert_array_equal(for_a.diagonal, X.sum(1))
+    np.testing.assert_array_equal(for_w, np.transpose([D, D]))
+
+
+def test_a_gradient_among_other_arguments_keeps_each_structure():
+    def f(parameters, x):
+        return ((parameters["d"] @ x) @ parameters["w"]).sum()
+
+    g = ad.grad(f)({"d": ad.Diagonal(D), "w": np.ones((2, 2))}, X)
+    assert type(g["d"]) is ad.Diagonal
+    assert g["w"].shape == (2, 2)
+
+
+def test_a_step_of_descent_is_structured():
+    a = ad.Diagonal(D)
+    g = ad.grad(lambda a: ((a @ X - X) ** 2).sum())(a)
+    assert type(a - 0.01 * g) is ad.Diagonal
+
+
+def test_vjp_and_jvp_take_and_give_structured_values():
+    y, pullback = ad.vjp(lambda a: 2 * a, ad.Diagonal(D))
+    assert type(y) is ad.Diagonal
+    (g,) = pullback(ad.Diagonal(np.ones(3)))
+    np.testing.assert_array_equal(g.diagonal, [2, 2, 2])
+    y, dy = ad.jvp(lambda a: a @ a, (ad.Diagonal(D),), (ad.Diagonal(np.ones(3)),))
+    np.testing.assert_array_equal(dy.diagonal, 2 * np.array(D))
+
+
+def test_projection_refuses_a_gradient_of_another_shape():
+    with pytest.raises(ad.ShapeError, match=r"project: a f64\[2,2\] is no gradient of a Diagonal f64\[3,3\]"):
+        ad.project(np.ones((2, 2)), ad.Diagonal(D))
+
+
+def test_a_custom_function_takes_structured_arguments_by_their_type():
+    @ad.function
+    def energy(a, x): ...
+
+    @energy.forward(ad.Diagonal, ad.Vector)
+    def _(ctx, a, x):
+        ctx.save_for_backward(a=a, x=x)
+        return (a @ x * x).sum()
+
+    @energy.backward(ad.Diagonal, ad.Vector)
+    def _(ctx, g):
+        s = ctx.saved_variables
+        return {"a": ad.Diagonal(g * s.x * s.x), "x": 2 * g * (s.a @ s.x)}
+
+    a, x = ad.Diagonal(D).requires_grad_(), ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    energy(a, x).backward()
+    np.testing.assert_array_equal(a.grad.diagonal, [1, 4, 9])
+    np.testing.assert_array_equal(x.grad, [4, 12, 24])
+
+
+# ---------------------------------------------------------------- jit, NumPy, being an object
+
+
+def test_jit_takes_and_gives_structured_values_and_traces_once():
+    seen = []
+
+    @ad.jit
+    def f(a):
+        seen.append(a)
+        return 2 * a
+
+    for _ in range(3):
+        y = f(ad.Diagonal(D))
+    assert len(seen) == 1
+    assert type(y) is ad.Diagonal
+    np.testing.assert_array_equal(y.diagonal, [4, 6, 8])
+
+
+def test_a_jitted_gradient_of_a_structured_argument_is_structured():
+    g = ad.jit(ad.grad(lambda a, x: ((a @ x) ** 2).sum()))(ad.Diagonal(D), X)
+    assert type(g) is ad.Diagonal
+    np.testing.assert_allclose(g.diagonal, 2 * np.array(D) * (X**2).sum(1))
+
+
+def test_numpy_arrays_and_functions_meet_structured_values():
+    a = ad.Diagonal(D)
+    np.testing.assert_array_equal(np.asarray(a), np.diag(D))
+    np.testing.assert_array_equal(X.T @ a, X.T @ np.diag(D))
+    np.testing.assert_array_equal(np.trace(a), 9.0)
+    assert type(np.float64(2) * a) is type(np.multiply(2.0, a)) is ad.Diagonal
+    np.testing.assert_array_equal(a.numpy(), np.diag(D))
+
+
+def test_a_structured_value_says_what_it_is():
+    a = ad.Diagonal(D)
+    assert (a.shape, a.ndim, a.size, a.dtype) == ((3, 3), 2, 9, np.float64)
+    assert len(ad.Fill(1.0, (5, 2)).T.shape) == 2
+    assert repr(a) == "Diagonal(diagonal=f64[3] [2. 3. 4.])"
+    assert repr(ad.UniformScaling(2.0, 3)) == "UniformScaling(scale=f64[] 2.0, n=3)"
+    assert not a.requires_grad
+    assert ad.Diagonal(ad.tensor(D, requires_grad=True)).requires_grad
+    assert not ad.Diagonal(ad.tensor(D, requires_grad=True)).detach().requires_grad
+
+
+@each_linear
+def test_structured_values_are_copied_and_pickled(a):
+    for b in (copy.deepcopy(a), copy.copy(a), pickle.loads(pickle.dumps(a))):
+        assert type(b) is type(a)
+        np.testing.assert_array_equal(b, a)
+
+
+def test_dispatch_says_which_method_serves_a_diagonal():
+    assert "Diagonal" in repr(ad.which(ad.matmul, ad.Diagonal, ad.Matrix))
+
+
+# ---------------------------------------------------------------- a user's own type
+
+
+class LowRank(ad.AbstractTensor[..., 2]):
+    """u vᵀ, from outside of the library."""
+
+    def __init__(self, u, v):
+        self.u, self.v = ad.asarray(u), ad.asarray(v)
+
+
+ad.tree.register(LowRank, lambda x: ([x.u, x.v], None), lambda _, held: _low_rank(*held))
+
+
+def _low_rank(u, v):
+    made = object.__new__(LowRank)
+    made.u, made.v = u, v
+    return made
+
+
+@ad.dense.method(LowRank)
+def _(x):
+    return ad.outer(x.u, x.v)
+
+
+@ad.matmul.method(LowRank, ad.Tensor)
+def _(x1, x2):
+    return ad.outer(x1.u, x1.v @ x2)
+
+
+def test_a_users_type_takes_part_by_methods_alone():
+    a = LowRank(D, np.ones(N))
+    assert (a.shape, a.dtype) == ((N, N), np.float64)
+    np.testing.assert_array_equal(a @ X, np.outer(D, np.ones(N)) @ X)
+    np.testing.assert_array_equal(ad.exp(a), np.exp(np.outer(D, np.ones(N))))
+    np.testing.assert_array_equal(np.asarray(a), np.outer(D, np.ones(N)))
+
+
+def test_the_gradient_of_a_users_type_has_its_type_and_is_the_projection():
+    a = LowRank(D, np.ones(N))
+    for f in (lambda a: ((a @ X) ** 2).sum(), lambda a: ad.exp(a * 0.1).sum()):
+        g, dense = ad.grad(f)(a), ad.grad(f)(ad.dense(a))
+        assert type(g) is LowRank
+        projected = ad.project(dense, a)
+        np.testing.assert_allclose(g.u, projected.u)
+        np.testing.assert_allclose(g.v, dense.T @ np.array(D))
+
+
+def test_a_users_type_has_grad_and_requires_grad():
+    a = LowRank(D, np.ones(N)).requires_grad_()
+    (a @ X).sum().backward()
+    np.testing.assert_array_equal(a.grad.u, np.full(N, X.sum()))
+
+
+def test_a_users_attribute_goes_before_the_librarys():
+    class Shaped(ad.AbstractTensor):
+        def __init__(self):
+            self.shape = "mine"
+
+    assert Shaped().shape == "mine"
+
+
+# ---------------------------------------------------------------- misuse
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ad.Diagonal(np.eye(2)), r"Diagonal holds a vector, not f64\[2,2\]"),
+        (lambda: ad.UniformScaling([1.0], 2), r"UniformScaling holds a number, not f64\[1\]"),
+        (lambda: ad.UniformScaling(1.0, -1), "an identity of -1 rows"),
+        (lambda: ad.Symmetric(np.ones((2, 3))), r"Symmetric holds a square matrix, not f64\[2,3\]"),
+        (lambda: ad.LowerTriangular(np.ones(3)), r"LowerTriangular holds a matrix, not f64\[3\]"),
+        (lambda: ad.Permutation([0, 0]), "does not name each of 0, ..., n - 1 once"),
+        (lambda: ad.Fill(1.0, (-1,)), "extents are not negative"),
+        (lambda: ad.Cholesky(np.ones((2, 3))), "square matrices"),
+        (lambda: ad.Diagonal(D) @ np.ones((2, 2)), r"matmul: inner sizes differ: Diagonal f64\[3,3\] and f64\[2,2\]"),
+        (lambda: ad.Diagonal(D) + ad.Diagonal([1.0]), r"add: shapes differ: Diagonal f64\[3,3\] and Diagonal f64\[1,1"),
+        (lambda: np.ones((2, 2)) @ ad.Permutation([0]), r"f64\[2,2\] and Permutation bool\[1,1\]"),
+        (lambda: ad.transpose(ad.Diagonal(D), (0, 2)), r"\(0, 2\) are not the two axes of a matrix"),
+        (lambda: ad.sum(ad.Diagonal(D), 2), "no axis 2"),
+    ],
+)  # fmt: skip
+def test_misuse_is_refused_with_the_types_and_the_users_line(make, message):
+    with pytest.raises(ad.ShapeError, match=f"(?s){message}.*called at test_types.py:"):
+        make()
+
+
+def test_an_index_outside_of_the_classes_is_refused():
+    with pytest.raises(IndexError, match="OneHot: index 3 is outside of an axis of extent 3"):
+        ad.OneHot([0, 3], 3)
+
+
+def test_what_holds_integers_is_not_differentiated():
+    with pytest.raises(ad.DTypeError, match="only float arrays have gradients"):
+        ad.grad(lambda p: (p @ X).sum())(ad.Permutation([2, 0, 1]))
