@@ -64,7 +64,7 @@ class KernelTable:
             else:
                 found[key] = native
         if missing:
-            code = engine.compile(self._emit(list(missing.values()), features))
+            code = engine.compile(self._emit(list(missing.values()), features), passes=engine.Passes.VECTORS)
             self.compiled_modules += 1
             for key, function in missing.items():
                 found[key] = NativeKernel(code.address(function.name), code)

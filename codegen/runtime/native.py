@@ -60,7 +60,7 @@ class Native:
         offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
         imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
         system = launcher_ir.System(platform.system(), engine.target_key()[2].partition("-")[0])
-        self.code = engine.compile(launcher_ir.launcher_ir(offsets, system), imports, is_plain=True)
+        self.code = engine.compile(launcher_ir.launcher_ir(offsets, system), imports, engine.Passes.INLINE)
         # Threads of it may run, and arrays give memory back to it, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
         self.launch = self.code.address("launch") if offsets else 0

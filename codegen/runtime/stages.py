@@ -61,11 +61,11 @@ class Stages:
 
     @property
     def llvm_optimized(self) -> str:
-        return engine.optimized_text(self.llvm)
+        return engine.optimized_text(self.llvm, engine.Passes.VECTORS)
 
     @property
     def asm(self) -> str:
-        return engine.assembly_text(self.llvm)
+        return engine.assembly_text(self.llvm, engine.Passes.VECTORS)
 
     @property
     def stats(self) -> str:
