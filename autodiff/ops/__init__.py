@@ -12,6 +12,7 @@ from . import linalg as linalg
 from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
+from .along import take_along_axis
 from .arithmetic import abs_ as abs
 from .arithmetic import (
     add,
@@ -92,7 +93,7 @@ from .elementwise import (
     trunc,
 )
 from .elementwise import round_ as round
-from .gathering import one_hot, take, take_along_axis
+from .gathering import one_hot, take
 from .gradients import project, stop_gradient, unbroadcast
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update

@@ -3,8 +3,6 @@
     take          y[..., j, ...] = x[..., index(j), ...]      one index array for each indexed axis
     scatter_add   zeros, then y[..., index(j), ...] += u[..., j, ...]      the transpose of take
     scatter_set   x, then y[..., index(j), ...] = v[..., j, ...]           the last j wins
-    take_along    y[..., j, ...] = x[..., index[..., j, ...], ...]
-    scatter_along its transpose
 
 All index arrays of a node have one shape; its axes stand together in the result, from `place` on.
 Negative indices count from the end.  What lies outside makes the kernel fail with IndexError when
@@ -33,7 +31,9 @@ from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, z
 from .selection import where
 from .shaping import reshaped
 
-__all__ = ["gathered", "index_tensor", "one_hot", "replaced", "scattered", "take", "take_along_axis"]
+__all__ = [
+    "check_updates", "gathered", "index_tensor", "one_hot", "replaced", "scattered", "take", "within",
+]
 
 _I64 = np.dtype(np.int64)
 
@@ -78,11 +78,12 @@ def _scatter_add_aval(*inputs: Aval, shape: tuple[int, ...], axes: tuple[int, ..
     *indices, updates = inputs
     y = updates.with_shape(shape)
     _check_indices("scatter_add", y, indices, axes)
-    _check_updates("scatter_add", updates, _gathered_shape(shape, indices[0].shape, axes, place))
+    check_updates("scatter_add", updates, _gathered_shape(shape, indices[0].shape, axes, place))
     return y
 
 
-def _check_updates(name: str, updates: Aval, shape: tuple[int, ...]) -> None:
+def check_updates(name: str, updates: Aval, shape: tuple[int, ...]) -> None:
+    """Raise ShapeError unless updates have this shape."""
     if updates.shape != shape:
         raise ShapeError(f"{name}: updates are {updates}, not {updates.with_shape(shape)}\n  called at {caller()}")
 
@@ -101,7 +102,7 @@ def _scatter_set_aval(x: Aval, *inputs: Aval, axes: tuple[int, ...], place: int)
     if v.dtype != x.dtype:
         raise DTypeError(f"scatter_set: dtypes differ: {x}, {v}\n  called at {caller()}")
     _check_indices("scatter_set", x, indices, axes)
-    _check_updates("scatter_set", v, _gathered_shape(x.shape, indices[0].shape, axes, place))
+    check_updates("scatter_set", v, _gathered_shape(x.shape, indices[0].shape, axes, place))
     return x
 
 
@@ -117,7 +118,7 @@ def _scatter_set_reference(x: np.ndarray, *inputs: np.ndarray, axes: tuple, plac
 # ---------------------------------------------------------------- loops
 
 
-def _within(k, position, extent: int):
+def within(k, position, extent: int):
     """A checked position: negative ones count from the end; what is outside fails, and reads the edge."""
     position = k.select(k.lt(position, k.index(0)), k.add(position, k.index(extent)), position)
     k.check(k.logical_and(k.ge(position, k.index(0)), k.lt(position, k.index(extent))))
@@ -130,7 +131,7 @@ def _indexed(k, j, indices, shape, axes, place):
     rest = iter((*j[:place], *j[place + rank :]))
     at = {a: i(*j[place : place + rank]) for a, i in zip(axes, indices, strict=True)}
     return [
-        _within(k, k.to_index(at[axis]), extent) if axis in at else next(rest) for axis, extent in enumerate(shape)
+        within(k, k.to_index(at[axis]), extent) if axis in at else next(rest) for axis, extent in enumerate(shape)
     ]
 
 
@@ -221,79 +222,6 @@ _scatter_set = primitive(
     masks=True,
 )
 
-# ---------------------------------------------------------------- along one axis
-
-
-def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
-    _check_along("take_along", x, index, axis)
-    return x.with_shape(index.shape)
-
-
-def _check_along(name: str, x: Aval, index: Aval, axis: int) -> None:
-    if index.dtype.kind != "i":
-        raise DTypeError(f"{name}: an index array holds integers, not {index}\n  called at {caller()}")
-    if index.ndim != x.ndim or reduced_shape(index.shape, (axis,)) != reduced_shape(x.shape, (axis,)):
-        raise ShapeError(
-            f"{name}: {index} does not fit {x}: they may differ along axis {axis} only\n  called at {caller()}"
-        )
-    if index.size and not x.size:
-        raise IndexError(f"{name}: no element along axis {axis} of {x}\n  called at {caller()}")
-
-
-def _scatter_along_aval(index: Aval, updates: Aval, *, shape: tuple[int, ...], axis: int) -> Aval:
-    y = updates.with_shape(shape)
-    _check_along("scatter_along", y, index, axis)
-    _check_updates("scatter_along", updates, index.shape)
-    return y
-
-
-def _scatter_along_reference(index: np.ndarray, updates: np.ndarray, *, shape: tuple, axis: int) -> np.ndarray:
-    y = np.zeros(shape, updates.dtype)
-    places: list[np.ndarray] = list(np.ogrid[tuple(slice(n) for n in index.shape)])
-    places[axis] = index
-    np.add.at(y, tuple(places), updates)
-    return y
-
-
-def _along_element(k, index, x, places, *, axis):
-    at = list(index)
-    at[axis] = _within(k, k.to_index(places(*index)), x.shape[axis])
-    return x(*at)
-
-
-def _along_target(k, j, places, updates, *, shape, axis):
-    at = list(j)
-    at[axis] = _within(k, k.to_index(places(*j)), shape[axis])
-    return tuple(at)
-
-
-def _along_transpose(y_bar, y, x, index, *, axis):
-    return (lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None)
-
-
-def _scatter_along_transpose(y_bar, y, index, updates, *, shape, axis):
-    return (None, lambda: record(_take_along, (y_bar, index), (axis,)))
-
-
-_take_along = linear(
-    "take_along",
-    lambda x, index, *, axis: np.take_along_axis(x, index, axis),
-    infer=_along_aval,
-    transpose=_along_transpose,
-    lower=Move(_along_element, free=False),
-    params=("axis",),
-)
-_scatter_along = linear(
-    "scatter_along",
-    _scatter_along_reference,
-    infer=_scatter_along_aval,
-    transpose=_scatter_along_transpose,
-    lower=Scatter(_along_target),
-    params=("shape", "axis"),
-    in_args=(1,),
-    heavy=True,
-)
-
 # ---------------------------------------------------------------- what is called
 
 
@@ -366,32 +294,6 @@ def take(x, indices, axis=None):
         x, axis = reshaped(x, (x.size,)), 0
     along = axis_of("take", axis, x.aval)
     return gathered(x, [index_tensor(indices, "take", x.shape[along])], (along,), along)
-
-
-@records(_take_along)
-def take_along_axis(x, indices, axis=-1):
-    """For each row along an axis the elements by their numbers in that row (axis None: of x flattened).
-
-    x: T[..., n, ...]  indices: i64[..., k, ...]  →  T[..., k, ...]     the other axes broadcast
-
-    `take_along_axis(x, argmax(x, 1, keepdims=True), 1)` is `max(x, 1, keepdims=True)`.
-    Raises IndexError for a number outside, ShapeError when the other axes do not broadcast.
-    """
-    x = as_tensor(x, "take_along_axis", "x")
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    along = axis_of("take_along_axis", axis, x.aval)
-    index = index_tensor(indices, "take_along_axis", x.shape[along])
-    if index.ndim != x.ndim:
-        raise ShapeError(
-            f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}\n"
-            f"  called at {caller()}\n"
-            f"  for the same rows everywhere use ad.take"
-        )
-    rest = [t.aval.with_shape((*t.shape[:along], 1, *t.shape[along + 1 :])) for t in (x, index)]
-    shape = broadcast_avals("take_along_axis", rest)
-    x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
-    return record(_take_along, (x, index), (along,))
 
 
 @function

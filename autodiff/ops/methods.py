@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..tensor import AbstractTensor
+from .along import take_along_axis
 from .contraction import dot, inner, matmul, outer, tensordot
 from .einsum import einsum
-from .gathering import take, take_along_axis
+from .gathering import take
 from .indexing import getitem
 from .joining import concatenate, pad, split, stack
 from .linalg import cholesky, det, inv, slogdet, solve
