@@ -1,0 +1,121 @@
+"""Reading and writing along one axis, with other numbers in each row.
+
+    take_along    y[..., j, ...] = x[..., index[..., j, ...], ...]
+    scatter_along its transpose
+
+Indices are checked as in `gathering`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Move, Scatter
+
+from ..errors import DTypeError, ShapeError, caller
+from ..tape import record
+from .arguments import axis_of, records, reduced_shape
+from .conversion import as_tensor
+from .gathering import check_updates, index_tensor, within
+from .primitive import broadcast_avals, linear, spread_to
+from .shaping import reshaped
+
+__all__ = ["take_along_axis"]
+
+
+
+def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
+    _check_along("take_along", x, index, axis)
+    return x.with_shape(index.shape)
+
+
+def _check_along(name: str, x: Aval, index: Aval, axis: int) -> None:
+    if index.dtype.kind != "i":
+        raise DTypeError(f"{name}: an index array holds integers, not {index}\n  called at {caller()}")
+    if index.ndim != x.ndim or reduced_shape(index.shape, (axis,)) != reduced_shape(x.shape, (axis,)):
+        raise ShapeError(
+            f"{name}: {index} does not fit {x}: they may differ along axis {axis} only\n  called at {caller()}"
+        )
+    if index.size and not x.size:
+        raise IndexError(f"{name}: no element along axis {axis} of {x}\n  called at {caller()}")
+
+
+def _scatter_along_aval(index: Aval, updates: Aval, *, shape: tuple[int, ...], axis: int) -> Aval:
+    y = updates.with_shape(shape)
+    _check_along("scatter_along", y, index, axis)
+    check_updates("scatter_along", updates, index.shape)
+    return y
+
+
+def _scatter_along_reference(index: np.ndarray, updates: np.ndarray, *, shape: tuple, axis: int) -> np.ndarray:
+    y = np.zeros(shape, updates.dtype)
+    places: list[np.ndarray] = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    places[axis] = index
+    np.add.at(y, tuple(places), updates)
+    return y
+
+
+def _along_element(k, index, x, places, *, axis):
+    at = list(index)
+    at[axis] = within(k, k.to_index(places(*index)), x.shape[axis])
+    return x(*at)
+
+
+def _along_target(k, j, places, updates, *, shape, axis):
+    at = list(j)
+    at[axis] = within(k, k.to_index(places(*j)), shape[axis])
+    return tuple(at)
+
+
+def _along_transpose(y_bar, y, x, index, *, axis):
+    return (lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None)
+
+
+def _scatter_along_transpose(y_bar, y, index, updates, *, shape, axis):
+    return (None, lambda: record(_take_along, (y_bar, index), (axis,)))
+
+
+_take_along = linear(
+    "take_along",
+    lambda x, index, *, axis: np.take_along_axis(x, index, axis),
+    infer=_along_aval,
+    transpose=_along_transpose,
+    lower=Move(_along_element, free=False),
+    params=("axis",),
+)
+_scatter_along = linear(
+    "scatter_along",
+    _scatter_along_reference,
+    infer=_scatter_along_aval,
+    transpose=_scatter_along_transpose,
+    lower=Scatter(_along_target),
+    params=("shape", "axis"),
+    in_args=(1,),
+    heavy=True,
+)
+
+@records(_take_along)
+def take_along_axis(x, indices, axis=-1):
+    """For each row along an axis the elements by their numbers in that row (axis None: of x flattened).
+
+    x: T[..., n, ...]  indices: i64[..., k, ...]  →  T[..., k, ...]     the other axes broadcast
+
+    `take_along_axis(x, argmax(x, 1, keepdims=True), 1)` is `max(x, 1, keepdims=True)`.
+    Raises IndexError for a number outside, ShapeError when the other axes do not broadcast.
+    """
+    x = as_tensor(x, "take_along_axis", "x")
+    if axis is None:
+        x, axis = reshaped(x, (x.size,)), 0
+    along = axis_of("take_along_axis", axis, x.aval)
+    index = index_tensor(indices, "take_along_axis", x.shape[along])
+    if index.ndim != x.ndim:
+        raise ShapeError(
+            f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}\n"
+            f"  called at {caller()}\n"
+            f"  for the same rows everywhere use ad.take"
+        )
+    rest = [t.aval.with_shape((*t.shape[:along], 1, *t.shape[along + 1 :])) for t in (x, index)]
+    shape = broadcast_avals("take_along_axis", rest)
+    x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
+    return record(_take_along, (x, index), (along,))
