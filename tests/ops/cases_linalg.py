@@ -3,7 +3,7 @@
 import numpy as np
 
 import autodiff as ad
-from autodiff.ops.linalg.determinant import _adjugate
+from autodiff.ops.linalg.determinant import _adjugate, log_det_factored
 from autodiff.ops.linalg.solving import solved_factored
 
 from .cases import between, case, cases
@@ -37,6 +37,11 @@ def _factored_solve(x, b):
     return solved_factored(a, la.cholesky(a), b)
 
 
+def _factored_log_det(x):
+    a = _definite(x)
+    return log_det_factored(a, la.cholesky(a))
+
+
 CASES = [
     *cases("solve", la.solve, _numpy_solve, (_regular, None), shapes=SYSTEMS, ulps=64),
     case("solve-of-integers", la.solve, np.linalg.solve, ["i64[2,2]", "i32[2,1]"],
@@ -55,6 +60,8 @@ CASES = [
            ulps=64),
     *cases("slogdet-sign", lambda a: la.slogdet(a).sign, lambda a: np.linalg.slogdet(a)[0], _regular, shapes=SQUARES,
            smooth=False),
+    *cases("log_det_factored", _factored_log_det, lambda x: np.linalg.slogdet(_numpy_definite(x))[1], between(-1, 1),
+           shapes=SQUARES, ulps=256),
     *cases("adjugate", _adjugate, lambda a: np.linalg.det(a)[..., None, None] * np.linalg.inv(a), _regular,
            shapes=("[3,3]", "[2,2,2]", "[1,1]"), ulps=256),
     *[c for k in (-1, 0, 2) for name in ("tril", "triu")
