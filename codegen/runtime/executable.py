@@ -26,7 +26,8 @@ from ..program import Buffer, Gemm, HostCall, Kernel, Program, Step
 from . import blas, memory
 from .cost import LONG, operations_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import NativeStep, Plan, StepTable, checked_arguments, launcher, launcher_or
+from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher, launcher_or, storage
+from .share import Piece, shared
 
 __all__ = ["Executable", "Stats"]
 
@@ -65,9 +66,10 @@ class Executable:
         started = time.perf_counter()
         self.program = program
         layout = _Layout(program)
-        functions = [step.work.function for step in program.steps if isinstance(step.work, Kernel)]
-        native = kernels.load(functions)
-        pieces = [_piece(step, layout, native) for step in program.steps]
+        works = [step.work for step in program.steps if isinstance(step.work, Kernel)]
+        parts = {id(work): shared(work.function, work.extents) for work in works}
+        native = kernels.load([part.function for found in parts.values() for part in found])
+        pieces = [piece for step in program.steps for piece in _pieces(step, layout, parts, native)]
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([piece.owner for piece in pieces if isinstance(piece, _Native)]))
         is_long = operations_of(program) >= LONG
@@ -150,23 +152,29 @@ class _Host(NamedTuple):
     slots: tuple[int, ...]
 
 
-def _piece(step: Step, layout: _Layout, native: dict[int, NativeKernel]) -> _Native | _Host:
-    """The step as it will run."""
+def _pieces(
+    step: Step, layout: _Layout, parts: dict[int, list[Piece]], native: dict[int, NativeKernel]
+) -> list[_Native | _Host]:
+    """The step as it will run: a kernel may be several native steps."""
     slots = tuple([layout.slots[b] for b in step.buffers])
     match step.work:
-        case Kernel(function, extents):
-            kernel = native[id(function)]
-            return _Native(NativeStep(kernel.address, slots, extents), kernel.code)
+        case Kernel(_, extents) as work:
+            return [_kernel_step(part, native[id(part.function)], slots, extents) for part in parts[id(work)]]
         case Gemm() as gemm:
             product = blas.product_step(gemm, blas.find_blas())
             if product is None:
-                return _Host(lambda a, b, c: blas.multiply(gemm, a, b, c), slots)
+                return [_Host(lambda a, b, c: blas.multiply(gemm, a, b, c), slots)]
             a, b, c = slots
             slots = (b, a, c) if product.is_swapped else slots
-            return _Native(NativeStep(product.address, slots, product.extents), product.code)
+            return [_Native(NativeStep(product.address, slots, product.extents), product.code)]
         case HostCall(node):
-            return _Host(lambda *arrays: _call_reference(node, arrays), slots)
+            return [_Host(lambda *arrays: _call_reference(node, arrays), slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")
+
+
+def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Native:
+    share = Share(part.total, part.chunk) if part.total else None
+    return _Native(NativeStep(kernel.address, slots, extents, share), kernel.code)
 
 
 def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:
@@ -178,11 +186,12 @@ def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:
 class _SegmentedCall:
     """`call` of a program that needs Python between native segments."""
 
-    __slots__ = ("__weakref__", "_avals", "_plan", "_segments", "_steps")
+    __slots__ = ("__weakref__", "_avals", "_plan", "_segments", "_steps", "_storage")
 
     def __init__(self, plan: Plan, pieces: Sequence[_Native | _Host], buffers: dict[int, Buffer]) -> None:
         self._plan = plan
         self._steps = StepTable(plan.steps, is_long=plan.is_long)
+        self._storage = storage(plan)
         self._avals = {slot: buffer.aval for slot, buffer in buffers.items()}
         #: (first, stop) of consecutive native steps, or a host step.
         self._segments: list[tuple[int, int] | _Host] = []
@@ -199,9 +208,8 @@ class _SegmentedCall:
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
         plan = self._plan
         inputs = checked_arguments(arguments, plan.inputs, plan.name)
-        outputs = tuple([np.empty(aval.shape, aval.dtype) for aval in plan.outputs])
+        outputs, space = self._storage()
         arrays = [*inputs, *outputs]
-        space = memory.workspace(plan.workspace_bytes)
         for slot, offset in enumerate(plan.offsets, len(arrays)):
             arrays.append(memory.view(space, offset, self._avals[slot]))
         table = memory.pointer_table([memory.address_of(a) for a in arrays], self._steps.scratch)

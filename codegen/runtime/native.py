@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import engine, launcher_ir, memory
+from . import engine, launcher_ir, memory, threads
 
 __all__ = ["Self", "free_bytes", "is_native", "limit_pool", "native", "trim_pool"]
 
@@ -67,6 +67,7 @@ class Native:
         self.allocator = self._allocator() if offsets else None
         if offsets:
             self.call("pool_set_limit", memory.POOL_BYTES)
+        threads.obey(functools.partial(self.call, "set_threads"))
         signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
         run_steps = self.code.address("run_steps")
         self.run_steps = ctypes.PYFUNCTYPE(*signature)(run_steps)

@@ -1,0 +1,177 @@
+"""Which loops of a kernel threads share, and the functions that do a part of one.
+
+    shared(function, extents) -> pieces, to be run one after the other
+
+A kernel whose top level has large `scf.parallel` loops is cut around them:
+
+    constants                          piece 0, shared:  constants, scf.parallel i = begin to end: ...
+    scf.parallel i = 0 to 2442: ...    piece 1:          constants, scf.for ..., store
+    scf.for ...: the blocks' sums
+    store
+
+Iterations of `scf.parallel` are independent by promise, so any cut of the range is right.  It is cut
+into chunks that depend on the kernel alone, never on the number of threads: each iteration is done by
+the same code on the same data, and results have the same bits for any number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..kernel.nest import INDEX, Block, Function, MemRef, Operation, Value
+from .cost import operations_of_block
+
+__all__ = ["CHUNK", "SHARED", "Piece", "shared"]
+
+#: From this many scalar operations on, a loop is shared.  Waking a thread takes 13-17 us (FACTS 8), so a
+#: loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
+SHARED = 300_000
+
+#: A chunk has at least this many operations (some 5 us: taking one costs 0.1), and at most one of
+#: `CHUNKS` of the loop, so that threads that start late or are interrupted still even out.
+CHUNK = 50_000
+CHUNKS = 64
+
+#: Chunks of a loop over elements begin at multiples of this: no two threads write one cache line.
+ELEMENTS = 64
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a kernel: all of it that is no shared loop, or `total` iterations in chunks of `chunk`."""
+
+    function: Function
+    total: int = 0
+    chunk: int = 0
+
+
+def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
+    """The pieces of a kernel; the kernel itself where there is nothing to share."""
+    indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
+    *operations, end = function.body.operations
+    if not any(o.name == "scf.parallel" for o in operations):
+        return [Piece(function)]
+    known = dict(zip(indices, extents, strict=True)) | {
+        o.result: o.attributes["value"] for o in operations if o.name == "arith.constant" and o.result.type is INDEX
+    }
+    weights = [operations_of_block([o], dict(known)) if _trips(o, known) > 1 else 0 for o in operations]
+    if max(weights) < SHARED:
+        return [Piece(function)]
+    pure = _pure(function.arguments, operations)
+    runs = _runs(operations, set(map(id, pure)), [weight >= SHARED for weight in weights])
+    if not _are_independent(runs, pure) or not _returns_zero(end):
+        return [Piece(function)]
+    pieces = []
+    for number, (is_loop, run) in enumerate(runs):
+        if is_loop:
+            total, weight = _trips(run[0], known), operations_of_block(run, dict(known))
+            pieces.append(_loop_piece(function, pure, run[0], end, number, total, weight))
+        else:
+            pieces.append(Piece(_part(function, pure, run, end, f"{function.name}_{number}")))
+    return pieces
+
+
+def _runs(
+    operations: Sequence[Operation], pure: set[int], is_shared: Sequence[bool]
+) -> list[tuple[bool, list[Operation]]]:
+    """The operations that only one piece may have: each shared loop by itself, and what stands between them."""
+    runs: list[tuple[bool, list[Operation]]] = []
+    for operation, share in zip(operations, is_shared, strict=True):
+        if share:
+            runs.append((True, [operation]))
+        elif id(operation) not in pure:
+            if not runs or runs[-1][0]:
+                runs.append((False, []))
+            runs[-1][1].append(operation)
+    return runs
+
+
+def _pure(arguments: Sequence[Value], operations: Sequence[Operation]) -> list[Operation]:
+    """The operations of which each piece may have its own: no effect, and the same result each time."""
+    known = set(arguments)
+    found = []
+    for operation in operations:
+        is_plain = operation.name.startswith(("arith.", "math.")) or operation.name == "memref.alloca"
+        if is_plain and known.issuperset(operation.operands):
+            known.update(operation.results)
+            found.append(operation)
+    return found
+
+
+def _are_independent(runs: list[tuple[bool, list[Operation]]], pure: list[Operation]) -> bool:
+    """Whether no run needs a value of another, by name or in memory that is not an argument."""
+    made_by = {result: number for number, (_, run) in enumerate(runs) for o in run for result in o.results}
+    scratch = {o.result for o in pure if o.name == "memref.alloca"}
+    users: dict[Value, int] = {}
+    for number, (_, run) in enumerate(runs):
+        for value in _values_of(run):
+            if made_by.get(value, number) != number:
+                return False
+            if value in scratch and users.setdefault(value, number) != number:
+                return False
+    return True
+
+
+def _values_of(operations: Sequence[Operation]) -> Iterator[Value]:
+    """Every value that the operations read, those in their regions too."""
+    stack = list(operations)
+    while stack:
+        operation = stack.pop()
+        yield from operation.operands
+        for region in operation.regions:
+            stack.extend(region.operations)
+
+
+def _returns_zero(end: Operation) -> bool:
+    """Whether the kernel cannot fail: a status would be shared by all pieces."""
+    owner = end.operands[0].owner
+    return isinstance(owner, Operation) and owner.name == "arith.constant" and owner.attributes["value"] == 0
+
+
+def _trips(loop: Operation, known: dict[Value, int]) -> int:
+    """Iterations of the outermost dimension of a parallel loop by steps of one from zero, else 0."""
+    if loop.name != "scf.parallel":
+        return 0
+    n = len(loop.regions[0].arguments)
+    lower, upper, step = (known.get(loop.operands[i]) for i in (0, n, 2 * n))
+    return upper if lower == 0 and step == 1 and upper is not None else 0
+
+
+def _loop_piece(
+    function: Function, pure: list[Operation], loop: Operation, end: Operation, number: int, total: int, weight: int
+) -> Piece:
+    """The piece that runs the iterations [begin, end) of the loop's outermost dimension."""
+    begin, stop = Value(INDEX), Value(INDEX)
+    n = len(loop.regions[0].arguments)
+    operands = list(loop.operands)
+    operands[0], operands[n] = begin, stop
+    part = Operation("scf.parallel", operands, (), loop.attributes, loop.regions)
+    each = max(1, weight // total)
+    chunk = max(-(-CHUNK // each), -(-total // CHUNKS))
+    if chunk >= ELEMENTS:
+        chunk = -(-chunk // ELEMENTS) * ELEMENTS
+    name = f"{function.name}_{number}"
+    return Piece(_part(function, pure, [part], end, name, (begin, stop)), total, chunk)
+
+
+def _part(
+    function: Function,
+    pure: list[Operation],
+    run: list[Operation],
+    end: Operation,
+    name: str,
+    more: tuple[Value, ...] = (),
+) -> Function:
+    """A function of the same arguments and some more: these operations, and before them what they need."""
+    needed = set(_values_of([*run, end]))
+    before = []
+    for operation in reversed(pure):
+        if operation.result in needed:
+            before.append(operation)
+            needed.update(operation.operands)
+    block = Block()
+    block.arguments = [*function.arguments, *more]
+    block.operations = [*reversed(before), *run, end]
+    names = (*function.names, "begin", "end") if more else function.names
+    return replace(function, name=name, body=block, names=names)

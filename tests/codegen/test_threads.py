@@ -1,0 +1,288 @@
+"""Large loops are shared among threads, and nobody can tell from the results."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from nests import Nest, memref
+from programs import affine, program
+
+import autodiff.ops  # noqa: F401  (declares the operations that graphs are made of)
+from codegen import compiler
+from codegen.emit import emit_module
+from codegen.ir import Aval, evaluate, parse
+from codegen.kernel.nest import F64, INDEX, Extent
+from codegen.program import Kernel, Step
+from codegen.runtime import engine, native, share, threads
+from codegen.runtime.executable import Executable
+from codegen.runtime.kernels import KernelTable
+from codegen.runtime.launcher import NativeStep, Plan, Share, launcher
+
+COUNTING = """
+; adds 1 to each of the elements [extents[0], extents[1]) of the first pointer, which starts as zeros
+define i32 @count(ptr %pointers, ptr %extents) {
+entry:
+  %data = load ptr, ptr %pointers
+  %begin = load i64, ptr %extents
+  %end.at = getelementptr i64, ptr %extents, i64 1
+  %end = load i64, ptr %end.at
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %one ]
+  %more = icmp slt i64 %i, %end
+  br i1 %more, label %one, label %done
+one:
+  %at = getelementptr i64, ptr %data, i64 %i
+  %old = load i64, ptr %at
+  %new = add i64 %old, 1
+  store i64 %new, ptr %at
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret i32 0
+}
+; sets all of the first pointer's extents[0] bytes to zero
+define i32 @clear(ptr %pointers, ptr %extents) {
+  %data = load ptr, ptr %pointers
+  %bytes = load i64, ptr %extents
+  call void @llvm.memset.p0.i64(ptr %data, i8 0, i64 %bytes, i1 false)
+  ret i32 0
+}
+; fails where its range holds extents[0]
+define i32 @fail(ptr %pointers, ptr %extents) {
+  %place = load i64, ptr %extents
+  %begin.at = getelementptr i64, ptr %extents, i64 1
+  %begin = load i64, ptr %begin.at
+  %end.at = getelementptr i64, ptr %extents, i64 2
+  %end = load i64, ptr %end.at
+  %after = icmp sge i64 %place, %begin
+  %before = icmp slt i64 %place, %end
+  %bad = and i1 %after, %before
+  %status = zext i1 %bad to i32
+  ret i32 %status
+}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+GRAPHS = {
+    "elements": "f(x: f64[100003]) { a = mul(x, x)  b = sin(a)  c = exp(b)  return c }",
+    "rows": """f(x: f64[1501,64]) {
+        m = max(x, axis=(1,))  k = reshape(m, shape=(1501, 1))  d = sub(x, k)  e = exp(d)
+        s = sum(e, axis=(1,))  t = reshape(s, shape=(1501, 1))  y = div(e, t)  return y }""",
+    "sum and elements": "f(x: f64[100003]) { a = sin(x)  b = exp(a)  c = sum(b, axis=(0,))  d = cos(x)  return c, d }",
+    "mean of squares": "f(x: f32[300,400]) { a = sin(x)  b = mul(a, a)  c = sum(b, axis=(0, 1))  return c }",
+    "columns": "f(x: f64[2000,50]) { a = sin(x)  b = exp(a)  c = sum(b, axis=(0,))  return b, c }",
+}
+
+
+@pytest.fixture
+def any_threads():
+    """set_threads, undone afterwards."""
+    before = threads.threads()
+    yield threads.set_threads
+    threads.set_threads(before)
+
+
+@pytest.fixture(scope="module")
+def code():
+    return engine.compile(COUNTING)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_results_have_the_same_bits_for_any_number_of_threads(any_threads, rng, name):
+    graph = parse(GRAPHS[name])
+    x = rng.standard_normal(graph.inputs[0].aval.shape).astype(graph.inputs[0].aval.dtype)
+    call = compiler.compile_graph(graph).call
+    found = []
+    for count in (1, 2, 5, 2, 1):
+        any_threads(count)
+        found += [call(x) for _ in range(20)]
+    for results in found[1:]:
+        for got, first in zip(results, found[0], strict=True):
+            assert got.tobytes() == first.tobytes()
+    for got, expected in zip(found[0], evaluate(graph, x), strict=True):
+        scale = np.finfo(expected.dtype).eps * 256
+        np.testing.assert_allclose(got, expected, rtol=scale, atol=scale)
+
+
+@pytest.mark.parametrize("total,chunk", [(1, 1), (2, 1), (7, 3), (1000, 1), (1000, 7), (64, 64), (65, 64), (9999, 100)])
+def test_every_iteration_is_done_once(any_threads, code, total, chunk):
+    counts = Aval((total,), "i8")
+    steps = (
+        NativeStep(code.address("clear"), (0,), (8 * total,)),
+        NativeStep(code.address("count"), (0,), (), Share(total, chunk)),
+        NativeStep(code.address("count"), (0,), (), Share(total, chunk)),
+    )
+    f = launcher(Plan("f", (), (counts,), (), 0, steps, False, (code,)))
+    for count in (2, 4, 1):
+        any_threads(count)
+        for _ in range(50):
+            np.testing.assert_array_equal(f()[0], np.full(total, 2))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_block_that_fails_fails_the_step(any_threads, code, count):
+    any_threads(count)
+    for place, fails in ((0, True), (999, True), (500, True), (1000, False)):
+        steps = (NativeStep(code.address("fail"), (), (place,), Share(1000, 10)),)
+        f = launcher(Plan("f", (), (), (), 0, steps, False, (code,)))
+        for _ in range(10):
+            if fails:
+                with pytest.raises(IndexError):
+                    f()
+            else:
+                assert f() == ()
+
+
+def test_several_python_threads_may_share_at_once(any_threads, rng):
+    any_threads(3)
+    call = compiler.compile_graph(parse(GRAPHS["sum and elements"])).call
+    inputs = [rng.standard_normal(100_003) for _ in range(4)]
+    expected = [call(x) for x in inputs]
+    wrong = []
+
+    def work(number):
+        for _ in range(30):
+            got = call(inputs[number])
+            if any(g.tobytes() != e.tobytes() for g, e in zip(got, expected[number], strict=True)):
+                wrong.append(number)
+
+    workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+FORKING = """
+import os, sys
+import numpy as np
+import autodiff.ops
+from codegen import compiler
+from codegen.ir import parse
+from codegen.runtime import native, threads
+threads.set_threads(3)
+call = compiler.compile_graph(parse({graph!r})).call
+x = np.random.default_rng(0).standard_normal(100_003)
+first = [y.tobytes() for y in call(x)]
+assert native.native().call("started_threads") == 2
+for _ in range(5):
+    pid = os.fork()
+    if not pid:
+        for _ in range(20):
+            assert [y.tobytes() for y in call(x)] == first
+        assert native.native().call("started_threads") == 2
+        os._exit(7)
+    assert [y.tobytes() for y in call(x)] == first
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_starts_threads_of_its_own():
+    script = FORKING.format(graph=GRAPHS["elements"])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_threads_without_work_sleep(any_threads):
+    any_threads(4)
+    call = compiler.compile_graph(parse(GRAPHS["elements"])).call
+    call(np.ones(100_003))
+    assert native.native().call("started_threads") >= 3
+    time.sleep(0.02)
+    before = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - before < 0.1
+
+
+@pytest.mark.parametrize("count", [0, -1, 257])
+def test_an_impossible_number_of_threads_is_refused(count):
+    with pytest.raises(ValueError, match=f"from 1 to 256, got {count}"):
+        threads.set_threads(count)
+
+
+@pytest.mark.parametrize("given,said", [("3", "3"), ("", "True"), ("0", "ValueError"), ("many", "ValueError")])
+def test_the_environment_gives_the_number_of_threads(given, said):
+    script = (
+        "import os\nfrom codegen.runtime import threads\n"
+        "try:\n    n = threads.threads()\n"
+        "except ValueError as error:\n    print('ValueError', error)\n"
+        "else:\n    print(n if os.environ['AUTODIFF_THREADS'] else n >= 1)\n"
+    )
+    environment = os.environ | {"AUTODIFF_THREADS": given, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(said)
+
+
+# -- what is shared --------------------------------------------------------------------------------
+
+
+def pieces_of(function, *extents):
+    return share.shared(function, extents)
+
+
+def test_small_loops_are_not_shared():
+    function = affine(1000)
+    assert [piece.function for piece in pieces_of(function)] == [function]
+
+
+def test_a_large_loop_over_elements_becomes_one_piece_with_a_range():
+    (piece,) = pieces_of(affine(1_000_000))
+    assert piece.total == 1_000_000 and piece.chunk % 64 == 0 and piece.function.names[-2:] == ("begin", "end")
+    assert piece.function.writes == affine(1).writes
+
+
+def test_run_time_extents_decide_too():
+    nest = Nest("double", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
+    with nest.parallel(nest.n) as (i,):
+        nest.store(nest.op("arith.addf", nest.load(nest.x, i), nest.load(nest.x, i)), nest.y, i)
+    function = nest.end()
+    assert len(pieces_of(function, 100)) == 1 and pieces_of(function, 100)[0].total == 0
+    (piece,) = pieces_of(function, 1_000_000)
+    assert piece.total == 1_000_000
+    table = KernelTable(emit_module, 8)
+    for n in (100, 1_000_000, 1_000_001):
+        aval = Aval((n,), "f8")
+        call = Executable(program([aval], [aval], [], [Step(Kernel(function, (n,)), (0, 1))]), table).call
+        x = np.arange(float(n))
+        np.testing.assert_array_equal(call(x)[0], 2 * x)
+    assert len(table) == 2
+
+
+def two_loops(n, *, crosses):
+    """y = 2 x by a parallel loop, then z = y[0] + x[0] (or of a value that was loaded before the loop)."""
+    nest = Nest("two", x=memref(F64, n), y=memref(F64, n), z=memref(F64), writes=("y", "z"))
+    zero = nest.constant(0, INDEX)
+    early = nest.load(nest.x, zero) if crosses else None
+    with nest.parallel(n) as (i,):
+        x = nest.load(nest.x, i)
+        nest.store(nest.op("arith.addf", x, x), nest.y, i)
+    nest.store(nest.op("arith.addf", nest.load(nest.y, zero), early or nest.load(nest.x, zero)), nest.z)
+    return nest.end()
+
+
+def test_what_follows_a_shared_loop_is_a_piece_of_its_own(any_threads):
+    loop, rest = pieces_of(two_loops(200_000, crosses=False))
+    assert (loop.total, rest.total) == (200_000, 0)
+    aval = Aval((200_000,), "f8")
+    executable = Executable(
+        program([aval], [aval, Aval((), "f8")], [], [Step(Kernel(two_loops(200_000, crosses=False)), (0, 1, 2))]),
+        KernelTable(emit_module, 8),
+    )
+    any_threads(2)
+    y, z = executable.call(np.full(200_000, 3.0))
+    assert (y == 6.0).all() and z == 9.0 and executable.stats.kernels == 2
+
+
+def test_a_kernel_whose_pieces_would_need_each_other_s_values_stays_whole():
+    function = two_loops(200_000, crosses=True)
+    assert [piece.function for piece in pieces_of(function)] == [function]
