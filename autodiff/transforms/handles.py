@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
-from ..ops import as_tensor, astype, spread_to
+from ..ops import as_tensor, astype, index_update, spread_to
 from ..tape.ask import value_of
 from ..tape.node import LEAF, Leaf, Node
 from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, leaf_node, record, state
@@ -286,6 +286,11 @@ def copy_(t: Tensor, value: Any) -> Tensor:
     return rebind(t, as_tensor(value))
 
 
+def set_item(t: Tensor, key: Any, value: Any) -> None:
+    """t[key] = value: this handle gets the value with that part replaced."""
+    rebind(t, index_update(t, key, value))
+
+
 _IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 
 # ---------------------------------------------------------------- pickling
@@ -342,6 +347,7 @@ for _name, _function in {
     "backward": _backward,
     "__reduce__": _reduce,
     "__deepcopy__": _deepcopy,
+    "__setitem__": set_item,
     "__copy__": lambda t: copy.deepcopy(t),
 }.items():
     setattr(Tensor, _name, _function)

@@ -1,0 +1,171 @@
+"""SEMANTICS 6: detect_anomaly names the forward line and the rule that made the first NaN or inf."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape.plan import COUNTS
+
+
+def parameter(value=(0.0, 1.0)):
+    return ad.tensor(value, requires_grad=True)
+
+
+def line_of(f, offset):
+    return f"test_anomaly.py:{f.__code__.co_firstlineno + offset}"
+
+
+def test_it_names_the_operation_the_line_and_the_entry():
+    def loss(x):
+        y = x * 2.0
+        return ad.sqrt(y).sum()
+
+    x = parameter()
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError) as caught:
+        loss(x).backward()
+    message = str(caught.value)
+    assert message.startswith("the derivative of sqrt made inf at [0] in the gradient of its input f64[2]")
+    assert f"sqrt(f64[2]) was recorded at {line_of(loss, 2)}, in " in message
+    assert x.grad is None
+
+
+def test_it_finds_the_first_nan_not_where_it_ends_up():
+    x = parameter([0.0, 2.0])
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match="derivative of sqrt made inf"):
+        (ad.sqrt(x * x) * 3.0).sum().backward()
+
+
+def test_a_custom_rule_is_named_with_its_place():
+    @ad.function
+    def bad(t): ...
+
+    @bad.forward
+    def _(ctx, t: ad.Tensor):
+        return t * 1.0
+
+    @bad.backward
+    def rule(ctx, g):
+        return g * np.nan
+
+    x = parameter()
+    for _ in range(2):
+        with ad.detect_anomaly(), pytest.raises(ad.GradientError) as caught:
+            (bad(x) * 2.0).sum().backward()
+        assert "the derivative of bad made nan at [0]" in str(caught.value)
+        assert "its rule is at test_anomaly.py:" in str(caught.value)
+        assert "bad(f64[2]) was recorded at test_anomaly.py:" in str(caught.value)
+
+
+def test_a_call_with_several_outputs_is_watched_too():
+    @ad.function
+    def both(t): ...
+
+    @both.forward
+    def _(ctx, t: ad.Tensor):
+        return t * 1.0, t * 2.0
+
+    @both.backward
+    def _(ctx, g1, g2):
+        return g1 / 0.0 + g2
+
+    a, b = both(parameter())
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match="derivative of both made nan"):
+        (a * b).sum().backward(retain_graph=True)
+        (a + b).sum().backward()
+
+
+def test_a_finite_backward_passes_and_gives_the_same_gradient():
+    x = parameter([0.5, 1.0])
+    ad.sqrt(x).sum().backward()
+    expected = x.grad.numpy()
+    x.grad = None
+    with ad.detect_anomaly():
+        ad.sqrt(x).sum().backward()
+    np.testing.assert_allclose(x.grad, expected)
+
+
+def test_what_was_recorded_before_has_no_line_but_is_watched():
+    y = ad.sqrt(parameter()).sum()
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match="recorded before detect_anomaly"):
+        y.backward()
+
+
+def test_a_known_backward_is_watched_inside_and_known_again_outside():
+    def step(x):
+        x.grad = None
+        ad.sqrt(x).sum().backward()
+
+    x = parameter()
+    for _ in range(4):
+        step(x)
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match="sqrt made inf"):
+        step(x)
+    rules = COUNTS.rules
+    step(x)
+    assert COUNTS.rules == rules
+    assert x.grad.tolist() == [np.inf, 0.5]
+
+
+def test_a_function_transformation_is_watched():
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match="sqrt made inf"):
+        ad.grad(lambda x: ad.sqrt(x).sum())(np.zeros(2))
+
+
+def test_a_seed_or_hook_that_brings_nan_is_told_from_a_rule():
+    x = parameter()
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match=r"reached sum is nan.*\n.*\n.*\n.*no rule made it"):
+        (x * 2.0).sum().backward(np.nan)
+    y = x * 2.0
+    y.register_hook(lambda g: g * np.inf)
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match=r"reached mul is inf at \[0\]"):
+        y.sum().backward()
+
+
+def test_a_forward_that_was_not_finite_is_told():
+    x = parameter([0.0, 1.0])
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match="an input of that call is not finite already"):
+        h = ad.log(x)
+        (h * h).sum().backward()
+
+
+def test_a_branch_that_was_not_taken_is_no_anomaly():
+    x = parameter([0.0, 1.0])
+    with ad.detect_anomaly():
+        ad.where(x > 0.5, ad.log(x), 0.0).sum().backward()
+    assert x.grad.tolist() == [0.0, 1.0]
+
+
+def test_it_holds_in_its_own_context_only():
+    failures = []
+
+    def other():
+        try:
+            x = parameter()
+            ad.sqrt(x).sum().backward()
+        except BaseException as error:
+            failures.append(error)
+
+    with ad.detect_anomaly():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert not failures
+
+
+def test_it_nests_and_ends():
+    mode = ad.detect_anomaly()
+    with mode, mode:
+        pass
+    x = parameter()
+    ad.sqrt(x).sum().backward()
+    assert x.grad.tolist() == [np.inf, 0.5]
+
+
+def test_under_jit_nothing_can_be_looked_at_and_nothing_breaks():
+    f = ad.jit(ad.grad(lambda x: ad.sqrt(x).sum()))
+    with ad.detect_anomaly():
+        assert f(np.zeros(1)).tolist() == [np.inf]
