@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from differential.helpers import polar
+from differential.helpers import ladder, polar
 from differential.programs import eager
 
 import autodiff as ad
@@ -47,3 +47,19 @@ def test_tangents_pass_through_a_custom_function_of_several_results():
     np.testing.assert_allclose(dy, [10 * x, 4 * x])
     _, dy = ad.jvp(lambda x: polar(x, x)[1], (x,), (np.ones(3),))
     np.testing.assert_allclose(dy, 2 * x)
+
+
+def test_a_value_that_two_kernels_share_is_not_stored_before_what_it_is_made_of():
+    def f(x):
+        row = ad.arctan(x[1:])
+        total = ad.logsumexp(row, axis=-2, keepdims=True)
+        root = ad.sqrt(ad.sum(total * total, axis=-1) + 0.1)
+        return ad.sum(ad.max(row, axis=(1, 0), keepdims=True) * ladder(1, 1)) + ad.sum(root * ladder(1))
+
+    x = np.array([[-1.85, -1.84, 1.14], [0.9, -0.96, -0.79]])
+    with eager():
+        value, gradient = ad.value_and_grad(f)(x)
+    for _ in range(3):
+        y, g = ad.value_and_grad(f)(x)
+        np.testing.assert_allclose(y, value)
+        np.testing.assert_allclose(g, gradient)

@@ -15,7 +15,7 @@ from ..kernel.build import Built, build
 from ..kernel.edges import Axes, Probed
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
-from ..program import Gemm, HostCall, Program, Step
+from ..program import Gemm, HostCall, Kernel, Program, Step
 from .fuse import Fused, fuse
 from .prepare import Prepared, prepare
 from .reach import bits
@@ -52,6 +52,7 @@ def plan(graph: Graph) -> Program:
         if draft is not None:
             drafts.append(draft)
 
+    assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
     avals.update({v: v.aval for _, values in drafts for v in values})  # type: ignore[attr-defined]
     buffers, numbers, size = place_buffers(prepared.graph, avals, [values for _, values in drafts])
@@ -88,6 +89,17 @@ def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], na
         gemm = Gemm(dtype, product.m, product.n, product.k, a.transposed, b.transposed, product.batch, strides)
         return gemm, (a.base, b.base, node)
     return HostCall(node), (*node.inputs, node)
+
+
+def _reads_are_written(drafts: list[_Draft], inputs: tuple[Node, ...]) -> bool:
+    """Whether every step reads inputs and what steps before it write (nothing writes an empty array)."""
+    there: set[Hashable] = set(inputs)
+    for work, values in drafts:
+        written = {values[j] for j in work.function.writes} if isinstance(work, Kernel) else {values[-1]}
+        if any(v not in there and v not in written and v.aval.size for v in values):  # type: ignore[attr-defined]
+            return False
+        there |= written
+    return True
 
 
 def _kernel(built: Built) -> _Draft:

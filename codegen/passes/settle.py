@@ -68,8 +68,8 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
         first = next(u for u in units if u.tree >> j & 1)
         if _hosts(first, node, reaches):
             hosted[first] = hosted.get(first, 0) | 1 << j
-        elif reaches.of(node).tree & hosted.get(first, 0):
-            # It needs what the first unit only then stores.
+        elif reaches.of(node).tree & hosted.get(first, 0) or reaches.of(node).leaves & first.made:
+            # It needs what the first unit makes, or only then stores.
             continue
         else:
             before.setdefault(first, []).append(_maker(node, len(units) + len(before)))
