@@ -51,7 +51,8 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     if isinstance(x, Tensor):
         return x
     if isinstance(x, AbstractTensor):
-        return dense(x)
+        x = dense(x)  # an array, perhaps, where a type holds arrays
+        return x if isinstance(x, Tensor) else as_tensor(x, function, argument)
     if type(x) in WEAK:
         return number_leaf(x, DEFAULT_DTYPES[type(x)])
     where = f"{function}: " if function else ""
@@ -129,7 +130,7 @@ def dense(x):
     return as_tensor(x, "dense", "x")
 
 
-CONVERSIONS.append(dense)
+CONVERSIONS.append(as_tensor)
 
 # ---------------------------------------------------------------- dtypes
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..ops import dense, stop_gradient
+from ..ops import as_tensor, stop_gradient
 from ..ops import zeros_like as _zeros_like
 from ..tensor import AbstractTensor, Tensor
 
@@ -66,11 +66,11 @@ def _requires_grad_(x: AbstractTensor, flag: bool = True) -> AbstractTensor:
 
 def _array(x: AbstractTensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's protocol: the array that it stands for."""
-    return dense(x).__array__(dtype, copy)
+    return as_tensor(x).__array__(dtype, copy)
 
 
 for _name, _attribute in {
-    "aval": _Told(lambda x: dense(x).aval, "Shape and dtype together, written f64[3,4]."),
+    "aval": _Told(lambda x: as_tensor(x).aval, "Shape and dtype together, written f64[3,4]."),
     "shape": _Told(lambda x: x.aval.shape, "Extents, outermost first."),
     "dtype": _Told(lambda x: x.aval.dtype, "A NumPy dtype."),
     "ndim": _Told(lambda x: len(x.shape), "Number of dimensions."),
@@ -81,7 +81,7 @@ for _name, _attribute in {
     "grad": property(_get_grad, _set_grad, doc=_get_grad.__doc__),
     "requires_grad_": _requires_grad_,
     "detach": lambda x: stop_gradient(x),
-    "numpy": lambda x: dense(x).numpy(),
+    "numpy": lambda x: as_tensor(x).numpy(),
     "__array__": _array,
 }.items():
     setattr(AbstractTensor, _name, _attribute)
