@@ -42,7 +42,8 @@ def is_plain(leaves: Sequence[Any]) -> bool:
 
 def array_of(x: Any) -> np.ndarray:
     """A packed array of a number or array, shared if possible: for the time of one call."""
-    return np.asarray(x, order="C")
+    array = np.asarray(x, order="C")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def fresh(x: Any, what: str) -> Tensor:

@@ -1,0 +1,481 @@
+"""SEMANTICS 7 and issue 2: what a loop costs after its first turns.  No rule, no compile, no memory."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape.plan import COUNTS
+
+RNG = np.random.default_rng(5)
+DATA = RNG.normal(size=(203, 6))
+TARGET = DATA @ RNG.normal(size=6) + 0.5
+
+
+@pytest.fixture(autouse=True)
+def cold():
+    """Every test begins with empty caches."""
+    ad.clear_cache()
+
+
+def compiles():
+    return ad.cache_info().compiles
+
+
+def parameter(value):
+    return ad.tensor(value, requires_grad=True)
+
+
+@ad.function
+def squared_error(prediction, target): ...
+
+
+@squared_error.forward
+def _(ctx, prediction: ad.Tensor, target: ad.Tensor):
+    difference = prediction - target
+    ctx.save_for_backward(difference=difference)
+    return (difference * difference).mean()
+
+
+@squared_error.backward
+def _(ctx, g):
+    d = ctx.saved_variables.difference
+    return {"prediction": g * d * (2.0 / d.size), "target": None}
+
+
+class Model:
+    """Linear regression with a custom loss."""
+
+    def __init__(self):
+        self.w, self.b = parameter(np.zeros(6)), parameter(0.0)
+
+    def loss(self, x, y):
+        return squared_error(x @ self.w + self.b, y)
+
+    def step(self, x, y, rate):
+        for p in (self.w, self.b):
+            p.grad = None
+        loss = self.loss(x, y)
+        loss.backward()
+        with ad.no_grad():
+            for p in (self.w, self.b):
+                p -= rate * p.grad
+        return loss
+
+
+def resident():
+    """Resident memory in bytes."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+# ---------------------------------------------------------------- a training loop
+
+
+def test_a_training_loop_compiles_and_runs_rules_in_its_first_two_iterations_only():
+    model = Model()
+    x, y = ad.tensor(DATA), ad.tensor(TARGET)
+    for i in range(1000):
+        loss = model.step(x, y, 0.1)
+        if i == 1:
+            known, rules = compiles(), COUNTS.rules
+    assert (compiles(), COUNTS.rules) == (known, rules)
+    assert loss.item() < 1e-6
+    np.testing.assert_allclose(model.b.detach(), 0.5, atol=1e-3)
+    assert compiles() - known <= 1  # the final ask
+
+
+def test_another_learning_rate_compiles_nothing_and_runs_no_rule():
+    model = Model()
+    x, y = ad.tensor(DATA), ad.tensor(TARGET)
+    for i in range(50):
+        model.step(x, y, 0.1 / (1 + i))
+        if i == 1:
+            known = compiles(), COUNTS.rules
+    assert (compiles(), COUNTS.rules) == known
+
+
+def test_mini_batches_are_one_compile_plus_one_for_a_shorter_last_one():
+    model = Model()
+    x, y = ad.tensor(DATA), ad.tensor(TARGET)
+    for i in range(0, 96, 32):
+        model.step(x[i : i + 32], y[i : i + 32], 0.05)
+    known, rules = compiles(), COUNTS.rules
+    for epoch in range(6):
+        for i in range(0, 192, 32):
+            model.step(x[i : i + 32], y[i : i + 32], 0.05)
+        model.step(x[192:], y[192:], 0.05)  # the shorter last one
+        if epoch == 1:
+            last, last_rules = compiles(), COUNTS.rules
+    assert last - known <= 2, "the shorter batch, and the update that runs with it"
+    assert (compiles(), COUNTS.rules) == (last, last_rules)
+    assert last_rules - rules <= rules
+
+
+def test_an_occasional_print_compiles_once():
+    model = Model()
+    x, y = ad.tensor(DATA), ad.tensor(TARGET)
+    seen = []
+    for i in range(200):
+        loss = model.step(x, y, 0.1)
+        if i % 20 == 19:
+            assert str(loss).startswith("f64[]")
+            float(ad.abs(model.w.detach()).max())
+        seen.append(compiles())
+    assert seen[2] == seen[18], "nothing before the first print"
+    assert seen[40] == seen[-1], "nothing after it"
+    assert seen[-1] - seen[2] <= 2
+
+
+def test_a_running_total_of_detached_losses_stays_flat():
+    model = Model()
+    x, y = ad.tensor(DATA), ad.tensor(TARGET)
+    total = ad.tensor(0.0)
+    by_hand = 0.0
+    for i in range(2000):
+        loss = model.step(x, y, 0.01)
+        total += loss.detach()
+        if i % 500 == 0:
+            by_hand = total.item()
+        if i == 3:
+            known, rules = compiles(), COUNTS.rules
+        if i == 600:
+            gc.collect()
+            before = len(gc.get_objects())
+    gc.collect()
+    assert (COUNTS.rules - rules, compiles() - known) <= (40, 2)
+    assert len(gc.get_objects()) - before < 200
+    assert total.item() >= by_hand > 0
+
+
+def test_item_after_backward_runs_nothing():
+    model = Model()
+    x, y = ad.tensor(DATA), ad.tensor(TARGET)
+    for _ in range(3):
+        loss = model.loss(x, y)
+        loss.backward()
+        runs = COUNTS.runs
+        loss.item()
+        float(loss)
+        str(loss)
+        assert COUNTS.runs == runs
+
+
+def test_item_before_backward_is_known_the_second_time():
+    model = Model()
+    x, y = ad.tensor(DATA), ad.tensor(TARGET)
+    for i in range(6):
+        loss = model.loss(x, y)
+        loss.item()
+        loss.backward()
+        model.w.grad = model.b.grad = None
+        if i == 1:
+            known = compiles(), COUNTS.rules
+    assert (compiles(), COUNTS.rules) == known
+
+
+def test_resident_memory_of_a_loop_stays_flat_without_the_collector():
+    model = Model()
+    x, y = ad.tensor(DATA), ad.tensor(TARGET)
+    gc.collect()
+    gc.disable()
+    try:
+        for i in range(4000):
+            model.step(x, y, 0.01)
+            if i == 1000:
+                before = resident()
+        assert resident() - before < 2_000_000
+    finally:
+        gc.enable()
+
+
+# ---------------------------------------------------------------- numbers that rules read
+
+
+def mul_constant_function():
+    @ad.function
+    def mul_constant(tensor, constant): ...
+
+    @mul_constant.forward
+    def scale(ctx, tensor: ad.Tensor, constant: ad.Number):
+        ctx.save_for_backward(constant=constant)
+        return tensor * constant
+
+    @scale.backward
+    def _(ctx, grad_output):
+        return {"tensor": grad_output * ctx.saved_variables.constant}
+
+    return mul_constant
+
+
+def test_mul_constant_with_1000_constants_is_one_compile_and_1000_right_gradients():
+    mul_constant = mul_constant_function()
+    x = parameter([1.0, 2.0])
+    for i in range(1000):
+        x.grad = None
+        mul_constant(x, 0.5 * i).sum().backward()
+        np.testing.assert_array_equal(x.grad, [0.5 * i] * 2)
+        if i == 0:
+            known = compiles()
+    assert compiles() == known
+
+
+def test_a_backward_that_looks_at_a_number_is_always_right():
+    @ad.function
+    def turn(t, angle): ...
+
+    @turn.forward
+    def _(ctx, t: ad.Tensor, angle: ad.Number):
+        ctx.save_for_backward(angle=angle)
+        return t * math.cos(angle)
+
+    @turn.backward
+    def _(ctx, g):
+        return {"t": g * math.cos(ctx.saved_variables.angle)}
+
+    x = parameter([1.0])
+    for angle in [0.0, 1.0, 2.0, 1.0, 0.0] * 3:
+        x.grad = None
+        turn(x, angle).sum().backward()
+        np.testing.assert_allclose(x.grad, [math.cos(angle)])
+
+
+def test_a_rule_that_branches_on_a_number_is_always_right():
+    limit = [1.0]
+
+    @ad.function
+    def f(t, k): ...
+
+    @f.forward
+    def _(ctx, t: ad.Tensor, k: ad.Number):
+        ctx.k = k
+        return t * 1.0
+
+    @f.backward
+    def _(ctx, g):
+        return {"t": g * 2.0 if ctx.k > limit[0] else g * 3.0}
+
+    x = parameter([1.0])
+    for k, bound in [(0.0, 1.0), (2.0, 1.0), (2.0, 3.0), (0.0, 1.0), (4.0, 3.0)] * 3:
+        limit[0] = bound
+        x.grad = None
+        f(x, k).sum().backward()
+        assert x.grad.item() == (2.0 if k > bound else 3.0)
+
+
+FACTOR = 2.0
+
+
+def test_a_global_that_a_rule_reads_is_never_stale(monkeypatch):
+    @ad.function
+    def f(t): ...
+
+    @f.forward
+    def _(ctx, t: ad.Tensor):
+        return t * 1.0
+
+    @f.backward
+    def _(ctx, g):
+        return g * FACTOR
+
+    x = parameter([1.0])
+    for factor in (2.0, 3.0, 2.0, 5.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        for _ in range(3):
+            x.grad = None
+            f(x).sum().backward()
+            assert x.grad.item() == factor
+
+
+def test_a_rule_made_anew_with_equal_constants_hits():
+    x = parameter([1.0])
+    for i in range(6):
+        x.grad = None
+        k = 3.0
+
+        @ad.function
+        def f(t): ...
+
+        f.forward(ad.Tensor)(lambda ctx, t: t * 1.0)
+        f.backward(ad.Tensor)(lambda ctx, g, k=k: g * k)
+        f(x).sum().backward()
+        assert x.grad.item() == 3.0
+        if i == 1:
+            known = compiles(), COUNTS.rules
+    assert (compiles(), COUNTS.rules) == known
+
+
+# ---------------------------------------------------------------- run-time arguments
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, k: x * (0.5 + k),
+        lambda x, k: x[k],
+        lambda x, k: x[k : k + 3],
+        lambda x, k: ad.clip(x, -0.1 * k, 0.1 * k),
+        lambda x, k: ad.full((3,), float(k)) * x[:3],
+        lambda x, k: ad.where(x > 0.1 * k, x, float(k)),
+        lambda x, k: x - k,
+        lambda x, k: x ** (1.5 + k),
+    ],
+    ids=["factor", "index", "start", "bounds", "fill", "where", "integer", "exponent"],
+)
+def test_numbers_are_run_time_arguments(f):
+    x = parameter(np.linspace(0.1, 2.0, 12))
+    for k in range(8):
+        x.grad = None
+        f(x, k).sum().backward()
+        if k == 1:
+            known = compiles()
+    assert compiles() == known
+
+
+def test_a_numbers_kind_is_in_the_key_and_its_value_never():
+    x = ad.tensor([1, 2, 3])
+    assert (x + 1).dtype == np.int64 and (x + 1.0).dtype == np.float64 and (x + True).dtype == np.int64
+    y = ad.tensor([1.0], dtype=ad.float32)
+    assert (y * 2).dtype == (y * 2.0).dtype == np.float32
+    assert (y * np.float64(2.0)).dtype == np.float64
+
+
+def test_an_int_that_does_not_fit_raises_when_recorded():
+    x = ad.tensor([1], dtype=ad.int32)
+    with pytest.raises(OverflowError, match=r"(?s)i32.*test_cached.py"):
+        x + 2**40
+
+
+# ---------------------------------------------------------------- values and memory
+
+
+def test_a_returned_array_is_never_overwritten_by_a_later_call():
+    f = ad.jit(lambda x: x * 2.0)
+    kept = [f(np.full(100, float(i))) for i in range(20)]
+    for i, array in enumerate(kept):
+        np.testing.assert_array_equal(array, 2.0 * i)
+
+
+def test_a_gradient_that_is_kept_is_never_overwritten():
+    x = parameter(np.ones(50))
+    kept = []
+    for i in range(20):
+        x.grad = None
+        (x * float(i)).sum().backward()
+        kept.append(x.grad)
+    for i, g in enumerate(kept):
+        np.testing.assert_array_equal(g, float(i))
+
+
+def test_an_output_fed_back_as_the_next_input_is_right():
+    f = ad.jit(lambda x, y: (x + y, x - y))
+    x, y = np.ones(10), np.full(10, 2.0)
+    a, b = x, y
+    for _ in range(6):
+        a, b = f(a, b)
+        x, y = x + y, x - y
+        np.testing.assert_array_equal(a, x)
+        np.testing.assert_array_equal(b, y)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, ad.jit], ids=["recorded", "jit"])
+def test_layouts_and_duplicates_are_right(run):
+    f = run(ad.grad(lambda x, y: (ad.sin(x) * y).sum(), argnums=(0, 1)))
+    base = RNG.normal(size=(6, 8))
+    inputs = [
+        base, base[::2, ::2], base[::-1, ::-1], base.T, np.asfortranarray(base), base[1:, 3:], base[:0], base[2, 3],
+        np.broadcast_to(base[0], (6, 8)), base.astype(np.float32), base.astype(">f8"),
+    ]
+    for x in inputs:
+        x = np.asarray(x)
+        for _ in range(2):
+            gx, gy = f(x, x)
+            np.testing.assert_allclose(gx, np.cos(x) * x, rtol=1e-5)
+            np.testing.assert_allclose(gy, np.sin(x), rtol=1e-5)
+
+
+def test_arrays_that_jit_closes_over_count_with_their_present_contents():
+    scale = np.array([1.0, 2.0])
+    w = ad.tensor([1.0, 1.0])
+    f = ad.jit(lambda x: x * scale * w)
+    np.testing.assert_array_equal(f(np.ones(2)), [1.0, 2.0])
+    w += 1.0
+    np.testing.assert_array_equal(f(np.ones(2)), [2.0, 4.0])
+
+
+def test_numbers_that_jit_closes_over_are_frozen():
+    k = 2.0
+    f = ad.jit(lambda x: x * k)
+    assert f(np.ones(1)) == 2.0
+    k = 3.0
+    assert f(np.ones(1)) == 2.0
+
+
+def test_a_new_method_takes_effect_at_the_next_call():
+    @ad.function
+    def f(t): ...
+
+    @f.method(ad.Tensor)
+    def _(t):
+        return t * 2.0
+
+    def loss(x):
+        return f(x).sum()
+
+    x = parameter([1.0, 2.0])
+    for _ in range(4):
+        x.grad = None
+        loss(x).backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+    @f.method(ad.Vector)
+    def _(t):
+        return t * 5.0
+
+    x.grad = None
+    loss(x).backward()
+    assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_a_replaced_backward_takes_effect_at_the_next_call():
+    @ad.function
+    def f(t): ...
+
+    f.forward(ad.Tensor)(lambda ctx, t: t * 2.0)
+    f.backward(ad.Tensor)(lambda ctx, g: g * 2.0)
+    x = parameter([1.0])
+    for _ in range(4):
+        x.grad = None
+        f(x).sum().backward()
+    f.backward(ad.Tensor)(lambda ctx, g: g * 7.0)
+    x.grad = None
+    f(x).sum().backward()
+    assert x.grad.item() == 7.0
+
+
+# ---------------------------------------------------------------- budgets
+
+
+def test_max_compiles_fails_loudly():
+    with pytest.raises(ad.Error, match=r"max_compiles\(0\): 1 graph"), ad.max_compiles(0):
+        (ad.tensor(np.ones(17)) * 3.0).numpy()
+    with ad.max_compiles(1):
+        for i in range(5):
+            (ad.tensor(np.ones(19)) * float(i)).numpy()
+
+
+def test_cache_info_counts_hits_misses_and_compiles():
+    before = ad.cache_info()
+    for _ in range(5):
+        (ad.tensor(np.ones(23)) * 2.0).numpy()
+    after = ad.cache_info()
+    assert after.compiles - before.compiles == 1
+    assert after.misses - before.misses == 1
+    assert after.hits - before.hits == 4
+    assert after.records - before.records == 5
+    assert after.entries >= 1 and after.bytes > 0
