@@ -25,6 +25,7 @@ from .conversion import cast_to
 from .primitive import broadcast_avals, expect, linear, sum_to, zero_of
 from .promotion import common
 from .shaping import reshaped, transposed
+from .template import remembered
 
 __all__ = ["as_before", "contracted", "dot", "inner", "matmul", "operands", "outer", "tensordot"]
 
@@ -125,6 +126,7 @@ def as_before(y: Tensor, was_bool: bool) -> Tensor:
 
 
 @records(_matmul)
+@remembered(2)
 def matmul(x1, x2):
     """The matrix product, x1 @ x2.
 

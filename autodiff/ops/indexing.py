@@ -28,6 +28,7 @@ from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .conversion import WEAK, as_tensor, cast_to
 from .gathering import gathered, index_tensor, replaced
+from .patterns import by_pattern
 from .primitive import spread_to
 from .selection import where
 from .shaping import reshaped
@@ -217,6 +218,11 @@ def getitem(x, key):
     the indices are known), ShapeError for too many, ConcretizationError for a mask while `jit` traces.
     """
     x = as_tensor(x, "x[...]", "x")
+    return by_pattern(_selected, x, key)
+
+
+def _selected(x: Tensor, key: Any) -> Tensor:
+    """x[key] for any key."""
     chosen = _selection(x.aval, key)
     y = sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents)
     y = reshaped(y, chosen.shape)

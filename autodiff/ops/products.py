@@ -19,6 +19,7 @@ from .primitive import primitive, spread_to, times, zeros_of
 from .reductions import reduced_aval, summed, unreduced, widened
 from .shaping import reshaped, spread, transposed
 from .slicing import part
+from .template import remembered
 
 __all__ = ["prod"]
 
@@ -79,6 +80,7 @@ _prod = primitive(
 
 
 @records(_prod)
+@remembered(1)
 def prod(x, axis=None, *, dtype=None, keepdims=False):
     """The product over an axis, several, or (None) all of them.
 

@@ -26,6 +26,7 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .primitive import Operation, expect, linear, primitive, zero_of
 from .selection import where
 from .shaping import reshaped, spread
+from .template import remembered
 
 __all__ = [
     "all_", "any_", "argmax", "argmin", "max_", "min_", "reduced_aval", "sum_", "summed", "unreduced", "widened",
@@ -83,6 +84,7 @@ def summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 @records(_sum)
+@remembered(1)
 def sum_(x, axis=None, *, dtype=None, keepdims=False):
     """The sum over an axis, several, or (None) all of them.
 
@@ -151,6 +153,7 @@ def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepd
 
 
 @records(_max)
+@remembered(1)
 def max_(x, axis=None, *, keepdims=False):
     """The largest element over an axis, several, or (None) all of them; nan if there is one.
 
@@ -163,6 +166,7 @@ def max_(x, axis=None, *, keepdims=False):
 
 
 @records(_min)
+@remembered(1)
 def min_(x, axis=None, *, keepdims=False):
     """The smallest element over an axis, several, or (None) all of them; nan if there is one.
 
@@ -201,6 +205,7 @@ def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tens
 
 
 @records(_any)
+@remembered(1)
 def any_(x, axis=None, *, keepdims=False):
     """Whether any element over an axis, several, or (None) all of them is True.
 
@@ -212,6 +217,7 @@ def any_(x, axis=None, *, keepdims=False):
 
 
 @records(_all)
+@remembered(1)
 def all_(x, axis=None, *, keepdims=False):
     """Whether all elements over an axis, several, or (None) all of them are True.
 
@@ -258,6 +264,7 @@ def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
 
 
 @records(_argmax)
+@remembered(1)
 def argmax(x, axis=None, *, keepdims=False):
     """Where along an axis the largest element first stands (None: in x flattened).
 
@@ -269,6 +276,7 @@ def argmax(x, axis=None, *, keepdims=False):
 
 
 @records(_argmin)
+@remembered(1)
 def argmin(x, axis=None, *, keepdims=False):
     """Where along an axis the smallest element first stands (None: in x flattened).
 

@@ -15,6 +15,7 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .primitive import expect, linear
 from .reductions import widened
 from .shaping import flipped, reshaped
+from .template import remembered
 
 __all__ = ["cumsum"]
 
@@ -43,6 +44,7 @@ _cumsum = linear(
 
 
 @records(_cumsum)
+@remembered(1)
 def cumsum(x, axis=None, *, dtype=None):
     """The sums of all elements up to each along an axis (None: of x flattened).
 

@@ -20,6 +20,7 @@ from ..tensor import Tensor
 from .arguments import axes_of, axis_of, kept, records, reduced_shape, shape_of
 from .conversion import as_tensor
 from .primitive import linear, spread_to, sum_to
+from .template import remembered
 
 __all__ = [
     "broadcast_to", "expand_dims", "flip", "flipped", "matrix_transpose", "moveaxis", "ravel", "reshape", "reshaped",
@@ -70,6 +71,7 @@ def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 @records(_reshape)
+@remembered(1)
 def reshape(x, shape):
     """x in another shape of as many elements, in row-major order.
 
@@ -96,6 +98,7 @@ def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @function
+@remembered(1)
 def ravel(x):
     """x in one dimension, in row-major order.   T[...]  →  T[n]"""
     x = as_tensor(x, "ravel", "x")
@@ -103,6 +106,7 @@ def ravel(x):
 
 
 @function
+@remembered(1)
 def expand_dims(x, axis):
     """x with new axes of extent 1 at these places of the result.
 
@@ -118,6 +122,7 @@ def expand_dims(x, axis):
 
 
 @function
+@remembered(1)
 def squeeze(x, axis=None):
     """x without axes of extent 1: those named, or all of them.
 
@@ -167,6 +172,7 @@ def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 @records(_transpose)
+@remembered(1)
 def transpose(x, axes=None):
     """x with its axes in another order: axis `axes[i]` comes to place i; None reverses them.
 
@@ -184,6 +190,7 @@ def transpose(x, axes=None):
 
 
 @function
+@remembered(1)
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged.  Raises ShapeError when x has no such axis."""
     x = as_tensor(x, "swapaxes", "x")
@@ -194,6 +201,7 @@ def swapaxes(x, axis1, axis2):
 
 
 @function
+@remembered(1)
 def moveaxis(x, source, destination):
     """x with the axes `source` at the places `destination`; the others keep their order.
 
@@ -216,6 +224,7 @@ def moveaxis(x, source, destination):
 
 
 @function
+@remembered(1)
 def matrix_transpose(x):
     """x with its last two axes exchanged: the transpose of each matrix.   T[..., n, m]  →  T[..., m, n]
 
@@ -262,6 +271,7 @@ _broadcast_to = linear(
 
 
 @records(_broadcast_to)
+@remembered(1)
 def broadcast_to(x, shape):
     """x repeated along new leading axes and axes of extent 1.
 
@@ -307,6 +317,7 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 @records(_flip)
+@remembered(1)
 def flip(x, axis=None):
     """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]"""
     x = as_tensor(x, "flip", "x")

@@ -26,6 +26,7 @@ from .primitive import zero_of, zeros_of
 from .reductions import max_, summed, unreduced
 from .selection import where
 from .shaping import spread
+from .template import remembered
 
 __all__ = ["floating", "log_softmax", "logsumexp", "mean", "root_of_squares", "softmax", "std", "var"]
 
@@ -56,6 +57,7 @@ def _mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 @function
+@remembered(1)
 def mean(x, axis=None, *, dtype=None, keepdims=False):
     """The mean over an axis, several, or (None) all of them.
 
@@ -82,6 +84,7 @@ def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, k
 
 
 @function
+@remembered(1)
 def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     """The variance over an axis, several, or (None) all: squares of deviations from the mean, over n - ddof.
 
@@ -93,6 +96,7 @@ def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
 
 
 @function
+@remembered(1)
 def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     """The standard deviation: the square root of `var`.
 
@@ -128,6 +132,7 @@ def _shifted(x: Tensor, top: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 @function
+@remembered(1)
 def logsumexp(x, axis=None, *, keepdims=False):
     """log(sum(exp(x))) over an axis, several, or (None) all of them, without overflow.
 
@@ -149,6 +154,7 @@ def logsumexp(x, axis=None, *, keepdims=False):
 
 
 @function
+@remembered(1)
 def softmax(x, axis=-1):
     """exp(x) over its sum along an axis (or several), without overflow.
 
@@ -163,6 +169,7 @@ def softmax(x, axis=-1):
 
 
 @function
+@remembered(1)
 def log_softmax(x, axis=-1):
     """log(softmax(x)), accurate also where the softmax is tiny.
 

@@ -21,9 +21,9 @@ from ..tensor import Tensor, handle
 from .node import Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, leaf_kind, new_number, out_of, rich_node
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "grad_mode",
-    "identity_of", "is_tracking", "leaf", "leaf_node", "look_at_size", "number_leaf", "promoted", "record", "state",
-    "taken",
+    "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "data_node",
+    "grad_mode", "identity_of", "is_tracking", "leaf", "leaf_node", "look_at_size", "number_leaf", "promoted",
+    "record", "state", "taken",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -183,10 +183,11 @@ def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = N
     kind = leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad))
     if requires_grad:
         return rich_node(kind, (), value, leaf=identity or Leaf())
-    return _data_node(kind, value)
+    return data_node(kind, value)
 
 
-def _data_node(kind: Kind, value: Any) -> Node:
+def data_node(kind: Kind, value: Any) -> Node:
+    """A node that holds a value, or stands for one (None)."""
     node = _new(Node)
     node.kind = kind
     node.inputs = ()
@@ -217,7 +218,7 @@ def constant(value: complex, dtype: str) -> Tensor:
     kind = _CONSTANTS.get(key)
     if kind is None:
         kind = _CONSTANTS.setdefault(key, Kind(CONSTANT, (value, dtype), out_of(Aval((), DTYPES[dtype]))))
-    return handle(_data_node(kind, None))
+    return handle(data_node(kind, None))
 
 
 _NUMBER_OUT: dict[np.dtype, tuple[Kind, type, str]] = {}
@@ -251,7 +252,7 @@ def number_leaf(value: complex, dtype: np.dtype) -> Tensor:
     if now.literal:
         return constant(value, name)
     t: Tensor = _new(kind.out.cls)
-    t.node = _data_node(kind, value)
+    t.node = data_node(kind, value)
     t.masked = False
     return t
 
@@ -293,7 +294,7 @@ ARGUMENT = Primitive("argument", infer=lambda: None, reference=None, discrete=Tr
 def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False) -> Tensor:
     """A handle on a value that will be known only when the traced function is called."""
     out = out_of(aval, requires_grad, weak)
-    return handle(_data_node(Kind(ARGUMENT, (), out), None))
+    return handle(data_node(Kind(ARGUMENT, (), out), None))
 
 
 #: Operations without work: the compiler never sees them.

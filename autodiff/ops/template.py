@@ -1,0 +1,220 @@
+"""Templates: what a function of this library recorded for given avals is recorded again without its body.
+
+For arguments of the same avals and the same static parameters, `log_softmax(x, axis=1)` records the same
+dozen operations each time.  Checking the axis, promoting dtypes and dispatching a dozen calls costs thirty
+microseconds; putting the nodes down again, four.
+
+    key        avals and flags of the tensors, static arguments with their types, grad mode, literal mode
+    template   (kind, which earlier nodes are its inputs) for each node, by creation
+
+A template is made when a key is met for the second time, so shapes that never come back cost nothing.  It
+relies on the choices that dispatch made inside the body (`dispatch.observed`): a new method that changes one
+of them drops it.  Values are in no template, so only bodies that ask for none can be remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from ..config import config
+from ..dispatch import Choices, observed
+from ..tape.node import Kind, Node, new_number
+from ..tape.record import grad_mode, look_at_size, state
+from ..tensor import Tensor, handle
+
+__all__ = ["Template", "remembered"]
+
+#: Templates kept per function.
+LIMIT = 1024
+
+_new = object.__new__
+
+
+class Template:
+    """What was recorded between some tensors and a result.
+
+    steps     for each node: its kind, its value (of a number or array that the body states), its inputs
+              by number: arguments first, then steps
+    choices   what dispatch decided meanwhile
+    """
+
+    __slots__ = ("choices", "steps")
+
+    def __init__(self, steps: list[tuple[Kind, Any, tuple[int, ...]]], choices: Choices) -> None:
+        self.steps = steps
+        self.choices = choices
+
+    @classmethod
+    def of(
+        cls, y: Any, arguments: Sequence[Node], since: int, choices: Choices, numbers: int = 0
+    ) -> Template | None:
+        """The template of a result; None where it holds what cannot be put down again.
+
+        arguments   nodes that stand for the arguments, all different
+        since       number of a node older than all that the body made
+        numbers     how many numbers the body recorded that are arguments too, behind the others
+        """
+        if not isinstance(y, Tensor) or y.node in arguments or len(set(arguments)) < len(arguments):
+            return None
+        made = _between(y.node, arguments)
+        if numbers:
+            given = [n for n in made if n.value is not None and not n.inputs]
+            if len(given) != numbers:
+                return None
+            arguments = [*arguments, *given]
+            made = [n for n in made if n not in given]
+        number = {n: i for i, n in enumerate([*arguments, *made])}
+        steps = []
+        for node in made:
+            if type(node) is not Node or node.number < since:
+                return None  # a boundary, or something of the user's that the body met
+            if node.value is not None and node.inputs:
+                return None  # somebody asked for it
+            steps.append((node.kind, node.value, tuple([number[i] for i in node.inputs])))
+        return cls(steps, choices)
+
+    def record(self, nodes: list[Node], masked: bool) -> Tensor:
+        """Put the nodes down again behind these arguments.  The list is used up."""
+        for kind, value, picks in self.steps:
+            node = _new(Node)
+            node.kind = kind
+            node.inputs = tuple([nodes[i] for i in picks])
+            node.value = value
+            node.number = new_number()
+            nodes.append(node)
+        out = kind.out
+        y = _new(out.cls)
+        y.node = node
+        y.masked = masked
+        now = state.now
+        if out.small:
+            now.note_small(y)
+        if node.number > now.look_at:
+            look_at_size(now, node.inputs)
+        return y
+
+
+def _between(y: Node, arguments: Sequence[Node]) -> list[Node]:
+    """The nodes from the arguments to y, by creation."""
+    seen = {y, *arguments}
+    stack = [y]
+    found = []
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        for i in node.inputs:
+            if i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return sorted(found, key=lambda n: n.number)
+
+
+def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Record a body's operations again from a template, where its first `tensors` arguments are tensors.
+
+    The other arguments are static: they decide what is recorded, by value.  The body must not ask for
+    values, and must depend on nothing else.
+    """
+
+    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        templates: dict[tuple, Template | None] = {}
+
+        def again(key: tuple, args: tuple, keywords: dict[str, Any]) -> Any:
+            """The body; the second time it is watched, and a template made of what it recorded."""
+            if key not in templates:
+                if len(templates) >= LIMIT:
+                    templates.clear()
+                templates[key] = None
+                return body(*args, **keywords)
+            given = [handle(x.node, x.masked) for x in args[:tensors]]
+            since = new_number()
+            with observed() as choices:
+                y = body(*given, *args[tensors:], **keywords)
+            template = Template.of(y, [x.node for x in given], since, choices)
+            if template is not None:
+                templates[key] = template
+                choices.on_change(lambda: templates.pop(key, None) and None)
+            return y
+
+        if tensors == 1:
+
+            @wraps(body)
+            def run(x: Any, *rest: Any, **keywords: Any) -> Any:
+                if config.careful or not (type(x) in _tensors or _is_tensor(x)):
+                    return body(x, *rest, **keywords)
+                node = x.node
+                now = state.now
+                if node.value is None and node.number < now.start:
+                    return body(x, *rest, **keywords)
+                static = _static(rest, keywords) if rest or keywords else ()
+                if static is None:
+                    return body(x, *rest, **keywords)
+                key = (node.kind.out, grad_mode.get(), now.literal, static)
+                template = templates.get(key)
+                if template is None:
+                    return again(key, (x, *rest), keywords)
+                return template.record([node], now.body != 0 and x.masked)
+
+        else:
+
+            @wraps(body)
+            def run(x1: Any, x2: Any, *rest: Any, **keywords: Any) -> Any:
+                if config.careful or not (
+                    (type(x1) in _tensors or _is_tensor(x1)) and (type(x2) in _tensors or _is_tensor(x2))
+                ):
+                    return body(x1, x2, *rest, **keywords)
+                a, b = x1.node, x2.node
+                now = state.now
+                start = now.start
+                if a is b or (a.value is None and a.number < start) or (b.value is None and b.number < start):
+                    return body(x1, x2, *rest, **keywords)
+                static = _static(rest, keywords) if rest or keywords else ()
+                if static is None:
+                    return body(x1, x2, *rest, **keywords)
+                key = (a.kind.out, b.kind.out, grad_mode.get(), now.literal, static)
+                template = templates.get(key)
+                if template is None:
+                    return again(key, (x1, x2, *rest), keywords)
+                return template.record([a, b], now.body != 0 and (x1.masked or x2.masked))
+
+        run.__kwdefaults__ = body.__kwdefaults__  # dispatch need not pass them on
+        run.templates = templates  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+#: Classes of static arguments that are compared by value, and hold nothing else.
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+
+
+def _static(rest: tuple, keywords: dict[str, Any]) -> tuple | None:
+    """Static arguments with their types: 0 and False, 1 and 1.0 are not the same axis.  None: not comparable."""
+    if len(rest) == 1 and not keywords and type(rest[0]) in _PLAIN:
+        return (type(rest[0]), rest[0])
+    parts: list[Any] = []
+    for value in (*rest, *keywords.values()) if keywords else rest:
+        kind = type(value)
+        if kind is tuple:
+            kinds = tuple(map(type, value))
+            if not _PLAIN.issuperset(kinds):
+                return None
+            parts.append(kinds)
+        elif kind not in _PLAIN:
+            return None
+        parts.append(kind)
+        parts.append(value)
+    return (*parts, *keywords)
+
+
+#: Classes of tensors met so far: a set look-up is a quarter of `isinstance` on the lattice.
+_tensors: set[type] = set()
+
+
+def _is_tensor(x: Any) -> bool:
+    if isinstance(x, Tensor):
+        _tensors.add(type(x))
+        return True
+    return False
