@@ -23,7 +23,7 @@ from .ir import Graph
 from .passes import optimize
 from .passes.plan import plan
 from .program import Program
-from .runtime import blas, engine, native
+from .runtime import blas, disk, engine, native, threads
 from .runtime.cache import LRU
 from .runtime.executable import Executable
 from .runtime.kernels import KernelTable
@@ -33,7 +33,7 @@ __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "make_program"
 
 #: Executables are a few KiB each.  Kernels have three memory maps per module, and a process may have 65,530.
 _executables = LRU(2048)
-_kernels = KernelTable(emit_module, 8192)
+_kernels = KernelTable(emit_module, 8192, disk.default)
 
 #: Held while compiling: two threads that ask for the same graph compile it once.
 _lock = threading.RLock()
@@ -79,6 +79,7 @@ class Counts(NamedTuple):
     compiles        graphs compiled                 entries     executables kept
     hits, misses    of the table of executables     kernels     kernels kept
     modules         modules given to LLVM           bytes       their object files
+    disk_objects    objects that were found on disk instead
     """
 
     compiles: int
@@ -88,6 +89,7 @@ class Counts(NamedTuple):
     kernels: int
     modules: int
     bytes: int
+    disk_objects: int
 
 
 def counts() -> Counts:
@@ -100,6 +102,7 @@ def counts() -> Counts:
         kernels=len(_kernels),
         modules=_kernels.compiled_modules,
         bytes=_kernels.code_bytes,
+        disk_objects=_kernels.disk_objects,
     )
 
 
@@ -133,4 +136,6 @@ def facts() -> dict[str, str]:
         "target": f"{triple}, {cpu}",
         "BLAS": found.source if found else "none: matrix products by numpy.matmul, between native segments",
         "calls": "native launcher" if native.is_native() else "ctypes",
+        "threads": str(threads.threads()),
+        "cache of code": str(kept.folder) if (kept := disk.default()) else "off",
     }

@@ -1,10 +1,14 @@
 """What tests share: goldens, a seeded generator, the tiers."""
 
+import os
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+# Tests find what they compile, not what the user's cache holds, in this process and in those that they start.
+os.environ["AUTODIFF_CACHE"] = "0"
 
 GOLDENS = Path(__file__).parent / "golden"
 

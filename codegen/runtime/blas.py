@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..program import Gemm
-from . import engine, gemm_ir
+from . import engine, gemm_ir, objects
 
 __all__ = ["Blas", "Product", "find_blas", "multiply", "product_step"]
 
@@ -161,13 +161,13 @@ def _is_faster_by_loops(m: int, n: int, k: int) -> bool:
 
 @functools.cache
 def _loops_code(dtype: str) -> engine.Code:
-    return engine.compile(gemm_ir.loops_ir(dtype))
+    return objects.compiled(gemm_ir.loops_ir(dtype))
 
 
 @functools.cache
 def _blas_code(dtype: str, blas: Blas) -> engine.Code:
     text = gemm_ir.blas_ir(dtype, is_fortran=blas.is_fortran)
-    return engine.compile(text, {f"gemm_{dtype}": blas.addresses[dtype]})
+    return objects.compiled(text, {f"gemm_{dtype}": blas.addresses[dtype]})
 
 
 def multiply(gemm: Gemm, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:

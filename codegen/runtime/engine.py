@@ -2,8 +2,8 @@
 
     text --parse, verify--> module --pass pipeline--> optimised --code generation--> object --link--> addresses
 
-`object_of` goes as far as the object (what a disk cache would keep), `link` does the rest, and
-`compile` is both.  A `Code` owns what it linked: whoever may still call an address of it must hold
+`object_of` goes as far as the object (what the disk cache keeps, see `objects`), `link` does the rest,
+and `compile` is both.  A `Code` owns what it linked: whoever may still call an address of it must hold
 it, because unloading code that somebody calls ends the process.
 
 llvmlite is not thread safe, so one lock is held around every use of it.

@@ -1,34 +1,29 @@
 """Machine code of kernels: equal text, equal code.
 
 A kernel's text without its name is its identity, so graphs share kernels, and another graph of the
-same shape of loops costs no LLVM.  What a graph misses is compiled as one module, because a module
-costs a link and three memory maps however small it is.
+same shape of loops costs no LLVM.  What a graph misses is looked for on disk; what is not there either
+is compiled as one module, because a module costs a link and three memory maps however small it is.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..kernel.nest import Function
-from . import engine
+from . import engine, objects
 from .cache import LRU
+from .disk import DiskCache
+from .engine import Passes
 
-__all__ = ["VERSION", "KernelTable", "NativeKernel", "kernel_key"]
+__all__ = ["KernelTable", "NativeKernel"]
 
-#: Counts up when the meaning of a kernel's text changes (the calling convention, say).
-VERSION = 1
+#: A kernel's name in its module is this and its key.
+_PREFIX = "k"
 
 #: emit(functions, target features) -> LLVM IR text that exports each by its name
 Emit = Callable[..., str]
-
-
-def kernel_key(text: str) -> str:
-    """The identity of a kernel: its text, the version of the code generator, LLVM's, the target's."""
-    parts = (text, str(VERSION), *engine.target_key())
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -40,12 +35,17 @@ class NativeKernel:
 
 
 class KernelTable:
-    """Kernels by text.  Evicted code lives on in the executables that use it."""
+    """Kernels by text.  Evicted code lives on in the executables that use it.
 
-    def __init__(self, emit: Emit, maxsize: int) -> None:
+    disk               gives the cache to look in and to write to, or None; asked when it is needed
+    compiled_modules   modules that LLVM compiled          disk_objects   objects that were on disk
+    """
+
+    def __init__(self, emit: Emit, maxsize: int, disk: Callable[[], DiskCache | None] = lambda: None) -> None:
         self._emit = emit
         self._table = LRU(maxsize)
-        self.compiled_modules = 0
+        self._disk = disk
+        self.compiled_modules = self.disk_objects = 0
 
     def load(self, functions: Iterable[Function]) -> dict[int, NativeKernel]:
         """The native kernel of each function, by `id(function)`; what is missing is compiled together."""
@@ -55,21 +55,40 @@ class KernelTable:
         missing: dict[str, Function] = {}
         for function in functions:
             nameless = _nameless(function)
-            key = keys[id(function)] = kernel_key(self._emit([nameless], features))
+            key = keys[id(function)] = objects.key_of(self._emit([nameless], features), Passes.VECTORS)
             if key in found or key in missing:
                 continue
             native = self._table.get(key)
             if native is None:
-                missing[key] = replace(nameless, name=f"k{key}")
+                missing[key] = replace(nameless, name=f"{_PREFIX}{key}")
             else:
                 found[key] = native
+        disk = self._disk() if missing else None
+        if disk:
+            self._from_disk(disk, missing, found)
         if missing:
-            code = engine.compile(self._emit(list(missing.values()), features), passes=engine.Passes.VECTORS)
+            text = self._emit(list(missing.values()), features)
+            code = objects.made(list(missing), text, disk, None, Passes.VECTORS)
             self.compiled_modules += 1
-            for key, function in missing.items():
-                found[key] = NativeKernel(code.address(function.name), code)
-                self._table.put(key, found[key])
+            self._keep(code, found)
         return {number: found[key] for number, key in keys.items()}
+
+    def _from_disk(self, disk: DiskCache, missing: dict[str, Function], found: dict[str, NativeKernel]) -> None:
+        """Move what is on disk from `missing` to `found`.  An object brings all its kernels with it."""
+        for key in list(missing):
+            if key in missing:
+                code = objects.loaded(key, disk, None, Passes.VECTORS)
+                if code is not None:
+                    self.disk_objects += 1
+                    self._keep(code, found)
+                    for name in code.names:
+                        missing.pop(name.removeprefix(_PREFIX), None)
+
+    def _keep(self, code: engine.Code, found: dict[str, NativeKernel]) -> None:
+        for name in code.names:
+            key = name.removeprefix(_PREFIX)
+            found[key] = NativeKernel(code.address(name), code)
+            self._table.put(key, found[key])
 
     def clear(self) -> None:
         """Forget all kernels."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import engine, launcher_ir, memory, threads
+from . import engine, launcher_ir, memory, objects, threads
 
 __all__ = ["Self", "free_bytes", "is_native", "limit_pool", "native", "trim_pool"]
 
@@ -60,7 +60,7 @@ class Native:
         offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
         imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
         system = launcher_ir.System(platform.system(), engine.target_key()[2].partition("-")[0])
-        self.code = engine.compile(launcher_ir.launcher_ir(offsets, system), imports, engine.Passes.INLINE)
+        self.code = objects.compiled(launcher_ir.launcher_ir(offsets, system), imports, engine.Passes.INLINE)
         # Threads of it may run, and arrays give memory back to it, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
         self.launch = self.code.address("launch") if offsets else 0

@@ -206,7 +206,8 @@ def test_stages_are_the_same_in_every_process():
 
 def test_facts_name_the_machine():
     facts = compiler.facts()
-    assert set(facts) == {"LLVM", "target", "BLAS", "calls"} and all(facts.values())
+    assert set(facts) == {"LLVM", "target", "BLAS", "calls", "threads", "cache of code"} and all(facts.values())
+    assert facts["cache of code"] == "off"  # tests leave the user's cache alone
 
 
 def test_programs_become_executables_without_a_graph_table(table, rng):

@@ -19,7 +19,8 @@ from codegen.program import Gemm, Kernel, Step
 from codegen.runtime import cost, engine, memory
 from codegen.runtime.cache import LRU
 from codegen.runtime.executable import Executable
-from codegen.runtime.kernels import KernelTable, kernel_key
+from codegen.runtime.kernels import KernelTable
+from codegen.runtime.objects import key_of
 
 SUCCESSOR = """
 declare double @sin(double)
@@ -344,8 +345,9 @@ def test_only_long_programs_release_the_lock(table):
     assert Executable(affine_program(1_000_000), table).stats.is_long
 
 
-def test_a_kernel_key_depends_on_the_text():
-    assert kernel_key("a") == kernel_key("a") != kernel_key("b")
+def test_the_key_of_code_depends_on_its_text_and_on_how_it_is_compiled():
+    keys = {key_of(text, passes) for text in ("a", "b") for passes in engine.Passes}
+    assert len(keys) == 2 * len(engine.Passes) and key_of("a", engine.Passes.ALL) in keys
 
 
 def test_a_workspace_is_aligned_and_its_views_are_apart():

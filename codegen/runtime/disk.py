@@ -1,0 +1,274 @@
+"""Objects on disk: what LLVM made once is not made again, by any process of this user.
+
+    folder/<key>        one file per kernel or module.  Kernels of one object are links to one file
+    file                magic, length, BLAKE2 digest, then: keys, exported names, object
+
+    cache = default()                     None when AUTODIFF_CACHE=0
+    entry = cache.load(key)               None unless all of it is as it was written
+    cache.store(keys, object, exports)    written beside and renamed: readers see all of it or nothing
+
+A damaged object would end the process or, worse, run; so every byte is checked before LLVM sees it.
+Code is only taken from a folder and files that belong to the user and that nobody else may write.
+What cannot be used is ignored, reported once (logger "autodiff.cache"), and replaced.
+
+The folder is "objects" in AUTODIFF_CACHE_DIR, or in "autodiff" in the user's cache folder.  It is kept
+below `LIMIT_BYTES`: files that were not used for longest go first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import itertools
+import json
+import os
+import random
+import re
+import stat
+import struct
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["DiskCache", "Entry", "default", "folder_of_user"]
+
+_MAGIC = b"autodiff object 1\n"
+_HEAD = struct.Struct(f"<{len(_MAGIC)}sQ32s")
+
+#: Names of our files; others are left alone.
+_KEY = re.compile(r"[0-9a-f]{32}")
+_TEMPORARY = re.compile(r"\.\d+-\d+-[0-9a-f]{16}")
+
+#: What the folder may hold, roughly; and the part of it that is left when it was more.
+LIMIT_BYTES = 256 << 20
+_KEPT = 0.75
+
+#: An object of ours has some kilobytes; a file beyond this is not one.
+_LARGEST = 64 << 20
+
+#: The time of last use is written at most this often.
+_TOUCH_S = 3600
+
+#: A file that is being written for longer than this is left over from a process that died.
+_STALE_S = 3600
+
+
+class Entry(NamedTuple):
+    """An object file, the names it exports, and the keys it serves."""
+
+    object_bytes: bytes
+    exports: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+class DiskCache:
+    """Objects by key, in a folder.  Never raises for what it finds there; threads and processes may share it.
+
+    hits, misses   of `load`
+    faults         files that could not be used, and failures to write
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self.hits = self.misses = self.faults = 0
+        self._numbers = itertools.count()
+        self._is_usable: bool | None = None
+
+    # ------------------------------------------------------------ reading
+
+    def load(self, key: str) -> Entry | None:
+        """The entry of a key, if there is a sound one."""
+        entry = None
+        if self._is_ready():
+            path = self.folder / key
+            try:
+                entry = _decoded(_read(path), key)
+                self._touch(path)
+            except FileNotFoundError:
+                pass
+            except (OSError, ValueError) as error:
+                self._report(f"{path} cannot be used ({error}); it is made again")
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        if entry is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return entry
+
+    @staticmethod
+    def _touch(path: Path) -> None:
+        """Note that it was used, so that it is not among the first to go."""
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _TOUCH_S:
+                os.utime(path)
+
+    # ------------------------------------------------------------ writing
+
+    def store(self, keys: Sequence[str], object_bytes: bytes, exports: Iterable[str]) -> None:
+        """Keep an object under each of the keys."""
+        if not self._is_ready():
+            return
+        data = _encoded(Entry(object_bytes, tuple(exports), tuple(keys)))
+        try:
+            first = self._written(data)
+            try:
+                for key in keys[1:]:
+                    self._link(first, key, data)
+                os.replace(first, self.folder / keys[0])
+            except OSError:
+                first.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            self._is_usable = False
+            self._report(f"cannot write to {self.folder} ({error}); this process does without it")
+            return
+        # Looking at every file takes time: once per sixteenth of the limit, counted over all processes.
+        if random.random() < 16 * len(data) / self.limit_bytes:
+            self.prune()
+
+    def _written(self, data: bytes) -> Path:
+        """A new file of this content, under a name that nobody reads."""
+        path = self.folder / f".{os.getpid()}-{next(self._numbers)}-{random.getrandbits(64):016x}"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def _link(self, first: Path, key: str, data: bytes) -> None:
+        """Another name for the same file; a copy where files cannot have two names."""
+        path = first.with_name(f"{first.name}-{key}")
+        try:
+            os.link(first, path)
+        except OSError:
+            path = self._written(data)
+        os.replace(path, self.folder / key)
+        path.unlink(missing_ok=True)  # renaming a name of a file to another of its names does nothing
+
+    def prune(self) -> None:
+        """Remove what was not used for longest, if the folder holds more than its limit."""
+        files: dict[int, tuple[float, int, list[str]]] = {}
+        with contextlib.suppress(OSError), os.scandir(self.folder) as found:
+            for place in found:
+                with contextlib.suppress(OSError):
+                    status = place.stat(follow_symlinks=False)
+                    if _TEMPORARY.match(place.name) and time.time() - status.st_mtime > _STALE_S:
+                        os.unlink(place.path)
+                    elif _KEY.fullmatch(place.name):
+                        entry = files.setdefault(status.st_ino, (status.st_mtime, status.st_size, []))
+                        entry[2].append(place.path)
+        total = sum(size for _, size, _ in files.values())
+        if total <= self.limit_bytes:
+            return
+        for _, size, paths in sorted(files.values()):
+            for path in paths:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            total -= size
+            if total <= self.limit_bytes * _KEPT:
+                return
+
+    # ------------------------------------------------------------ trust
+
+    def _is_ready(self) -> bool:
+        """Whether the folder is there, and ours alone."""
+        if self._is_usable is None:
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _refuse_others(os.stat(self.folder))
+                self._is_usable = True
+            except (OSError, ValueError) as error:
+                self._is_usable = False
+                self._report(f"the folder {self.folder} cannot be used ({error})")
+        return self._is_usable
+
+    def _report(self, message: str) -> None:
+        self.faults += 1
+        if self.faults == 1:
+            import logging  # needed by almost nobody
+
+            logging.getLogger("autodiff.cache").warning("autodiff: cache of compiled code: %s", message)
+
+
+def _read(path: Path) -> bytes:
+    """The content of a regular file that only its owner, this user, may write."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("no regular file")
+        _refuse_others(status)
+        if status.st_size > _LARGEST:
+            raise ValueError(f"{status.st_size} bytes")
+        return file.read()
+
+
+def _refuse_others(status: os.stat_result) -> None:
+    """Raise ValueError for what another user owns or may write: its code would run as ours."""
+    if not hasattr(os, "getuid"):
+        return
+    if status.st_uid != os.getuid():
+        raise ValueError("it belongs to another user")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ValueError("others may write to it")
+
+
+def _encoded(entry: Entry) -> bytes:
+    names = json.dumps({"keys": entry.keys, "exports": entry.exports}).encode()
+    payload = struct.pack("<Q", len(names)) + names + entry.object_bytes
+    return _HEAD.pack(_MAGIC, len(payload), hashlib.blake2b(payload, digest_size=32).digest()) + payload
+
+
+def _decoded(data: bytes, key: str) -> Entry:
+    """Raises ValueError unless this is, byte for byte, what was written for the key."""
+    if len(data) < _HEAD.size:
+        raise ValueError("it is truncated")
+    magic, length, digest = _HEAD.unpack_from(data)
+    payload = data[_HEAD.size :]
+    if magic != _MAGIC:
+        raise ValueError("it is no object file of this library")
+    if length != len(payload):
+        raise ValueError("it is truncated")
+    if hashlib.blake2b(payload, digest_size=32).digest() != digest:
+        raise ValueError("it is damaged")
+    (size,) = struct.unpack_from("<Q", payload)
+    names = json.loads(payload[8 : 8 + size])
+    if key not in names["keys"]:
+        raise ValueError("it belongs to another key")
+    return Entry(payload[8 + size :], tuple(names["exports"]), tuple(names["keys"]))
+
+
+@functools.cache
+def default() -> DiskCache | None:
+    """The cache of this process; None when AUTODIFF_CACHE=0, or when this user has no folder of their own."""
+    if os.environ.get("AUTODIFF_CACHE", "1") == "0":
+        return None
+    try:
+        return DiskCache(folder_of_user() / "objects")
+    except RuntimeError:
+        return None
+
+
+def folder_of_user() -> Path:
+    """AUTODIFF_CACHE_DIR, or where this system keeps a user's caches.
+
+    Raises RuntimeError for a user without a home.
+    """
+    given = os.environ.get("AUTODIFF_CACHE_DIR")
+    if given:
+        return Path(given)
+    if sys.platform == "win32":
+        root = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        root = Path.home() / "Library" / "Caches"
+    else:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "autodiff"

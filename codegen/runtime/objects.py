@@ -1,0 +1,56 @@
+"""Code of a module, from disk where it was made before.
+
+    compiled(text, imports)     code of a whole module: the launcher, the products
+    loaded(key)                 code of the object that serves a key, if it is on disk
+    made(texts, ...)            code from LLVM, kept on disk
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from . import engine
+from .disk import DiskCache, default
+from .engine import Code, CompileError, Passes
+
+__all__ = ["VERSION", "compiled", "key_of", "loaded", "made"]
+
+#: Counts up when the same text comes to mean other code (other passes, another calling convention).
+VERSION = 2
+
+
+def key_of(text: str, passes: Passes) -> str:
+    """The identity of code: its text, how it is compiled, LLVM's version, the target."""
+    parts = (text, str(VERSION), passes.value, *engine.target_key())
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.ALL) -> Code:
+    """Code of a module."""
+    disk, key = default(), key_of(text, passes)
+    return loaded(key, disk, imports, passes, text) or made([key], text, disk, imports, passes)
+
+
+def loaded(
+    key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, passes: Passes, text: str = ""
+) -> Code | None:
+    """Code of the object that was kept for a key.  Its `text` is not on disk."""
+    entry = disk.load(key) if disk else None
+    if entry is None:
+        return None
+    try:
+        return engine.link(text, entry.object_bytes, entry.exports, imports, passes)
+    except CompileError:
+        return None  # sound, but not for this process: it is made again
+
+
+def made(
+    keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None, passes: Passes
+) -> Code:
+    """Code of a module from LLVM, kept for these keys.  Raises CompileError."""
+    object_bytes, exports = engine.object_of(text, passes)
+    code = engine.link(text, object_bytes, exports, imports, passes)
+    if disk:
+        disk.store(keys, object_bytes, exports)
+    return code
