@@ -106,7 +106,8 @@ class _Planner:
     def __init__(self, block: Block, counter: Value, carried: list[Value], independent: bool) -> None:
         self.block, self.independent = block, independent
         self.found = LoopPlan({counter: 1}, reductions=[Reduction(j, value) for j, value in enumerate(carried)])
-        self.inside = {counter, *carried, *(r for o in block.operations for r in o.results)}
+        made = (o for o in block.operations if o.name != "arith.constant")
+        self.inside = {counter, *carried, *(r for o in made for r in o.results)}
         self.chains = self.found.partial
         self.chains.update((value, j) for j, value in enumerate(carried))
         self.in_memory: dict[Operation, int] = {}
@@ -212,7 +213,7 @@ class _Planner:
                 self._written(operations)
 
     def _written(self, operations: list[Operation]) -> None:
-        places = {_place(o) for o in operations}
+        places = {tuple(v if (n := _known(v)) is None else n for v in _place(o)) for o in operations}
         fixed = all(v not in self.inside for place in places for v in place)
         if not fixed:
             # One place per iteration (if it is one per lane is looked at when its stride is known).

@@ -44,7 +44,7 @@ def scaled(k: Code, x: Term, n: Term) -> Term:
 
 
 def exp(k: Code, x: Term) -> Term:
-    """e**x within 0.9 ulp."""
+    """e**x within 1 ulp."""
     low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
     n, q = expm1_reduced(k, k.at_least(k.at_most(x, high), low))
     return scaled(k, 1.0 + q, n)

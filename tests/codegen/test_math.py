@@ -1,0 +1,218 @@
+"""Elementary functions: their error against mpmath, their special values, their independence of place.
+
+The bound of each is read from its docstring, so that what is promised is what is tested.
+"""
+
+import functools
+import math
+import re
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from nests import DTYPES, call, elementwise
+
+from codegen.emit import emit_module
+from codegen.emit.math import FUNCTIONS
+from codegen.kernel.nest import F32, F64
+from codegen.runtime import engine
+
+OF_TWO = ("atan2", "pow")
+TYPES = (F64, F32)
+EACH_TYPE = pytest.mark.parametrize("type", TYPES, ids=str)
+EACH_FUNCTION = pytest.mark.parametrize("name", FUNCTIONS)
+
+#: Where functions are defined, if not everywhere.
+DOMAINS = {"acos": (-1, 1), "asin": (-1, 1), "atanh": (-1, 1), "acosh": (1, math.inf), "log": (0, math.inf),
+           "log1p": (-1, math.inf)}  # fmt: skip
+REFERENCES = {"pow": mp.power} | {name: getattr(mp, name) for name in FUNCTIONS if name != "pow"}
+
+#: Functions of doubles, for the exhaustive slices of floats.
+IN_DOUBLES = {
+    "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
+    "atanh": np.arctanh, "cos": np.cos, "cosh": np.cosh, "exp": np.exp, "expm1": np.expm1, "log": np.log,
+    "log1p": np.log1p, "sin": np.sin, "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
+    "erf": lambda x: np.fromiter(map(math.erf, x.tolist()), np.float64, x.size),
+}  # fmt: skip
+
+
+@functools.cache
+def compiled():
+    """All functions of both types, as kernels of a run-time number of elements, in one module."""
+    functions = {}
+    for name in FUNCTIONS:
+        operation = "math.powf" if name == "pow" else f"math.{name}"
+        for type in TYPES:
+            functions[name, type] = elementwise(f"{name}_{type}", operation, [type] * (1 + (name in OF_TWO)), type)
+    text = emit_module(list(functions.values()), engine.target_features())
+    return functions, engine.compile(text, passes=engine.Passes.VECTORS)
+
+
+def run(name, type, *arrays):
+    functions, code = compiled()
+    arrays = [np.ascontiguousarray(a, DTYPES[type]) for a in arrays]
+    result = np.empty(arrays[0].size, DTYPES[type])
+    assert call(code, functions[name, type], (*arrays, result, result.size)) == 0
+    return result
+
+
+def promised_ulps(name):
+    """The bound in the function's docstring."""
+    return float(re.search(r"within ([\d.]+) ulp", FUNCTIONS[name].__doc__).group(1))
+
+
+def errors_in_ulps(values, exact, dtype):
+    """|value - exact| in units of the last place of the exact value, which are numbers of mpmath."""
+    info, found = np.finfo(dtype), []
+    for value, right in zip(values.tolist(), exact, strict=True):
+        if abs(right) >= mpf(2) ** info.maxexp:
+            found.append(0.0 if value == mp.sign(right) * mp.inf else mp.inf)
+            continue
+        exponent = max(int(mp.frexp(right)[1]) if right else info.minexp, info.minexp + 1)
+        found.append(abs(mpf(value) - right) / mpf(2) ** (exponent - 1 - info.nmant))
+    return np.array(found, float)
+
+
+def points(name, type, rng, count):
+    """Numbers of all sizes, and many of moderate size, in the domain."""
+    info = np.finfo(DTYPES[type])
+    everywhere = np.ldexp(rng.uniform(1, 2, count), rng.integers(info.minexp - info.nmant, info.maxexp, count))
+    near_one = np.ldexp(rng.uniform(1, 2, count), rng.integers(-12, 8, count))
+    x = np.concatenate([everywhere * rng.choice([-1, 1], count), near_one * rng.choice([-1, 1], count),
+                        rng.uniform(-2, 2, count), rng.uniform(-1, 1, count) * info.maxexp * math.log(2)])
+    low, high = DOMAINS.get(name, (-math.inf, math.inf))
+    x = x.astype(DTYPES[type])
+    x[x < low] = -x[x < low]
+    return x[(x > low) & (x < high) & np.isfinite(x)]
+
+
+@EACH_TYPE
+@EACH_FUNCTION
+def test_errors_are_within_what_the_docstring_says(name, type, rng):
+    x = points(name, type, rng, 150)
+    arguments = [x]
+    if name in OF_TWO:
+        other = rng.permutation(points(name, type, rng, 150))
+        n = min(x.size, other.size)
+        arguments = [x[:n], other[:n]]
+    if name == "pow":
+        base = np.abs(arguments[0])
+        # Exponents for which the result is a number.
+        exponents = rng.uniform(-1, 1, base.size) * np.finfo(x.dtype).maxexp / np.log2(base.astype(float))
+        arguments = [np.concatenate([base, base]), np.concatenate([arguments[1], exponents.astype(x.dtype)])]
+    # Enough digits to reduce the largest double by pi/2, and to see that a tiny one is not zero.
+    with mp.workprec(1200):
+        exact = [REFERENCES[name](*map(mpf, numbers)) for numbers in zip(*(a.tolist() for a in arguments), strict=True)]
+        errors = errors_in_ulps(run(name, type, *arguments), exact, x.dtype)
+    worst = int(errors.argmax())
+    at = [a[worst] for a in arguments]
+    assert errors[worst] <= promised_ulps(name), f"{name}{at}: {errors[worst]:.2f} ulp"
+
+
+@pytest.mark.parametrize("name", IN_DOUBLES)
+def test_all_floats_of_many_slices_are_within_what_the_docstring_says(name):
+    low, high = DOMAINS.get(name, (-math.inf, math.inf))
+    # 2^14 consecutive floats of either sign from these on; the functions change their ways at some of them.
+    starts = (0.0, 1e-40, 1.2e-7, 2.4e-4, 0.3, 0.499, 0.62499, 0.7071, 0.99951, 1.0, 1.2498, 1.5707, 2.6249, 3.1415,
+              9.999, 16.63, 88.7, 709.0, 8.3e6, 2.62e5, 1e10, 3e38)  # fmt: skip
+    firsts = np.array(starts, np.float32).view(np.int32)
+    x = (firsts[:, None] + np.arange(2**14, dtype=np.int32)).reshape(-1).view(np.float32)
+    x = np.concatenate([x, -x])
+    x = x[(x > low) & (x < high) & np.isfinite(x)]
+    with np.errstate(over="ignore", under="ignore"):
+        exact = IN_DOUBLES[name](x.astype(np.float64))
+        in_range = np.abs(exact) < 2.0**128 * (1 - 2.0**-25)
+        exponent = np.maximum(np.frexp(np.where(in_range, exact, 1.0))[1], -125)
+        values = run(name, F32, x)
+        errors = np.abs(values - np.where(in_range, exact, 0.0)) / np.ldexp(1.0, exponent - 24)
+    assert np.array_equal(values[~in_range], np.sign(exact[~in_range]) * np.inf)
+    errors = errors[in_range]
+    worst = int(errors.argmax())
+    assert errors[worst] <= promised_ulps(name), f"{name}({x[in_range][worst]!r}): {errors[worst]:.2f} ulp"
+
+
+#: f at nan, inf, -inf and 0.0; at 1 and -1 where they are special, and beyond.
+_NAN, _INF = math.nan, math.inf
+SPECIALS = {
+    "acos": {_NAN: _NAN, _INF: _NAN, 1.0: 0.0, 1.5: _NAN, -1.5: _NAN},
+    "acosh": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 1.0: 0.0, 0.5: _NAN, -1.0: _NAN},
+    "asin": {_NAN: _NAN, _INF: _NAN, 0.0: 0.0, 1.5: _NAN, -1.5: _NAN},
+    "asinh": {_NAN: _NAN, _INF: _INF, -_INF: -_INF, 0.0: 0.0},
+    "atan": {_NAN: _NAN, _INF: math.pi / 2, -_INF: -math.pi / 2, 0.0: 0.0},
+    "atanh": {_NAN: _NAN, _INF: _NAN, 1.0: _INF, -1.0: -_INF, 0.0: 0.0, 1.5: _NAN},
+    "cos": {_NAN: _NAN, _INF: _NAN, -_INF: _NAN, 0.0: 1.0},
+    "cosh": {_NAN: _NAN, _INF: _INF, -_INF: _INF, 0.0: 1.0, 800.0: _INF},
+    "erf": {_NAN: _NAN, _INF: 1.0, -_INF: -1.0, 0.0: 0.0},
+    "exp": {_NAN: _NAN, _INF: _INF, -_INF: 0.0, 0.0: 1.0, 800.0: _INF, -800.0: 0.0},
+    "expm1": {_NAN: _NAN, _INF: _INF, -_INF: -1.0, 0.0: 0.0, 800.0: _INF, -800.0: -1.0},
+    "log": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 0.0: -_INF, 1.0: 0.0, -1.0: _NAN},
+    "log1p": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 0.0: 0.0, -1.0: -_INF, -1.5: _NAN},
+    "sin": {_NAN: _NAN, _INF: _NAN, -_INF: _NAN, 0.0: 0.0},
+    "sinh": {_NAN: _NAN, _INF: _INF, -_INF: -_INF, 0.0: 0.0, 800.0: _INF, -800.0: -_INF},
+    "tan": {_NAN: _NAN, _INF: _NAN, -_INF: _NAN, 0.0: 0.0},
+    "tanh": {_NAN: _NAN, _INF: 1.0, -_INF: -1.0, 0.0: 0.0},
+}
+
+SLOPE_ONE = ["asin", "asinh", "atan", "atanh", "expm1", "log1p", "sin", "sinh", "tan", "tanh"]
+
+
+@EACH_TYPE
+@pytest.mark.parametrize("name", SPECIALS)
+def test_special_values_are_right(name, type):
+    x, expected = (np.array(list(v), DTYPES[type]) for v in (SPECIALS[name], SPECIALS[name].values()))
+    np.testing.assert_array_equal(run(name, type, x), expected)
+
+
+@EACH_TYPE
+@pytest.mark.parametrize("name", [*SLOPE_ONE, "erf"])
+def test_functions_that_are_zero_at_zero_keep_its_sign(name, type):
+    result = run(name, type, np.array([0.0, -0.0]))
+    assert result.tolist() == [0.0, 0.0] and np.signbit(result).tolist() == [False, True]
+
+
+@EACH_TYPE
+@pytest.mark.parametrize("name", SLOPE_ONE)
+def test_functions_of_slope_one_give_subnormals_back(name, type):
+    tiny = np.finfo(DTYPES[type]).smallest_subnormal
+    x = tiny * np.arange(-40, 41).astype(DTYPES[type])
+    np.testing.assert_array_equal(run(name, type, x), x)
+
+
+@EACH_TYPE
+@pytest.mark.parametrize(("name", "reference"), [("pow", np.power), ("atan2", np.arctan2)])
+def test_functions_of_two_follow_numpy_at_all_pairs_of_special_values(name, reference, type):
+    # 2.0**53 + 1 is odd and no float; -7.0 is odd, -0.5 not whole.
+    numbers = [_NAN, _INF, -_INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -7.0, 1e30, -1e30]
+    x, y = (a.reshape(-1).astype(DTYPES[type]) for a in np.meshgrid(numbers, numbers))
+    with np.errstate(all="ignore"):
+        expected = reference(x, y)
+    got = run(name, type, x, y)
+    np.testing.assert_allclose(got, expected, rtol=4 * np.finfo(x.dtype).eps)
+    zeros = expected == 0
+    assert np.array_equal(np.signbit(got[zeros]), np.signbit(expected[zeros]))
+
+
+@EACH_TYPE
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_angles_of_any_size_are_right_and_leave_their_neighbours_alone(name, type, rng):
+    huge = [np.finfo(DTYPES[type]).max, -np.finfo(DTYPES[type]).max, 1e22, -1e22, 2.0**60, 1e38]
+    x = rng.uniform(-5, 5, 100).astype(DTYPES[type])
+    alone = run(name, type, x)
+    places = np.arange(len(huge)) * 13
+    x[places] = huge
+    together = run(name, type, x)
+    with mp.workprec(1200):
+        exact = [REFERENCES[name](mpf(v)) for v in x[places].tolist()]
+        assert errors_in_ulps(together[places], exact, x.dtype).max() <= promised_ulps(name)
+    others = np.delete(np.arange(x.size), places)
+    np.testing.assert_array_equal(together[others], alone[others])
+
+
+@EACH_TYPE
+@EACH_FUNCTION
+def test_a_value_is_the_same_in_every_lane_and_alone(name, type, rng):
+    x = points(name, type, rng, 20)[:37]
+    arguments = [x, x[::-1].copy()][: 1 + (name in OF_TWO)]
+    together = run(name, type, *arguments)
+    alone = np.concatenate([run(name, type, *(a[j : j + 1] for a in arguments)) for j in range(x.size)])
+    np.testing.assert_array_equal(together, alone)
