@@ -37,6 +37,7 @@ class Case:
     wrt        numbers of the inputs it is differentiated by; () for a step function
     ulps       how far native code may be from the reference
     order      how often it may be differentiated: 2, or 1 where the second derivative is not a function
+    traced     whether `jit` can trace it: not where a mask decides how many elements there are
     """
 
     name: str
@@ -47,6 +48,7 @@ class Case:
     wrt: tuple[int, ...] = ()
     ulps: float = 4
     order: int = 2
+    traced: bool = True
 
     def point(self, rng: np.random.Generator) -> list[np.ndarray]:
         """Inputs in the domain."""

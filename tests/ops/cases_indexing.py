@@ -42,6 +42,11 @@ def _text(key):
     return "..." if key is ... else str(key)
 
 
+def _has_mask(key):
+    """Whether how many elements a key takes depends on values."""
+    return any(np.asarray(k).dtype == bool for k in (key if isinstance(key, tuple) else (key,)) if k is not ...)
+
+
 def _updated(x, key, value):
     y = x.copy()
     y[key] = value
@@ -58,6 +63,7 @@ GETTING = [
         lambda x, key=key: np.asarray(x[key]),
         dtypes=("f64", "bool"),
         shapes=(shape,),
+        traced=not _has_mask(key),
     )
 ]
 
@@ -74,6 +80,7 @@ SETTING = [
         lambda x, v, key=key: index_update(x, key, v),
         lambda x, v, key=key: _updated(x, key, v),
         [f"f64{shape}", _selected(shape, key)],
+        traced=not _has_mask(key),
     )
     for shape, keys in KEYS.items()
     for key in keys

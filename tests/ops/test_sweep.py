@@ -118,6 +118,16 @@ def test_native_code_equals_the_reference(case: Case):
     close(y, expected, case.ulps * rounding(y.dtype))
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if c.traced], ids=repr)
+def test_native_code_takes_any_layout(case: Case):
+    point = case.point(rng_of(case))
+    f = ad.jit(case.f)
+    y = np.asarray(f(*point))
+    for rearranged in (by_columns, backwards, every_second):
+        z = np.asarray(f(*[rearranged(x) for x in point]))
+        close(z, y, case.ulps * rounding(y.dtype))
+
+
 # ---------------------------------------------------------------- first derivatives
 
 
@@ -227,6 +237,27 @@ def test_second_derivatives_are_symmetric_and_the_limit_of_differences(case: Cas
         below = value(g(tensors([x - h * d for x, d in zip(at, v, strict=True)]), tensors(u)))
     np.testing.assert_allclose(value(uv), value(vu), rtol=1e-9, atol=1e-11)
     close(value(uv), (above - below) / (2 * h), 1e-6)
+
+
+@pytest.mark.parametrize("case", [c for c in SMOOTH_F32 if c.order > 1], ids=repr)
+def test_float32_second_derivatives_are_those_of_float64(case: Case):
+    rng = rng_of(case)
+    point, u, v = case.point(rng), case.direction(rng), case.direction(rng)
+    y_bar = rng.uniform(-1, 1, case.f(*tensors(point)).shape)
+
+    def widened(x):
+        return x.astype(np.float64) if x.dtype == np.float32 else x
+
+    with eager():
+        found = []
+        for change in (lambda x: x, widened):
+            inputs = [change(x) for x in point]
+            g = directional(case, inputs, y_bar.astype(case.f(*tensors(inputs)).dtype))
+            at = tensors([inputs[i] for i in case.wrt])
+            _, uv = ad.jvp(lambda *x, g=g, change=change: g(x, tensors(map(change, u))), at, tensors(map(change, v)))
+            found.append(value(uv))
+    # Rounding errors add up over the dozens of operations of a second derivative.
+    close(*found, 512 * rounding(np.float32))
 
 
 # ---------------------------------------------------------------- completeness
