@@ -9,18 +9,24 @@ import numpy as np
 
 from ..tensor import AbstractTensor
 from .along import take_along_axis
+from .arithmetic import abs_
+from .comparison import equal
 from .contraction import dot, inner, matmul, outer, tensordot
+from .conversion import astype
 from .einsum import einsum
+from .elementwise import cos, exp, log, round_, sigmoid, sin, sqrt, tanh
 from .gathering import take
 from .indexing import getitem
 from .joining import concatenate, pad, split, stack
 from .linalg import cholesky, det, inv, slogdet, solve
 from .linalg_basic import diag, diagonal, norm, trace
 from .operators import attach, attach_operators
+from .power import square
 from .products import prod
 from .protocols import serves
 from .reductions import all_, any_, argmax, argmin, max_, min_, sum_
 from .scans import cumsum
+from .selection import clip, relu
 from .shaping import (
     broadcast_to,
     expand_dims,
@@ -33,7 +39,7 @@ from .shaping import (
     swapaxes,
     transpose,
 )
-from .statistics import mean, std, var
+from .statistics import log_softmax, logsumexp, mean, softmax, std, var
 from .triangles import tril, triu
 
 __all__: list[str] = []
@@ -56,6 +62,11 @@ def _rows(self: Any) -> Iterator:
     if not self.shape:
         raise TypeError("iteration over a 0-d tensor")
     return (getitem(self, i) for i in range(self.shape[0]))
+
+
+def _holds(self: Any, element: Any) -> bool:
+    """Whether an element equals this: asks for the value."""
+    return bool(any_(equal(self, element)))
 
 
 attach({
@@ -81,8 +92,27 @@ attach({
     "trace": trace,
     "diagonal": diagonal,
     "take": take,
+    "astype": astype,
+    "broadcast_to": broadcast_to,
+    "expand_dims": expand_dims,
+    "clip": clip,
+    "round": round_,
+    "abs": abs_,
+    "square": square,
+    "sqrt": sqrt,
+    "exp": exp,
+    "log": log,
+    "sin": sin,
+    "cos": cos,
+    "tanh": tanh,
+    "sigmoid": sigmoid,
+    "relu": relu,
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "logsumexp": logsumexp,
     "__getitem__": getitem,
     "__iter__": _rows,
+    "__contains__": _holds,
 })
 attach_operators({"matmul": matmul})
 AbstractTensor.T = property(transpose, doc="The axes in reverse order.")  # type: ignore[attr-defined]

@@ -143,3 +143,24 @@ def test_a_method_for_a_foreign_class_serves_its_operator():
         method.delete()
     with pytest.raises(TypeError):
         ad.tensor([1.0]) * Label()
+
+
+def test_a_value_is_found_in_a_tensor():
+    t = ad.tensor([1.0, 2.0])
+    assert 2.0 in t
+    assert 3.0 not in t
+    assert 1 in ad.tensor([[0, 1]])
+
+
+def test_tensors_have_numpys_and_the_usual_methods():
+    x = np.array([[0.25, 1.5], [2.5, 0.5]])
+    t = ad.tensor(x)
+    np.testing.assert_array_equal(t.clip(0.5, 2), x.clip(0.5, 2))
+    np.testing.assert_array_equal(t.astype(np.float32), x.astype(np.float32))
+    np.testing.assert_array_equal(t.round(), x.round())
+    np.testing.assert_allclose(t.exp().log(), x)
+    np.testing.assert_allclose(t.softmax(axis=1).sum(axis=1), np.ones(2))
+    assert t.reshape(4).shape == t.reshape((4,)).shape == (4,)
+    assert t.expand_dims(0).shape == (1, 2, 2)
+    assert (len(t), [row.shape for row in t]) == (2, [(2,), (2,)])
+    assert round(t, 1).shape == (2, 2)
