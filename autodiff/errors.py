@@ -58,6 +58,9 @@ class AmbiguityError(DispatchError):
 #: Packages whose frames are not the user's: ours, and what calls back into us.
 _OURS = frozenset(("autodiff", "codegen", "multipledispatch", "numpy"))
 
+#: What calls the command line is no user's program.
+_COMMAND_LINE = "autodiff.cli.app"
+
 
 class UserLine(NamedTuple):
     """A place in the user's program, cheap enough to keep for every custom call.
@@ -96,8 +99,8 @@ def _is_ours(module: str | None) -> bool:
 def user_frame() -> FrameType | None:
     """The innermost frame of the user's program; None when no frame but ours is on the stack."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(frame.f_globals.get("__name__")):
-        frame = frame.f_back
+    while frame is not None and _is_ours(name := frame.f_globals.get("__name__")):
+        frame = None if name == _COMMAND_LINE else frame.f_back
     return frame
 
 

@@ -153,6 +153,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
             return _backward(f, args, kwargs, argnums, arguments, name)
         result = f(*args, **kwargs)
     roots = [as_tensor(x).node for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
+    _refuse_nothing(name, roots, result)
     return Inspection(name, roots, arguments)
 
 
@@ -181,8 +182,11 @@ def _backward(f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: l
         given = list(args)
         for i, p in zip(numbers, primals, strict=True):
             given[i] = p
-        return f(*given, **kwargs)
+        out = f(*given, **kwargs)
+        _refuse_nothing(name, [x for x in tree.leaves(out) if isinstance(x, (AbstractTensor, np.ndarray))], out)
+        return out
 
+    chosen.__name__ = name
     out, pullback = vjp(chosen, *[args[i] for i in numbers])
     leaves, structure = tree.flatten(out)
     bars = []
@@ -196,6 +200,12 @@ def _backward(f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: l
     gradients = pullback(tree.unflatten(structure, bars))
     roots = [t.node for t in [*leaves, *tree.leaves(gradients)] if isinstance(t, Tensor)]
     return Inspection(f"{name}_gradient", roots, arguments)
+
+
+def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
+    """Raise Error for a function that returned no tensor."""
+    if not found:
+        raise Error(f"{name} returned {type(result).__name__}, with no tensor in it: there is nothing to look at")
 
 
 class _Tracing:

@@ -1,0 +1,31 @@
+"""The command line: `autodiff`, also `python -m autodiff`.
+
+    demo      train a classifier on real handwriting, and what was compiled for it
+    inspect   every stage of a function, or the graphs that a script compiled
+    rules     the methods and rules of a generic function
+    doctor    what this installation can do
+
+Every command takes --json.  Text goes to stdout and is the same in every run; what is wrong goes to stderr as
+one message, with an exit code that is not zero (2 for a command line that makes no sense).
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .app import app
+from .doctor import doctor
+from .inspecting import inspect_
+from .rules import rules
+from .running import demo
+
+__all__ = ["app", "main"]
+
+# The order in which help lists them.
+for _command in (demo, inspect_, rules, doctor):
+    app.command(_command.__name__.rstrip("_"))(_command)
+
+
+def main() -> None:
+    """Entry of the console command."""
+    sys.exit(app())

@@ -1,0 +1,74 @@
+"""The application that commands are added to, and how they speak: text or JSON, errors as one message."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ..errors import Error
+
+__all__ = ["AsJson", "app", "reported", "say", "user_errors"]
+
+app = typer.Typer(
+    name="autodiff",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Automatic differentiation whose gradients you can read.",
+)
+
+AsJson = typer.Option(False, "--json", help="Print JSON.")
+
+
+def say(data: Any, text: str, as_json: bool) -> None:
+    """Print the data as JSON, or the text."""
+    typer.echo(json.dumps(data, indent=2) if as_json else text)
+
+
+def reported(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose errors are one message on stderr and exit code 1."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except Error as error:
+            typer.echo(f"{type(error).__name__}: {error}", err=True)
+            raise typer.Exit(1) from None
+
+    return run
+
+
+@contextmanager
+def user_errors(file: str) -> Iterator[None]:
+    """What the user's own code raises becomes an Error that says what, and where in the file it was.
+
+    What it prints goes to stderr.
+    """
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (Error, typer.BadParameter):
+        raise
+    except SystemExit as end:
+        if end.code:
+            raise Error(f"{file} ended with exit code {end.code}") from None
+    except Exception as error:
+        path = Path(file)
+        theirs = [f for f in traceback.extract_tb(error.__traceback__) if _is_same(f.filename, path)]
+        where = f"\n  at {path.name}:{theirs[-1].lineno}, in {theirs[-1].name}" if theirs else ""
+        notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+        raise Error(f"{type(error).__name__}: {error}{where}{notes}") from None
+
+
+def _is_same(name: str, file: Path) -> bool:
+    return Path(name).name == file.name and Path(name).resolve() == file.resolve()

@@ -1,0 +1,113 @@
+"""`autodiff inspect`: every stage of a function, or of the graphs that a script compiled."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from codegen import compiler
+
+from ..api import clear_cache
+from ..errors import Error
+from ..inspection import STAGES, inspect
+from .app import AsJson, reported, say, user_errors
+from .arguments import parse_argnums, parse_arguments
+from .targets import beside, find, is_file
+
+__all__ = ["inspect_"]
+
+#: As many avals as a line of the list of graphs shows.
+_SHOWN = 6
+
+
+@reported
+def inspect_(
+    target: str = typer.Argument(help="FILE.py:FUNCTION; or FILE.py, to run it and list the graphs it compiled."),
+    args: str = typer.Option("", help="What it is called with: 'f64[256,10], f64[10], 0.5, {\"w\": f32[3]}'."),
+    stage: str = typer.Option("fused", help=f"One of {', '.join(STAGES)}."),
+    which: str = typer.Option("forward", "--pass", help="forward or backward."),
+    argnums: str = typer.Option("0", help="Arguments to differentiate: '0' or '0,2'."),
+    graph: int = typer.Option(-1, help="With FILE.py alone: the number of the graph to show.", show_default=False),
+    as_json: bool = AsJson,
+) -> None:
+    """Show one stage of a function, from tape to assembly.  Nothing is run but the tracing."""
+    path, _, name = target.partition(":")
+    if stage not in STAGES:
+        raise typer.BadParameter(f"no stage {stage!r}: there are {', '.join(STAGES)}")
+    if which not in ("forward", "backward"):
+        raise typer.BadParameter(f"--pass is forward or backward, not {which!r}")
+    if name:
+        text = _stage_of_function(path, name, args, stage, which, argnums)
+        say({"target": target, "pass": which, "stage": stage, "text": text}, text.rstrip("\n"), as_json)
+    elif graph >= 0:
+        text = _stage_of_graph(path, graph, stage)
+        say({"target": target, "graph": graph, "stage": stage, "text": text}, text.rstrip("\n"), as_json)
+    else:
+        _list_graphs(path, as_json)
+
+
+def _stage_of_function(path: str, name: str, args: str, stage: str, which: str, argnums: str) -> str:
+    import autodiff
+
+    module, function = find(path, name)
+    with user_errors(path):
+        given = parse_arguments(args, {**vars(autodiff), **vars(module)})
+    numbers = parse_argnums(argnums, len(given)) if which == "backward" else (0,)
+    with user_errors(path):
+        seen = inspect(function, *given, backward=which == "backward", argnums=numbers)
+    return seen.stage(stage)
+
+
+def _list_graphs(path: str, as_json: bool) -> None:
+    rows = [
+        {
+            "graph": i,
+            "name": g.name,
+            "inputs": [str(n.aval) for n in g.inputs],
+            "outputs": [str(n.aval) for n in g.outputs],
+            "operations": len(g.nodes),
+        }
+        for i, g in enumerate(_compiled_by(path))
+    ]
+    lines = [f"{_counted(rows)} compiled; --graph N --stage X shows one"]
+    lines += [
+        f"{r['graph']:4d}  {r['operations']:4d} operations  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})"
+        for r in rows
+    ]
+    say({"target": path, "graphs": rows}, "\n".join(lines), as_json)
+
+
+def _counted(graphs: Sequence[Any]) -> str:
+    return f"{len(graphs)} graph{'' if len(graphs) == 1 else 's'}"
+
+
+def _short(avals: Any) -> str:
+    more = len(avals) - _SHOWN
+    return ", ".join([*avals[:_SHOWN], *([f"... {more} more"] if more > 0 else [])])
+
+
+def _stage_of_graph(path: str, number: int, stage: str) -> str:
+    if stage == "tape":
+        raise Error("the tape of a graph that a script compiled is gone; look at its graph")
+    graphs = _compiled_by(path)
+    if number >= len(graphs):
+        raise Error(f"{path} compiled {_counted(graphs)}, numbered from 0: there is no --graph {number}")
+    return str(getattr(compiler.stages(graphs[number]), stage.replace("llvm-opt", "llvm_optimized")))
+
+
+def _compiled_by(path: str) -> Sequence[Any]:
+    """Run a script as `__main__`; the graphs that it compiled, as if it were the first."""
+    is_file(path)
+    clear_cache()
+    before, sys.argv = sys.argv, [path]
+    try:
+        with compiler.recorded() as graphs, beside(Path(path)), user_errors(path):
+            runpy.run_path(path, run_name="__main__")
+    finally:
+        sys.argv = before
+    return graphs

@@ -1,0 +1,76 @@
+"""`autodiff rules`: the methods of a generic function, its rules, and what they leave open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import typer
+
+from codegen.ir import Aval
+
+from .. import tree
+from ..api import asarray
+from ..dispatch import ambiguities, coverage, methods, which, which_backward
+from ..errors import Error
+from .app import AsJson, reported, say, user_errors
+from .arguments import parse_arguments
+from .targets import find
+
+__all__ = ["rules"]
+
+
+@reported
+def rules(
+    name: str = typer.Argument("", help="A function of this library (matmul), or FILE.py:FUNCTION; none: ambiguities."),
+    args: str = typer.Option("", help="Say which method and which rule would run for these: 'f64[3,3], f64[3]'."),
+    as_json: bool = AsJson,
+) -> None:
+    """The methods of a generic function and its rules, with where they were written, and what they leave open."""
+    if not name:
+        found = [str(a) for a in ambiguities()]
+        say({"ambiguities": found}, "\n".join(found) or "no two methods are ambiguous", as_json)
+        return
+    path, function, names = _generic(name)
+    if args:
+        with user_errors(path):
+            method, rule = _chosen(function, parse_arguments(args, names))
+        text = f"{method}\nbackward: {rule or 'its own derivative'}"
+        say({"method": method, "backward": rule}, text, as_json)
+        return
+    listed: dict[str, list[str]] = {"methods": [repr(m) for m in methods(function)]}
+    listed |= {kind: [repr(r) for r in table] for kind, table in function.rules.items()}
+    listed["derivative"] = _derivative(function)
+    listed["without a rule"] = [str(c) for c in coverage(function)]
+    listed["ambiguous"] = [str(a) for a in ambiguities(function)]
+    lines = [function.__name__]
+    for kind, rows in listed.items():
+        lines += [f"{kind}:", *[f"  {row}" for row in rows]] if rows else []
+    say({"function": function.__name__, **listed}, "\n".join(lines), as_json)
+
+
+def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
+    """(file, function, the names that --args may call)."""
+    import autodiff
+
+    path, _, attribute = name.rpartition(":")
+    module, function = find(path, attribute) if path else (autodiff, getattr(autodiff, name, None))
+    if not getattr(function, "is_generic_function", False):
+        raise Error(f"{name!r} is no generic function: give a name such as matmul, or FILE.py:FUNCTION")
+    return path, function, {**vars(autodiff), **vars(module)}
+
+
+def _derivative(function: Any) -> list[str]:
+    """In which modes a built-in operation has its own."""
+    primitive = getattr(function, "primitive", None)
+    if primitive is None:
+        return []
+    has = [what for what, rule in (("reverse", primitive.pull), ("forward", primitive.push)) if rule]
+    return [f"of operation {primitive.name}: {' and '.join(has)} mode"] if has else []
+
+
+def _chosen(function: Any, given: tuple) -> tuple[str, str | None]:
+    """The method and the rule for these arguments, whose avals stand for their types."""
+    standing = tree.map(lambda x: asarray(np.zeros(x.shape, x.dtype)) if isinstance(x, Aval) else x, given)
+    rule = which_backward(function, *standing)
+    return str(which(function, *standing)), None if rule is None else str(rule)

@@ -1,0 +1,81 @@
+"""`FILE.py:FUNCTION`: finding what a command is about.  The file is imported: its `__main__` block does not run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import Error
+from .app import user_errors
+
+__all__ = ["beside", "find", "is_file", "load"]
+
+
+def find(path: str, name: str) -> tuple[Any, Any]:
+    """(module, function) of FILE.py or a module's name, and the dotted name of something callable in it.
+
+    Raises Error that lists what there is.
+    """
+    module = load(path)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        names = [n for n, v in vars(module).items() if _is_own(n, v, module)]
+        raise Error(f"{path} has no function {name!r}: there are {', '.join(names) or 'none'}")
+    return module, found
+
+
+def _is_own(name: str, value: Any, module: Any) -> bool:
+    own = getattr(value, "__module__", None) == module.__name__
+    return callable(value) and not name.startswith("_") and (own or getattr(value, "is_generic_function", False))
+
+
+def load(path: str) -> Any:
+    """Import a file by path, or a module by name."""
+    if not path.endswith(".py"):
+        try:
+            return importlib.import_module(path)
+        except ImportError as error:
+            hint = "give a file that ends in .py, or a module's name"
+            raise Error(f"cannot import {path!r}: {error}\n  {hint}") from None
+    is_file(path)
+    file = Path(path)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(file.stem)
+    sys.modules[file.stem] = module
+    try:
+        with beside(file), user_errors(path):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[file.stem]
+        raise
+    finally:
+        if before is not None:
+            sys.modules[file.stem] = before
+    return module
+
+
+def is_file(path: str) -> None:
+    """Raise Error if there is no such file."""
+    if not Path(path).is_file():
+        raise Error(f"there is no file {path}")
+
+
+@contextmanager
+def beside(file: Path) -> Iterator[None]:
+    """Imports find what stands beside the file first."""
+    folder = str(file.parent.resolve())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)

@@ -1,0 +1,266 @@
+"""The command line: every stage, both passes, the same text in every run, and one message for what is wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from mlir_tools import verify_with_mlir_opt
+from typer.testing import CliRunner
+
+from autodiff.cli import app
+from autodiff.cli.arguments import parse_argnums, parse_arguments
+from autodiff.inspection import STAGES
+from codegen.ir import parse_aval
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+LOSS = f"{EXAMPLES / 'digits.py'}:loss"
+AVALS = "f32[64,64], f32[64], f32[64,10], f32[10], f32[64,64], f32[64,10]"
+
+USER = '''
+import autodiff as ad
+
+print("imported")
+
+@ad.function
+def double(x):
+    """Twice x."""
+
+@double.forward(ad.Tensor)
+def _(ctx, x):
+    return x * 2
+
+@double.backward(ad.Tensor[ad.float64])
+def _(ctx, grad_output):
+    return grad_output * 2
+
+@ad.function
+def ruleless(x): ...
+
+@ruleless.forward(ad.Tensor)
+def _(ctx, x):
+    return x * 2
+
+def vector(x):
+    return x * 2
+
+def product(a, b):
+    return a @ b
+
+def raises(x):
+    raise ValueError("no good")
+
+def nothing(x):
+    return None
+
+def asks(x):
+    return x if x.sum() > 0 else -x
+
+def of_dict(p):
+    return (p["w"] * p["b"]).sum()
+
+def trace(m):
+    return ad.sum(m)
+
+gradient = ad.grad(lambda x: (x * x).sum())
+
+if __name__ == "__main__":
+    print("as a script")
+    gradient(ad.tensor([1.0, 2.0])).numpy()
+'''
+
+
+@pytest.fixture
+def user_file(tmp_path):
+    file = tmp_path / "user.py"
+    file.write_text(USER)
+    return file
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def fails(*arguments, code=1):
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+@pytest.mark.parametrize("which", ["forward", "backward"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_of_the_digits_loss_is_shown(stage, which):
+    result = run("inspect", LOSS, "--args", AVALS, "--stage", stage, "--pass", which, "--argnums", "0,1,2,3")
+    assert result.exit_code == 0, result.output
+    expected = {
+        "tape": "tanh(", "graph": "= tanh(", "optimized": "= tanh(", "fused": "gemm f32 64x64x64", "mlir": "func.func",
+        "llvm": "define", "llvm-opt": "define", "asm": "ret", "stats": "kernels",
+    }
+    assert expected[stage] in result.stdout
+
+
+def test_output_is_the_same_in_two_processes():
+    arguments = ["inspect", LOSS, "--args", AVALS, "--pass", "backward", "--argnums", "0,1,2,3"]
+    seen = []
+    for seed in ("1", "2"):
+        text = []
+        for stage in ("tape", "llvm-opt"):
+            command = [sys.executable, "-m", "autodiff", *arguments, "--stage", stage]
+            environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": str(EXAMPLES.parent)}
+            text.append(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
+        seen.append(text)
+    assert seen[0] == seen[1]
+
+
+def test_the_mlir_that_is_shown_is_accepted_by_mlir_opt():
+    result = run("inspect", LOSS, "--args", AVALS, "--stage", "mlir", "--pass", "backward")
+    verify_with_mlir_opt(result.stdout)
+
+
+def test_a_vector_valued_function_takes_a_seed_input(user_file):
+    result = run("inspect", f"{user_file}:vector", "--args", "f64[3]", "--pass", "backward", "--stage", "graph")
+    assert result.stdout.startswith("vector_gradient(x0: f64[3], x1: f64[3]")
+
+
+def test_arguments_nest(user_file):
+    arguments = ["--args", '{"w": f32[3], "b": f32[]}', "--pass", "backward", "--stage", "graph"]
+    result = run("inspect", f"{user_file}:of_dict", *arguments)
+    assert result.stdout.startswith("of_dict_gradient(x0: f32[3], x1: f32[]")
+
+
+def test_a_transformed_function_is_inspected_like_any_other(user_file):
+    assert "f(x0: f64[3])" in run("inspect", f"{user_file}:gradient", "--args", "f64[3]", "--stage", "graph").stdout
+
+
+def test_a_module_is_found_by_its_name():
+    assert "a: f64[2] = exp(x0)" in run("inspect", "autodiff:exp", "--args", "f64[2]", "--stage", "graph").stdout
+
+
+def test_inspecting_a_function_does_not_run_the_main_block(user_file):
+    result = run("inspect", f"{user_file}:vector", "--args", "f64[3]")
+    assert "imported" in result.stderr and "as a script" not in result.output
+
+
+def test_a_script_lists_the_graphs_that_it_compiled(user_file):
+    result = run("inspect", user_file, "--json")
+    assert "as a script" in result.stderr
+    (row,) = json.loads(result.stdout)["graphs"]
+    assert row["inputs"] == ["f64[2]"] and row["outputs"] == ["f64[2]"]
+    listed = run("inspect", user_file).stdout
+    assert listed.startswith("1 graph compiled") and "(f64[2]) -> (f64[2])" in listed
+    assert "return" in run("inspect", user_file, "--graph", "0", "--stage", "graph").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        (["inspect", LOSS, "--args", AVALS], {"target", "pass", "stage", "text"}),
+        (["rules", "matmul"], {"function", "methods", "derivative", "ambiguous"}),
+        (["rules"], {"ambiguities"}),
+        (["rules", "matmul", "--args", "f64[2,2], f64[2]"], {"method", "backward"}),
+        (["doctor"], {"autodiff", "LLVM", "a gradient", "native code", "ok"}),
+    ],
+)
+def test_every_command_speaks_json(command, keys):
+    result = run(*command, "--json")
+    assert result.exit_code == 0, result.output
+    assert keys <= set(json.loads(result.stdout))
+
+
+def test_rules_lists_methods_rules_and_what_they_leave_open(user_file):
+    text = run("rules", f"{user_file}:double").stdout
+    assert "double(x: Tensor)  forward  user.py:10" in text and "user.py:14" in text
+    assert "has no backward" in run("rules", f"{user_file}:ruleless").stdout
+
+
+def test_rules_says_what_would_run(user_file):
+    text = run("rules", f"{user_file}:double", "--args", "f64[3]").stdout
+    assert "user.py:10" in text and "user.py:14" in text
+
+
+def test_the_librarys_own_methods_are_not_ambiguous():
+    assert run("rules").stdout == "no two methods are ambiguous\n"
+
+
+def test_the_doctor_is_content():
+    result = run("doctor")
+    assert result.exit_code == 0 and "FAILS" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nowhere.py:f"], "there is no file nowhere.py"),
+        (["nowhere.py"], "there is no file nowhere.py"),
+        (["no_such_module:f"], "give a file that ends in .py"),
+        (["{user}:nope"], "has no function 'nope': there are double"),
+        (["{user}:raises", "--args", "f64[3]"], "ValueError: no good\n  at user.py:32, in raises"),
+        (["{user}:product", "--args", "f64[3]"], "TypeError: product() missing 1"),
+        (["{user}:product", "--args", "f64[3,4], f64[5,4]"], "inner sizes differ: f64[3,4] @ f64[5,4]"),
+        (["{user}:nothing", "--args", "f64[3]"], "nothing to look at"),
+        (["{user}:nothing", "--args", "f64[3]", "--pass", "backward"], "nothing to look at"),
+        (["{user}:asks", "--args", "f64[3]"], "asked at user.py:38, in asks"),
+        (["{user}:ruleless", "--args", "f64[3]", "--pass", "backward"], "has no backward"),
+        (["{user}:vector", "--args", "i64[3]", "--pass", "backward"], "argument 0 of vector is int64"),
+        (["{user}", "--graph", "7"], "compiled 1 graph,"),
+        (["{user}", "--graph", "0", "--stage", "tape"], "look at its graph"),
+    ],
+)
+def test_a_mistake_in_the_target_is_one_message(user_file, arguments, says):
+    assert says in fails("inspect", *[a.replace("{user}", str(user_file)) for a in arguments])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--stage", "nope"], "no stage 'nope': there are tape"),
+        (["--pass", "sideways"], "--pass is forward or backward"),
+        (["--args", "f64[3"], "cannot be read"),
+        (["--args", "f99[3]"], "'f99' is neither"),
+        (["--args", "f64[-3]"], "not negative"),
+        (["--args", "Nonsense(f64[3])"], "there is no 'Nonsense'"),
+        (["--args", "f64[3]", "--pass", "backward", "--argnums", "1"], "--args gives 1 arguments"),
+        (["--args", "f64[3]", "--pass", "backward", "--argnums", "0,0"], "names an argument twice"),
+        (["--args", "f64[3]", "--pass", "backward", "--argnums", "x"], "--argnums takes numbers"),
+    ],
+)
+def test_a_mistake_in_an_option_is_a_usage_error(user_file, options, says):
+    assert says in fails("inspect", f"{user_file}:vector", *options, code=2)
+
+
+def test_a_file_that_raises_is_one_message(tmp_path):
+    file = tmp_path / "broken.py"
+    file.write_text("import numpy\nraise RuntimeError('at import')\n")
+    for target in (file, f"{file}:f"):
+        assert "RuntimeError: at import\n  at broken.py:2" in fails("inspect", target)
+
+
+def test_a_script_that_exits_with_a_failure_fails(tmp_path):
+    file = tmp_path / "exits.py"
+    file.write_text("raise SystemExit(3)\n")
+    assert "ended with exit code 3" in fails("inspect", file)
+
+
+def test_what_is_no_generic_function_has_no_rules(user_file):
+    assert "no generic function" in fails("rules", "no_such_function")
+    assert "no generic function" in fails("rules", f"{user_file}:vector")
+
+
+def test_arguments_are_avals_and_literals():
+    f64 = parse_aval
+    assert parse_arguments("f64[2,3], (1, f32[]), [True], 'a', None, -2.5") == (
+        f64("f64[2,3]"), (1, f64("f32[]")), [True], "a", None, -2.5,
+    )
+    assert parse_arguments("") == ()
+    (made,) = parse_arguments("pair(f64[2])", {"pair": lambda x: (x, x)})
+    assert made[0].shape == (2,)
+
+
+def test_argnums_count_from_either_end():
+    assert parse_argnums("0, -1", 3) == (0, -1)
+    with pytest.raises(typer.BadParameter):
+        parse_argnums("3", 3)
