@@ -16,6 +16,7 @@ from codegen.ir import Aval
 from .. import tree
 from ..errors import ShapeError, caller
 from ..ops import as_tensor, cast_to, dense
+from ..ops.shaping import reshaped
 from ..tensor import AbstractTensor, Number, Scalar, Tensor
 
 __all__ = [
@@ -95,13 +96,13 @@ def square(name: str, x: Any) -> Tensor:
 
 def column(d: Tensor, x: Tensor) -> Tensor:
     """A vector so that it multiplies the rows of x (the elements, where x is a vector)."""
-    return d if x.ndim == 1 else d[:, None]
+    return d if x.ndim == 1 else reshaped(d, (*d.shape, 1))
 
 
 def check_inner(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
     """Raise ShapeError unless the last axis of x1 meets the first of the matrix, or vector, x2."""
-    a, b = _aval(x1), _aval(x2)
-    if not a.shape or not b.shape or a.shape[-1] != (b.shape[-2] if b.ndim > 1 else b.shape[0]):
+    a, b = _aval(x1).shape, _aval(x2).shape
+    if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
         raise ShapeError(f"{name}: inner sizes differ: {_told(x1)} and {_told(x2)}\n  called at {caller()}")
 
 

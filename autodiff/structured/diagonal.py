@@ -183,7 +183,7 @@ def _(x, axis=None, *, dtype=None, keepdims=False):
         return ops.sum(_entries(x), dtype=dtype)
     if operator.index(axis) not in (-2, -1, 0, 1):
         return ops.sum(ops.dense(x), axis)  # which refuses it
-    return ops.sum(_entries(x)[None], 0, dtype=dtype)  # each row, and each column, has one element
+    return ops.sum(ops.expand_dims(_entries(x), 0), 0, dtype=dtype)  # each row, and each column, has one element
 
 
 # ---------------------------------------------------------------- linear algebra
