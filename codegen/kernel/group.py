@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ..ir import Node
 from ..lowering import Reduce
 
-__all__ = ["Group", "Root", "strides_of"]
+__all__ = ["Cut", "Group", "Root", "strides_of"]
 
 
 def strides_of(shape: tuple[int, ...]) -> list[int]:
@@ -40,6 +40,7 @@ class Root:
     row      evaluated once per row
     stage    the sweep over the rows in which its operands are all known; a row value is computed before that sweep
     stored   written to memory: others than this group, or a later stage, read it
+    segment  of its stage's loops, the one that computes it (see `Cut`)
     """
 
     node: Node
@@ -47,6 +48,7 @@ class Root:
     row: bool = False
     stage: int = 0
     stored: bool = True
+    segment: int = 0
 
     @property
     def total(self) -> int:
@@ -81,6 +83,20 @@ class Root:
         return {s for s, n in zip(strides_of(self.domain), self.domain, strict=True) if n != 1}
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A sweep too large for one loop: several loops one after the other over a tile of elements.
+
+    tile      elements of the innermost axes that are done together
+    kept      for each loop, the values that it keeps for later ones
+    slots     where each is kept, and the last loop that reads it; slots are used again
+    """
+
+    tile: int
+    kept: tuple[tuple[Node, ...], ...]
+    slots: dict[Node, tuple[int, int]]
+
+
 @dataclass(eq=False, slots=True)
 class Group:
     """One kernel: see the file's head.
@@ -89,6 +105,7 @@ class Group:
     inner     elements of a row, or None: no root reads a reduction of this group
     loops     the axes of each loop, outermost first; the loops over whole rows come first
     scratch   values kept in memory for a row, because a later stage needs them and they are dear
+    cuts      stages whose sweep is cut into several loops
     """
 
     total: int
@@ -97,6 +114,7 @@ class Group:
     roots: list[Root] = field(default_factory=list)
     loops: tuple[tuple[int, ...], ...] = ()
     scratch: frozenset[Node] = frozenset()
+    cuts: dict[int, Cut] = field(default_factory=dict)
 
     @property
     def extents(self) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ from .demand import choose_roots, is_fused
 from .loops import lay_out
 from .prepare import Prepared
 from .reach import TREE_LIMIT, Reach, Reaches, bits
+from .segments import cut_sweeps
 from .settle import choose_scratch, in_order, settle_storage, store_shared
 from .unit import Unit, fit
 
@@ -58,7 +59,7 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
     reaches = Reaches(nodes, roots, probed)
     units = in_order(_Clustering(prepared, reaches).run())
     if store_shared(units, reaches, nodes):
-        reaches = Reaches(nodes, reaches.roots, probed)
+        reaches = Reaches(nodes, reaches.roots, probed, are_final=True)
         for unit in units:
             unit.refresh(reaches)
     stored = settle_storage(units, prepared, reaches)
@@ -66,6 +67,7 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
         if unit.group is not None:
             lay_out(unit.group, reaches)
             choose_scratch(unit.group, reaches)
+            cut_sweeps(unit.group, reaches)
     return Fused(units, stored, reaches)
 
 

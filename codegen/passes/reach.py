@@ -20,7 +20,7 @@ from .demand import is_fused
 
 __all__ = ["TREE_LIMIT", "Reach", "Reaches", "bits"]
 
-#: Computed nodes in one kernel.  A kernel is cut into loops of bounded size (see `segments`), so LLVM's time
+#: Computed nodes in one kernel.  It is cut into loops of bounded size (see `segments`), so LLVM's time
 #: is linear in this; beyond, what is kept between those loops would leave the second cache.
 TREE_LIMIT = 1024
 
@@ -53,15 +53,18 @@ class Reach:
 
 
 class Reaches:
-    """The reach of every node of a graph, given which nodes are roots.  `roots` grows by what is too large.
+    """The reach of every node of a graph, given which nodes are roots.
+
+    `roots` grows by what is too large, unless they are final.
 
     bit, by_bit    the bit of each computed node in a `tree`, and the other way round
     leaves         the nodes that bits of `leaves` stand for
     small          the leaves of one element, as bits
     """
 
-    def __init__(self, nodes: Iterable[Node], roots: set[Node], probed: Probed) -> None:
+    def __init__(self, nodes: Iterable[Node], roots: set[Node], probed: Probed, *, are_final: bool = False) -> None:
         self.probed = probed
+        self.are_final = are_final
         self.roots = roots
         self.bit: dict[Node, int] = {}
         self.by_bit: list[Node] = []
@@ -136,7 +139,7 @@ class Reaches:
             or own.moves > _MOVES_LIMIT
             or (own.reads & ~self._fixed).bit_count() > _READS_LIMIT
         )
-        if too_large and node.aval.size > 1:
+        if too_large and node.aval.size > 1 and not self.are_final:
             self.roots.add(node)
         self._seen[node] = self._leaf(node) if node in self.roots else own
 

@@ -1,23 +1,30 @@
 """Fusion: whatever is put together computes what the graph says, on random graphs of everything."""
 
+from contextlib import contextmanager
+
+import numpy as np
 import pytest
 from fusible import check, random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codegen.compiler import compile_graph
+from codegen.ir import OPS, Aval, Graph, apply, input_node
+from codegen.kernel import parts
+from codegen.passes import fuse, reach, segments
 from codegen.passes.plan import plan
 
 #: Graphs that once went wrong: a shared value stored too late, a reduction that only an empty array needs.
 SEEDS = ((956, 25), (1728, 25), (1834, 25), (2946, 25), (4334, 25), (7490, 25), (7696, 25), (29, 25))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 30))
 def test_a_planned_program_computes_what_its_graph_says(seed, size):
     check(random_graph(seed, size), native=False)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 30))
 def test_a_native_program_computes_what_its_graph_says(seed, size):
     check(random_graph(seed, size))
@@ -28,10 +35,92 @@ def test_a_graph_that_once_went_wrong_is_right(seed, size):
     check(random_graph(seed, size), native=False)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_planning_twice_gives_the_same_program(seed):
     graph = random_graph(seed)
     one, other = plan(graph), plan(graph)
     assert [s.buffers for s in one.steps] == [s.buffers for s in other.steps]
     assert [b.place for b in one.buffers] == [b.place for b in other.buffers]
+
+
+# ---------------------------------------------------------------- sweeps cut into loops, sums cut into blocks
+
+
+@contextmanager
+def small_limits():
+    """Limits so low that small graphs meet them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "_COST_LIMIT", 20)
+        patch.setattr(segments, "_SHORTEST", 2)
+        patch.setattr(segments, "_LONGEST", 4)
+        patch.setattr(parts, "BLOCK", 8)
+        yield
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 30))
+def test_cut_sweeps_and_blocks_compute_what_the_graph_says(seed, size):
+    with small_limits():
+        check(random_graph(seed, size), native=False)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), tree=st.integers(2, 8))
+def test_kernels_of_few_operations_compute_what_the_graph_says(seed, tree):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reach, "TREE_LIMIT", tree)
+        patch.setattr(fuse, "TREE_LIMIT", tree)
+        check(random_graph(seed, 25), native=False)
+
+
+def chain_with_sweep_back(n, length):
+    """v = sin(v) * w over and over, then what a gradient does: all the v again, last one first."""
+    x = input_node(Aval((n,), np.float64))
+    w = input_node(Aval((), np.float64))
+    values = [x]
+    for _ in range(length):
+        values.append(apply(OPS["mul"], apply(OPS["sin"], values[-1]), w))
+    back = values[-1]
+    for v in reversed(values[:-1]):
+        back = apply(OPS["mul"], back, apply(OPS["mul"], apply(OPS["cos"], v), w))
+    return Graph.of([x, w], [apply(OPS["sum"], values[-1], axis=(0,)), back])
+
+
+@pytest.mark.parametrize("tree", [12, 30, 100, 1024])
+def test_a_chain_and_the_way_back_are_right_however_they_are_divided(monkeypatch, tree):
+    monkeypatch.setattr(reach, "TREE_LIMIT", tree)
+    monkeypatch.setattr(fuse, "TREE_LIMIT", tree)
+    check(chain_with_sweep_back(7, 40), native=False)
+
+
+def test_a_chain_of_a_hundred_operations_and_the_way_back_are_one_kernel_without_temporaries():
+    program = plan(chain_with_sweep_back(1000, 100))
+    assert len(program.steps) == 1
+    assert program.workspace_bytes == 0
+
+
+def test_a_chain_of_twenty_thousand_operations_is_planned_without_recursion():
+    x = y = input_node(Aval((3,), np.float64))
+    for _ in range(10_000):
+        y = apply(OPS["add"], apply(OPS["neg"], y), x)
+    program = plan(Graph.of([x], [y]))
+    assert 10 <= len(program.steps) <= 40
+
+
+@pytest.mark.parametrize("n", [1, 8, 9, 1000])
+def test_a_long_sum_is_added_up_in_blocks_that_depend_on_its_length_alone(n):
+    x = input_node(Aval((n,), np.float64))
+    graph = Graph.of([x], [apply(OPS["sum"], x, axis=(0,)), apply(OPS["argmax"], x, axis=(0,))])
+    with small_limits():
+        blocks = [b.aval.shape for b in plan(graph).buffers if b.role == "temporary"]
+        assert blocks == ([(-(-n // 8),)] * 3 if n > 8 else [])
+        check(graph, native=False)
+
+
+def test_a_long_sum_errs_as_little_as_one_by_pairs():
+    x = input_node(Aval((3_000_000,), np.float32))
+    array = np.full(3_000_000, 0.1, np.float32)
+    (total,) = compile_graph(Graph.of([x], [apply(OPS["sum"], x, axis=(0,))])).call(array)
+    exact = 3_000_000 * float(array[0])
+    assert abs(float(total) - exact) / exact < 1e-6

@@ -1,0 +1,113 @@
+"""Which loops a sweep over a group's domain becomes: one per set of axes, long ones in blocks and tiles.
+
+    sum of 10,000,000      blocks of 4,096, each added up by itself; then the blocks' sums
+    a cut sweep            tiles, in each of which several loops run one after the other
+
+Blocks depend on nothing but extents, so a sum has the same bits on every machine and for any number of
+threads, and errs little more than one by pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .elements import element_type
+from .group import Root
+from .index import Index, constant_index
+from .monoids import is_sum
+from .nest import ScalarType, Value
+from .positions import Positions
+from .scalar import Scalar
+
+__all__ = ["BLOCK", "Part", "first_carrying", "plan_parts", "type_of"]
+
+#: Elements of one block of a long sum: in its loop some thirty partial sums run side by side, so the longest
+#: chain of additions is that of NumPy's pairwise blocks; and the loop is long enough that its start costs nothing.
+BLOCK = 4096
+
+
+class Part:
+    """A loop to open over some axes: over their elements, or over blocks of `step` elements.
+
+    whole      elements of the axes
+    outer      the loop over larger blocks that this one is in
+    is_apart   its iterations share nothing: each puts its results of reductions beside those of the others
+    """
+
+    __slots__ = ("axes", "counter", "extent", "is_apart", "outer", "step", "whole")
+
+    def __init__(self, axes: tuple[int, ...], whole: int, step: int, outer: Part | None, *, is_apart: bool) -> None:
+        self.axes = axes
+        self.whole = whole
+        self.step = step
+        self.outer = outer
+        self.is_apart = is_apart
+        #: The most iterations it makes.
+        self.extent = -(-min(whole, outer.step if outer else whole) // step)
+        self.counter = constant_index(0)
+
+    @property
+    def is_block(self) -> bool:
+        """Whether an iteration is more than one element."""
+        return self.step > 1
+
+    def index(self) -> Index:
+        """The first element of the present iteration."""
+        own = self.counter.times(self.step)
+        return self.outer.index().plus(own) if self.outer else own
+
+    def length(self, k: Scalar) -> int | Value:
+        """How many iterations it makes here: the last block may be shorter."""
+        if self.outer is None or self.whole % self.outer.step == 0:
+            return self.extent
+        rest = constant_index(self.whole).plus(self.outer.index().times(-1))
+        rest = k.minimum(rest, constant_index(self.outer.step))
+        length = rest.plus(constant_index(self.step - 1)).floordiv(self.step)
+        return length.constant if length.is_constant else k.value_of(length)
+
+
+def plan_parts(
+    loops: Sequence[tuple[int, ...]], roots: Sequence[Root], positions: Positions, tile: int | None, *, top: bool
+) -> list[Part]:
+    """The loops over these axes, outermost first.
+
+    tile   the elements of a tile of the last axes, where the sweep is cut
+    top    nothing is around these loops: those of a long reduction to one number are blocks apart
+    """
+    parts: list[Part] = []
+    reductions = [r for r in roots if r.is_reduction]
+    axes_of_all = {a for axes in loops for a in axes}
+    for level, axes in enumerate(loops):
+        whole = positions.extent(axes)
+        within = math.prod([positions.extent(a) for a in loops[level + 1 :]])
+        steps = [1]
+        if tile is not None and level == len(loops) - 1 and tile < whole:
+            steps.insert(0, tile)
+        apart = top and level == 0 and any(positions.reduced(r) == axes_of_all for r in reductions)
+        block = max(1, BLOCK // within) if apart else BLOCK
+        if whole > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions)):
+            steps.insert(0, block)
+        outer = None
+        for step in steps:
+            outer = Part(axes, whole, step, outer, is_apart=apart and step == block)
+            parts.append(outer)
+    return parts
+
+
+def first_carrying(root: Root, parts: Sequence[Part], positions: Positions) -> int:
+    """The outermost of the innermost run of loops that `root` reduces over."""
+    reduced = positions.reduced(root)
+    first = len(parts)
+    while first > 0 and parts[first - 1].axes[0] in reduced:
+        first -= 1
+    return first
+
+
+def type_of(root: Root) -> ScalarType:
+    """The type of the elements reduced."""
+    return element_type(root.node.inputs[0])
+
+
+def _adds_up(root: Root, axes: tuple[int, ...], positions: Positions) -> bool:
+    return is_sum(root.node.op.lower.monoid, type_of(root)) and axes[0] in positions.reduced(root)

@@ -1,0 +1,136 @@
+"""Large sweeps are cut into several loops over a tile of elements.
+
+LLVM's time grows faster than the length of a loop, and a loop of a thousand operations has no registers
+left.  So the operations of a sweep, in the graph's order, are cut into segments of bounded cost; each
+becomes a loop over the same tile, and hands what later ones need on in memory of the tile's length,
+which stays in the cache.  What is cheap to compute again from memory is not handed on.
+
+    for each tile of 256:
+      for j in tile: a = exp(x[j]) ...   kept[0][j] = a
+      for j in tile: b = sin(kept[0][j]) ...
+"""
+
+from __future__ import annotations
+
+from ..ir import Node
+from ..kernel.group import Cut, Group, Root
+from ..kernel.index import flatten
+from .reach import Reaches, bits
+
+__all__ = ["cut_sweeps"]
+
+#: What one loop may cost, in additions.
+_COST_LIMIT = 2560
+
+#: What a reduction costs besides its operand.
+_REDUCTION_COST = 4
+
+#: Bytes that the kept values of a tile may take, if that leaves tiles of at least the length below: a first
+#: cache's worth.  Beyond that many values the second cache has to do.
+_TILE_BYTES = 24 * 1024
+_SHORTEST, _LONGEST = 64, 1024
+
+
+def cut_sweeps(group: Group, reaches: Reaches) -> None:
+    """Decide for each stage of a group whether, and how, its sweep is cut."""
+    done: set[Node] = set()
+    for stage in range(max([r.stage for r in group.roots], default=0) + 1):
+        roots = [r for r in group.roots if r.stage == stage and not r.row]
+        cost = sum([reaches.weight(reaches.by_bit[j]) for j in bits(_tree(roots, reaches))])
+        if cost + _REDUCTION_COST * len(roots) > _COST_LIMIT:
+            cut = _cut(group, roots, done, reaches)
+            if len(cut.kept) > 1:
+                group.cuts[stage] = cut
+        done.update([r.node for r in roots if not r.is_reduction and r.stored])
+        # Any stage may fill it; the first that can, does.
+        done.update([reaches.by_bit[j] for j in bits(_tree(roots, reaches)) if reaches.by_bit[j] in group.scratch])
+
+
+def _tree(roots: list[Root], reaches: Reaches) -> int:
+    tree = 0
+    for root in roots:
+        tree |= reaches.of(root.node).tree
+    return tree
+
+
+def _cut(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) -> Cut:
+    """Segments of a sweep, and what each keeps.  Sets the roots' segments."""
+    here = _here(group, roots, done, reaches)
+    entering: dict[Node, int] = {}
+    for root in roots:
+        if root.is_reduction:
+            entering[root.node.inputs[0]] = entering.get(root.node.inputs[0], 0) + 1
+    segment: dict[Node, int] = {}
+    number = cost = 0
+    for node in here:
+        own = reaches.weight(node) + _REDUCTION_COST * entering.get(node, 0)
+        if cost and cost + own > _COST_LIMIT:
+            number, cost = number + 1, 0
+        cost += own
+        segment[node] = number
+    for root in roots:
+        root.segment = segment.get(root.node.inputs[0] if root.is_reduction else root.node, 0)
+    last = _last_reads(here, segment, reaches)
+    arrays = {r.node for r in roots if r.stored and not r.is_reduction}
+    kept: list[list[Node]] = [[] for _ in range(number + 1)]
+    for node in here:
+        if node in last and node not in arrays and node not in group.scratch:
+            kept[segment[node]].append(node)
+    slots, count = _slots(kept, last)
+    itemsize = max([n.aval.dtype.itemsize for nodes in kept for n in nodes], default=8)
+    tile = max(_SHORTEST, min(_LONGEST, _TILE_BYTES // max(1, count * itemsize) // _SHORTEST * _SHORTEST))
+    return Cut(1 << tile.bit_length() - 1, tuple([tuple(nodes) for nodes in kept]), slots)
+
+
+def _here(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) -> dict[Node, None]:
+    """The nodes that the sweep computes at the place where its loops stand, in the graph's order."""
+    axes, edges = reaches.probed.axes, reaches.probed.edges
+    found = {r.node.inputs[0] if r.is_reduction else r.node for r in roots}
+    ordered: list[Node] = []
+    tree = list(bits(_tree(roots, reaches)))
+    for j in reversed(tree):
+        node = reaches.by_bit[j]
+        if node not in found or node in done or node.aval.size != group.total:
+            continue
+        ordered.append(node)
+        own = axes.flat(node.aval.shape)
+        for edge in edges(node).reads:
+            x = node.inputs[edge.input]
+            if x.aval.size == group.total and x not in found and flatten(edge.index, x.aval.shape) == own:
+                found.add(x)
+    return dict.fromkeys(reversed(ordered))
+
+
+def _last_reads(here: dict[Node, None], segment: dict[Node, int], reaches: Reaches) -> dict[Node, int]:
+    """For each value that a later segment reads, the last one to do so."""
+    last: dict[Node, int] = {}
+    for node in reversed(here):
+        # What is cheap and reads nothing kept is computed again, wherever it is read.
+        needed = last.get(node, segment[node]) if _is_cheap(node, segment, reaches) else segment[node]
+        for x in node.inputs:
+            if x in segment and needed > segment[x]:
+                last[x] = max(last.get(x, 0), needed)
+    return {x: s for x, s in last.items() if not _is_cheap(x, segment, reaches)}
+
+
+def _is_cheap(node: Node, segment: dict[Node, int], reaches: Reaches) -> bool:
+    return reaches.weight(node) <= 1 and not any(x in segment for x in node.inputs)
+
+
+def _slots(kept: list[list[Node]], last: dict[Node, int]) -> tuple[dict[Node, tuple[int, int]], int]:
+    """A slot for each kept value, given on when nobody reads it any more; and how many there are."""
+    slots: dict[Node, tuple[int, int]] = {}
+    free: dict[object, list[int]] = {}
+    ending: dict[int, list[Node]] = {}
+    count = 0
+    for segment, nodes in enumerate(kept):
+        for node in nodes:
+            of_type = free.setdefault(node.aval.dtype, [])
+            if not of_type:
+                of_type.append(count)
+                count += 1
+            slots[node] = of_type.pop(), last[node]
+            ending.setdefault(last[node], []).append(node)
+        for node in ending.get(segment, ()):
+            free[node.aval.dtype].append(slots[node][0])
+    return slots, count
