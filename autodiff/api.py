@@ -14,6 +14,7 @@ from .ops import as_tensor, astype, dtype_of
 from .tape.check import checks
 from .tape.plan import COUNTS, plans
 from .tape.record import leaf
+from .tape.streak import clear_streak
 from .tensor import AbstractTensor, Tensor
 from .transforms.handles import refuse_discrete_leaf
 
@@ -95,6 +96,7 @@ def clear_cache() -> None:
     """Forget all plans and executables.  Counters go on."""
     plans.clear()
     checks.clear()
+    clear_streak()
     compiler.clear()
 
 

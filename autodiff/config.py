@@ -12,14 +12,28 @@ class Config:
 
     eager       evaluate every operation at once by its NumPy reference, to step through with a
                 debugger (AUTODIFF_EAGER=1)
+    patience    after how many new graph shapes in a row that were used once a further one is evaluated
+                by NumPy, and compiled when it is seen again (AUTODIFF_PATIENCE, 8); 0: compile at once
     """
 
-    __slots__ = ("_eager", "_traces", "careful")
+    __slots__ = ("_eager", "_patience", "_traces", "careful")
 
     def __init__(self) -> None:
         self._traces = 0
         self.careful = False  # what recording looks at: whether anything below is on
         self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
+        self.patience = int(os.environ.get("AUTODIFF_PATIENCE", "8"))
+
+    @property
+    def patience(self) -> int:
+        """After how many shapes that were used once a new one waits to be compiled."""
+        return self._patience
+
+    @patience.setter
+    def patience(self, count: int) -> None:
+        if not isinstance(count, int) or not 0 <= count <= 64:
+            raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
+        self._patience = count
 
     @property
     def eager(self) -> bool:
@@ -40,7 +54,7 @@ class Config:
         self.careful = self._eager or self._traces > 0
 
     def __repr__(self) -> str:
-        return f"config(eager={self.eager})"
+        return f"config(eager={self.eager}, patience={self.patience})"
 
 
 config = Config()

@@ -29,7 +29,7 @@ from .runtime.executable import Executable
 from .runtime.kernels import KernelTable
 from .runtime.stages import Stages
 
-__all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "make_program", "recorded", "stages"]
+__all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "make_program", "recorded", "stages"]
 
 #: Executables are a few KiB each.  Kernels have three memory maps per module, and a process may have 65,530.
 _executables = LRU(2048)
@@ -61,6 +61,11 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
         for recording in _recordings:
             recording.append(graph)
     return executable
+
+
+def is_known(graph: Graph) -> bool:
+    """Whether the executable of a graph of this shape is kept."""
+    return graph.key in _executables
 
 
 def make_program(graph: Graph) -> Program:

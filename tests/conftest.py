@@ -9,6 +9,8 @@ import pytest
 
 # Tests find what they compile, not what the user's cache holds, in this process and in those that they start.
 os.environ["AUTODIFF_CACHE"] = "0"
+# They use most graphs once, and mean native code.
+os.environ["AUTODIFF_PATIENCE"] = "0"
 
 GOLDENS = Path(__file__).parent / "golden"
 

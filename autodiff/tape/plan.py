@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from codegen import ir
-from codegen.compiler import compile_graph
+from codegen.compiler import is_known
 from codegen.runtime.cache import LRU
 
 from ..errors import ConcretizationError, caller
 from .node import Node
 from .record import ALIASES, ARGUMENT, CONSTANT
+from .streak import executable_of, note_compiled
 from .walk import needed, value_inputs
 
 __all__ = ["COUNTS", "Counts", "Plan", "build", "plans", "settle", "source"]
@@ -104,7 +105,8 @@ def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, dict[
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
     graph, inputs = freeze(wanted)
-    executable = compile_graph(graph) if wanted else None
+    known = is_known(graph)
+    executable = executable_of(graph) if wanted else None
     position = {node: i for i, node in enumerate(wanted)}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
@@ -116,7 +118,10 @@ def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, dict[
                 store.append((number[o], position[s]))
         elif o in number and o.value is None:
             copies.append((number[o], number.get(s, s)))
-    return Plan(executable, gather, tuple(store), tuple(copies)), places
+    plan = Plan(executable, gather, tuple(store), tuple(copies))
+    if wanted and not known:
+        note_compiled(plan)
+    return plan, places
 
 
 def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.Graph, list[Node]]:

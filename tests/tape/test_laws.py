@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import plan as plan_module
+from autodiff.tape import streak
 from autodiff.tape.plan import COUNTS
 from autodiff.tape.walk import needed
 
@@ -57,8 +57,8 @@ class Spy:
 @pytest.fixture
 def spy(monkeypatch):
     ad.clear_cache()
-    found = Spy(plan_module.compile_graph)
-    monkeypatch.setattr(plan_module, "compile_graph", found)
+    found = Spy(streak.compile_graph)
+    monkeypatch.setattr(streak, "compile_graph", found)
     yield found
     ad.clear_cache()
 
