@@ -9,7 +9,7 @@ import numpy as np
 
 from codegen import compiler
 
-from .errors import Error, caller
+from .errors import DispatchError, Error, caller
 from .ops import as_tensor, astype, dtype_of
 from .tape.check import checks
 from .tape.plan import COUNTS, plans
@@ -27,7 +27,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     dtype           float32, float64, int32, int64 or bool; by default that of the data (float: float64)
     requires_grad   whether backward accumulates gradients in `.grad`
 
-    Raises DTypeError for a dtype this library does not have, or a discrete one that is to require grad.
+    Raises DTypeError for a dtype this library does not have, or a discrete one that is to require grad;
+    DispatchError for what is no array.
 
     >>> import autodiff as ad
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
@@ -35,7 +36,11 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """
     if isinstance(data, AbstractTensor):
         data = as_tensor(data).detach().numpy()
-    array = np.array(data, dtype=None if dtype is None else dtype_of(dtype, "tensor"), order="C")
+    wanted = None if dtype is None else dtype_of(dtype, "tensor")
+    try:
+        array = np.array(data, dtype=wanted, order="C")
+    except (ValueError, TypeError) as error:
+        raise DispatchError(f"tensor: the data is no array: {error}\n  called at {caller()}") from None
     if dtype is None:
         array = as_tensor(array, "tensor", "data").node.value  # names what is wrong with the dtype
     if requires_grad:

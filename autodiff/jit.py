@@ -23,6 +23,7 @@ import numpy as np
 from codegen.compiler import compile_graph
 from codegen.ir import Aval, Graph
 from codegen.runtime.cache import LRU
+from codegen.runtime.launcher import OutOfRange
 
 from . import tree
 from .calling import MISS, write_caller
@@ -32,7 +33,7 @@ from .errors import DTypeError, Error, caller
 from .ops import as_tensor
 from .tape.ask import evaluate, value_of
 from .tape.node import Node, RichNode, rich_node
-from .tape.plan import data, freeze, source
+from .tape.plan import data, freeze, located, source
 from .tape.record import argument, grad_mode, leaf, record, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
@@ -97,12 +98,15 @@ def jit(
 
     @wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not config.careful:  # nothing is being traced, and eager mode is off
-            for known in traced.callers:
-                result = known(args, kwargs)
-                if result is not MISS:
-                    return result
-        return slow(args, kwargs)
+        try:
+            if not config.careful:  # nothing is being traced, and eager mode is off
+                for known in traced.callers:
+                    result = known(args, kwargs)
+                    if result is not MISS:
+                        return result
+            return slow(args, kwargs)
+        except OutOfRange as error:
+            raise located(error, getattr(f, "__name__", "")) from None
 
     call.traced = traced  # type: ignore[attr-defined]
     return call

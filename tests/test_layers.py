@@ -18,7 +18,7 @@ ENGINE = [
     ["autodiff.ops"],
     ["autodiff.transforms"],
     ["autodiff.structured"],
-    ["autodiff.api", "autodiff.jit", "autodiff.inspection", "autodiff.testing"],
+    ["autodiff.api", "autodiff.calling", "autodiff.jit", "autodiff.inspection", "autodiff.testing"],
     ["autodiff"],
     ["autodiff.demo"],
     ["autodiff.cli"],

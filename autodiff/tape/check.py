@@ -24,8 +24,10 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
+from codegen.runtime.launcher import OutOfRange
+
 from .node import Kind, Node, released
-from .plan import COUNTS, Plan, settle
+from .plan import COUNTS, Plan, located, settle
 from .walk import _followed
 
 __all__ = ["Checks", "Known", "Recipe", "checks"]
@@ -91,7 +93,10 @@ class Known(NamedTuple):
         """Run the plan and keep the values that belong to nodes."""
         COUNTS.hits += 1
         COUNTS.runs += 1
-        results = self.plan.executable.call(*self.arguments)
+        try:
+            results = self.plan.executable.call(*self.arguments)
+        except OutOfRange as error:
+            raise located(error) from None
         for node, (_, position) in zip(self.stored, self.plan.store, strict=True):
             settle(node, results[position])
         return results

@@ -17,6 +17,7 @@ import numpy as np
 from codegen import ir
 from codegen.compiler import is_known
 from codegen.runtime.cache import LRU
+from codegen.runtime.launcher import OutOfRange
 
 from ..errors import ConcretizationError, caller
 from .node import Node
@@ -24,7 +25,7 @@ from .record import ALIASES, ARGUMENT, CONSTANT
 from .streak import executable_of, note_compiled
 from .walk import needed, value_inputs
 
-__all__ = ["COUNTS", "Counts", "Plan", "build", "plans", "settle", "source"]
+__all__ = ["COUNTS", "Counts", "Plan", "build", "located", "plans", "settle", "source"]
 
 
 class Counts:
@@ -70,7 +71,10 @@ class Plan:
         if self.executable is None:
             return ()
         COUNTS.runs += 1
-        return self.executable.call(*[order[g].value if type(g) is int else g.value for g in self.gather])
+        try:
+            return self.executable.call(*[order[g].value if type(g) is int else g.value for g in self.gather])
+        except OutOfRange as error:
+            raise located(error) from None
 
     def commit(self, order: Sequence[Node], results: tuple) -> None:
         """Keep the values that belong to nodes."""
@@ -78,6 +82,15 @@ class Plan:
             settle(order[number], results[position])
         for number, origin in self.copies:
             settle(order[number], (order[origin] if type(origin) is int else origin).value)
+
+
+def located(error: OutOfRange, name: str = "") -> IndexError:
+    """An index that native code found to be outside, with the user's line that asked for the value."""
+    return IndexError(
+        f"{error}{f' in {name}' if name else ''}: index arrays are checked when a value is computed\n"
+        f"  asked at {caller()}\n"
+        "  nothing of this run was kept; print the indices, or bring them into range with ad.clip"
+    )
 
 
 def settle(node: Node, value: Any) -> None:

@@ -24,7 +24,7 @@ from .anomaly import is_watching
 from .gradient import Group, check_not_released, emit, live_beside, release, separate, solve
 from .hooks import due_after, run_after
 
-__all__ = ["backward", "seed_for"]
+__all__ = ["backward", "results_of", "seed_for"]
 
 #: Held while `.grad` of several leaves is compared and written: never while anything is computed.
 _commit_lock = threading.Lock()
@@ -65,7 +65,7 @@ def backward(
             if _again(*repeat, live, retain_graph):
                 return
     else:
-        results = list(tensors)
+        results = results_of(tensors, "backward")
         given = list(grad_tensors or [None] * len(results))
         live = live_beside(state.now, [t.node for t in results])
     if len(given) != len(results):
@@ -85,6 +85,19 @@ def backward(
         if not retain_graph:
             release(past)
     run_after(due)
+
+
+def results_of(tensors: Any, name: str) -> list[Tensor]:
+    """One tensor or several, as a list.  Raises GradientError for anything else."""
+    found = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+    for t in found:
+        if not isinstance(t, Tensor):
+            raise GradientError(
+                f"{name}: the results are tensors, not a {type(t).__name__}\n"
+                f"  called at {caller()}\n"
+                "  NumPy arrays and numbers have no history: compute with ad.tensor(..., requires_grad=True)"
+            )
+    return found
 
 
 def _refuse_in_trace() -> None:
@@ -117,7 +130,7 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
         return spread_to(constant(1.0, dtype_name(out.aval.dtype)), out.shape)
     if isinstance(given, (bool, int, float)):
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
-    seed = as_tensor(given)
+    seed = as_tensor(given, "backward", "gradient")
     if seed.shape != out.shape:
         raise _SeedShapeError(_seed_differs(result, seed))
     if seed.dtype != out.aval.dtype:
@@ -142,8 +155,13 @@ def _leaves(past: Sequence[Node], inputs: Sequence[Tensor] | None) -> dict[Leaf,
     wanted = None
     if inputs is not None:
         for t in inputs:
-            if t.node.leaf is None:
-                raise GradientError(f"backward: inputs= takes leaves that require grad\n  called at {caller()}")
+            if not isinstance(t, Tensor) or t.node.leaf is None:
+                got = f"this {t.aval}" if isinstance(t, Tensor) else f"a {type(t).__name__}"
+                raise GradientError(
+                    f"backward: inputs= takes leaves that require grad, not {got}\n"
+                    f"  called at {caller()}\n"
+                    "  ad.grad(y, xs) gives the gradients of any tensors"
+                )
         wanted = {t.node.leaf for t in inputs}
     leaves: dict[Leaf, list[Node]] = {}
     for node in past:

@@ -159,7 +159,7 @@ def _tangent_of(out: Tensor, found: dict[Node, Tensor]) -> Tensor:
 def _direction(d: Any, primal: Tensor, name: str) -> Tensor:
     if isinstance(d, (int, float)) and not primal.shape:
         d = primal.dtype.type(d)
-    t = as_tensor(d)
+    t = as_tensor(d, f"jvp of {name}", "a tangent")
     if t.aval != primal.aval:
         error = ShapeError if t.shape != primal.shape else DTypeError
         raise error(f"jvp of {name}: the primal is {primal.aval}, its tangent {t.aval}\n  called at {caller()}")

@@ -9,15 +9,18 @@ called with tensors, or inside another transformation or a trace, they record an
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from codegen.ir import DTYPES
+
 from .. import tree
 from ..custom import function
-from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..errors import DispatchError, DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import end_recording, evaluate, value_of
 from ..tape.check import checks
@@ -25,13 +28,16 @@ from ..tape.node import Node
 from ..tape.record import DETACH, constant, grad_mode, identity_of, leaf, leaf_node, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
-from .backward import seed_for
+from .backward import results_of, seed_for
 from .gradient import Group, check_not_released, emit, live_beside, release, separate, solve
 
 __all__ = [
     "Arguments", "fresh", "grad", "gradient_of", "is_differentiable", "is_plain", "name_of", "plain", "run_recorded",
     "tracks_outside", "value_and_grad", "vjp",
 ]
+
+
+_KNOWN = frozenset(DTYPES.values())
 
 
 def is_plain(leaves: Sequence[Any]) -> bool:
@@ -58,6 +64,12 @@ def fresh(x: Any, what: str) -> Tensor:
 
 
 def _refuse_discrete(dtype: np.dtype, what: str) -> None:
+    if dtype.kind in "fc" and dtype not in _KNOWN:
+        raise DTypeError(
+            f"{what} is {dtype}, which is not a dtype of this library\n"
+            f"  called at {caller()}\n"
+            "  convert it to float32 or float64"
+        )
     if dtype.kind not in "fc":
         raise DTypeError(
             f"{what} is {dtype}: only float arrays have gradients\n"
@@ -80,11 +92,7 @@ class Arguments:
 
     def __init__(self, args: tuple, argnums: int | Sequence[int], name: str) -> None:
         self.single = isinstance(argnums, int)
-        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
-        for i in numbers:
-            if not -len(args) <= i < len(args):
-                raise TypeError(f"{name}: argnums={argnums} but the call has {len(args)} positional arguments")
-        self.numbers = [i % len(args) for i in numbers]
+        self.numbers = _checked_numbers(argnums, len(args), name)
         everything = [x for a in args for x in tree.leaves(a)]
         self.plain = is_plain(everything)
         self.args = [a if i in self.numbers else tree.map(_constant, a) for i, a in enumerate(args)]
@@ -92,6 +100,12 @@ class Arguments:
         self.parts: list[tuple[Any, list[Any]]] = []
         for i in self.numbers:
             leaves, structure = tree.flatten(args[i])
+            if structure is tree.LEAF and args[i] is not None and not is_differentiable(args[i]):
+                raise DTypeError(
+                    f"argument {i} of {name} is a {type(args[i]).__name__}: only float arrays have gradients\n"
+                    f"  called at {caller()}\n"
+                    "  differentiate another argument (argnums)"
+                )
             made = [fresh(x, f"argument {i} of {name}") if is_differentiable(x) else x for x in leaves]
             self.leaves += [x for x in made if isinstance(x, Tensor)]
             self.parts.append((structure, made))
@@ -107,10 +121,31 @@ class Arguments:
         return found[0] if self.single else tuple(found)
 
 
+def _checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
+    """The numbers of the arguments to differentiate, from zero.  Raises DispatchError where there are no such."""
+    try:
+        numbers = [operator.index(i) for i in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
+    except TypeError:
+        numbers = [count]  # none such
+    chosen = [i % count for i in numbers if -count <= i < count]
+    if len(chosen) != len(numbers):
+        problem = f"but the call has {count} positional argument{'s' if count != 1 else ''}"
+    elif len(set(chosen)) != len(chosen):
+        problem = "names an argument twice"
+    else:
+        return chosen
+    raise DispatchError(
+        f"{name}: argnums={argnums!r} {problem}\n"
+        f"  called at {caller()}\n"
+        "  argnums is a number or a tuple of numbers of positional arguments, from zero"
+    )
+
+
 def _constant(x: Any) -> Any:
     """An array that is not differentiated: a constant tensor that shares its memory during the call."""
     if type(x) is np.ndarray or isinstance(x, np.generic):
-        return as_tensor(x) if x.dtype.kind not in "fcib" else leaf(array_of(x))
+        array = array_of(x)
+        return leaf(array) if array.dtype in _KNOWN else as_tensor(x)
     return x
 
 
@@ -262,13 +297,18 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
     >>> ad.grad(x * x, x)
     f64[] 4.0
     """
-    ys = [y] if isinstance(y, Tensor) else list(y)
+    ys = results_of(y, "grad")
     given = [grad_outputs] if isinstance(y, Tensor) else list(grad_outputs or [None] * len(ys))
     seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
     targets, structure = tree.flatten(xs)
     for x in targets:
         if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
-            raise GradientError(f"grad: {x!r} does not require grad\n  called at {caller()}")
+            got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            raise GradientError(
+                f"grad: the inputs are tensors that require grad, not {got}\n"
+                f"  called at {caller()}\n"
+                "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
+            )
     past = history([t.node for t in ys])
     check_not_released(past)
     inside = set(past)

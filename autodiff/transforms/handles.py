@@ -151,7 +151,7 @@ def _set_grad(t: Tensor, value: Any) -> None:
             "  t.retain_grad() keeps the gradient of a computed tensor"
         )
     if value is not None:
-        value = as_tensor(value)
+        value = as_tensor(value, ".grad =", "value")
         if value.aval != t.aval:
             raise _GradAvalError(f"the .grad of a {t.aval} cannot be a {value.aval}\n  called at {caller()}")
     identity.grad = value

@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..errors import GradientError, ShapeError, UserLine, caller, user_line
+from ..errors import DispatchError, GradientError, ShapeError, UserLine, caller, user_line
 from ..ops import as_tensor
-from ..tape.node import Leaf, Node, RichNode
+from ..tape.node import TABLE_LIMIT, Kind, Leaf, Node, RichNode
 from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, record
 from ..tensor import Tensor, handle
 from .nesting import call_nested
@@ -54,6 +54,8 @@ class Removable:
     __slots__ = ("_hooks", "_key")
 
     def __init__(self, hooks: dict[object, Hook], function: Callable) -> None:
+        if not callable(function):
+            raise DispatchError(f"a hook is a function, not a {type(function).__name__}\n  called at {caller()}")
         self._hooks = hooks
         self._key = object()
         hooks[self._key] = Hook(function)
@@ -123,11 +125,24 @@ def _with_room(t: Tensor) -> RichNode:
     before = RichNode.__new__(RichNode)
     for name in ("call", "body", "flow", "slot", "leaf", "retained", "hooks", "line"):
         setattr(before, name, None)
-    before.kind, before.inputs, before.value = node.kind, node.inputs, node.value
+    before.kind, before.inputs, before.value = _roomy(node.kind), node.inputs, node.value
     before.number = node.number - 0.5  # after what it reads, before its readers
     alias = identity_of(before)
     node.kind, node.inputs = alias.kind, (before,)
     return before
+
+
+_ROOMY: dict[Kind, Kind] = {}
+
+
+def _roomy(kind: Kind) -> Kind:
+    """The same kind as another object: checks tell nodes by their kinds, and a plain node has no hooks."""
+    found = _ROOMY.get(kind)
+    if found is None:
+        if len(_ROOMY) >= TABLE_LIMIT:
+            _ROOMY.clear()
+        found = _ROOMY[kind] = Kind(kind.op, kind.params, kind.out, kind.released)
+    return found
 
 
 class _HookShapeError(GradientError, ShapeError):

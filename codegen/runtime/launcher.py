@@ -30,8 +30,8 @@ from .argument_ir import NUMBER_KINDS
 from .native import Self, is_native, native
 
 __all__ = [
-    "NativeStep", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native", "launcher",
-    "launcher_or", "raise_status", "storage",
+    "NativeStep", "OutOfRange", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native",
+    "launcher", "launcher_or", "raise_status", "storage",
 ]  # fmt: skip
 
 
@@ -162,11 +162,15 @@ def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str
     ]
 
 
+class OutOfRange(IndexError):
+    """A kernel found an index outside of its axis: nothing was read or written there."""
+
+
 def raise_status(code: int) -> None:
     """Raise what `run_steps` returned (step << 32 | status) as an exception."""
     status = code & 0xFFFFFFFF
     if status == Status.INDEX_OUT_OF_RANGE:
-        raise IndexError("an index is out of range")
+        raise OutOfRange("an index is out of range")
     raise RuntimeError(f"step {code >> 32} of a program failed with status {status}")
 
 

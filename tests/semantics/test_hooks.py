@@ -344,6 +344,18 @@ def test_a_retained_gradient_is_what_the_hooks_made():
     np.testing.assert_allclose(y.grad, [10.0] * 3)
 
 
+def test_a_hook_on_a_retained_tensor_is_honoured_by_cached_code():
+    x = parameter()
+    for i in range(6):
+        y = x * 2.0
+        if i >= 3:
+            y.retain_grad()
+            y.register_hook(lambda g: g * 10.0)
+        x.grad = None
+        y.sum().backward()
+        np.testing.assert_allclose(x.grad, [20.0 if i >= 3 else 2.0] * 3)
+
+
 def test_retain_grad_of_a_leaf_does_nothing_and_of_a_constant_is_an_error():
     x = parameter()
     x.retain_grad()
