@@ -63,3 +63,14 @@ def test_a_value_that_two_kernels_share_is_not_stored_before_what_it_is_made_of(
         y, g = ad.value_and_grad(f)(x)
         np.testing.assert_allclose(y, value)
         np.testing.assert_allclose(g, gradient)
+
+
+def test_a_trace_that_is_replayed_is_the_same_graph_each_time():
+    slope = ad.grad(lambda z: ad.sum(ad.tanh(z) * z * 0.5))
+    gradient = ad.value_and_grad(ad.jit(lambda x: ad.sum(slope(x * x))))
+    x = np.array([0.3, 0.7])
+    first, wanted = gradient(x)
+    with ad.max_compiles(0):
+        for _ in range(3):
+            again, g = gradient(x)
+            assert again == first and g.tobytes() == wanted.tobytes()

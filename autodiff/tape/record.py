@@ -137,10 +137,14 @@ def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> N
 
 
 def _force(node: Node) -> None:
-    """Evaluate a pending value of an earlier recording, without ending the present one."""
+    """Evaluate a pending value of an earlier recording, without ending the present one.
+
+    A constant stays one: a trace that is replayed is the same graph each time.
+    """
     from .ask import evaluate
 
-    evaluate((node,), ends_recording=False)
+    if node.kind.op is not CONSTANT:
+        evaluate((node,), ends_recording=False)
 
 
 def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
