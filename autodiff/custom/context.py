@@ -1,13 +1,14 @@
 """`ctx`: what a forward method says, and what its backward method may read.
 
-R torch's names: save_for_backward, saved_variables, needs_input_grad, mark_non_differentiable,
-set_materialize_grads.  Attributes set on a context belong to the call.
+R torch's names: save_for_backward, saved_variables, needs_input_grad, mark_dirty,
+mark_non_differentiable, set_materialize_grads.  Attributes set on a context belong to the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, Protocol
 
 from ..errors import GradientError, caller
 from ..tensor import Tensor
@@ -21,149 +22,237 @@ class Fields(Sequence):
     Names win over anything a sequence has of its own, so a saved `index` or `count` is read as such.
     """
 
-    __slots__ = ("_names", "_values", "_what")
+    __slots__ = ("__guard", "__names", "__values", "__what")
 
-    def __init__(self, names: Sequence[str | None], values: Sequence[Any], what: str) -> None:
-        object.__setattr__(self, "_names", tuple(names))
-        object.__setattr__(self, "_values", tuple(values))
-        object.__setattr__(self, "_what", what)
+    def __init__(
+        self,
+        names: Sequence[str | None],
+        values: Sequence[Any],
+        what: str,
+        guard: Callable[[str], Any] | None = None,
+    ) -> None:
+        """`guard(what)` is called before every reading, and may refuse it."""
+        object.__setattr__(self, "_Fields__names", tuple(names))
+        object.__setattr__(self, "_Fields__values", tuple(values))
+        object.__setattr__(self, "_Fields__what", what)
+        object.__setattr__(self, "_Fields__guard", guard)
+
+    def __read(self) -> tuple[Any, ...]:
+        if self.__guard is not None:
+            self.__guard(self.__what)
+        return self.__values
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_"):
-            names = object.__getattribute__(self, "_names")
-            if name in names:
-                return object.__getattribute__(self, "_values")[names.index(name)]
+        names = object.__getattribute__(self, "_Fields__names")
+        if name in names:
+            return object.__getattribute__(self, "_Fields__read")()[names.index(name)]
         return object.__getattribute__(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_unknown(self._what, name, self._names))
+        raise AttributeError(_unknown(self.__what, name, self.__names))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{self._what} is read only")
+        raise AttributeError(f"{self.__what} is read only")
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
-            if key not in self._names:
-                raise KeyError(_unknown(self._what, key, self._names))
-            return self._values[self._names.index(key)]
-        return self._values[key]
+            if key not in self.__names:
+                raise KeyError(_unknown(self.__what, key, self.__names))
+            return self.__read()[self.__names.index(key)]
+        return self.__read()[key]
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.__values)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
+        return iter(self.__read())
 
     def __repr__(self) -> str:
-        parts = [f"{n}={v!r}" if n else repr(v) for n, v in zip(self._names, self._values, strict=True)]
-        return f"{self._what}({', '.join(parts)})"
+        parts = [f"{n}={v!r}" if n else repr(v) for n, v in zip(self.__names, self.__read(), strict=True)]
+        return f"{self.__what}({', '.join(parts)})"
 
 
 def _unknown(what: str, name: str, names: Sequence[str | None]) -> str:
-    import difflib
-
     valid = [n for n in names if n]
-    close = difflib.get_close_matches(name, valid, n=1)
+    close = get_close_matches(name, valid, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return f"{what} has no {name!r}: there are {', '.join(map(repr, valid)) or 'no names'}{hint}"
 
 
+class Said:
+    """What a forward method has said to its context.
+
+    saved        (name or None, value) in order; None before save_for_backward
+    constant     outputs through which no gradient flows
+    dirty        inputs that were changed in place
+    materialize  whether the cotangent of an unused output is zeros
+    """
+
+    __slots__ = ("constant", "dirty", "materialize", "saved")
+
+    def __init__(self) -> None:
+        self.saved: tuple[tuple[str | None, Any], ...] | None = None
+        self.constant: list[Any] = []
+        self.dirty: list[Any] = []
+        self.materialize = True
+
+
 class ForwardContext:
-    """What a forward method gets as `ctx`."""
+    """What a forward method gets as `ctx`.  Any other attribute set on it is kept for backward."""
 
     def __init__(self, function: str, names: Sequence[str], needs: Sequence[bool], inputs: Sequence[Any]) -> None:
-        self._function = function
-        self._names = tuple(names)
-        self._needs = tuple(needs)
-        self._inputs = tuple(inputs)
-        self._saved: tuple[tuple[str | None, Any], ...] | None = None
-        self._constant_outputs: list[Tensor] = []
-        self._materialize = True
+        self.__function = function
+        self.__needs = Fields(names, needs, "needs_input_grad")
+        self.__inputs = Fields(names, inputs, "inputs")
+        self.__said = Said()
 
     @property
     def needs_input_grad(self) -> Fields:
-        """For every declared parameter, whether a gradient will be asked for; by name and position."""
-        return Fields(self._names, self._needs, "needs_input_grad")
+        """For every declared parameter, whether a gradient may be asked for; by name and position."""
+        return self.__needs
 
     @property
     def inputs(self) -> Fields:
         """The arguments of the call, by parameter name."""
-        return Fields(self._names, self._inputs, "inputs")
+        return self.__inputs
 
-    def save_for_backward(self, *values: Any, **named: Any) -> None:
+    def save_for_backward(self, /, *values: Any, **named: Any) -> None:
         """Keep values for backward: inputs, outputs, intermediates, and things that are no tensors.
 
         Names and order are kept, and `None` keeps its place.  Raises GradientError when called twice.
         """
-        if self._saved is not None:
+        if self.__said.saved is not None:
             raise GradientError(
-                f"{self._function}: save_for_backward was called before in this forward\n"
+                f"{self.__function}: save_for_backward was called before in this forward\n"
                 f"  called at {caller()}\n"
                 "  save everything in one call"
             )
-        self._saved = tuple([(None, v) for v in values] + list(named.items()))
+        self.__said.saved = tuple([(None, v) for v in values] + list(named.items()))
 
-    def mark_non_differentiable(self, *outputs: Tensor) -> None:
-        """Declare outputs through which no gradient flows."""
-        self._constant_outputs.extend(outputs)
+    def mark_dirty(self, *inputs: Tensor) -> None:
+        """Declare inputs that this forward changes in place; each of them must also be returned.
+
+        The caller's handle then carries the new value and this function's history.
+        Raises GradientError (when forward returns) for what is no input or is not returned.
+        """
+        self.__said.dirty.extend(inputs)
+
+    def mark_non_differentiable(self, *outputs: Any) -> None:
+        """Declare outputs through which no gradient flows.
+
+        Raises GradientError (when forward returns) for what forward does not return.
+        """
+        self.__said.constant.extend(outputs)
 
     def set_materialize_grads(self, flag: bool) -> None:
         """Whether the cotangent of an unused output is zeros (the default) or None."""
-        self._materialize = bool(flag)
+        self.__said.materialize = bool(flag)
 
 
-#: Names of ForwardContext's own attributes: everything else in its __dict__ was set by the user.
-OWN = frozenset(
-    ("_constant_outputs", "_function", "_inputs", "_materialize", "_names", "_needs", "_saved")
-)
+_SAID, _FUNCTION = "_ForwardContext__said", "_ForwardContext__function"
+_OWN = frozenset((_SAID, _FUNCTION, "_ForwardContext__needs", "_ForwardContext__inputs"))
+
+
+def said(ctx: ForwardContext) -> Said:
+    """What forward has said so far."""
+    return ctx.__dict__[_SAID]
+
+
+def attributes(ctx: ForwardContext) -> dict[str, Any]:
+    """What forward has set on its context."""
+    return {name: value for name, value in ctx.__dict__.items() if name not in _OWN}
+
+
+class Reader(Protocol):
+    """How a context gets at values of the call that it belongs to."""
+
+    def is_released(self) -> bool:
+        """Whether a backward gave the graph up."""
+
+    def saved(self) -> tuple[Sequence[str | None], Sequence[Any]]:
+        """Names and values of what forward saved."""
+
+    def inputs(self) -> tuple[Sequence[str], Sequence[Any]]:
+        """Parameters and arguments."""
+
+    def outputs(self) -> Any:
+        """What the call returned."""
+
+    def attribute(self, name: str) -> Any:
+        """What forward set on its context; KeyError for what it did not."""
 
 
 class BackwardContext:
-    """What a backward method gets as `ctx`: made anew for each run, so nothing keeps the graph alive."""
+    """What a backward method gets as `ctx`: made anew for each run, so nothing keeps the graph alive.
 
-    def __init__(
-        self,
-        function: str,
-        saved: Fields,
-        needs: Fields,
-        inputs: Fields,
-        outputs: Any,
-        attributes: dict[str, Any],
-    ) -> None:
-        self.__dict__.update(attributes)
-        self._function = function
-        self._saved = saved
-        self._needs = needs
-        self._inputs = inputs
-        self._outputs = outputs
+    Values are read when they are asked for; once the graph is released that is an error.
+    """
+
+    def __init__(self, function: str, place: str, reader: Reader, needs: Fields) -> None:
+        self.__function = function
+        self.__place = place
+        self.__reader = reader
+        self.__needs = needs
+
+    def __open(self, what: str) -> Reader:
+        if self.__reader.is_released():
+            raise GradientError(
+                f"{self.__function}: {what} is read after the graph was released (called at {self.__place})\n"
+                f"  read at {caller()}\n"
+                "  pass retain_graph=True to the backward that came before, or read it inside of backward"
+            )
+        return self.__reader
 
     @property
     def saved_variables(self) -> Fields:
-        """What forward saved, by name, attribute and position."""
-        return self._saved
+        """What forward saved, by name, attribute and position.  Raises GradientError after the graph is released."""
+        return Fields(*self.__open("saved_variables").saved(), "saved_variables", self.__open)
 
     @property
     def saved_tensors(self) -> tuple:
         """What forward saved, as a tuple (the PyTorch habit)."""
-        return tuple(self._saved)
+        return tuple(self.__open("saved_tensors").saved()[1])
 
     @property
     def needs_input_grad(self) -> Fields:
         """For every declared parameter, whether its gradient is wanted now; by name and position."""
-        return self._needs
+        return self.__needs
 
     @property
     def inputs(self) -> Fields:
         """The arguments of the call, by parameter name."""
-        return self._inputs
+        return Fields(*self.__open("inputs").inputs(), "inputs", self.__open)
 
     @property
     def outputs(self) -> Any:
         """What the call returned, in its own container."""
-        return self._outputs
+        return self.__open("outputs").outputs()
 
-    def save_for_backward(self, *_values: Any, **_named: Any) -> None:
-        """Not here: raises GradientError."""
-        raise GradientError(
-            f"{self._function}: save_for_backward belongs in forward; backward only reads\n  called at {caller()}"
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_BackwardContext__") or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        try:
+            return self.__open(f"ctx.{name}").attribute(name)
+        except KeyError:
+            raise AttributeError(f"ctx has no {name!r}: forward did not set it (called at {self.__place})") from None
+
+    def __refuse(self, what: str) -> GradientError:
+        return GradientError(
+            f"{self.__function}: {what} belongs in forward; backward only reads\n  called at {caller()}"
         )
+
+    def save_for_backward(self, /, *_values: Any, **_named: Any) -> None:
+        """Not here: raises GradientError."""
+        raise self.__refuse("save_for_backward")
+
+    def mark_dirty(self, *_inputs: Any) -> None:
+        """Not here: raises GradientError."""
+        raise self.__refuse("mark_dirty")
+
+    def mark_non_differentiable(self, *_outputs: Any) -> None:
+        """Not here: raises GradientError."""
+        raise self.__refuse("mark_non_differentiable")
+
+    def set_materialize_grads(self, _flag: bool) -> None:
+        """Not here: raises GradientError."""
+        raise self.__refuse("set_materialize_grads")

@@ -22,7 +22,7 @@ from ..dispatch.signature import type_name
 from ..errors import UserLine
 from ..tape.record import leaf, number_leaf, taken
 from ..tensor import AbstractTensor, Tensor
-from .boundary import call_forward
+from .forward import call_forward
 
 __all__ = ["CONVERSIONS", "Function", "function"]
 
@@ -44,12 +44,13 @@ class Function(GenericFunction):
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The method itself, or a boundary around it where a rule replaces its derivative."""
         run = method.implementation
+        backward = self.rule_for("backward", method, classes)
         if method.kind == "forward":
 
             def inside(ctx: Any, args: tuple, keywords: dict) -> Any:
                 return run(ctx, *args, **keywords)
 
-        elif self.rule_for("backward", method, classes) is not None:
+        elif backward is not None or self.rule_for("jvp", method, classes) is not None:
 
             def inside(ctx: Any, args: tuple, keywords: dict) -> Any:
                 return run(*args, **keywords)
@@ -58,6 +59,8 @@ class Function(GenericFunction):
             return run
         names = self.declaration.fixed
         variadic = self.declaration.variadic
+        has_token = backward is not None and backward.host
+        transparent = method.kind == "method" and backward is None
 
         def call(*args: Any, **keywords: Any) -> Any:
             arguments = dict(zip(names, args, strict=False))
@@ -71,7 +74,7 @@ class Function(GenericFunction):
                     values += inner[variadic]
                 return inside(ctx, values, {k: inner[k] for k in keywords})
 
-            return call_forward(self, method, body, arguments, classes)
+            return call_forward(self, method, body, arguments, classes, has_token, transparent)
 
         return call
 
@@ -100,7 +103,7 @@ class Function(GenericFunction):
         known = "\n  the rules there are:\n" + "\n".join(rules) if rules else ""
         return (
             f"{self.__name__}({types}) has no backward\n"
-            f"  its forward is at {method.place}, called at {line}{known}\n"
+            f"  its forward is at {method.place}, called at {line or 'an unknown place'}{known}\n"
             f"  register one: @{self.__name__}.backward({types})"
         )
 

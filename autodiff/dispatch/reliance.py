@@ -59,13 +59,13 @@ class Choices:
 
     def __init__(self) -> None:
         self.answers: dict[Any, dict[tuple, Any]] = {}
-        self._drop: Callable[[], None] | None = None
+        self._drop: Callable[[], Any] | None = None
 
     def note(self, function: Any, question: tuple, answer: Any) -> None:
         """Remember how a function answered."""
         self.answers.setdefault(function, {})[question] = answer
 
-    def on_change(self, drop: Callable[[], None]) -> None:
+    def on_change(self, drop: Callable[[], Any]) -> None:
         """Call `drop` once, when a registration changes one of these choices.
 
         The functions hold this object weakly: whoever relies on it keeps it.

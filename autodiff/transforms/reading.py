@@ -1,0 +1,142 @@
+"""What a rule reads: a call's saved values, arguments and outputs, from nodes or from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..custom.boundary import Call, output_of
+from ..custom.context import BackwardContext, Fields
+from ..custom.historyless import without_history
+from ..custom.packed import Packed, as_it_is
+from ..ops import as_tensor, zeros_of
+from ..tape.node import Node
+from ..tape.record import grad_mode
+from ..tensor import Tensor, handle
+
+__all__ = ["ArrayReader", "NodeReader", "by_output", "context_of", "flow_of", "needs_of", "zeros_or_none"]
+
+
+def flow_of(node: Node) -> range:
+    """The places of a call's inputs among those of its boundary."""
+    start, stop, _ = node.flow.indices(len(node.inputs))
+    return range(start, stop)
+
+
+def needs_of(call: Call, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
+    """For each parameter, whether a gradient of anything in it is asked for."""
+    return {
+        name: any([p is not None and is_wanted(p) for p in packed.places]) for name, packed in call.arguments.items()
+    }
+
+
+def context_of(call: Call, reader: Any, needs: dict[str, bool]) -> BackwardContext:
+    """The context of one run of a rule."""
+    fields = Fields(list(needs), list(needs.values()), "needs_input_grad")
+    return BackwardContext(call.function.__name__, str(call.line), reader, fields)
+
+
+def by_output(call: Call, bar_at: Callable[[int], Any], zeros_at: Callable[[int], Any]) -> tuple:
+    """The arguments of backward: one per element of a tuple or list output, else one in its own container.
+
+    bar_at     cotangent of a tracked output, by slot (zeros or None if it was not used)
+    zeros_at   what an output that carries no gradient gets, by its place
+    Outputs that are no tensors get None.
+    """
+    value = call.result.unpack(lambda p: bar_at(-1 - p) if p < 0 else zeros_at(p), lambda _: None)
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+class _Reader:
+    """Values of a call by their places.
+
+    tensor_at   what is read for a tensor, by its place
+    static      what is read for anything else
+    """
+
+    def __init__(self, call: Call, tensor_at: Callable[[int], Any], static: Callable[[Any], Any] = as_it_is) -> None:
+        self.call = call
+        self.tensor_at = tensor_at
+        self.static = static
+
+    def _value(self, packed: Packed) -> Any:
+        return packed.unpack(self.tensor_at, self.static)
+
+    def saved(self) -> tuple[Sequence[str | None], Sequence[Any]]:
+        """Names and values of what forward saved."""
+        return [n for n, _ in self.call.saved], [self._value(p) for _, p in self.call.saved]
+
+    def inputs(self) -> tuple[Sequence[str], Sequence[Any]]:
+        """Parameters and arguments."""
+        arguments = self.call.arguments
+        return list(arguments), [p.unpack(self.tensor_at, as_it_is) for p in arguments.values()]
+
+    def outputs(self) -> Any:
+        """What the call returned."""
+        return self.call.result.unpack(self.tensor_at, as_it_is)
+
+    def attribute(self, name: str) -> Any:
+        """What forward set on its context; KeyError for what it did not."""
+        return self._value(self.call.attributes[name])
+
+
+class NodeReader(_Reader):
+    """Reads tensors from the inputs of a boundary, each with its own history.
+
+    Of a forward that asked for values, what it made and saved is historyless: only inputs and outputs
+    can be differentiated through.
+    """
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node.call, self.handle_at, self.given_or_made)
+        self.node = node
+
+    def is_released(self) -> bool:
+        """Whether a backward gave the graph up."""
+        return self.node.kind.released
+
+    def handle_at(self, place: int) -> Tensor:
+        """A handle: on an output behind its boundary, on an input, on an intermediate."""
+        if place < 0:
+            return output_of(self.node, -1 - place)
+        source = self.node.inputs[place]
+        if not self.call.opaque or place in flow_of(self.node):
+            return handle(source)
+        return self._historyless(handle(source))
+
+    def given_or_made(self, value: Any) -> Any:
+        """A number or array that an opaque forward saved depends on its inputs in an unknown way."""
+        made = isinstance(value, (float, complex, np.floating, np.complexfloating, np.ndarray))
+        if not self.call.opaque or not made or not grad_mode.get() or self._was_given(value):
+            return value
+        return self._historyless(as_tensor(value))
+
+    def _was_given(self, value: Any) -> bool:
+        return any(value is x for p in self.call.arguments.values() for x in p.statics)
+
+    def _historyless(self, t: Tensor) -> Tensor:
+        call = self.call
+        what = f"what the forward of {call.function.__name__} ({call.method.place}) made of asked values"
+        return without_history(t, [self.node.inputs[p] for p in flow_of(self.node)], what, call.line)
+
+
+class ArrayReader(_Reader):
+    """Reads values while a graph runs.
+
+    values    by place: read-only arrays, or tensors without history
+    outputs   the tracked outputs
+    """
+
+    def __init__(self, call: Call, values: Sequence[Any], tracked: Sequence[Any]) -> None:
+        super().__init__(call, lambda place: tracked[-1 - place] if place < 0 else values[place])
+
+    def is_released(self) -> bool:
+        """Never: it holds what it reads."""
+        return False
+
+
+def zeros_or_none(call: Call, aval: Any) -> Tensor | None:
+    """What an unused output's cotangent is."""
+    return zeros_of(aval) if call.materialize else None

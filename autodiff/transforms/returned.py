@@ -1,0 +1,165 @@
+"""What a backward method may return, checked and sorted by the inputs of the call.
+
+A dict by parameter name, a tuple or list with one entry per declared parameter, or, where exactly one
+argument is a tensor, that one gradient.  Every gradient has its input's shape; its float width is
+adapted; `None` is zero, symbolically.  Everything else is refused with the function, the argument, both
+avals and the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+
+from .. import tree
+from ..custom.boundary import Call
+from ..custom.packed import Packed
+from ..errors import DTypeError, GradientError, ShapeError
+from ..ops import as_tensor, astype
+from ..tape.node import Node
+from ..tensor import AbstractTensor, Tensor
+
+__all__ = ["GradientShapeError", "gradients_by_place"]
+
+#: Of a complex gradient for a real input, what counts.
+_real_part = attrgetter("real")
+
+
+def gradients_by_place(
+    call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], wanted: Collection[int], where: str
+) -> dict[int, Tensor]:
+    """The gradients that a backward returned, by place among the boundary's inputs.
+
+    needs    for each parameter, whether its gradient was asked for
+    nodes    the boundary's input nodes, by place
+    wanted   the places whose gradients are asked for; the rest is checked and dropped
+    """
+    bars: dict[int, Tensor] = {}
+    for name, value in _by_name(call, returned, needs, nodes, where).items():
+        for place, g in _leaves(name, call.arguments[name], value, where):
+            checked = _checked(g, nodes[place].kind.out.aval, name, where)
+            if place in wanted:
+                bars[place] = bars[place] + checked if place in bars else checked
+    return bars
+
+
+def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], where: str) -> dict[str, Any]:
+    """What backward returned, by parameter."""
+    names = list(call.arguments)
+    if isinstance(returned, dict) and not _is_the_gradient(call, returned):
+        return _checked_names(names, returned, needs, where)
+    tensors = [n for n, p in call.arguments.items() if _is_tensor_argument(p, nodes)]
+    if isinstance(returned, (tuple, list)):
+        surplus = returned[len(names) :]
+        if any(g is not None for g in surplus):
+            raise GradientError(
+                f"{where} returned {len(returned)} gradients for {len(names)} parameters ({', '.join(names)})"
+            )
+        missing = [n for n in names[len(returned) :] if needs[n]]
+        if missing:
+            raise GradientError(
+                f"{where} returned {len(returned)} gradients; {missing[0]!r} needs one too\n"
+                f"  the parameters are ({', '.join(names)}); return None for one that is zero"
+            )
+        return dict(zip(names, returned, strict=False))
+    if len(tensors) == 1:
+        return {tensors[0]: returned}
+    raise GradientError(
+        f"{where} returned a {type(returned).__name__} for {len(tensors)} tensor arguments\n"
+        f"  return a dict with the keys {', '.join(map(repr, tensors))}, or a tuple in the order of the parameters"
+    )
+
+
+def _is_the_gradient(call: Call, returned: dict) -> bool:
+    """Whether a dict is the gradient of the one argument, itself a dict, rather than gradients by name."""
+    if len(call.arguments) != 1:
+        return False
+    ((name, packed),) = call.arguments.items()
+    return packed.structure is not None and packed.structure.cls is dict and name not in returned and bool(returned)
+
+
+def _is_tensor_argument(packed: Packed, nodes: dict[int, Node]) -> bool:
+    """Whether an argument holds a tensor (a number that a trace made an argument counts as a number)."""
+    return any(p is not None and not nodes[p].kind.out.weak for p in packed.places)
+
+
+def _checked_names(names: list[str], returned: dict, needs: dict[str, bool], where: str) -> dict[str, Any]:
+    for name in returned:
+        if name not in needs:
+            close = get_close_matches(str(name), names, n=1)
+            raise GradientError(
+                f"{where} returned a gradient for {name!r}, which is no parameter\n"
+                f"  the parameters are {', '.join(names)}" + (f"; did you mean {close[0]!r}?" if close else "")
+            )
+    for name, need in needs.items():
+        if need and name not in returned:
+            raise GradientError(
+                f"{where} returned no gradient for {name!r}, which needs one\n"
+                f"  add {name!r} to the dict; None says that it is zero"
+            )
+    return returned
+
+
+def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int, Any]]:
+    """(place, gradient) for the tensors of one argument; None stands for a whole subtree."""
+    if value is None:
+        return []
+    if not packed.has_tensors:
+        raise GradientError(f"{where} returned a gradient for {name!r}, which is no tensor; return None")
+    if packed.structure is None and (only := packed.places[0]) is not None:
+        return [(only, value)]
+    try:
+        parts = tree.flatten_up_to(packed.structure, value, name)
+    except (TypeError, ValueError) as error:
+        raise GradientError(f"{where}: the gradient for {name!r} must have the argument's container: {error}") from None
+    pairs = []
+    for place, part in zip(packed.places, parts, strict=True):
+        if part is None:
+            continue
+        if place is None:
+            if isinstance(part, (Tensor, np.ndarray)):
+                raise GradientError(f"{where} returned a gradient inside {name!r} for what is no tensor; return None")
+            continue
+        pairs.append((place, part))
+    return pairs
+
+
+def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
+    """A gradient as a tensor of its input's aval."""
+    if not isinstance(g, (AbstractTensor, np.ndarray, np.generic, int, float, complex)) or isinstance(g, bool):
+        raise GradientError(f"{where} returned a {type(g).__name__} as the gradient for {name!r}: {aval}")
+    if isinstance(g, (int, float, complex)) and not isinstance(g, np.generic):
+        if aval.shape:
+            raise _wrong_shape(where, name, aval, f"the number {g!r}")
+        g = np.asarray(g.real, aval.dtype) if aval.dtype.kind == "f" else np.asarray(g, aval.dtype)
+    elif isinstance(g, (np.ndarray, np.generic)) and g.dtype.kind == "c" and aval.dtype.kind == "f":
+        g = g.real
+    g = as_tensor(g)
+    if g.dtype.kind == "c" and aval.dtype.kind == "f":
+        g = _real_part(g)
+    if g.dtype.kind not in "fc":
+        raise _GradientDTypeError(f"{where} returned an integer gradient {g.aval} for {name!r}: {aval}")
+    if g.shape != aval.shape:
+        raise _wrong_shape(where, name, aval, str(g.aval))
+    return g if g.dtype == aval.dtype else astype(g, aval.dtype)
+
+
+class GradientShapeError(GradientError, ShapeError):
+    """A gradient of another shape than its input: both a GradientError and a ShapeError."""
+
+
+class _GradientDTypeError(GradientError, DTypeError):
+    """An integer gradient: both a GradientError and a DTypeError."""
+
+
+def _wrong_shape(where: str, name: str, aval: Any, got: str) -> GradientError:
+    return GradientShapeError(
+        f"{where} returned {got} as the gradient for {name!r}: {aval}\n"
+        "  a gradient has its input's shape; ad.unbroadcast(g, like) sums over broadcast axes"
+    )
