@@ -16,59 +16,23 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value
+from .extremes import find_extreme
 from .operations import ELEMENTARY, SCALAR
+from .reductions import Reduction, is_free
 
-__all__ = ["VARYING", "LoopPlan", "Reduction", "plan_loop"]
+__all__ = ["VARYING", "LoopPlan", "plan_loop"]
 
 #: Not a stride: the lanes have no pattern.
 VARYING = None
-
-#: Reductions by the operation that combines two, and what they start with in a lane: a number that
-#: changes nothing.  For sums that is -0.0, since -0.0 + 0.0 is 0.0.
-_IDENTITIES = {
-    "arith.addf": -0.0, "arith.mulf": 1.0, "arith.maximumf": float("-inf"), "arith.minimumf": float("inf"),
-    "arith.addi": 0, "arith.muli": 1, "arith.andi": -1, "arith.ori": 0, "arith.xori": 0,
-}  # fmt: skip
 
 #: Costs in additions, of a vector whose lanes fill one register; roughly.
 _COSTS = {
     "arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50, "arith.remf": 90,
 }  # fmt: skip
 _COST_OF_A_FUNCTION, _COST_OF_A_GATHER = 24, 10
-
-
-@dataclass(eq=False, slots=True)
-class Reduction:
-    """Partial results, one per lane, that are combined in the end.
-
-    carried     the number of the loop-carried value, or -1 for an accumulator in memory:
-    load, store     its load and store, at a place that is the same in all iterations
-    start       the value an iteration begins with
-    combine     an operation of the chain from there to what it ends with
-    """
-
-    carried: int
-    start: Value
-    combine: Operation | None = None
-    load: Operation | None = None
-    store: Operation | None = None
-
-    @property
-    def type(self) -> ScalarType:
-        type = self.start.type
-        assert isinstance(type, ScalarType)
-        return type
-
-    @property
-    def identity(self) -> int | float:
-        """What a lane starts with."""
-        assert self.combine is not None
-        name, bits = self.combine.name, self.type.bits
-        if name in ("arith.maxsi", "arith.minsi"):
-            return -(1 << bits - 1) if name == "arith.maxsi" else (1 << bits - 1) - 1
-        return _IDENTITIES[name]
 
 
 @dataclass(eq=False, slots=True)
@@ -84,7 +48,7 @@ class LoopPlan:
     strides: dict[Value, int | None] = field(default_factory=dict)
     places: dict[Operation, int | None] = field(default_factory=dict)
     reductions: list[Reduction] = field(default_factory=list)
-    partial: dict[Value, int] = field(default_factory=dict)  # the number of the reduction
+    partial: set[Value] = field(default_factory=set)
     bits: int = 8
     cost: int = 0
 
@@ -108,18 +72,20 @@ class _Planner:
         self.found = LoopPlan({counter: 1}, reductions=[Reduction(j, value) for j, value in enumerate(carried)])
         made = (o for o in block.operations if o.name != "arith.constant")
         self.inside = {counter, *carried, *(r for o in made for r in o.results)}
-        self.chains = self.found.partial
-        self.chains.update((value, j) for j, value in enumerate(carried))
+        #: Values of the chain of each reduction, with its number.
+        self.chains = {value: j for j, value in enumerate(carried)}
         self.in_memory: dict[Operation, int] = {}
 
     def plan(self) -> LoopPlan | None:
         try:
+            self._extremes()
             self._memory()
             for operation in self.block.operations[:-1]:
                 self._operation(operation)
             self._ends()
         except _Unfit:
             return None
+        self.found.partial |= self.chains.keys()
         return self.found
 
     # ---- operations ----
@@ -132,6 +98,8 @@ class _Planner:
             self._store(operation)
         elif name not in SCALAR:
             raise _Unfit(name)
+        elif operation.result in self.found.partial:
+            self.found.cost += 1
         elif any(v in self.chains for v in operation.operands):
             self._combine(operation)
         elif any(v in strides for v in operation.operands):
@@ -173,12 +141,10 @@ class _Planner:
 
     def _combine(self, operation: Operation) -> None:
         """An operation on a partial result: one more link of a chain of one kind."""
-        name, flags = operation.name, operation.attributes.get("fastmath", ())
+        name = operation.name
         chains = {self.chains[v] for v in operation.operands if v in self.chains}
         in_chain = [v for v in operation.operands if v in self.chains]
-        known = name in _IDENTITIES or name in ("arith.maxsi", "arith.minsi")
-        in_any_order = name not in ("arith.addf", "arith.mulf") or "reassoc" in flags
-        if len(in_chain) != 1 or not known or not in_any_order:
+        if len(in_chain) != 1 or not is_free(operation):
             raise _Unfit(name)
         (number,) = chains
         reduction = self.found.reductions[number]
@@ -195,9 +161,23 @@ class _Planner:
         uses = Counter(v for o in self.block.operations for v in o.operands if v in self.chains)
         if any(uses[value] != 1 for value in self.chains):
             raise _Unfit("a partial result is used")
-        for j, value in enumerate(last.operands):
-            if self.chains.get(value) != j or self.found.reductions[j].combine is None:
+        for reduction, value in zip(self.found.reductions, last.operands, strict=False):
+            is_extreme = reduction.better or reduction.is_place
+            if not is_extreme and (self.chains.get(value) != reduction.carried or reduction.combine is None):
                 raise _Unfit("a carried value is no reduction")
+
+    def _extremes(self) -> None:
+        """Pairs of carried values that are an extreme and its place."""
+        ends = self.block.operations[-1].operands
+        for reduction, place in pairwise(self.found.reductions):
+            if reduction.carried + 1 < len(ends) and not reduction.is_place:
+                extreme = find_extreme(self.block, reduction.start, place.start, *ends[reduction.carried :][:2])
+                if extreme is not None:
+                    reduction.better, place.is_place = extreme.better, True
+                    self.found.partial |= extreme.values
+                    del self.chains[reduction.start], self.chains[place.start]
+                    self._wide(reduction.type)
+                    self._wide(place.type)
 
     # ---- memory ----
 

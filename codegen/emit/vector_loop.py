@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, Block, MemRef, Operation, ScalarType, Value
-from .loop_plan import VARYING, LoopPlan, Reduction
+from .loop_plan import VARYING, LoopPlan
 from .operations import SCALAR, Writer
 from .phases import Phase
+from .reductions import Reduction, combined, halved
 from .types import ALIGNMENT, LLVM_TYPES
 
 if TYPE_CHECKING:
@@ -303,27 +304,9 @@ class VectorLoop(Writer):
         """Halves combined until the vectors have the wanted number of lanes."""
         while lanes > wanted:
             lanes //= 2
-            partial = [self._halved(r, name, lanes) for r, name in zip(self.plan.reductions, partial, strict=True)]
+            partial = halved(self, self.plan.reductions, partial, lanes)
         assert lanes == wanted, "a later phase has more lanes"
         return partial
-
-    def _halved(self, reduction: Reduction, name: str, lanes: int) -> str:
-        whole = f"<{2 * lanes} x {LLVM_TYPES[reduction.type]}>"
-        halves = []
-        for first in (0, lanes):
-            if lanes == 1:
-                halves.append(self.value(f"extractelement {whole} {name}, i64 {first}"))
-                continue
-            order = ", ".join(f"i32 {first + j}" for j in range(lanes))
-            halves.append(
-                self.value(f"shufflevector {whole} {name}, {whole} poison, <{lanes} x i32> <{order}>")
-            )
-        self.lanes = lanes
-        return self._combined(reduction, *halves)
-
-    def _combined(self, reduction: Reduction, one: str, other: str) -> str:
-        assert reduction.combine is not None
-        return SCALAR[reduction.combine.name](self, reduction.combine, [one, other])
 
     def _finished(self, partial: list[str], lanes: int, initial: list[str]) -> list[str]:
         """The carried values, with what the loop was given to begin with; accumulators in memory are stored."""
@@ -331,17 +314,16 @@ class VectorLoop(Writer):
             return initial
         totals = self._narrowed(partial, lanes, 1)
         self.lanes, body = 1, self.body
-        found = []
-        for reduction, total in zip(self.plan.reductions, totals, strict=True):
-            if reduction.load is None:
-                found.append(self._combined(reduction, initial[reduction.carried], total))
-            else:
-                assert reduction.store is not None
+        for reduction in self.plan.reductions:
+            if reduction.load is not None:
                 body.load(reduction.load)
-                before = body.names[reduction.load.result]
-                body.names[reduction.store.operands[0]] = self._combined(reduction, before, total)
+                initial = [*initial, body.names[reduction.load.result]]
+        totals = combined(self, self.plan.reductions, initial, totals)
+        for reduction, total in zip(self.plan.reductions, totals, strict=True):
+            if reduction.store is not None:
+                body.names[reduction.store.operands[0]] = total
                 body.store(reduction.store)
-        return found
+        return totals[: sum(r.load is None for r in self.plan.reductions)]
 
     # ---- Writer ----
 

@@ -12,8 +12,11 @@ from nests import DTYPES, Nest, call, elementwise, memref
 from codegen.emit import emit_module
 from codegen.emit.math import FUNCTIONS
 from codegen.emit.target import Target
+from codegen.kernel.index import constant_index
 from codegen.kernel.interpret import interpret
-from codegen.kernel.nest import F32, F64, I8, I32, I64, INDEX, Extent
+from codegen.kernel.monoids import combine, element, start
+from codegen.kernel.nest import F32, F64, I8, I32, I64, INDEX, Extent, Function
+from codegen.kernel.scalar import Scalar
 from codegen.runtime import engine
 
 #: What machines offer; what the text of one uses runs on any, only slower.
@@ -330,3 +333,33 @@ def test_arrays_of_any_alignment_will_do(features, rng):
 def test_the_text_of_small_loops(golden):
     golden(emit_module([reduction("arith.addf", F64, 0.0, 1000, SUM)], MACHINES["masks"]))
     golden(emit_module([elementwise("scale", "arith.mulf", [F32, F32], F32)], MACHINES["plain"]))
+
+
+def extreme(monoid, type, extent):
+    """argmax or argmin as the kernels have it: nan beats every number, and the first one stays."""
+    k = Scalar([memref(type, extent), memref(I64, 1)])
+    x, y = k.block.arguments
+    loop = k.open_loop(extent, start(k, monoid, type))
+    here = element(k, monoid, k.load(x, loop.index), loop.index)
+    _, place = k.close_loop(loop, combine(k, monoid, tuple(loop.carried), here, free_order=True))
+    k.store(place, y, constant_index(0))
+    return Function("extreme", k.finish(), ("x", "y"), frozenset({1}))
+
+
+@EACH_MACHINE
+@pytest.mark.parametrize("extent", [1, 2, 7, 16, 33, 100])
+@pytest.mark.parametrize("monoid", ["argmax", "argmin"])
+@pytest.mark.parametrize("type", [F64, F32, I32], ids=str)
+def test_the_first_of_equal_extremes_is_found_in_any_lane(type, monoid, extent, features, rng):
+    function = extreme(monoid, type, extent)
+    assert is_vectorised(function) or extent < 4
+    code = compiled(function, features)
+    reference = {"argmax": np.argmax, "argmin": np.argmin}[monoid]
+    rows = [rng.integers(-2, 3, extent) for _ in range(12)]
+    if type.is_float:
+        rows += [np.where(rng.random(extent) < 0.1, np.nan, rng.normal(size=extent)) for _ in range(8)]
+        rows += [np.full(extent, value) for value in (np.inf, -np.inf, np.nan)]
+    for row in rows:
+        x, y = row.astype(DTYPES[type]), np.full(1, -1)
+        assert call(code, function, (x, y)) == 0
+        assert y[0] == reference(x), x
