@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from .emit import emit_module
 from .ir import Graph
 from .passes import optimize
 from .passes.plan import plan
@@ -33,7 +32,7 @@ __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "m
 
 #: Executables are a few KiB each.  Kernels have three memory maps per module, and a process may have 65,530.
 _executables = LRU(2048)
-_kernels = KernelTable(emit_module, 8192, disk.default)
+_kernels = KernelTable(8192, disk.default)
 
 #: Held while compiling: two threads that ask for the same graph compile it once.
 _lock = threading.RLock()

@@ -1,5 +1,5 @@
 """From loop nests to LLVM IR text."""
 
-from .llvm import emit_module
+from .llvm import Emitted, emit_function, emit_module, module_of
 
-__all__ = ["emit_module"]
+__all__ = ["Emitted", "emit_function", "emit_module", "module_of"]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..kernel.nest import Function, MemRef
 from . import math as elementary
@@ -24,7 +25,7 @@ from .body import Body, Needs, argument_names
 from .target import Target
 from .types import ALIGNMENT
 
-__all__ = ["emit_module"]
+__all__ = ["Emitted", "emit_function", "emit_module", "module_of"]
 
 
 def emit_module(functions: Sequence[Function], target_features: str = "") -> str:
@@ -35,13 +36,41 @@ def emit_module(functions: Sequence[Function], target_features: str = "") -> str
 
     Names must differ.  The text is determined by the arguments, so it can be a key.
     """
-    names = [f.name for f in functions]
+    return module_of([emit_function(f, target_features) for f in functions], target_features)
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """One function as text, and what its module must hold beside it."""
+
+    name: str
+    text: str
+    needs: Needs
+
+    def named(self, name: str) -> Emitted:
+        """The same function under another name."""
+        text = self.text.replace(f"@{self.name}(", f"@{name}(").replace(f"@{self.name}.body(", f"@{name}.body(")
+        return Emitted(name, text, self.needs)
+
+
+def emit_function(function: Function, target_features: str = "") -> Emitted:
+    """One function of a module."""
+    needs = Needs()
+    text = _exported(function) + _internal(function, needs, Target.of(target_features))
+    return Emitted(function.name, text, needs)
+
+
+def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
+    """The module of these functions: what several of them need stands in it once."""
+    names = [e.name for e in emitted]
     assert len(set(names)) == len(names), f"functions of one name: {names}"
-    needs, target = Needs(), Target.of(target_features)
-    parts = [_exported(f) + _internal(f, needs, target) for f in functions]
-    texts, declared = elementary.definitions(needs.functions, has_fma=target.has_fma)
+    functions = set().union(*[e.needs.functions for e in emitted])
+    texts, declared = elementary.definitions(functions, has_fma=Target.of(target_features).has_fma)
+    for e in emitted:
+        declared = declared | e.needs.declarations
+    parts = [e.text for e in emitted]
     parts.append(texts)
-    parts.append("".join(f"{text}\n" for _, text in sorted((needs.declarations | declared).items())))
+    parts.append("".join(f"{text}\n" for _, text in sorted(declared.items())))
     parts.append("attributes #0 = { mustprogress noinline nounwind }\n")
     return "\n".join(filter(None, parts))
 

@@ -167,7 +167,7 @@ def _loops_code(dtype: str) -> engine.Code:
 @functools.cache
 def _blas_code(dtype: str, blas: Blas) -> engine.Code:
     text = gemm_ir.blas_ir(dtype, is_fortran=blas.is_fortran)
-    return objects.compiled(text, {f"gemm_{dtype}": blas.addresses[dtype]})
+    return objects.compiled(text, {f"gemm_{dtype}": blas.addresses[dtype]}, engine.Passes.INLINE)
 
 
 def multiply(gemm: Gemm, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:

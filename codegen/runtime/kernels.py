@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..emit import Emitted, emit_function, module_of
 from ..kernel.nest import Function
 from . import engine, objects
 from .cache import LRU
@@ -21,9 +22,6 @@ __all__ = ["KernelTable", "NativeKernel"]
 
 #: A kernel's name in its module is this and its key.
 _PREFIX = "k"
-
-#: emit(functions, target features) -> LLVM IR text that exports each by its name
-Emit = Callable[..., str]
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,7 @@ class KernelTable:
     compiled_modules   modules that LLVM compiled          disk_objects   objects that were on disk
     """
 
-    def __init__(self, emit: Emit, maxsize: int, disk: Callable[[], DiskCache | None] = lambda: None) -> None:
-        self._emit = emit
+    def __init__(self, maxsize: int, disk: Callable[[], DiskCache | None] = lambda: None) -> None:
         self._table = LRU(maxsize)
         self._disk = disk
         self.compiled_modules = self.disk_objects = 0
@@ -52,28 +49,28 @@ class KernelTable:
         features = engine.target_features()
         keys: dict[int, str] = {}
         found: dict[str, NativeKernel] = {}
-        missing: dict[str, Function] = {}
+        missing: dict[str, Emitted] = {}
         for function in functions:
-            nameless = _nameless(function)
-            key = keys[id(function)] = objects.key_of(self._emit([nameless], features), Passes.VECTORS)
+            emitted = emit_function(_nameless(function), features)
+            key = keys[id(function)] = objects.key_of(module_of([emitted], features), Passes.VECTORS)
             if key in found or key in missing:
                 continue
             native = self._table.get(key)
             if native is None:
-                missing[key] = replace(nameless, name=f"{_PREFIX}{key}")
+                missing[key] = emitted.named(f"{_PREFIX}{key}")
             else:
                 found[key] = native
         disk = self._disk() if missing else None
         if disk:
             self._from_disk(disk, missing, found)
         if missing:
-            text = self._emit(list(missing.values()), features)
+            text = module_of(list(missing.values()), features)
             code = objects.made(list(missing), text, disk, None, Passes.VECTORS)
             self.compiled_modules += 1
             self._keep(code, found)
         return {number: found[key] for number, key in keys.items()}
 
-    def _from_disk(self, disk: DiskCache, missing: dict[str, Function], found: dict[str, NativeKernel]) -> None:
+    def _from_disk(self, disk: DiskCache, missing: dict[str, Emitted], found: dict[str, NativeKernel]) -> None:
         """Move what is on disk from `missing` to `found`.  An object brings all its kernels with it."""
         for key in list(missing):
             if key in missing:

@@ -28,6 +28,7 @@ from ..kernel.nest import Status
 from . import launcher_ir, memory
 from .argument_ir import NUMBER_KINDS
 from .native import Self, is_native, native
+from .threads import sharing
 
 __all__ = [
     "NativeStep", "OutOfRange", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native",
@@ -94,7 +95,7 @@ class StepTable:
         for step in steps:
             share = step.share
             words += (step.address, len(step.slots), self._keep(step.slots), self._keep(step.extents))
-            words += (len(step.extents) + 2, share.blocks, share.chunk, share.total) if share else (0, 0, 0, 0)
+            words += (sharing(), len(step.extents) + 2, share.blocks, share.chunk, share.total) if share else (0,) * 5
         self._table = _words(words)
         self.address = ctypes.addressof(self._table)
         code = native()

@@ -5,7 +5,8 @@ One piece of machine code serves every program; what differs is data, in a *plan
     plan     counts, sizes and the addresses of the tables below        `PLAN` names its words
     spec     one per input, then one per output: descr, nd, dims, kind of number, NumPy scalar type
     step     function, number of pointers, their slots, extents, and how it is shared among threads:
-             number of extents, blocks (0: by the caller alone), chunk, total (`threads_ir`)
+             the function that shares it out (null: nobody does), number of extents, blocks, chunk,
+             total (`threads_ir`)
 
 and, per call, a *frame*:
 
@@ -30,13 +31,11 @@ that stop in Python between native segments.
 from __future__ import annotations
 
 from string import Template
-from typing import NamedTuple
 
 from .argument_ir import ARGUMENTS
 from .pool_ir import pool_ir
-from .threads_ir import threads_ir
 
-__all__ = ["PLAN", "SPEC_WORDS", "STEP_WORDS", "System", "launcher_ir"]
+__all__ = ["PLAN", "SPEC_WORDS", "STEP_WORDS", "launcher_ir"]
 
 #: The words (64 bits each) of a plan, in order.
 PLAN = (
@@ -45,13 +44,13 @@ PLAN = (
     "array_type", "float_type", "int_type", "bool_type", "allocator",
 )  # fmt: skip
 SPEC_WORDS = 6
-STEP_WORDS = 8
+STEP_WORDS = 9
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
 STACK_BYTES = 16384
 
 _RUN_STEPS = """
-%Step = type { ptr, i64, ptr, ptr, i64, i64, i64, i64 }
+%Step = type { ptr, i64, ptr, ptr, ptr, i64, i64, i64, i64 }
 %Spec = type { ptr, i64, ptr, i64, ptr, i64 }
 
 ; Runs `count` steps.  Returns 0, or step << 32 | status of the one that failed.
@@ -83,22 +82,24 @@ pointer:
   %more.pointers = icmp ult i64 %j.next, %n
   br i1 %more.pointers, label %pointer, label %call, !llvm.loop !0
 call:
-  %blocks.at = getelementptr %Step, ptr %at, i64 0, i32 5
-  %blocks = load i64, ptr %blocks.at
-  %is.alone = icmp eq i64 %blocks, 0
+  %share.at = getelementptr %Step, ptr %at, i64 0, i32 4
+  %share = load ptr, ptr %share.at
+  %is.alone = icmp eq ptr %share, null
   br i1 %is.alone, label %alone, label %shared
 alone:
   %status.alone = call i32 %function(ptr %scratch, ptr %extents)
   br label %called
 shared:
-  %n.extents.at = getelementptr %Step, ptr %at, i64 0, i32 4
+  %n.extents.at = getelementptr %Step, ptr %at, i64 0, i32 5
   %n.extents = load i64, ptr %n.extents.at
-  %chunk.at = getelementptr %Step, ptr %at, i64 0, i32 6
+  %blocks.at = getelementptr %Step, ptr %at, i64 0, i32 6
+  %blocks = load i64, ptr %blocks.at
+  %chunk.at = getelementptr %Step, ptr %at, i64 0, i32 7
   %chunk = load i64, ptr %chunk.at
-  %total.at = getelementptr %Step, ptr %at, i64 0, i32 7
+  %total.at = getelementptr %Step, ptr %at, i64 0, i32 8
   %total = load i64, ptr %total.at
-  %status.shared = call i32 @run_blocks(ptr %function, ptr %scratch, ptr %extents, i64 %n.extents, i64 %blocks,
-                                        i64 %chunk, i64 %total)
+  %status.shared = call i32 %share(ptr %function, ptr %scratch, ptr %extents, i64 %n.extents, i64 %blocks,
+                                   i64 %chunk, i64 %total)
   br label %called
 called:
   %status = phi i32 [ %status.alone, %alone ], [ %status.shared, %shared ]
@@ -374,37 +375,15 @@ done:
 """)
 
 
-def launcher_ir(offsets: dict[str, int], system: System) -> str:
-    """The module: `run_steps`, threads and, when the offsets of CPython and NumPy are given, `launch` and the pool.
+def launcher_ir(offsets: dict[str, int], *, is_linux: bool) -> str:
+    """The module: `run_steps` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
 
     offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS ALLOCATOR of an array, DTYPE of the first word of
               a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object
     """
-    is_linux = system.name == "Linux"
-    threads = threads_ir(system.architecture, has_pthreads=system.name in ("Linux", "Darwin"), is_linux=is_linux)
     if not offsets:
-        return _joined(_RUN_STEPS, threads)
+        return _RUN_STEPS
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
     launch = _LAUNCH.substitute(words, STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, **offsets)
-    return _joined(_RUN_STEPS, threads, pool_ir(has_huge_pages=is_linux), launch)
-
-
-class System(NamedTuple):
-    """What the text depends on: `platform.system()`, and the first part of the target's triple."""
-
-    name: str
-    architecture: str
-
-
-def _joined(*texts: str) -> str:
-    """One module; each function is declared once."""
-    declared: set[str] = set()
-    kept = []
-    for line in "".join(texts).splitlines():
-        if line.startswith("declare "):
-            if line in declared:
-                continue
-            declared.add(line)
-        kept.append(line)
-    return "\n".join(kept) + "\n"
+    return _RUN_STEPS + pool_ir(has_huge_pages=is_linux) + launch

@@ -4,7 +4,7 @@ The launcher reads fields of CPython and NumPy objects at offsets.  The self-che
 objects have there with what they say of themselves; where it does not agree, or AUTODIFF_LAUNCHER=0
 says so, there is no launcher and calls go by ctypes (`PackedCall`).
 
-One module per process, made when the first program is: launcher, pool, threads.  It is never unloaded.
+One module per process, made when the first program is: launcher and pool.  It is never unloaded.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from . import engine, launcher_ir, memory, objects, threads
+from . import engine, launcher_ir, memory, objects
 
-__all__ = ["Self", "free_bytes", "is_native", "limit_pool", "native", "trim_pool"]
+__all__ = ["Self", "call_numbers", "free_bytes", "is_native", "limit_pool", "native", "trim_pool"]
 
 
 class Self(bytes):
@@ -59,15 +59,14 @@ class Native:
     def __init__(self) -> None:
         offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
         imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
-        system = launcher_ir.System(platform.system(), engine.target_key()[2].partition("-")[0])
-        self.code = objects.compiled(launcher_ir.launcher_ir(offsets, system), imports, engine.Passes.INLINE)
-        # Threads of it may run, and arrays give memory back to it, to the end of the process.
+        text = launcher_ir.launcher_ir(offsets, is_linux=platform.system() == "Linux")
+        self.code = objects.compiled(text, imports, engine.Passes.INLINE)
+        # Arrays give memory back to it to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
         self.launch = self.code.address("launch") if offsets else 0
         self.allocator = self._allocator() if offsets else None
         if offsets:
             self.call("pool_set_limit", memory.POOL_BYTES)
-        threads.obey(functools.partial(self.call, "set_threads"))
         signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
         run_steps = self.code.address("run_steps")
         self.run_steps = ctypes.PYFUNCTYPE(*signature)(run_steps)
@@ -83,8 +82,13 @@ class Native:
 
     def call(self, name: str, *numbers: int) -> int:
         """One of the small functions of the module: numbers in, a number out (anything, if it gives none)."""
-        signature = (ctypes.c_int64,) * (len(numbers) + 1)
-        return ctypes.PYFUNCTYPE(*signature)(self.code.address(name))(*numbers)
+        return call_numbers(self.code, name, *numbers)
+
+
+def call_numbers(code: engine.Code, name: str, *numbers: int) -> int:
+    """Call a function of numbers that gives a number (anything, if it gives none), holding the interpreter's lock."""
+    signature = (ctypes.c_int64,) * (len(numbers) + 1)
+    return ctypes.PYFUNCTYPE(*signature)(code.address(name))(*numbers)
 
 
 _lock = threading.Lock()

@@ -1,23 +1,29 @@
-"""How many threads share a large loop.
+"""How many threads share a large loop, and their code.
 
 At first as many as there are processors for this process, or AUTODIFF_THREADS.  The number changes
 nothing but time: results have the same bits for any (`share`).  BLAS has threads of its own, which run
 only between ours.
+
+The code (`threads_ir`) is made when the first program with a large loop is, and is never unloaded:
+sleeping threads wake up in it.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
+import platform
 import threading
-from collections.abc import Callable
 
-from .threads_ir import MOST_THREADS
+from . import engine, objects
+from .native import call_numbers
+from .threads_ir import MOST_THREADS, threads_ir
 
-__all__ = ["obey", "set_threads", "threads"]
+__all__ = ["set_threads", "sharing", "started", "threads"]
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _count: int | None = None
-_listeners: list[Callable[[int], object]] = []
 
 
 def threads() -> int:
@@ -39,15 +45,29 @@ def set_threads(count: int) -> None:
         raise ValueError(f"threads should be from 1 to {MOST_THREADS}, got {count}")
     with _lock:
         _count = int(count)
-        for listener in _listeners:
-            listener(_count)
+        if _code.cache_info().currsize:
+            call_numbers(_code(), "set_threads", _count)
 
 
-def obey(listener: Callable[[int], object]) -> None:
-    """Call `listener` with the number now, and whenever it changes."""
-    listener(threads())
+def sharing() -> int:
+    """The address of the function that shares out a step of `launcher_ir`."""
     with _lock:
-        _listeners.append(listener)
+        return _code().address("run_blocks")
+
+
+def started() -> int:
+    """How many threads run or sleep beside Python's own."""
+    with _lock:
+        return call_numbers(_code(), "started_threads")
+
+
+@functools.cache
+def _code() -> engine.Code:
+    text = threads_ir(platform.system(), engine.target_key()[2].partition("-")[0])
+    code = objects.compiled(text, passes=engine.Passes.INLINE)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
+    call_numbers(code, "set_threads", threads())
+    return code
 
 
 def _first_count() -> int:

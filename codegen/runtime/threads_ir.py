@@ -349,14 +349,15 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
 
-def threads_ir(architecture: str, *, has_pthreads: bool, is_linux: bool) -> str:
+def threads_ir(system: str, architecture: str) -> str:
     """`run_blocks`, `set_threads`, `started_threads`.
 
+    system          `platform.system()`
     architecture    the first part of the target's triple
     """
-    if not has_pthreads:
+    if system not in ("Linux", "Darwin"):
         return _ALONE
     declare, pause = _PAUSES.get(architecture, ("", ""))
     return _THREADS.substitute(
-        LOOKS=LOOKS, PATIENCE=PATIENCE, SIG_SETMASK=2 if is_linux else 3, declare_pause=declare, pause=pause
+        LOOKS=LOOKS, PATIENCE=PATIENCE, SIG_SETMASK=2 if system == "Linux" else 3, declare_pause=declare, pause=pause
     )

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from programs import gemm_program
 
-from codegen.emit import emit_module
 from codegen.ir import Aval
 from codegen.program import Gemm
 from codegen.runtime import blas
@@ -38,7 +37,7 @@ def way(request, monkeypatch):
 def run(gemm, a, b):
     shape = (gemm.batch, gemm.m, gemm.n)
     program = gemm_program(gemm, Aval(a.shape, a.dtype), Aval(b.shape, b.dtype), Aval(shape, a.dtype))
-    return Executable(program, KernelTable(emit_module, 8)).call(a, b)[0]
+    return Executable(program, KernelTable(8)).call(a, b)[0]
 
 
 def expected_of(gemm, a, b):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from programs import affine, affine_program, program
 
-from codegen.emit import emit_module
 from codegen.ir import Aval
 from codegen.program import Kernel, Step
 from codegen.runtime import disk, engine
@@ -272,7 +271,7 @@ def test_threads_may_store_and_load_at_once(tmp_path):
 
 
 def table_on(cache):
-    return KernelTable(emit_module, 64, lambda: cache)
+    return KernelTable(64, lambda: cache)
 
 
 def many(*slopes):

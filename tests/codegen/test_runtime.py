@@ -12,7 +12,6 @@ import pytest
 from nests import Nest, memref
 from programs import affine, affine_program, failing, gemm_program, host_step, program
 
-from codegen.emit import emit_module
 from codegen.ir import Aval
 from codegen.kernel.nest import F64, INDEX, Extent
 from codegen.program import Gemm, Kernel, Step
@@ -46,7 +45,7 @@ define internal void @hidden() {
 
 @pytest.fixture
 def table():
-    return KernelTable(emit_module, 64)
+    return KernelTable(64)
 
 
 def f64(*shape):

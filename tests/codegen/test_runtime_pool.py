@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from programs import affine, affine_program, program
 
-from codegen.emit import emit_module
 from codegen.ir import Aval
 from codegen.program import Kernel, Step
 from codegen.runtime import memory, native
@@ -20,7 +19,7 @@ from codegen.runtime.kernels import KernelTable
 
 @pytest.fixture
 def table():
-    return KernelTable(emit_module, 64)
+    return KernelTable(64)
 
 
 @pytest.fixture

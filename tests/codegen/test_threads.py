@@ -13,11 +13,10 @@ from programs import affine, program
 
 import autodiff.ops  # noqa: F401  (declares the operations that graphs are made of)
 from codegen import compiler
-from codegen.emit import emit_module
 from codegen.ir import Aval, evaluate, parse
 from codegen.kernel.nest import F64, INDEX, Extent
 from codegen.program import Kernel, Step
-from codegen.runtime import engine, native, share, threads
+from codegen.runtime import engine, share, threads
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
 from codegen.runtime.launcher import NativeStep, Plan, Share, launcher
@@ -165,18 +164,18 @@ import numpy as np
 import autodiff.ops
 from codegen import compiler
 from codegen.ir import parse
-from codegen.runtime import native, threads
+from codegen.runtime import threads
 threads.set_threads(3)
 call = compiler.compile_graph(parse({graph!r})).call
 x = np.random.default_rng(0).standard_normal(100_003)
 first = [y.tobytes() for y in call(x)]
-assert native.native().call("started_threads") == 2
+assert threads.started() == 2
 for _ in range(5):
     pid = os.fork()
     if not pid:
         for _ in range(20):
             assert [y.tobytes() for y in call(x)] == first
-        assert native.native().call("started_threads") == 2
+        assert threads.started() == 2
         os._exit(7)
     assert [y.tobytes() for y in call(x)] == first
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
@@ -197,7 +196,7 @@ def test_threads_without_work_sleep(any_threads):
     any_threads(4)
     call = compiler.compile_graph(parse(GRAPHS["elements"])).call
     call(np.ones(100_003))
-    assert native.native().call("started_threads") >= 3
+    assert threads.started() >= 3
     time.sleep(0.02)
     before = time.process_time()
     time.sleep(0.2)
@@ -249,7 +248,7 @@ def test_run_time_extents_decide_too():
     assert len(pieces_of(function, 100)) == 1 and pieces_of(function, 100)[0].total == 0
     (piece,) = pieces_of(function, 1_000_000)
     assert piece.total == 1_000_000
-    table = KernelTable(emit_module, 8)
+    table = KernelTable(8)
     for n in (100, 1_000_000, 1_000_001):
         aval = Aval((n,), "f8")
         call = Executable(program([aval], [aval], [], [Step(Kernel(function, (n,)), (0, 1))]), table).call
@@ -276,7 +275,7 @@ def test_what_follows_a_shared_loop_is_a_piece_of_its_own(any_threads):
     aval = Aval((200_000,), "f8")
     executable = Executable(
         program([aval], [aval, Aval((), "f8")], [], [Step(Kernel(two_loops(200_000, crosses=False)), (0, 1, 2))]),
-        KernelTable(emit_module, 8),
+        KernelTable(8),
     )
     any_threads(2)
     y, z = executable.call(np.full(200_000, 3.0))
