@@ -25,6 +25,7 @@ import numpy as np
 
 from ..ir import Aval, Node
 from ..program import Kernel
+from .accumulators import Accumulators
 from .body import Loop
 from .elements import Elements, element_type
 from .group import Cut, Group, Root
@@ -35,7 +36,7 @@ from .parts import Part, first_carrying, plan_parts, type_of
 from .positions import Positions
 from .scalar import Scalar
 
-__all__ = ["Built", "Temporary", "build", "fill", "finish"]
+__all__ = ["Built", "build", "finish"]
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,6 @@ class Built:
 
     kernel: Kernel
     memory: tuple[Hashable, ...]
-
-
-@dataclass(eq=False, slots=True)
-class _Reduction:
-    """A reduction in the nest being built: its root, its value type, and its accumulators in memory, if any."""
-
-    root: Root
-    type: ScalarType
-    monoid: str
-    places: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +71,6 @@ def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> 
     return Built(Kernel(Function(name, k.finish(), tuple(names), writes)), nodes)
 
 
-def fill(k: Scalar, places: Sequence[Value], values: Sequence[Value], size: int) -> None:
-    """Set every element of each memory to its value."""
-    loop = k.open_loop(size) if size != 1 else None
-    for memory, value in zip(places, values, strict=True):
-        k.store(value, memory, loop.index if loop else constant_index(0))
-    if loop:
-        k.close_loop(loop)
-
-
 class _Builder:
     def __init__(self, group: Group, is_stored) -> None:
         self.group = group
@@ -100,8 +82,7 @@ class _Builder:
         self.reduced: dict[Node, Value] = {}
         self.filled: dict[Node, _Filled] = {}
         self.filling: dict[Node, _Filled] = {}
-        self.accumulated: dict[Root, _Reduction] = {}
-        self.written: list[Any] = [r.node for r in group.roots if r.stored]
+        self.accumulators = Accumulators(self.k, self.elements, self.positions)
         self.cut: Cut | None = None
         self.in_tile = constant_index(0)
         self.slots: dict[tuple[int, ScalarType], Value] = {}
@@ -112,24 +93,38 @@ class _Builder:
         group = self.group
         outer = [axes for axes in group.loops if axes and axes[-1] < group.outer_axes]
         inner = [axes for axes in group.loops if axes and axes[0] >= group.outer_axes]
+        outermost = group.loops[0] if group.loops and (outer or group.inner is None) else ()
         for root in group.roots:
-            if root.is_reduction:
-                self._prepare(root, inner)
+            if root.is_reduction and not self._is_carried(root, inner):
+                self.accumulators.add(root, outermost)
+        rows = self.accumulators.rows(outermost)
         if group.inner is None:
-            self._nest(inner, 0, group.roots, top=True)
+            self._nest(inner, 0, group.roots, top=True, rows=rows)
         else:
-            self._rows(outer, inner)
-        return finish(name, self.k, self.elements, self.written)
+            self._rows(outer, inner, rows)
+        written = [r.node for r in group.roots if r.stored]
+        return finish(name, self.k, self.elements, [*written, *self.accumulators.temporaries])
 
-    def _rows(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]]) -> None:
+    def _rows(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]], rows: int | None) -> None:
         """Loops over rows, stage after stage in each."""
-        roots = self.group.roots
-        opened: list[Loop] = []
+        parts: list[Part] = []
         for axes in outer:
-            parallel = not opened and not self.positions.are_reduced(axes)
-            loop = self.k.open_loop(self.positions.extent(axes), parallel=parallel)
-            self.positions.enter(axes, loop.index)
+            extent, block = self.positions.extent(axes), None
+            if not parts and rows is not None and rows < extent:
+                block = Part(axes, extent, rows, None, is_apart=True)
+                parts.append(block)
+            parts.append(Part(axes, extent, 1, block, is_apart=False))
+        opened: list[Loop] = []
+        for part in parts:
+            parallel = not opened and (part.is_apart or not self.positions.are_reduced(part.axes))
+            loop = self.k.open_loop(part.length(self.k), high=part.extent - 1, parallel=parallel)
+            part.counter = loop.index
+            if part.is_apart:
+                self.accumulators.begin(loop.index)
+            if not part.is_block:
+                self.positions.enter(part.axes, part.index())
             opened.append(loop)
+        roots = self.group.roots
         for stage in range(max(r.stage for r in roots) + 1):
             for root in roots:
                 if root.row and root.stage == stage:
@@ -137,25 +132,30 @@ class _Builder:
             self._nest(inner, stage, [r for r in roots if not r.row and r.stage == stage], top=False)
         for loop in reversed(opened):
             self.k.close_loop(loop)
+        if parts and parts[0].is_apart:
+            self.accumulators.end(parts[0].extent)
 
     def _per_row(self, root: Root) -> None:
         """A value that is computed once per row; a reduction of such values goes to memory."""
         if root.is_reduction:
-            reduction = self.accumulated[root]
             x = self.elements.at(root.node.inputs[0], self.positions.index(root))
-            self._into_memory(reduction, element(self.k, reduction.monoid, x, self.positions.place(root)))
+            one = element(self.k, root.node.op.lower.monoid, x, self.positions.place(root))
+            self.accumulators.enter(root, one)
         elif root.stored:
             value = self.elements.at(root.node, self.positions.index(root))
             self.k.store(value, self.elements.place(root.node), self.positions.flat(root))
 
     # ------------------------------------------------------------ one nest
 
-    def _nest(self, loops: list[tuple[int, ...]], stage: int, roots: list[Root], *, top: bool) -> None:
+    def _nest(
+        self, loops: list[tuple[int, ...]], stage: int, roots: list[Root], *, top: bool, rows: int | None = None
+    ) -> None:
         """Loops over the given axes, with the roots' elements computed in the innermost one."""
         if not roots:
             return
         self.cut = self.group.cuts.get(stage)
-        parts = plan_parts(loops, roots, self.positions, self.cut.tile if self.cut else None, top=top)
+        tile = self.cut.tile if self.cut else None
+        parts = plan_parts(loops, roots, self.positions, tile, top=top, rows=rows)
         carried = {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
         self._open(parts, 0, roots, carried, top)
         self._keep(None)
@@ -187,13 +187,15 @@ class _Builder:
         k, part = self.k, parts[level]
         mine = [r for r in roots if r.is_reduction and carried[r] <= level]
         starts = {r: start(k, r.node.op.lower.monoid, type_of(r)) for r in mine}
-        apart = part.is_apart and not self._meets_in_memory(part.axes)
+        apart = part.is_apart
         parallel = apart or (top and level == 0 and not self.positions.are_reduced(part.axes))
         loop = self.k.open_loop(
             part.length(k), [] if apart else [v for s in starts.values() for v in s],
             high=part.extent - 1, parallel=parallel,
         )
         part.counter = loop.index
+        if apart:
+            self.accumulators.begin(loop.index)
         if not part.is_block:
             self.positions.enter(part.axes, part.index())
         if level == len(parts) - 1:
@@ -208,6 +210,7 @@ class _Builder:
                 for place, value in zip(memory, inside[root], strict=True):
                     k.store(value, place, loop.index)
             k.close_loop(loop)
+            self.accumulators.end(part.extent)
             return self._combined(places, part.extent)
         results: list[Value] = []
         at = 0
@@ -220,13 +223,8 @@ class _Builder:
 
     def _partials(self, root: Root, blocks: int, parts: int) -> list[Value]:
         """Memory for the accumulators of all blocks."""
-        found = []
-        for j in range(parts):
-            dtype = np.int64 if j else root.node.inputs[0].aval.dtype
-            temporary = Temporary(Aval((blocks,), dtype))
-            found.append(self.elements.place(temporary))  # type: ignore[arg-type]
-            self.written.append(temporary)
-        return found
+        dtype = root.node.inputs[0].aval.dtype
+        return [self.accumulators.temporary(Aval((blocks,), np.int64 if j else dtype)) for j in range(parts)]
 
     def _combined(self, places: dict[Root, list[Value]], blocks: int) -> dict[Root, Accumulator]:
         """The accumulators of all blocks together, in an order that is always the same."""
@@ -259,53 +257,25 @@ class _Builder:
 
     def _finished(self, root: Root, accumulator: Accumulator) -> None:
         """The innermost reduced loops of a reduction are done."""
-        if root in self.accumulated:
-            self._into_memory(self.accumulated[root], accumulator)
+        if root in self.accumulators:
+            self.accumulators.enter(root, accumulator)
             return
         value = accumulator[-1]
         if root.stored:
             self.k.store(value, self.elements.place(root.node), self.positions.kept(root))
         self.reduced[root.node] = value
 
-    # ------------------------------------------------------------ accumulators in memory
-
-    def _prepare(self, root: Root, inner: list[tuple[int, ...]]) -> None:
-        """Give a reduction its accumulators in memory, and start them, unless loops can carry it to its end."""
+    def _is_carried(self, root: Root, inner: list[tuple[int, ...]]) -> bool:
+        """Whether loops can carry a reduction to its end."""
         group = self.group
-        reduced = self.positions.reduced(root)
         loops = [axes for axes in group.loops if axes]
-        if root.row:
-            loops = [axes for axes in loops if axes[-1] < group.outer_axes]
         trailing = 0
+        reduced = self.positions.reduced(root)
         while trailing < len(loops) and loops[len(loops) - 1 - trailing][0] in reduced:
             trailing += 1
-        carried_axes = {a for axes in loops[len(loops) - trailing :] for a in axes}
-        here = carried_axes if group.inner is None else carried_axes & {a for axes in inner for a in axes}
-        if not root.row and reduced <= here:
-            return
-        reduction = _Reduction(root, type_of(root), root.node.op.lower.monoid)
-        place = self.elements.place(root.node)
-        if reduction.monoid.startswith("arg"):
-            # The extreme itself is not asked for: it needs memory of its own beside the places.
-            extreme = Temporary(root.node.aval.with_dtype(root.node.inputs[0].aval.dtype))
-            reduction.places = (self.elements.place(extreme), place)  # type: ignore[arg-type]
-            self.written.append(extreme)
-        else:
-            reduction.places = (place,)
-        fill(self.k, reduction.places, start(self.k, reduction.monoid, reduction.type), root.node.aval.size)
-        self.accumulated[root] = reduction
-
-    def _meets_in_memory(self, axes: tuple[int, ...]) -> bool:
-        """Whether iterations over these axes add to the same accumulator in memory."""
-        return any(not self.positions.reduced(r).isdisjoint(axes) for r in self.accumulated)
-
-    def _into_memory(self, reduction: _Reduction, accumulator: Accumulator) -> None:
-        k, at = self.k, self.positions.kept(reduction.root)
-        so_far = tuple([k.load(memory, at, stable=False) for memory in reduction.places])
-        for memory, value in zip(
-            reduction.places, combine(k, reduction.monoid, so_far, accumulator, free_order=False), strict=True
-        ):
-            k.store(value, memory, at)
+        carried = {a for axes in loops[len(loops) - trailing :] for a in axes}
+        here = carried if group.inner is None else carried & {a for axes in inner for a in axes}
+        return not root.row and reduced <= here
 
     # ------------------------------------------------------------ what the kernel itself has made
 
@@ -364,15 +334,6 @@ class _Builder:
                 del self.filled[node]
         if segment is None:
             self.slots.clear()
-
-
-class Temporary:
-    """Memory of a kernel's own, beyond what the stack should hold: a buffer like any other."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Aval) -> None:
-        self.aval = aval
 
 
 def _taken_apart(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:

@@ -20,11 +20,20 @@ from .nest import ScalarType, Value
 from .positions import Positions
 from .scalar import Scalar
 
-__all__ = ["BLOCK", "Part", "first_carrying", "plan_parts", "type_of"]
+__all__ = ["BLOCK", "Part", "first_carrying", "plan_parts", "rows_in_block", "type_of"]
 
 #: Elements of one block of a long sum: in its loop some thirty partial sums run side by side, so the longest
 #: chain of additions is that of NumPy's pairwise blocks; and the loop is long enough that its start costs nothing.
 BLOCK = 4096
+
+#: The least rows and elements of a block where rows meet in accumulators in memory: each block has its own
+#: accumulators, so the rows must outweigh them.
+ROWS, ELEMENTS = 64, 4 * BLOCK
+
+
+def rows_in_block(elements_of_row: int) -> int:
+    """How many rows of a column reduction share accumulators."""
+    return max(ROWS, ELEMENTS // max(1, elements_of_row))
 
 
 class Part:
@@ -68,12 +77,19 @@ class Part:
 
 
 def plan_parts(
-    loops: Sequence[tuple[int, ...]], roots: Sequence[Root], positions: Positions, tile: int | None, *, top: bool
+    loops: Sequence[tuple[int, ...]],
+    roots: Sequence[Root],
+    positions: Positions,
+    tile: int | None,
+    *,
+    top: bool,
+    rows: int | None = None,
 ) -> list[Part]:
     """The loops over these axes, outermost first.
 
     tile   the elements of a tile of the last axes, where the sweep is cut
     top    nothing is around these loops: those of a long reduction to one number are blocks apart
+    rows   of the outermost axes, where reductions meet in memory: those in one block
     """
     parts: list[Part] = []
     reductions = [r for r in roots if r.is_reduction]
@@ -84,13 +100,13 @@ def plan_parts(
         steps = [1]
         if tile is not None and level == len(loops) - 1 and tile < whole:
             steps.insert(0, tile)
-        apart = top and level == 0 and any(positions.reduced(r) == axes_of_all for r in reductions)
-        block = max(1, BLOCK // within) if apart else BLOCK
+        apart = top and level == 0 and (rows or any(positions.reduced(r) == axes_of_all for r in reductions))
+        block = (rows or max(1, BLOCK // within)) if apart else BLOCK
         if whole > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions)):
             steps.insert(0, block)
         outer = None
         for step in steps:
-            outer = Part(axes, whole, step, outer, is_apart=apart and step == block)
+            outer = Part(axes, whole, step, outer, is_apart=bool(apart) and step == block < whole)
             parts.append(outer)
     return parts
 

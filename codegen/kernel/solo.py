@@ -6,7 +6,8 @@ They take producers fused in like any group, but what they write is not one valu
 from __future__ import annotations
 
 from ..ir import Node
-from .build import Built, fill, finish
+from .accumulators import fill
+from .build import Built, finish
 from .elements import Elements, element_type
 from .group import strides_of
 from .index import Index, constant_index, flatten, split_loop

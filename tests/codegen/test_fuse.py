@@ -55,6 +55,8 @@ def small_limits():
         patch.setattr(segments, "_SHORTEST", 2)
         patch.setattr(segments, "_LONGEST", 4)
         patch.setattr(parts, "BLOCK", 8)
+        patch.setattr(parts, "ROWS", 2)
+        patch.setattr(parts, "ELEMENTS", 4)
         yield
 
 
@@ -124,3 +126,17 @@ def test_a_long_sum_errs_as_little_as_one_by_pairs():
     (total,) = compile_graph(Graph.of([x], [apply(OPS["sum"], x, axis=(0,))])).call(array)
     exact = 3_000_000 * float(array[0])
     assert abs(float(total) - exact) / exact < 1e-6
+
+
+@pytest.mark.parametrize("rows", [64, 65, 200, 1000])
+def test_column_sums_of_many_rows_have_accumulators_per_block_of_rows(rows):
+    x = input_node(Aval((rows, 300), np.float64))
+    y = apply(OPS["exp"], x)
+    graph = Graph.of([x], [y, apply(OPS["sum"], y, axis=(0,)), apply(OPS["sum"], y, axis=(0, 1))])
+    program = plan(graph)
+    blocks = -(-rows // 64)
+    assert len(program.steps) == 1
+    assert sorted(b.aval.shape for b in program.buffers if b.role == "temporary") == (
+        [(blocks,), (300 * blocks,)] if blocks > 1 else []
+    )
+    check(graph)

@@ -1,0 +1,148 @@
+"""Reductions whose results gather in memory: a sum over rows of each column, of what rows know.
+
+    bias_bar = sum(z_bar, axis=0)     for each row i, for each column j: acc[j] += z_bar[i, j]
+
+Rows that meet in the same accumulators are done in blocks: each block has accumulators of its own,
+so blocks are independent, and they are added up at the end, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..ir import Aval
+from .elements import Elements
+from .group import Root
+from .index import Index, constant_index
+from .monoids import Accumulator, combine, start
+from .nest import ScalarType, Value
+from .parts import rows_in_block, type_of
+from .positions import Positions
+from .scalar import Scalar
+
+__all__ = ["Accumulators", "Temporary", "fill"]
+
+_ZERO = constant_index(0)
+
+
+class Temporary:
+    """Memory of a kernel's own, beyond what the stack should hold: a buffer like any other."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+
+@dataclass(eq=False, slots=True)
+class _Reduction:
+    """A reduction with accumulators in memory.
+
+    places   the accumulators
+    blocks   where each block of rows has its own at first, block after block; empty where there is one block
+    """
+
+    root: Root
+    type: ScalarType
+    monoid: str
+    places: tuple[Value, ...]
+    blocks: tuple[Value, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many accumulators there are."""
+        return self.root.node.aval.size
+
+
+def fill(k: Scalar, places: Sequence[Value], values: Sequence[Value], size: int, first: Index = _ZERO) -> None:
+    """Set `size` elements of each memory to its value, from the first on."""
+    loop = k.open_loop(size) if size != 1 else None
+    for memory, value in zip(places, values, strict=True):
+        k.store(value, memory, first.plus(loop.index) if loop else first)
+    if loop:
+        k.close_loop(loop)
+
+
+class Accumulators:
+    """The accumulators in memory of the kernel being built.  `temporaries` are those nobody else reads."""
+
+    def __init__(self, k: Scalar, elements: Elements, positions: Positions) -> None:
+        self.k = k
+        self.elements = elements
+        self.positions = positions
+        self.temporaries: list[Temporary] = []
+        self._reductions: dict[Root, _Reduction] = {}
+        # The block of rows that the loops stand in.
+        self._block = _ZERO
+
+    def __contains__(self, root: Root) -> bool:
+        return root in self._reductions
+
+    def add(self, root: Root, outermost: tuple[int, ...]) -> None:
+        """Give a reduction its accumulators, and start them; `outermost` are the axes of the first loop."""
+        monoid, avals = root.node.op.lower.monoid, [root.node.aval]
+        if monoid.startswith("arg"):
+            # The extreme itself is not asked for: it needs memory of its own beside the places.
+            avals.insert(0, root.node.aval.with_dtype(root.node.inputs[0].aval.dtype))
+        places = [*[self.temporary(a) for a in avals[:-1]], self.elements.place(root.node)]
+        reduction = _Reduction(root, type_of(root), monoid, tuple(places))
+        extent = self.positions.extent(outermost)
+        rows = rows_in_block(self.positions.group.total // extent)
+        if rows < extent and self._meets(root, outermost):
+            blocks = -(-extent // rows)
+            reduction.blocks = tuple([self.temporary(a.with_shape((blocks * a.size,))) for a in avals])
+        fill(self.k, reduction.places, start(self.k, monoid, reduction.type), reduction.size)
+        self._reductions[root] = reduction
+
+    def temporary(self, aval: Aval) -> Value:
+        """Memory of the kernel's own."""
+        temporary = Temporary(aval)
+        self.temporaries.append(temporary)
+        return self.elements.place(temporary)  # type: ignore[arg-type]
+
+    def rows(self, outermost: tuple[int, ...]) -> int | None:
+        """How many iterations of the first loop share accumulators; None where they do not meet in any."""
+        if any(r.blocks for r in self._reductions.values()):
+            return rows_in_block(self.positions.group.total // self.positions.extent(outermost))
+        return self.positions.extent(outermost) if any(self._meets(r, outermost) for r in self._reductions) else None
+
+    def enter(self, root: Root, accumulator: Accumulator) -> None:
+        """Combine what is there for the present element with one more result."""
+        reduction = self._reductions[root]
+        at = self.positions.kept(root)
+        if reduction.blocks:
+            at = at.plus(self._block.times(reduction.size))
+        self._combine(reduction, reduction.blocks or reduction.places, at, accumulator)
+
+    def begin(self, block: Index) -> None:
+        """A block of rows begins: start its accumulators."""
+        self._block = block
+        for r in self._in_blocks():
+            fill(self.k, r.blocks, start(self.k, r.monoid, r.type), r.size, block.times(r.size))
+
+    def end(self, blocks: int) -> None:
+        """All blocks are done: put their accumulators together, in order."""
+        k = self.k
+        for r in self._in_blocks():
+            outer = k.open_loop(blocks)
+            inner = k.open_loop(r.size)
+            at = outer.index.times(r.size).plus(inner.index)
+            block = tuple([k.load(memory, at, stable=False) for memory in r.blocks])
+            self._combine(r, r.places, inner.index, block)
+            k.close_loop(inner)
+            k.close_loop(outer)
+
+    def _in_blocks(self) -> list[_Reduction]:
+        return [r for r in self._reductions.values() if r.blocks]
+
+    def _meets(self, root: Root, axes: tuple[int, ...]) -> bool:
+        """Whether iterations over these axes add to the same accumulators."""
+        return not self.positions.reduced(root).isdisjoint(axes)
+
+    def _combine(self, reduction: _Reduction, places: tuple[Value, ...], at: Index, accumulator: Accumulator) -> None:
+        k = self.k
+        so_far = tuple([k.load(memory, at, stable=False) for memory in places])
+        values = combine(k, reduction.monoid, so_far, accumulator, free_order=False)
+        for memory, value in zip(places, values, strict=True):
+            k.store(value, memory, at)
