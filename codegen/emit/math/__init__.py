@@ -81,21 +81,28 @@ def _far(name: str, suffix: str, lanes: int, has_fma: bool) -> tuple[str, dict[s
         text = f"{lines}\n  ret {type} {chosen.name}\n"
         x_name, near_name = x.name, near.name
     else:
+        # By way of memory: LLVM is slow at lanes whose number is not constant.
         x_name, near_name = "%x", "%near"
         text = f"""entry:
+  %xs = alloca {type}
+  %ys = alloca {type}
+  store {type} {x_name}, ptr %xs
+  store {type} {near_name}, ptr %ys
   br label %loop
 loop:
   %j = phi i64 [ 0, %entry ], [ %j.next, %loop ]
-  %y = phi {type} [ {near_name}, %entry ], [ %y.next, %loop ]
-  {x.name} = extractelement {type} {x_name}, i64 %j
-  {near.name} = extractelement {type} {near_name}, i64 %j
+  %x.j = getelementptr {k.float}, ptr %xs, i64 %j
+  %y.j = getelementptr {k.float}, ptr %ys, i64 %j
+  {x.name} = load {k.float}, ptr %x.j
+  {near.name} = load {k.float}, ptr %y.j
 {lines}
-  %y.next = insertelement {type} %y, {k.float} {chosen.name}, i64 %j
+  store {k.float} {chosen.name}, ptr %y.j
   %j.next = add i64 %j, 1
   %more = icmp ult i64 %j.next, {lanes}
   br i1 %more, label %loop, label %done
 done:
-  ret {type} %y.next
+  %y = load {type}, ptr %ys
+  ret {type} %y
 """
     head = f"define internal {type} @{name}.far.{title}({type} {x_name}, {type} {near_name}) noinline cold nounwind"
     return f"{head} {{\n{text}}}\n", k.declarations
