@@ -28,13 +28,15 @@ from codegen.runtime.launcher import OutOfRange
 from . import tree
 from .calling import MISS, write_caller
 from .config import config
+from .custom.host import Unlearnt
 from .custom.reads import static_key
+from .dispatch import Choices, include, observed
 from .errors import DTypeError, Error, caller
 from .ops import as_tensor
 from .tape.ask import evaluate, value_of
 from .tape.node import Node, RichNode, rich_node
 from .tape.plan import data, freeze, located, source
-from .tape.record import argument, grad_mode, leaf, record, state
+from .tape.record import argument, grad_mode, leaf, record, state, weak_number
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
 
@@ -56,9 +58,12 @@ class Entry:
     leaves       result leaves that are no tensors
     structure    of the result
     results      nodes of the result leaves (None for those that are none)
+    choices      of dispatch that the trace relied on;  caller: what plain code calls, if there is one
     """
 
-    __slots__ = ("arguments", "executable", "graph", "hidden", "leaves", "outputs", "results", "structure")
+    __slots__ = (
+        "arguments", "caller", "choices", "executable", "graph", "hidden", "leaves", "outputs", "results", "structure",
+    )
 
     graph: Graph
     executable: Any
@@ -68,6 +73,8 @@ class Entry:
     leaves: list[Any]
     structure: Any
     results: list[Node | None]
+    choices: Choices
+    caller: Callable | None
 
 
 def jit(
@@ -171,10 +178,19 @@ class _Traced:
                 if entry is None:
                     entry = self._trace(parts, leaves, structure)
                     self.entries.put(key, entry)
-                    caller_ = _caller(entry, structure, parts, leaves)
-                    if caller_ is not None:
-                        self.callers = (caller_, *self.callers[: CALLERS - 1])
+                    entry.caller = _caller(entry, structure, parts, leaves)
+                    if entry.caller is not None:
+                        self.callers = (entry.caller, *self.callers[: CALLERS - 1])
+                    entry.choices.on_change(lambda: self._drop(key))
+        else:
+            include(entry.choices)
         return entry, [p.value for p in parts if p.value is not None]
+
+    def _drop(self, key: Any) -> None:
+        """A method was registered that changes what the trace of this entry would do."""
+        entry = self.entries.pop(key)
+        if entry is not None:
+            self.callers = tuple([c for c in self.callers if c is not entry.caller])
 
     def _without_static(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any], Any]:
         if not self.static_numbers and not self.static_names:
@@ -190,6 +206,17 @@ class _Traced:
         return args, kwargs, None
 
     def _trace(self, parts: list[_Leaf], leaves: list[Any], structure: Any) -> Entry:
+        """Trace the function; where a host forward has to be known by its values first, run it once on them."""
+        try:
+            return self._traced(parts, leaves, structure)
+        except Unlearnt:
+            if state.now.tracing:
+                raise  # the outermost trace has values
+        args, kwargs = tree.unflatten(structure, [_as_value(p, x) for p, x in zip(parts, leaves, strict=True)])
+        self.f(*args, **kwargs)
+        return self._traced(parts, leaves, structure)
+
+    def _traced(self, parts: list[_Leaf], leaves: list[Any], structure: Any) -> Entry:
         """Run the function once on arguments without values."""
         now = state.now
         arguments: list[Node] = []
@@ -209,14 +236,26 @@ class _Traced:
         start, now.start = now.start, 0
         small, now.small = now.small, []
         try:
-            result = self.f(*args, **kwargs)
-            return _entry(arguments, result, now.captures, getattr(self.f, "__name__", "f"))
+            with observed() as choices:
+                result = self.f(*args, **kwargs)
+            entry = _entry(arguments, result, now.captures, getattr(self.f, "__name__", "f"))
+            entry.choices = choices
+            return entry
         finally:
             now.tracing -= 1
             now.start = start
             now.small = small  # what a trace has left behind has no value to compute along
             config.count_trace(-1)
             now.captures = captures
+
+
+def _as_value(part: _Leaf, x: Any) -> Any:
+    """An argument for a run outside of a trace: of the same types as in one."""
+    if part.value is None:
+        return x.value if isinstance(x, _Static) else x
+    if part.key[0] != "array":
+        return weak_number(x, part.key[2])
+    return as_tensor(x)
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -26,7 +26,9 @@ from codegen.ir import DTYPES, Aval
 
 from .dispatch import name_union
 
-__all__ = ["AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "handle", "tensor_class"]
+__all__ = [
+    "AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "handle", "number_class", "tensor_class",
+]
 
 _CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
 _sealed = False  # set at the end of this file: from then on only `_class_of` makes subclasses of Tensor
@@ -249,6 +251,22 @@ _new = object.__new__
 def tensor_class(aval: Aval) -> type:
     """The most specific class of a tensor of this aval."""
     return Tensor[aval.dtype.type, aval.ndim]
+
+
+_NUMBER_CLASSES: dict[np.dtype, type] = {}
+_PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def number_class(aval: Aval) -> type:
+    """The class of a number argument of a traced function: a 0-d tensor that dispatches as the number it stands for."""
+    found = _NUMBER_CLASSES.get(aval.dtype)
+    if found is None:
+        base = tensor_class(aval)
+        number = _PYTHON_NUMBERS[aval.dtype.kind]
+        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": None, "__dispatches_as__": number}
+        made = _Lattice.__new__(_Lattice, f"Traced[{number.__name__}]", (base,), namespace)
+        found = _NUMBER_CLASSES.setdefault(aval.dtype, made)
+    return found
 
 
 def handle(node: Any, masked: bool = False) -> Tensor:

@@ -18,10 +18,10 @@ from codegen.ir import DTYPES
 
 from ..dispatch import GenericFunction
 from ..dispatch.method import Method
-from ..dispatch.signature import type_name
+from ..dispatch.signature import dispatched, type_name
 from ..errors import UserLine
-from ..tape.record import leaf, number_leaf, taken
-from ..tensor import AbstractTensor, Tensor
+from ..tape.record import identity_of, leaf, number_leaf, taken
+from ..tensor import AbstractTensor, Tensor, handle
 from .forward import call_forward
 
 __all__ = ["CONVERSIONS", "Function", "function"]
@@ -88,7 +88,7 @@ class Function(GenericFunction):
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
         """Numbers as 0-d tensors; then structured values, and a user's own types, written out."""
-        if any(type(a) in _NUMBERS or isinstance(a, np.generic) for a in arguments):
+        if any(dispatched(type(a)) in _NUMBERS or isinstance(a, np.generic) for a in arguments):
             return [_as_scalar(a) for a in arguments]
         if any(isinstance(a, AbstractTensor) and not isinstance(a, Tensor) for a in arguments):
             return [_as_dense(a) for a in arguments]
@@ -109,6 +109,8 @@ class Function(GenericFunction):
 
 
 def _as_scalar(a: Any) -> Any:
+    if isinstance(a, Tensor) and a.node.kind.out.weak:
+        return handle(identity_of(a.node, requires_grad=a.node.kind.out.requires_grad))
     if type(a) in _NUMBERS:
         return number_leaf(a, _NUMBERS[type(a)])
     return leaf(np.asarray(a)) if isinstance(a, np.generic) and a.dtype in _KNOWN else a
@@ -119,8 +121,6 @@ def _as_dense(a: Any) -> Any:
         for convert in CONVERSIONS:
             return convert(a)
     return a
-
-
 
 
 def function(declaration: Callable) -> Function:

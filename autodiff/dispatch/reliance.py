@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Choices", "cache_now", "note", "observed"]
+from ..config import config
+
+__all__ = ["Choices", "cache_now", "include", "note", "observed"]
 
 
 class _KeepsNothing(dict):
@@ -85,14 +87,28 @@ class Choices:
 
 def note(function: Any, *question: Any) -> None:
     """Note a choice with everyone who observes in this thread."""
-    for choices in _collecting.open:
-        if question not in choices.answers.get(function, ()):
-            choices.note(function, question, function.answer(question))
+    if not _collecting.open:
+        return
+    waiting, _collecting.open = _collecting.open, []  # answering makes choices of its own
+    try:
+        for choices in waiting:
+            if question not in choices.answers.get(function, ()):
+                choices.note(function, question, function.answer(question))
+    finally:
+        _collecting.open = waiting
 
 
 def cache_now(cache: dict) -> dict:
     """What a function has for its cache now: one that keeps nothing while somebody observes."""
     return _NOTHING if _observers else cache
+
+
+def include(choices: Choices) -> None:
+    """Note what something relies on that is used while somebody observes."""
+    for outer in _collecting.open:
+        for function, answers in choices.answers.items():
+            for question, answer in answers.items():
+                outer.note(function, question, answer)
 
 
 @contextmanager
@@ -106,10 +122,12 @@ def observed() -> Iterator[Choices]:
             for function in FUNCTIONS:
                 function.choose_cache()
     _collecting.open.append(choices)
+    config.count_trace(1)  # recording leaves its shortcuts past dispatch
     try:
         yield choices
     finally:
-        _collecting.open.remove(choices)
+        config.count_trace(-1)
+        _collecting.open.pop()
         with _lock:
             _observers -= 1
             if _observers == 0:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import DispatchError, caller, user_frame
 
-__all__ = ["ANY", "Choice", "Signature", "annotated_types", "choice_of", "meets", "name_union", "type_name"]
+__all__ = ["ANY", "Choice", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "name_union", "type_name"]
 
 NoneType = type(None)
 
@@ -27,6 +27,14 @@ NoneType = type(None)
 def type_name(cls: type) -> str:
     """How a type is written in messages: `Tensor[float32, 2]`, `None` for its type."""
     return "None" if cls is NoneType else cls.__name__
+
+
+def dispatched(cls: type) -> type:
+    """The class that instances of `cls` dispatch as: itself, unless it says `__dispatches_as__` another.
+
+    A number argument of a traced function is a tensor in the trace, and still dispatches as a number.
+    """
+    return getattr(cls, "__dispatches_as__", cls)
 
 
 class Choice:
@@ -49,10 +57,12 @@ class Choice:
 
     def takes(self, cls: type) -> bool:
         """Whether an argument of this class fits."""
+        cls = dispatched(cls)
         return any(issubclass(cls, member) for member in self.members)
 
     def names(self, cls: type) -> bool:
         """Whether an argument of this class fits a member that says more than `object`."""
+        cls = dispatched(cls)
         return any(member is not object and issubclass(cls, member) for member in self.members)
 
     def within(self, other: Choice) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 
 from codegen.ir import Aval, Op
 
-from ..tensor import tensor_class
+from ..tensor import number_class, tensor_class
 
 __all__ = [
     "LEAF", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "kind_of", "leaf_kind",
@@ -55,7 +55,7 @@ class Out:
         self.requires_grad = requires_grad
         self.weak = weak
         self.small = aval.size <= SMALL
-        self.cls = tensor_class(aval)
+        self.cls = number_class(aval) if weak and not aval.shape else tensor_class(aval)
 
     def __repr__(self) -> str:
         return f"{self.aval}{' grad' if self.requires_grad else ''}"

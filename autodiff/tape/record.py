@@ -301,6 +301,11 @@ def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False) -> 
     return handle(data_node(Kind(ARGUMENT, (), out), None))
 
 
+def weak_number(value: complex, dtype: np.dtype) -> Tensor:
+    """A number that takes part like a number argument of a traced function, but has its value."""
+    return handle(data_node(leaf_kind(out_of(Aval((), dtype), weak=True)), value))
+
+
 #: Operations without work: the compiler never sees them.
 ALIASES = frozenset((IDENTITY, DETACH))
 
