@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from differential.helpers import ladder, polar
+from differential.helpers import ladder, polar, stats
 from differential.programs import eager
 
 import autodiff as ad
@@ -74,3 +74,17 @@ def test_a_trace_that_is_replayed_is_the_same_graph_each_time():
         for _ in range(3):
             again, g = gradient(x)
             assert again == first and g.tobytes() == wanted.tobytes()
+
+
+def test_a_call_of_several_results_is_no_value_to_be_stored():
+    def f(x):
+        row = ad.prod(x, axis=-2)
+        part = stats(row)["parts"][1]
+        chosen = ad.where(x > row, x, row * 2)
+        return ad.sum(ad.where(ad.logical_and(chosen > 0, part < 0.5), chosen * part, part) * ladder(3, 3))
+
+    x = np.array([[1.2, -0.2, -0.87], [-0.8, 0.01, 1.03], [1.42, -1.3, -0.19]])
+    again = ad.grad(lambda x: ad.sum(ad.grad(f)(x) * ladder(3, 3)))
+    with eager():
+        wanted = again(x)
+    np.testing.assert_allclose(again(x), wanted, rtol=1e-9)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..config import config
 from .check import Recipe, checks
-from .node import Node
+from .node import Node, RichNode
 from .plan import COUNTS, build, data, plans, settle, source
 from .record import PENDING_LIMIT, Recording, grad_mode, new_number, state
 from .walk import needed, structure, value_inputs
@@ -143,6 +143,8 @@ def stored_along(
     for node in order:
         if node.value is not None or node in asked:
             cheap.add(node)
+        elif type(node) is RichNode and node.call is not None and node.body is None:
+            continue  # a call of several results, which have the values
         else:
             kind = node.kind
             flows = all([i in cheap for i in value_inputs(node)]) and not kind.op.heavy
