@@ -43,6 +43,7 @@ from .structured import (
     UpperTriangular,
 )
 from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
+from .testing import check_gradients
 from .transforms import (
     backward,
     detect_anomaly,
@@ -75,5 +76,5 @@ __all__ = [
     "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi",
     "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward",
 ]
-__all__ += ["detect_anomaly", "hessian", "hvp", "jacobian"]
+__all__ += ["check_gradients", "detect_anomaly", "hessian", "hvp", "jacobian"]
 __all__ += ops.__all__

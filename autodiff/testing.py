@@ -1,0 +1,365 @@
+"""`ad.check_gradients`: are the derivatives of a function right?  Shipped to users; the command line uses it too.
+
+A function and a point go in; nothing comes out, or an error that names the first bad entry and the rule.
+
+    first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx>       forward and reverse mode agree
+                    both = the difference quotient along dx
+    second order    the same for x -> vjp(x)(y_bar), and so on
+
+y_bar and dx are random.  Arguments are taken apart by `ad.tree`, so a structured argument is moved within its
+own kind: a Diagonal stays diagonal.  The wrong entry is found by halving dx, the wrong rule by checking every
+custom call of the recording for itself, on the values that it was called with.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import tree
+from .errors import DTypeError, GradientError, caller
+from .ops import as_tensor
+from .tape.ask import evaluate
+from .tape.node import Node
+from .tape.plan import data
+from .tape.record import leaf
+from .tape.walk import history
+from .tensor import AbstractTensor, Tensor
+from .transforms import jvp, vjp
+
+__all__ = ["CheckFailed", "check_gradients"]
+
+#: (widest eps of the dtypes) -> relative tolerance of the adjoint law, of a difference, and the steps tried.
+#: A five-point difference errs by h^4 and eps/h; the middle step balances the two, the others serve functions
+#: that vary on another scale.  A wrong derivative agrees with none of them.
+_LIMITS = {
+    8: (1e-9, 1e-6, (1e-3, 1e-4, 1e-5)),
+    4: (1e-3, 3e-4, (1e-1, 3e-2, 1e-2, 3e-3)),
+}
+
+
+class CheckFailed(GradientError, AssertionError):
+    """A derivative that is not the derivative.
+
+    mode   "forward" or "reverse", where one of them is known to be wrong
+    """
+
+    mode = ""
+
+
+def _failed(message: str, mode: str) -> CheckFailed:
+    error = CheckFailed(message)
+    error.mode = mode
+    return error
+
+
+class Case(NamedTuple):
+    """A function of arrays, the arrays, and what each is called."""
+
+    name: str
+    function: Callable[..., list]
+    point: list[np.ndarray]
+    inputs: list[str]
+    order: int
+
+
+def check_gradients(f: Callable, *args: Any, order: int = 2, argnums: int | Sequence[int] | None = None) -> None:
+    """Check the derivatives of f at `args`, up to `order`, in forward and reverse mode.
+
+    args      any nesting of arrays, tensors, structured values; what is not float stays constant
+    argnums   which arguments to move; by default all that hold float arrays, or, if none does, float numbers
+
+    Raises GradientError (also an AssertionError) that names the input, the first bad entry, both numbers, and the
+    rule's file and line; DTypeError when there is nothing to differentiate; whatever f and its rules raise.
+    f must be smooth near the point: at a kink a difference is no derivative.
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.check_gradients(lambda x, a: (ad.sin(x) * a).sum(), np.array([1.0, 2.0]), 3.0)
+    """
+    case = _case(f, args, argnums, order)
+    try:
+        _check(case, np.random.default_rng(0), 1)
+    except CheckFailed as error:
+        raise CheckFailed(f"{error}\n  {_suspect(case)}\n  called at {caller()}") from None
+
+
+# ---------------------------------------------------------------- a function of arrays
+
+
+def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None, order: int) -> Case:
+    name = getattr(f, "__name__", type(f).__name__)
+    leaves, structure = tree.flatten(tuple(args))
+    roots = _parameter_names(f, len(args))
+    labels = [n for root, arg in zip(roots, args, strict=True) for n in tree.names(tree.flatten(arg)[1], root)]
+    moved = _moved(leaves, args, argnums)
+    if not moved:
+        raise DTypeError(
+            f"check_gradients of {name}: no argument is a float array\n"
+            f"  called at {caller()}\n"
+            "  pass float arrays or tensors, or name a number by argnums"
+        )
+
+    def function(*arrays: Any) -> list:
+        given = list(leaves)
+        for i, a in zip(moved, arrays, strict=True):
+            given[i] = a
+        return _float_leaves(f(*tree.unflatten(structure, given)), name)
+
+    point = [_array(leaves[i]) for i in moved]
+    return Case(name, function, point, [labels[i] for i in moved], order)
+
+
+def _parameter_names(f: Callable, count: int) -> list[str]:
+    try:
+        names = [p.name for p in inspect.signature(f).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    except (TypeError, ValueError):
+        names = []
+    return [names[i] if i < len(names) else f"argument {i}" for i in range(count)]
+
+
+def _moved(leaves: Sequence[Any], args: Sequence[Any], argnums: int | Sequence[int] | None) -> list[int]:
+    """The numbers of the leaves to differentiate."""
+    owners = [k for k, arg in enumerate(args) for _ in tree.leaves(arg)]
+    if argnums is not None:
+        wanted = {n % len(args) for n in ([argnums] if isinstance(argnums, int) else argnums)}
+        return [i for i, x in enumerate(leaves) if owners[i] in wanted and (_is_float_array(x) or _is_float(x))]
+    arrays = [i for i, x in enumerate(leaves) if _is_float_array(x)]
+    return arrays or [i for i, x in enumerate(leaves) if _is_float(x)]
+
+
+def _is_float_array(x: Any) -> bool:
+    return isinstance(x, (Tensor, np.ndarray)) and x.dtype.kind in "fc"
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, (float, complex, np.inexact))
+
+
+def _array(x: Any) -> np.ndarray:
+    return np.array(x.detach().numpy() if isinstance(x, Tensor) else x)
+
+
+def _float_leaves(result: Any, name: str) -> list:
+    found = []
+    for x in tree.leaves(result):
+        if isinstance(x, (AbstractTensor, np.ndarray, np.generic)):
+            t = as_tensor(x)
+            if t.dtype.kind in "fc":
+                found.append(t)
+    if not found:
+        raise GradientError(f"check_gradients: {name} returned no float array\n  called at {caller()}")
+    return found
+
+
+# ---------------------------------------------------------------- the laws
+
+
+class _Laws:
+    """The derivatives of one case at its point, with one random y_bar."""
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.case = case
+        ys, self.pullback = vjp(case.function, *case.point)
+        self.ys = [np.asarray(y) for y in ys]
+        self.y_bars = [_random(y, rng) for y in self.ys]
+        self.x_bars = [np.asarray(g) for g in self.pullback(self.y_bars)]
+        width = min(np.finfo(a.dtype).dtype.itemsize for a in (*case.point, *self.ys))
+        self.adjoint_rtol, self.rtol, self.steps = _LIMITS[4 if width < 8 else 8]
+        self.eps = float(np.finfo(np.float32 if width < 8 else np.float64).eps)
+
+    def forward(self, dxs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The tangents of the results."""
+        return [np.asarray(d) for d in jvp(self.case.function, self.case.point, list(dxs))[1]]
+
+    def along(self, dxs: Sequence[np.ndarray], t: float) -> float:
+        """<y_bar, f(x + t dx)>."""
+        moved = [(x + t * dx).astype(x.dtype) for x, dx in zip(self.case.point, dxs, strict=True)]
+        ys = self.case.function(*[leaf(m) for m in moved])
+        evaluate([y.node for y in ys])
+        return _inner(self.y_bars, [data(y.node) for y in ys])
+
+    def differences(self, dxs: Sequence[np.ndarray]) -> Iterator[tuple[float, float]]:
+        """(difference quotient, its rounding noise) for each step."""
+        size = sum([float(np.abs(b * y).sum()) for b, y in zip(self.y_bars, self.ys, strict=True)])
+        for h in self.steps:
+            near = self.along(dxs, h) - self.along(dxs, -h)
+            far = self.along(dxs, 2 * h) - self.along(dxs, -2 * h)
+            yield (8 * near - far) / (12 * h), 8 * self.eps * size / h
+
+    def floor(self, dxs: Sequence[np.ndarray]) -> float:
+        """What rounding alone may make of a derivative along dx, however small it is: terms of size one cancel."""
+        y_bar = sum([float(np.abs(b).sum()) for b in self.y_bars])
+        return 100 * self.eps * y_bar * max([float(np.abs(d).max(initial=0.0)) for d in dxs], default=0.0)
+
+    def disagreement(self, derivative: float, dxs: Sequence[np.ndarray], scale: float) -> float | None:
+        """The difference quotient if `derivative` is none of them; None where it agrees with one."""
+        best = None
+        scale = self.rtol * scale + self.floor(dxs)
+        for quotient, noise in self.differences(dxs):
+            if abs(quotient - derivative) <= scale + noise:
+                return None
+            if best is None or abs(quotient - derivative) < abs(best - derivative):
+                best = quotient
+        return best
+
+
+def _check(case: Case, rng: np.random.Generator, level: int) -> None:
+    """All laws of this order, then those of the next."""
+    laws = _Laws(case, rng)
+    for dxs in _directions(case.point, rng):
+        dys = laws.forward(dxs)
+        by_forward, by_reverse = _inner(laws.y_bars, dys), _inner(laws.x_bars, dxs)
+        scale = _size(laws.y_bars, dys) + _size(laws.x_bars, dxs)
+        _compare(laws, "reverse", lambda d: _inner(laws.x_bars, d), by_reverse, dxs, scale, level)
+        _compare(laws, "forward", lambda d: _inner(laws.y_bars, laws.forward(d)), by_forward, dxs, scale, level)
+        if not abs(by_forward - by_reverse) <= laws.adjoint_rtol * scale + laws.floor(dxs):
+            raise CheckFailed(
+                f"check_gradients of {case.name}: forward and reverse mode disagree at {_ordinal(level)} order\n"
+                f"  <y_bar, jvp(dx)> is {by_forward:.10g}, <vjp(y_bar), dx> is {by_reverse:.10g}"
+            )
+    if case.order > level:
+        y_bars = laws.y_bars
+        gradient = Case(
+            case.name, lambda *xs: list(vjp(case.function, *xs)[1](y_bars)), case.point, case.inputs, case.order
+        )
+        _check(gradient, rng, level + 1)
+
+
+def _directions(point: Sequence[np.ndarray], rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+    """Random directions: one that moves everything, and one for each input alone, so that none hides."""
+    yield [_random(x, rng) for x in point]
+    for j in range(len(point)):
+        yield [_random(x, rng) if k == j else np.zeros_like(x) for k, x in enumerate(point)]
+
+
+def _ordinal(level: int) -> str:
+    return ("first", "second", "third")[level - 1] if level <= 3 else f"{level}th"
+
+
+def _compare(
+    laws: _Laws,
+    mode: str,
+    derivative: Callable[[Sequence[np.ndarray]], float],
+    value: float,
+    dxs: Sequence[np.ndarray],
+    scale: float,
+    level: int,
+) -> None:
+    """Raise CheckFailed with the first bad entry if a mode's derivative along dx is no difference quotient."""
+    quotient = laws.disagreement(value, dxs, scale)
+    if quotient is None:
+        return
+    case = laws.case
+    found = _first_bad(laws, derivative, dxs)
+    head = f"check_gradients of {case.name}: the derivative is wrong at {_ordinal(level)} order, in {mode} mode"
+    if found is None:
+        raise _failed(f"{head}\n  along a direction it is {value:.10g}, a difference gives {quotient:.10g}", mode)
+    j, entry, got, expected = found
+    x = case.point[j]
+    place = f", entry [{', '.join(map(str, entry))}]" if entry else ""
+    where = f"input {case.inputs[j]}: {as_tensor(x).aval}{place}"
+    raise _failed(f"{head}\n  {where}: it is {got:.10g}, a difference gives {expected:.10g}", mode)
+
+
+def _first_bad(
+    laws: _Laws, derivative: Callable[[Sequence[np.ndarray]], float], dxs: Sequence[np.ndarray]
+) -> tuple[int, tuple[int, ...], float, float] | None:
+    """(input, entry, derivative, difference) of the first entry that is wrong, by halving the direction."""
+
+    def wrong(j: int, part: np.ndarray) -> tuple[float, float] | None:
+        only = [part if k == j else np.zeros_like(d) for k, d in enumerate(dxs)]
+        got = derivative(only)
+        expected = laws.disagreement(got, only, abs(got))
+        return None if expected is None else (got, expected)
+
+    for j, dx in enumerate(dxs):
+        if wrong(j, dx) is None:
+            continue
+        low, high = 0, dx.size
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if wrong(j, _between(dx, low, middle)) else (middle, high)
+        one = np.zeros_like(dx)
+        one.reshape(-1)[low : low + 1] = 1
+        numbers = wrong(j, one)
+        if numbers is not None:
+            return j, tuple(int(i) for i in np.unravel_index(low, dx.shape)), *numbers
+    return None
+
+
+def _between(dx: np.ndarray, low: int, high: int) -> np.ndarray:
+    part = np.zeros_like(dx)
+    part.reshape(-1)[low:high] = dx.reshape(-1)[low:high]
+    return part
+
+
+def _random(like: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    value = rng.normal(size=like.shape)
+    if like.dtype.kind == "c":
+        value = value + 1j * rng.normal(size=like.shape)
+    return np.asarray(value, like.dtype)
+
+
+def _inner(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float:
+    """The real inner product of two lists of arrays, in double precision."""
+    wide = np.complex128
+    return float(sum([np.vdot(x.astype(wide), y.astype(wide)).real for x, y in zip(a, b, strict=True)]))
+
+
+def _size(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float:
+    return float(sum([np.abs(x * y).sum() for x, y in zip(a, b, strict=True)]))
+
+
+# ---------------------------------------------------------------- which rule
+
+
+def _suspect(case: Case) -> str:
+    """The rule of the first custom call in the recording that fails by itself."""
+    seen = False
+    for node in _custom_calls(case):
+        seen = True
+        call = node.call
+        try:
+            _check(_call_case(node, case.order), np.random.default_rng(0), 1)
+        except CheckFailed as error:
+            kinds = ("jvp", "backward") if error.mode == "forward" else ("backward",)
+            found = [(k, rule) for k in kinds if (rule := call.function.rule_for(k, call.method, call.types))]
+            kind, rule = found[0]
+            return f"the rule: the {kind} of {call.function.__name__} at {rule.place}, called at {call.line}"
+    if seen:
+        return "every custom rule in it is right by itself: look for a kink near the point"
+    return "there is no custom rule in it: look for a kink near the point"
+
+
+def _custom_calls(case: Case) -> list[Node]:
+    """The custom calls of one recording, in order."""
+    found: list[Node] = []
+
+    def recorded(*xs: Any) -> list:
+        ys = case.function(*xs)
+        found.extend([n for n in history([y.node for y in ys]) if n.call is not None])
+        return ys
+
+    vjp(recorded, *case.point)
+    return found
+
+
+def _call_case(node: Node, order: int) -> Case:
+    """One custom call, as a case of its own, at the values that it was called with."""
+    call = node.call
+
+    def value(place: int) -> Tensor:
+        source = node.inputs[place]
+        evaluate([source])
+        return leaf(np.array(data(source)))
+
+    declaration = call.function.declaration
+    named = {name: packed.unpack(value) for name, packed in call.arguments.items()}
+    positional = [named.pop(n) for n in declaration.fixed]
+    if declaration.variadic is not None:
+        positional += named.pop(declaration.variadic)
+    moved = [i for i, x in enumerate(positional) if any(_is_float_array(v) for v in tree.leaves(x))]
+    return _case(lambda *xs: call.function(*xs, **named), positional, moved, order)

@@ -1,0 +1,199 @@
+"""`ad.check_gradients`: passes what is right, and names what is not: mode, input, entry, rule."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(4, 3))
+W = RNG.normal(size=(2, 3))
+B = RNG.normal(size=2)
+
+
+def affine(weight_factor=1.0):
+    """input @ weight.T + bias, with one entry of the weight's gradient scaled."""
+
+    @ad.function
+    def linear(input, weight, bias=None): ...
+
+    @linear.forward(ad.Matrix, ad.Matrix, ad.Vector | None)
+    def _(ctx, input, weight, bias=None):
+        ctx.save_for_backward(input=input, weight=weight)
+        output = input @ weight.T
+        return output if bias is None else output + bias
+
+    factors = np.ones((2, 3))
+    factors[1, 2] = weight_factor
+
+    @linear.backward(ad.Matrix, ad.Matrix, ad.Vector | None)
+    def _(ctx, g):
+        s, needs = ctx.saved_variables, ctx.needs_input_grad
+        return {
+            "input": g @ s.weight if needs.input else None,
+            "weight": (g.T @ s.input) * ad.asarray(factors) if needs.weight else None,
+            "bias": g.sum(axis=0) if needs.bias else None,
+        }
+
+    return linear
+
+
+def pair(forward, backward):
+    @ad.function
+    def f(t): ...
+
+    f.forward(ad.Tensor)(forward)
+    f.backward(ad.Tensor)(backward)
+    return f
+
+
+class Params(NamedTuple):
+    w: np.ndarray
+    name: str
+
+
+# ---------------------------------------------------------------- what is right passes
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_right_rule_passes(dtype, order):
+    linear = affine()
+    ad.check_gradients(linear, *[a.astype(dtype) for a in (X, W, B)], order=order)
+    ad.check_gradients(linear, X.astype(dtype), W.astype(dtype), order=order)
+
+
+def test_arguments_may_be_nests_tensors_and_numbers():
+    ad.check_gradients(lambda p, k: {"y": ad.tanh(p.w) * k, "n": 3}, Params(W, "net"), 2)
+    ad.check_gradients(lambda t: ad.exp(t), ad.tensor(B, requires_grad=True))
+    ad.check_gradients(ad.sin, 0.5)
+    ad.check_gradients(lambda x, k: x**k, np.abs(B) + 1, 2.5, argnums=(0, 1))
+
+
+def test_a_structured_argument_is_moved_within_its_kind():
+    ad.check_gradients(lambda d, x: d @ x, ad.Diagonal(RNG.normal(size=3)), X.T)
+
+
+def test_a_number_beside_arrays_stays_a_number():
+    @ad.function
+    def mul_constant(tensor, constant): ...
+
+    @mul_constant.forward
+    def scale(ctx, tensor: ad.Tensor, constant: ad.Number):
+        ctx.save_for_backward(constant=constant)
+        return tensor * constant
+
+    @scale.backward
+    def _(ctx, g):
+        return {"tensor": g * ctx.saved_variables.constant}
+
+    ad.check_gradients(mul_constant, B, 3.0)
+
+
+def test_large_and_small_arguments_pass():
+    for scale in (1e-3, 1.0, 1e3):
+        ad.check_gradients(lambda x: (x * x * x).sum(), B * scale)
+        ad.check_gradients(lambda x: ad.log(x), (np.abs(B) + 0.5) * scale)
+
+
+def test_a_linear_function_has_a_zero_second_order():
+    ad.check_gradients(lambda x: 3.0 * x, B, order=3)
+    ad.check_gradients(lambda x: x.reshape(3, 2).T, W)
+
+
+def test_the_programs_random_numbers_are_left_alone():
+    np.random.seed(0)
+    first = np.random.rand()
+    np.random.seed(0)
+    ad.check_gradients(ad.sin, B)
+    assert np.random.rand() == first
+
+
+# ---------------------------------------------------------------- what is wrong is named
+
+
+def test_a_wrong_entry_is_named_with_its_input_and_rule():
+    linear = affine(weight_factor=2.0)
+    with pytest.raises(ad.GradientError) as caught:
+        ad.check_gradients(linear, X, W, B)
+    message = str(caught.value)
+    assert "check_gradients of linear: the derivative is wrong at first order, in reverse mode" in message
+    assert "input weight: f64[2,3], entry [1, 2]: it is " in message
+    assert "the rule: the backward of linear at test_check_gradients.py:" in message
+    assert "called at test_check_gradients.py:" in message
+    got, expected = [float(n) for n in re.findall(r"(?:it is|gives) ([-.\de]+)", message)]
+    np.testing.assert_allclose(got, 2 * expected, rtol=1e-6)
+
+
+def test_a_failed_check_is_an_assertion_error_too():
+    with pytest.raises(AssertionError):
+        ad.check_gradients(affine(weight_factor=2.0), X, W, B)
+
+
+def test_the_guilty_rule_is_found_among_several():
+    good = pair(lambda ctx, t: t * 2.0, lambda ctx, g: g * 2.0)
+
+    def wrong(ctx, g):
+        return g * 4.0
+
+    bad = pair(lambda ctx, t: t * 3.0, wrong)
+    with pytest.raises(ad.GradientError) as caught:
+        ad.check_gradients(lambda p: good(bad(good(ad.sin(p["w"])))).sum(), {"w": B})
+    assert f"the backward of f at test_check_gradients.py:{wrong.__code__.co_firstlineno}" in str(caught.value)
+    assert "input p['w']: f64[2], entry [0]" in str(caught.value)
+
+
+def test_a_rule_that_is_wrong_only_at_second_order_is_found():
+    def backward(ctx, g):
+        return g * 2.0 * ad.stop_gradient(ctx.saved_variables.t)
+
+    def forward(ctx, t):
+        ctx.save_for_backward(t=t)
+        return t * t
+
+    square = pair(forward, backward)
+    ad.check_gradients(square, B, order=1)
+    with pytest.raises(ad.GradientError, match=r"at second order, in reverse mode\n(.|\n)*the backward of f at"):
+        ad.check_gradients(square, B)
+
+
+def test_a_wrong_gradient_of_the_dtype_float32_is_found():
+    with pytest.raises(ad.GradientError, match=r"input weight: f32\[2,3\], entry \[1, 2\]"):
+        ad.check_gradients(affine(weight_factor=4.0), *[a.astype(np.float32) for a in (X, W, B)])
+
+
+def test_a_kink_is_told_as_such():
+    with pytest.raises(ad.GradientError, match="look for a kink"):
+        ad.check_gradients(lambda x: ad.maximum(x, 2.0 * x), np.zeros(2))
+
+
+def test_a_gradient_that_was_stopped_is_found():
+    with pytest.raises(ad.GradientError, match="first order"):
+        ad.check_gradients(lambda x: ad.stop_gradient(x) * x, B)
+
+
+# ---------------------------------------------------------------- misuse
+
+
+def test_nothing_to_differentiate_is_an_error():
+    for args in ((3,), ("text",), (np.arange(3),)):
+        with pytest.raises(ad.DTypeError, match="no argument is a float array"):
+            ad.check_gradients(lambda x: x, *args)
+
+
+def test_no_float_result_is_an_error():
+    with pytest.raises(ad.GradientError, match="returned no float array"):
+        ad.check_gradients(lambda x: "text", B)
+
+
+def test_what_the_function_raises_is_passed_on():
+    def fails(x):
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        ad.check_gradients(fails, B)
