@@ -19,7 +19,9 @@ from typing import Any
 
 from ..errors import DispatchError, caller, user_frame
 
-__all__ = ["ANY", "Choice", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "name_union", "type_name"]
+__all__ = [
+    "ANY", "Choice", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "name_union", "type_name",
+]
 
 NoneType = type(None)
 

@@ -121,7 +121,7 @@ class Checks:
         if tried is None:
             return None
         for i, (check, plan) in enumerate(tried):
-            gathered = check(*roots, live)
+            gathered = check(*roots, live) if plan.valid else None
             if gathered is not None:
                 if i:
                     self._found[key] = [tried[i], *tried[:i], *tried[i + 1 :]]

@@ -52,10 +52,11 @@ class Plan:
     copies      (canonical number, source): nodes that name the value of another
     grads       of `transforms.gradient`: where each gradient is found, None for one that is not reached
     computed    for each of them, whether it is among the results (else it is the value of a node)
+    choices     of dispatch that the rules relied on; when one changes, the plan is not `valid` any more
     uses        how often it was found by its key: from the second time on, a check pays
     """
 
-    __slots__ = ("computed", "copies", "executable", "gather", "grads", "store", "uses")
+    __slots__ = ("choices", "computed", "copies", "executable", "gather", "grads", "store", "uses", "valid")
 
     def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
         self.executable = executable
@@ -64,6 +65,8 @@ class Plan:
         self.copies = copies
         self.grads: tuple = ()
         self.computed: tuple = ()
+        self.choices: Any = None
+        self.valid = True
         self.uses = 0
 
     def run(self, order: Sequence[Node]) -> tuple:

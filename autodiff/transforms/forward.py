@@ -21,6 +21,7 @@ from ..tensor import AbstractTensor, Tensor, handle
 from .functional import fresh, is_differentiable, is_plain, name_of, plain, run_recorded, tracks_outside
 from .gradient import recording_rules
 from .reverse import pull_back
+from .pushing import push_rule
 from .rules import missing_rule
 
 __all__ = ["jvp", "push_forward"]
@@ -68,6 +69,10 @@ def _pushed(node: Node, tangents: dict[Node, Tensor]) -> Tensor | None:
 
 def _called(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
     """The tangents of the outputs of a custom call: its rule, transposed twice."""
+    rule = node.call.rule("jvp")
+    if rule is not None:
+        pushed = push_rule(node, rule, tangents)
+        return {node if node.body is not None else (node, slot): t for slot, t in pushed.items()}
     if node.body is not None:
         tangent = _transposed(node, node, tangents)
         return {} if tangent is None else {node: tangent}

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..config import config
+from ..dispatch import observed
 from ..errors import GradientError
 from ..ops import add
 from ..tape.ask import end_recording, live_small, stored_along
@@ -161,7 +162,8 @@ def _make(
     number: dict[Node, int],
 ) -> Plan:
     asked = state.now.asked
-    gradients = emit(past, seeds, groups, tracks=False)
+    with observed() as choices:
+        gradients = emit(past, seeds, groups, tracks=False)
     known = _may_be_kept(past, groups) and state.now.asked == asked and not config.eager
     known = known and not is_watching()
     with recording_rules(False):
@@ -181,9 +183,18 @@ def _make(
     plan.computed = tuple([g is not None and g.node in places for g in gradients])
     if known:
         plans.put(key, plan)
+        plan.choices = choices
+        choices.on_change(lambda: _drop(key))
     else:
         COUNTS.unkept += 1
     return plan
+
+
+def _drop(key: tuple) -> None:
+    """A method was registered that changes what the rules behind this plan would record."""
+    plan = plans.pop(key)
+    if plan is not None:
+        plan.valid = False
 
 
 def _may_be_kept(past: Sequence[Node], groups: Sequence[Group]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from ..custom.boundary import Call
 from ..custom.historyless import without_history
 from ..custom.host import Unlearnt
+from ..dispatch import note
 from ..errors import ConcretizationError, GradientError
 from ..tape.node import Node
 from ..tape.record import state
@@ -42,6 +43,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
     if call.transparent:
         return [cotangents.get(slot) for slot in range(len(flow))]
     rule = call.rule()
+    note(call.function, "rules", call.method, call.types)
     if rule is None:
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))
     places = frozenset([p for p in flow if node.inputs[p] in wanted])
@@ -72,7 +74,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
         lambda place: zeros_or_none(call, node.inputs[place].kind.out.aval),
     )
     now = state.now
-    asked = now.asked
+    asked = now.asked - now.bounded
     try:
         returned = call_nested(rule.implementation, ctx, *given)
     except Exception as error:
@@ -80,7 +82,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
         raise
     nodes = {p: node.inputs[p] for p in flow_of(node)}
     bars = gradients_by_place(call, returned, needs, nodes, places, where)
-    if state.now.asked == asked:
+    if now.asked - now.bounded == asked:
         return bars
     _report(rule)
     sources = [*[g.node for g in cotangents.values()], *nodes.values()]

@@ -1,0 +1,81 @@
+"""Applying the `jvp` of a custom function: tangents of its arguments in, tangents of its outputs out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..custom.boundary import Call
+from ..custom.historyless import without_history
+from ..errors import GradientError
+from ..ops import as_tensor
+from ..tape.node import Node
+from ..tape.record import state
+from ..tensor import AbstractTensor, Tensor
+from .reading import NodeReader, context_of, needs_of
+from .returned import GradientShapeError
+
+__all__ = ["push_rule"]
+
+
+def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, Tensor]:
+    """The tangents of a call's tracked outputs, by slot; one that is zero is left out.
+
+    The rule gets one tangent per declared parameter, in the parameter's own container; None is zero.
+    It returns the tangents of the outputs in their container.
+    Raises GradientError for anything else.
+    """
+    call: Call = node.call
+    where = f"{call.function.__name__} (jvp at {rule.place}, called at {call.line})"
+
+    def tangent_at(place: int) -> Tensor | None:
+        return tangents.get(node.inputs[place])
+
+    given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
+    needs = needs_of(call, lambda place: tangent_at(place) is not None)
+    asked = state.now.asked
+    try:
+        returned = rule.implementation(context_of(call, NodeReader(node), needs), *given)
+    except Exception as error:
+        error.add_note(f"in the jvp rule of {where}")
+        raise
+    found = {slot: _checked(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
+    if state.now.asked == asked:
+        return found
+    sources = [*node.inputs, *[t.node for t in tangents.values()]]
+    what = f"a tangent that the jvp of {call.function.__name__} ({rule.place}) made of asked values"
+    return {slot: without_history(t, sources, what, call.line) for slot, t in found.items()}
+
+
+def _or_none(tangent: Any) -> Any:
+    """A container without any tangent is zero as a whole."""
+    return None if all(x is None for x in tree.leaves(tangent)) else tangent
+
+
+def _by_slot(call: Call, returned: Any, where: str) -> dict[int, Any]:
+    result = call.result
+    if returned is None:
+        return {}
+    if result.structure is None:
+        parts = [returned]
+    else:
+        try:
+            parts = tree.flatten_up_to(result.structure, returned, "outputs")
+        except (TypeError, ValueError) as error:
+            raise GradientError(f"{where} must return the tangents in the outputs' container: {error}") from None
+    pairs = zip(result.places, parts, strict=True)
+    return {-1 - place: t for place, t in pairs if place is not None and place < 0 and t is not None}
+
+
+def _checked(t: Any, call: Call, slot: int, where: str) -> Tensor:
+    aval = call.avals[slot]
+    if not isinstance(t, (AbstractTensor, np.ndarray, np.generic, int, float, complex)):
+        raise GradientError(f"{where} returned a {type(t).__name__} as the tangent of output {slot}: {aval}")
+    if isinstance(t, (int, float)) and not isinstance(t, np.generic) and not aval.shape:
+        t = np.asarray(t, aval.dtype)
+    t = as_tensor(t)
+    if t.aval != aval:
+        raise GradientShapeError(f"{where} returned {t.aval} as the tangent of output {slot}: {aval}")
+    return t
