@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 SAYS = {
     "digits": ["held-out accuracy", "graphs compiled", "by hand in NumPy"],
     "exp2": ["derivative 3: [1.         1.64872127 2.71828183]"],
+    "host_rule": ["steps of Newton's method", "graphs compiled: 1"],
     "huber": ["graphs compiled for four widths: 1"],
     "linear": ["second order, largest error"],
     "mul_constant": ["gradient: f64[] 2.0", "1,000 constants, further compiles: 0"],

@@ -66,7 +66,7 @@ def call_forward(
     values = {name: a.unpack(inner_at) for name, a in packed.items()}
     ctx = ForwardContext(function.__name__, list(values), needs, list(values.values()))
     visit = Visit(function, method, run, packed, needs, inputs)
-    asked = now.asked
+    asked, covered = now.asked, now.bounded
     line = user_line()
     now.body += 1
     try:
@@ -91,6 +91,7 @@ def call_forward(
         call.is_pure = True
         call.line = line
         leaves = bounded(call, ctx, inputs, place, outputs, masked, has_token)
+        now.bounded = covered + now.asked - asked
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
     if dirty:
