@@ -27,12 +27,13 @@ class Line(NamedTuple):
 
 SMOOTH = (
     "-{x}", "ad.exp(ad.tanh({x}))", "ad.sin({x})", "ad.cos({x})", "ad.tan(0.5 * ad.tanh({x}))", "ad.tanh({x})",
-    "ad.sigmoid({x})", "ad.softplus({x})", "ad.log1p({x} * {x})", "ad.log(1.5 + {x} ** 2)", "ad.sqrt(1 + ad.square({x}))",
-    "ad.erf({x})", "ad.arctan({x})", "ad.reciprocal(2 + ad.sin({x}))", "ad.expm1(0.5 * ad.sin({x}))",
-    "ad.sinh(ad.tanh({x}))", "ad.cosh(ad.sin({x}))", "ad.arcsin(0.5 * ad.sin({x}))", "ad.arccos(0.7 * ad.tanh({x}))",
-    "ad.arcsinh({x})", "ad.arctanh(0.5 * ad.sin({x}))", "ad.arccosh(1.5 + {x} * {x})", "ad.log2(2.0 + ad.cos({x}))",
-    "ad.log10(3 + ad.sin({x}))", "{x} ** 2", "{x} ** 3", "(1.0 + {x} * {x}) ** -0.5", "1.25 ** ad.sin({x})",
-    "np.exp(ad.sin({x}))", "np.sin({x}) * 2", "{x} * 2", "3 - {x}", "{x} / 4", "1.0 / (2.5 + ad.cos({x}))", "{x} - {x} * 0.5",
+    "ad.sigmoid({x})", "ad.softplus({x})", "ad.log1p({x} * {x})", "ad.log(1.5 + {x} ** 2)",
+    "ad.sqrt(1 + ad.square({x}))", "ad.erf({x})", "ad.arctan({x})", "ad.reciprocal(2 + ad.sin({x}))",
+    "ad.expm1(0.5 * ad.sin({x}))", "ad.sinh(ad.tanh({x}))", "ad.cosh(ad.sin({x}))", "ad.arcsin(0.5 * ad.sin({x}))",
+    "ad.arccos(0.7 * ad.tanh({x}))", "ad.arcsinh({x})", "ad.arctanh(0.5 * ad.sin({x}))", "ad.arccosh(1.5 + {x} * {x})",
+    "ad.log2(2.0 + ad.cos({x}))", "ad.log10(3 + ad.sin({x}))", "{x} ** 2", "{x} ** 3", "(1.0 + {x} * {x}) ** -0.5",
+    "1.25 ** ad.sin({x})", "np.exp(ad.sin({x}))", "np.sin({x}) * 2", "{x} * 2", "3 - {x}", "{x} / 4",
+    "1.0 / (2.5 + ad.cos({x}))", "{x} - {x} * 0.5",
     "+{x} + 1", "{x} * {x}", "({x} + 1.0) * ({x} - 1.0)",
 )  # fmt: skip
 
@@ -54,9 +55,10 @@ KINKED = (
 )
 
 BINARY = (
-    "{x} + {y}", "{x} - {y}", "{x} * {y}", "{y} * {x} + {x}", "{x} / (1.5 + ad.sin({y}))", "ad.arctan2({x}, 1.0 + ad.square({y}))",
-    "ad.hypot({x}, 1.0 + ad.square({y}))", "ad.power(1.5 + ad.sin({x}), ad.cos({y}))", "(1.5 + ad.cos({x})) ** ad.tanh({y})",
-    "np.add({x}, {y})", "ad.exp(ad.sin({x})) * ad.tanh({y})", "compiled_product({x}, {y})",
+    "{x} + {y}", "{x} - {y}", "{x} * {y}", "{y} * {x} + {x}", "{x} / (1.5 + ad.sin({y}))",
+    "ad.arctan2({x}, 1.0 + ad.square({y}))", "ad.hypot({x}, 1.0 + ad.square({y}))", "np.add({x}, {y})",
+    "ad.power(1.5 + ad.sin({x}), ad.cos({y}))", "(1.5 + ad.cos({x})) ** ad.tanh({y})",
+    "ad.exp(ad.sin({x})) * ad.tanh({y})", "compiled_product({x}, {y})",
 )  # fmt: skip
 
 BINARY_KINKED = (
@@ -117,7 +119,7 @@ def reduction(p, x):
     if name == "linalg":
         return Line(f"ad.sqrt(ad.sum({x} * {x}, axis={axis}, keepdims={keep}) + 0.1)")
     if name == "method":
-        return Line(f"{x}.{p.pick(('sum', 'mean', 'var', 'prod'))}(axis={axis}, keepdims={keep})")
+        return Line(f"{x}.{p.pick(('sum', 'mean', 'prod'))}(axis={axis}, keepdims={keep})")
     return Line(f"ad.{name}{call}")
 
 
@@ -144,21 +146,28 @@ def rowwise(p, x):
 
 def move(p, x):
     shape, rank = p.shape(x), len(p.shape(x))
-    choices = [f"ad.expand_dims({x}, {p.number(-rank - 1, rank)})", f"ad.ravel({x})", f"ad.broadcast_to({x}, {(2, *shape)})",
-               f"{x}.reshape(-1)", f"ad.pad({x}, 1)", f"{x}.T"]  # fmt: skip
+    choices = [
+        f"ad.expand_dims({x}, {p.number(-rank - 1, rank)})", f"ad.ravel({x})", f"ad.broadcast_to({x}, {(2, *shape)})",
+        f"{x}.reshape(-1)", f"ad.pad({x}, 1)", f"{x}.T",
+    ]  # fmt: skip
     if 1 in shape:
         choices += [f"ad.squeeze({x})", f"ad.broadcast_to({x}, {tuple(3 if n == 1 else n for n in shape)})"] * 2
     if rank:
         axis = p.number(-rank, rank - 1)
-        choices += [f"ad.flip({x}, axis={axis})", f"ad.flip({x})", f"ad.reshape({x}, {(*shape[1:], shape[0])})",
-                    f"ad.pad({x}, {tuple((p.number(0, 1), p.number(0, 2)) for _ in shape)}, constant_values=0.5)",
-                    f"ad.concatenate([{x}, {p.like(x)} * 2], axis={axis})", f"ad.stack([{p.like(x)}, {x}], axis={axis})"]  # fmt: skip
+        widths = tuple((p.number(0, 1), p.number(0, 2)) for _ in shape)
+        choices += [
+            f"ad.flip({x}, axis={axis})", f"ad.flip({x})", f"ad.reshape({x}, {(*shape[1:], shape[0])})",
+            f"ad.pad({x}, {widths}, constant_values=0.5)", f"ad.concatenate([{x}, {p.like(x)} * 2], axis={axis})",
+            f"ad.stack([{p.like(x)}, {x}], axis={axis})",
+        ]  # fmt: skip
         if shape[axis] % 2 == 0:
             choices += [f"ad.split({x}, 2, axis={axis})[{p.number(0, 1)}]"] * 2
     if rank > 1:
         order = tuple(p.permutation(rank))
-        choices += [f"ad.transpose({x}, {order})", f"{x}.mT", f"ad.swapaxes({x}, 0, -1)", f"ad.moveaxis({x}, 0, -1)",
-                    f"ad.trace({x})", f"ad.diagonal({x}, {p.number(-1, 1)})"]  # fmt: skip
+        choices += [
+            f"ad.transpose({x}, {order})", f"{x}.mT", f"ad.swapaxes({x}, 0, -1)", f"ad.moveaxis({x}, 0, -1)",
+            f"ad.trace({x})", f"ad.diagonal({x}, {p.number(-1, 1)})",
+        ]  # fmt: skip
     if rank in (1, 2):
         choices += [f"ad.diag({x})"]
     return Line(p.pick(choices))
@@ -188,11 +197,15 @@ def index(p, x):
 def in_place(p, x):
     """A handle of its own is changed; what was read before keeps its value."""
     shape = p.shape(x)
-    choices = ["{out} = {x} * 2.0\n{out} += {x}", "{out} = {x} + 0.0\n{out} *= 0.5 + {x}", "{out} = ad.sin({x})\n{out} -= 1",
-               "{out} = -{x}\n{out}.mul_({x})"]  # fmt: skip
+    choices = [
+        "{out} = {x} * 2.0\n{out} += {x}", "{out} = {x} + 0.0\n{out} *= 0.5 + {x}", "{out} = ad.sin({x})\n{out} -= 1",
+        "{out} = -{x}\n{out}.mul_({x})",
+    ]  # fmt: skip
     if shape and shape[0] > 1:
-        choices += ["{out} = {x} * 2.0\n{out}[0] = 0.25", "{out} = ad.tanh({x})\n{out}[1:] = {x}[:-1]",
-                    "{out} = {x} * 3.0\n{out}[0] += {x}[1]", "{out} = {x} * 1.5\n{out}[k[:1]] = {x}[k[1:2]] * 2"]  # fmt: skip
+        choices += [
+            "{out} = {x} * 2.0\n{out}[0] = 0.25", "{out} = ad.tanh({x})\n{out}[1:] = {x}[:-1]",
+            "{out} = {x} * 3.0\n{out}[0] += {x}[1]", "{out} = {x} * 1.5\n{out}[k[:1]] = {x}[k[1:2]] * 2",
+        ]  # fmt: skip
     return Line(p.pick(choices).replace("{x}", x))
 
 
@@ -201,22 +214,29 @@ def in_place(p, x):
 
 def product(p, x):
     shape = p.shape(x)
-    rank = len(shape)
-    choices = [f"{x} * ad.sum({x})"]
-    if rank == 1:
-        choices += [f"ad.outer({x}, {p.of_rank(1) or x})", f"ad.dot({x}, {p.like(x)})", f"{x} @ {p.like(x)}",
-                    f"ad.inner({x}, {p.like(x)})", f"ad.einsum('i,i->', {x}, {p.like(x)})", f"ad.einsum('i,j->ji', {x}, {x})"]  # fmt: skip
-    if rank == 2:
-        y = p.like(x)
-        choices += [f"{x} @ {y}.T", f"{x}.T @ {y}", f"ad.einsum('ij,ij->i', {x}, {y})", f"ad.einsum('ij,kj->ki', {x}, {y})",
-                    f"ad.tensordot({x}, {y}, axes=([0], [0]))", f"ad.einsum('ij->j', {x})",
-                    f"{x} @ ladder({shape[1]}, 2)", f"ladder(3, {shape[0]}) @ {x}"]  # fmt: skip
-    if rank == 3:
-        y = p.like(x)
-        choices += [f"{x} @ {y}.mT", f"ad.matmul({x}.mT, {y})", f"ad.einsum('bij,bij->bi', {x}, {y})", f"{x} @ ladder({shape[2]})",
-                    f"ladder(2, {shape[1]}) @ {x}", f"ad.einsum('bij,kj->bik', {x}, {x}[0])" if shape[0] else f"{x}"]  # fmt: skip
-    fitting = [y for y in p.values if rank and p.shape(y) and p.shape(y)[-2 if len(p.shape(y)) > 1 else -1] == shape[-1]]
-    choices += [f"{x} @ {y}" for y in fitting] * 2
+    y = p.like(x)
+    choices = [f"{x} * ad.sum({y})"]
+    if len(shape) == 1:
+        choices += [
+            f"ad.outer({x}, {p.of_rank(1)})", f"ad.dot({x}, {y})", f"{x} @ {y}", f"ad.inner({x}, {y})",
+            f"ad.einsum('i,i->', {x}, {y})", f"ad.einsum('i,j->ji', {x}, {x})",
+        ]  # fmt: skip
+    if len(shape) == 2:
+        choices += [
+            f"{x} @ {y}.T", f"{x}.T @ {y}", f"ad.einsum('ij,ij->i', {x}, {y})", f"ad.einsum('ij,kj->ki', {x}, {y})",
+            f"ad.tensordot({x}, {y}, axes=([0], [0]))", f"ad.einsum('ij->j', {x})", f"{x} @ ladder({shape[1]}, 2)",
+            f"ladder(3, {shape[0]}) @ {x}",
+        ]  # fmt: skip
+    if len(shape) == 3:
+        choices += [
+            f"{x} @ {y}.mT", f"ad.matmul({x}.mT, {y})", f"ad.einsum('bij,bij->bi', {x}, {y})",
+            f"{x} @ ladder({shape[2]})", f"ladder(2, {shape[1]}) @ {x}",
+            f"ad.einsum('bij,kj->bik', {x}, ad.sum({y}, axis=0))",
+        ]  # fmt: skip
+    for z in p.values if shape else ():
+        inner = p.shape(z)[-2:-1] or p.shape(z)
+        if inner == shape[-1:]:
+            choices += [f"{x} @ {z}"] * 2
     return Line(p.pick(choices))
 
 
@@ -224,14 +244,17 @@ def product(p, x):
 
 
 def custom(p, x):
-    rank = len(p.shape(x))
-    choices = ["gaussian({x})", "cubed(ad.tanh({x}))", "damped({x})", "damped({x}, rate=0.25)", "scaled({x}, 2.5)",
-               "scaled({x}, {y})", "polar({x}, {y})[0]", "polar({x}, {y})[1]", "polar({x}, {x})[0]", "gaussian({x}) * {x}"]  # fmt: skip
+    choices = [
+        "gaussian({x})", "cubed(ad.tanh({x}))", "damped({x})", "damped({x}, rate=0.25)", "scaled({x}, 2.5)",
+        "scaled({x}, {y})", "polar({x}, {y})[0]", "polar({x}, {y})[1]", "polar({x}, {x})[0]", "gaussian({x}) * {x}",
+    ]  # fmt: skip
     if p.size(x):
         choices += ['stats({x})["mean"]', 'stats({x})["parts"][1]', "ad.multiply(*stats({x})['parts'])"]
-    if rank == 2:
-        choices += ["affine({x}, {y}.T)", "affine({x}, {y}.T, {x}[:, 0])", "affine({x}, {y}.T, b={y}.sum(axis=1))",
-                    "affine({x}.T, w={x})"]  # fmt: skip
+    if len(p.shape(x)) == 2 and p.size(x):
+        choices += [
+            "affine({x}, {y}.T)", "affine({x}, {y}.T, {x}[:, 0])", "affine({x}, {y}.T, b={y}.sum(axis=1))",
+            "affine({x}.T, w={x})",
+        ]  # fmt: skip
     return Line(p.pick(choices).format(x=x, y=p.like(x)))
 
 

@@ -42,18 +42,37 @@ def eager():
 
 
 class Program:
-    """A function of arrays as text, and arguments for it.
+    """A function of arrays as text, and arguments for it.  Its result weighs every value that no line reads.
 
-    f            the function
-    arguments    floats to differentiate by, then index arrays
-    count        how many of them are floats
+    inputs       arrays by name: floats to differentiate by, then an index array
+    lines        statements, each of which sets the name that it begins with
+    shapes       of all values, by name
     """
 
-    def __init__(self, inputs: dict[str, np.ndarray], lines: list[str], result: str, count: int) -> None:
-        self.lines, self.result, self.count = lines, result, count
+    def __init__(self, inputs: dict[str, np.ndarray], lines: list[str], shapes: dict[str, tuple[int, ...]]) -> None:
+        self.inputs, self.lines, self.shapes = inputs, lines, shapes
         self.names, self.arguments = list(inputs), list(inputs.values())
+        self.count = sum(a.dtype.kind == "f" for a in self.arguments)
+        read = {name for text in lines for name in set(re.findall(r"\w+", text)) - {_target(text)}}
+        last = [v for v in (*self.names[: self.count], *map(_target, lines)) if v not in read]
+        result = " + ".join(f"ad.sum({v} * ladder{shapes[v] or '(1)'})" for v in last)
         body = "\n".join(f"    {part}" for line in [*lines, f"return {result}"] for part in line.splitlines())
         self.text = f"def f({', '.join(self.names)}):\n{body}\n"
+
+    def spoken(self, names: dict, values: dict) -> Program:
+        """What is left of it where `ad` is something else: the lines that run with these names and values."""
+        space, lines = {"np": np, **names, **values}, []
+        for line in self.lines:
+            try:
+                exec(line, space)
+                is_same = tuple(space[_target(line)].shape) == self.shapes[_target(line)]
+            except Exception:
+                is_same = False
+            if is_same:
+                lines.append(line)
+            else:
+                space.pop(_target(line), None)
+        return Program(self.inputs, lines, self.shapes)
 
     def function(self, names: dict | None = None):
         """The program with these names (by default those of this library)."""
@@ -73,6 +92,10 @@ class Program:
     def __repr__(self) -> str:
         shown = "".join(f"{n} = {_shown(a)}\n" for n, a in zip(self.names, self.arguments, strict=True))
         return f"\n{self.text}{shown}"
+
+
+def _target(line: str) -> str:
+    return line.split(" ", 1)[0]
 
 
 def _shown(a: np.ndarray) -> str:
@@ -146,24 +169,20 @@ def _fits(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 
 @st.composite
-def programs(draw, dtypes=(np.float64,), size=9, families=FAMILIES):
+def programs(draw, dtypes=(np.float64,), size=9):
     """A program of at most `size` lines whose result is a scalar."""
     dtype = draw(st.sampled_from(dtypes))
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     shapes = draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3))
     inputs = {f"x{i}": rng.uniform(-2, 2, s).astype(dtype) for i, s in enumerate(shapes)}
-    count = len(inputs)
     inputs["k"] = rng.integers(0, 2, 3)
     with eager():
         p = Programmer(draw, dtype, inputs)
         lines: list[str] = []
         for number in range(draw(st.integers(3, size))):
             x = p.pick(p.values[-5:])
-            line = draw(st.sampled_from(families))(p, x)
+            line = draw(st.sampled_from(FAMILIES))(p, x)
             text = line and p.add(f"v{number}", line)
             if text:
                 lines.append(text)
-    read = set(re.findall(r"\w+", "\n".join(re.sub(r"^v\d+ = ", "", text) for text in lines)))
-    last = [v for v in p.values if v not in read]
-    result = " + ".join(f"ad.sum({v} * ladder{p.shape(v) or '(1)'})" for v in last)
-    return Program(inputs, lines, result, count)
+    return Program(inputs, lines, {v: p.shape(v) for v in p.values})
