@@ -63,18 +63,20 @@ __version__ = "0.1.0"
 
 float32, float64 = _np.float32, _np.float64
 int32, int64 = _np.int32, _np.int64
+complex64, complex128 = _np.complex64, _np.complex128
 bool_ = _np.bool_
-floating, integer = _np.floating, _np.integer
+floating, integer, complexfloating = _np.floating, _np.integer, _np.complexfloating
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
 __all__ = [
     "AbstractTensor", "AmbiguityError", "Cholesky", "ConcretizationError", "DTypeError", "Diagonal",
     "DispatchError", "Error", "Fill", "GradientError", "LinAlgError", "LowerTriangular", "Matrix", "Number",
     "OneHot", "Permutation", "Scalar", "ShapeError", "Symmetric", "Tensor", "UniformScaling", "UpperTriangular",
-    "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info", "clear_cache", "config", "coverage", "e",
-    "enable_grad", "float32", "float64", "floating", "function", "grad", "inf", "inspect", "int32", "int64",
-    "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi",
-    "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward",
+    "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info", "clear_cache", "complex64", "complex128",
+    "complexfloating", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating", "function",
+    "grad", "inf", "inspect", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles",
+    "methods", "nan", "newaxis", "no_grad", "ops", "pi", "tensor", "tree", "value_and_grad", "vjp", "which",
+    "which_backward",
 ]
 __all__ += ["check_gradients", "detect_anomaly", "hessian", "hvp", "jacobian"]
 __all__ += ops.__all__

@@ -44,6 +44,7 @@ from .comparison import (
     logical_xor,
     not_equal,
 )
+from .complexes import conj, imag, real
 from .contraction import dot, inner, matmul, outer, tensordot
 from .conversion import as_tensor as as_tensor
 from .conversion import astype, dense
@@ -168,6 +169,7 @@ __all__ = [
     "clip",
     "concat",
     "concatenate",
+    "conj",
     "cos",
     "cosh",
     "cumsum",
@@ -193,6 +195,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "hypot",
+    "imag",
     "inner",
     "isfinite",
     "isinf",
@@ -237,6 +240,7 @@ __all__ = [
     "prod",
     "project",
     "ravel",
+    "real",
     "reciprocal",
     "relu",
     "remainder",

@@ -15,7 +15,7 @@ from .bits import bitwise_and, bitwise_or
 from .comparison import equal
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
-from .primitive import elementwise_aval, primitive, spread_to, sum_to
+from .primitive import adjoint_of, elementwise_aval, primitive, spread_to, sum_to
 from .selection import where
 
 __all__ = [
@@ -30,7 +30,7 @@ _I64 = np.dtype(np.int64)
 add = binary(
     "add",
     np.add,
-    accepts="fi",
+    accepts="fic",
     partials=lambda y, a, b: (1, 1),
     lower=Map(lambda k, a, b: k.add(a, b)),
     traits=("commutative",),
@@ -41,7 +41,7 @@ subtract = binary(
     "sub",
     np.subtract,
     called="subtract",
-    accepts="fi",
+    accepts="fic",
     partials=lambda y, a, b: (1, -1),
     lower=Map(lambda k, a, b: k.sub(a, b)),
     doc="x1 - x2.   T[...], T[...]  →  T[...]",
@@ -50,7 +50,7 @@ multiply = binary(
     "mul",
     np.multiply,
     called="multiply",
-    accepts="fi",
+    accepts="fic",
     partials=lambda y, a, b: (b, a),
     lower=Map(lambda k, a, b: k.mul(a, b)),
     traits=("commutative",),
@@ -61,6 +61,7 @@ divide = binary(
     "div",
     np.true_divide,
     called="divide",
+    accepts="fc",
     partials=lambda y, a, b: (lambda: 1 / b, lambda: -(y / b)),
     lower=Map(lambda k, a, b: k.div(a, b)),
     doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
@@ -69,7 +70,7 @@ negative = unary(
     "neg",
     np.negative,
     called="negative",
-    accepts="fi",
+    accepts="fic",
     partials=lambda y, x: (-1,),
     lower=Map(lambda k, x: k.neg(x)),
     doc="-x.   T[...]  →  T[...]",
@@ -97,8 +98,8 @@ def _mul0_scalar(k, g, p):
 def _mul0_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
     g, p = xs
     return (
-        sum_to(mul0(y_bar, p), g.shape) if g.node.kind.out.requires_grad else None,
-        sum_to(mul0(g, y_bar), p.shape) if p.node.kind.out.requires_grad else None,
+        sum_to(mul0(y_bar, adjoint_of(p)), g.shape) if g.node.kind.out.requires_grad else None,
+        sum_to(mul0(adjoint_of(g), y_bar), p.shape) if p.node.kind.out.requires_grad else None,
     )
 
 
@@ -117,7 +118,7 @@ def _mul0_jvp(dxs: tuple, y: Tensor, g: Tensor, p: Tensor) -> Tensor | None:
 mul0 = primitive(
     "mul0",
     _mul0_reference,
-    infer=elementwise_aval("mul0", "f"),
+    infer=elementwise_aval("mul0", "fc"),
     lower=Map(_mul0_scalar),
     pull=_mul0_pull,
     jvp=_mul0_jvp,
@@ -167,7 +168,7 @@ abs_ = unary(
     accepts="fib",
     partials=lambda y, x: (sign(x),),
     lower=Map(lambda k, x: k.abs(x)),
-    doc="|x|.   T[...]  →  T[...]     the derivative at 0 is 0",
+    doc="|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0",
 )
 sign: Function = unary(
     "sign",
@@ -180,6 +181,7 @@ sign: Function = unary(
 reciprocal = unary(
     "reciprocal",
     np.reciprocal,
+    accepts="fc",
     partials=lambda y, x: (-(y * y),),
     lower=Map(lambda k, x: k.div(k.constant(1, like=x), x)),
     doc="1 / x.   f[...]  →  f[...]     integers are taken as float64",

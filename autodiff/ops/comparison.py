@@ -30,7 +30,7 @@ def _comparison(name: str, sign: str, reference: Callable[..., Any], lower: Map,
     return binary(
         name,
         reference,
-        accepts="fib",
+        accepts="fibc" if sign in ("==", "!=") else "fib",
         result="bool",
         partials=None,
         lower=lower,

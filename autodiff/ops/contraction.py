@@ -22,7 +22,7 @@ from .arguments import axis_of, integer, records
 from .arithmetic import multiply
 from .comparison import not_equal
 from .conversion import cast_to
-from .primitive import broadcast_avals, expect, linear, sum_to, zero_of
+from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .promotion import common
 from .shaping import reshaped, transposed
 from .template import remembered
@@ -36,7 +36,7 @@ _BOOL = np.dtype(np.bool_)
 
 
 def _matmul_aval(a: Aval, b: Aval) -> Aval:
-    expect("matmul", (a, b), "fi")
+    expect("matmul", (a, b), "fic")
     if a.ndim < 2 or b.ndim < 2:
         raise ShapeError(f"matmul: takes matrices, got {a} @ {b}\n  called at {caller()}")
     _check_inner(a, b)
@@ -78,8 +78,8 @@ def _batch(a: Aval, b: Aval) -> tuple[int, ...]:
 
 def _matmul_transpose(y_bar, y, a, b):
     return (
-        lambda: sum_to(record(_matmul, (y_bar, _turned(b))), a.shape),
-        lambda: sum_to(record(_matmul, (_turned(a), y_bar)), b.shape),
+        lambda: sum_to(record(_matmul, (y_bar, adjoint_of(_turned(b)))), a.shape),
+        lambda: sum_to(record(_matmul, (adjoint_of(_turned(a)), y_bar)), b.shape),
     )
 
 
@@ -114,7 +114,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
     """Two factors in one dtype, and whether they were bool (then they are i64 now)."""
-    a, b = common(name, (("x1", x1), ("x2", x2)), "fib")
+    a, b = common(name, (("x1", x1), ("x2", x2)), "fibc")
     if a.dtype == _BOOL:
         return cast_to(a, _I64), cast_to(b, _I64), True
     return a, b, False

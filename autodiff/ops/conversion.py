@@ -157,8 +157,10 @@ def _cast_aval(x: Aval, *, dtype: str) -> Aval:
 
 
 def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
-    """NumPy's astype, made total: a float that an integer dtype does not hold, and nan, give its least."""
+    """NumPy's astype, made total: of a complex number the real part; for what an integer dtype lacks, its least."""
     target = DTYPES[dtype]
+    if x.dtype.kind == "c" and target.kind in "fi":
+        x = x.real
     if target.kind != "i" or x.dtype.kind != "f":
         return x.astype(target)
     limit = 2.0 ** (8 * target.itemsize - 1)
@@ -199,8 +201,9 @@ def astype(x, dtype):
 
     x: T[...]  →  dtype[...]
 
-    Between float dtypes gradients flow.  To an integer, fractions are cut off, and what does not fit
-    (nan too) gives the least integer; to bool, everything but zero is True.
+    Between float and complex dtypes gradients flow; as a float, a complex number is its real part.  To an
+    integer, fractions are cut off, and what does not fit (nan too) gives the least integer; to bool,
+    everything but zero is True.
     Raises DTypeError for a dtype that this library does not have.
     """
     return cast_to(as_tensor(x, "astype", "x"), dtype_of(dtype, "astype"))

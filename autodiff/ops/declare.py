@@ -30,6 +30,11 @@ class Elementwise(Function):
     """A function whose body has a faster equal for tensors and numbers: see `warm`."""
 
     warm: Body | None = None
+    of_complex: Callable[[Tensor], Tensor] | None = None
+
+    def on_complex(self, compute: Callable[[Tensor], Tensor]) -> None:
+        """What it means for a complex argument, where the operation itself takes none: `@abs_.on_complex`."""
+        self.of_complex = compute
 
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The body for arguments of these classes, where it is what a call runs."""
@@ -49,7 +54,7 @@ def unary(
     result: str | None = None,
     masks: bool = False,
     traits: Sequence[str] = (),
-) -> Function:
+) -> Elementwise:
     """A public function of one argument, and its operation; parameters as for `elementwise`.
 
     called   the function's name where it is not that of the operation
@@ -60,9 +65,12 @@ def unary(
     )
 
     def slow(x):
-        return record(operation, tuple(common(called, (("x", x),), accepts)))
+        admitted = accepts if made.of_complex is None else accepts + "c"
+        (t,) = common(called, (("x", x),), admitted)
+        return made.of_complex(t) if made.of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    return public(called, slow, doc, operation, unary_body(operation, slow))
+    made = public(called, slow, doc, operation, unary_body(operation, slow))
+    return made
 
 
 def binary(
@@ -101,7 +109,7 @@ def binary(
 
 def public(
     name: str, body: Callable[..., Any], doc: str, operation: Operation, warm: Body | None = None
-) -> Function:
+) -> Elementwise:
     """The generic function of a body made here: named, documented, and knowing its operation."""
     body.__name__ = body.__qualname__ = name
     body.__module__ = "autodiff"

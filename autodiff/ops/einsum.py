@@ -48,7 +48,7 @@ def einsum(subscripts, *arrays):
     """
     if not isinstance(subscripts, str) or not arrays:
         raise TypeError(f"einsum: takes a string of labels and arrays\n  called at {caller()}")
-    xs = common("einsum", [("arrays", x) for x in arrays], "fib")
+    xs = common("einsum", [("arrays", x) for x in arrays], "fibc")
     was_bool = xs[0].dtype == _BOOL
     xs = [cast_to(x, _I64) for x in xs] if was_bool else xs
     inputs, output = _read(subscripts, tuple([x.ndim for x in xs]))

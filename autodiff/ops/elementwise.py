@@ -51,6 +51,7 @@ __all__ = [
 exp = unary(
     "exp",
     np.exp,
+    accepts="fc",
     partials=lambda y, x: (y,),
     lower=Map(lambda k, x: k.exp(x)),
     doc="e to the power x.   f[...]  →  f[...]",
@@ -65,6 +66,7 @@ expm1 = unary(
 log = unary(
     "log",
     np.log,
+    accepts="fc",
     partials=lambda y, x: (1 / x,),
     lower=Map(lambda k, x: k.log(x)),
     doc="The natural logarithm.   f[...]  →  f[...]     -inf at 0, nan below",
@@ -80,19 +82,20 @@ log2 = unary(
     "log2",
     np.log2,
     partials=lambda y, x: (1 / math.log(2) / x,),
-    lower=Map(lambda k, x: k.mul(k.log(x), k.constant(1 / math.log(2), like=x))),
+    lower=Map(lambda k, x: k.log2(x)),
     doc="The logarithm to base 2.   f[...]  →  f[...]",
 )
 log10 = unary(
     "log10",
     np.log10,
     partials=lambda y, x: (1 / math.log(10) / x,),
-    lower=Map(lambda k, x: k.mul(k.log(x), k.constant(1 / math.log(10), like=x))),
+    lower=Map(lambda k, x: k.log10(x)),
     doc="The logarithm to base 10.   f[...]  →  f[...]",
 )
 sqrt = unary(
     "sqrt",
     np.sqrt,
+    accepts="fc",
     partials=lambda y, x: (0.5 / y,),
     lower=Map(lambda k, x: k.sqrt(x)),
     doc="The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf",
@@ -103,6 +106,7 @@ sqrt = unary(
 sin = unary(
     "sin",
     np.sin,
+    accepts="fc",
     partials=lambda y, x: (cos(x),),
     lower=Map(lambda k, x: k.sin(x)),
     doc="The sine of x in radians.   f[...]  →  f[...]",
@@ -110,6 +114,7 @@ sin = unary(
 cos: Function = unary(
     "cos",
     np.cos,
+    accepts="fc",
     partials=lambda y, x: (-sin(x),),
     lower=Map(lambda k, x: k.cos(x)),
     doc="The cosine of x in radians.   f[...]  →  f[...]",
@@ -117,6 +122,7 @@ cos: Function = unary(
 tan = unary(
     "tan",
     np.tan,
+    accepts="fc",
     partials=lambda y, x: (1 + y * y,),
     lower=Map(lambda k, x: k.tan(x)),
     doc="The tangent of x in radians.   f[...]  →  f[...]",
@@ -165,6 +171,7 @@ def _turn(a: Any, b: Any) -> Any:
 sinh = unary(
     "sinh",
     np.sinh,
+    accepts="fc",
     partials=lambda y, x: (cosh(x),),
     lower=Map(lambda k, x: k.sinh(x)),
     doc="The hyperbolic sine.   f[...]  →  f[...]",
@@ -172,6 +179,7 @@ sinh = unary(
 cosh: Function = unary(
     "cosh",
     np.cosh,
+    accepts="fc",
     partials=lambda y, x: (sinh(x),),
     lower=Map(lambda k, x: k.cosh(x)),
     doc="The hyperbolic cosine.   f[...]  →  f[...]",
@@ -179,6 +187,7 @@ cosh: Function = unary(
 tanh = unary(
     "tanh",
     np.tanh,
+    accepts="fc",
     partials=lambda y, x: (1 - y * y,),
     lower=Map(lambda k, x: k.tanh(x)),
     doc="The hyperbolic tangent.   f[...]  →  f[...]",

@@ -154,7 +154,7 @@ def trace(x, offset=0, axis1=0, axis2=1):
 def norm(x, ord=None, axis=None, *, keepdims=False):
     """The norm of vectors along an axis, or (axis None, or a pair) of all elements together.
 
-    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
+    x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64, complex numbers count by their size
 
     ord   None or 2: the root of the sum of squares ("fro" for a pair of axes); 1, inf, -inf, 0 (how many
           are not zero) or any other number p, for vectors only
@@ -163,6 +163,8 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     Raises ShapeError when x has no such axis, ValueError for an `ord` that is not served.
     """
     x = floating(x, "norm")
+    if x.dtype.kind == "c":
+        x = abs_(x)
     if axis is None and ord is not None and x.ndim > 1:
         axis = tuple(range(x.ndim))
     axes = axes_of("norm", axis, x.aval)

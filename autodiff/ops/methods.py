@@ -11,6 +11,7 @@ from ..tensor import AbstractTensor
 from .along import take_along_axis
 from .arithmetic import abs_
 from .comparison import equal
+from .complexes import conj, imag, real
 from .contraction import dot, inner, matmul, outer, tensordot
 from .conversion import astype
 from .einsum import einsum
@@ -92,6 +93,7 @@ attach({
     "trace": trace,
     "diagonal": diagonal,
     "take": take,
+    "conj": conj,
     "astype": astype,
     "broadcast_to": broadcast_to,
     "expand_dims": expand_dims,
@@ -116,6 +118,8 @@ attach({
 })
 attach_operators({"matmul": matmul})
 AbstractTensor.T = property(transpose, doc="The axes in reverse order.")  # type: ignore[attr-defined]
+AbstractTensor.real = property(real, doc="The real part.")  # type: ignore[attr-defined]
+AbstractTensor.imag = property(imag, doc="The imaginary part.")  # type: ignore[attr-defined]
 AbstractTensor.mT = property(  # type: ignore[attr-defined]
     matrix_transpose, doc="Each matrix transposed: the last two axes exchanged."
 )
@@ -159,6 +163,8 @@ for _function, _names in {
     diag: "diag",
     diagonal: "diagonal",
     norm: "linalg.norm",
+    real: "real",
+    imag: "imag",
     solve: "linalg.solve",
     inv: "linalg.inv",
     det: "linalg.det",

@@ -20,6 +20,7 @@ from ..tape import record
 from ..tensor import Tensor
 from .bits import bitwise_and
 from .comparison import equal, greater_equal
+from .complexes import real_part
 from .conversion import cast_to
 from .declare import public
 from .elementwise import log
@@ -73,7 +74,7 @@ def _static_scalar(k, x, *, exponent):
 _power_static = elementwise(
     "power_static",
     _static_reference,
-    accepts="fi",
+    accepts="fic",
     partials=_static_partials,
     lower=Map(_static_scalar),
     params=("exponent",),
@@ -97,7 +98,7 @@ def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
 
     def by_exponent():
         # 0ᵖ is constant for p > 0; at p = 0 it jumps, and 0 is taken.
-        return where(bitwise_and(equal(x, 0), greater_equal(p, 0)), 0, y * log(x))
+        return where(bitwise_and(equal(x, 0), greater_equal(real_part(p), 0)), 0, y * log(x))
 
     return by_base, by_exponent
 
@@ -105,6 +106,7 @@ def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
 _power = elementwise(
     "power",
     np.power,
+    accepts="fc",
     partials=_power_partials,
     lower=Map(lambda k, x, p: k.pow(x, p)),
 )
@@ -119,10 +121,10 @@ _STATIC: dict[float, tuple[float]] = {n: (n,) for n in (0.5, -0.5, *range(-STATI
 
 def _power_body(x1: Any, x2: Any) -> Tensor:
     static = _STATIC.get(x2) if type(x2) in (int, float) else None
-    base, exponent = common("power", (("x1", x1), ("x2", x2)), "fib")
+    base, exponent = common("power", (("x1", x1), ("x2", x2)), "fibc")
     if base.dtype == np.bool_:
         base, exponent = cast_to(base, np.dtype(np.int64)), cast_to(exponent, np.dtype(np.int64))
-    if base.dtype.kind == "f":
+    if base.dtype.kind in "fc":
         return power_to(base, *static) if static else record(_power, (base, exponent))
     _refuse_negative(exponent)
     return power_to(base, *static) if static else record(_integer_power, (base, exponent))
@@ -172,7 +174,7 @@ power: Function = public(
 @function
 def square(x):
     """x * x.   T[...]  →  T[...]"""
-    (x,) = common("square", (("x", x),), "fi")
+    (x,) = common("square", (("x", x),), "fic")
     return power_to(x, 2)
 
 

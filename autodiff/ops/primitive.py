@@ -23,8 +23,8 @@ from ..tape import Primitive, constant, record
 from ..tensor import Tensor
 
 __all__ = [
-    "Operation", "broadcast_avals", "elementwise", "elementwise_aval", "expect", "linear", "named", "primitive",
-    "spread_to", "sum_to", "times", "zero_of", "zeros_of",
+    "Operation", "adjoint_of", "broadcast_avals", "dtype_name_of", "elementwise", "elementwise_aval", "expect",
+    "linear", "named", "primitive", "spread_to", "sum_to", "times", "zero_of", "zeros_of",
 ]
 
 
@@ -64,7 +64,7 @@ def elementwise(
                or 1 or -1 (nothing to multiply); or a bool tensor (the cotangent where it is True, exactly
                zero elsewhere); or a function of no arguments giving one of these, called only when that
                input wants a gradient.  None instead of a function: the operation is a step function.
-    accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool)
+    accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool), "c" (complex)
     result     the short name of the result's dtype; None: that of the inputs
     first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
     masks      its zero partials are strong: they stop nan and inf
@@ -77,7 +77,7 @@ def elementwise(
             if not _wants(x):
                 found.append(None)
             else:
-                x_bar = _scaled(y_bar, _forced(partial), masked, masks)
+                x_bar = _scaled(y_bar, adjoint_of(_forced(partial)), masked, masks)
                 found.append(None if x_bar is None else sum_to(x_bar, x.shape))
         return tuple(found)
 
@@ -254,6 +254,16 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
     return named("mul0")(partial, g) if strong else times(g, partial, masked)
 
 
+def adjoint_of(partial: Any) -> Any:
+    """What a cotangent is multiplied by: the conjugate of a complex partial, any other as it is."""
+    return named("conj")(partial) if isinstance(partial, Tensor) and partial.dtype.kind == "c" else partial
+
+
+def dtype_name_of(x: Tensor) -> str:
+    """The short name of a tensor's dtype."""
+    return dtype_name(x.dtype)
+
+
 def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
     """The product of a cotangent and a partial derivative of the same dtype; a zero in a masked g is strong."""
     return named("mul0" if masked else "mul")(g, p)
@@ -309,7 +319,7 @@ def elementwise_aval(
     return infer
 
 
-_KIND_NAMES = {"f": "float", "i": "integer", "b": "bool"}
+_KIND_NAMES = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
 
 
 def broadcast_avals(name: str, avals: Sequence[Aval]) -> tuple[int, ...]:
@@ -344,7 +354,7 @@ def _broadcast_advice(avals: Sequence[Aval]) -> str:
 
 
 def expect(name: str, avals: Sequence[Aval], kinds: str) -> None:
-    """Raise DTypeError unless the avals have one dtype, of one of these kinds ("f", "i", "b")."""
+    """Raise DTypeError unless the avals have one dtype, of one of these kinds ("f", "i", "b", "c")."""
     dtype = avals[0].dtype
     if dtype.kind not in kinds:
         wanted = " or ".join(_KIND_NAMES[kind] for kind in kinds)

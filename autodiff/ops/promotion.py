@@ -24,7 +24,7 @@ _F64 = np.dtype(np.float64)
 def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
     """The arguments of `function`, given as (name, value), as tensors of one dtype.
 
-    accepts   kinds of dtype that it takes ("f", "i", "b"); where only floats are taken, integers and bool
+    accepts   kinds of dtype that it takes ("f", "i", "b", "c"); where only floats are taken, integers and bool
               become float64
 
     Raises DTypeError for a dtype that it does not take, OverflowError for a Python int that does not fit.
@@ -55,9 +55,9 @@ _NUMBER_OF = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 
 def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
     """The dtype to convert to where the promoted one is not taken."""
-    if dtype.kind in "ib" and accepts == "f":
+    if dtype.kind in "ib" and "i" not in accepts and "f" in accepts:
         return _F64
-    kinds = {"f": "float", "i": "integer", "b": "bool"}
+    kinds = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
     mend = "float64" if "f" in accepts else "int64"
     raise DTypeError(
         f"{function}: takes {' or '.join(kinds[k] for k in accepts)} arguments, got {dtype}\n"

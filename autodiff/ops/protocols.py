@@ -16,6 +16,7 @@ from ..errors import DispatchError, GradientError, caller
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
 from . import arithmetic, bits, comparison, creation, elementwise, selection
+from .complexes import conj
 from .conversion import dense
 from .power import power, square
 
@@ -33,6 +34,7 @@ UFUNCS: dict[np.ufunc, Callable] = {
     np.negative: arithmetic.negative,
     np.positive: arithmetic.positive,
     np.absolute: arithmetic.abs_,
+    np.conjugate: conj,
     np.fabs: arithmetic.abs_,
     np.sign: arithmetic.sign,
     np.reciprocal: arithmetic.reciprocal,

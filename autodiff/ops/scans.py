@@ -21,7 +21,7 @@ __all__ = ["cumsum"]
 
 
 def _cumsum_aval(x: Aval, *, axis: int) -> Aval:
-    expect("cumsum", (x,), "fi")
+    expect("cumsum", (x,), "fic")
     if not 0 <= axis < x.ndim:
         raise ShapeError(f"cumsum: {axis} is not an axis of {x}\n  called at {caller()}")
     return x

@@ -35,7 +35,7 @@ def _where_reference(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.
 _where = elementwise(
     "where",
     _where_reference,
-    accepts="fib",
+    accepts="fibc",
     first="b",
     partials=lambda y, condition, a, b: (None, condition, lambda: bitwise_not(condition)),
     lower=Map(lambda k, condition, a, b: k.select(condition, a, b)),
@@ -45,7 +45,7 @@ _where = elementwise(
 
 def _where_body(condition, x1, x2):
     c = truth(condition, "where", "condition")
-    return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fib")))
+    return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
 
 
 def _where_warm(classes: tuple[type, ...]) -> Callable[..., Tensor]:

@@ -125,6 +125,12 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
                 f"  called at {caller()}\n"
                 "  sum it, or pass gradient= with its shape"
             )
+        if out.aval.dtype.kind == "c":
+            raise GradientError(
+                f"backward: the result is {result.aval}: a complex number has no direction to descend in\n"
+                f"  called at {caller()}\n"
+                "  take ad.real or ad.abs of it, or pass gradient= with its aval"
+            )
         from codegen.ir import dtype_name
 
         return spread_to(constant(1.0, dtype_name(out.aval.dtype)), out.shape)

@@ -18,6 +18,7 @@ from ..kernel.edges import Probed
 from ..kernel.monoids import identity
 from ..kernel.operands import Product, product_of
 from ..lowering import Call, Contract, Map, Move, Reduce
+from .host import host
 
 __all__ = ["Prepared", "prepare"]
 
@@ -26,8 +27,10 @@ def _no_rule(*_avals: Any, **_params: Any) -> Aval:
     raise AssertionError("made by a pass, which knows the aval")
 
 
-#: These three stand in no graph that a user sees, so they are not in the table of operations.
+#: These stand in no graph that a user sees, so they are not in the table of operations.
 _COPY = Op("copy", infer=_no_rule, reference=None, lower=Map(lambda k, x: x))
+#: The same for what is no memory of kernels.
+_HOST_COPY = Op("copy", infer=_no_rule, reference=lambda x: x, lower=Call())
 _ROWS = Op(
     "rows",
     infer=_no_rule,
@@ -55,6 +58,7 @@ class Prepared:
 
 def prepare(graph: Graph, probed: Probed) -> Prepared:
     """See the file's head."""
+    graph = host(graph)
     new: dict[Node, Node] = {}
     products: dict[Node, Product] = {}
     nodes: list[Node] = []
@@ -84,7 +88,8 @@ def prepare(graph: Graph, probed: Probed) -> Prepared:
     for output in graph.outputs:
         value = new.get(output, output)
         if value in seen or value.op is CONSTANT:
-            value = Node(_COPY, (value,), (), value.aval)
+            copy = _HOST_COPY if value.aval.dtype.kind == "c" else _COPY
+            value = Node(copy, (value,), (), value.aval)
             nodes.append(value)
         seen.add(value)
         outputs.append(value)

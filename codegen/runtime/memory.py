@@ -84,7 +84,7 @@ def as_argument(value: Any, aval: Aval, place: int, name: str) -> np.ndarray:
         flags = value.flags
         if flags.c_contiguous and flags.aligned:
             return value
-    if type(value) in (bool, int, float):
+    if type(value) in (bool, int, float, complex):
         return _as_number(value, aval, place, name)
     if not isinstance(value, np.ndarray | np.generic):
         raise TypeError(
@@ -103,7 +103,7 @@ def as_argument(value: Any, aval: Aval, place: int, name: str) -> np.ndarray:
     return np.require(array, dtype=aval.dtype, requirements=("C_CONTIGUOUS", "ALIGNED"))
 
 
-_ACCEPTED = {"b": (bool,), "i": (bool, int), "f": (bool, int, float)}
+_ACCEPTED = {"b": (bool,), "i": (bool, int), "f": (bool, int, float), "c": (bool, int, float, complex)}
 
 
 def _as_number(value: Any, aval: Aval, place: int, name: str) -> np.ndarray:

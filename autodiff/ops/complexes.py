@@ -1,0 +1,132 @@
+"""Complex numbers: their parts, their size, their conjugate.
+
+The gradient of a real result is that of PyTorch: ∂/∂re + i ∂/∂im, so a step along -grad descends.  The
+pairing between cotangents and tangents is Re(conj(x_bar) dx); so the pull of a function with a complex
+derivative multiplies by the conjugate of its partial, and the pull of a product with a matrix by the conjugate
+transpose.  `elementwise` and `matmul` see to that; the functions here, which are no functions of
+x alone but of its parts, have their rules written out.
+
+Complex arrays are computed by NumPy, one call per operation (`codegen.passes.host`): no loops are
+generated for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Call
+
+from ..custom import Function, function
+from ..tape import constant, record
+from ..tensor import Tensor
+from .arithmetic import abs_, divide, multiply
+from .comparison import equal
+from .conversion import as_tensor, cast_to
+from .creation import zeros_like
+from .primitive import Operation, dtype_name_of, expect, primitive
+from .selection import where
+
+__all__ = ["conj", "conjugated", "imag", "real", "real_part"]
+
+_REAL = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+
+
+def _part_aval(name: str) -> Callable[[Aval], Aval]:
+    def infer(x: Aval) -> Aval:
+        expect(name, (x,), "c")
+        return x.with_dtype(_REAL[x.dtype])
+
+    return infer
+
+
+def _same_aval(x: Aval) -> Aval:
+    expect("conj", (x,), "c")
+    return x
+
+
+def _imaginary(x: Tensor, like: Tensor) -> Tensor:
+    """i times a real x, in the dtype of `like`."""
+    return multiply(cast_to(x, like.dtype), constant(1j, dtype_name_of(like)))
+
+
+_real: Operation = primitive(
+    "real",
+    np.real,
+    infer=_part_aval("real"),
+    vjp=lambda y_bar, y, x: (cast_to(y_bar, x.dtype),),
+    jvp=lambda dxs, y, x: real_part(dxs[0]),
+    lower=Call(),
+    traits=("elementwise",),
+)
+_imag: Operation = primitive(
+    "imag",
+    np.imag,
+    infer=_part_aval("imag"),
+    vjp=lambda y_bar, y, x: (_imaginary(y_bar, x),),
+    jvp=lambda dxs, y, x: record(_imag, (dxs[0],)),
+    lower=Call(),
+    traits=("elementwise",),
+)
+_conj = primitive(
+    "conj",
+    np.conjugate,
+    infer=_same_aval,
+    vjp=lambda y_bar, y, x: (conjugated(y_bar),),
+    jvp=lambda dxs, y, x: conjugated(dxs[0]),
+    lower=Call(),
+    traits=("elementwise",),
+)
+
+
+def _direction(x: Tensor) -> Tensor:
+    """x / |x|, and 0 at 0."""
+    size = cast_to(record(_size, (x,)), x.dtype)
+    is_zero = equal(size, 0)
+    return where(is_zero, 0, divide(x, where(is_zero, 1, size)))
+
+
+_size: Operation = primitive(
+    "abs_complex",
+    np.absolute,
+    infer=_part_aval("abs"),
+    vjp=lambda y_bar, y, x: (multiply(cast_to(y_bar, x.dtype), _direction(x)),),
+    jvp=lambda dxs, y, x: real_part(multiply(conjugated(_direction(x)), dxs[0])),
+    lower=Call(),
+    traits=("elementwise",),
+)
+
+
+@abs_.on_complex
+def _(x):
+    return record(_size, (x,))
+
+
+def real_part(x: Tensor) -> Tensor:
+    """The real part of a tensor; itself where it is real."""
+    return record(_real, (x,)) if x.dtype.kind == "c" else x
+
+
+def conjugated(x: Tensor) -> Tensor:
+    """The conjugate of a tensor; itself where it is real."""
+    return record(_conj, (x,)) if x.dtype.kind == "c" else x
+
+
+def _public(name: str, operation: Operation, of_real: Callable[[Tensor], Tensor], doc: str) -> Function:
+    def body(x):
+        t = as_tensor(x, name, "x")
+        return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
+
+    body.__name__ = body.__qualname__ = name
+    body.__doc__ = doc
+    made: Any = function(body)
+    made.primitive = operation
+    return made
+
+
+real = _public("real", _real, lambda x: x, "The real part.   c[...]  →  f[...]     real arrays are themselves")
+imag = _public("imag", _imag, zeros_like, "The imaginary part.   c[...]  →  f[...]     zeros of real arrays")
+conj = _public("conj", _conj, lambda x: x, "The conjugate.   c[...]  →  c[...]     real arrays are themselves")

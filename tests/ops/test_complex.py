@@ -1,0 +1,227 @@
+"""Complex numbers: values as NumPy's, gradients ∂/∂re + i ∂/∂im, forward mode, second order, compiled.
+
+The reference for gradients is central differences in real and imaginary parts, so these laws know nothing of
+conjugates.
+"""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+from .cases import eager
+
+A = np.array([[1 + 2j, 0.5 - 1j, -0.7 + 0.2j], [0.3 + 0.1j, 2 - 0.4j, 1j]])
+B = np.array([[0.6 - 1j, 1.1 + 0.3j], [2.0 + 0j, -1j], [0.4 + 0.9j, 1 - 0.5j]])
+X = np.array([[0.5, -1.5, 2.0], [1.0, 0.25, -0.75]])
+
+#: name: (program, the same by NumPy, arguments).  Real arguments among complex ones get real gradients.
+PROGRAMS = {
+    "add": (lambda a, b: a + b, np.add, (A, A[:1])),
+    "add real": (lambda a, x: a + x, np.add, (A, X)),
+    "subtract": (lambda x, a: x - a, np.subtract, (X, A)),
+    "multiply": (lambda a, b: a * b, np.multiply, (A, A[:, :1])),
+    "multiply real": (lambda a, x: a * x, np.multiply, (A, X)),
+    "by a number": (lambda x: (2 + 3j) * x, lambda x: (2 + 3j) * x, (X,)),
+    "divide": (lambda a, b: a / b, np.divide, (A, B.T)),
+    "divide real": (lambda x, a: x / a, np.divide, (X, A)),
+    "negative": (lambda a: -a, np.negative, (A,)),
+    "reciprocal": (ad.reciprocal, np.reciprocal, (A,)),
+    "abs": (ad.abs, np.abs, (A,)),
+    "real": (ad.real, np.real, (A,)),
+    "imag": (ad.imag, np.imag, (A,)),
+    "conj": (ad.conj, np.conj, (A,)),
+    "real of real": (ad.real, np.real, (X,)),
+    "imag of real": (lambda x: ad.imag(x) + x, lambda x: np.imag(x) + x, (X,)),
+    "conj times": (lambda a: ad.conj(a) * a, lambda a: np.conj(a) * a, (A,)),
+    "square": (ad.square, np.square, (A,)),
+    "a ** 3": (lambda a: a**3, lambda a: a**3, (A,)),
+    "a ** -2": (lambda a: a**-2, lambda a: a**-2.0, (A,)),
+    "a ** b": (lambda a, b: a**b, np.power, (A, B.T)),
+    "exp": (ad.exp, np.exp, (A,)),
+    "log": (ad.log, np.log, (A,)),
+    "sin": (ad.sin, np.sin, (A,)),
+    "cos": (ad.cos, np.cos, (A,)),
+    "tan": (ad.tan, np.tan, (A,)),
+    "sinh": (ad.sinh, np.sinh, (A,)),
+    "cosh": (ad.cosh, np.cosh, (A,)),
+    "tanh": (ad.tanh, np.tanh, (A,)),
+    "sqrt": (ad.sqrt, np.sqrt, (A,)),
+    "sum": (lambda a: a.sum(axis=0), lambda a: a.sum(0), (A,)),
+    "mean": (lambda a: a.mean(axis=1), lambda a: a.mean(1), (A,)),
+    "cumsum": (lambda a: ad.cumsum(a, 1), lambda a: np.cumsum(a, 1), (A,)),
+    "norm": (lambda a: ad.norm(a, axis=1), lambda a: np.linalg.norm(a, axis=1), (A,)),
+    "matmul": (lambda a, b: a @ b, np.matmul, (A, B)),
+    "matmul vector": (lambda a, b: a @ b, np.matmul, (A, B[:, 0])),
+    "matmul real": (lambda x, b: x @ b, np.matmul, (X, B)),
+    "matmul batch": (lambda a, b: a @ b, np.matmul, (A[None] * np.ones((2, 1, 1)), B)),
+    "einsum": (lambda a, b: ad.einsum("ij,jk->ki", a, b), lambda a, b: np.einsum("ij,jk->ki", a, b), (A, B)),
+    "outer": (lambda a, b: ad.outer(a, b), np.outer, (A[0], B[:, 1])),
+    "dot": (lambda a, b: ad.dot(a, b), np.dot, (A, B)),
+    "transpose": (lambda a: ad.conj(a.T), lambda a: a.conj().T, (A,)),
+    "reshape": (lambda a: a.reshape(3, 2), lambda a: a.reshape(3, 2), (A,)),
+    "slice": (lambda a: a[1:, ::-1], lambda a: a[1:, ::-1], (A,)),
+    "gather": (lambda a: a[[1, 0, 1]], lambda a: a[[1, 0, 1]], (A,)),
+    "concatenate": (lambda a, b: ad.concatenate([a, b.T]), lambda a, b: np.concatenate([a, b.T]), (A, B)),
+    "where": (lambda a, b: ad.where(X > 0, a, b), lambda a, b: np.where(X > 0, a, b), (A, B.T)),
+    "to complex": (lambda x: ad.astype(x, ad.complex128) * 1j, lambda x: x.astype(complex) * 1j, (X,)),
+}
+each = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def weight(shape):
+    """Other numbers for each element of a result: what makes a real number of it."""
+    n = np.arange(1.0, 1 + np.prod(shape, dtype=int)).reshape(shape)
+    return np.cos(n) + 1j * np.sin(2 * n)
+
+
+def loss_of(name):
+    f = PROGRAMS[name][0]
+
+    def loss(*arguments):
+        y = f(*arguments)
+        return ad.sum(ad.real(weight(y.shape) * y)) + ad.sum(ad.real(ad.conj(y) * y))
+
+    return loss
+
+
+def slope_by_differences(f, arguments, i, h=1e-6):
+    """∂f/∂re + i ∂f/∂im of each element of argument i."""
+    x = arguments[i]
+    found = np.zeros(x.shape, x.dtype)
+    for place in np.ndindex(x.shape):
+        for unit in (1, 1j) if x.dtype.kind == "c" else (1,):
+            step = np.zeros_like(x)
+            step[place] = h * unit
+            above, below = (f(*arguments[:i], x + s, *arguments[i + 1 :]) for s in (step, -step))
+            found[place] += unit * float(above - below) / (2 * h)
+    return found
+
+
+def numbers(name):
+    return range(len(PROGRAMS[name][2]))
+
+
+@each
+def test_the_value_equals_numpys_and_native_code_the_reference(name):
+    f, numpys, arguments = PROGRAMS[name]
+    expected = np.asarray(numpys(*arguments))
+    y = f(*map(ad.tensor, arguments))
+    assert y.dtype == expected.dtype
+    np.testing.assert_allclose(y, expected, rtol=1e-14, atol=1e-14)
+    with eager():
+        np.testing.assert_allclose(f(*map(ad.tensor, arguments)), y, rtol=1e-15, atol=1e-15)
+
+
+@each
+def test_the_gradient_is_that_of_the_real_and_the_imaginary_part(name):
+    arguments = PROGRAMS[name][2]
+    loss = loss_of(name)
+    gradients = ad.grad(loss, argnums=tuple(numbers(name)))(*arguments)
+    for i, g in enumerate(gradients):
+        assert (g.shape, g.dtype) == (arguments[i].shape, arguments[i].dtype)
+        np.testing.assert_allclose(g, slope_by_differences(loss, arguments, i), rtol=1e-6, atol=1e-7)
+
+
+@each
+def test_forward_mode_agrees_with_the_gradient(name):
+    rng = np.random.default_rng(0)
+    arguments = PROGRAMS[name][2]
+    directions = [(rng.normal(size=x.shape) + 1j * rng.normal(size=x.shape)).astype(x.dtype) if x.dtype.kind == "c"
+                  else rng.normal(size=x.shape) for x in arguments]  # fmt: skip
+    loss = loss_of(name)
+    _, slope = ad.jvp(loss, arguments, directions)
+    gradients = ad.grad(loss, argnums=tuple(numbers(name)))(*arguments)
+    pairing = sum(np.sum(np.real(np.conj(g) * d)) for g, d in zip(gradients, directions, strict=True))
+    np.testing.assert_allclose(slope, pairing, rtol=1e-11)
+
+
+@each
+def test_second_derivatives_are_the_limit_of_differences(name):
+    arguments = PROGRAMS[name][2]
+    gradient = ad.grad(loss_of(name), argnums=tuple(numbers(name)))
+
+    def size(*arguments):
+        return sum(ad.sum(ad.real(weight(g.shape) * g)) for g in gradient(*arguments))
+
+    for i in numbers(name):
+        second = ad.grad(size, argnums=i)(*arguments)
+        np.testing.assert_allclose(second, slope_by_differences(size, arguments, i), rtol=2e-6, atol=2e-6)
+
+
+@each
+def test_single_precision_stays_single_and_is_close(name):
+    arguments = PROGRAMS[name][2]
+    narrow = [x.astype(np.complex64 if x.dtype.kind == "c" else np.float32) for x in arguments]
+    if name == "to complex":
+        narrow = list(arguments)
+    f = PROGRAMS[name][0]
+
+    def loss(*arguments):
+        return ad.sum(ad.abs(f(*arguments)) ** 2)
+
+    exact = ad.grad(loss)(*arguments)
+    found = ad.grad(loss)(*narrow)
+    assert found.dtype == narrow[0].dtype
+    np.testing.assert_allclose(found, exact, rtol=2e-4, atol=2e-4)
+
+
+# ---------------------------------------------------------------- single facts
+
+
+def test_the_size_of_zero_has_gradient_zero():
+    np.testing.assert_array_equal(ad.grad(lambda z: ad.sum(ad.abs(z)))(np.zeros(2, complex)), [0, 0])
+
+
+def test_a_step_along_the_negative_gradient_descends():
+    z = np.array([1 + 2j, -0.5j])
+
+    def loss(z):
+        return ad.sum(ad.abs(z * z - 1) ** 2)
+
+    value, g = ad.value_and_grad(loss)(z)
+    assert loss(z - 1e-3 * g) < value
+
+
+def test_a_complex_result_has_no_gradient_of_its_own():
+    z = ad.tensor(1 + 2j, requires_grad=True)
+    with pytest.raises(ad.GradientError, match="complex number has no direction to descend in"):
+        (z * z).backward()
+    (z * z).backward(np.complex128(1))
+    assert z.grad.item() == 2 * (1 - 2j)
+
+
+@pytest.mark.parametrize("f", [ad.floor, ad.maximum, ad.arctan2, ad.less, ad.erf])
+def test_what_has_no_meaning_for_complex_numbers_refuses_them(f):
+    with pytest.raises(ad.DTypeError, match=r"takes .*got complex128"):
+        f(A, A) if f in (ad.maximum, ad.arctan2, ad.less) else f(A)
+
+
+def test_parts_are_attributes_and_numpys_functions_record():
+    z = ad.tensor(A, requires_grad=True)
+    for ours, numpys in ((z.real, A.real), (z.imag, A.imag), (z.conj(), A.conj()), (np.conj(z), A.conj()),
+                         (np.real(z), A.real), (np.imag(z), A.imag), (np.abs(z), np.abs(A))):  # fmt: skip
+        assert ours.requires_grad
+        np.testing.assert_array_equal(ours.detach(), numpys)
+    np.testing.assert_array_equal(ad.tensor(X).conj(), X)
+
+
+def test_a_compiled_program_mixes_native_and_host_steps():
+    def f(x):
+        z = ad.exp(1j * ad.sin(x))
+        return ad.sum(ad.real(z) * x)
+
+    x = np.linspace(0, 1, 100)
+    compiled = ad.jit(ad.value_and_grad(f))
+    for found, expected in zip(compiled(x), ad.value_and_grad(f)(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_allclose(compiled(x)[1], np.cos(np.sin(x)) - x * np.sin(np.sin(x)) * np.cos(x), rtol=1e-12)
+
+
+def test_complex_inputs_and_constants_may_be_results():
+    z = np.array([1 + 2j, 3 - 1j])
+    same, twice, moved = ad.jit(lambda z: (z, z, z + 1j))(z)
+    np.testing.assert_array_equal(same, z)
+    np.testing.assert_array_equal(twice, z)
+    np.testing.assert_array_equal(moved, z + 1j)
+    np.testing.assert_array_equal(ad.zeros(3, dtype=ad.complex128).numpy(), np.zeros(3, complex))
