@@ -25,7 +25,7 @@ ELEMENTARY = {
     "math." + name: name
     for name in (
         "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "expm1", "log",
-        "log1p", "sin", "sinh", "tan", "tanh",
+        "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
     )
 } | {"math.powf": "pow"}  # fmt: skip
 

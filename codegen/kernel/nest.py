@@ -15,7 +15,7 @@ The dialects used, all of them MLIR's own:
              remsi floordivsi andi ori xori shli shrsi maxsi minsi cmpi select index_cast sitofp
              uitofp fptosi extf truncf extsi extui trunci bitcast
     math     absf absi acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp expm1
-             floor fma log log1p powf roundeven sin sinh sqrt tan tanh trunc
+             floor fma log log10 log1p log2 powf roundeven sin sinh sqrt tan tanh trunc
 
 Rules that builder, printer and emitter share:
 

@@ -312,6 +312,14 @@ class Scalar(Body):
         """log(1 + x) without cancellation."""
         return self._float1("math.log1p", x)
 
+    def log2(self, x: Element) -> Value:
+        """The logarithm to base 2, whole for powers of 2."""
+        return self._float1("math.log2", x)
+
+    def log10(self, x: Element) -> Value:
+        """The logarithm to base 10, whole for powers of 10."""
+        return self._float1("math.log10", x)
+
     def sin(self, x: Element) -> Value:
         """The sine."""
         return self._float1("math.sin", x)

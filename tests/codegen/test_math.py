@@ -24,14 +24,16 @@ EACH_FUNCTION = pytest.mark.parametrize("name", FUNCTIONS)
 
 #: Where functions are defined, if not everywhere.
 DOMAINS = {"acos": (-1, 1), "asin": (-1, 1), "atanh": (-1, 1), "acosh": (1, math.inf), "log": (0, math.inf),
-           "log1p": (-1, math.inf)}  # fmt: skip
-REFERENCES = {"pow": mp.power} | {name: getattr(mp, name) for name in FUNCTIONS if name != "pow"}
+           "log1p": (-1, math.inf), "log2": (0, math.inf), "log10": (0, math.inf)}  # fmt: skip
+REFERENCES = {"pow": mp.power, "log2": lambda x: mp.log(x, 2)} | {
+    name: getattr(mp, name) for name in FUNCTIONS if name not in ("pow", "log2")
+}
 
 #: Functions of doubles, for the exhaustive slices of floats.
 IN_DOUBLES = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
     "atanh": np.arctanh, "cos": np.cos, "cosh": np.cosh, "exp": np.exp, "expm1": np.expm1, "log": np.log,
-    "log1p": np.log1p, "sin": np.sin, "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
+    "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "sin": np.sin, "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
     "erf": lambda x: np.fromiter(map(math.erf, x.tolist()), np.float64, x.size),
 }  # fmt: skip
 
@@ -146,6 +148,8 @@ SPECIALS = {
     "exp": {_NAN: _NAN, _INF: _INF, -_INF: 0.0, 0.0: 1.0, 800.0: _INF, -800.0: 0.0},
     "expm1": {_NAN: _NAN, _INF: _INF, -_INF: -1.0, 0.0: 0.0, 800.0: _INF, -800.0: -1.0},
     "log": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 0.0: -_INF, 1.0: 0.0, -1.0: _NAN},
+    "log2": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 0.0: -_INF, 1.0: 0.0, -1.0: _NAN},
+    "log10": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 0.0: -_INF, 1.0: 0.0, -1.0: _NAN},
     "log1p": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 0.0: 0.0, -1.0: -_INF, -1.5: _NAN},
     "sin": {_NAN: _NAN, _INF: _NAN, -_INF: _NAN, 0.0: 0.0},
     "sinh": {_NAN: _NAN, _INF: _INF, -_INF: -_INF, 0.0: 0.0, 800.0: _INF, -800.0: -_INF},
@@ -216,3 +220,13 @@ def test_a_value_is_the_same_in_every_lane_and_alone(name, type, rng):
     together = run(name, type, *arguments)
     alone = np.concatenate([run(name, type, *(a[j : j + 1] for a in arguments)) for j in range(x.size)])
     np.testing.assert_array_equal(together, alone)
+
+
+@EACH_TYPE
+@pytest.mark.parametrize(("name", "base"), [("log2", 2), ("log10", 10)])
+def test_logarithms_of_powers_of_the_base_are_whole(name, base, type):
+    info = np.finfo(DTYPES[type])
+    # Those of 10 that are numbers of the type to the last digit, and their neighbours up to the largest.
+    exponents = range(info.minexp, info.maxexp) if base == 2 else range(int(math.log10(info.max)) + 1)
+    powers = np.array([float(base) ** e for e in exponents], DTYPES[type])
+    assert run(name, type, powers).tolist() == list(exponents)

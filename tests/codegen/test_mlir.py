@@ -78,7 +78,9 @@ UNARY = {
     "math.expm1": np.expm1,
     "math.floor": np.floor,
     "math.log": np.log,
+    "math.log10": np.log10,
     "math.log1p": np.log1p,
+    "math.log2": np.log2,
     "math.roundeven": np.rint,
     "math.sin": np.sin,
     "math.sinh": np.sinh,
@@ -363,8 +365,8 @@ def test_a_called_function_is_declared_once():
 ANY = "add sub mul maximum minimum lt le gt ge eq ne logical_and logical_or logical_xor logical_not truth"
 NUMBERS = "neg abs sign floordiv mod pow floor ceil trunc roundeven"
 FLOATS = (
-    "div fma accumulate sqrt exp expm1 log log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh atan2 erf "
-    "copysign isnan isinf isfinite"
+    "div fma accumulate sqrt exp expm1 log log1p log2 log10 sin cos tan tanh sinh cosh asin acos atan asinh acosh atanh atan2 "
+    "erf copysign isnan isinf isfinite"
 )
 BITS = "bit_and bit_or bit_xor bit_not"
 METHODS = {

@@ -20,7 +20,7 @@ from .code import Code, Term
 from .erf import erf
 from .exp import exp, expm1
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
-from .log import log, log1p
+from .log import log, log1p, log2, log10
 from .power import pow_
 from .trig import cos, is_far, sin, tan
 
@@ -29,8 +29,8 @@ __all__ = ["FUNCTIONS", "Need", "definitions"]
 #: By MLIR's name, less the dialect.
 FUNCTIONS: dict[str, Callable[..., Term]] = {
     "acos": acos, "acosh": acosh, "asin": asin, "asinh": asinh, "atan": atan, "atan2": atan2, "atanh": atanh,
-    "cos": cos, "cosh": cosh, "erf": erf, "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "pow": pow_,
-    "sin": sin, "sinh": sinh, "tan": tan, "tanh": tanh,
+    "cos": cos, "cosh": cosh, "erf": erf, "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "log2": log2,
+    "log10": log10, "pow": pow_,    "sin": sin, "sinh": sinh, "tan": tan, "tanh": tanh,
 }  # fmt: skip
 
 #: Those that need another way for huge arguments.
