@@ -18,7 +18,7 @@ from ..errors import caller
 from ..tape import DETACH, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, reduced_shape
-from .arithmetic import add, divide, multiply, subtract
+from .arithmetic import abs_, add, divide, multiply, subtract
 from .comparison import equal, isfinite
 from .conversion import as_tensor, cast_to, dtype_of
 from .elementwise import exp, log, sqrt
@@ -79,8 +79,10 @@ def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, k
     # Two passes: the mean of squares less the square of the mean loses all digits of a small variance.
     deviation = subtract(x, spread(_mean(x, axes), axes, x.shape))
     freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
+    if x.dtype.kind == "c":
+        deviation = abs_(deviation)
     squares = summed(multiply(deviation, deviation), axes)
-    return unreduced(divide(squares, _number(float(freedom), x)), x, axes, keepdims)
+    return unreduced(divide(squares, _number(float(freedom), squares)), x, axes, keepdims)
 
 
 @function

@@ -64,6 +64,12 @@ def _requires_grad_(x: AbstractTensor, flag: bool = True) -> AbstractTensor:
     return x
 
 
+def _length(x: Any) -> int:
+    if not x.shape:
+        raise TypeError(f"len() of a 0-d {type(x).__name__}")
+    return x.shape[0]
+
+
 def _array(x: AbstractTensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's protocol: the array that it stands for."""
     return as_tensor(x).__array__(dtype, copy)
@@ -81,6 +87,7 @@ for _name, _attribute in {
     "grad": property(_get_grad, _set_grad, doc=_get_grad.__doc__),
     "requires_grad_": _requires_grad_,
     "detach": lambda x: stop_gradient(x),
+    "__len__": _length,
     "numpy": lambda x: as_tensor(x).numpy(),
     "__array__": _array,
 }.items():

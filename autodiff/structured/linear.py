@@ -45,6 +45,11 @@ def _(x):
     return x
 
 
+@ops.astype.method(_LINEAR)
+def _(x, dtype):
+    return tree.map(lambda held: ops.astype(held, dtype), x)
+
+
 def _two_of_a_kind(function: Function, cls: type) -> None:
     @function.method(cls, cls)
     def _(x1, x2):

@@ -50,6 +50,8 @@ PROGRAMS = {
     "sum": (lambda a: a.sum(axis=0), lambda a: a.sum(0), (A,)),
     "mean": (lambda a: a.mean(axis=1), lambda a: a.mean(1), (A,)),
     "cumsum": (lambda a: ad.cumsum(a, 1), lambda a: np.cumsum(a, 1), (A,)),
+    "var": (lambda a: ad.var(a, axis=1), lambda a: np.var(a, axis=1), (A,)),
+    "std": (lambda a: ad.std(a, axis=0), lambda a: np.std(a, axis=0), (A,)),
     "norm": (lambda a: ad.norm(a, axis=1), lambda a: np.linalg.norm(a, axis=1), (A,)),
     "matmul": (lambda a, b: a @ b, np.matmul, (A, B)),
     "matmul vector": (lambda a, b: a @ b, np.matmul, (A, B[:, 0])),

@@ -36,7 +36,7 @@ def operations(*results):
 @pytest.mark.parametrize(
     "f",
     [lambda a: 2 * a, lambda a: a / 2, lambda a: -a, lambda a: a + a, lambda a: a - a, lambda a: a * ad.tensor(2.0),
-     lambda a: la.inv(a), lambda a: ad.UniformScaling(2.0, N) @ a, lambda a: a @ ad.UniformScaling(2.0, N)],
+     lambda a: la.inv(a), lambda a: ad.astype(a, ad.float32), lambda a: ad.UniformScaling(2.0, N) @ a, lambda a: a @ ad.UniformScaling(2.0, N)],
 )  # fmt: skip
 def test_multiples_sums_and_inverses_keep_the_type(a, f):
     assert type(f(a)) is type(a)
@@ -246,7 +246,9 @@ def test_numpy_arrays_and_functions_meet_structured_values():
 def test_a_structured_value_says_what_it_is():
     a = ad.Diagonal(D)
     assert (a.shape, a.ndim, a.size, a.dtype) == ((3, 3), 2, 9, np.float64)
-    assert len(ad.Fill(1.0, (5, 2)).T.shape) == 2
+    assert len(ad.Fill(1.0, (5, 2))) == 5
+    with pytest.raises(TypeError, match=r"len\(\) of a 0-d Fill"):
+        len(ad.Fill(1.0, ()))
     assert repr(a) == "Diagonal(diagonal=f64[3] [2. 3. 4.])"
     assert repr(ad.UniformScaling(2.0, 3)) == "UniformScaling(scale=f64[] 2.0, n=3)"
     assert not a.requires_grad
