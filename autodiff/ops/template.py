@@ -85,7 +85,7 @@ class Template:
             node.number = new_number()
             nodes.append(node)
         out = kind.out
-        y = _new(out.cls)
+        y: Any = _new(out.cls)
         y.node = node
         y.masked = masked
         now = state.now
@@ -179,9 +179,10 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
                     return again(key, (x1, x2, *rest), keywords)
                 return template.record([a, b], now.body != 0 and (x1.masked or x2.masked))
 
-        run.__kwdefaults__ = body.__kwdefaults__  # dispatch need not pass them on
-        run.templates = templates  # type: ignore[attr-defined]
-        return run
+        made: Any = run
+        made.__kwdefaults__ = getattr(body, "__kwdefaults__", None)  # dispatch need not pass them on
+        made.templates = templates
+        return made
 
     return decorate
 
