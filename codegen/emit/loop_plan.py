@@ -41,6 +41,8 @@ class LoopPlan:
     places      of loads and stores: by how many elements they move from lane to lane, or VARYING
     reductions  in the order of the carried values, then those in memory
     partial     values on the way of a reduction: vectors of partial results
+    in_memory   loads and stores of accumulators in memory, with the number of the reduction
+    again       what such a load gives, if the iteration has stored there before
     bits        of the widest element that differs between lanes
     cost        of one iteration
     """
@@ -49,6 +51,8 @@ class LoopPlan:
     places: dict[Operation, int | None] = field(default_factory=dict)
     reductions: list[Reduction] = field(default_factory=list)
     partial: set[Value] = field(default_factory=set)
+    in_memory: dict[Operation, int] = field(default_factory=dict)
+    again: dict[Value, Value] = field(default_factory=dict)
     bits: int = 8
     cost: int = 0
 
@@ -74,7 +78,7 @@ class _Planner:
         self.inside = {counter, *carried, *(r for o in made for r in o.results)}
         #: Values of the chain of each reduction, with its number.
         self.chains = {value: j for j, value in enumerate(carried)}
-        self.in_memory: dict[Operation, int] = {}
+        self.in_memory = self.found.in_memory
 
     def plan(self) -> LoopPlan | None:
         try:
@@ -200,12 +204,14 @@ class _Planner:
             if len(places) > 1 and not self.independent:
                 raise _Unfit("iterations may meet in memory")
             return
-        if len(places) != 1 or [o.name for o in operations] != ["memref.load", "memref.store"]:
+        loads, stores = operations[::2], operations[1::2]
+        names = {o.name for o in loads}, {o.name for o in stores}
+        if len(places) != 1 or len(loads) != len(stores) or names != ({"memref.load"}, {"memref.store"}):
             raise _Unfit("iterations meet in memory")
-        load, store = operations
         number = len(self.found.reductions)
-        self.found.reductions.append(Reduction(-1, load.result, load=load, store=store))
-        self.in_memory |= {load: number, store: number}
+        self.found.reductions.append(Reduction(-1, loads[0].result, load=loads[0], store=stores[-1]))
+        self.in_memory |= dict.fromkeys(operations, number)
+        self.found.again |= {load.result: store.operands[0] for load, store in zip(loads[1:], stores, strict=False)}
 
     def _load(self, operation: Operation) -> None:
         if operation in self.in_memory:

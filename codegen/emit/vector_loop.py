@@ -207,8 +207,10 @@ class VectorLoop(Writer):
 
     def _load(self, operation: Operation) -> None:
         memory, *indices = operation.operands
-        if operation.result in self.vectors:
-            return  # the accumulator
+        if operation in self.plan.in_memory:
+            if operation.result in self.plan.again:
+                self.vectors[operation.result] = self.vectors[self.plan.again[operation.result]]
+            return
         assert isinstance(memory.type, MemRef)
         element = memory.type.element
         stride = self.plan.places[operation]
@@ -272,7 +274,7 @@ class VectorLoop(Writer):
     def _store(self, operation: Operation) -> None:
         value, memory, *indices = operation.operands
         assert isinstance(memory.type, MemRef)
-        if any(operation is r.store for r in self.plan.reductions):
+        if operation in self.plan.in_memory:
             return
         element = memory.type.element
         type, alignment, bits = self.spelled(element), ALIGNMENT[element], self.spelled(I1)

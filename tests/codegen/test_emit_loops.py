@@ -231,7 +231,7 @@ def test_rows_are_added_up_where_they_go(extent, features, rng):
 
 
 def checked(extent):
-    """A kernel whose status is or-ed in memory; and a total that is added up there."""
+    """A kernel whose status is or-ed in memory, twice; and a total that is added up there."""
     nest = Nest("checked", writes=("y", "total"), x=memref(I32, extent), y=memref(I32, extent), total=memref(I32, 1))
     status = nest.scratch(I32, 1)
     nest.store(nest.constant(0, I32), status, 0)
@@ -240,6 +240,9 @@ def checked(extent):
         bad = nest.op("arith.select", nest.compare("slt", x, nest.constant(0, I32)), nest.constant(1, I32),
                       nest.constant(0, I32), type=I32)  # fmt: skip
         nest.store(nest.op("arith.ori", nest.load(status, 0), bad), status, 0)
+        large = nest.op("arith.select", nest.compare("sgt", x, nest.constant(1000, I32)), nest.constant(2, I32),
+                        nest.constant(0, I32), type=I32)  # fmt: skip
+        nest.store(nest.op("arith.ori", nest.load(status, 0), large), status, 0)
         nest.store(nest.op("arith.addi", x, x), nest.y, i)
         nest.store(nest.op("arith.addi", nest.load(nest.total, 0), x), nest.total, 0)
     return nest.end(nest.load(status, 0))
@@ -250,10 +253,9 @@ def checked(extent):
 def test_a_failed_check_in_any_lane_is_the_status(extent, features):
     function = checked(extent)
     assert is_vectorised(function) or extent < 8
-    for bad in (None, 0, extent - 1):
+    for bad in ({}, {0: -1}, {extent - 1: 2000}, {0: 2000, extent - 1: -1}):
         x = np.arange(extent, dtype=np.int32)
-        if bad is not None:
-            x[bad] = -1
+        x[list(bad)] = list(bad.values())
         check(function, features, [x, np.zeros_like(x), np.full(1, 7, np.int32)])
 
 
