@@ -17,7 +17,7 @@ from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
 from . import arithmetic, bits, comparison, creation, elementwise, selection
 from .complexes import conj
-from .conversion import dense
+from .conversion import as_tensor
 from .power import power, square
 
 __all__ = ["FUNCTIONS", "UFUNCS", "serves"]
@@ -118,11 +118,10 @@ def _name(function: Callable) -> str:
 
 def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: Callable | None) -> Any:
     """Let NumPy compute with arrays, where no gradient is lost."""
-    leaves, structure = tree.flatten((args, keywords))
     outputs = keywords.get("out") or ()
     if any(isinstance(x, AbstractTensor) for x in (outputs if isinstance(outputs, tuple) else (outputs,))):
         raise DispatchError(f"{name}: a tensor is a value and cannot be written to (out=)\n  called at {caller()}")
-    tensors = [dense(x) if isinstance(x, AbstractTensor) else x for x in leaves]
+    tensors, structure = tree.flatten(_written_out((args, keywords)))
     if is_tracking(*[x for x in tensors if isinstance(x, Tensor)]):
         what = "with out= writes an array" if ours is not None else "has no counterpart here"
         mend = f"ad.{ours.__name__}(...) without out=, or " if ours is not None else ""
@@ -136,6 +135,29 @@ def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: 
     return function(*args, **keywords)
 
 
+def _written_out(x: Any) -> Any:
+    """Arguments with a tensor in the place of each structured value, which is a container of `tree` itself."""
+    if isinstance(x, AbstractTensor):
+        return as_tensor(x)
+    if type(x) in (tuple, list):
+        return type(x)(map(_written_out, x))
+    return {k: _written_out(v) for k, v in x.items()} if type(x) is dict else x
+
+
+def _dlpack(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+    """DLPack's protocol: `torch.from_dlpack(t)`, `np.from_dlpack(t)` get a copy of the value.
+
+    A copy, because a tensor's value never changes and other libraries write to what they are given, also
+    where it is marked as read-only.  Raises BufferError where memory must be shared (copy=False), GradientError for
+    a tensor that requires grad (outside of no_grad), as np.asarray does.
+    """
+    if copy is False:
+        raise BufferError("a tensor's memory is not shared: its value never changes")
+    return np.array(self).__dlpack__(stream=stream)
+
+
+AbstractTensor.__dlpack__ = _dlpack  # type: ignore[attr-defined]
+AbstractTensor.__dlpack_device__ = lambda self: (1, 0)  # type: ignore[attr-defined]  # the CPU
 AbstractTensor.__array_priority__ = 1000.0  # type: ignore[attr-defined]
 AbstractTensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
 AbstractTensor.__array_function__ = _array_function  # type: ignore[attr-defined]

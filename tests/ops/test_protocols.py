@@ -116,3 +116,23 @@ def test_shapes_and_dtypes_are_told_without_computing():
     assert np.size(t) == 6
     assert np.result_type(t, np.float32) == np.float64
     assert t.node.value is None
+
+
+def test_dlpack_gives_a_copy_of_the_value():
+    t = ad.tensor([[1.0, 2.0], [3.0, 4.0]])
+    given = np.from_dlpack(t)
+    np.testing.assert_array_equal(given, [[1.0, 2.0], [3.0, 4.0]])
+    assert not np.shares_memory(given, t.numpy())
+    assert t.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError):
+        t.__dlpack__(copy=False)
+
+
+def test_dlpack_refuses_to_lose_a_gradient():
+    with pytest.raises(ad.GradientError, match="would lose its gradient"):
+        np.from_dlpack(ad.tensor(1.0, requires_grad=True))
+
+
+def test_a_function_without_counterpart_gets_a_structured_value_written_out():
+    np.testing.assert_array_equal(np.linalg.svd(ad.Diagonal([3.0, 2.0]))[1], [3.0, 2.0])
+    np.testing.assert_array_equal(np.block([[ad.Diagonal([1.0]), np.zeros((1, 1))]]), [[1.0, 0.0]])

@@ -36,7 +36,8 @@ def operations(*results):
 @pytest.mark.parametrize(
     "f",
     [lambda a: 2 * a, lambda a: a / 2, lambda a: -a, lambda a: a + a, lambda a: a - a, lambda a: a * ad.tensor(2.0),
-     lambda a: la.inv(a), lambda a: ad.astype(a, ad.float32), lambda a: ad.UniformScaling(2.0, N) @ a, lambda a: a @ ad.UniformScaling(2.0, N)],
+     lambda a: la.inv(a), lambda a: ad.astype(a, ad.float32), lambda a: ad.UniformScaling(2.0, N) @ a,
+     lambda a: a @ ad.UniformScaling(2.0, N)],
 )  # fmt: skip
 def test_multiples_sums_and_inverses_keep_the_type(a, f):
     assert type(f(a)) is type(a)
