@@ -42,6 +42,7 @@ from .structured import (
     UniformScaling,
     UpperTriangular,
 )
+from .tape.misses import explain
 from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
 from .testing import check_gradients
 from .transforms import (
@@ -78,5 +79,5 @@ __all__ = [
     "methods", "nan", "newaxis", "no_grad", "ops", "pi", "tensor", "tree", "value_and_grad", "vjp", "which",
     "which_backward",
 ]
-__all__ += ["check_gradients", "detect_anomaly", "hessian", "hvp", "jacobian"]
+__all__ += ["check_gradients", "detect_anomaly", "explain", "hessian", "hvp", "jacobian"]
 __all__ += ops.__all__

@@ -34,6 +34,7 @@ from .dispatch import Choices, include, observed
 from .errors import DTypeError, Error, caller
 from .ops import as_tensor
 from .tape.ask import evaluate, value_of
+from .tape.misses import note
 from .tape.node import Node, RichNode, rich_node
 from .tape.plan import data, freeze, located, source
 from .tape.record import argument, grad_mode, leaf, record, state, weak_number
@@ -144,6 +145,7 @@ class _Traced:
         self.static_names = static_names
         self.entries = LRU(ENTRIES)
         self.callers: tuple[Callable, ...] = ()
+        self.traced_last: tuple | None = None
         self.lock = threading.RLock()
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -178,6 +180,8 @@ class _Traced:
                 if entry is None:
                     entry = self._trace(parts, leaves, structure)
                     self.entries.put(key, entry)
+                    note(f"jit {getattr(self.f, '__name__', 'f')}", _why_traced(key, self.traced_last))
+                    self.traced_last = key
                     entry.caller = _caller(entry, structure, parts, leaves)
                     if entry.caller is not None:
                         self.callers = (entry.caller, *self.callers[: CALLERS - 1])
@@ -266,6 +270,29 @@ def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     args, kwargs = tree.unflatten(structure, leaves)
     result = f(*args, **kwargs)
     return tree.map(lambda x: value_of(x.node)[()] if isinstance(x, Tensor) else x, result) if is_plain else result
+
+
+def _why_traced(key: tuple, last: tuple | None) -> str:
+    """How a call signature differs from the one that was traced before it."""
+    if last is None:
+        return "the first call"
+    structure, parts, static, mode = key
+    if structure != last[0]:
+        return f"the arguments are nested as {structure}, before as {last[0]}"
+    names = tree.names(structure)
+    for name, part, was in zip(names, parts, last[1], strict=True):
+        if part != was:
+            return f"argument {name} is {_signed(part)}, before it was {_signed(was)}"
+    if (static, mode) != last[2:]:
+        return "gradients are on" if mode else "gradients are off"
+    return "it was traced before, and dropped: a method was registered that it would have used, or the table was full"
+
+
+def _signed(part: tuple) -> str:
+    if part[0] == "static":
+        return f"the static value {part[1]!r}"
+    kind, shape, dtype, tracks = part
+    return f"{'' if kind == 'array' else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"
 
 
 class _Static:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..config import config
 from .check import Recipe, checks
+from .misses import compared, note
 from .node import Node, RichNode
 from .plan import COUNTS, build, data, plans, settle, source
 from .record import PENDING_LIMIT, Recording, grad_mode, new_number, state
@@ -71,6 +72,7 @@ def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
         COUNTS.misses += 1
         plan, _ = build(roots, number)
         plans.put(key, plan)
+        note("value", compared(key))
     else:
         COUNTS.hits += 1
         plan.uses += 1

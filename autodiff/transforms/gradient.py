@@ -23,6 +23,7 @@ from ..errors import GradientError
 from ..ops import add
 from ..tape.ask import end_recording, live_small, stored_along
 from ..tape.check import Recipe, checks
+from ..tape.misses import compared, note
 from ..tape.node import Node, released
 from ..tape.plan import COUNTS, Plan, build, data, plans
 from ..tape.record import Recording, grad_mode, state
@@ -164,8 +165,8 @@ def _make(
     asked = state.now.asked
     with observed() as choices:
         gradients = emit(past, seeds, groups, tracks=False)
-    known = _may_be_kept(past, groups) and state.now.asked == asked and not config.eager
-    known = known and not is_watching()
+    why = _why_unkept(past, groups, state.now.asked != asked)
+    known = not why
     with recording_rules(False):
         for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
             if not known:
@@ -187,6 +188,7 @@ def _make(
         choices.on_change(lambda: _drop(key))
     else:
         COUNTS.unkept += 1
+    note("backward", why or compared(key))
     return plan
 
 
@@ -197,11 +199,25 @@ def _drop(key: tuple) -> None:
         plan.valid = False
 
 
-def _may_be_kept(past: Sequence[Node], groups: Sequence[Group]) -> bool:
-    """Hooks run at every backward, and so do rules that read what no key can name."""
-    return not any(n.hooks or (n.call is not None and not n.call.is_pure) for n in past) and not any(
-        g.hooks for g in groups
-    )
+def _why_unkept(past: Sequence[Node], groups: Sequence[Group], asked: bool) -> str:
+    """Why the rules of a backward run each time; empty where a plan can be kept.
+
+    asked   whether a rule looked at a value
+    """
+    for node in past:
+        if node.hooks:
+            return f"a hook on a {node.kind.out.aval} runs each time"
+        if node.call is not None and not node.call.is_pure:
+            rule = node.call.rule()
+            place = "" if rule is None else f" ({rule.place})"
+            return f"the backward of {node.call.function.__name__}{place} reads what no key can name: it runs each time"
+    if any(g.hooks for g in groups):
+        return "a hook on a leaf runs each time"
+    if asked:
+        return "a rule asked for a value, or went back itself: the rules run each time"
+    if config.eager:
+        return "in eager mode everything runs each time"
+    return "anomalies are looked for" if is_watching() else ""
 
 
 def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.ndarray | None]:

@@ -1,0 +1,191 @@
+"""Why something was recorded or compiled anew: `ad.explain()`.
+
+Every miss of a cache is noted with the user's line and a reason.  The reason is the first difference to the most
+similar key of the same purpose that was seen before.  Only misses pay for this: a known ask comes nowhere near.
+
+    3 times  train.py:14, in step: backward
+        an input is f64[32,6], before it was f64[64,6]
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from codegen.compiler import counts
+
+from ..errors import UserLine, user_line
+from .node import Kind, Out
+
+__all__ = ["Explanation", "Miss", "compared", "explain", "forget", "note"]
+
+#: Misses remembered: the latest ones.
+LIMIT = 256
+#: Keys that a new one is compared with: so many of each of so many kinds of program, and no larger ones.
+RECENT, KINDS, LARGEST = 4, 64, 2000
+
+
+class Miss(NamedTuple):
+    """One place in the user's program where something was made anew, and why.
+
+    what      "value", "backward" or "jit f"
+    line      where it was asked for
+    reason    why no earlier work could be used
+    times     how often this happened here, for this reason
+    compiles  how many graphs were compiled for it
+    """
+
+    what: str
+    line: str
+    reason: str
+    times: int
+    compiles: int
+
+    def __str__(self) -> str:
+        times = f"{self.times} times  " if self.times > 1 else ""
+        compiled = f", {self.compiles} compiled" if self.compiles else ""
+        return f"{times}{self.line}: {self.what}{compiled}\n    {self.reason}"
+
+
+class Explanation(list):
+    """The latest misses, oldest first, as a list of `Miss`; as text, one after the other."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "nothing was recorded or compiled anew"
+        return "\n".join([str(m) for m in self])
+
+    __str__ = __repr__
+
+
+_lock = threading.Lock()
+_found: OrderedDict[tuple[str, UserLine | None, str], tuple[int, int]] = OrderedDict()
+_recent: OrderedDict[Any, deque] = OrderedDict()
+_compiles = 0
+
+
+def note(what: str, reason: str) -> None:
+    """Remember that something was made anew at the user's present line (and whatever was compiled meanwhile)."""
+    global _compiles
+    key = (what, user_line(), reason)
+    with _lock:
+        now = counts().compiles
+        count, compiles = _found.pop(key, (0, 0))
+        _found[key] = count + 1, compiles + now - _compiles
+        _compiles = now
+        if len(_found) > LIMIT:
+            _found.popitem(last=False)
+
+
+def explain() -> Explanation:
+    """Why values and gradients were recorded anew: the latest misses of the caches, oldest first.
+
+    Each has `what`, `line`, `reason`, `times` and `compiles`; printed, one reads after the other.  A loop that
+    shows up about as many times as it turns is one that the cache does not serve; the reason says what changes in it.
+
+    >>> import autodiff as ad
+    >>> for n in (3, 4):
+    ...     _ = (ad.ones(n) * 2.0).numpy()
+    >>> "f64[4]" in str(ad.explain())
+    True
+    """
+    with _lock:
+        found = list(_found.items())
+    return Explanation([Miss(what, str(line or "an unknown place"), why, *n) for (what, line, why), n in found])
+
+
+# ---------------------------------------------------------------- the most similar key
+
+
+def compared(key: tuple) -> str:
+    """How a rule key, (purpose, parts, ...), differs from the most similar one seen before, which it joins."""
+    purpose, parts, *rest = key
+    if len(parts) > LARGEST:
+        return f"a recording of {len(parts)} nodes that was not seen before"
+    # What it ends in says which program it is: another one is no useful comparison.
+    program = (purpose, next((_name(p) for p in reversed(parts) if isinstance(p, tuple)), None))
+    with _lock:
+        seen = _recent.pop(program, None) or deque(maxlen=RECENT)
+        nearest = min(seen, key=lambda k: _distance(parts, k[0]), default=None)
+        seen.append((parts, rest))
+        _recent[program] = seen
+        if len(_recent) > KINDS:
+            _recent.popitem(last=False)
+    return "nothing like it was seen before" if nearest is None else _difference(parts, rest, *nearest)
+
+
+def _distance(a: Sequence, b: Sequence) -> int:
+    """Number of parts that differ; another number of parts is further than anything."""
+    if len(a) != len(b):
+        return 1_000_000 + abs(len(a) - len(b))
+    return sum([x != y for x, y in zip(a, b, strict=True)])
+
+
+def _difference(parts: Sequence, rest: Sequence, old: Sequence, old_rest: Sequence) -> str:
+    if len(rest) == len(old_rest) == 3:  # of a gradient: seeds, what is kept, groups
+        there, before = [[g[0] >= 0 for g in groups] for groups in (rest[2], old_rest[2])]
+        if len(there) == len(before) and there != before:
+            there_now, there_then = "there to be added to", "None"
+            if sum(there) < sum(before):
+                there_now, there_then = there_then, there_now
+            return f"a .grad is {there_now}, before it was {there_then}"
+    if len(parts) != len(old):
+        return f"the recording has {len(parts)} nodes, the most similar one had {len(old)}"
+    for new, was in zip(parts, old, strict=True):
+        if new != was:
+            return _part(new, was)
+    if rest[: len(old_rest)] == old_rest:
+        return "it was seen before, and dropped since"
+    return "the same program, but other results: other values are live, or other gradients are wanted"
+
+
+def _part(new: Any, was: Any) -> str:
+    """How one node differs.  A part is an Out (a known value), or (kind, or Out of a leaf; pending; ...; wiring)."""
+    kind, old = _kind(new), _kind(was)
+    if kind is None and old is None:
+        if _out(new) is not _out(was):
+            return f"an input is {_out(new)}, before it was {_out(was)}"
+        return f"{_name(new)} stands where {_name(was)} stood, or leaves are shared in another way"
+    if kind is None or old is None or kind.op is not old.op:
+        return f"{_name(new)} stands where {_name(was)} stood"
+    if kind.out is not old.out:
+        return f"{kind.op.name} gives {kind.out}, before it gave {old.out}"
+    if kind.params != old.params:
+        return f"{kind.op.name} has the parameters {_text(kind.params)}, before {_text(old.params)}"
+    if new[1] != was[1]:
+        return f"the value of {kind.op.name} is {'pending' if new[1] else 'known already'} here"
+    if len(new) == len(was) and len(new) > 4:
+        if new[3] != was[3]:
+            return f"{kind.op.name}: what a custom rule reads has changed, or the rule itself"
+        if new[4] != was[4]:
+            return f"{kind.op.name}: a hook was registered or removed"
+    return f"{kind.op.name} is wired to other operands"
+
+
+def _kind(part: Any) -> Kind | None:
+    """The kind of an operation; None for an input."""
+    return part[0] if isinstance(part, tuple) and isinstance(part[0], Kind) else None
+
+
+def _out(part: Any) -> Out:
+    return part[0] if isinstance(part, tuple) else part
+
+
+def _name(part: Any) -> str:
+    kind = _kind(part)
+    return kind.op.name if kind is not None else f"{'a leaf' if isinstance(part, tuple) else 'an input'} {_out(part)}"
+
+
+def _text(params: tuple) -> str:
+    return repr(params[0]) if len(params) == 1 else repr(params)
+
+
+def forget() -> None:
+    """Begin anew: nothing was noted, no key was seen."""
+    global _compiles
+    with _lock:
+        _found.clear()
+        _recent.clear()
+        _compiles = counts().compiles

@@ -1,0 +1,162 @@
+"""SEMANTICS 7: every miss has a reason that a person can read (`ad.explain`)."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape import misses
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Every test begins with empty caches, and with nothing noted."""
+    ad.clear_cache()
+    misses.forget()
+
+
+def parameter(value):
+    return ad.tensor(value, requires_grad=True)
+
+
+def loss(w, x):
+    return ad.sin(x @ w).sum()
+
+
+def last():
+    return ad.explain()[-1]
+
+
+def test_a_first_ask_is_explained_with_its_line_and_what_was_compiled():
+    w = parameter(np.ones(3))
+    loss(w, ad.ones((4, 3))).backward()
+    (miss,) = ad.explain()
+    assert miss.what == "backward" and miss.times == 1 and miss.compiles == 1
+    assert re.fullmatch(r"test_explain.py:\d+, in test_a_first_ask_is_explained_\w+", miss.line)
+    assert miss.reason == "nothing like it was seen before"
+
+
+def test_a_known_ask_is_not_mentioned():
+    w = parameter(np.ones(3))
+    for _ in range(10):
+        w.grad = None
+        loss(w, ad.ones((4, 3))).backward()
+    assert len(ad.explain()) == 1
+
+
+def test_another_extent_is_named_with_the_one_before():
+    for n in (4, 5):
+        w = parameter(np.ones(3))
+        loss(w, ad.tensor(np.ones((n, 3)))).backward()
+    assert last().reason == "an input is f64[5,3], before it was f64[4,3]"
+
+
+def test_another_dtype_is_named():
+    for dtype in (np.float64, np.float32):
+        (ad.tensor(np.ones(3), dtype=dtype) * 2.0).numpy()
+    assert last().reason == "an input is f32[3], before it was f64[3]"
+
+
+def test_another_operation_is_named():
+    for f in (ad.sin, ad.cos):
+        x = ad.tensor(np.ones(3))
+        (f(x) * 2.0).sum().numpy()
+    assert last().reason == "cos stands where sin stood"
+
+
+def test_another_parameter_is_named():
+    for axis in (0, 1):
+        ad.exp(ad.tensor(np.ones((3, 3))).sum(axis=axis)).numpy()
+    assert last().reason == "sum has the parameters (1,), before (0,)"
+
+
+def test_an_existing_gradient_is_told_from_a_missing_one():
+    w = parameter(np.ones(3))
+    for _ in range(2):
+        (w * 2.0).sum().backward()
+    assert last().reason == "a .grad is there to be added to, before it was None"
+
+
+def test_a_value_that_is_known_already_is_told():
+    w = parameter(np.ones((3, 3)))
+    for ask in (False, True):
+        h = ad.exp(w) * 2.0
+        if ask:
+            h.detach().numpy()
+        w.grad = None
+        (h @ h).sum().backward()
+    assert last().reason == "the value of mul is known already here"
+
+
+def test_what_happens_at_each_turn_is_counted_at_one_line():
+    w = parameter(np.ones(3))
+    for _ in range(5):
+        y = w * 2.0
+        y.register_hook(lambda g: None)
+        w.grad = None
+        y.sum().backward()
+    miss = last()
+    assert (miss.times, miss.reason) == (5, "a hook on a f64[3] runs each time")
+    assert miss.compiles == 1
+    assert str(miss).startswith("5 times  test_explain.py:")
+
+
+def test_a_rule_that_cannot_be_kept_is_named_with_its_place():
+    class Settings:
+        factor = 2.0
+
+    settings = Settings()
+
+    @ad.function
+    def f(t): ...
+
+    @f.forward
+    def _(ctx, t: ad.Tensor):
+        return t * 1.0
+
+    @f.backward
+    def rule(ctx, g):
+        return g * settings.factor
+
+    x = parameter([1.0])
+    for factor in (2.0, 2.0, 3.0):
+        settings.factor = factor
+        x.grad = None
+        f(x).sum().backward()
+        assert x.grad.item() == factor
+    miss = last()
+    assert miss.times == 3
+    assert miss.reason.startswith("the backward of f (test_explain.py:")
+    assert miss.reason.endswith("reads what no key can name: it runs each time")
+
+
+def test_a_trace_is_explained():
+    @ad.jit
+    def f(x, k):
+        return x * k
+
+    f(np.ones(3), 2.0)
+    assert last().what == "jit f" and last().reason == "the first call"
+    f(np.ones(4), 2.0)
+    assert last().reason == "argument [0][0] is f64[4], before it was f64[3]"
+    f(np.ones(4), 2)
+    assert last().reason == "argument [0][1] is a int as i64[], before it was a float as f64[]"
+    f(np.ones(4), k=2)
+    assert "nested as" in last().reason
+
+
+def test_the_text_is_what_a_person_reads():
+    assert str(ad.explain()) == "nothing was recorded or compiled anew"
+    (ad.tensor(np.ones(3)) * 2.0).numpy()
+    line = last().line
+    assert str(ad.explain()) == f"{line}: value, 1 compiled\n    nothing like it was seen before"
+
+
+def test_only_the_latest_misses_are_remembered():
+    for i in range(2 * misses.LIMIT):
+        misses.note("value", f"reason {i}")
+    assert len(ad.explain()) == misses.LIMIT
+    assert last().reason == f"reason {2 * misses.LIMIT - 1}"
