@@ -30,9 +30,10 @@ from .runtime.stages import Stages
 
 __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "make_program", "recorded", "stages"]
 
-#: Executables are a few KiB each.  Kernels have three memory maps per module, and a process may have 65,530.
-_executables = LRU(2048)
-_kernels = KernelTable(8192, disk.default)
+#: A small executable takes some 40 KB, most of it its module of machine code, which has pages of its own:
+#: these tables hold some tens of MB.  What somebody holds lives on when they forget it.
+_executables = LRU(512)
+_kernels = KernelTable(256, disk.default)
 
 #: Held while compiling: two threads that ask for the same graph compile it once.
 _lock = threading.RLock()

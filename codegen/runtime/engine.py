@@ -68,17 +68,17 @@ class Code:
     """Linked machine code of one module.
 
     Loaded as long as this object lives.  `optimized` and `assembly` are made from the text when
-    somebody looks, since almost nobody does.
+    somebody looks, since almost nobody does; where the text was not kept they are empty.
+
+    size   of the object file in bytes
     """
 
-    __slots__ = ("__weakref__", "_addresses", "_passes", "_tracker", "object_bytes", "text")
+    __slots__ = ("__weakref__", "_addresses", "_passes", "_tracker", "size", "text")
 
-    def __init__(
-        self, text: str, object_bytes: bytes, tracker: Any, addresses: Mapping[str, int], passes: Passes
-    ) -> None:
+    def __init__(self, text: str, size: int, tracker: Any, addresses: Mapping[str, int], passes: Passes) -> None:
         self.text = text
         self._passes = passes
-        self.object_bytes = object_bytes
+        self.size = size
         self._tracker = tracker  # disposing of it unloads the code
         self._addresses = dict(addresses)
 
@@ -94,12 +94,12 @@ class Code:
     @property
     def optimized(self) -> str:
         """The module as LLVM text after the pass pipeline."""
-        return optimized_text(self.text, self._passes)
+        return optimized_text(self.text, self._passes) if self.text else ""
 
     @property
     def assembly(self) -> str:
         """The module as assembly of this machine."""
-        return assembly_text(self.text, self._passes)
+        return assembly_text(self.text, self._passes) if self.text else ""
 
 
 def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.ALL) -> Code:
@@ -132,8 +132,10 @@ def link(
     exports: Iterable[str],
     imports: Mapping[str, int] | None = None,
     passes: Passes = Passes.ALL,
+    *,
+    keeps_text: bool = True,
 ) -> Code:
-    """Load an object file made by `object_of` from `text`."""
+    """Load an object file made by `object_of` from `text`.  Raises CompileError."""
     exports = tuple(exports)
     library = llvm.JITLibraryBuilder().add_object_img(object_bytes).add_current_process()
     for name, address in (imports or {}).items():
@@ -142,11 +144,12 @@ def link(
         library.export_symbol(name)
     with _lock:
         try:
-            tracker = library.link(_linker(), f"library{next(_library_numbers)}")
+            tracker = library.link(_present_linker(), f"library{next(_library_numbers)}")
         except RuntimeError as error:
             declared = ", ".join(re.findall(r"^declare [^@]*@([\w.]+)", text, re.MULTILINE))
             raise CompileError("link", f"{error}\nit declares: {declared or 'nothing'}", text) from error
-    return Code(text, object_bytes, tracker, {name: tracker[name] for name in exports}, passes)
+    addresses = {name: tracker[name] for name in exports}
+    return Code(text if keeps_text else "", len(object_bytes), tracker, addresses, passes)
 
 
 def optimized_text(text: str, passes: Passes = Passes.ALL) -> str:
@@ -226,14 +229,20 @@ def _target_machine() -> Any:
     )
 
 
-@functools.cache
-def _linker() -> Any:
-    """The one linker of the process.
+#: Modules that share a linker.
+_PER_LINKER = 64
 
-    One for all, because a linker costs a millisecond and a module in it a quarter of one.  It is
-    never disposed of: at the end of the process objects die in no particular order, and code must
-    not go before its callers.
+_linkers: list[Any] = []  # the present one
+_linked = itertools.count()
+
+
+def _present_linker() -> Any:
+    """The linker for the next module.
+
+    A linker costs a millisecond, and a module in it a quarter of one; so they share.  But a linker
+    keeps 10 KB of every module that it ever had; so they share for a while only.  Each module's tracker
+    holds its linker, which goes with the last of them.
     """
-    linker = llvm.create_lljit_compiler(_target_machine(), suppress_errors=True)
-    linker._owned = True
-    return linker
+    if next(_linked) % _PER_LINKER == 0:
+        _linkers[:] = [llvm.create_lljit_compiler(_target_machine(), suppress_errors=True)]
+    return _linkers[0]

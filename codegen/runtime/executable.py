@@ -54,17 +54,17 @@ class Executable:
     """A program that can be called.
 
     call        call(*inputs) -> tuple of arrays.  May be kept without the executable
-    program     what it runs
+    name, inputs, outputs   of its program, which itself is not kept: it is many times as large
     stats       how large it is
     """
 
-    __slots__ = ("__weakref__", "_plan", "call", "program", "stats")
+    __slots__ = ("__weakref__", "_plan", "call", "inputs", "name", "outputs", "stats")
 
     call: Callable[..., tuple[np.ndarray, ...]]
 
     def __init__(self, program: Program, kernels: KernelTable) -> None:
         started = time.perf_counter()
-        self.program = program
+        self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
         layout = _Layout(program)
         works = [step.work for step in program.steps if isinstance(step.work, Kernel)]
         parts = {id(work): shared(work.function, work.extents) for work in works}
@@ -87,7 +87,7 @@ class Executable:
             buffers=len(program.buffers),
             temporaries=len(layout.offsets),
             workspace_bytes=program.workspace_bytes,
-            code_bytes=sum(len(code.object_bytes) for code in owns),
+            code_bytes=sum({id(owner.code): owner.code.size for owner in owns}.values()),
             is_long=is_long,
             compile_ms=(time.perf_counter() - started) * 1e3,
         )
@@ -100,8 +100,8 @@ class Executable:
         return None if self._plan is None else launcher_or(self._plan, slow)
 
     def __repr__(self) -> str:
-        inputs, outputs = (", ".join(map(str, avals)) for avals in (self.program.inputs, self.program.outputs))
-        return f"<Executable {self.program.name}({inputs}) -> ({outputs})>"
+        inputs, outputs = (", ".join(map(str, avals)) for avals in (self.inputs, self.outputs))
+        return f"<Executable {self.name}({inputs}) -> ({outputs})>"
 
 
 class _Layout:
@@ -142,7 +142,7 @@ class _Native(NamedTuple):
     """A step in machine code, and what keeps that loaded."""
 
     step: NativeStep
-    owner: Any
+    owner: NativeKernel | blas.Product
 
 
 class _Host(NamedTuple):
@@ -166,7 +166,7 @@ def _pieces(
                 return [_Host(lambda a, b, c: blas.multiply(gemm, a, b, c), slots)]
             a, b, c = slots
             slots = (b, a, c) if product.is_swapped else slots
-            return [_Native(NativeStep(product.address, slots, product.extents), product.code)]
+            return [_Native(NativeStep(product.address, slots, product.extents), product)]
         case HostCall(node):
             return [_Host(lambda *arrays: _call_reference(node, arrays), slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")
@@ -174,7 +174,7 @@ def _pieces(
 
 def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Native:
     share = Share(part.total, part.chunk) if part.total else None
-    return _Native(NativeStep(kernel.address, slots, extents, share), kernel.code)
+    return _Native(NativeStep(kernel.address, slots, extents, share), kernel)
 
 
 def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:

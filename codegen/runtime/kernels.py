@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..emit import Emitted, emit_function, module_of
 from ..kernel.nest import Function
@@ -26,14 +27,14 @@ _PREFIX = "k"
 
 @dataclass(frozen=True)
 class NativeKernel:
-    """A kernel's entry point; `code` keeps it loaded."""
+    """A kernel's entry point; who may call it holds this, which keeps its code loaded."""
 
     address: int
     code: engine.Code
 
 
 class KernelTable:
-    """Kernels by text.  Evicted code lives on in the executables that use it.
+    """Kernels by text: all that somebody uses, and the last `maxsize` that nobody may use any more.
 
     disk               gives the cache to look in and to write to, or None; asked when it is needed
     compiled_modules   modules that LLVM compiled          disk_objects   objects that were on disk
@@ -41,6 +42,7 @@ class KernelTable:
 
     def __init__(self, maxsize: int, disk: Callable[[], DiskCache | None] = lambda: None) -> None:
         self._table = LRU(maxsize)
+        self._living: WeakValueDictionary[str, NativeKernel] = WeakValueDictionary()
         self._disk = disk
         self.compiled_modules = self.disk_objects = 0
 
@@ -55,7 +57,7 @@ class KernelTable:
             key = keys[id(function)] = objects.key_of(module_of([emitted], features), Passes.VECTORS)
             if key in found or key in missing:
                 continue
-            native = self._table.get(key)
+            native = self._table.get(key) or self._living.get(key)
             if native is None:
                 missing[key] = emitted.named(f"{_PREFIX}{key}")
             else:
@@ -84,18 +86,19 @@ class KernelTable:
     def _keep(self, code: engine.Code, found: dict[str, NativeKernel]) -> None:
         for name in code.names:
             key = name.removeprefix(_PREFIX)
-            found[key] = NativeKernel(code.address(name), code)
+            found[key] = self._living[key] = NativeKernel(code.address(name), code)
             self._table.put(key, found[key])
 
     def clear(self) -> None:
         """Forget all kernels."""
         self._table.clear()
+        self._living.clear()
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of the objects that the table keeps."""
-        codes: dict[int, Any] = {id(kernel.code): kernel.code for kernel in self._table.values()}
-        return sum(len(code.object_bytes) for code in codes.values())
+        """Bytes of the object files of all kernels that are loaded."""
+        codes: dict[int, Any] = {id(kernel.code): kernel.code for kernel in list(self._living.values())}
+        return sum(code.size for code in codes.values())
 
     @property
     def counts(self) -> LRU:
@@ -103,7 +106,7 @@ class KernelTable:
         return self._table
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._living)
 
 
 def _nameless(function: Function) -> Function:

@@ -2,7 +2,9 @@
 
     compiled(text, imports)     code of a whole module: the launcher, the products
     loaded(key)                 code of the object that serves a key, if it is on disk
-    made(texts, ...)            code from LLVM, kept on disk
+    made(keys, text)            code from LLVM, kept on disk for these keys
+
+Texts are many times the size of code, and are not kept.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes
 def loaded(
     key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, passes: Passes, text: str = ""
 ) -> Code | None:
-    """Code of the object that was kept for a key.  Its `text` is not on disk."""
+    """Code of the object that was kept for a key."""
     entry = disk.load(key) if disk else None
     if entry is None:
         return None
     try:
-        return engine.link(text, entry.object_bytes, entry.exports, imports, passes)
+        return engine.link(text, entry.object_bytes, entry.exports, imports, passes, keeps_text=False)
     except CompileError:
         return None  # sound, but not for this process: it is made again
 
@@ -50,7 +52,7 @@ def made(
 ) -> Code:
     """Code of a module from LLVM, kept for these keys.  Raises CompileError."""
     object_bytes, exports = engine.object_of(text, passes)
-    code = engine.link(text, object_bytes, exports, imports, passes)
+    code = engine.link(text, object_bytes, exports, imports, passes, keeps_text=False)
     if disk:
         disk.store(keys, object_bytes, exports)
     return code
