@@ -65,7 +65,7 @@ def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
     names = [e.name for e in emitted]
     assert len(set(names)) == len(names), f"functions of one name: {names}"
     functions = set().union(*[e.needs.functions for e in emitted])
-    texts, declared = elementary.definitions(functions, has_fma=Target.of(target_features).has_fma)
+    texts, declared = elementary.definitions(functions, Target.of(target_features))
     for e in emitted:
         declared = declared | e.needs.declarations
     parts = [e.text for e in emitted]

@@ -13,11 +13,13 @@ class Target:
     """vector_bytes    of the widest vectors that arithmetic runs at full speed on
     has_masks       whether vectors can be loaded and stored in part
     has_fma         whether a fused multiply-add is an instruction; otherwise it is a library call
+    has_scale       whether x * 2**n, for a float n, is an instruction of the widest vectors: vscalef
     """
 
     vector_bytes: int
     has_masks: bool
     has_fma: bool
+    has_scale: bool = False
 
     @staticmethod
     @functools.cache
@@ -30,7 +32,7 @@ class Target:
         has_fma = not have.isdisjoint({"+fma", "+fma4", "+neon", "+fp-armv8"})
         # Masks of 64-bit lanes need no more than avx512f; those of comparisons and integers dq and vl.
         if {"+avx512f", "+avx512dq", "+avx512vl", "+avx512bw"} <= have:
-            return Target(64, True, has_fma)
+            return Target(64, True, has_fma, has_scale=True)
         if "+avx2" in have:
             return Target(32, True, has_fma)
         return Target(16, False, has_fma)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 
+from ..target import Target
 from ..types import intrinsic_suffix, vector_type
 from .arc import acos, asin, atan, atan2
 from .code import Code, Term
@@ -41,36 +42,33 @@ _OF_TWO = frozenset({"atan2", "pow"})
 Need = tuple[str, str, int]
 
 
-def definitions(needed: Iterable[Need], *, has_fma: bool) -> tuple[str, dict[str, str]]:
-    """The text of these functions, and what they declare by name.
-
-    `has_fma`: the machine has fused multiply-adds.
-    """
+def definitions(needed: Iterable[Need], target: Target) -> tuple[str, dict[str, str]]:
+    """The text of these functions for a machine, and what they declare by name."""
     texts: list[str] = []
     declarations: dict[str, str] = {}
     for name, suffix, lanes in sorted(needed):
-        text, declared = _definition(name, suffix, lanes, has_fma)
+        text, declared = _definition(name, suffix, lanes, target)
         texts.append(text)
         declarations |= declared
     return "\n".join(texts), declarations
 
 
 @functools.cache
-def _definition(name: str, suffix: str, lanes: int, has_fma: bool) -> tuple[str, dict[str, str]]:
-    k = Code(suffix, lanes=lanes, has_fma=has_fma)
+def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+    k = Code(suffix, target, lanes)
     parameters = [k.argument(p) for p in (("x", "y") if name in _OF_TWO else ("x",))]
     result = FUNCTIONS[name](k, *parameters)
     if name not in _FAR:
         return k.text(name, parameters, result), dict(k.declarations)
     (x,) = parameters
     result = k.otherwise_call(is_far(k, x), k.name_of(f"{name}.far"), x, result)
-    far, declared = _far(name, suffix, lanes, has_fma)
+    far, declared = _far(name, suffix, lanes, target)
     return k.text(name, parameters, result) + far, k.declarations | declared
 
 
-def _far(name: str, suffix: str, lanes: int, has_fma: bool) -> tuple[str, dict[str, str]]:
+def _far(name: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
     """The function (x, near): libm's where x is far, near elsewhere; lane by lane."""
-    k = Code(suffix, has_fma=has_fma)
+    k = Code(suffix, target)
     x, near = k.argument("x.lane"), k.argument("near.lane")
     libm = name if k.double else f"{name}f"
     k.declarations[libm] = f"declare {k.float} @{libm}({k.float})"

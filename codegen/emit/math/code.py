@@ -1,6 +1,6 @@
 """Writing an LLVM function of numbers, or of vectors of numbers, as Python arithmetic.
 
-    k = Code("f64", lanes=8, has_fma=True)
+    k = Code("f64", target, 8)
     x = k.argument("x")
     y = k.mad(x, x, 1.0) / x            # appends three instructions
     k.text("half", [x], y)              # define internal <8 x double> @half.v8f64(<8 x double> %x) { ... }
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..target import Target
 from ..types import float_literal, intrinsic_suffix, splat, vector_type
 
 __all__ = ["Code", "Term"]
@@ -118,14 +119,15 @@ class Term:
 class Code:
     """One function of f64 or f32 under construction.
 
+    target          what may be asked for: without the instruction a `fma` is a library call
     lanes           how many numbers each term holds; 1: plain numbers
     float, int      the LLVM types of its numbers and of their bits
     mantissa, bias  of the floating-point format
-    has_fma         whether `fma` may be asked for: without the instruction it is a library call
     """
 
-    def __init__(self, suffix: str, *, lanes: int = 1, has_fma: bool) -> None:
-        self.suffix, self.lanes, self.has_fma = suffix, lanes, has_fma
+    def __init__(self, suffix: str, target: Target, lanes: int = 1) -> None:
+        self.suffix, self.target, self.lanes = suffix, target, lanes
+        self.has_fma = target.has_fma
         self.double = suffix == "f64"
         self.float, self.int = ("double", "i64") if self.double else ("float", "i32")
         self.mantissa, self.bias = (52, 1023) if self.double else (23, 127)
@@ -134,7 +136,7 @@ class Code:
 
     def of_doubles(self) -> Code:
         """The same function, seen as one of f64: what is written through either goes to one place."""
-        wide = Code("f64", lanes=self.lanes, has_fma=self.has_fma)
+        wide = Code("f64", self.target, self.lanes)
         wide.lines, wide.declarations = self.lines, self.declarations
         return wide
 
@@ -248,6 +250,39 @@ class Code:
     def power_of_two(self, n: Term) -> Term:
         """2**n for an integer term n with 1 - bias <= n <= bias."""
         return self.from_bits((n + self.bias) << self.mantissa)
+
+    def scaled(self, x: Term, n: Term) -> Term:
+        """x * 2**n for a float n that is whole, right where that is subnormal or overflows: `target.has_scale`."""
+        lanes = self.target.vector_bytes // (8 if self.double else 4)
+        assert self.target.has_scale and self.lanes % lanes == 0
+        parts = [
+            self._scaled_register(self._part(x, first, lanes), self._part(n, first, lanes), lanes)
+            for first in range(0, self.lanes, lanes)
+        ]
+        while len(parts) > 1:
+            lanes *= 2
+            parts = [self._joined(a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def _scaled_register(self, x: Term, n: Term, lanes: int) -> Term:
+        suffix, mask = self.pick("pd", "ps"), f"i{lanes}"
+        type, callee = vector_type(self.float, lanes), f"llvm.x86.avx512.mask.scalef.{suffix}.512"
+        self.declarations[callee] = f"declare {type} @{callee}({type}, {type}, {type}, {mask}, i32)"
+        # All lanes; rounding as the machine is set (4).
+        operands = f"{type} {x.name}, {type} {n.name}, {type} zeroinitializer, {mask} -1, i32 4"
+        return self.append(f"call {type} @{callee}({operands})", self.float)
+
+    def _part(self, x: Term, first: int, lanes: int) -> Term:
+        """Some of the lanes."""
+        return x if lanes == self.lanes else self._shuffled(x, x, self.lanes, range(first, first + lanes))
+
+    def _joined(self, a: Term, b: Term, lanes: int) -> Term:
+        """The lanes of both, `lanes` in all."""
+        return self._shuffled(a, b, lanes // 2, range(lanes))
+
+    def _shuffled(self, a: Term, b: Term, lanes: int, order: range) -> Term:
+        type, places = vector_type(a.type, lanes), ", ".join(f"i32 {j}" for j in order)
+        return self.append(f"shufflevector {type} {a.name}, {type} {b.name}, <{len(order)} x i32> <{places}>", a.type)
 
     def sign_of(self, x: Term) -> Term:
         """The sign bit of a float, in its place."""

@@ -28,17 +28,25 @@ def magic(k: Code) -> float:
 
 def expm1_reduced(k: Code, x: Term) -> tuple[Term, Term]:
     """(n, q) with exp(x) = 2**n (1 + q), n an integer term; |x| less than about 1e5."""
+    shifted, q = _reduced(k, x)
+    return k.bits(shifted) - k.bits(k.constant(magic(k))), q
+
+
+def _reduced(k: Code, x: Term) -> tuple[Term, Term]:
+    """(n + magic, q) with exp(x) = 2**n (1 + q)."""
     high, low = LN2[k.suffix]
     shifted = k.mad(x, 1 / math.log(2), magic(k))
     n = shifted - magic(k)
     r = k.mad(n, -low, k.mad(n, -high, x))
-    q = k.mad(r * r, k.polynomial(r, k.pick(EXP_F64, EXP_F32)), r)
-    return k.bits(shifted) - k.bits(k.constant(magic(k))), q
+    return shifted, k.mad(r * r, k.polynomial(r, k.pick(EXP_F64, EXP_F32)), r)
 
 
-def scaled(k: Code, x: Term, n: Term) -> Term:
-    """x * 2**n in two steps, so that overflow and subnormals come out right: n from -2 bias to 2 bias."""
-    # The half of n rounded down, by a shift that must not see a negative number.
+def scaled(k: Code, x: Term, shifted: Term) -> Term:
+    """x * 2**n right where that overflows or is subnormal, for n + magic = `shifted`, |n| <= 2 bias."""
+    if k.target.has_scale and k.lanes * (8 if k.double else 4) % k.target.vector_bytes == 0:
+        return k.scaled(x, shifted - magic(k))
+    # In two steps.  The half of n rounded down, by a shift that must not see a negative number.
+    n = k.bits(shifted) - k.bits(k.constant(magic(k)))
     half = ((n + 4 * k.bias) >> 1) - 2 * k.bias
     return x * k.power_of_two(half) * k.power_of_two(n - half)
 
@@ -46,8 +54,8 @@ def scaled(k: Code, x: Term, n: Term) -> Term:
 def exp(k: Code, x: Term) -> Term:
     """e**x within 1 ulp."""
     low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
-    n, q = expm1_reduced(k, k.at_least(k.at_most(x, high), low))
-    return scaled(k, 1.0 + q, n)
+    shifted, q = _reduced(k, k.at_least(k.at_most(x, high), low))
+    return scaled(k, 1.0 + q, shifted)
 
 
 def expm1(k: Code, x: Term) -> Term:

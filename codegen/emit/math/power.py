@@ -65,8 +65,7 @@ def _exp2(k: Code, high: Term, low: Term, polynomial: tuple[float, ...]) -> Term
     high = k.at_least(k.at_most(high, bound), -bound)
     shifted = high + magic(k)
     f = (high - (shifted - magic(k))) + low
-    n = k.bits(shifted) - k.bits(k.constant(magic(k)))
-    return scaled(k, k.mad(f, k.polynomial(f, polynomial), 1.0), n)
+    return scaled(k, k.mad(f, k.polynomial(f, polynomial), 1.0), shifted)
 
 
 def _magnitude_short(k: Code, size: Term, y: Term) -> Term:
