@@ -41,6 +41,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         array = np.array(data, dtype=wanted, order="C")
     except (ValueError, TypeError) as error:
         raise DispatchError(f"tensor: the data is no array: {error}\n  called at {caller()}") from None
+    array.flags.writeable = False  # nobody else has it
     if dtype is None:
         array = as_tensor(array, "tensor", "data").node.value  # names what is wrong with the dtype
     if requires_grad:

@@ -26,6 +26,7 @@ from codegen.lowering import Call as HostLowering
 from .. import tree
 from ..errors import ConcretizationError, GradientError, caller
 from ..tape.ask import evaluate, value_of
+from ..tape.loans import give_back
 from ..tape.node import Node, Primitive
 from ..tape.record import Recording, grad_mode, leaf, record, state
 from ..tensor import Tensor
@@ -103,6 +104,7 @@ def in_own_recording() -> Iterator[None]:
     try:
         yield
     finally:
+        give_back(state.now.lent)
         grad_mode.reset(token)
         state.now = now
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..config import config
 from .check import Recipe, checks
+from .loans import give_back
 from .misses import compared, note
 from .node import Node, RichNode
 from .plan import COUNTS, build, data, plans, settle, source
@@ -33,9 +34,12 @@ def value_of(node: Node) -> np.ndarray:
     It is counted as an ask even when the value is there: Python has looked at it, so what a rule does
     next may depend on it.
     """
-    state.now.asked += 1
+    now = state.now
+    now.asked += 1
     if node.value is None:
         evaluate((node,))
+    elif now.lent:
+        give_back(now.lent)
     return data(node)
 
 
@@ -45,6 +49,14 @@ def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
     if not roots:
         return
     now = state.now
+    try:
+        _evaluate(now, roots, ends_recording)
+    finally:
+        if ends_recording and now.lent:
+            give_back(now.lent)
+
+
+def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     if config.eager:
         _evaluate_by_reference(roots)
         return
@@ -53,7 +65,7 @@ def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
         now.asked += 1
         if not now.tracing:
             live = [n for n in live_small(now) if n not in roots]
-            end_recording(now)
+            _begin_another(now)
     tracks = grad_mode.get()
     purpose = ("value", len(roots), roots[0].kind, tracks)
     known = checks.find(purpose, roots, live)
@@ -101,7 +113,16 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
 
 
 def end_recording(now: Recording) -> None:
-    """What is recorded from here on is another recording; older pending values are evaluated when used."""
+    """What is recorded from here on is another recording; older pending values are evaluated when used.
+
+    Memory that was lent to this one is given back.
+    """
+    _begin_another(now)
+    if now.lent:
+        give_back(now.lent)
+
+
+def _begin_another(now: Recording) -> None:
     now.start = number = new_number()
     now.look_at = number + PENDING_LIMIT
 

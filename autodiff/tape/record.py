@@ -18,6 +18,7 @@ from codegen.ir import DTYPES, Aval
 from ..config import config
 from ..errors import DTypeError, caller, user_line
 from ..tensor import Tensor, handle
+from .loans import Loan, can_be_lent, lend
 from .node import Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, leaf_kind, new_number, out_of, rich_node
 
 __all__ = [
@@ -49,6 +50,7 @@ class Recording:
     bounded   how many of them by the forward of a custom call, whose rule is the derivative of what it made
     look_at   number of the node from which on the size of the pending graph is looked at again
     body      depth of custom forwards being recorded: handles of their inputs are masked
+    lent      arrays of the user's that are locked until the next ask
     literal   numbers met are constants of the graph (in the library's own rules), not arguments
     tracing   depth of jit traces: asking does not end the recording
     transforming  depth of functions being differentiated: what they call gets tensors, never arrays
@@ -56,7 +58,7 @@ class Recording:
     """
 
     __slots__ = (
-        "asked", "body", "bounded", "captures", "limit", "literal", "look_at", "small", "start", "tracing",
+        "asked", "body", "bounded", "captures", "lent", "limit", "literal", "look_at", "small", "start", "tracing",
         "transforming",
     )
 
@@ -68,6 +70,7 @@ class Recording:
         self.bounded = 0
         self.look_at = new_number() + PENDING_LIMIT
         self.body = 0
+        self.lent: list[Loan] = []
         self.literal = False
         self.tracing = 0
         self.transforming = 0
@@ -166,13 +169,22 @@ def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None =
 
 
 def taken(array: Any, dtype: np.dtype) -> Tensor:
-    """A user's array, or NumPy scalar, as a constant tensor: copied unless nobody can write to it.
+    """A user's array, or NumPy scalar, as a constant tensor.
 
-    Met while tracing it is a hidden input: what it holds at each call counts.
+    An array that owns its memory is locked until the next ask (`loans`); any other is copied, unless nobody
+    can write to it.  Met while tracing it is a hidden input: what it holds at each call counts.
     """
+    if type(array) is not np.ndarray or array.dtype != dtype:
+        return leaf(_owned(array, dtype))
+    now = state.now
+    if now.captures is None:
+        if not can_be_lent(array):
+            return leaf(_owned(array, dtype))
+        node = rich_node(leaf_kind(out_of(Aval(array.shape, dtype))), ())
+        lend(array, node, now.lent)
+        return handle(node)
     t = leaf(_owned(array, dtype))
-    if config.careful and type(array) is np.ndarray and state.now.captures is not None:
-        state.now.captures[t.node] = array
+    now.captures[t.node] = array
     return t
 
 

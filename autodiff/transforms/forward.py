@@ -20,8 +20,8 @@ from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from .functional import fresh, is_differentiable, is_plain, name_of, plain, run_recorded, tracks_outside
 from .gradient import recording_rules
-from .reverse import pull_back
 from .pushing import push_rule
+from .reverse import pull_back
 from .rules import missing_rule
 
 __all__ = ["jvp", "push_forward"]
