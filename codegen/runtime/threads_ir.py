@@ -13,6 +13,10 @@ other thread gets a processor, the caller does it all and waits for nobody.
     @busy      whether somebody runs a job: others then do theirs alone
     @sleepers  threads that wait to be woken
 
+A thread that loses its processor to another process in the middle of a block makes all wait.  So the
+caller compares: when it waited for others longer than it worked, sharing lost, and the next jobs are
+done alone: one, and twice as many each time it loses again, up to `MOST_ALONE`.
+
 A thread that finds nothing to do looks again for some microseconds, because a program's next step
 often follows at once, and then sleeps: threads that go on looking take the processor from others.
 After a fork the child has none of the threads: the process number tells, and all starts anew.
@@ -30,6 +34,9 @@ LOOKS = 1000
 #: How often the caller looks for the last blocks before it offers its processor to others.
 PATIENCE = 2000
 
+#: Jobs done alone between two tries on a machine that is busy: what a bad try costs is then spread thin.
+MOST_ALONE = 255
+
 #: More threads than this are never started.
 MOST_THREADS = 256
 
@@ -43,6 +50,8 @@ _THREADS = Template("""
 @started = internal global i64 0
 @threads = internal global i64 1
 @process = internal global i32 0
+@alone = internal global i64 0      ; how many jobs are still to be done alone
+@penalty = internal global i64 0    ; how many it were the last time that sharing lost
 @mutex = internal global [128 x i8] zeroinitializer, align 64
 @condition = internal global [128 x i8] zeroinitializer, align 64
 @job.function = internal global ptr null, align 64
@@ -64,11 +73,26 @@ declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sched_yield()
 declare i32 @getpid()
+declare i32 @clock_gettime(i32, ptr)
 declare i64 @llvm.umin.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 $declare_pause
 
+; Nanoseconds of a clock that only goes forward.
+define internal i64 @now() {
+  %time = alloca { i64, i64 }
+  %failed = call i32 @clock_gettime(i32 $CLOCK, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr { i64, i64 }, ptr %time, i64 0, i32 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}
+
 define void @set_threads(i64 %count) {
+  store i64 0, ptr @alone
+  store i64 0, ptr @penalty
   store atomic i64 %count, ptr @threads monotonic, align 8
   ret void
 }
@@ -214,6 +238,15 @@ enter:
   %is.in = extractvalue { i64, i1 } %entered, 1
   br i1 %is.in, label %start, label %serial
 start:
+  %alone = load i64, ptr @alone
+  %is.busy = icmp ne i64 %alone, 0
+  br i1 %is.busy, label %go.alone, label %together
+go.alone:
+  %alone.less = sub i64 %alone, 1
+  store i64 %alone.less, ptr @alone
+  store atomic i64 0, ptr @busy seq_cst, align 8
+  br label %serial
+together:
   %started = load i64, ptr @started
   %wanted = sub i64 %threads, 1
   %is.enough = icmp uge i64 %started, %wanted
@@ -252,7 +285,9 @@ wake:
   %unlocked = call i32 @pthread_mutex_unlock(ptr @mutex)
   br label %share
 share:
+  %begun = call i64 @now()
   call void @work(i64 %generation)
+  %worked = call i64 @now()
   br label %wait
 wait:
   %looks = phi i64 [ 0, %share ], [ %looks.next, %again ], [ 0, %offer ]
@@ -270,13 +305,24 @@ offer:
   %yielded = call i32 @sched_yield()
   br label %wait
 leave:
+  %ended = call i64 @now()
+  %own = sub i64 %worked, %begun
+  %waited = sub i64 %ended, %worked
+  %is.lost = icmp ugt i64 %waited, %own
+  %penalty = load i64, ptr @penalty
+  %twice = shl i64 %penalty, 1
+  %more = or i64 %twice, 1
+  %most = call i64 @llvm.umin.i64(i64 %more, i64 $MOST_ALONE)
+  %next.penalty = select i1 %is.lost, i64 %most, i64 0
+  store i64 %next.penalty, ptr @penalty
+  store i64 %next.penalty, ptr @alone
   %code = load atomic i32, ptr @status seq_cst, align 4
   store atomic i64 0, ptr @busy seq_cst, align 8
   ret i32 %code
 
 serial:
-  %b = phi i64 [ 0, %entry ], [ 0, %forked ], [ 0, %claim ], [ 0, %enter ], [ %b.next, %one ]
-  %so.far = phi i32 [ 0, %entry ], [ 0, %forked ], [ 0, %claim ], [ 0, %enter ], [ %worst, %one ]
+  %b = phi i64 [ 0, %entry ], [ 0, %forked ], [ 0, %claim ], [ 0, %enter ], [ 0, %go.alone ], [ %b.next, %one ]
+  %so.far = phi i32 [ 0, %entry ], [ 0, %forked ], [ 0, %claim ], [ 0, %enter ], [ 0, %go.alone ], [ %worst, %one ]
   %is.end = icmp uge i64 %b, %blocks
   br i1 %is.end, label %end, label %one
 one:
@@ -358,6 +404,13 @@ def threads_ir(system: str, architecture: str) -> str:
     if system not in ("Linux", "Darwin"):
         return _ALONE
     declare, pause = _PAUSES.get(architecture, ("", ""))
+    is_linux = system == "Linux"
     return _THREADS.substitute(
-        LOOKS=LOOKS, PATIENCE=PATIENCE, SIG_SETMASK=2 if system == "Linux" else 3, declare_pause=declare, pause=pause
+        LOOKS=LOOKS,
+        PATIENCE=PATIENCE,
+        MOST_ALONE=MOST_ALONE,
+        CLOCK=1 if is_linux else 6,  # CLOCK_MONOTONIC
+        SIG_SETMASK=2 if is_linux else 3,
+        declare_pause=declare,
+        pause=pause,
     )

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -43,6 +44,14 @@ define i32 @place(ptr %pointers, ptr %extents) {
   store i64 %low, ptr %to
   ret i32 0
 }
+; sleeps for extents[0] microseconds
+define i32 @sleep(ptr %pointers, ptr %extents) {
+  %wide = load i64, ptr %extents
+  %time = trunc i64 %wide to i32
+  %slept = call i32 @usleep(i32 %time)
+  ret i32 0
+}
+declare i32 @usleep(i32)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
@@ -174,7 +183,7 @@ REFUSED = [
     ("f64[]", np.int64(1), TypeError, r"argument 0 should be f64\[\], got i64\[\]"),
     ("f64[]", "1.0", TypeError, "not a str"),
     ("f64[]", None, TypeError, "not a NoneType"),
-    ("f64[]", 1j, TypeError, "not a complex"),
+    ("f64[]", 1j, TypeError, "got the complex 1j"),
     ("f64[]", 10**400, OverflowError, "does not fit"),
     ("i64[]", 1.0, TypeError, "got the float 1.0"),
     ("i64[]", 2**63, OverflowError, "does not fit"),
@@ -287,6 +296,51 @@ def test_threads_call_one_launcher_at_once(make, code, is_long):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def sleeping_plan(code, aval, *, is_long):
+    """Gives back a copy of its argument after a fifth of a second."""
+    steps = (NativeStep(code.address("sleep"), (), (200_000,)), *identity_plan(code, aval).steps)
+    return Plan("slow", (aval,), (aval,), (), 0, steps, is_long, (code,))
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_other_threads_run_during_a_long_call_and_only_then(make, code, is_long):
+    f = make(sleeping_plan(code, Aval((), "f8"), is_long=is_long))
+    turns, done = [], threading.Event()
+
+    def count():
+        while not done.wait(0.001):
+            turns.append(None)
+
+    other = threading.Thread(target=count)
+    other.start()
+    try:
+        time.sleep(0.02)
+        before = len(turns)
+        f(1.0)
+        during = len(turns) - before
+    finally:
+        done.set()
+        other.join()
+    assert (during > 5) == is_long, during
+
+
+def test_a_launcher_that_is_dropped_while_it_runs_goes_on_to_its_end(make):
+    own = engine.compile(COPIES)
+    box = [make(sleeping_plan(own, Aval((300,), "f8"), is_long=True))]
+    watched, results = weakref.ref(own), []
+    del own
+    thread = threading.Thread(target=lambda: results.append(box.pop()(np.arange(300.0))))
+    thread.start()
+    while box:
+        time.sleep(0.001)
+    while thread.is_alive():
+        assert watched() is not None or not thread.is_alive()
+        time.sleep(0.01)
+    thread.join()
+    same(results[0][0], np.arange(300.0))
+    assert watched() is None
 
 
 def test_dropping_a_launcher_frees_everything_without_the_collector(make):

@@ -64,6 +64,23 @@ define i32 @fail(ptr %pointers, ptr %extents) {
   %status = zext i1 %bad to i32
   ret i32 %status
 }
+; a block takes 1 ms in the thread extents[0], else 150 ms and counts in the first pointer
+define i32 @slow_elsewhere(ptr %pointers, ptr %extents) {
+  %caller = load i64, ptr %extents
+  %here = call i64 @pthread_self()
+  %is.caller = icmp eq i64 %caller, %here
+  br i1 %is.caller, label %quick, label %slow
+quick:
+  %rested = call i32 @usleep(i32 1000)
+  ret i32 0
+slow:
+  %count = load ptr, ptr %pointers
+  %before = atomicrmw add ptr %count, i64 1 seq_cst
+  %slept = call i32 @usleep(i32 150000)
+  ret i32 0
+}
+declare i32 @usleep(i32)
+declare i64 @pthread_self()
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
@@ -156,6 +173,21 @@ def test_several_python_threads_may_share_at_once(any_threads, rng):
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_where_sharing_loses_the_next_job_is_done_alone(any_threads, code):
+    any_threads(2)
+    steps = (
+        NativeStep(code.address("clear"), (0,), (8,)),
+        NativeStep(code.address("slow_elsewhere"), (0,), (threading.get_ident(),), Share(40, 1)),
+    )
+    f = launcher(Plan("f", (), (Aval((), "i8"),), (), 0, steps, False, (code,)))
+    for _ in range(50):
+        if f()[0]:  # another thread has come to help, and was slow
+            break
+    else:
+        pytest.fail("no other thread ever took a block")
+    assert f()[0] == 0
 
 
 FORKING = """
