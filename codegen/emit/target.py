@@ -13,7 +13,8 @@ class Target:
     """vector_bytes    of the widest vectors that arithmetic runs at full speed on
     has_masks       whether vectors can be loaded and stored in part
     has_fma         whether a fused multiply-add is an instruction; otherwise it is a library call
-    has_scale       whether x * 2**n, for a float n, is an instruction of the widest vectors: vscalef
+    has_scale       whether scaling by 2**n, the exponent and the mantissa are instructions of the
+                    widest vectors: AVX-512's vscalef, vgetexp and vgetmant
     """
 
     vector_bytes: int

@@ -251,38 +251,53 @@ class Code:
         """2**n for an integer term n with 1 - bias <= n <= bias."""
         return self.from_bits((n + self.bias) << self.mantissa)
 
+    # ---- what only AVX-512 has (`target.has_scale`) ----
+
+    @property
+    def fills_registers(self) -> bool:
+        """Whether a term is one or several full registers of a machine that has these."""
+        return self.target.has_scale and self.lanes * (8 if self.double else 4) % self.target.vector_bytes == 0
+
     def scaled(self, x: Term, n: Term) -> Term:
-        """x * 2**n for a float n that is whole, right where that is subnormal or overflows: `target.has_scale`."""
+        """x * 2**n for a float n that is whole, right where that is subnormal or overflows."""
+        return self._by_register("scalef", (x, n), "")
+
+    def exponent(self, x: Term) -> Term:
+        """floor(log2(|x|)) as a float, also of a subnormal; -inf of 0."""
+        return self._by_register("getexp", (x,), "")
+
+    def mantissa_of(self, x: Term) -> Term:
+        """x / 2**exponent(x), in [1, 2), for x > 0."""
+        return self._by_register("getmant", (x,), "i32 0, ")
+
+    def _by_register(self, name: str, operands: tuple[Term, ...], setting: str) -> Term:
+        """An instruction on each register's lanes, and the results side by side again."""
         lanes = self.target.vector_bytes // (8 if self.double else 4)
-        assert self.target.has_scale and self.lanes % lanes == 0
-        parts = [
-            self._scaled_register(self._part(x, first, lanes), self._part(n, first, lanes), lanes)
-            for first in range(0, self.lanes, lanes)
-        ]
+        type, mask = vector_type(self.float, lanes), f"i{lanes}"
+        callee = f"llvm.x86.avx512.mask.{name}.{self.pick('pd', 'ps')}.512"
+        types = [*[type] * len(operands), *["i32"] * bool(setting), type, mask, "i32"]
+        self.declarations[callee] = f"declare {type} @{callee}({', '.join(types)})"
+        parts = []
+        for first in range(0, self.lanes, lanes):
+            passed = "".join(f"{type} {self._part(x, first, lanes).name}, " for x in operands)
+            # All lanes, so that the zeros are not seen; rounding as the machine is set (4).
+            text = f"call {type} @{callee}({passed}{setting}{type} zeroinitializer, {mask} -1, i32 4)"
+            parts.append(self.append(text, self.float))
         while len(parts) > 1:
             lanes *= 2
-            parts = [self._joined(a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            joined = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self._shuffled(a, b, lanes // 2, range(lanes)) for a, b in joined]
         return parts[0]
-
-    def _scaled_register(self, x: Term, n: Term, lanes: int) -> Term:
-        suffix, mask = self.pick("pd", "ps"), f"i{lanes}"
-        type, callee = vector_type(self.float, lanes), f"llvm.x86.avx512.mask.scalef.{suffix}.512"
-        self.declarations[callee] = f"declare {type} @{callee}({type}, {type}, {type}, {mask}, i32)"
-        # All lanes; rounding as the machine is set (4).
-        operands = f"{type} {x.name}, {type} {n.name}, {type} zeroinitializer, {mask} -1, i32 4"
-        return self.append(f"call {type} @{callee}({operands})", self.float)
 
     def _part(self, x: Term, first: int, lanes: int) -> Term:
         """Some of the lanes."""
         return x if lanes == self.lanes else self._shuffled(x, x, self.lanes, range(first, first + lanes))
 
-    def _joined(self, a: Term, b: Term, lanes: int) -> Term:
-        """The lanes of both, `lanes` in all."""
-        return self._shuffled(a, b, lanes // 2, range(lanes))
-
     def _shuffled(self, a: Term, b: Term, lanes: int, order: range) -> Term:
         type, places = vector_type(a.type, lanes), ", ".join(f"i32 {j}" for j in order)
         return self.append(f"shufflevector {type} {a.name}, {type} {b.name}, <{len(order)} x i32> <{places}>", a.type)
+
+    # ---- bits ----
 
     def sign_of(self, x: Term) -> Term:
         """The sign bit of a float, in its place."""

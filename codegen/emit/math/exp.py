@@ -43,7 +43,7 @@ def _reduced(k: Code, x: Term) -> tuple[Term, Term]:
 
 def scaled(k: Code, x: Term, shifted: Term) -> Term:
     """x * 2**n right where that overflows or is subnormal, for n + magic = `shifted`, |n| <= 2 bias."""
-    if k.target.has_scale and k.lanes * (8 if k.double else 4) % k.target.vector_bytes == 0:
+    if k.fills_registers:
         return k.scaled(x, shifted - magic(k))
     # In two steps.  The half of n rounded down, by a shift that must not see a negative number.
     n = k.bits(shifted) - k.bits(k.constant(magic(k)))

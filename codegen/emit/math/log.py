@@ -43,6 +43,10 @@ _LOG10_2 = {
 
 def decompose(k: Code, x: Term) -> tuple[Term, Term]:
     """(e, m) with x = 2**e m and m in [sqrt(1/2), sqrt(2)), e as a float; x positive and finite."""
+    if k.fills_registers:
+        whole, part = k.exponent(x), k.mantissa_of(x)
+        is_upper = part >= math.sqrt(2.0)
+        return k.select(is_upper, whole + 1.0, whole), k.select(is_upper, part * 0.5, part)
     smallest_normal, lift = 2.0 ** (1 - k.bias), k.mantissa + 2
     is_subnormal = x < smallest_normal
     bits = k.bits(k.select(is_subnormal, x * 2.0**lift, x))
