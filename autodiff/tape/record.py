@@ -19,7 +19,20 @@ from ..config import config
 from ..errors import DTypeError, caller, user_line
 from ..tensor import Tensor, handle
 from .loans import Loan, can_be_lent, lend
-from .node import Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, leaf_kind, new_number, out_of, rich_node
+from .node import (
+    TABLE_LIMIT,
+    Kind,
+    Leaf,
+    Node,
+    Out,
+    Primitive,
+    RichNode,
+    kind_of,
+    leaf_kind,
+    new_number,
+    out_of,
+    rich_node,
+)
 
 __all__ = [
     "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "data_node",
@@ -199,10 +212,19 @@ def _owned(array: Any, dtype: np.dtype) -> np.ndarray:
 
 def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = None) -> Node:
     """A node that holds `value`; with `requires_grad`, one that gradients accumulate in."""
-    kind = leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad))
+    key = (value.shape, value.dtype, requires_grad)
+    kind = _KINDS_OF_DATA.get(key)
+    if kind is None:
+        if len(_KINDS_OF_DATA) >= TABLE_LIMIT:
+            _KINDS_OF_DATA.clear()
+        kind = _KINDS_OF_DATA[key] = leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad))
     if requires_grad:
         return rich_node(kind, (), value, leaf=identity or Leaf())
     return data_node(kind, value)
+
+
+#: Kinds of leaves by shape, dtype and requires_grad: making an Aval to ask for one costs a microsecond.
+_KINDS_OF_DATA: dict[tuple, Kind] = {}
 
 
 def data_node(kind: Kind, value: Any) -> Node:
