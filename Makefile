@@ -21,7 +21,7 @@ lint: .venv/test.done
 	$(BIN)/mypy
 
 bench: .venv/bench.done
-	set -e; for program in benchmarks/[!_]*.py; do echo; echo "# $$program"; $(BIN)/python $$program; done
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 .venv/examples.done .venv/test.done: .venv/%.done: .venv/python.done
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'

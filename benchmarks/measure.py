@@ -1,58 +1,107 @@
-"""Measuring side by side: rounds are interleaved, medians are compared, ratios are what counts.
+"""Measuring side by side.  Peers live in processes of their own and take turns; medians and ratios count.
 
-Machines are shared and noisy, so an absolute time says little; two programs that take turns in one
-process meet the same noise.
+Machines are shared and noisy, so an absolute time says little; programs that take turns within tenths of a
+second meet the same noise.  While one runs, the others wait for a line on their stdin.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
 
-__all__ = ["Row", "interleaved", "table"]
+import numpy as np
+
+__all__ = ["Found", "measure"]
+
+WORKER = Path(__file__).parent / "worker.py"
 
 
 @dataclass
-class Row:
-    """One line of a table: what was measured, and seconds for ours and each peer."""
+class Found:
+    """One case of a row: for each peer the median seconds of a call, its error, or why there is none."""
 
     work: str
-    ours_s: float
-    peers_s: dict[str, float]
+    seconds: dict[str, float] = field(default_factory=dict)
+    error: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
 
 
-def interleaved(
-    programs: dict[str, Callable[[], object]], *, rounds: int = 15, seconds: float = 0.05
-) -> dict[str, float]:
-    """Median seconds per call of each program, taking turns.  Each round of a program lasts about `seconds`."""
-    calls = {}
-    for name, program in programs.items():
-        program()
-        start = time.perf_counter()
-        program()
-        calls[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-9)))
-    found: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(rounds):
-        for name, program in programs.items():
-            n = calls[name]
-            start = time.perf_counter()
-            for _ in range(n):
-                program()
-            found[name].append((time.perf_counter() - start) / n)
-    return {name: statistics.median(times) for name, times in found.items()}
+class _Peer:
+    """One worker process."""
+
+    def __init__(self, row: str, case: str, peer: str, threads: int, result: Path):
+        environment = {**os.environ, "AUTODIFF_CACHE": "0"}
+        for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "AUTODIFF"):
+            environment["AUTODIFF_THREADS" if name == "AUTODIFF" else f"{name}_NUM_THREADS"] = str(threads)
+        self._result = result
+        self._process = subprocess.Popen(
+            [sys.executable, WORKER, row, case, peer, result],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        )
+
+    def answer(self) -> dict:
+        """The next line that it says."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else {"absent": f"ended with code {self._process.wait()}"}
+
+    def run(self, seconds: float) -> dict:
+        """Have it call its program for about so long."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+    def arrays(self) -> list[np.ndarray]:
+        """What its program returned."""
+        with np.load(self._result) as saved:
+            return [saved[name] for name in saved.files]
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def table(rows: list[Row]) -> str:
-    """The rows as Markdown: our time, and each peer's as a multiple of it."""
-    peers = list(dict.fromkeys(name for row in rows for name in row.peers_s))
-    lines = ["| work | ours | " + " | ".join(peers) + " |", "|---|---|" + "---|" * len(peers)]
-    for row in rows:
-        cells = [f"{row.peers_s[p] / row.ours_s:.2f} x" if p in row.peers_s else "" for p in peers]
-        lines.append(f"| {row.work} | {_time(row.ours_s)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def measure(row: str, case: str, peers: list[str], *, threads: int, rounds: int = 9, seconds: float = 0.1) -> Found:
+    """Median seconds per call of each peer, taking turns; and the largest error against the row's reference.
+
+    A peer that is not installed, or fails, is said to be absent and why.
+    """
+    found = Found(case)
+    with tempfile.TemporaryDirectory() as folder:
+        running: dict[str, _Peer] = {}
+        for peer in peers:
+            worker = _Peer(row, case, peer, threads, Path(folder) / f"{peer}.npz")
+            said = worker.answer()  # it is ready, or absent: one after the other, so that nobody is disturbed
+            if "absent" in said:
+                found.absent[peer] = said["absent"]
+                worker.end()
+            else:
+                running[peer] = worker
+        times: dict[str, list[float]] = {peer: [] for peer in running}
+        for _ in range(rounds):
+            for peer, worker in running.items():
+                times[peer].append(worker.run(seconds)["seconds"])
+        found.seconds = {peer: statistics.median(t) for peer, t in times.items()}
+        results = {peer: worker.arrays() for peer, worker in running.items()}
+        for worker in running.values():
+            worker.end()
+    expected = results.pop("reference", None) or results.get("numpy")
+    found.seconds.pop("reference", None)
+    for peer, arrays in results.items():
+        if expected is not None:
+            found.error[peer] = max(map(_difference, arrays, expected), default=0.0)
+    return found
 
 
-def _time(seconds: float) -> str:
-    return f"{1e6 * seconds:.2f} µs" if seconds < 1e-3 else f"{1e3 * seconds:.2f} ms"
+def _difference(got: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, relative to the largest value."""
+    size = float(np.max(np.abs(expected), initial=0.0))
+    return float(np.max(np.abs(got.astype(np.float64) - expected), initial=0.0)) / (size or 1.0)

@@ -1,0 +1,62 @@
+"""European calls by Black and Scholes (J. Political Economy 81, 1973): sum of prices and greeks of 1e6 options."""
+
+import math
+
+import numpy as np
+
+TITLE = "Black-Scholes with greeks"
+CASES = ["1e6 f64"]
+ARGNUMS = (0, 1, 2, 3)
+WITHOUT = ("autograd",)  # it has no erf in its NumPy
+
+
+def inputs(case):
+    rng = np.random.default_rng(0)
+    n = 1_000_000
+    return tuple(low + (high - low) * rng.random(n) for low, high in ((80, 120), (0.1, 0.5), (0.2, 2.0), (0.01, 0.05)))
+
+
+def program(lib, spot, volatility, years, rate):
+    """erf is a function of `lib`."""
+    spread = volatility * lib.sqrt(years)
+    d1 = (lib.log(spot / 100.0) + (rate + 0.5 * volatility * volatility) * years) / spread
+    return lib.sum(spot * _normal(lib, d1) - 100.0 * lib.exp(-rate * years) * _normal(lib, d1 - spread))
+
+
+def _normal(lib, x):
+    return 0.5 * (1.0 + lib.erf(x * math.sqrt(0.5)))
+
+
+def torch(*arrays):
+    import peers
+
+    return peers.torch(program, ARGNUMS, arrays)
+
+
+def jax(*arrays):
+    import jax.numpy as jnp
+    import peers
+    from jax.scipy.special import erf
+
+    class lib:
+        sqrt, log, exp, sum, erf = jnp.sqrt, jnp.log, jnp.exp, jnp.sum, erf
+
+    return peers.jax(lambda _, *a: program(lib, *a), ARGNUMS, arrays)
+
+
+def numpy(spot, volatility, years, rate):
+    from scipy.special import ndtr
+
+    def run():
+        root = np.sqrt(years)
+        spread = volatility * root
+        d1 = (np.log(spot / 100.0) + (rate + 0.5 * volatility * volatility) * years) / spread
+        d2 = d1 - spread
+        discounted = 100.0 * np.exp(-rate * years)
+        n1, n2 = ndtr(d1), ndtr(d2)
+        density = spot * np.exp(-0.5 * d1 * d1) / math.sqrt(2 * math.pi)
+        price = np.sum(spot * n1 - discounted * n2)
+        theta = density * volatility / (2 * root) + rate * discounted * n2
+        return price, [n1, density * root, theta, years * discounted * n2]
+
+    return run
