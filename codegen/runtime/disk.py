@@ -21,7 +21,6 @@ import contextlib
 import functools
 import hashlib
 import itertools
-import json
 import os
 import random
 import re
@@ -35,7 +34,7 @@ from typing import NamedTuple
 
 __all__ = ["DiskCache", "Entry", "default", "folder_of_user"]
 
-_MAGIC = b"autodiff object 1\n"
+_MAGIC = b"autodiff object 2\n"
 _HEAD = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 
 #: Names of our files; others are left alone.
@@ -222,7 +221,7 @@ def _refuse_others(status: os.stat_result) -> None:
 
 
 def _encoded(entry: Entry) -> bytes:
-    names = json.dumps({"keys": entry.keys, "exports": entry.exports}).encode()
+    names = "\n".join([" ".join(entry.keys), " ".join(entry.exports)]).encode()
     payload = struct.pack("<Q", len(names)) + names + entry.object_bytes
     return _HEAD.pack(_MAGIC, len(payload), hashlib.blake2b(payload, digest_size=32).digest()) + payload
 
@@ -240,10 +239,10 @@ def _decoded(data: bytes, key: str) -> Entry:
     if hashlib.blake2b(payload, digest_size=32).digest() != digest:
         raise ValueError("it is damaged")
     (size,) = struct.unpack_from("<Q", payload)
-    names = json.loads(payload[8 : 8 + size])
-    if key not in names["keys"]:
+    keys, exports = [tuple(line.split()) for line in payload[8 : 8 + size].decode().split("\n")]
+    if key not in keys:
         raise ValueError("it belongs to another key")
-    return Entry(payload[8 + size :], tuple(names["exports"]), tuple(names["keys"]))
+    return Entry(payload[8 + size :], exports, keys)
 
 
 @functools.cache

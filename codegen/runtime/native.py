@@ -13,7 +13,7 @@ import ctypes
 import functools
 import importlib
 import os
-import platform
+import sys
 import sysconfig
 import threading
 from typing import Any
@@ -59,7 +59,7 @@ class Native:
     def __init__(self) -> None:
         offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
         imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
-        text = launcher_ir.launcher_ir(offsets, is_linux=platform.system() == "Linux")
+        text = launcher_ir.launcher_ir(offsets, is_linux=sys.platform == "linux")
         self.code = objects.compiled(text, imports, engine.Passes.INLINE)
         # Arrays give memory back to it to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import platform
+import sys
 import threading
 
 from . import engine, objects
@@ -63,7 +63,7 @@ def started() -> int:
 
 @functools.cache
 def _code() -> engine.Code:
-    text = threads_ir(platform.system(), engine.target_key()[2].partition("-")[0])
+    text = threads_ir(sys.platform, engine.target_key()[2].partition("-")[0])
     code = objects.compiled(text, passes=engine.Passes.INLINE)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
     call_numbers(code, "set_threads", threads())

@@ -398,13 +398,13 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 def threads_ir(system: str, architecture: str) -> str:
     """`run_blocks`, `set_threads`, `started_threads`.
 
-    system          `platform.system()`
+    system          `sys.platform`
     architecture    the first part of the target's triple
     """
-    if system not in ("Linux", "Darwin"):
+    if system not in ("linux", "darwin"):
         return _ALONE
     declare, pause = _PAUSES.get(architecture, ("", ""))
-    is_linux = system == "Linux"
+    is_linux = system == "linux"
     return _THREADS.substitute(
         LOOKS=LOOKS,
         PATIENCE=PATIENCE,

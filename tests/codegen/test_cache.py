@@ -95,7 +95,7 @@ def flip_a_bit_of_the_digest(path):
 
 
 def another_version(path):
-    path.write_bytes(path.read_bytes().replace(b"object 1", b"object 0", 1))
+    path.write_bytes(path.read_bytes().replace(b"object 2", b"object 1", 1))
 
 
 def foreign(path):
