@@ -2,8 +2,8 @@
 
 A dict by parameter name, a tuple or list with one entry per declared parameter, or, where exactly one
 argument is a tensor, that one gradient.  Every gradient has its input's shape; its float width is
-adapted; `None` is zero, symbolically.  Everything else is refused with the function, the argument, both
-avals and the user's line.
+adapted; for a structured argument it may be dense, and is projected; `None` is zero, symbolically.
+Everything else is refused with the function, the argument, both avals and the user's line.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .. import tree
 from ..custom.boundary import Call
 from ..custom.packed import Packed
 from ..errors import DTypeError, GradientError, ShapeError
-from ..ops import as_tensor, astype
+from ..ops import as_tensor, astype, project
 from ..tape.node import Node
-from ..tensor import AbstractTensor, Tensor
+from ..tensor import AbstractTensor, Tensor, handle
 
 __all__ = ["GradientShapeError", "gradients_by_place"]
 
@@ -42,7 +42,8 @@ def gradients_by_place(
     """
     bars: dict[int, Tensor] = {}
     for name, value in _by_name(call, returned, needs, nodes, where).items():
-        for place, g in _leaves(name, call.arguments[name], value, where):
+        packed = call.arguments[name]
+        for place, g in _leaves(name, packed, _projected(value, packed, nodes), where):
             checked = _checked(g, nodes[place].kind.out.aval, name, where)
             if place in wanted:
                 bars[place] = bars[place] + checked if place in bars else checked
@@ -104,6 +105,16 @@ def _checked_names(names: list[str], returned: dict, needs: dict[str, bool], whe
                 f"  add {name!r} to the dict; None says that it is zero"
             )
     return returned
+
+
+def _projected(value: Any, packed: Packed, nodes: dict[int, Node]) -> Any:
+    """A dense gradient for a structured argument, in the argument's structure."""
+    cls = None if packed.structure is None else packed.structure.cls
+    if cls is None or not issubclass(cls, AbstractTensor) or type(value) is cls:
+        return value
+    if not isinstance(value, (AbstractTensor, np.ndarray)):
+        return value
+    return project(value, packed.unpack(lambda place: handle(nodes[place])))
 
 
 def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int, Any]]:

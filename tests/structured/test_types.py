@@ -211,6 +211,39 @@ def test_a_custom_function_takes_structured_arguments_by_their_type():
     np.testing.assert_array_equal(x.grad, [4, 12, 24])
 
 
+def _energy_with_a_dense_rule():
+    @ad.function
+    def energy(a, x): ...
+
+    @energy.forward(ad.AbstractTensor, ad.Vector)
+    def _(ctx, a, x):
+        ctx.save_for_backward(a=a, x=x)
+        return (a @ x * x).sum()
+
+    @energy.backward(ad.AbstractTensor, ad.Vector)
+    def _(ctx, g):
+        s = ctx.saved_variables
+        return {"a": g * ad.outer(s.x, s.x), "x": g * (s.a @ s.x + s.a.T @ s.x)}
+
+    return energy
+
+
+@each_linear
+def test_a_dense_gradient_from_a_rule_is_projected_to_the_structure_of_its_argument(a):
+    energy, a, x = _energy_with_a_dense_rule(), copy.deepcopy(a).requires_grad_(), ad.tensor(D, requires_grad=True)
+    for _ in range(2):  # the second time by the plan of the first
+        a.grad = x.grad = None
+        energy(a, x).backward()
+        assert type(a.grad) is type(a)
+        np.testing.assert_allclose(a.grad, ad.project(np.outer(D, D), a))
+
+
+def test_a_dense_gradient_from_a_rule_is_projected_to_a_users_type_too():
+    energy, a = _energy_with_a_dense_rule(), LowRank(D, np.ones(N)).requires_grad_()
+    energy(a, ad.tensor(D)).backward()
+    np.testing.assert_allclose(a.grad.u, np.outer(D, D) @ np.ones(N))
+
+
 # ---------------------------------------------------------------- jit, NumPy, being an object
 
 
@@ -268,6 +301,19 @@ def test_dispatch_says_which_method_serves_a_diagonal():
     assert "Diagonal" in repr(ad.which(ad.matmul, ad.Diagonal, ad.Matrix))
 
 
+def test_other_rows_of_an_embedding_compile_nothing():
+    f = ad.jit(ad.grad(lambda table, i: (ad.OneHot(i, 4) @ table).sum()))
+    f(np.ones((4, 2)), np.array([0, 1]))
+    with ad.max_compiles(0):
+        np.testing.assert_array_equal(f(np.ones((4, 2)), np.array([3, 3])), [[0, 0]] * 3 + [[2, 2]])
+
+
+def test_derivatives_of_higher_order_keep_the_structure():
+    h = ad.hvp(lambda a: ((a @ X) ** 3).sum(), (ad.Diagonal(D),), (ad.Diagonal([1.0, 0.0, 0.0]),))
+    assert type(h) is ad.Diagonal
+    np.testing.assert_allclose(h.diagonal, [6 * 2 * (X[0] ** 3).sum(), 0, 0])
+
+
 # ---------------------------------------------------------------- a user's own type
 
 
@@ -292,7 +338,7 @@ def _(x):
     return ad.outer(x.u, x.v)
 
 
-@ad.matmul.method(LowRank, ad.Tensor)
+@ad.matmul.method(LowRank, ad.Matrix)
 def _(x1, x2):
     return ad.outer(x1.u, x1.v @ x2)
 
