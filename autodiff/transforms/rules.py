@@ -12,7 +12,7 @@ from ..dispatch import note
 from ..errors import ConcretizationError, GradientError
 from ..tape.node import Node
 from ..tape.record import state
-from ..tensor import Tensor
+from ..tensor import Tensor, handle
 from .host_rules import host_backward
 from .nesting import call_nested
 from .reading import NodeReader, by_output, context_of, flow_of, needs_of, zeros_or_none
@@ -70,7 +70,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     ctx = context_of(call, NodeReader(node), needs)
     given = by_output(
         call,
-        lambda slot: cotangents.get(slot) if slot in cotangents else zeros_or_none(call, call.avals[slot]),
+        lambda slot: handle(cotangents[slot].node) if slot in cotangents else zeros_or_none(call, call.avals[slot]),
         lambda place: zeros_or_none(call, node.inputs[place].kind.out.aval),
     )
     now = state.now
