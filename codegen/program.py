@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from .ir import Aval, Graph, Node
 from .kernel.nest import Function
 
-__all__ = ["Buffer", "Gemm", "HostCall", "Kernel", "Program", "Step"]
+__all__ = ["Buffer", "Gemm", "HostCall", "Kernel", "Program", "Step", "bytes_moved"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,14 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Generated loops.  `extents` are the values of the function's index arguments."""
+    """Generated loops.  `extents` are the values of the function's index arguments.
+
+    `updates` are the numbers of the memref arguments that are read and then written in place.
+    """
 
     function: Function
     extents: tuple[int, ...] = ()
+    updates: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -88,3 +92,15 @@ class Program:
     workspace_bytes: int
     graph: Graph
     notes: dict[str, str] = field(default_factory=dict)
+
+
+def bytes_moved(program: Program) -> int:
+    """What the steps read and write, each of its arrays once; what a step writes in place, twice."""
+    total = 0
+    for step in program.steps:
+        for j, number in enumerate(step.buffers):
+            size = program.buffers[number].aval.nbytes
+            total += size
+            if isinstance(step.work, Kernel) and j in step.work.updates:
+                total += size
+    return total

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir import Aval
+from ..ir import Aval, Node
 from .elements import Elements
 from .group import Root
 from .index import Index, constant_index
@@ -65,13 +65,17 @@ def fill(k: Scalar, places: Sequence[Value], values: Sequence[Value], size: int,
 
 
 class Accumulators:
-    """The accumulators in memory of the kernel being built.  `temporaries` are those nobody else reads."""
+    """The accumulators in memory of the kernel being built.
+
+    nodes     the reductions that have them;   written   these, and what nobody else reads
+    """
 
     def __init__(self, k: Scalar, elements: Elements, positions: Positions) -> None:
         self.k = k
         self.elements = elements
         self.positions = positions
-        self.temporaries: list[Temporary] = []
+        self.nodes: set[Node] = set()
+        self.written: list[Node | Temporary] = []
         self._reductions: dict[Root, _Reduction] = {}
         # The block of rows that the loops stand in.
         self._block = _ZERO
@@ -94,11 +98,13 @@ class Accumulators:
             reduction.blocks = tuple([self.temporary(a.with_shape((blocks * a.size,))) for a in avals])
         fill(self.k, reduction.places, start(self.k, monoid, reduction.type), reduction.size)
         self._reductions[root] = reduction
+        self.nodes.add(root.node)
+        self.written.append(root.node)
 
     def temporary(self, aval: Aval) -> Value:
         """Memory of the kernel's own."""
         temporary = Temporary(aval)
-        self.temporaries.append(temporary)
+        self.written.append(temporary)
         return self.elements.place(temporary)  # type: ignore[arg-type]
 
     def rows(self, outermost: tuple[int, ...]) -> int | None:

@@ -251,10 +251,16 @@ class Body:
             self._blocks[0].operations[self._scratch : self._scratch] = [zero32, zero, store]
             self._depth[zero32.result] = self._depth[zero.result] = 0
         bad = self.emit("arith.select", (condition, self.literal(0, I32), self.literal(int(status), I32)), I32)
-        so_far = self.load(self._status, constant_index(0), stable=False)
+        if self.recall(("checked", bad)) is not None:
+            return
+        self.remember(("checked", bad), bad)
+        # As far out as the condition is known: an inner loop is not held up by it.
+        block = self._blocks[self._depth[bad]]
+        at = self.value_of(constant_index(0))
+        so_far = Operation("memref.load", (self._status, at), (I32,))
         # Statuses are or-ed rather than tested: the loop keeps no branch and can still be vectorised.
-        worse = self.effect(Operation("arith.ori", (so_far, bad), (I32,))).result
-        self.store(worse, self._status, constant_index(0))
+        worse = Operation("arith.ori", (so_far.result, bad), (I32,))
+        block.operations += [so_far, worse, Operation("memref.store", (worse.result, self._status, at))]
 
     @property
     def can_fail(self) -> bool:

@@ -83,6 +83,7 @@ class _Builder:
         self.filled: dict[Node, _Filled] = {}
         self.filling: dict[Node, _Filled] = {}
         self.accumulators = Accumulators(self.k, self.elements, self.positions)
+        self.is_done = False
         self.cut: Cut | None = None
         self.in_tile = constant_index(0)
         self.slots: dict[tuple[int, ScalarType], Value] = {}
@@ -102,8 +103,12 @@ class _Builder:
             self._nest(inner, 0, group.roots, top=True, rows=rows)
         else:
             self._rows(outer, inner, rows)
-        written = [r.node for r in group.roots if r.stored]
-        return finish(name, self.k, self.elements, [*written, *self.accumulators.temporaries])
+        self.is_done = True
+        for root in group.tail:
+            if root.stored:
+                self.k.store(self.elements.at(root.node, _first(root.node)), self.elements.place(root.node), _ZERO)
+        written = [r.node for r in (*group.roots, *group.tail) if r.stored]
+        return finish(name, self.k, self.elements, [*written, *self.accumulators.written])
 
     def _rows(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]], rows: int | None) -> None:
         """Loops over rows, stage after stage in each."""
@@ -281,6 +286,8 @@ class _Builder:
 
     def _own(self, node: Node, index: tuple[Index, ...]) -> Value | None:
         """A value per row, or what an earlier loop keeps in memory."""
+        if self.is_done and node in self.accumulators.nodes:
+            return self.k.load(self.elements.place(node), _ZERO, stable=False)
         value = self.reduced.get(node)
         if value is not None:
             return value
@@ -334,6 +341,14 @@ class _Builder:
                 del self.filled[node]
         if segment is None:
             self.slots.clear()
+
+
+_ZERO = constant_index(0)
+
+
+def _first(node: Node) -> tuple[Index, ...]:
+    """The index of the only element."""
+    return tuple([_ZERO] * node.aval.ndim)
 
 
 def _taken_apart(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:

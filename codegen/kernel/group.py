@@ -41,6 +41,7 @@ class Root:
     stage    the sweep over the rows in which its operands are all known; a row value is computed before that sweep
     stored   written to memory: others than this group, or a later stage, read it
     segment  of its stage's loops, the one that computes it (see `Cut`)
+    is_tail  a single number, computed when all loops are done
     """
 
     node: Node
@@ -49,6 +50,7 @@ class Root:
     stage: int = 0
     stored: bool = True
     segment: int = 0
+    is_tail: bool = False
 
     @property
     def total(self) -> int:
@@ -106,6 +108,7 @@ class Group:
     loops     the axes of each loop, outermost first; the loops over whole rows come first
     scratch   values kept in memory for a row, because a later stage needs them and they are dear
     cuts      stages whose sweep is cut into several loops
+    tail      what is computed of finished reductions, after the loops: single numbers
     """
 
     total: int
@@ -115,6 +118,7 @@ class Group:
     loops: tuple[tuple[int, ...], ...] = ()
     scratch: frozenset[Node] = frozenset()
     cuts: dict[int, Cut] = field(default_factory=dict)
+    tail: list[Root] = field(default_factory=list)
 
     @property
     def extents(self) -> tuple[int, ...]:

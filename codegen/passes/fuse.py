@@ -173,7 +173,7 @@ class _Clustering:
         assert group is not None
         if not group.strides and not group.roots:
             group.strides = tuple(sorted(root.strides(), reverse=True))
-        group.roots.append(root)
+        (group.tail if root.is_tail else group.roots).append(root)
         unit.roots[root.node] = root
         unit.tree |= reach.tree
         unit.place = place

@@ -1,7 +1,7 @@
 """From an optimised graph to a program, on one page.
 
     prepare   special cases become ordinary       fuse      what is computed together, what is stored
-    build     a function per group                storage   where everything lies
+    build     a function per group                in_place, storage   where everything lies
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from ..kernel.edges import Axes, Probed
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step
+from .choose import choose
 from .fuse import Fused, fuse
+from .in_place import Draft, share_memory
 from .prepare import Prepared, prepare
 from .reach import bits
 from .storage import place_buffers
@@ -30,19 +32,17 @@ _NAMED = 4
 #: Computed nodes that are looked at for a name.
 _LOOKED_AT = 64
 
-#: A step before buffers have numbers: its work, and what it works on.
-_Draft = tuple[object, tuple[Hashable, ...]]
-
 
 def plan(graph: Graph) -> Program:
     """The program that computes a graph.  Nodes that no output needs are not computed."""
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
+    original, graph = graph, choose(graph)
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     fused = fuse(prepared, probed)
     made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
 
-    drafts: list[_Draft] = []
+    drafts: list[Draft] = []
     for unit in fused.units:
 
         def is_stored(node: Node, unit: Unit = unit) -> bool:
@@ -53,6 +53,7 @@ def plan(graph: Graph) -> Program:
             drafts.append(draft)
 
     assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
+    drafts = share_memory(prepared.graph, drafts)
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
     avals.update({v: v.aval for _, values in drafts for v in values})  # type: ignore[attr-defined]
     buffers, numbers, size = place_buffers(prepared.graph, avals, [values for _, values in drafts])
@@ -63,11 +64,11 @@ def plan(graph: Graph) -> Program:
         inputs=tuple([i.aval for i in graph.inputs]),
         outputs=tuple([o.aval for o in graph.outputs]),
         workspace_bytes=size,
-        graph=graph,
+        graph=original,
     )
 
 
-def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], name: str) -> _Draft | None:
+def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], name: str) -> Draft | None:
     """The step of a unit, on nodes; None when it has nothing to do."""
     node = unit.node
     if node is None:
@@ -91,7 +92,7 @@ def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], na
     return HostCall(node), (*node.inputs, node)
 
 
-def _reads_are_written(drafts: list[_Draft], inputs: tuple[Node, ...]) -> bool:
+def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:
     """Whether every step reads inputs and what steps before it write (nothing writes an empty array)."""
     there: set[Hashable] = set(inputs)
     for work, values in drafts:
@@ -102,7 +103,7 @@ def _reads_are_written(drafts: list[_Draft], inputs: tuple[Node, ...]) -> bool:
     return True
 
 
-def _kernel(built: Built) -> _Draft:
+def _kernel(built: Built) -> Draft:
     return built.kernel, built.memory
 
 

@@ -86,7 +86,7 @@ def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
         return False
     root = Root(node, node.aval.shape)
     placed = fit(group, unit, root, reaches)
-    if placed is None or root.row:
+    if placed is None or root.row or root.is_tail:
         return False
     group.inner, group.strides = placed
     # Readers in the same stage find it computed; later ones load it.
@@ -116,7 +116,7 @@ def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> s
                     stored.add(own.node)
     for unit in units:
         if unit.group is not None:
-            for root in unit.group.roots:
+            for root in unit.roots.values():
                 root.stored = root.node in stored
             unit.group.roots = [r for r in unit.group.roots if r.stored or r.is_reduction]
     return stored

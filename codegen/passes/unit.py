@@ -59,11 +59,16 @@ class Unit:
 def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
     """How `root` can be computed in a unit's group: the row length and strides that the group then has; or None.
 
-    Sets the root's row and stage.
+    Sets the root's row, stage, is_tail.
     """
     inner = group.inner
     reach = reaches.of(root.node)
     made = [reaches.leaves[j] for j in bits(reach.leaves & unit.made)]
+    if _is_tail(group, unit, root, made):
+        root.is_tail = True
+        return inner, group.strides
+    if any(unit.roots[leaf].is_tail for leaf in made):
+        return None
     for leaf in made:
         own = unit.roots[leaf]
         if own.is_reduction:
@@ -96,3 +101,11 @@ def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | N
         return None
     root.row, root.stage = row, stage
     return inner, cut
+
+
+def _is_tail(group: Group, unit: Unit, root: Root, made: list[Node]) -> bool:
+    """Whether a root is a number made of the group's finished reductions: the mean of a sum."""
+    if root.total != 1 or group.total == 1 or root.is_reduction or not made:
+        return False
+    sources = [unit.roots[leaf] for leaf in made]
+    return all((r.is_reduction or r.is_tail) and r.node.aval.size == 1 for r in sources)

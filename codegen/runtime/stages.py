@@ -13,7 +13,7 @@ from ..emit import emit_module
 from ..ir import Graph, print_graph
 from ..kernel.mlir import print_module
 from ..kernel.nest import Function
-from ..program import Buffer, Gemm, HostCall, Kernel, Program, Step
+from ..program import Buffer, Gemm, HostCall, Kernel, Program, Step, bytes_moved
 from . import engine
 from .cost import operations_of
 
@@ -83,9 +83,16 @@ class Stages:
             "inputs": f"{roles['input']}, {sum(a.nbytes for a in program.inputs)} bytes",
             "outputs": f"{roles['output']}, {sum(a.nbytes for a in program.outputs)} bytes",
             "temporaries": f"{roles['temporary']}, {temporaries} bytes in {program.workspace_bytes} of workspace",
+            "peak memory": f"{_peak(program)} bytes",
+            "bytes moved": bytes_moved(program),
             "scalar operations": operations_of(program),
         }
         return "".join(f"{name:<21} {value}\n" for name, value in rows.items())
+
+
+def _peak(program: Program) -> int:
+    """Inputs, outputs and workspace together."""
+    return sum([a.nbytes for a in (*program.inputs, *program.outputs)]) + program.workspace_bytes
 
 
 def print_program(program: Program) -> str:
@@ -129,9 +136,9 @@ def _buffer_names(buffers: tuple[Buffer, ...]) -> list[str]:
 def _step_text(step: Step, names: list[str]) -> str:
     used = [names[b] for b in step.buffers]
     match step.work:
-        case Kernel(function, extents):
+        case Kernel(function, extents, updates):
             writes = [name for j, name in enumerate(used) if j in function.writes]
-            reads = [name for j, name in enumerate(used) if j not in function.writes]
+            reads = [name for j, name in enumerate(used) if j not in function.writes or j in updates]
             sizes = f" [{', '.join(map(str, extents))}]" if extents else ""
             return f"{function.name}({', '.join(reads)}){sizes} -> {', '.join(writes)}"
         case Gemm() as gemm:

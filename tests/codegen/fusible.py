@@ -15,7 +15,7 @@ BINARY = ("add", "sub", "mul", "maximum")
 REDUCTIONS = ("sum", "max", "min", "prod", "argmax", "argmin")
 KINDS = (
     "unary", "binary", "binary", "binary", "scalar", "cast", "where", "reduce", "reduce", "keep", "reshape",
-    "transpose", "broadcast", "slice", "flip", "pad", "concatenate", "take", "scatter", "cumsum", "matmul",
+    "transpose", "broadcast", "slice", "flip", "pad", "concatenate", "take", "scatter", "along", "cumsum", "matmul",
 )
 SHAPES = ((), (1,), (5,), (4, 3), (3, 4), (12,), (2, 3, 4), (6, 4), (1, 4), (4, 1), (0, 3), (2, 1, 3), (2, 2, 3))
 
@@ -101,6 +101,12 @@ def _node(rng, values):
         if kind == "take" or of == "b":
             return taken
         return apply(OPS["scatter_add"], places, taken, shape=shape, axes=(axis,), place=axis)
+    if kind == "along" and shape and shape[axis] and of != "b":
+        picked = (*shape[:axis], 1 if rng.random() < 0.7 else 2, *shape[axis + 1 :])
+        places = apply(OPS["iota"], shape=picked, axis=int(rng.integers(len(shape))), dtype="i64")
+        places = apply(OPS["mod"], places, apply(CONSTANT, value=shape[axis], dtype="i64"))
+        taken = apply(OPS["take_along"], x, places, axis=axis)
+        return taken if rng.random() < 0.3 else apply(OPS["scatter_along"], places, taken, shape=shape, axis=axis)
     if kind == "cumsum" and shape and of != "b":
         return apply(OPS["cumsum"], x, axis=axis)
     if kind == "matmul" and len(shape) >= 2 and of != "b":

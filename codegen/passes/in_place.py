@@ -1,0 +1,153 @@
+"""In place: a value takes the memory of one that is read for the last time in the step that makes it.
+
+    t1 = relu(t0 + b)        nobody reads t0 later: each element is loaded, then stored where it was
+
+A step's arguments are never the same memory, so the two become one argument of the kernel.  That is
+right where every load comes before the store of the same element, which is read off the loops:
+
+    in one loop       the load stands before the store, at the same index
+    in a row          the load's loop runs before the store's, over the same elements of the row
+
+Each element of a value is stored once, so no iteration loads what another one has stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from ..ir import Graph, Node
+from ..kernel.nest import Block, Function, Operation, Value
+from ..program import Kernel
+
+__all__ = ["Draft", "share_memory"]
+
+#: A step before buffers have numbers: its work, and what it works on.
+Draft = tuple[object, tuple[Hashable, ...]]
+
+
+def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
+    """The steps with values that share memory given one name: the last one's."""
+    last: dict[Hashable, int] = {}
+    for step, (_, values) in enumerate(drafts):
+        last.update(dict.fromkeys(values, step))
+    lasting = {*graph.inputs, *graph.outputs}
+    taken_by: dict[Hashable, Hashable] = {}
+    found: list[Draft] = []
+    for step, (work, values) in enumerate(drafts):
+        if isinstance(work, Kernel):
+            ending = [v for v in values if isinstance(v, Node) and last[v] == step and v not in lasting]
+            for old in ending:
+                merged = _merged(work, values, old)
+                if merged is not None:
+                    work, values, taken_by[old] = merged
+        found.append((work, values))
+    if not taken_by:
+        return found
+    return [(work, tuple([_name(v, taken_by) for v in values])) for work, values in found]
+
+
+def _name(value: Hashable, taken_by: dict[Hashable, Hashable]) -> Hashable:
+    while value in taken_by:
+        value = taken_by[value]
+    return value
+
+
+def _merged(
+    kernel: Kernel, values: tuple[Hashable, ...], old: Node
+) -> tuple[Kernel, tuple[Hashable, ...], Hashable] | None:
+    """The kernel with `old` and a value that it writes as one argument: kernel, its values, that value."""
+    function = kernel.function
+    source = values.index(old)
+    if source in function.writes:
+        return None
+    accesses = _accesses(function, len(values))
+    for target in sorted(function.writes):
+        new = values[target]
+        if not isinstance(new, Node) or new.aval != old.aval:
+            continue
+        if not _may_share(accesses[source], accesses[target]):
+            continue
+        for access in accesses[target]:
+            access.operation.operands[1] = function.arguments[source]
+        keeps = [j for j in range(len(values)) if j != target]
+        writes = {*function.writes, source} - {target}
+        names = _names(len(keeps), {keeps.index(j) for j in writes})
+        del function.body.arguments[target]
+        merged = Function(
+            function.name, function.body, (*names, *function.names[len(values) :]),
+            frozenset([keeps.index(j) for j in writes]), function.calls,
+        )
+        updates = frozenset([keeps.index(j) for j in {*kernel.updates, source}])
+        placed = tuple([new if j == source else values[j] for j in keeps])
+        return Kernel(merged, kernel.extents, updates), placed, new
+    return None
+
+
+def _names(count: int, writes: set[int]) -> list[str]:
+    """x0, y0, ... as kernels name their arguments."""
+    names, reads = [], 0
+    for j in range(count):
+        names.append(f"y{j - reads}" if j in writes else f"x{reads}")
+        reads += j not in writes
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """A load or store, its index, and where it stands: (operation, its place in its block) from outside in."""
+
+    operation: Operation
+    index: Value
+    path: tuple[tuple[Operation, int], ...]
+
+    @property
+    def is_store(self) -> bool:
+        return self.operation.name == "memref.store"
+
+
+def _accesses(function: Function, count: int) -> list[list[_Access]]:
+    """All loads and stores of each memory argument."""
+    number = {argument: j for j, argument in enumerate(function.arguments[:count])}
+    found: list[list[_Access]] = [[] for _ in range(count)]
+    open_blocks: list[tuple[Block, tuple[tuple[Operation, int], ...]]] = [(function.body, ())]
+    while open_blocks:
+        block, path = open_blocks.pop()
+        for place, operation in enumerate(block.operations):
+            here = (*path, (operation, place))
+            open_blocks.extend([(region, here) for region in operation.regions])
+            if operation.name in ("memref.load", "memref.store"):
+                at = operation.name == "memref.store"
+                j = number.get(operation.operands[at])
+                if j is not None:
+                    found[j].append(_Access(operation, operation.operands[at + 1], here))
+    return found
+
+
+def _may_share(old: list[_Access], new: list[_Access]) -> bool:
+    """Whether every load of the old value comes before the store of the same element of the new one."""
+    if len(new) != 1 or not new[0].is_store or not old or any(a.is_store for a in old):
+        return False
+    return all(_comes_before(load, new[0]) for load in old)
+
+
+def _comes_before(load: _Access, store: _Access) -> bool:
+    *around_load, (_, place_of_load) = load.path
+    *around_store, (_, place_of_store) = store.path
+    if around_load == around_store:
+        return load.index is store.index and place_of_load < place_of_store
+    if len(around_load) != len(around_store) or not around_load or around_load[:-1] != around_store[:-1]:
+        return False
+    (loop_of_load, first), (loop_of_store, then) = around_load[-1], around_store[-1]
+    if not first < then or loop_of_load.operands[:3] != loop_of_store.operands[:3]:
+        return False
+    return _row_start(load.index, loop_of_load) is _row_start(store.index, loop_of_store) is not None
+
+
+def _row_start(index: Value, loop: Operation) -> Value | None:
+    """Where a row starts whose elements a loop walks through: base of base + counter."""
+    owner = index.owner
+    if not isinstance(owner, Operation) or owner.name != "arith.addi":
+        return None
+    base, counter = owner.operands
+    return base if counter is loop.regions[0].arguments[0] else None

@@ -1,0 +1,124 @@
+"""Storage: buffers live as long as they are read, and a last reader writes in place."""
+
+import numpy as np
+import pytest
+from fusible import check
+
+from codegen.ir import OPS, Aval, Graph, apply, input_node
+from codegen.passes.plan import plan
+from codegen.passes.storage import ALIGNMENT
+from codegen.program import bytes_moved
+
+
+def array(*shape):
+    return input_node(Aval(shape, np.float64))
+
+
+def op(name, *inputs, **params):
+    return apply(OPS[name], *inputs, **params)
+
+
+def temporaries(program):
+    return [b.aval.shape for b in program.buffers if b.role == "temporary"]
+
+
+def layer(x, w, b):
+    return op("relu", op("add", op("matmul", x, w), b))
+
+
+def test_what_follows_a_product_is_written_in_its_place():
+    x, w, b, v = array(16, 16), array(16, 16), array(16), array(16, 16)
+    program = plan(Graph.of([x, w, b, v], [op("matmul", layer(x, w, b), v)]))
+    assert temporaries(program) == [(16, 16)]
+    check(program.graph)
+
+
+def test_what_ends_in_an_output_is_made_in_the_output():
+    x, w, b = array(16, 16), array(16, 16), array(16)
+    program = plan(Graph.of([x, w, b], [layer(x, w, b)]))
+    assert temporaries(program) == []
+    check(program.graph)
+
+
+def test_a_softmax_of_a_product_is_made_in_its_place_row_by_row():
+    x, w = array(16, 16), array(16, 16)
+    z = op("matmul", x, w)
+    e = op("exp", op("sub", z, op("reshape", op("max", z, axis=(1,)), shape=(16, 1))))
+    y = op("div", e, op("reshape", op("sum", e, axis=(1,)), shape=(16, 1)))
+    program = plan(Graph.of([x, w], [y]))
+    assert len(program.steps) == 2
+    assert temporaries(program) == []
+    check(program.graph)
+
+
+@pytest.mark.parametrize("move", [
+    lambda z: op("flip", z, axes=(0,)),
+    lambda z: op("transpose", z, axes=(1, 0)),
+    lambda z: op("add", z, op("flip", z, axes=(1,))),
+])
+def test_what_reads_elsewhere_is_not_written_in_place(move):
+    x, w = array(16, 16), array(16, 16)
+    program = plan(Graph.of([x, w], [move(op("matmul", x, w))]))
+    assert temporaries(program) == [(16, 16)]
+    check(program.graph)
+
+
+def test_what_is_read_again_or_given_out_keeps_its_place():
+    x, w = array(16, 16), array(16, 16)
+    z = op("matmul", x, w)
+    y = op("exp", z)
+    given_out = plan(Graph.of([x, w], [z, y]))
+    assert len({j for step in given_out.steps for j in step.buffers}) == 4
+    check(given_out.graph)
+    read_again = plan(Graph.of([x, w], [op("matmul", y, z)]))
+    assert temporaries(read_again) == [(16, 16), (16, 16)]
+    check(read_again.graph)
+
+
+def test_temporaries_that_do_not_meet_share_memory():
+    x, w = array(64, 64), array(64, 64)
+    y = x
+    for _ in range(6):
+        y = op("matmul", y, w)
+    program = plan(Graph.of([x, w], [y]))
+    assert program.workspace_bytes == 2 * 64 * 64 * 8
+
+
+def test_temporaries_are_aligned_and_never_overlap_while_both_are_alive():
+    x, w = array(7, 7), array(7, 7)
+    values = [x]
+    for _ in range(12):
+        values.append(op("matmul", values[-1], w))
+    total = values[0]
+    for v in reversed(values):
+        total = op("matmul", v, total)
+    program = plan(Graph.of([x, w], [total]))
+    alive = {}
+    for step, s in enumerate(program.steps):
+        for j in s.buffers:
+            first, _ = alive.get(j, (step, step))
+            alive[j] = first, step
+    blocks = [(program.buffers[j], span) for j, span in alive.items() if program.buffers[j].role == "temporary"]
+    for number, (a, (first, last)) in enumerate(blocks):
+        assert a.place % ALIGNMENT == 0
+        assert a.place + a.aval.nbytes <= program.workspace_bytes
+        for b, (start, end) in blocks[:number]:
+            apart = a.place + a.aval.nbytes <= b.place or b.place + b.aval.nbytes <= a.place
+            assert apart or last < start or end < first
+    check(program.graph)
+
+
+def test_a_chain_and_its_gradient_need_no_memory_but_their_outputs():
+    n = 10_000_000
+    x = array(n)
+    y = op("mul", op("exp", op("neg", op("mul", x, x))), op("sin", x))
+    gradient = op("add", op("mul", y, x), op("cos", x))
+    program = plan(Graph.of([x], [op("sum", y, axis=(0,)), gradient]))
+    assert program.workspace_bytes < 0.01 * n * 8
+    assert bytes_moved(program) < 2.01 * n * 8
+
+
+def test_bytes_moved_counts_what_each_step_reads_and_writes():
+    x, w, b = array(16, 16), array(16, 16), array(16)
+    program = plan(Graph.of([x, w, b], [layer(x, w, b)]))
+    assert bytes_moved(program) == (3 * 256 + 2 * 256 + 16) * 8
