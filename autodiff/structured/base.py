@@ -45,18 +45,22 @@ class Structured(AbstractTensor):
         def split(x: Any) -> tuple[list, tuple]:
             return [getattr(x, name) for name in cls.holds], tuple([getattr(x, name) for name in cls.knows])
 
-        def join(rest: tuple, children: Sequence) -> Any:
-            # No __init__: while a tree is being rebuilt, anything may stand for a tensor.
-            made = object.__new__(cls)
-            for name, value in zip((*cls.holds, *cls.knows), (*children, *rest), strict=True):
-                setattr(made, name, value)
-            return made
+        tree.register(cls, split, lambda rest, children: _made(cls, (*children, *rest)))
 
-        tree.register(cls, split, join)
+    def __reduce__(self) -> tuple:
+        return _made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
 
     def __repr__(self) -> str:
         held = ", ".join(f"{name.lstrip('_')}={getattr(self, name)!r}" for name in (*self.holds, *self.knows))
         return f"{type(self).__name__}({held})"
+
+
+def _made(cls: Any, values: Sequence) -> Any:
+    """A value of a structured type, without __init__: while a tree is rebuilt, anything may stand for a tensor."""
+    made = object.__new__(cls)
+    for name, value in zip((*cls.holds, *cls.knows), values, strict=True):
+        setattr(made, name, value)
+    return made
 
 
 #: What arrays of two axes derive from.

@@ -297,6 +297,15 @@ def test_structured_values_are_copied_and_pickled(a):
         np.testing.assert_array_equal(b, a)
 
 
+def test_a_copy_has_what_is_held_and_not_what_was_made_of_it():
+    c = ad.Cholesky(ad.tensor(np.diag(D), requires_grad=True))
+    la.solve(c, X).sum().backward()
+    again = pickle.loads(pickle.dumps(c))
+    assert again.requires_grad
+    np.testing.assert_array_equal(la.solve(again, X).detach(), la.solve(c, X).detach())
+    assert repr(copy.copy(ad.Fill(1.0, (2, 3)))) == "Fill(value=f64[] 1.0, extents=(2, 3))"
+
+
 def test_dispatch_says_which_method_serves_a_diagonal():
     assert "Diagonal" in repr(ad.which(ad.matmul, ad.Diagonal, ad.Matrix))
 
