@@ -237,15 +237,23 @@ class Code:
         return self.append(f"{opcode} {self.spelled(x.type)} {x.name} to {self.spelled(type)}", type)
 
     def polynomial(self, x: Term, coefficients: Sequence[float]) -> Term:
-        """sum c[k] x**k by Estrin's scheme: a tree, where Horner's would be one long chain of waiting."""
-        terms: list[Term] = [self.constant(c, x.type) for c in coefficients]
-        power = x
-        while len(terms) > 1:
-            pairs = [self.mad(power, high, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
-            terms = pairs + terms[len(pairs) * 2 :]
-            if len(terms) > 1:
-                power = power * power
-        return terms[0]
+        """sum c[k] x**k by Horner's scheme, of long polynomials the even and the odd terms apart.
+
+        Estrin's tree waits less but multiplies more.  A loop has several iterations under way, so
+        that multiplications are what it waits for: exp f64 .58 ns per element against .62, erf 2.03
+        against 2.23, tanh .76 against .86 (8,192 elements, Zen 4).
+        """
+        if len(coefficients) < 8:
+            return self._horner(x, coefficients)
+        square = x * x
+        return self.mad(self._horner(square, coefficients[1::2]), x, self._horner(square, coefficients[::2]))
+
+    def _horner(self, x: Term, coefficients: Sequence[float]) -> Term:
+        *others, last = coefficients
+        total = self.constant(last, x.type)
+        for c in reversed(others):
+            total = self.mad(total, x, c)
+        return total
 
     def power_of_two(self, n: Term) -> Term:
         """2**n for an integer term n with 1 - bias <= n <= bias."""

@@ -17,7 +17,7 @@ __all__ = ["erf"]
 
 
 def erf(k: Code, x: Term) -> Term:
-    """The error function within 1.5 ulp."""
+    """The error function within 2 ulp."""
     centre, end = k.pick((3.625, 6.0), (2.625, 4.0))  # of the fit; erf is 1 from `end` on
     size = k.abs(x)
     near = k.mad(size, k.polynomial(size * size, k.pick(ERF_F64, ERF_F32)), size)
