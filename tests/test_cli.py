@@ -66,6 +66,17 @@ def trace(m):
 
 gradient = ad.grad(lambda x: (x * x).sum())
 
+@ad.function
+def wrong(x): ...
+
+@wrong.forward(ad.Tensor)
+def _(ctx, x):
+    return x * 2
+
+@wrong.backward(ad.Tensor)
+def _(ctx, grad_output):
+    return grad_output * 3
+
 if __name__ == "__main__":
     print("as a script")
     gradient(ad.tensor([1.0, 2.0])).numpy()
@@ -184,6 +195,39 @@ def test_rules_says_what_would_run(user_file):
 
 def test_the_librarys_own_methods_are_not_ambiguous():
     assert run("rules").stdout == "no two methods are ambiguous\n"
+
+
+def test_check_says_that_derivatives_are_right_or_which_rule_is_wrong(user_file):
+    assert "agree with differences" in run("check", f"{user_file}:double", "--args", "f64[3]").stdout
+    text = fails("check", f"{user_file}:wrong", "--args", "f64[3]")
+    assert "wrong" in text and "user.py:55" in text
+    report = run("check", f"{user_file}:wrong", "--args", "f64[3]", "--json")
+    assert report.exit_code == 1 and json.loads(report.stdout)["ok"] is False
+
+
+def test_check_moves_what_it_is_told_to(user_file):
+    assert run("check", f"{user_file}:product", "--args", "f64[2,3], f64[3]", "--argnums", "1").exit_code == 0
+    assert run("check", f"{user_file}:trace", "--args", "Diagonal(f64[3])").exit_code == 0
+    assert "ValueError: no good" in fails("check", f"{user_file}:raises", "--args", "f64[3]")
+
+
+def test_cache_says_what_is_kept_and_clears_it(tmp_path):
+    environment = {"PYTHONPATH": str(EXAMPLES.parent), "AUTODIFF_CACHE_DIR": str(tmp_path), "AUTODIFF_CACHE": "1"}
+
+    def cache(*options):
+        command = [sys.executable, "-m", "autodiff", "cache", "--json", *options]
+        return json.loads(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
+
+    assert cache()["objects"] == 0
+    subprocess.run([sys.executable, "-m", "autodiff", "doctor"], capture_output=True, check=True, env=environment)
+    (tmp_path / "objects" / "notes.txt").write_text("not ours")
+    assert cache()["objects"] > 0
+    assert cache("--clear")["objects"] == 0
+    assert (tmp_path / "objects" / "notes.txt").exists()
+
+
+def test_a_cache_that_is_off_is_said_to_be():
+    assert run("cache").stdout == "off\n"
 
 
 def test_the_doctor_is_content():

@@ -3,6 +3,8 @@
     demo      train a classifier on real handwriting, and what was compiled for it
     inspect   every stage of a function, or the graphs that a script compiled
     rules     the methods and rules of a generic function
+    check     whether the derivatives of a function are right
+    cache     the machine code that is kept on disk
     doctor    what this installation can do
 
 Every command takes --json.  Text goes to stdout and is the same in every run; what is wrong goes to stderr as
@@ -14,15 +16,16 @@ from __future__ import annotations
 import sys
 
 from .app import app
+from .checking import check
 from .doctor import doctor
 from .inspecting import inspect_
 from .rules import rules
-from .running import demo
+from .running import cache, demo
 
 __all__ = ["app", "main"]
 
 # The order in which help lists them.
-for _command in (demo, inspect_, rules, doctor):
+for _command in (demo, inspect_, rules, check, cache, doctor):
     app.command(_command.__name__.rstrip("_"))(_command)
 
 

@@ -42,7 +42,9 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except Error as error:
-            typer.echo(f"{type(error).__name__}: {error}", err=True)
+            # The caller is the command line, which is no place in a program.
+            text = str(error).replace("\n  called at an unknown place", "")
+            typer.echo(f"{type(error).__name__}: {text}", err=True)
             raise typer.Exit(1) from None
 
     return run

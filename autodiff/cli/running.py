@@ -1,10 +1,14 @@
-"""`autodiff demo`."""
+"""`autodiff demo` and `autodiff cache`."""
 
 from __future__ import annotations
 
+import typer
+
+from codegen.runtime import disk
+
 from .app import AsJson, reported, say
 
-__all__ = ["demo"]
+__all__ = ["cache", "demo"]
 
 
 @reported
@@ -15,3 +19,20 @@ def demo(as_json: bool = AsJson) -> None:
     report = run(quiet=as_json)
     if as_json:
         say(report, "", as_json)
+
+
+@reported
+def cache(
+    clear: bool = typer.Option(False, "--clear", help="Remove all of it."),
+    as_json: bool = AsJson,
+) -> None:
+    """The machine code that is kept on disk: where it is, and how much.  AUTODIFF_CACHE=0 turns it off."""
+    kept = disk.default()
+    if kept is None:
+        say({"folder": None, "objects": 0, "bytes": 0}, "off", as_json)
+        return
+    if clear:
+        disk.DiskCache(kept.folder, limit_bytes=0).prune()
+    count, size = kept.held()
+    text = f"folder   {kept.folder}\nobjects  {count}\nbytes    {size} of at most {kept.limit_bytes}"
+    say({"folder": str(kept.folder), "objects": count, "bytes": size, "limit_bytes": kept.limit_bytes}, text, as_json)

@@ -154,6 +154,25 @@ class DiskCache:
 
     def prune(self) -> None:
         """Remove what was not used for longest, if the folder holds more than its limit."""
+        files = self._files()
+        total = sum(size for _, size, _ in files)
+        if total <= self.limit_bytes:
+            return
+        for _, size, paths in files:
+            for path in paths:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            total -= size
+            if total <= self.limit_bytes * _KEPT:
+                return
+
+    def held(self) -> tuple[int, int]:
+        """(number of object files, their bytes)."""
+        files = self._files()
+        return len(files), sum(size for _, size, _ in files)
+
+    def _files(self) -> list[tuple[float, int, list[str]]]:
+        """(time of last use, bytes, paths) of each object, unused ones first; leftovers are removed on the way."""
         files: dict[int, tuple[float, int, list[str]]] = {}
         with contextlib.suppress(OSError), os.scandir(self.folder) as found:
             for place in found:
@@ -164,16 +183,7 @@ class DiskCache:
                     elif _KEY.fullmatch(place.name):
                         entry = files.setdefault(status.st_ino, (status.st_mtime, status.st_size, []))
                         entry[2].append(place.path)
-        total = sum(size for _, size, _ in files.values())
-        if total <= self.limit_bytes:
-            return
-        for _, size, paths in sorted(files.values()):
-            for path in paths:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-            total -= size
-            if total <= self.limit_bytes * _KEPT:
-                return
+        return sorted(files.values())
 
     # ------------------------------------------------------------ trust
 
