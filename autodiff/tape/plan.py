@@ -39,8 +39,8 @@ class Counts:
 
 COUNTS = Counts()
 
-#: Plans by rule key.
-plans = LRU(4096)
+#: Plans by rule key.  Each holds its executable, some 60 KB with its machine code: as many as the compiler keeps.
+plans = LRU(512)
 
 
 class Plan:
