@@ -113,7 +113,8 @@ relu = unary(
     "relu",
     lambda x: np.maximum(x, x.dtype.type(0)),
     accepts="fi",
-    partials=lambda y, x: (greater(x, 0),),
+    # y > 0 just where x > 0, and y is kept anyway: what relu reads need not be.
+    partials=lambda y, x: (greater(y, 0),),
     lower=Map(lambda k, x: k.maximum(x, k.constant(0, like=x))),
     masks=True,
     doc="max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0",
