@@ -24,7 +24,7 @@ from ..tape.ask import evaluate, value_of
 from ..tape.node import Node
 from ..tape.record import leaf, state
 from ..tensor import Tensor, handle
-from .reading import ArrayReader, by_output, context_of, flow_of, needs_of
+from .reading import by_output, context_of, flow_of, from_values, needs_of
 from .returned import gradients_by_place
 
 __all__ = ["host_backward"]
@@ -82,7 +82,7 @@ class _Run:
             lambda place: self._zeros(call, values[place]),
         )
         try:
-            returned = self.rule.implementation(context_of(call, ArrayReader(call, values, tracked), needs), *given)
+            returned = self.rule.implementation(context_of(call, from_values(call, values, tracked), needs), *given)
         except Exception as error:
             error.add_note(f"in the backward rule of {where}")
             raise

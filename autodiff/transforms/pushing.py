@@ -14,7 +14,7 @@ from ..ops import as_tensor
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
-from .reading import NodeReader, context_of, needs_of
+from .reading import context_of, from_node, needs_of
 from .returned import GradientShapeError
 
 __all__ = ["push_rule"]
@@ -37,7 +37,7 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     needs = needs_of(call, lambda place: tangent_at(place) is not None)
     asked = state.now.asked
     try:
-        returned = rule.implementation(context_of(call, NodeReader(node), needs), *given)
+        returned = rule.implementation(context_of(call, from_node(node), needs), *given)
     except Exception as error:
         error.add_note(f"in the jvp rule of {where}")
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from ..tape.node import Node
 from ..tape.record import grad_mode
 from ..tensor import Tensor, handle
 
-__all__ = ["ArrayReader", "NodeReader", "by_output", "context_of", "flow_of", "needs_of", "zeros_or_none"]
+__all__ = [
+    "Reading", "by_output", "context_of", "flow_of", "from_node", "from_values", "needs_of", "zeros_or_none",
+]
 
 
 def flow_of(node: Node) -> range:
@@ -32,7 +35,7 @@ def needs_of(call: Call, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
     }
 
 
-def context_of(call: Call, reader: Any, needs: dict[str, bool]) -> BackwardContext:
+def context_of(call: Call, reader: Reading, needs: dict[str, bool]) -> BackwardContext:
     """The context of one run of a rule."""
     fields = Fields(list(needs), list(needs.values()), "needs_input_grad")
     return BackwardContext(call.function.__name__, str(call.line), reader, fields)
@@ -49,17 +52,24 @@ def by_output(call: Call, bar_at: Callable[[int], Any], zeros_at: Callable[[int]
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-class _Reader:
-    """Values of a call by their places.
+class Reading:
+    """What a context reads: values of a call, by their places.
 
-    tensor_at   what is read for a tensor, by its place
-    static      what is read for anything else
+    tensor_at    what is read for a tensor;  static: what is read for anything else
+    is_released  whether a backward gave the graph up
     """
 
-    def __init__(self, call: Call, tensor_at: Callable[[int], Any], static: Callable[[Any], Any] = as_it_is) -> None:
+    def __init__(
+        self,
+        call: Call,
+        tensor_at: Callable[[int], Any],
+        static: Callable[[Any], Any] = as_it_is,
+        is_released: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.call = call
         self.tensor_at = tensor_at
         self.static = static
+        self.is_released = is_released
 
     def _value(self, packed: Packed) -> Any:
         return packed.unpack(self.tensor_at, self.static)
@@ -82,59 +92,48 @@ class _Reader:
         return self._value(self.call.attributes[name])
 
 
-class NodeReader(_Reader):
+def from_node(node: Node) -> Reading:
     """Reads tensors from the inputs of a boundary, each with its own history.
 
     Of a forward that asked for values, what it made and saved is historyless: only inputs and outputs
     can be differentiated through.
     """
-
-    def __init__(self, node: Node) -> None:
-        super().__init__(node.call, self.handle_at, self.given_or_made)
-        self.node = node
-
-    def is_released(self) -> bool:
-        """Whether a backward gave the graph up."""
-        return self.node.kind.released
-
-    def handle_at(self, place: int) -> Tensor:
-        """A handle: on an output behind its boundary, on an input, on an intermediate."""
-        if place < 0:
-            return output_of(self.node, -1 - place)
-        source = self.node.inputs[place]
-        if not self.call.opaque or place in flow_of(self.node):
-            return handle(source)
-        return self._historyless(handle(source))
-
-    def given_or_made(self, value: Any) -> Any:
-        """A number or array that an opaque forward saved depends on its inputs in an unknown way."""
-        made = isinstance(value, (float, complex, np.floating, np.complexfloating, np.ndarray))
-        if not self.call.opaque or not made or not grad_mode.get() or self._was_given(value):
-            return value
-        return self._historyless(as_tensor(value))
-
-    def _was_given(self, value: Any) -> bool:
-        return any(value is x for p in self.call.arguments.values() for x in p.statics)
-
-    def _historyless(self, t: Tensor) -> Tensor:
-        call = self.call
-        what = f"what the forward of {call.function.__name__} ({call.method.place}) made of asked values"
-        return without_history(t, [self.node.inputs[p] for p in flow_of(self.node)], what, call.line)
+    return Reading(node.call, partial(_handle_at, node), partial(_given_or_made, node), lambda: node.kind.released)
 
 
-class ArrayReader(_Reader):
+def _handle_at(node: Node, place: int) -> Tensor:
+    """A handle: on an output behind its boundary, on an input, on an intermediate."""
+    if place < 0:
+        return output_of(node, -1 - place)
+    source = node.inputs[place]
+    if not node.call.opaque or place in flow_of(node):
+        return handle(source)
+    return _historyless(node, handle(source))
+
+
+def _given_or_made(node: Node, value: Any) -> Any:
+    """A number or array that an opaque forward saved depends on its inputs in an unknown way."""
+    made = isinstance(value, (float, complex, np.floating, np.complexfloating, np.ndarray))
+    if not node.call.opaque or not made or not grad_mode.get():
+        return value
+    if any(value is x for p in node.call.arguments.values() for x in p.statics):
+        return value
+    return _historyless(node, as_tensor(value))
+
+
+def _historyless(node: Node, t: Tensor) -> Tensor:
+    call = node.call
+    what = f"what the forward of {call.function.__name__} ({call.method.place}) made of asked values"
+    return without_history(t, [node.inputs[p] for p in flow_of(node)], what, call.line)
+
+
+def from_values(call: Call, values: Sequence[Any], tracked: Sequence[Any]) -> Reading:
     """Reads values while a graph runs.
 
     values    by place: read-only arrays, or tensors without history
-    outputs   the tracked outputs
+    tracked   the tracked outputs
     """
-
-    def __init__(self, call: Call, values: Sequence[Any], tracked: Sequence[Any]) -> None:
-        super().__init__(call, lambda place: tracked[-1 - place] if place < 0 else values[place])
-
-    def is_released(self) -> bool:
-        """Never: it holds what it reads."""
-        return False
+    return Reading(call, lambda place: tracked[-1 - place] if place < 0 else values[place])
 
 
 def zeros_or_none(call: Call, aval: Any) -> Tensor | None:

@@ -15,7 +15,7 @@ from ..tape.record import state
 from ..tensor import Tensor, handle
 from .host_rules import host_backward
 from .nesting import call_nested
-from .reading import NodeReader, by_output, context_of, flow_of, needs_of, zeros_or_none
+from .reading import by_output, context_of, flow_of, from_node, needs_of, zeros_or_none
 from .returned import gradients_by_place
 
 __all__ = ["call_rule", "found_out", "missing_rule"]
@@ -67,7 +67,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     call: Call = node.call
     needs = needs_of(call, places.__contains__)
     where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
-    ctx = context_of(call, NodeReader(node), needs)
+    ctx = context_of(call, from_node(node), needs)
     given = by_output(
         call,
         lambda slot: handle(cotangents[slot].node) if slot in cotangents else zeros_or_none(call, call.avals[slot]),
