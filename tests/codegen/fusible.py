@@ -51,7 +51,10 @@ def _node(rng, values):
     same = [v for v in values if v.aval.dtype == x.aval.dtype]
     fitting = [v for v in same if _broadcasts(v.aval.shape, shape)]
     axis = int(rng.integers(len(shape))) if shape else 0
-    number = lambda v: apply(CONSTANT, value=v, dtype=dtype)  # noqa: E731
+
+    def number(value):
+        return apply(CONSTANT, value=value, dtype=dtype)
+
     if kind == "unary" and of == "f":
         return apply(OPS[_pick(rng, UNARY)], apply(OPS["tanh"], x) if rng.random() < 0.5 else x)
     if kind == "unary" and of == "i":
@@ -111,10 +114,10 @@ def _node(rng, values):
         return apply(OPS["cumsum"], x, axis=axis)
     if kind == "matmul" and len(shape) >= 2 and of != "b":
         others = [v for v in same if v.aval.ndim >= 2 and v.aval.shape[-2] == shape[-1]]
-        try:
-            return apply(OPS["matmul"], x, _pick(rng, others)) if others else None
-        except Exception:
-            return None
+        other = _pick(rng, others) if others else x
+        batch = other.aval.shape[:-2]
+        if others and (_broadcasts(batch, shape[:-2]) or _broadcasts(shape[:-2], batch)):
+            return apply(OPS["matmul"], x, other)
     return None
 
 

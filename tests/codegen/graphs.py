@@ -44,7 +44,10 @@ def assert_same_bits(got, expected):
 @st.composite
 def graphs(draw):
     """A graph of up to a dozen nodes over all dtypes, with the shapes and constants that passes look for."""
-    pick = lambda things: draw(st.sampled_from(things))  # noqa: E731
+
+    def pick(things):
+        return draw(st.sampled_from(things))
+
     inputs = [input_node(Aval(pick(SHAPES), NUMPY[pick(DTYPES)])) for _ in range(draw(st.integers(1, 3)))]
     values = list(inputs)
     for _ in range(draw(st.integers(0, 12))):

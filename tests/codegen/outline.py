@@ -1,0 +1,64 @@
+"""A program in a few lines: its steps, the loops of each kernel, and in each loop what is dear.
+
+    k0_sum_exp(x0) -> y0
+      parallel 256
+        for 10 carrying maximumf
+        for 10 carrying addf: exp
+        for 10: divf, store
+"""
+
+from collections import Counter
+
+from codegen.program import Kernel
+from codegen.runtime.stages import print_program
+
+#: What is worth a word.
+_DEAR = ("math.", "arith.divf", "memref.store", "memref.alloca")
+
+
+def outline(program):
+    """The steps as `print_program` has them, without buffers, and under each kernel its loops."""
+    steps = [line.strip() for line in print_program(program).splitlines() if "(" in line and not line.endswith("{")]
+    lines = []
+    for text, step in zip(steps, program.steps, strict=True):
+        lines.append(text)
+        if isinstance(step.work, Kernel):
+            lines += _block(step.work.function.body, "  ")
+    temporaries = ", ".join(str(b.aval) for b in program.buffers if b.role == "temporary")
+    return "\n".join([*lines, f"temporaries: {temporaries or 'none'}"])
+
+
+def count(program, name):
+    """How often an operation stands in the kernels."""
+    def within(block):
+        return sum((o.name == name) + sum(map(within, o.regions)) for o in block.operations)
+
+    return sum(within(step.work.function.body) for step in program.steps if isinstance(step.work, Kernel))
+
+
+def _block(block, indent):
+    lines = []
+    dear = Counter(o.name.split(".")[1] for o in block.operations if o.name.startswith(_DEAR))
+    if dear and indent == "  ":
+        lines.append(f"{indent}{_words(dear)}")
+    for operation in block.operations:
+        if not operation.regions:
+            continue
+        (body,) = operation.regions
+        upper = operation.operands[1].owner
+        extent = upper.attributes["value"] if getattr(upper, "name", "") == "arith.constant" else "the rest"
+        kind = "parallel" if operation.name == "scf.parallel" else "for"
+        end = body.operations[-1]
+        carried = Counter(v.owner.name.split(".")[1] for v in end.operands)
+        inside = Counter(o.name.split(".")[1] for o in body.operations if o.name.startswith(_DEAR))
+        lines.append(
+            f"{indent}{kind} {extent}"
+            + (f" carrying {_words(carried)}" if carried else "")
+            + (f": {_words(inside)}" if inside else "")
+        )
+        lines += _block(body, indent + "  ")
+    return lines
+
+
+def _words(counts):
+    return ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
