@@ -19,9 +19,9 @@ from ..tape.check import checks
 from ..tape.node import Leaf, Node
 from ..tape.record import constant, grad_mode, leaf, state
 from ..tape.walk import history
-from ..tensor import Tensor
+from ..tensor import Tensor, handle
 from .anomaly import is_watching
-from .gradient import Group, check_not_released, emit, live_beside, release, separate, solve
+from .gradient import Group, check_not_released, emit, live_beside, passed, release, separate, solve
 from .hooks import due_after, run_after
 
 __all__ = ["backward", "results_of", "seed_for"]
@@ -74,6 +74,7 @@ def backward(
     past = history([t.node for t in results])
     check_not_released(past)
     leaves = _leaves(past, inputs)
+    through = past if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
     due = due_after(leaves)
     groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
     if any(nodes[0].leaf is None for nodes in leaves.values()):
@@ -83,7 +84,7 @@ def backward(
     else:
         _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
         if not retain_graph:
-            release(past)
+            release(through)
     run_after(due)
 
 
@@ -183,7 +184,8 @@ def _commit_recorded(leaves: dict[Leaf, list[Node]], gradients: Sequence[Tensor 
     with _commit_lock:
         for identity, g in zip(leaves, gradients, strict=True):
             if g is not None:
-                identity.grad = g if identity.grad is None else add(identity.grad, g)
+                # A handle of its own: an in-place update of one .grad is none of another's business.
+                identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
 
 
 def _commit_computed(

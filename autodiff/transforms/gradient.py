@@ -10,7 +10,7 @@ out.  A *group* is what one gradient belongs to: the versions of one leaf, or on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,13 +27,15 @@ from ..tape.misses import compared, note
 from ..tape.node import Node, released
 from ..tape.plan import COUNTS, Plan, build, data, plans
 from ..tape.record import Recording, grad_mode, state
-from ..tape.walk import history, needed, structure
+from ..tape.walk import gradient_inputs, history, needed, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .hooks import run_hooks
-from .reverse import pull_back
+from .reverse import pull_back, reaching
 
-__all__ = ["Group", "check_not_released", "emit", "live_beside", "recording_rules", "release", "separate", "solve"]
+__all__ = [
+    "Group", "check_not_released", "emit", "live_beside", "passed", "recording_rules", "release", "separate", "solve",
+]
 
 
 @dataclass
@@ -236,6 +238,12 @@ def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.
         else:
             gradients.append(data(order[place] if type(place) is int else place).copy())
     return gradients
+
+
+def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[Node]:
+    """The nodes of a history whose rules gradients of `targets` go through: not what the targets are made of."""
+    reached = reaching(past, targets)
+    return [n for n in past if any(i in reached for i in gradient_inputs(n))]
 
 
 def check_not_released(past: Sequence[Node]) -> None:
