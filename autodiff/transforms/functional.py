@@ -29,7 +29,7 @@ from ..tape.record import DETACH, constant, grad_mode, identity_of, leaf, leaf_n
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from .backward import results_of, seed_for
-from .gradient import Group, check_not_released, emit, live_beside, release, separate, solve
+from .gradient import Group, check_not_released, emit, live_beside, passed, release, separate, solve
 
 __all__ = [
     "Arguments", "fresh", "grad", "gradient_of", "is_differentiable", "is_plain", "name_of", "plain", "run_recorded",
@@ -286,7 +286,7 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
 
     grad(y, xs, grad_outputs=None, create_graph=False, allow_unused=False)
         The gradients of the tensor y (or several) with respect to the tensors xs, in the nesting of xs.
-        Nothing is accumulated.  The history of y is released unless create_graph or retain_graph.
+        Nothing is accumulated.  The history between y and xs is released unless create_graph or retain_graph.
 
     Raises GradientError for a result that is no scalar, an input that is not used (unless allow_unused).
 
@@ -310,8 +310,11 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
                 "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
             )
     past = history([t.node for t in ys])
-    check_not_released(past)
     inside = set(past)
+    through = passed(past, [x.node for x in targets if x.node in inside])
+    # What is older than every target is below them; a released node has lost its inputs, so age must tell.
+    oldest = min([x.node.number for x in targets], default=0)
+    check_not_released([n for n in past if n.number > oldest])
     retain = create_graph if retain_graph is None else retain_graph
     groups = [Group((x.node,)) for x in targets if x.node in inside]
     if create_graph:
@@ -328,7 +331,7 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
             "  pass allow_unused=True to get None for it"
         )
     if not retain:
-        release(past)
+        release(through)
     return tree.unflatten(structure, found)
 
 
