@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from differential.programs import eager, programs
 from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 import autodiff as ad
 
@@ -156,6 +157,45 @@ def check_second_order(program):
     with eager():
         quotient = difference(lambda *xs: np.asarray(inner(gradient(*xs), u)), program, v)
     np.testing.assert_allclose(uv, quotient, rtol=0, atol=1e-5 * size, err_msg="differences")
+
+
+#: What a user may do between two lines without changing what they compute.
+INTERRUPTIONS = (
+    "ad.sum({v}).item()",
+    "{v}.detach().numpy()",
+    "str({v})",
+    "{v}.sum() if {v}.size and {v}.ravel()[0] > 0 else None",
+    "ad.grad(ad.sum({v} * {v}), {v}) if {v}.requires_grad else None",
+    "{v} = {v} * 1.0 if {v}.requires_grad else {v}",
+)
+
+
+@settings(max_examples=20, **QUICK)
+@given(programs((F64,)), st.sampled_from(INTERRUPTIONS))
+def test_asking_on_the_way_changes_nothing(program, statement):
+    check_interrupted(program, statement)
+
+
+def check_interrupted(program, statement):
+    wanted = values(by_backward(program.function(), program))
+    assume(all(np.isfinite(w).all() and np.max(np.abs(w), initial=0) < 1e4 for w in wanted))
+    f = program.interrupted(statement)
+    first = values(by_backward(f, program))
+    assert_close(first, wanted, statement)
+    for _ in range(2):
+        assert_same_bits(by_backward(f, program), first, statement)
+    assert_close(by_two_backwards(f, program), [wanted[0], *(2 * g for g in wanted[1:])], f"{statement} and again")
+
+
+def by_two_backwards(f, program):
+    """As `by_backward`, through one graph twice."""
+    leaves = [ad.tensor(x, requires_grad=True) for x in program.floats]
+    loss = f(*leaves, *program.arguments[program.count :])
+    if loss.requires_grad:
+        loss.backward(retain_graph=True)
+        loss.backward()
+    zeros = [ad.tensor(np.zeros(x.shape, x.dtype)) for x in program.floats]
+    return [loss.detach(), *(z if x.grad is None else x.grad for x, z in zip(leaves, zeros, strict=True))]
 
 
 def by_torch(program, torch, names):

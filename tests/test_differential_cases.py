@@ -88,3 +88,34 @@ def test_a_call_of_several_results_is_no_value_to_be_stored():
     with eager():
         wanted = again(x)
     np.testing.assert_allclose(again(x), wanted, rtol=1e-9)
+
+
+def test_a_gradient_of_an_intermediate_releases_nothing_below_it():
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    v = x * x
+    w = v * x
+    np.testing.assert_array_equal(ad.grad(ad.sum(v * v), v), [2.0, 8.0])
+    w.sum().backward()
+    np.testing.assert_array_equal(x.grad, [3.0, 12.0])
+
+
+def test_a_gradient_through_what_an_earlier_one_released_is_refused():
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    v = ad.exp(x)
+    y = ad.sum(v * v) + ad.sum(x)
+    ad.grad(y, x)
+    with pytest.raises(ad.GradientError, match="retain_graph=True"):
+        ad.grad(y, x)
+    with pytest.raises(ad.GradientError, match="retain_graph=True"):
+        ad.grad(ad.sum(v) + ad.sum(x), x)
+    np.testing.assert_array_equal(ad.grad(ad.sum(3 * v), v), [3.0, 3.0])
+
+
+def test_a_backward_into_some_leaves_releases_nothing_of_the_others():
+    x, w = (ad.tensor(a, requires_grad=True) for a in ([1.0, 2.0], [3.0, 4.0]))
+    s = ad.sin(x)
+    (s.detach() * w).sum().backward(inputs=[w])
+    (s * w.detach()).sum().backward(inputs=[x])
+    both = ad.sum(ad.tanh(x)) + ad.sum(ad.tanh(w))
+    both.backward(inputs=[w])
+    np.testing.assert_allclose(x.grad, np.cos([1.0, 2.0]) * [3.0, 4.0])

@@ -12,6 +12,7 @@ too near to a kink is left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import contextmanager
 
 import numpy as np
@@ -55,9 +56,19 @@ class Program:
         self.count = sum(a.dtype.kind == "f" for a in self.arguments)
         read = {name for text in lines for name in set(re.findall(r"\w+", text)) - {_target(text)}}
         last = [v for v in (*self.names[: self.count], *map(_target, lines)) if v not in read]
-        result = " + ".join(f"ad.sum({v} * ladder{shapes[v] or '(1)'})" for v in last)
-        body = "\n".join(f"    {part}" for line in [*lines, f"return {result}"] for part in line.splitlines())
-        self.text = f"def f({', '.join(self.names)}):\n{body}\n"
+        self.result = " + ".join(f"ad.sum({v} * ladder{shapes[v] or '(1)'})" for v in last)
+        self.text = self._text(lines)
+
+    def _text(self, lines: list[str]) -> str:
+        body = "\n".join(f"    {part}" for line in [*lines, f"return {self.result}"] for part in line.splitlines())
+        return f"def f({', '.join(self.names)}):\n{body}\n"
+
+    def interrupted(self, statement: str) -> Callable:
+        """The program with this statement after each line, its value as `{v}`."""
+        lines = [part for line in self.lines for part in (line, statement.format(v=_target(line)))]
+        space = {"ad": ad, "np": np, **NAMES}
+        exec(self._text(lines), space)
+        return space["f"]
 
     def spoken(self, names: dict, values: dict) -> Program:
         """What is left of it where `ad` is something else: the lines that run with these names and values."""
@@ -74,7 +85,7 @@ class Program:
                 space.pop(_target(line), None)
         return Program(self.inputs, lines, self.shapes)
 
-    def function(self, names: dict | None = None):
+    def function(self, names: dict | None = None) -> Callable:
         """The program with these names (by default those of this library)."""
         space = {"ad": ad, "np": np, **NAMES} if names is None else dict(names)
         exec(self.text, space)
