@@ -20,6 +20,7 @@ Loops keep their shape: a header with the phis and the test, a body, a block beh
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from ..kernel.nest import F32, Block, Extent, Function, MemRef, Operation, ScalarType, Value
@@ -44,11 +45,11 @@ class Needs:
 
     def __init__(self) -> None:
         self.declarations: dict[str, str] = {}
-        self.functions: set[Need] = set()
+        self.functions: Counter[Need] = Counter()  # how often each is called
 
     def function(self, name: str, suffix: str, type: ScalarType, lanes: int) -> str:
         """An elementary function of vectors of `lanes`; its name."""
-        self.functions.add((name, "f32" if type is F32 else "f64", lanes))
+        self.functions[name, "f32" if type is F32 else "f64", lanes] += 1
         return f"@{name}.{suffix}"
 
 

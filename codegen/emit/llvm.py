@@ -16,6 +16,7 @@ cheap and certain; without it some twenty pointers stop vectorisation.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,10 +65,12 @@ def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
     """The module of these functions: what several of them need stands in it once."""
     names = [e.name for e in emitted]
     assert len(set(names)) == len(names), f"functions of one name: {names}"
-    functions = set().union(*[e.needs.functions for e in emitted])
-    texts, declared = elementary.definitions(functions, Target.of(target_features))
+    calls: Counter[elementary.Need] = Counter()
     for e in emitted:
-        declared = declared | e.needs.declarations
+        calls |= e.needs.functions  # the most in one kernel
+    texts, declared = elementary.definitions(calls, Target.of(target_features))
+    for e in emitted:
+        declared |= e.needs.declarations
     parts = [e.text for e in emitted]
     parts.append(texts)
     parts.append("".join(f"{text}\n" for _, text in sorted(declared.items())))

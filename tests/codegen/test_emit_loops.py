@@ -337,6 +337,19 @@ def test_the_text_of_small_loops(golden):
     golden(emit_module([elementwise("scale", "arith.mulf", [F32, F32], F32)], MACHINES["plain"]))
 
 
+def test_a_kernel_that_calls_one_function_very_often_keeps_it_apart(rng):
+    for depth, is_inlined in ((5, True), (100, False)):
+        nest = Nest("deep", writes=("y",), x=memref(F64, 30), y=memref(F64, 30))
+        with nest.parallel(30) as (i,):
+            value = nest.load(nest.x, i)
+            for _ in range(depth):
+                value = nest.op("math.tanh", value)
+            nest.store(value, nest.y, i)
+        function = nest.end()
+        assert ("@tanh" not in compiled(function, MACHINES["widest"]).optimized) == is_inlined
+        check(function, MACHINES["widest"], [rng.normal(size=30), np.zeros(30)], rtol=1e-13)
+
+
 def extreme(monoid, type, extent):
     """argmax or argmin as the kernels have it: nan beats every number, and the first one stays."""
     k = Scalar([memref(type, extent), memref(I64, 1)])
