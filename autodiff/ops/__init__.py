@@ -105,6 +105,7 @@ from .primitive import spread_to as spread_to
 from .primitive import sum_to as sum_to
 from .primitive import zeros_of as zeros_of
 from .products import prod
+from .rearranging import diff, meshgrid, repeat, roll, tile, unstack
 from .reductions import all_ as all
 from .reductions import any_ as any
 from .reductions import argmax, argmin
@@ -125,6 +126,7 @@ from .shaping import (
     swapaxes,
     transpose,
 )
+from .sorting import argsort, sort
 from .statistics import log_softmax, logsumexp, mean, softmax, std, var
 from .triangles import tril, triu
 
@@ -152,6 +154,7 @@ __all__ = [
     "arctanh",
     "argmax",
     "argmin",
+    "argsort",
     "asin",
     "asinh",
     "astype",
@@ -176,6 +179,7 @@ __all__ = [
     "dense",
     "diag",
     "diagonal",
+    "diff",
     "divide",
     "dot",
     "einsum",
@@ -220,6 +224,7 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "meshgrid",
     "min",
     "minimum",
     "mod",
@@ -244,8 +249,10 @@ __all__ = [
     "reciprocal",
     "relu",
     "remainder",
+    "repeat",
     "reshape",
     "rint",
+    "roll",
     "round",
     "sigmoid",
     "sign",
@@ -253,6 +260,7 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -268,12 +276,14 @@ __all__ = [
     "tan",
     "tanh",
     "tensordot",
+    "tile",
     "trace",
     "transpose",
     "tril",
     "triu",
     "trunc",
     "unbroadcast",
+    "unstack",
     "var",
     "where",
     "zeros",

@@ -25,6 +25,7 @@ from .operators import attach, attach_operators
 from .power import square
 from .products import prod
 from .protocols import serves
+from .rearranging import diff, meshgrid, repeat, roll, tile, unstack
 from .reductions import all_, any_, argmax, argmin, max_, min_, sum_
 from .scans import cumsum
 from .selection import clip, relu
@@ -40,6 +41,7 @@ from .shaping import (
     swapaxes,
     transpose,
 )
+from .sorting import argsort, sort
 from .statistics import log_softmax, logsumexp, mean, softmax, std, var
 from .triangles import tril, triu
 
@@ -93,6 +95,8 @@ attach({
     "trace": trace,
     "diagonal": diagonal,
     "take": take,
+    "repeat": repeat,
+    "argsort": argsort,
     "conj": conj,
     "astype": astype,
     "broadcast_to": broadcast_to,
@@ -171,6 +175,14 @@ for _function, _names in {
     slogdet: "linalg.slogdet",
     cholesky: "linalg.cholesky",
     tril: "tril",
+    roll: "roll",
+    tile: "tile",
+    repeat: "repeat",
+    diff: "diff",
+    meshgrid: "meshgrid",
+    unstack: "unstack",
+    sort: "sort",
+    argsort: "argsort",
     triu: "triu",
 }.items():
     for _name in _names.split():

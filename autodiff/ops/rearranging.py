@@ -1,0 +1,147 @@
+"""Moves that are made of others: roll, tile, repeat, diff, unstack, meshgrid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tensor import Tensor
+from .arguments import axis_of, integer
+from .arithmetic import mod, subtract
+from .bits import bitwise_xor
+from .conversion import as_tensor
+from .creation import iota
+from .gathering import gathered
+from .primitive import spread_to
+from .shaping import reshaped
+from .slicing import part
+
+__all__ = ["diff", "meshgrid", "repeat", "roll", "tile", "unstack"]
+
+
+@function
+def roll(x, shift, axis=None):
+    """x with its elements moved along an axis, those that leave at one end entering at the other.
+
+    x: T[..., n, ...]  →  T[..., n, ...]     axis None: x as one row; several axes: a shift for each, or one for all
+
+    Raises ShapeError when x has no such axis, or shifts and axes differ in number.
+    """
+    x = as_tensor(x, "roll", "x")
+    if axis is None:
+        return reshaped(_rolled(reshaped(x, (x.size,)), integer(shift, "roll", "a shift"), 0), x.shape)
+    axes = [axis_of("roll", a, x.aval) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    if len(shifts) != len(axes):
+        raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes of {x.aval}\n  called at {caller()}")
+    for by, along in zip(shifts, axes, strict=True):
+        x = _rolled(x, integer(by, "roll", "a shift"), along)
+    return x
+
+
+def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
+    """Moved along one axis.  The shift is a run-time number: another one compiles nothing."""
+    n = x.shape[axis]
+    if not x.size:
+        return x
+    places = mod(subtract(iota((n,), 0), shift), n)
+    return gathered(x, (places,), (axis,), axis)
+
+
+@function
+def tile(x, repetitions):
+    """Copies of x side by side, along each axis as often as said.
+
+    x: T[n...]  →  T[r·n...]     of x and `repetitions`, the shorter is filled up with ones on the left
+
+    Raises ShapeError for a negative number.
+    """
+    x = as_tensor(x, "tile", "x")
+    given = repetitions if isinstance(repetitions, (tuple, list)) else (repetitions,)
+    times = [_count(r, "tile") for r in given]
+    rank = max(len(times), x.ndim)
+    times = [1] * (rank - len(times)) + times
+    shape = (1,) * (rank - x.ndim) + x.shape
+    spaced = reshaped(x, tuple([m for n in shape for m in (1, n)]))
+    wide = spread_to(spaced, tuple([m for r, n in zip(times, shape, strict=True) for m in (r, n)]))
+    return reshaped(wide, tuple([r * n for r, n in zip(times, shape, strict=True)]))
+
+
+@function
+def repeat(x, repeats, axis=None):
+    """Each element along an axis several times in a row; axis None: of x as one row.
+
+    x: T[..., n, ...]  →  T[..., r·n, ...]     `repeats` is one number for all
+
+    Raises ShapeError when x has no such axis, or for a negative number.
+    """
+    x = as_tensor(x, "repeat", "x")
+    if axis is None:
+        x, axis = reshaped(x, (x.size,)), 0
+    along = axis_of("repeat", axis, x.aval)
+    times = _count(repeats, "repeat")
+    before, n, after = x.shape[:along], x.shape[along], x.shape[along + 1 :]
+    wide = spread_to(reshaped(x, (*before, n, 1, *after)), (*before, n, times, *after))
+    return reshaped(wide, (*before, n * times, *after))
+
+
+def _count(value: Any, name: str) -> int:
+    count = integer(value, name, "a number of copies")
+    if count < 0:
+        raise ShapeError(f"{name}: {count} copies\n  called at {caller()}")
+    return count
+
+
+@function
+def diff(x, n=1, axis=-1):
+    """Differences of neighbours along an axis, n times; of bool, whether they differ.
+
+    x: T[..., m, ...]  →  T[..., m - n, ...]     nothing is left where m <= n
+
+    Raises ShapeError when x has no such axis, or n is negative.
+    """
+    x = as_tensor(x, "diff", "x")
+    along = axis_of("diff", axis, x.aval)
+    for _ in range(_count(n, "diff")):
+        m = x.shape[along]
+        above, below = part(x, along, min(1, m), m), part(x, along, 0, max(m - 1, 0))
+        x = bitwise_xor(above, below) if x.dtype.kind == "b" else subtract(above, below)
+    return x
+
+
+@function
+def unstack(x, *, axis=0):
+    """The slices of x along an axis, which they do not have.   T[..., n, ...]  →  n of T[..., ...]
+
+    Raises ShapeError when x has no such axis.
+    """
+    x = as_tensor(x, "unstack", "x")
+    along = axis_of("unstack", axis, x.aval)
+    rest = x.shape[:along] + x.shape[along + 1 :]
+    return tuple([reshaped(part(x, along, i, i + 1), rest) for i in range(x.shape[along])])
+
+
+@function
+def meshgrid(*arrays, indexing="xy"):
+    """The coordinates of all points of a grid, given its coordinates along each axis.
+
+    T[n], U[m], ...  →  T[m, n, ...], U[m, n, ...], ...     with indexing="ij": [n, m, ...]
+
+    Raises ShapeError for what is no vector, ValueError for another `indexing`.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}\n  called at {caller()}")
+    xs = [as_tensor(x, "meshgrid", "arrays") for x in arrays]
+    for x in xs:
+        if x.ndim > 1:
+            raise ShapeError(f"meshgrid: takes vectors, not {x.aval}\n  called at {caller()}")
+    order = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        order[:2] = [1, 0]
+    shape = tuple([xs[i].size for i in order])
+    places = {i: place for place, i in enumerate(order)}
+    return tuple([
+        spread_to(reshaped(x, tuple([x.size if places[i] == p else 1 for p in range(len(xs))])), shape)
+        for i, x in enumerate(xs)
+    ])

@@ -1,0 +1,81 @@
+"""Order: argsort by NumPy, and sort, which reads what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Call
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tape import record
+from ..tensor import Tensor
+from .along import take_along_axis
+from .arguments import axis_of, records
+from .conversion import as_tensor
+from .primitive import expect, primitive
+from .shaping import reshaped
+
+__all__ = ["argsort", "sort"]
+
+_I64 = np.dtype(np.int64)
+
+
+def _aval(x: Aval, *, axis: int, descending: bool) -> Aval:
+    expect("argsort", (x,), "fib")
+    if not 0 <= axis < x.ndim:
+        raise ShapeError(f"argsort: {axis} is not an axis of {x}\n  called at {caller()}")
+    return x.with_dtype(_I64)
+
+
+def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
+    """NumPy's stable order; the descending one of reversed rows, so that equal elements keep their order."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    rows = np.flip(x, axis)
+    return np.flip(x.shape[axis] - 1 - np.argsort(rows, axis, kind="stable"), axis)
+
+
+_argsort = primitive(
+    "argsort",
+    _reference,
+    infer=_aval,
+    lower=Call(),
+    params=("axis", "descending"),
+    heavy=True,
+    discrete=True,
+)
+
+
+@records(_argsort)
+def argsort(x, axis=-1, *, descending=False):
+    """The numbers of the elements along an axis in rising (or falling) order; axis None: of x as one row.
+
+    x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan is above all
+
+    Raises ShapeError when x has no such axis.
+    """
+    x = as_tensor(x, "argsort", "x")
+    if axis is None:
+        x, axis = reshaped(x, (x.size,)), 0
+    return record(_argsort, (x,), (axis_of("argsort", axis, x.aval), bool(descending)))
+
+
+@function
+def sort(x, axis=-1, *, descending=False):
+    """The elements along an axis in rising (or falling) order; axis None: of x as one row.
+
+    x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan is above all
+
+    Raises ShapeError when x has no such axis.
+    """
+    x = as_tensor(x, "sort", "x")
+    if axis is None:
+        x, axis = reshaped(x, (x.size,)), 0
+    along = axis_of("sort", axis, x.aval)
+    return _taken(x, record(_argsort, (x,), (along, bool(descending))), along)
+
+
+def _taken(x: Tensor, order: Tensor, axis: int) -> Tensor:
+    return take_along_axis(x, order, axis) if x.size else x

@@ -1,0 +1,55 @@
+"""What the sweep does not see of roll, tile, repeat, diff, meshgrid and sort: ties, errors, compiles, NumPy's names."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+
+def test_equal_elements_keep_their_order_in_both_directions():
+    x = [1.0, 0.0, 1.0, 0.0]
+    assert ad.argsort(x).tolist() == [1, 3, 0, 2]
+    assert ad.argsort(x, descending=True).tolist() == [0, 2, 1, 3]
+
+
+def test_nan_is_above_all():
+    x = [np.nan, 2.0, 1.0]
+    np.testing.assert_array_equal(ad.sort(x), [1, 2, np.nan])
+    np.testing.assert_array_equal(ad.sort(x, descending=True), [np.nan, 2, 1])
+
+
+def test_the_gradient_of_a_sorted_element_goes_where_it_came_from():
+    np.testing.assert_array_equal(ad.grad(lambda x: ad.sort(x)[0] * 5)(np.array([3.0, 1.0, 2.0])), [0, 5, 0])
+
+
+def test_another_shift_compiles_nothing():
+    f = ad.jit(lambda x, by: ad.roll(x, 1) * by)
+    x = ad.tensor(np.arange(6.0))
+    assert ad.roll(x, 1).tolist() == [5, 0, 1, 2, 3, 4]
+    with ad.max_compiles(0):
+        assert ad.roll(x, 2).tolist() == [4, 5, 0, 1, 2, 3]
+    assert f(np.arange(2.0), 2.0).tolist() == [2, 0]
+
+
+def test_numpys_functions_record():
+    x = ad.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    for f in (lambda x: np.roll(x, 1), lambda x: np.tile(x, 2), lambda x: np.repeat(x, 2), np.diff, np.sort):
+        assert f(x).requires_grad
+        np.testing.assert_array_equal(f(x).detach(), f(np.array([3.0, 1.0, 2.0])))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ad.roll(np.ones((2, 2)), (1, 2), 0), r"roll: 2 shifts for 1 axes of f64\[2,2\]"),
+        (lambda: ad.tile(np.ones(2), -1), "tile: -1 copies"),
+        (lambda: ad.repeat(np.ones(2), 2, axis=1), "repeat: no axis 1 in"),
+        (lambda: ad.diff(np.ones(2), axis=3), "diff: no axis 3 in"),
+        (lambda: ad.unstack(np.float64(1)), "unstack: no axis 0 in"),
+        (lambda: ad.meshgrid(np.ones((2, 2))), r"meshgrid: takes vectors, not f64\[2,2\]"),
+        (lambda: ad.sort(np.float64(1)), "sort: no axis -1 in"),
+    ],
+)
+def test_misuse_is_refused_at_the_users_line(call, message):
+    with pytest.raises(ad.ShapeError, match=f"(?s){message}.*called at test_rearranging.py"):
+        call()
