@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .ir import Graph
 from .passes import optimize
@@ -26,7 +26,9 @@ from .runtime import blas, disk, engine, native, threads
 from .runtime.cache import LRU
 from .runtime.executable import Executable
 from .runtime.kernels import KernelTable
-from .runtime.stages import Stages
+
+if TYPE_CHECKING:
+    from .runtime.stages import Stages
 
 __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "make_program", "recorded", "stages"]
 
@@ -75,6 +77,8 @@ def make_program(graph: Graph) -> Program:
 
 def stages(graph: Graph) -> Stages:
     """Every stage of this graph as text.  Runs nothing and keeps nothing."""
+    from .runtime.stages import Stages  # the printers of MLIR: most programs never look
+
     return Stages(graph, make_program)
 
 
