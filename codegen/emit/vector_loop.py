@@ -58,6 +58,9 @@ class VectorLoop(Writer):
             return str(int(lower) + phase.trips)
         body = self.body
         count = upper if lower == "0" else body.value(f"sub i64 {upper}, {lower}")
+        # An end before the start means no iteration, not some behind it.
+        smax = self.declare("llvm.smax.i64", "i64", ("i64", "i64"))
+        count = body.value(f"call i64 {smax}(i64 {count}, i64 0)")
         whole = body.value(f"and i64 {count}, {-phase.lanes}")
         return whole if lower == "0" else body.value(f"add i64 {lower}, {whole}")
 

@@ -297,6 +297,15 @@ def test_a_loop_may_start_anywhere(features, rng):
         check(nest.end(), features, [rng.normal(size=60), np.zeros(60)], rtol=1e-15)
 
 
+@EACH_MACHINE
+def test_a_loop_that_ends_before_it_starts_does_nothing(features):
+    nest = Nest("none", writes=("y",), y=memref(F64, 60), n=INDEX)
+    nest.loop(nest.n, (), lambda i: nest.store(nest.constant(1.0, F64), nest.y, i), lower=20)
+    function = nest.end()
+    for n in (20, 19, 11, 0, 21, 45):
+        check(function, features, [np.zeros(60)], [n])
+
+
 def test_loops_that_do_not_step_by_one_stay_as_they_are(rng):
     nest = Nest("steps", writes=("y",), y=memref(F64, 60))
     nest.loop(60, (), lambda i: nest.store(nest.constant(1.0, F64), nest.y, i), step=7)

@@ -4,8 +4,11 @@ The bound of each is read from its docstring, so that what is promised is what i
 """
 
 import functools
+import importlib.util
 import math
 import re
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from mpmath import mp, mpf
 from nests import DTYPES, call, elementwise
 
 from codegen.emit import emit_module
-from codegen.emit.math import FUNCTIONS
+from codegen.emit.math import FUNCTIONS, coefficients
 from codegen.kernel.nest import F32, F64
 from codegen.runtime import engine
 
@@ -91,6 +94,19 @@ def points(name, type, rng, count):
     x = x.astype(DTYPES[type])
     x[x < low] = -x[x < low]
     return x[(x > low) & (x < high) & np.isfinite(x)]
+
+
+def test_the_coefficients_are_what_the_tool_makes():
+    path = Path(__file__).parents[2] / "tools" / "fit_elementary.py"
+    spec = importlib.util.spec_from_file_location("fit_elementary", path)
+    tool = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    digits = mp.dps
+    spec.loader.exec_module(tool)
+    checked = [fit for fit in tool.fits() if fit.degree <= 5]
+    assert len(checked) > 5
+    for fit in checked:
+        assert tuple(tool.coefficients(fit)[0]) == getattr(coefficients, fit.name)
+    mp.dps = digits
 
 
 @EACH_TYPE
