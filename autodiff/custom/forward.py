@@ -106,9 +106,12 @@ def _run(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> Any:
         return run_traced(visit, ctx, values) if tracing else run_on_arrays(visit, ctx, values)
     if not tracing:
         return visit.run(ctx, values)
+    asked = state.now.asked
     try:
         return visit.run(ctx, values)
     except Unlearnt:
         raise
     except ConcretizationError as error:
+        if state.now.asked == asked:  # refused for something else than asking
+            raise
         return run_traced(visit, ctx, values, error)

@@ -50,12 +50,13 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
     if rule.host:
         bars = host_backward(node, rule, cotangents, places)
     else:
+        asked = state.now.asked
         try:
             bars = _on_tensors(node, rule, cotangents, places)
         except Unlearnt:
             raise
         except ConcretizationError:
-            if not state.now.tracing:
+            if not state.now.tracing or state.now.asked == asked:
                 raise
             _report(rule)
             bars = host_backward(node, rule, cotangents, places)

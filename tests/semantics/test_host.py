@@ -1,0 +1,340 @@
+"""Host rules: declared or found out, recorded, under jit, and from the cache (SEMANTICS 6 and 7; DESIGN 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+from three_ways import done, gradients
+
+import autodiff as ad
+
+X = np.array([0.5, -1.0, 2.0])
+
+
+def leaf(value=X):
+    return ad.tensor(value, requires_grad=True)
+
+
+def host_both(log=None):
+    """SciPy in forward and backward."""
+
+    @ad.function
+    def erf(x): ...
+
+    @erf.forward(ad.Tensor, host=True)
+    def _(ctx, x):
+        assert type(x) is np.ndarray and not x.flags.writeable
+        ctx.save_for_backward(x=x, slope=2 / np.sqrt(np.pi) * np.exp(-(x**2)))
+        return special.erf(x)
+
+    @erf.backward(ad.Tensor, host=True)
+    def _(ctx, g):
+        assert type(g) is np.ndarray and not g.flags.writeable
+        assert type(ctx.saved_variables.slope) is np.ndarray and ctx.needs_input_grad.x
+        if log is not None:
+            log.append(1)
+        return {"x": g * ctx.saved_variables.slope}
+
+    return erf
+
+
+SLOPE = 2 / np.sqrt(np.pi) * np.exp(-(X**2))
+
+
+def test_a_declared_host_rule_works_inside_a_compiled_and_cached_graph():
+    erf = host_both()
+    (g,) = gradients(lambda x: (ad.sin(erf(x * 2.0)) * 3.0).sum(), X)
+    inner = 2 / np.sqrt(np.pi) * np.exp(-((2 * X) ** 2))
+    np.testing.assert_allclose(g, 3 * np.cos(special.erf(2 * X)) * inner * 2)
+
+
+def test_a_host_backward_is_called_at_every_run_and_the_graph_around_it_is_known():
+    log = []
+    erf = host_both(log)
+    x = leaf()
+    for i in range(5):
+        x.grad = None
+        before, calls = done(), len(log)
+        (erf(x) * float(i)).sum().backward()
+        assert len(log) == calls + 1
+        assert i < 2 or done() == before
+        np.testing.assert_allclose(x.grad.numpy(), i * SLOPE)
+    f = ad.jit(ad.value_and_grad(lambda x: erf(x * 1.0).sum()))
+    f(X)
+    before, calls = done(), len(log)
+    for k in range(3):
+        value, g = f(X + k)
+        np.testing.assert_allclose(value, special.erf(X + k).sum())
+        np.testing.assert_allclose(g, 2 / np.sqrt(np.pi) * np.exp(-((X + k) ** 2)))
+    assert done() == before and len(log) == calls + 3
+
+
+def test_a_first_call_under_jit_learns_what_forward_returns():
+    ran = []
+
+    @ad.function
+    def f(x, n): ...
+
+    @f.forward(ad.Tensor, ad.Number, host=True)
+    def _(ctx, x, n):
+        ran.append(type(x))
+        ctx.save_for_backward(c=np.cos(x) * n)
+        return {"y": np.sin(x) * n, "label": "s"}, int(x.size)
+
+    @f.backward(ad.Tensor, ad.Number)
+    def _(ctx, g, count):
+        return {"x": g["y"] * ctx.saved_variables.c}
+
+    h = ad.jit(lambda x: f(x, 3)[0]["y"].sum())
+    np.testing.assert_allclose(h(X), 3 * np.sin(X).sum())
+    np.testing.assert_allclose(h(X + 1), 3 * np.sin(X + 1).sum())
+    assert ran and set(ran) == {np.ndarray}
+    g = ad.jit(ad.grad(lambda x: f(x, 3)[0]["y"].sum()))
+    for k in range(3):
+        np.testing.assert_allclose(g(X + k), 3 * np.cos(X + k))
+
+
+def test_out_gives_what_a_trace_needs_to_know_without_a_run():
+    ran = []
+
+    @ad.function
+    def f(x): ...
+
+    @f.forward(ad.Tensor, host=True, out=lambda x: x)
+    def _(ctx, x):
+        ran.append(1)
+        return np.sin(x)
+
+    h = ad.jit(lambda x: f(x) * 2.0)
+    np.testing.assert_allclose(h(X), 2 * np.sin(X))
+    assert len(ran) == 1
+
+    @ad.function
+    def wrong(x): ...
+
+    wrong.forward(ad.Tensor, host=True, out="f64[7]")(lambda ctx, x: np.sin(x))
+    with pytest.raises(ad.GradientError, match=r"wrong: this host forward .*gives f64\[3\] .*f64\[7\]"):
+        ad.jit(wrong)(X)
+
+
+def test_several_outputs_of_several_dtypes_come_out_of_one_host_call():
+    calls = []
+
+    @ad.function
+    def f(x): ...
+
+    @f.forward(ad.Tensor, host=True)
+    def _(ctx, x):
+        calls.append(1)
+        return np.float32(x.sum()), x.astype(np.float32) * 2, np.argsort(x), x > 0, x * 3
+
+    f.backward(ad.Tensor)(lambda ctx, a, b, i, m, c: {"x": ad.astype(b, ad.float64) * 2.0 + c * 3.0})
+    h = ad.jit(f)
+    h(X)
+    calls.clear()
+    found = h(X)
+    assert len(calls) == 1
+    for value, expected in zip(found, (np.float32(X.sum()), np.float32(X * 2), np.argsort(X), X > 0, X * 3), strict=True):
+        assert value.dtype == expected.dtype
+        np.testing.assert_array_equal(value, expected)
+
+
+def test_a_rule_that_asks_is_found_out_and_runs_each_time():
+    ran = []
+
+    @ad.function
+    def f(x): ...
+
+    f.forward(ad.Tensor)(lambda ctx, x: x * 1.0)
+
+    @f.backward(ad.Tensor)
+    def _(ctx, g):
+        ran.append(1)
+        return g * float(g.sum())
+
+    x = leaf()
+    for i in range(1, 5):
+        x.grad = None
+        before = ad.cache_info().compiles
+        (f(x) * float(i)).sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), np.full(3, 3.0 * i * i))
+        assert len(ran) == i and (i < 3 or ad.cache_info().compiles == before)
+    g = ad.jit(ad.grad(lambda x, c: (f(x) * c).sum()))
+    for c in (1.0, 2.0, 3.0):
+        np.testing.assert_allclose(g(X, c), np.full(3, 3 * c * c))
+    before = done()
+    np.testing.assert_allclose(g(X, 5.0), np.full(3, 75.0))
+    assert done() == before
+
+
+def test_a_forward_that_asks_is_found_out_under_jit():
+    @ad.function
+    def f(x): ...
+
+    @f.forward(ad.Tensor)
+    def _(ctx, x):
+        scale = float(x.sum())
+        ctx.save_for_backward(scale=scale)
+        return x * scale
+
+    f.backward(ad.Tensor)(lambda ctx, g: g * ctx.saved_variables.scale)
+    (g,) = gradients(lambda x: f(x * 1.0).sum(), X, kept=False)
+    np.testing.assert_allclose(g, np.full(3, X.sum()))
+    h = ad.jit(ad.grad(lambda x: f(x).sum()))
+    for k in range(3):
+        np.testing.assert_allclose(h(X + k), np.full(3, (X + k).sum()))
+
+
+@pytest.mark.parametrize("ways", ["recorded", "function", "jit"])
+def test_second_order_through_a_host_rule_names_the_rule_the_line_and_the_way_out(ways):
+    erf = host_both()
+    first = ad.grad(lambda x: erf(x).sum())
+    erf(leaf()).sum().item()
+    asks = {
+        "recorded": lambda: ad.grad(ad.grad(erf(x := leaf()).sum(), x, create_graph=True).sum(), x),
+        "function": lambda: ad.grad(lambda x: first(x).sum())(X),
+        "jit": lambda: ad.jit(ad.grad(lambda x: first(x).sum()))(X),
+    }
+    with pytest.raises(ad.GradientError) as caught:
+        asks[ways]()
+    for part in ("host backward of erf (test_host.py:", "called at test_host.py:", "another ad.function"):
+        assert part in str(caught.value)
+
+
+def test_recording_a_gradient_through_a_host_rule_is_no_error_until_it_is_differentiated():
+    x, w = leaf(), leaf()
+    g = ad.grad((host_both()(x) * w).sum(), x, create_graph=True)
+    np.testing.assert_allclose(g.detach().numpy(), SLOPE * X)
+    x = leaf()
+    host_both()(x).sum().backward(create_graph=True)
+    np.testing.assert_allclose(x.grad.detach().numpy(), SLOPE)
+
+
+def test_second_order_through_saved_inputs_of_a_host_forward_is_right():
+    @ad.function
+    def erf(x): ...
+
+    @erf.forward(ad.Tensor, host=True)
+    def _(ctx, x):
+        ctx.save_for_backward(x=x)
+        return special.erf(x)
+
+    @erf.backward(ad.Tensor)
+    def _(ctx, g):
+        x = ctx.saved_variables.x
+        return g * (2 / np.pi**0.5) * ad.exp(-x * x)
+
+    second = ad.grad(lambda x: ad.grad(lambda x: erf(x).sum())(x).sum())
+    np.testing.assert_allclose(second(X), -2 * X * SLOPE)
+    compiled = ad.jit(second)
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(X), -2 * X * SLOPE)
+
+
+def test_a_saved_array_of_a_host_forward_refuses_a_second_derivative():
+    @ad.function
+    def f(x): ...
+
+    @f.forward(ad.Tensor, host=True)
+    def _(ctx, x):
+        ctx.save_for_backward(c=np.cos(x))
+        return np.sin(x)
+
+    f.backward(ad.Tensor)(lambda ctx, g: g * ctx.saved_variables.c)
+    np.testing.assert_allclose(gradients(lambda x: f(x).sum(), X)[0], np.cos(X))
+    second = ad.grad(lambda x: ad.grad(lambda x: f(x).sum())(x).sum())
+    for ask in (lambda: second(X), lambda: ad.jit(second)(X)):
+        with pytest.raises(ad.GradientError, match="what the forward of f .*made of asked values"):
+            ask()
+
+
+def test_numbers_made_of_asked_values_refuse_a_second_derivative_too():
+    @ad.function
+    def f(x): ...
+
+    @f.forward(ad.Tensor)
+    def _(ctx, x):
+        scale = float(x.sum())
+        ctx.save_for_backward(x=x, scale=scale)
+        return x * scale
+
+    f.backward(ad.Tensor)(lambda ctx, g: g * ctx.saved_variables.scale + 0.0 * ctx.saved_variables.x)
+    with pytest.raises(ad.GradientError, match="another ad.function"):
+        ad.grad(lambda x: ad.grad(lambda x: f(x).sum())(x).sum())(X)
+
+
+def test_an_error_in_a_host_rule_keeps_its_type_and_leaves_grad_alone():
+    @ad.function
+    def f(x): ...
+
+    f.forward(ad.Tensor)(lambda ctx, x: x * 1.0)
+
+    @f.backward(ad.Tensor, host=True)
+    def _(ctx, g):
+        raise np.linalg.LinAlgError("singular")
+
+    x = leaf()
+    for ask in (lambda: f(x).sum().backward(), lambda: ad.jit(ad.grad(lambda x: f(x).sum()))(X)):
+        with pytest.raises(np.linalg.LinAlgError, match="singular") as caught:
+            ask()
+        assert any("in the backward rule of f (host backward at test_host.py:" in n for n in caught.value.__notes__)
+    assert x.grad is None
+    (x * 2.0).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.full(3, 2.0))
+
+
+@pytest.mark.parametrize("wrong", [np.ones(7), "text", np.ones(3, int)])
+def test_what_a_host_backward_returns_is_checked_like_any_other(wrong):
+    @ad.function
+    def f(x): ...
+
+    f.forward(ad.Tensor)(lambda ctx, x: x * 1.0)
+    f.backward(ad.Tensor, host=True)(lambda ctx, g: {"x": wrong})
+    x = leaf()
+    for ask in (lambda: f(x).sum().backward(), lambda: ad.jit(ad.grad(lambda x: f(x).sum()))(X)):
+        with pytest.raises(ad.GradientError, match=r"f \(host backward at test_host.py:.*'x': f64\[3\]"):
+            ask()
+    assert x.grad is None
+
+
+def test_numbers_saved_for_a_host_rule_are_read_when_it_runs():
+    @ad.function
+    def f(x, c): ...
+
+    @f.forward(ad.Tensor, ad.Number)
+    def _(ctx, x, c):
+        ctx.save_for_backward(c=c, things=[{"any": c}])
+        return x * c
+
+    @f.backward(ad.Tensor, ad.Number, host=True)
+    def _(ctx, g):
+        s = ctx.saved_variables
+        return {"x": g * s.things[0]["any"] * ctx.inputs.c / s.c}
+
+    x = leaf()
+    for c in (2.0, 3.0, 4.0, 5.0):
+        x.grad = None
+        before = done()
+        f(x, c).sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), np.full(3, c))
+        assert c < 4.0 or done() == before, "another number is another argument"
+
+
+def test_host_rules_take_and_give_containers():
+    @ad.function
+    def f(p): ...
+
+    @f.forward(dict, host=True)
+    def _(ctx, p):
+        assert all(type(v) is np.ndarray for v in p.values())
+        return p["a"] * p["b"], {"s": p["a"] + p["b"]}
+
+    @f.backward(dict, host=True)
+    def _(ctx, g, d):
+        p = ctx.inputs.p
+        return {"p": {"a": g * p["b"] + d["s"], "b": None}}
+
+    ga, gb = gradients(lambda a, b: f({"a": a, "b": b})[0].sum() + f({"a": a, "b": b})[1]["s"].sum(), X, X + 1)
+    np.testing.assert_allclose(ga, X + 2)
+    assert not gb.any()
