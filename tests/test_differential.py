@@ -79,10 +79,12 @@ def check_first_order(program):
         "grad(jit)": lambda: flat(ad.value_and_grad(traced, argnums(program))(*program.arguments)),
     }
     for what, way in ways.items():
-        first = values(way())
-        assert_close(first, wanted[: len(first)], what, program.digits)
+        # Where many shapes were used once, one that is new is evaluated, and compiled when it is seen again.
+        for time in ("first", "second"):
+            found = values(way())
+            assert_close(found, wanted[: len(found)], f"{what}, {time} time", program.digits)
         for again in ("from the cache", "by the check"):
-            assert_same_bits(way(), first, f"{what} {again}")
+            assert_same_bits(way(), found, f"{what} {again}")
     return f, wanted
 
 
@@ -180,10 +182,11 @@ def check_interrupted(program, statement):
     wanted = values(by_backward(program.function(), program))
     assume(all(np.isfinite(w).all() and np.max(np.abs(w), initial=0) < 1e4 for w in wanted))
     f = program.interrupted(statement)
-    first = values(by_backward(f, program))
-    assert_close(first, wanted, statement)
+    for time in ("first", "second"):
+        found = values(by_backward(f, program))
+        assert_close(found, wanted, f"{statement}, {time} time")
     for _ in range(2):
-        assert_same_bits(by_backward(f, program), first, statement)
+        assert_same_bits(by_backward(f, program), found, statement)
     assert_close(by_two_backwards(f, program), [wanted[0], *(2 * g for g in wanted[1:])], f"{statement} and again")
 
 
