@@ -1,4 +1,4 @@
-"""`make bench`: every row, or those that are named; prints the table and writes RESULTS.md beside this file.
+"""`make bench`: every row, or those that are named; prints the table; all rows are written to RESULTS.md and RESULTS.svg.
 
     python benchmarks/run.py [ROW ...] [--threads N] [--rounds N]
 
@@ -19,7 +19,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[0:0] = [str(HERE), str(HERE.parent)]
 
-from measure import Found, measure  # noqa: E402  the folders above come first
+import plot  # noqa: E402  the folders above come first
+from measure import Found, measure  # noqa: E402
 from peers import GENERIC  # noqa: E402
 
 PEERS = ("numpy", "c", "jax", "torch", "autograd")
@@ -103,6 +104,7 @@ def main() -> None:
     if not given.rows:
         title = "# Results\n\nMade by `make bench`; \"n x\" says that the peer takes n times as long as we do.\n\n"
         (HERE / "RESULTS.md").write_text(title + text, encoding="utf-8")
+        (HERE / "RESULTS.svg").write_text(plot.draw(plot.read(text)), encoding="utf-8")
 
 
 if __name__ == "__main__":

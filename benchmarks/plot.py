@@ -1,0 +1,67 @@
+"""Draw RESULTS.md as RESULTS.svg: for each kind of work, how many times longer each peer takes than we do.
+
+    python benchmarks/plot.py
+
+Nothing but Python is needed.  The scale is logarithmic; the line at 1 is us.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from html import escape
+from pathlib import Path
+
+HERE = Path(__file__).parent
+COLOURS = {"numpy": "#4c72b0", "c": "#333333", "jax": "#dd8452", "torch": "#c44e52", "autograd": "#8172b3"}
+WIDTH, LABEL, LINE, TOP = 900, 380, 20, 50
+
+
+def read(text: str) -> list[tuple[str, dict[str, float]]]:
+    """(work, peer -> ratio) for each row of the table.
+
+    >>> read("| work | ours | error | numpy | error |\\n|---|---|---|---|---|\\n| a | 1 µs | 0e+00 | 2.50 x | 0e+00 |")
+    [('a', {'numpy': 2.5})]
+    """
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    header, rows = lines[0], lines[2:]
+    return [
+        (row[0], {name: float(m[1]) for name, cell in zip(header, row, strict=True) if (m := _RATIO.fullmatch(cell))})
+        for row in rows
+    ]
+
+
+_RATIO = re.compile(r"([\d.]+) x")
+
+
+def draw(rows: list[tuple[str, dict[str, float]]]) -> str:
+    """The picture, as SVG."""
+    values = [v for _, ratios in rows for v in ratios.values() if v > 0]
+    low = math.floor(math.log10(min([1.0, *values])))
+    high = math.ceil(math.log10(max([10.0, *values])))
+
+    def place(ratio: float) -> float:
+        return LABEL + (WIDTH - LABEL - 20) * (math.log10(ratio) - low) / (high - low)
+
+    height = TOP + LINE * (len(rows) + 1)
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif"'
+             ' font-size="12"><rect width="100%" height="100%" fill="white"/>']
+    for i, (name, colour) in enumerate(COLOURS.items()):
+        x = LABEL + 100 * i
+        parts.append(f'<circle cx="{x}" cy="14" r="5" fill="{colour}"/><text x="{x + 9}" y="18">{name}</text>')
+    for power in range(low, high + 1):
+        x, dark = place(10.0**power), "#000" if power == 0 else "#ccc"
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{height - LINE}" stroke="{dark}"/>'
+                     f'<text x="{x:.1f}" y="{TOP - 12}" text-anchor="middle">{10.0**power:g} x</text>')
+    for i, (work, ratios) in enumerate(rows):
+        y = TOP + LINE * i + LINE // 2
+        parts.append(f'<text x="{LABEL - 10}" y="{y + 4}" text-anchor="end">{escape(work)}</text>')
+        parts += [f'<circle cx="{place(v):.1f}" cy="{y}" r="5" fill="{COLOURS[n]}"><title>{n}: {v:g} x</title></circle>'
+                  for n, v in ratios.items() if v > 0 and n in COLOURS]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+if __name__ == "__main__":
+    text = (HERE / "RESULTS.md").read_text(encoding="utf-8")
+    (HERE / "RESULTS.svg").write_text(draw(read(text)), encoding="utf-8")
+    print(HERE / "RESULTS.svg")
