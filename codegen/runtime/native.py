@@ -78,6 +78,8 @@ class Native:
             ("PyCapsule_New", ctypes.pythonapi)
         )
         handler = ctypes.PYFUNCTYPE(ctypes.c_void_p)(self.code.address("pool_handler"))()
+        # Arrays outlive modules at the end of the process, and capsules do not own their name.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_CAPSULE_NAME))
         return new_capsule(handler, _CAPSULE_NAME, None)
 
     def call(self, name: str, *numbers: int) -> int:
@@ -105,7 +107,7 @@ def _made() -> Native:
     return Native()
 
 
-#: Kept by NumPy's arrays, which look at the name; the string must not go.
+#: What NumPy calls the capsules of its allocators.
 _CAPSULE_NAME = b"mem_handler"
 
 _NEW_FROM_DESCR = 94

@@ -15,7 +15,9 @@ from hypothesis import given, settings
 import autodiff.ops  # noqa: F401  (declares the operations that graphs are made of)
 from codegen import compiler
 from codegen.ir import evaluate, parse
+from codegen.runtime.cache import LRU
 from codegen.runtime.executable import Executable
+from codegen.runtime.kernels import KernelTable
 
 GRAPHS = {
     "elementwise": "f(x: f64[8], w: f64[8]) { a = mul(x, w)  b = exp(a)  c = add(b, x)  return c }",
@@ -160,6 +162,33 @@ def test_threads_that_ask_for_one_graph_compile_it_once(table, rng):
     for thread in threads:
         thread.join()
     assert len({id(executable) for executable in found}) == 1 and compiler.counts().compiles == before + 1
+
+
+def test_threads_may_compile_call_and_evict_at_once(table, monkeypatch):
+    monkeypatch.setattr(compiler, "_executables", LRU(3))
+    monkeypatch.setattr(compiler, "_kernels", KernelTable(2))
+    graphs = [
+        parse(f"f(x: f64[{n}]) {{ a = exp(x)  b = add(a, x)  c = sum(b, axis=(0,))  return b, c }}")
+        for n in range(2, 10)
+    ]
+    wrong = []
+
+    def work(seed):
+        order = np.random.default_rng(seed).integers(0, len(graphs), 40)
+        for turn, number in enumerate(order):
+            x = np.full(number + 2, float(seed))
+            b, c = compiler.compile_graph(graphs[number]).call(x)
+            if not (np.allclose(b, np.exp(x) + x, rtol=1e-14) and np.isclose(c, b.sum(), rtol=1e-14)):
+                wrong.append((seed, number))
+            if turn == 20 and seed == 0:
+                compiler.clear()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and compiler.counts().entries <= 3
 
 
 STAGES = ("graph", "optimized", "fused", "mlir", "llvm", "llvm_optimized", "asm", "stats")
