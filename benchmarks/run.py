@@ -1,4 +1,4 @@
-"""`make bench`: every row, or those that are named; prints the table; all rows are written to RESULTS.md and RESULTS.svg.
+"""`make bench`: every row, or those that are named.  Prints the table; all rows go to RESULTS.md and RESULTS.svg too.
 
     python benchmarks/run.py [ROW ...] [--threads N] [--rounds N]
 
