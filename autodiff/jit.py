@@ -37,7 +37,7 @@ from .tape.ask import evaluate, value_of
 from .tape.misses import note
 from .tape.node import Node, RichNode, rich_node
 from .tape.plan import data, freeze, located, source
-from .tape.record import argument, grad_mode, leaf, record, state, weak_number
+from .tape.record import argument, grad_mode, identity_of, leaf, record, state, weak_number
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
 
@@ -405,6 +405,9 @@ def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
     now: dict[Node, Node] = {}
     for node, value in zip(entry.arguments, values, strict=True):
         now[node] = as_tensor(value).node
+        if node.hooks:  # registered on the argument while it was traced
+            seen = identity_of(now[node])
+            seen.hooks, now[node] = node.hooks, seen
     results = [n for n in entry.results if n is not None]
     for node in needed(results, _histories(results)):
         if node in now:
@@ -414,6 +417,7 @@ def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
         elif type(node) is RichNode:
             made = rich_node(node.kind, tuple([now[i] for i in node.inputs]), call=node.call)
             made.body, made.flow, made.slot, made.line = node.body, node.flow, node.slot, node.line
+            made.hooks = node.hooks
             now[node] = made
         else:
             now[node] = record(node.kind.op, tuple([handle(now[i]) for i in node.inputs]), node.kind.params).node

@@ -335,7 +335,8 @@ ARGUMENT = Primitive("argument", infer=lambda: None, reference=None, discrete=Tr
 def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False) -> Tensor:
     """A handle on a value that will be known only when the traced function is called."""
     out = out_of(aval, requires_grad, weak)
-    return handle(data_node(Kind(ARGUMENT, (), out), None))
+    kind = Kind(ARGUMENT, (), out)
+    return handle(rich_node(kind, ()) if requires_grad else data_node(kind, None))  # one that tracks may get hooks
 
 
 def weak_number(value: complex, dtype: np.dtype) -> Tensor:

@@ -29,7 +29,7 @@ from ..tape.record import DETACH, constant, grad_mode, identity_of, leaf, leaf_n
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from .backward import results_of, seed_for
-from .gradient import Group, check_not_released, emit, live_beside, passed, release, separate, solve
+from .gradient import Group, check_not_released, emit, group_of, live_beside, passed, release, separate, solve
 
 __all__ = [
     "Arguments", "fresh", "grad", "gradient_of", "is_differentiable", "is_plain", "name_of", "plain", "run_recorded",
@@ -242,7 +242,7 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
         found = separate(known.plan, known.run())
         end_recording(state.now)
     else:
-        groups = [Group((n,)) for n in targets]
+        groups = [group_of(n) for n in targets]
         found = solve(
             [(value.node, seed)], groups, retain=False, also=also, live=live, repeat=(purpose, roots)
         )
@@ -255,7 +255,7 @@ def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[li
     past = history([value.node])
     mine = {t.node for t in leaves}
     tracks = grad_mode.get() and tracks_outside(past, mine)
-    groups = [Group((t.node,)) for t in leaves]
+    groups = [group_of(t.node) for t in leaves]
     found = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(leaves)
     out = value if tracks or not past else record(DETACH, (value,))
     return [zeros_like(handle(t.node)) if g is None else g for g, t in zip(found, leaves, strict=True)], out
@@ -299,6 +299,8 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
     """
     ys = results_of(y, "grad")
     given = [grad_outputs] if isinstance(y, Tensor) else list(grad_outputs or [None] * len(ys))
+    if len(given) != len(ys):
+        raise GradientError(f"grad: {len(ys)} tensors but {len(given)} grad_outputs\n  called at {caller()}")
     seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
     targets, structure = tree.flatten(xs)
     for x in targets:
@@ -310,19 +312,20 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
                 "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
             )
     past = history([t.node for t in ys])
-    inside = set(past)
-    through = passed(past, [x.node for x in targets if x.node in inside])
+    nodes = [_versions(x.node, past) for x in targets]
+    through = passed(past, [n for found in nodes for n in found])
     # What is older than every target is below them; a released node has lost its inputs, so age must tell.
-    oldest = min([x.node.number for x in targets], default=0)
+    oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
     check_not_released([n for n in past if n.number > oldest])
     retain = create_graph if retain_graph is None else retain_graph
-    groups = [Group((x.node,)) for x in targets if x.node in inside]
+    groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None)) for x, found in zip(targets, nodes, strict=True)
+              if found]
     if create_graph:
         reached = iter(emit(past, seeds, groups, tracks=True))
     else:
         values = solve(seeds, groups, retain=retain, past=past)
         reached = iter([None if v is None else leaf(v) for v in values])
-    found = [next(reached) if x.node in inside else None for x in targets]
+    found = [next(reached) if n else None for n in nodes]
     if not allow_unused and any(g is None for g in found):
         unused = next(i for i, g in enumerate(found) if g is None)
         raise GradientError(
@@ -333,6 +336,11 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
     if not retain:
         release(through)
     return tree.unflatten(structure, found)
+
+
+def _versions(node: Node, past: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes of a history that are this one, or hold an older value of the same leaf."""
+    return tuple([n for n in past if n is node or (n.leaf is not None and n.leaf is node.leaf)])
 
 
 @grad.method(Callable, object, object)
@@ -376,7 +384,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     mine = {t.node for t in a.leaves}
     past = history([t.node for t in results])
     outside = grad_mode.get() and not a.plain and tracks_outside(past, mine)
-    groups = [Group((t.node,)) for t in a.leaves]
+    groups = [group_of(t.node) for t in a.leaves]
 
     def pullback(cotangents: Any) -> tuple:
         bars = tree.leaves(cotangents)

@@ -34,7 +34,8 @@ from .hooks import run_hooks
 from .reverse import pull_back, reaching
 
 __all__ = [
-    "Group", "check_not_released", "emit", "live_beside", "passed", "recording_rules", "release", "separate", "solve",
+    "Group", "check_not_released", "emit", "group_of", "live_beside", "passed", "recording_rules", "release", "separate",
+    "solve",
 ]
 
 
@@ -48,6 +49,11 @@ class Group:
     nodes: tuple[Node, ...]
     hooks: dict[Any, Callable] | None = None
     old: Node | None = None
+
+
+def group_of(node: Node) -> Group:
+    """The gradient of one node; on a leaf its hooks see it."""
+    return Group((node,), None if node.leaf is None else node.leaf.hooks or None)
 
 
 @contextmanager

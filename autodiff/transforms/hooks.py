@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import DispatchError, GradientError, ShapeError, UserLine, caller, user_line
 from ..ops import as_tensor
 from ..tape.node import TABLE_LIMIT, Kind, Leaf, Node, RichNode
-from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, record
+from ..tape.record import DETACH, IDENTITY, grad_mode, identity_of, record
 from ..tensor import Tensor, handle
 from .nesting import call_nested
 
@@ -116,8 +116,6 @@ def _with_room(t: Tensor) -> RichNode:
     A plain node has no room: what it did moves into a new one just before it, and it becomes that one's identity.
     """
     node: Node = t.node
-    if node.kind.op is ARGUMENT:  # it stands for the argument of a trace: only later readers are reached
-        t.node = node = identity_of(node)
     if isinstance(node, RichNode):
         return node
     if node.kind.op is IDENTITY and isinstance(node.inputs[0], RichNode):

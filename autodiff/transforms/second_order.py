@@ -32,7 +32,7 @@ from .functional import (
     run_recorded,
     tracks_outside,
 )
-from .gradient import Group, emit, recording_rules, solve
+from .gradient import emit, group_of, recording_rules, solve
 
 __all__ = ["hessian", "hvp", "jacobian"]
 
@@ -103,7 +103,7 @@ def _by_row(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
 
 
 def _row(result: Node, past: Sequence[Node], e: Tensor, a: Arguments) -> list[Any]:
-    groups = [Group((x.node,)) for x in a.leaves]
+    groups = [group_of(x.node) for x in a.leaves]
     if a.plain:
         return list(solve([(result, e)], groups, retain=True, past=past))
     tracks = _tracks(past, a)

@@ -208,20 +208,19 @@ def test_rules_run_in_reverse_order_of_creation():
     assert order == ["c", "b", "a"]
 
 
-@pytest.mark.parametrize("build", [lambda y, x: y * 1.0, lambda y, x: y + x, lambda y, x: ad.sin(y)])
-def test_a_chain_of_20000_nodes_is_recorded_differentiated_and_dropped_without_recursion(build):
+def test_a_chain_of_20000_nodes_is_recorded_differentiated_and_dropped_without_recursion():
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)
     try:
         x = parameter([0.5, 0.25])
         y = x
         for _ in range(20_000):
-            y = build(y, x)
+            y = y + x
         y.sum().backward()
-        assert x.grad.shape == (2,) and np.isfinite(x.grad.numpy()).all()
+        np.testing.assert_array_equal(x.grad, [20_001.0, 20_001.0])
         y = x
         for _ in range(20_000):
-            y = build(y, x)
+            y = y + x
         del y
     finally:
         sys.setrecursionlimit(limit)
@@ -452,6 +451,31 @@ def test_an_unused_input_is_an_error_or_none_with_allow_unused():
     assert got[1] is None
 
 
+def test_grad_with_respect_to_an_updated_leaf_is_that_of_all_its_values():
+    w = parameter()
+    for _ in range(3):
+        y = (w * w).sum()
+        before = w.detach().numpy()
+        with ad.no_grad():
+            w -= 1.0
+        np.testing.assert_allclose(ad.grad(y + (w * w).sum(), w), 2 * before + 2 * (before - 1))
+
+
+def test_hooks_of_a_leaf_see_the_gradient_that_grad_returns():
+    x, seen = parameter(), []
+    x.register_hook(lambda g: (seen.append(1), g * 10.0)[1])
+    for _ in range(2):
+        np.testing.assert_allclose(ad.grad((x * x).sum(), x), [20.0, 40.0, 60.0])
+    assert seen == [1, 1]
+
+
+def test_grad_takes_as_many_grad_outputs_as_results():
+    x = parameter()
+    np.testing.assert_allclose(ad.grad([x * x, x.sum()], x, [np.ones(3), 2.0]), [4.0, 6.0, 8.0])
+    with pytest.raises(ad.GradientError, match="2 tensors but 1 grad_outputs"):
+        ad.grad([x.sum(), x.sum()], x, [None])
+
+
 def test_grad_that_refuses_an_unused_input_releases_nothing():
     a, b = parameter(), parameter()
     y = (a * a).sum()
@@ -534,7 +558,7 @@ def test_four_threads_on_one_leaf_sum_exactly():
 
     def work():
         try:
-            for _ in range(250):
+            for _ in range(1000):
                 (x * 3.0).sum().backward()
         except BaseException as error:
             failures.append(error)
@@ -545,7 +569,7 @@ def test_four_threads_on_one_leaf_sum_exactly():
     for t in threads:
         t.join()
     assert not failures, failures[:1]
-    np.testing.assert_array_equal(x.grad, [3000.0, 3000.0])
+    np.testing.assert_array_equal(x.grad, [12000.0, 12000.0])
 
 
 # ---------------------------------------------------------------- values at the edges of derivatives

@@ -140,6 +140,40 @@ def test_a_hook_on_a_constant_is_an_error():
         ad.tensor([1.0]).register_hook(print)
 
 
+def test_a_hook_registered_while_a_function_is_traced_or_differentiated_is_called():
+    def f(x):
+        y = x * 2.0
+        y.register_hook(lambda g: g * 10.0)
+        x.register_hook(lambda g: g + 1.0)
+        return (y * y).sum()
+
+    for run in (ad.grad(f), ad.jit(ad.grad(f)), ad.grad(ad.jit(f))):
+        for _ in range(2):
+            np.testing.assert_allclose(run(np.ones(2)), [81.0, 81.0])
+    jitted, w = ad.jit(f), parameter(np.ones(2))
+    for _ in range(2):
+        w.grad = None
+        jitted(w).backward()
+        np.testing.assert_allclose(w.grad, [81.0, 81.0])
+
+
+def test_a_hook_on_one_of_several_outputs_of_a_custom_function_is_honoured():
+    @ad.function
+    def both(t): ...
+
+    both.forward(ad.Tensor)(lambda ctx, t: (t * 1.0, t * 2.0))
+    both.backward(ad.Tensor)(lambda ctx, a, b: a + 2.0 * b)
+    x = parameter()
+    for i in range(6):
+        x.grad = None
+        a, b = both(x)
+        loss = (a * b).sum()
+        if i % 2:
+            b.register_hook(lambda g: g * 10.0)
+        loss.backward()
+        np.testing.assert_allclose(x.grad, (22.0 if i % 2 else 4.0) * np.array([1.0, 2.0, 3.0]))
+
+
 def test_a_hook_may_ask_for_values():
     x = parameter()
 
