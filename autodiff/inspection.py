@@ -26,7 +26,7 @@ from .errors import Error, UserLine
 from .ops import as_tensor
 from .tape.node import Node
 from .tape.plan import freeze, source
-from .tape.record import ARGUMENT, CONSTANT, argument, leaf, state
+from .tape.record import ARGUMENT, CONSTANT, argument, keeps_lines, leaf, state
 from .tape.walk import history, needed
 from .tensor import AbstractTensor, Tensor
 from .transforms.functional import vjp
@@ -209,7 +209,7 @@ def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
 
 
 class _Tracing:
-    """As inside jit: arguments have no values, and asking for one is an error."""
+    """As inside jit: arguments have no values, and asking for one is an error.  Every node keeps the user's line."""
 
     def __enter__(self) -> None:
         now = state.now
@@ -217,12 +217,14 @@ class _Tracing:
         config.count_trace(1)
         self._start, now.start = now.start, 0
         self._small, now.small = now.small, []
+        self._lines = keeps_lines.set(True)
 
     def __exit__(self, *_: object) -> None:
         now = state.now
         now.tracing -= 1
         now.start = self._start
         now.small = self._small
+        keeps_lines.reset(self._lines)
         config.count_trace(-1)
 
 

@@ -34,8 +34,8 @@ from .hooks import run_hooks
 from .reverse import pull_back, reaching
 
 __all__ = [
-    "Group", "check_not_released", "emit", "group_of", "live_beside", "passed", "recording_rules", "release", "separate",
-    "solve",
+    "Group", "check_not_released", "emit", "group_of", "live_beside", "passed", "recording_rules", "release",
+    "separate", "solve",
 ]
 
 
@@ -171,9 +171,11 @@ def _make(
     number: dict[Node, int],
 ) -> Plan:
     asked = state.now.asked
+    why = _why_unkept(past, groups)  # before the rules run: a hook may remove itself
     with observed() as choices:
         gradients = emit(past, seeds, groups, tracks=False)
-    why = _why_unkept(past, groups, state.now.asked != asked)
+    if state.now.asked != asked and not why:
+        why = "a rule asked for a value, or went back itself: the rules run each time"
     known = not why
     with recording_rules(False):
         for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
@@ -207,11 +209,8 @@ def _drop(key: tuple) -> None:
         plan.valid = False
 
 
-def _why_unkept(past: Sequence[Node], groups: Sequence[Group], asked: bool) -> str:
-    """Why the rules of a backward run each time; empty where a plan can be kept.
-
-    asked   whether a rule looked at a value
-    """
+def _why_unkept(past: Sequence[Node], groups: Sequence[Group]) -> str:
+    """Why the rules of a backward run each time; empty where a plan can be kept."""
     for node in past:
         if node.hooks:
             return f"a hook on a {node.kind.out.aval} runs each time"
@@ -221,8 +220,6 @@ def _why_unkept(past: Sequence[Node], groups: Sequence[Group], asked: bool) -> s
             return f"the backward of {node.call.function.__name__}{place} reads what no key can name: it runs each time"
     if any(g.hooks for g in groups):
         return "a hook on a leaf runs each time"
-    if asked:
-        return "a rule asked for a value, or went back itself: the rules run each time"
     if config.eager:
         return "in eager mode everything runs each time"
     return "anomalies are looked for" if is_watching() else ""

@@ -101,6 +101,27 @@ def test_adding_or_removing_a_hook_between_two_runs_is_honoured_by_cached_code()
     assert len(calls) == 3
 
 
+def test_a_hook_that_removes_itself_leaves_nothing_in_the_cache():
+    for leaf in (True, False):
+        seen = []
+
+        def backward(hook, leaf=leaf):
+            x = parameter()
+            y = x * 2.0
+            (x if leaf else y).register_hook(hook)
+            y.sum().backward()
+            return x.grad.tolist()
+
+        for _ in range(3):
+            x = parameter()
+            y = x * 2.0
+            handles = []
+            handles.append((x if leaf else y).register_hook(lambda g, h=handles: h[0].remove()))
+            y.sum().backward()
+            assert backward(lambda g, s=seen: (s.append(1), g * 3.0)[1]) == [6.0] * 3
+        assert len(seen) == 3
+
+
 def test_a_hook_on_an_inner_tensor_is_honoured_by_cached_code():
     x, calls = parameter(), []
     for i in range(9):
