@@ -397,7 +397,8 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         elif a.plain and is_plain(tree.leaves(cotangents)):
             found = solve(seeds, groups, retain=True, past=past)
         else:
-            found = emit(past, seeds, groups, tracks=outside or grad_mode.get())
+            tracks = outside or (grad_mode.get() and any(b.node.kind.out.requires_grad for b in bars))
+            found = emit(past, seeds, groups, tracks=tracks)
         return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
 
     if a.plain:
