@@ -107,7 +107,7 @@ def difference(g, program, along, h=1e-4):
     return (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
 
 
-@settings(max_examples=40, **QUICK)
+@settings(max_examples=25, **QUICK)
 @given(programs((F64,)))
 def test_all_ways_to_run_a_program_agree_in_f64(program):
     f, (_, *gradients) = check_first_order(program)
@@ -122,13 +122,13 @@ def test_all_ways_to_run_a_program_agree_in_f64(program):
     np.testing.assert_allclose(pushed, by_rule, rtol=0, atol=1e-9 * size, err_msg="forward mode")
 
 
-@settings(max_examples=20, **QUICK)
+@settings(max_examples=12, **QUICK)
 @given(programs((F32,)))
 def test_all_ways_to_run_a_program_agree_in_f32(program):
     check_first_order(program)
 
 
-@settings(max_examples=20, **QUICK)
+@settings(max_examples=12, **QUICK)
 @given(programs((F64,), size=6))
 def test_second_derivatives_are_symmetric_and_the_limit_of_differences(program):
     check_second_order(program)
@@ -172,7 +172,7 @@ INTERRUPTIONS = (
 )
 
 
-@settings(max_examples=20, **QUICK)
+@settings(max_examples=12, **QUICK)
 @given(programs((F64,)), st.sampled_from(INTERRUPTIONS))
 def test_asking_on_the_way_changes_nothing(program, statement):
     check_interrupted(program, statement)

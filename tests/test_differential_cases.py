@@ -119,3 +119,18 @@ def test_a_backward_into_some_leaves_releases_nothing_of_the_others():
     both = ad.sum(ad.tanh(x)) + ad.sum(ad.tanh(w))
     both.backward(inputs=[w])
     np.testing.assert_allclose(x.grad, np.cos([1.0, 2.0]) * [3.0, 4.0])
+
+
+def test_a_pullback_of_tensors_that_do_not_track_gives_such_tensors():
+    x = ad.tensor([0.5, 1.5])
+    y, pullback = ad.vjp(lambda x: ad.sin(x) * x, x)
+    (x_bar,) = pullback(ad.tensor([1.0, 1.0]))
+    assert not y.requires_grad and not x_bar.requires_grad
+    np.testing.assert_allclose(x_bar.numpy(), np.cos(x.numpy()) * x.numpy() + np.sin(x.numpy()))
+
+
+def test_a_pullback_tracks_what_its_cotangent_tracks():
+    bar = ad.tensor([1.0, 2.0], requires_grad=True)
+    _, pullback = ad.vjp(lambda x: x * x, ad.tensor([0.5, 1.5]))
+    ad.sum(pullback(bar)[0]).backward()
+    np.testing.assert_array_equal(bar.grad, [1.0, 3.0])
