@@ -59,6 +59,7 @@ class Axes:
     def __init__(self) -> None:
         self._atoms: dict[tuple[int, int], Atom] = {}
         self._indices: dict[tuple[int, ...], tuple[Index, ...]] = {}
+        self._flat: dict[tuple[int, ...], Index] = {}
 
     def of(self, shape: tuple[int, ...]) -> tuple[Index, ...]:
         """The index of an array of this shape: one unknown per axis, 0 for axes of one element."""
@@ -69,7 +70,10 @@ class Axes:
 
     def flat(self, shape: tuple[int, ...]) -> Index:
         """The flat position of `of(shape)`."""
-        return flatten(self.of(shape), shape)
+        found = self._flat.get(shape)
+        if found is None:
+            found = self._flat[shape] = flatten(self.of(shape), shape)
+        return found
 
     def _axis(self, axis: int, extent: int) -> Index:
         if extent <= 1:
@@ -108,15 +112,20 @@ class Probed:
     def __init__(self, axes: Axes) -> None:
         self.axes = axes
         self._known: dict[tuple, Edges] = {}
+        self._of: dict[Node, Edges] = {}
 
     def edges(self, node: Node) -> Edges:
         """The edges of a node lowered by Map or Move (none for a constant)."""
+        found = self._of.get(node)
+        if found is not None:
+            return found
         if node.op is CONSTANT:
             return _NONE
         key = (node.op, node.params, node.aval, tuple([i.aval for i in node.inputs]))
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._probe(node)
+        self._of[node] = found
         return found
 
     def _probe(self, node: Node) -> Edges:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir import Node, dtype_name
+from ..ir import DTYPES, Node, dtype_name
 from ..ir.op import CONSTANT
 from ..lowering import Map, Move
 from .edges import Reader, broadcast_index
@@ -20,6 +20,9 @@ from .scalar import SCALAR_TYPES, Scalar
 __all__ = ["Elements", "memory_type"]
 
 
+_TYPES = {DTYPES[name]: type for name, type in SCALAR_TYPES.items()}
+
+
 def memory_type(node: Node) -> MemRef:
     """The flat memory that holds a node's value."""
     return MemRef((node.aval.size,), I8 if node.aval.dtype.kind == "b" else element_type(node))
@@ -27,7 +30,7 @@ def memory_type(node: Node) -> MemRef:
 
 def element_type(node: Node) -> ScalarType:
     """The type of a node's elements in arithmetic."""
-    return SCALAR_TYPES[dtype_name(node.aval.dtype)]
+    return _TYPES[node.aval.dtype]
 
 
 class Elements:

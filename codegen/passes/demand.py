@@ -17,13 +17,15 @@ from .prepare import Prepared
 
 __all__ = ["Demand", "choose_roots", "is_fused"]
 
+_FUSED = frozenset((Map, Move))
+
 #: What reading from memory costs, in additions: a cheaper value is always computed again.
 _CHEAP = 3
 
 
 def is_fused(node: Node) -> bool:
     """Whether a node is computed element by element, wherever it is wanted."""
-    return isinstance(node.op.lower, Map | Move)
+    return type(node.op.lower) in _FUSED
 
 
 class Demand:

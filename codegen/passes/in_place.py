@@ -36,9 +36,14 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
     found: list[Draft] = []
     for step, (work, values) in enumerate(drafts):
         if isinstance(work, Kernel):
-            ending = [v for v in values if isinstance(v, Node) and last[v] == step and v not in lasting]
+            made = {values[j].aval for j in work.function.writes}  # type: ignore[attr-defined]
+            ending = [
+                v for v in values
+                if isinstance(v, Node) and last[v] == step and v.aval in made and v not in lasting
+            ]
+            accesses = _accesses(work.function, len(values)) if ending else []
             for old in ending:
-                merged = _merged(work, values, old)
+                merged = _merged(work, values, old, accesses)
                 if merged is not None:
                     work, values, taken_by[old] = merged
         found.append((work, values))
@@ -54,14 +59,16 @@ def _name(value: Hashable, taken_by: dict[Hashable, Hashable]) -> Hashable:
 
 
 def _merged(
-    kernel: Kernel, values: tuple[Hashable, ...], old: Node
+    kernel: Kernel, values: tuple[Hashable, ...], old: Node, accesses: list[list[_Access]]
 ) -> tuple[Kernel, tuple[Hashable, ...], Hashable] | None:
-    """The kernel with `old` and a value that it writes as one argument: kernel, its values, that value."""
+    """The kernel with `old` and a value that it writes as one argument: kernel, its values, that value.
+
+    `accesses` of its arguments are kept up.
+    """
     function = kernel.function
     source = values.index(old)
     if source in function.writes:
         return None
-    accesses = _accesses(function, len(values))
     for target in sorted(function.writes):
         new = values[target]
         if not isinstance(new, Node) or new.aval != old.aval:
@@ -73,7 +80,8 @@ def _merged(
         keeps = [j for j in range(len(values)) if j != target]
         writes = {*function.writes, source} - {target}
         names = _names(len(keeps), {keeps.index(j) for j in writes})
-        del function.body.arguments[target]
+        accesses[source] = accesses[source] + accesses[target]
+        del accesses[target], function.body.arguments[target]
         merged = Function(
             function.name, function.body, (*names, *function.names[len(values) :]),
             frozenset([keeps.index(j) for j in writes]), function.calls,

@@ -50,15 +50,17 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     for node in nodes:
         for i in node.inputs:
             readers.setdefault(i, []).append(node)
+    dear = 0
+    for j, node in enumerate(reaches.by_bit):
+        if node not in reaches.roots and node.aval.size > 1 and reaches.of(node).price >= HEAVY:
+            dear |= 1 << j
     seen = found = 0
     for unit in units:
-        shared = unit.tree & seen & ~found
+        here = unit.tree & ~seen
+        shared = unit.tree & seen & dear & ~found
         seen |= unit.tree
         for j in bits(shared):
             node = reaches.by_bit[j]
-            if node in reaches.roots or node.aval.size <= 1 or reaches.of(node).price < HEAVY:
-                continue
-            here = unit.tree & ~shared
             if any(r in reaches.roots or not is_fused(r) or reaches.bit[r] & here for r in readers[node]):
                 found |= 1 << j
     before: dict[Unit, list[Unit]] = {}

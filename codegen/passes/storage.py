@@ -6,7 +6,9 @@ same step never overlap, so no two arguments of a kernel are the same memory.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Hashable, Sequence
+from heapq import heappop, heappush
 
 from ..ir import Aval, Graph
 from ..program import Buffer
@@ -52,20 +54,36 @@ def place_buffers(
 def _pack(lives: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
     """Offsets for (first step, last step, bytes), and the bytes of all: as low as the living allow."""
     offsets = [0] * len(lives)
-    living: list[tuple[int, int, int]] = []  # offset, end, last step; by offset
+    ending: list[tuple[int, int, int]] = []  # last step, offset, size: a heap
+    free: list[tuple[int, int]] = []  # offset, size: by offset, never touching each other
     total = 0
     for number in sorted(range(len(lives)), key=lambda j: (lives[j][0], -lives[j][2], j)):
         first, last, size = lives[number]
         size = -(-size // ALIGNMENT) * ALIGNMENT
-        living = [block for block in living if block[2] >= first]
-        at = 0
-        for offset, end, _ in living:
-            if at + size <= offset:
-                break
-            at = max(at, end)
-        offsets[number] = at
+        while ending and ending[0][0] < first:
+            _, offset, length = heappop(ending)
+            _release(free, offset, length)
+        at = next((j for j, (_, room) in enumerate(free) if room >= size), None)
+        if at is not None:
+            offset, room = free[at]
+            free[at : at + 1] = [(offset + size, room - size)] if room > size else []
+        else:
+            # The last gap, if it ends where everything ends, grows.
+            offset = free.pop()[0] if free and sum(free[-1]) == total else total
+            total = offset + size
+        offsets[number] = offset
         if size:
-            living.append((at, at + size, last))
-            living.sort()
-        total = max(total, at + size)
+            heappush(ending, (last, offset, size))
     return offsets, total
+
+
+def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
+    """Give memory back, joined with what is free on either side."""
+    at = bisect(free, (offset, 0))
+    if at < len(free) and free[at][0] == offset + size:
+        size += free.pop(at)[1]
+    if at and sum(free[at - 1]) == offset:
+        at -= 1
+        before, room = free.pop(at)
+        offset, size = before, size + room
+    free.insert(at, (offset, size))
