@@ -7,13 +7,16 @@ call of a recorded function (a microsecond or two), so nothing that a rule reads
     number, str, None, bool, dtype, slice, range       by value (a number's kind counts, and the sign of zero)
     tuple, frozenset; tensors                          by their parts; by node
     functions                                          by code, closure, defaults and globals, recursively
-    modules, classes, generic functions, built-ins     by identity
-    anything else: lists, arrays, instances            cannot be told: the rule is run again each time
+    generic functions; namedtuples and dataclasses; what the library, NumPy and Python define    by identity
+    anything else: lists, arrays, instances, other classes and modules where they are not merely a way to
+    a value (`settings.alpha`), clocks, random numbers, files, attributes of functions
+                                                       cannot be told: the rule is run again each time
 """
 
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import dis
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -26,8 +29,17 @@ from ..tensor import Tensor
 __all__ = ["function_key", "static_key"]
 
 _BY_VALUE = (str, bytes, bool, int, type(None), type(...), np.dtype, range)
-_BY_IDENTITY = (type, ModuleType, BuiltinFunctionType, np.ufunc)
+_BY_IDENTITY = (np.ufunc, type(np.sum))
 _MAX_DEPTH = 6
+
+#: Packages whose classes and modules are what they are: nothing in them is changed by a program that uses them.
+_FIXED = frozenset(("_operator", "autodiff", "builtins", "cmath", "codegen", "collections", "dataclasses", "functools",
+                    "itertools", "math", "numpy", "operator", "scipy", "typing"))
+#: Built-in functions that read or change what no key can name.
+_LOOSE = frozenset((breakpoint, delattr, dir, eval, exec, getattr, globals, hasattr, id, input, iter, locals, next,
+                    open, print, setattr, vars, __import__))
+
+_BY_VALUE_CLASSES = (str, bytes, bool, int, float, complex)
 
 Key = tuple[Any, bool]
 
@@ -41,6 +53,12 @@ def static_key(value: Any, depth: int = 0) -> Key:
         return (kind, value), True
     if isinstance(value, _BY_IDENTITY) or getattr(value, "is_generic_function", False):
         return value, True
+    if isinstance(value, type):
+        return value, _is_fixed(value.__module__) or _is_container(value)
+    if kind is ModuleType:
+        return value, _is_fixed(value.__name__)
+    if kind is BuiltinFunctionType:
+        return value, _is_fixed(value.__module__) and value not in _LOOSE and _is_plain(value.__self__)
     if isinstance(value, np.generic):
         return (kind, value.tobytes()), True
     if isinstance(value, Tensor):
@@ -54,8 +72,26 @@ def static_key(value: Any, depth: int = 0) -> Key:
     if kind is slice:
         return static_key(("slice", value.start, value.stop, value.step), depth)
     if kind is FunctionType:
+        if value.__closure__ is None and _is_fixed(value.__module__):
+            return value, True
         return function_key(value, depth + 1)
     return None, False
+
+
+def _is_fixed(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in _FIXED
+
+
+def _is_container(cls: type) -> bool:
+    """Whether making one only puts values together: a namedtuple, a dataclass without code of its own."""
+    if dataclasses.is_dataclass(cls):
+        return not hasattr(cls, "__post_init__")
+    return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+
+
+def _is_plain(owner: Any) -> bool:
+    """Whether a built-in belongs to a module or nobody, not to an object that it may read."""
+    return owner is None or isinstance(owner, (ModuleType, *_BY_VALUE_CLASSES))
 
 
 def function_key(function: Any, depth: int = 0) -> Key:
@@ -100,13 +136,17 @@ def _read(function: FunctionType, path: tuple[str, ...], depth: int) -> Key:
     value = function.__globals__.get(path[0], _MISSING)
     if value is _MISSING:
         value = getattr(builtins, path[0], None)
+    used = 1
     for attribute in path[1:]:
-        if not isinstance(value, ModuleType):
+        if not isinstance(value, (ModuleType, type)):
             break  # an attribute of something that the rest of this file judges as a whole
         value = getattr(value, attribute, None)
+        used += 1
     if value is function:
-        return "itself", True
-    return static_key(value, depth + 1)
+        return "itself", used == len(path)
+    key, pure = static_key(value, depth + 1)
+    # An attribute of a function may be set by anybody.
+    return key, pure and not (used < len(path) and type(value) is FunctionType)
 
 
 @lru_cache(maxsize=1024)

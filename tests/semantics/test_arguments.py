@@ -238,7 +238,7 @@ def test_an_error_in_forward_keeps_its_type_names_the_function_and_leaves_no_tra
     f.backward(ad.Tensor)(lambda ctx, g: g)
     x = ad.tensor(X, requires_grad=True)
     for call in (lambda: f(x), lambda: ad.jit(f)(X)):
-        with pytest.raises(ad.ShapeError, match="test_arguments.py") as caught:
+        with pytest.raises(ad.ShapeError, match=r"test_arguments\.py") as caught:
             call()
         assert "in the forward method of f (test_arguments.py:" in caught.value.__notes__[0]
     y = x * 2.0
