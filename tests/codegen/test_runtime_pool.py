@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from codegen.program import Kernel, Step
 from codegen.runtime import memory, native
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
+from codegen.runtime.launcher import Plan, launcher
 
 
 @pytest.fixture
@@ -139,6 +141,27 @@ def test_the_slow_path_uses_the_pool_too(pool, table):
     place = y.ctypes.data
     del y
     assert call(np.ones(2000)[::2])[0].ctypes.data == place
+
+
+def test_blocks_in_use_never_overlap(pool):
+    sizes = [0, 1, 8, 16, 17, 128, 129, 160, 161, 255, 257, 1000, 20_000]
+    makers = [
+        launcher(Plan("make", (), (Aval((n,), "f8"), Aval((3, n), "f4")), (), 0, (), False)) for n in sizes
+    ]
+    native.limit_pool(300_000)
+    random, kept = np.random.default_rng(1), []
+    for mark in range(3000):
+        made = makers[random.integers(len(makers))]()
+        if random.random() < 0.05 and made[0].size:
+            made[0].resize(int(random.choice([1, made[0].size * 2])), refcheck=False)
+        for array in made:
+            array[...] = mark
+        kept.append((mark, made))
+        if len(kept) > 30:
+            old, arrays = kept.pop(random.integers(len(kept)))
+            assert all((array == old).all() for array in arrays)
+    spans = sorted((a.ctypes.data, a.ctypes.data + a.nbytes) for _, arrays in kept for a in arrays if a.size)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
 def test_threads_may_drop_what_others_made(pool, table):
