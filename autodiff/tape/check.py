@@ -36,8 +36,8 @@ __all__ = ["Checks", "Known", "Recipe", "checks"]
 LIMIT = 3000
 #: Checks kept per purpose and kind of root, last hit first.
 PER_KEY = 4
-#: Purposes and kinds of roots.
-KEYS = 1024
+#: Purposes and kinds of roots: as many as there are plans, since a check holds one and its machine code.
+KEYS = 512
 
 
 class Recipe:
