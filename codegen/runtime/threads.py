@@ -64,7 +64,7 @@ def started() -> int:
 @functools.cache
 def _code() -> engine.Code:
     text = threads_ir(sys.platform, engine.target_key()[2].partition("-")[0])
-    code = objects.compiled(text, passes=engine.Passes.INLINE)
+    code = objects.compiled(text, passes=engine.Passes.QUICK)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
     call_numbers(code, "set_threads", threads())
     return code
