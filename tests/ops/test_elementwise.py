@@ -267,12 +267,21 @@ def test_casting_between_floats_passes_the_gradient_in_the_inputs_dtype():
     assert not ad.astype(x, ad.int64).requires_grad
 
 
-def test_arrays_are_copied_when_recorded():
+def test_an_array_cannot_be_written_to_while_a_recording_needs_it():
     array = np.ones(3)
     y = ad.tensor(np.zeros(3)) + array
+    with pytest.raises(ValueError, match="read-only"):
+        array[:] = 5
+    assert y.tolist() == [1.0, 1.0, 1.0]
     array[:] = 5
-    with eager():
-        assert y.tolist() == [1.0, 1.0, 1.0]
+    assert y.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_view_is_copied_when_recorded():
+    array = np.ones(6)
+    y = ad.tensor(np.zeros(3)) + array[::2]
+    array[:] = 5
+    assert y.tolist() == [1.0, 1.0, 1.0]
 
 
 # ---------------------------------------------------------------- references

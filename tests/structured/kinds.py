@@ -127,3 +127,22 @@ def cases():
             programs |= DEFINITE
         for label, program in programs.items():
             yield f"{name}: {label}", kind, program
+
+
+def energy_with_a_dense_rule():
+    """A custom function of any structured matrix whose rule gives a dense gradient for it."""
+
+    @ad.function
+    def energy(a, x): ...
+
+    @energy.forward(ad.AbstractTensor, ad.Vector)
+    def _(ctx, a, x):
+        ctx.save_for_backward(a=a, x=x)
+        return (a @ x * x).sum()
+
+    @energy.backward(ad.AbstractTensor, ad.Vector)
+    def _(ctx, g):
+        s = ctx.saved_variables
+        return {"a": g * ad.outer(s.x, s.x), "x": g * (s.a @ s.x + s.a.T @ s.x)}
+
+    return energy

@@ -9,6 +9,8 @@ import pytest
 import autodiff as ad
 from autodiff.tape.walk import needed
 
+from .kinds import energy_with_a_dense_rule
+
 la = ad.linalg
 N = 3
 D = [2.0, 3.0, 4.0]
@@ -211,37 +213,14 @@ def test_a_custom_function_takes_structured_arguments_by_their_type():
     np.testing.assert_array_equal(x.grad, [4, 12, 24])
 
 
-def _energy_with_a_dense_rule():
-    @ad.function
-    def energy(a, x): ...
-
-    @energy.forward(ad.AbstractTensor, ad.Vector)
-    def _(ctx, a, x):
-        ctx.save_for_backward(a=a, x=x)
-        return (a @ x * x).sum()
-
-    @energy.backward(ad.AbstractTensor, ad.Vector)
-    def _(ctx, g):
-        s = ctx.saved_variables
-        return {"a": g * ad.outer(s.x, s.x), "x": g * (s.a @ s.x + s.a.T @ s.x)}
-
-    return energy
-
-
 @each_linear
 def test_a_dense_gradient_from_a_rule_is_projected_to_the_structure_of_its_argument(a):
-    energy, a, x = _energy_with_a_dense_rule(), copy.deepcopy(a).requires_grad_(), ad.tensor(D, requires_grad=True)
+    energy, a, x = energy_with_a_dense_rule(), copy.deepcopy(a).requires_grad_(), ad.tensor(D, requires_grad=True)
     for _ in range(2):  # the second time by the plan of the first
         a.grad = x.grad = None
         energy(a, x).backward()
         assert type(a.grad) is type(a)
         np.testing.assert_allclose(a.grad, ad.project(np.outer(D, D), a))
-
-
-def test_a_dense_gradient_from_a_rule_is_projected_to_a_users_type_too():
-    energy, a = _energy_with_a_dense_rule(), LowRank(D, np.ones(N)).requires_grad_()
-    energy(a, ad.tensor(D)).backward()
-    np.testing.assert_allclose(a.grad.u, np.outer(D, D) @ np.ones(N))
 
 
 # ---------------------------------------------------------------- jit, NumPy, being an object
@@ -321,67 +300,6 @@ def test_derivatives_of_higher_order_keep_the_structure():
     h = ad.hvp(lambda a: ((a @ X) ** 3).sum(), (ad.Diagonal(D),), (ad.Diagonal([1.0, 0.0, 0.0]),))
     assert type(h) is ad.Diagonal
     np.testing.assert_allclose(h.diagonal, [6 * 2 * (X[0] ** 3).sum(), 0, 0])
-
-
-# ---------------------------------------------------------------- a user's own type
-
-
-class LowRank(ad.AbstractTensor[..., 2]):
-    """u vᵀ, from outside of the library."""
-
-    def __init__(self, u, v):
-        self.u, self.v = ad.asarray(u), ad.asarray(v)
-
-
-ad.tree.register(LowRank, lambda x: ([x.u, x.v], None), lambda _, held: _low_rank(*held))
-
-
-def _low_rank(u, v):
-    made = object.__new__(LowRank)
-    made.u, made.v = u, v
-    return made
-
-
-@ad.dense.method(LowRank)
-def _(x):
-    return ad.outer(x.u, x.v)
-
-
-@ad.matmul.method(LowRank, ad.Matrix)
-def _(x1, x2):
-    return ad.outer(x1.u, x1.v @ x2)
-
-
-def test_a_users_type_takes_part_by_methods_alone():
-    a = LowRank(D, np.ones(N))
-    assert (a.shape, a.dtype) == ((N, N), np.float64)
-    np.testing.assert_array_equal(a @ X, np.outer(D, np.ones(N)) @ X)
-    np.testing.assert_array_equal(ad.exp(a), np.exp(np.outer(D, np.ones(N))))
-    np.testing.assert_array_equal(np.asarray(a), np.outer(D, np.ones(N)))
-
-
-def test_the_gradient_of_a_users_type_has_its_type_and_is_the_projection():
-    a = LowRank(D, np.ones(N))
-    for f in (lambda a: ((a @ X) ** 2).sum(), lambda a: ad.exp(a * 0.1).sum()):
-        g, dense = ad.grad(f)(a), ad.grad(f)(ad.dense(a))
-        assert type(g) is LowRank
-        projected = ad.project(dense, a)
-        np.testing.assert_allclose(g.u, projected.u)
-        np.testing.assert_allclose(g.v, dense.T @ np.array(D))
-
-
-def test_a_users_type_has_grad_and_requires_grad():
-    a = LowRank(D, np.ones(N)).requires_grad_()
-    (a @ X).sum().backward()
-    np.testing.assert_array_equal(a.grad.u, np.full(N, X.sum()))
-
-
-def test_a_users_attribute_goes_before_the_librarys():
-    class Shaped(ad.AbstractTensor):
-        def __init__(self):
-            self.shape = "mine"
-
-    assert Shaped().shape == "mine"
 
 
 # ---------------------------------------------------------------- misuse
