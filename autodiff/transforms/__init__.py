@@ -5,6 +5,7 @@
     rules       what a custom function's rule is given and may return
     gradient    gradients as values: rule key -> plan -> executable
     backward    `.backward()`: into the .grad of leaves, all or none
+    arguments   of a transformed function
     functional  grad, value_and_grad, vjp as functions of functions
     handles     what a handle can be asked and told
     second_order  jacobian, hessian, hvp

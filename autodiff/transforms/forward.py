@@ -18,7 +18,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
-from .functional import fresh, is_differentiable, is_plain, name_of, plain, run_recorded, tracks_outside
+from .arguments import fresh, is_differentiable, is_plain, name_of, plain, run_recorded, tracks_outside
 from .gradient import recording_rules
 from .pushing import push_rule
 from .reverse import pull_back

@@ -23,15 +23,9 @@ from ..tape.plan import data
 from ..tape.record import grad_mode, leaf
 from ..tape.walk import history
 from ..tensor import AbstractTensor, Tensor, handle
+from .arguments import Arguments, is_differentiable, name_of, run_recorded, tracks_outside
 from .forward import jvp, push_forward
-from .functional import (
-    Arguments,
-    gradient_of,
-    is_differentiable,
-    name_of,
-    run_recorded,
-    tracks_outside,
-)
+from .functional import gradient_of
 from .gradient import emit, group_of, recording_rules, solve
 
 __all__ = ["hessian", "hvp", "jacobian"]

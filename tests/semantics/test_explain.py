@@ -148,6 +148,17 @@ def test_a_trace_is_explained():
     assert "nested as" in last().reason
 
 
+def test_inspect_shows_the_users_line_of_every_operation():
+    def f(x):
+        y = ad.sin(x)
+        return y * x
+
+    line = f.__code__.co_firstlineno
+    _, sine, product, _ = ad.inspect(f, "f64[3]").tape.splitlines()
+    assert sine.endswith(f"sin(%0): f64[3]  # test_explain.py:{line + 1}, in f")
+    assert product.endswith(f"mul(%1, %0): f64[3]  # test_explain.py:{line + 2}, in f")
+
+
 def test_the_text_is_what_a_person_reads():
     assert str(ad.explain()) == "nothing was recorded or compiled anew"
     (ad.tensor(np.ones(3)) * 2.0).numpy()

@@ -411,6 +411,17 @@ def test_a_hook_on_a_retained_tensor_is_honoured_by_cached_code():
         np.testing.assert_allclose(x.grad, [20.0 if i >= 3 else 2.0] * 3)
 
 
+def test_grad_of_tensors_accumulates_no_retained_gradient():
+    x = parameter()
+    y = x * 2.0
+    y.retain_grad()
+    loss = (y * y).sum()
+    ad.grad(loss, x, retain_graph=True)
+    assert y.grad is None
+    loss.backward()
+    np.testing.assert_allclose(y.grad, [4.0, 8.0, 12.0])
+
+
 def test_retain_grad_of_a_leaf_does_nothing_and_of_a_constant_is_an_error():
     x = parameter()
     x.retain_grad()

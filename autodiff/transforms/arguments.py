@@ -1,0 +1,178 @@
+"""The arguments of a function that is transformed: fresh nodes for what is differentiated, constants for the rest.
+
+A call from plain code (no tensor among the arguments, in no trace and no other transformation) gets finished
+NumPy arrays; every other call gets tensors.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import DTYPES
+
+from .. import tree
+from ..errors import DispatchError, DTypeError, caller
+from ..ops import as_tensor
+from ..tape.ask import value_of
+from ..tape.node import Node
+from ..tape.record import grad_mode, identity_of, leaf, leaf_node, state
+from ..tape.walk import gradient_inputs
+from ..tensor import AbstractTensor, Tensor, handle
+
+__all__ = [
+    "Arguments", "array_of", "constant_of", "fresh", "is_differentiable", "is_plain", "name_of", "plain",
+    "run_recorded", "tracks_outside",
+]
+
+_KNOWN = frozenset(DTYPES.values())
+
+
+def is_plain(leaves: Sequence[Any]) -> bool:
+    """Whether a call comes from plain code: it then gets finished NumPy arrays."""
+    now = state.now
+    return not now.tracing and not now.transforming and not any(isinstance(x, AbstractTensor) for x in leaves)
+
+
+def array_of(x: Any) -> np.ndarray:
+    """A packed array of a number or array, shared if possible: for the time of one call."""
+    array = np.asarray(x, order="C")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def fresh(x: Any, what: str) -> Tensor:
+    """A tensor with a node of its own, with respect to which one can differentiate."""
+    if isinstance(x, AbstractTensor):
+        t = as_tensor(x)
+        _refuse_discrete(t.dtype, what)
+        return handle(identity_of(t.node))
+    array = array_of(x)
+    _refuse_discrete(array.dtype, what)
+    return handle(leaf_node(array, requires_grad=True))
+
+
+def _refuse_discrete(dtype: np.dtype, what: str) -> None:
+    if dtype.kind in "fc" and dtype not in _KNOWN:
+        raise DTypeError(
+            f"{what} is {dtype}, which is not a dtype of this library\n"
+            f"  called at {caller()}\n"
+            "  convert it to float32 or float64"
+        )
+    if dtype.kind not in "fc":
+        raise DTypeError(
+            f"{what} is {dtype}: only float arrays have gradients\n"
+            f"  called at {caller()}\n"
+            "  convert it to float, or differentiate another argument (argnums)"
+        )
+
+
+def is_differentiable(x: Any) -> bool:
+    """Numbers, arrays and tensors: what gradients are taken with respect to.  The rest stays as it is."""
+    return isinstance(x, (AbstractTensor, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)
+
+
+class Arguments:
+    """The arguments of a transformed function: those differentiated as fresh tensors.
+
+    leaves     the fresh tensors, over all differentiated arguments, in order
+    unflatten  gradients (one per leaf) -> gradients in the nesting of the arguments
+    """
+
+    def __init__(self, args: tuple, argnums: int | Sequence[int], name: str) -> None:
+        self.single = isinstance(argnums, int)
+        self.numbers = _checked_numbers(argnums, len(args), name)
+        everything = [x for a in args for x in tree.leaves(a)]
+        self.plain = is_plain(everything)
+        self.args = [a if i in self.numbers else tree.map(constant_of, a) for i, a in enumerate(args)]
+        self.leaves: list[Tensor] = []
+        self.parts: list[tuple[Any, list[Any]]] = []
+        for i in self.numbers:
+            leaves, structure = tree.flatten(args[i])
+            if structure is tree.LEAF and args[i] is not None and not is_differentiable(args[i]):
+                raise DTypeError(
+                    f"argument {i} of {name} is a {type(args[i]).__name__}: only float arrays have gradients\n"
+                    f"  called at {caller()}\n"
+                    "  differentiate another argument (argnums)"
+                )
+            made = [fresh(x, f"argument {i} of {name}") if is_differentiable(x) else x for x in leaves]
+            self.leaves += [x for x in made if isinstance(x, Tensor)]
+            self.parts.append((structure, made))
+            self.args[i] = tree.unflatten(structure, made)
+
+    def unflatten(self, gradients: Sequence[Any]) -> Any:
+        """One gradient per fresh leaf -> the nesting of the arguments."""
+        given = iter(gradients)
+        found = [
+            tree.unflatten(structure, [next(given) if isinstance(x, Tensor) else x for x in made])
+            for structure, made in self.parts
+        ]
+        return found[0] if self.single else tuple(found)
+
+
+def _checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
+    """The numbers of the arguments to differentiate, from zero.  Raises DispatchError where there are no such."""
+    try:
+        numbers = [operator.index(i) for i in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
+    except TypeError:
+        numbers = [count]  # none such
+    chosen = [i % count for i in numbers if -count <= i < count]
+    if len(chosen) != len(numbers):
+        problem = f"but the call has {count} positional argument{'s' if count != 1 else ''}"
+    elif len(set(chosen)) != len(chosen):
+        problem = "names an argument twice"
+    else:
+        return chosen
+    raise DispatchError(
+        f"{name}: argnums={argnums!r} {problem}\n"
+        f"  called at {caller()}\n"
+        "  argnums is a number or a tuple of numbers of positional arguments, from zero"
+    )
+
+
+def constant_of(x: Any) -> Any:
+    """An array that is not differentiated: a constant tensor that shares its memory during the call."""
+    if type(x) is np.ndarray or isinstance(x, np.generic):
+        array = array_of(x)
+        return leaf(array) if array.dtype in _KNOWN else as_tensor(x)
+    return x
+
+
+def name_of(f: Callable) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call the user's function so that it is recorded with gradients."""
+    now = state.now
+    token = grad_mode.set(True)
+    now.transforming += 1
+    try:
+        return f(*args, **kwargs)
+    finally:
+        now.transforming -= 1
+        grad_mode.reset(token)
+
+
+def plain(x: Any) -> Any:
+    """What plain code gets for a result: an array of its own, a NumPy scalar for 0-d, all else as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    value = value_of(x.node)
+    return value[()] if not value.shape else value.copy() if x.node.leaf is not None or not x.node.inputs else value
+
+
+def tracks_outside(past: Sequence[Node], mine: set[Node]) -> bool:
+    """Whether gradients can flow from a history to anything but the fresh nodes of this transformation."""
+    for node in past:
+        if node.leaf is not None:
+            if node not in mine:
+                return True
+        elif node in mine:
+            if any(i.kind.out.requires_grad for i in node.inputs):
+                return True
+        elif not any(i.kind.out.requires_grad for i in gradient_inputs(node)):
+            return True
+    return False
