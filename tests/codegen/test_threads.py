@@ -8,6 +8,8 @@ import time
 
 import numpy as np
 import pytest
+from graphs import graphs
+from hypothesis import given, settings
 from nests import Nest, memref
 from programs import affine, program
 
@@ -252,6 +254,23 @@ def test_the_environment_gives_the_number_of_threads(given, said):
     environment = os.environ | {"AUTODIFF_THREADS": given, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(said)
+
+
+@given(graphs())
+@settings(max_examples=40, deadline=None)
+def test_every_loop_that_may_be_shared_gives_the_same_shared(graph):
+    random = np.random.default_rng(0)
+    arrays = [np.asarray(random.standard_normal(i.aval.shape) * 2).astype(i.aval.dtype) for i in graph.inputs]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(share, "SHARED", 1)
+        patch.setattr(share, "CHUNK", 1)
+        patch.setattr(share, "CHUNKS", 7)
+        executable = Executable(compiler.make_program(graph), KernelTable(8))
+    got = executable.call(*arrays)
+    for g, e in zip(got, evaluate(graph, *arrays), strict=True):
+        assert g.dtype == e.dtype and g.shape == e.shape
+        scale = np.finfo(e.dtype).eps * 128 if e.dtype.kind == "f" else 0
+        np.testing.assert_allclose(g, e, rtol=scale, atol=scale)
 
 
 # -- what is shared --------------------------------------------------------------------------------
