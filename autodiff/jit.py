@@ -37,11 +37,14 @@ from .tape.ask import evaluate, value_of
 from .tape.misses import note
 from .tape.node import Node, RichNode, rich_node
 from .tape.plan import data, freeze, located, source
-from .tape.record import argument, grad_mode, identity_of, leaf, record, state, weak_number
+from .tape.record import argument, grad_mode, identity_of, leaf, number_like_traced, record, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
 
 __all__ = ["Entry", "jit"]
+
+#: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
+SCALAR = "scalar"
 
 #: Entries kept per function.
 ENTRIES = 256
@@ -230,7 +233,8 @@ class _Traced:
                 given.append(x.value if isinstance(x, _Static) else x)
                 continue
             kind, shape, dtype, tracks = part.key
-            t = argument(Aval(shape, dtype), weak=kind != "array", requires_grad=tracks)
+            weak = kind not in ("array", SCALAR)
+            t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == SCALAR)
             arguments.append(t.node)
             given.append(t)
         args, kwargs = tree.unflatten(structure, given)
@@ -258,7 +262,7 @@ def _as_value(part: _Leaf, x: Any) -> Any:
     if part.value is None:
         return x.value if isinstance(x, _Static) else x
     if part.key[0] != "array":
-        return weak_number(x, part.key[2])
+        return number_like_traced(x, part.key[2], part.key[0] != SCALAR)
     return as_tensor(x)
 
 
@@ -311,7 +315,8 @@ def _leaf_of(x: Any) -> _Leaf:
         value = x if kind is np.ndarray else np.asarray(x)
         if value.dtype.kind not in "fcib":
             raise DTypeError(f"jit: an argument has dtype {value.dtype}\n  called at {caller()}")
-        return _Leaf(("array", value.shape, value.dtype.newbyteorder("="), False), value)
+        form = "array" if kind is np.ndarray else SCALAR
+        return _Leaf((form, value.shape, value.dtype.newbyteorder("="), False), value)
     if isinstance(x, Tensor):
         out = x.node.kind.out
         return _Leaf(("array", out.shape, out.aval.dtype, x.requires_grad and grad_mode.get()), x)
@@ -361,6 +366,8 @@ def _caller(entry: Entry, structure: Any, parts: list[_Leaf], leaves: list[Any])
     """What plain code calls for this entry, if its arguments are of classes that can be written out."""
     if entry.executable is None or any(isinstance(x, AbstractTensor) for x in leaves):
         return None
+    if any(part.value is not None and part.key[0] == SCALAR for part in parts):
+        return None  # to the launcher a NumPy scalar is a 0-d array, and those dispatch as tensors
     launch = entry.executable.launcher(_miss)
     if launch is None:
         return None

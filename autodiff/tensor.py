@@ -27,7 +27,8 @@ from codegen.ir import DTYPES, Aval
 from .dispatch import name_union
 
 __all__ = [
-    "AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "handle", "number_class", "tensor_class",
+    "AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "another", "handle", "number_class",
+    "tensor_class",
 ]
 
 _CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
@@ -253,19 +254,22 @@ def tensor_class(aval: Aval) -> type:
     return Tensor[aval.dtype.type, aval.ndim]
 
 
-_NUMBER_CLASSES: dict[np.dtype, type] = {}
+_NUMBER_CLASSES: dict[tuple[np.dtype, bool], type] = {}
 _PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
 
 
-def number_class(aval: Aval) -> type:
-    """The class of a number argument of a traced function: a 0-d tensor that dispatches as the number it stands for."""
-    found = _NUMBER_CLASSES.get(aval.dtype)
+def number_class(aval: Aval, weak: bool) -> type:
+    """The class of a number argument of a traced function: a 0-d tensor that dispatches as the number it stands for.
+
+    weak   a Python number; otherwise a NumPy scalar
+    """
+    found = _NUMBER_CLASSES.get((aval.dtype, weak))
     if found is None:
         base = tensor_class(aval)
-        number = _PYTHON_NUMBERS[aval.dtype.kind]
+        number = _PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
         namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": None, "__dispatches_as__": number}
         made = _Lattice.__new__(_Lattice, f"Traced[{number.__name__}]", (base,), namespace)
-        found = _NUMBER_CLASSES.setdefault(aval.dtype, made)
+        found = _NUMBER_CLASSES.setdefault((aval.dtype, weak), made)
     return found
 
 
@@ -275,3 +279,8 @@ def handle(node: Any, masked: bool = False) -> Tensor:
     t.node = node
     t.masked = masked
     return t
+
+
+def another(t: Tensor) -> Tensor:
+    """A handle of its own on a tensor's value: what changes this one in place leaves that one as it is."""
+    return handle(t.node, t.masked)

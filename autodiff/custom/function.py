@@ -88,7 +88,7 @@ class Function(GenericFunction):
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
         """Numbers as 0-d tensors; then structured values, and a user's own types, written out."""
-        if any(dispatched(type(a)) in _NUMBERS or isinstance(a, np.generic) for a in arguments):
+        if any(c in _NUMBERS or issubclass(c, np.generic) for c in map(dispatched, map(type, arguments))):
             return [_as_scalar(a) for a in arguments]
         if any(isinstance(a, AbstractTensor) and not isinstance(a, Tensor) for a in arguments):
             return [_as_dense(a) for a in arguments]
@@ -109,7 +109,7 @@ class Function(GenericFunction):
 
 
 def _as_scalar(a: Any) -> Any:
-    if isinstance(a, Tensor) and a.node.kind.out.weak:
+    if isinstance(a, Tensor) and dispatched(type(a)) is not type(a):
         return handle(identity_of(a.node, requires_grad=a.node.kind.out.requires_grad))
     if type(a) in _NUMBERS:
         return number_leaf(a, _NUMBERS[type(a)])

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor
+from ..tensor import AbstractTensor, Tensor
 
 __all__ = ["function_key", "static_key"]
 
@@ -83,7 +83,9 @@ def _is_fixed(module: str | None) -> bool:
 
 
 def _is_container(cls: type) -> bool:
-    """Whether making one only puts values together: a namedtuple, a dataclass without code of its own."""
+    """Whether making one only puts values together: a structured type, a namedtuple, a dataclass without own code."""
+    if issubclass(cls, AbstractTensor):
+        return all(type(make) is not FunctionType or function_key(make)[1] for make in (cls.__init__, cls.__new__))
     if dataclasses.is_dataclass(cls):
         return not hasattr(cls, "__post_init__")
     return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)

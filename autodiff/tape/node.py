@@ -49,24 +49,25 @@ class Out:
 
     __slots__ = ("aval", "cls", "requires_grad", "shape", "small", "weak")
 
-    def __init__(self, aval: Aval, requires_grad: bool, weak: bool) -> None:
+    def __init__(self, aval: Aval, requires_grad: bool, weak: bool, number: bool = False) -> None:
         self.aval = aval
         self.shape = aval.shape
         self.requires_grad = requires_grad
         self.weak = weak
         self.small = aval.size <= SMALL
-        self.cls = number_class(aval) if weak and not aval.shape else tensor_class(aval)
+        is_number = (weak or number) and not aval.shape
+        self.cls = number_class(aval, weak) if is_number else tensor_class(aval)
 
     def __repr__(self) -> str:
         return f"{self.aval}{' grad' if self.requires_grad else ''}"
 
 
-_OUTS: dict[tuple[Aval, bool, bool], Out] = {}
+_OUTS: dict[tuple[Aval, bool, bool, bool], Out] = {}
 
 
-def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False) -> Out:
-    """The one Out of this aval and flags."""
-    key = (aval, requires_grad, weak)
+def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
+    """The one Out of this aval and flags.  `number`: a strong one that dispatches as a NumPy scalar."""
+    key = (aval, requires_grad, weak, number)
     found = _OUTS.get(key)
     if found is None:
         if len(_OUTS) >= TABLE_LIMIT:

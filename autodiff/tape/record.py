@@ -332,16 +332,17 @@ DETACH = Primitive("detach", infer=_same, reference=lambda x: x, discrete=True)
 ARGUMENT = Primitive("argument", infer=lambda: None, reference=None, discrete=True)
 
 
-def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False) -> Tensor:
+def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False, number: bool = False) -> Tensor:
     """A handle on a value that will be known only when the traced function is called."""
-    out = out_of(aval, requires_grad, weak)
+    out = out_of(aval, requires_grad, weak, number)
     kind = Kind(ARGUMENT, (), out)
     return handle(rich_node(kind, ()) if requires_grad else data_node(kind, None))  # one that tracks may get hooks
 
 
-def weak_number(value: complex, dtype: np.dtype) -> Tensor:
+def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:
     """A number that takes part like a number argument of a traced function, but has its value."""
-    return handle(data_node(leaf_kind(out_of(Aval((), dtype), weak=True)), value))
+    kind = leaf_kind(out_of(Aval((), dtype), weak=weak, number=not weak))
+    return handle(data_node(kind, np.asarray(value, dtype)))
 
 
 #: Operations without work: the compiler never sees them.
