@@ -33,8 +33,6 @@ __all__ = ["MISS", "write_caller"]
 #: What a caller returns when a call is not the one it was written for.
 MISS: Any = object()
 
-#: Exact classes of Python numbers: weak in a signature, so they never stand for an array.
-_NUMBERS = frozenset((bool, int, float, complex))
 
 
 def write_caller(
@@ -69,7 +67,7 @@ def write_caller(
         for position, given in leaves
     ]
     writer.lines.append(f"return {writer.put_together(result, iter(names))}")
-    writer.env |= {"launch": launch, "MISS": MISS, "ndarray": np.ndarray, "NUMBERS": _NUMBERS}
+    writer.env |= {"launch": launch, "MISS": MISS, "ndarray": np.ndarray}
     text = "def call(args, kwargs):\n    " + "\n    ".join(writer.lines) + "\n"
     exec(text, writer.env)  # our own text: what is the user's enters by name
     return writer.env["call"]
@@ -143,7 +141,7 @@ class _Writer:
             if kind == "number":
                 self.refuse(f"type({name}) is not {self.name(what, 'C')}")
             elif not what:
-                self.refuse(f"type({name}) in NUMBERS")
+                self.refuse(f"type({name}) is not ndarray")  # numbers, NumPy's too, dispatch as numbers
             inputs.append(name)
         return inputs
 

@@ -366,8 +366,6 @@ def _caller(entry: Entry, structure: Any, parts: list[_Leaf], leaves: list[Any])
     """What plain code calls for this entry, if its arguments are of classes that can be written out."""
     if entry.executable is None or any(isinstance(x, AbstractTensor) for x in leaves):
         return None
-    if any(part.value is not None and part.key[0] == SCALAR for part in parts):
-        return None  # to the launcher a NumPy scalar is a 0-d array, and those dispatch as tensors
     launch = entry.executable.launcher(_miss)
     if launch is None:
         return None
