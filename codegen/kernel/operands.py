@@ -79,7 +79,9 @@ def _operand(x: Node, batch: tuple[int, ...], rows: int, columns: int, probed: P
     at = broadcast_index(index, domain, (*x.aval.shape[:-2], rows, columns))
     found = _as_matrices(x, at, atoms, batch, rows, columns)
     node = x
-    while isinstance(node.op.lower, Move) and node.op.lower.free and len(node.inputs) == 1:
+    while (
+        isinstance(node.op.lower, Move) and (node.op.lower.free or node.op.lower.is_reshape) and len(node.inputs) == 1
+    ):
         edges = probed.edges(node)
         if len(edges.reads) != 1 or edges.pinned:
             break

@@ -15,12 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..ir import Graph, Node
 from ..kernel.nest import Block, Function, Operation, Value
-from ..program import Kernel
+from ..lowering import Call, Move
+from ..program import HostCall, Kernel
+from .fuse import Fused
 
-__all__ = ["Draft", "share_memory"]
+__all__ = ["Draft", "renamed", "same_memory", "share_memory"]
 
 #: A step before buffers have numbers: its work, and what it works on.
 Draft = tuple[object, tuple[Hashable, ...]]
@@ -31,15 +34,17 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
     last: dict[Hashable, int] = {}
     for step, (_, values) in enumerate(drafts):
         last.update(dict.fromkeys(values, step))
-    lasting = {*graph.inputs, *graph.outputs}
+    # The host's arrays have shapes; for all others memory is flat.
+    lasting: set[Hashable] = {*graph.inputs, *graph.outputs}
+    lasting.update([v for work, values in drafts if isinstance(work, HostCall) for v in values])
     taken_by: dict[Hashable, Hashable] = {}
     found: list[Draft] = []
     for step, (work, values) in enumerate(drafts):
         if isinstance(work, Kernel):
-            made = {values[j].aval for j in work.function.writes}  # type: ignore[attr-defined]
+            made = {_size(values[j]) for j in work.function.writes}
             ending = [
                 v for v in values
-                if isinstance(v, Node) and last[v] == step and v.aval in made and v not in lasting
+                if isinstance(v, Node) and last[v] == step and _size(v) in made and v not in lasting
             ]
             accesses = _accesses(work.function, len(values)) if ending else []
             for old in ending:
@@ -47,9 +52,44 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
                 if merged is not None:
                     work, values, taken_by[old] = merged
         found.append((work, values))
-    if not taken_by:
-        return found
-    return [(work, tuple([_name(v, taken_by) for v in values])) for work, values in found]
+    return renamed(found, taken_by)
+
+
+def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
+    """For each value that is only another stored one in another shape, that one: they can be one buffer.
+
+    Not for what a user gives or is given, for what the host sees (its arrays have shapes), or where one kernel
+    reads both.
+    """
+    fixed = {*graph.inputs, *graph.outputs}
+    for unit in fused.units:
+        if unit.node is not None and isinstance(unit.node.op.lower, Call):
+            fixed.update(unit.node.inputs, [unit.node])
+    found: dict[Node, Node] = {}
+    taken: set[Node] = set()
+    for unit in fused.units:
+        if unit.group is None or len(unit.roots) != 1:
+            continue
+        (node,) = unit.roots
+        x = node
+        while isinstance(x.op.lower, Move) and x.op.lower.is_reshape and (x is node or x not in fused.stored):
+            x = x.inputs[0]
+        if x is node or x not in fused.stored or x in fixed or x in taken or x in found:
+            continue
+        if node in fixed and node not in graph.outputs:
+            continue
+        both = fused.reaches.leaf_bit(node) | fused.reaches.leaf_bit(x)
+        if not any(u.leaves & both == both for u in fused.units):
+            found[node] = x
+            taken.add(x)
+    return found
+
+
+def renamed(drafts: Sequence[Draft], names: dict[Hashable, Hashable]) -> list[Draft]:
+    """The steps with other names for values."""
+    if not names:
+        return list(drafts)
+    return [(work, tuple([_name(v, names) for v in values])) for work, values in drafts]
 
 
 def _name(value: Hashable, taken_by: dict[Hashable, Hashable]) -> Hashable:
@@ -71,7 +111,7 @@ def _merged(
         return None
     for target in sorted(function.writes):
         new = values[target]
-        if not isinstance(new, Node) or new.aval != old.aval:
+        if not isinstance(new, Node) or _size(new) != _size(old):
             continue
         if not _may_share(accesses[source], accesses[target]):
             continue
@@ -90,6 +130,11 @@ def _merged(
         placed = tuple([new if j == source else values[j] for j in keeps])
         return Kernel(merged, kernel.extents, updates), placed, new
     return None
+
+
+def _size(value: Any) -> tuple[int, Any]:
+    """What two values have in common that may share memory."""
+    return value.aval.size, value.aval.dtype
 
 
 def _names(count: int, writes: set[int]) -> list[str]:

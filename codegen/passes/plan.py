@@ -18,7 +18,7 @@ from ..lowering import Contract, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step
 from .choose import choose
 from .fuse import Fused, fuse
-from .in_place import Draft, share_memory
+from .in_place import Draft, renamed, same_memory, share_memory
 from .prepare import Prepared, prepare
 from .reach import bits
 from .storage import place_buffers
@@ -42,8 +42,11 @@ def plan(graph: Graph) -> Program:
     fused = fuse(prepared, probed)
     made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
 
+    reshaped = same_memory(prepared.graph, fused)
     drafts: list[Draft] = []
     for unit in fused.units:
+        if not reshaped.keys().isdisjoint(unit.roots):
+            continue
 
         def is_stored(node: Node, unit: Unit = unit) -> bool:
             return node.op is INPUT or (node in fused.stored and made_by.get(node) is not unit)
@@ -52,6 +55,7 @@ def plan(graph: Graph) -> Program:
         if draft is not None:
             drafts.append(draft)
 
+    drafts = renamed(drafts, {x: node for node, x in reshaped.items()})
     assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
     drafts = share_memory(prepared.graph, drafts)
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}

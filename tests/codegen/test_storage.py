@@ -122,3 +122,22 @@ def test_bytes_moved_counts_what_each_step_reads_and_writes():
     x, w, b = array(16, 16), array(16, 16), array(16)
     program = plan(Graph.of([x, w, b], [layer(x, w, b)]))
     assert bytes_moved(program) == (3 * 256 + 2 * 256 + 16) * 8
+
+
+def test_a_vector_is_read_by_a_product_as_it_is_and_gets_one_as_it_is():
+    a, x = array(20, 30), array(30)
+    column = op("matmul", a, op("reshape", x, shape=(30, 1)))
+    program = plan(Graph.of([a, x], [op("reshape", column, shape=(20,))]))
+    assert len(program.steps) == 1
+    assert temporaries(program) == []
+    check(program.graph)
+
+
+def test_an_input_an_output_or_what_one_kernel_reads_in_both_shapes_is_copied():
+    x, w = array(16, 16), array(16, 16)
+    z = op("matmul", x, w)
+    flat = op("reshape", z, shape=(256,))
+    for outputs, steps in (([z, flat], 2), ([op("reshape", x, shape=(256,))], 1)):
+        program = plan(Graph.of([x, w], outputs))
+        assert len(program.steps) == steps
+        check(program.graph)
