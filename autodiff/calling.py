@@ -34,7 +34,6 @@ __all__ = ["MISS", "write_caller"]
 MISS: Any = object()
 
 
-
 def write_caller(
     launch: Callable[..., tuple | None],
     signature: tree.Structure,

@@ -254,6 +254,7 @@ class GenericFunction(Registry):
                 f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)})"
                 f" are not of the types ({', '.join(map(type_name, classes))})\n  called at {caller()}"
             )
+        note(self, "method", classes)
         method = self.find(classes)
         if method is None:
             raise not_found(self, self.table, classes, "method")
