@@ -134,3 +134,22 @@ def test_a_pullback_tracks_what_its_cotangent_tracks():
     _, pullback = ad.vjp(lambda x: x * x, ad.tensor([0.5, 1.5]))
     ad.sum(pullback(bar)[0]).backward()
     np.testing.assert_array_equal(bar.grad, [1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        lambda x: +x, lambda x: x[:], lambda x: x[...], lambda x: x[0:2], lambda x: x.reshape(2), lambda x: x.T,
+        lambda x: ad.squeeze(x), lambda x: ad.broadcast_to(x, (2,)), lambda x: ad.astype(x, ad.float64),
+        lambda x: ad.concatenate([x]), lambda x: ad.pad(x, 0), lambda x: x**1, lambda x: ad.clip(x), ad.stop_gradient,
+        lambda x: ad.sum(x, axis=()), lambda x: ad.max(x, axis=()), lambda x: ad.split(x, 1)[0], ad.real,
+        lambda x: ad.einsum("i->i", x),
+    ],
+)  # fmt: skip
+def test_a_result_equal_to_its_argument_is_a_value_of_its_own(same):
+    x = ad.tensor([1.0, 2.0])
+    for _ in range(3):
+        y = same(x)
+        y += 1
+        np.testing.assert_array_equal(y, [2.0, 3.0])
+        np.testing.assert_array_equal(x, [1.0, 2.0])

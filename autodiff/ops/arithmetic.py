@@ -10,7 +10,7 @@ import numpy as np
 from codegen.lowering import Map
 
 from ..custom.function import Function, function
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .bits import bitwise_and, bitwise_or
 from .comparison import equal
 from .conversion import as_tensor, cast_to
@@ -80,7 +80,7 @@ negative = unary(
 @function
 def positive(x):
     """+x: x itself.   T[...]  →  T[...]"""
-    return as_tensor(x, "positive", "x")
+    return another(as_tensor(x, "positive", "x"))
 
 
 # ---------------------------------------------------------------- the strong product

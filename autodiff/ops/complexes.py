@@ -22,7 +22,7 @@ from codegen.lowering import Call
 
 from ..custom import Function, function
 from ..tape import constant, record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .arithmetic import abs_, divide, multiply
 from .comparison import equal
 from .conversion import as_tensor, cast_to
@@ -127,6 +127,6 @@ def _public(name: str, operation: Operation, of_real: Callable[[Tensor], Tensor]
     return made
 
 
-real = _public("real", _real, lambda x: x, "The real part.   c[...]  →  f[...]     real arrays are themselves")
+real = _public("real", _real, another, "The real part.   c[...]  →  f[...]     real arrays are themselves")
 imag = _public("imag", _imag, zeros_like, "The imaginary part.   c[...]  →  f[...]     zeros of real arrays")
-conj = _public("conj", _conj, lambda x: x, "The conjugate.   c[...]  →  c[...]     real arrays are themselves")
+conj = _public("conj", _conj, another, "The conjugate.   c[...]  →  c[...]     real arrays are themselves")

@@ -18,7 +18,7 @@ from ..custom.function import CONVERSIONS, function
 from ..errors import DispatchError, DTypeError, caller
 from ..tape import number_leaf, record
 from ..tape.record import taken
-from ..tensor import AbstractTensor, Tensor
+from ..tensor import AbstractTensor, Tensor, another
 from .primitive import primitive
 
 __all__ = ["DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of"]
@@ -206,4 +206,4 @@ def astype(x, dtype):
     everything but zero is True.
     Raises DTypeError for a dtype that this library does not have.
     """
-    return cast_to(as_tensor(x, "astype", "x"), dtype_of(dtype, "astype"))
+    return cast_to(another(as_tensor(x, "astype", "x")), dtype_of(dtype, "astype"))

@@ -8,7 +8,7 @@ from .. import tree
 from ..custom import function
 from ..errors import ShapeError, caller
 from ..tape import DETACH, record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .conversion import as_tensor, cast_to
 from .primitive import sum_to
 
@@ -69,4 +69,4 @@ def stop_gradient(x):
 def _stopped(x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x
-    return record(DETACH, (x,)) if x.node.kind.out.requires_grad else x
+    return record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)

@@ -14,7 +14,7 @@ from codegen.lowering import Move
 from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import constant, number_leaf, record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .arguments import axis_of, integer, records
 from .conversion import WEAK, as_tensor, cast_to
 from .primitive import linear, spread_to
@@ -81,7 +81,7 @@ _concatenate = linear(
 
 def joined(xs: Sequence[Tensor], axis: int) -> Tensor:
     """Tensors of one dtype along an axis; no node for a single one."""
-    return xs[0] if len(xs) == 1 else record(_concatenate, tuple(xs), (axis,))
+    return another(xs[0]) if len(xs) == 1 else record(_concatenate, tuple(xs), (axis,))
 
 
 def _tensors(function: str, arrays: Any) -> list[Tensor]:
@@ -250,7 +250,7 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
             f"  for another value on each side, pad one side at a time"
         )
     widths = _widths(x, pad_width)
-    return record(_pad, (x, value), (widths,)) if any(pair != (0, 0) for pair in widths) else x
+    return record(_pad, (x, value), (widths,)) if any(pair != (0, 0) for pair in widths) else another(x)
 
 
 def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:

@@ -17,7 +17,7 @@ from codegen.lowering import Call, Map
 from ..custom.function import Function, function
 from ..errors import caller
 from ..tape import record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .bits import bitwise_and
 from .comparison import equal, greater_equal
 from .complexes import real_part
@@ -84,7 +84,7 @@ _power_static = elementwise(
 def power_to(x: Any, exponent: float) -> Any:
     """x to a known power, a small integer or ±0.5: part of the graph."""
     if exponent == 1:
-        return x
+        return another(x)
     return record(_power_static, (x,), (exponent,))
 
 

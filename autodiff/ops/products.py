@@ -10,7 +10,7 @@ from codegen.ir import dtype_name
 from codegen.lowering import Reduce
 
 from ..tape import constant, record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .arguments import axes_of, records
 from .arithmetic import multiply
 from .conversion import as_tensor, cast_to, dtype_of
@@ -92,4 +92,4 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     x = as_tensor(x, "prod", "x")
     axes = axes_of("prod", axis, x.aval)
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "prod"))
-    return unreduced(record(_prod, (x,), (axes,)) if axes else x, x, axes, keepdims)
+    return unreduced(record(_prod, (x,), (axes,)) if axes else another(x), x, axes, keepdims)

@@ -17,7 +17,7 @@ from codegen.lowering import Reduce
 
 from ..errors import ShapeError, caller
 from ..tape import record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .arguments import axes_of, integer, kept, records, reduced_shape
 from .arithmetic import divide
 from .bits import bitwise_or
@@ -80,7 +80,7 @@ _sum = linear(
 
 def summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The sum over these axes, which are dropped; no node when there are none."""
-    return record(_sum, (x,), (axes,)) if axes else x
+    return record(_sum, (x,), (axes,)) if axes else another(x)
 
 
 @records(_sum)
@@ -149,7 +149,7 @@ def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepd
     if x.dtype == _BOOL:
         operation.infer(x.aval.with_dtype(_I64), axis=axes)  # an empty axis has no extreme
         operation = of_bool
-    return unreduced(record(operation, (x,), (axes,)) if axes else x, x, axes, keepdims)
+    return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
 
 @records(_max)
@@ -201,7 +201,7 @@ def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tens
     x = as_tensor(x, operation.name, "x")
     axes = axes_of(operation.name, axis, x.aval)
     x = truth(x, operation.name, "x")
-    return unreduced(record(operation, (x,), (axes,)) if axes else x, x, axes, keepdims)
+    return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
 
 @records(_any)

@@ -16,7 +16,7 @@ from codegen.lowering import Map
 
 from ..errors import DTypeError, caller
 from ..tape import constant, number_leaf, record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .bits import bitwise_and, bitwise_not, bitwise_or
 from .comparison import equal, greater, greater_equal, less, less_equal, truth
 from .conversion import as_tensor, cast_to
@@ -148,7 +148,7 @@ def _clip_body(x, min=None, max=None):
     bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
     x, *bounds_of = common("clip", (("x", x), *bounds), "fi")
     if not bounds_of:
-        return x
+        return another(x)
     if min is None:
         bounds_of.insert(0, _extreme(x.dtype, lowest=True))
     if max is None:

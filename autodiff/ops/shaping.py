@@ -16,7 +16,7 @@ from codegen.lowering import Move
 from ..custom import function
 from ..errors import ShapeError, caller
 from ..tape import record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .arguments import axes_of, axis_of, kept, records, reduced_shape, shape_of
 from .conversion import as_tensor
 from .primitive import linear, spread_to, sum_to
@@ -79,7 +79,7 @@ def reshape(x, shape):
 
     Raises ShapeError when the numbers of elements differ.
     """
-    x = as_tensor(x, "reshape", "x")
+    x = another(as_tensor(x, "reshape", "x"))
     wanted = shape_of("reshape", shape)
     if -1 in wanted:
         wanted = _completed(x.aval, wanted)
@@ -101,7 +101,7 @@ def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
 @remembered(1)
 def ravel(x):
     """x in one dimension, in row-major order.   T[...]  →  T[n]"""
-    x = as_tensor(x, "ravel", "x")
+    x = another(as_tensor(x, "ravel", "x"))
     return reshaped(x, (x.size,))
 
 
@@ -114,7 +114,7 @@ def expand_dims(x, axis):
 
     Raises ShapeError for a place that the result does not have, or one named twice.
     """
-    x = as_tensor(x, "expand_dims", "x")
+    x = another(as_tensor(x, "expand_dims", "x"))
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
     axes = axes_of("expand_dims", () if axis is None else axis, x.aval, ndim)
     rest = iter(x.shape)
@@ -130,7 +130,7 @@ def squeeze(x, axis=None):
 
     Raises ShapeError when a named axis has another extent.
     """
-    x = as_tensor(x, "squeeze", "x")
+    x = another(as_tensor(x, "squeeze", "x"))
     axes = tuple([i for i, n in enumerate(x.shape) if n == 1]) if axis is None else axes_of("squeeze", axis, x.aval)
     for i in axes:
         if x.shape[i] != 1:
@@ -180,7 +180,7 @@ def transpose(x, axes=None):
 
     Raises ShapeError unless every axis is named once.
     """
-    x = as_tensor(x, "transpose", "x")
+    x = another(as_tensor(x, "transpose", "x"))
     if axes is None:
         return transposed(x, tuple(reversed(range(x.ndim))))
     order = tuple([axis_of("transpose", a, x.aval) for a in axes])
@@ -193,7 +193,7 @@ def transpose(x, axes=None):
 @remembered(1)
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged.  Raises ShapeError when x has no such axis."""
-    x = as_tensor(x, "swapaxes", "x")
+    x = another(as_tensor(x, "swapaxes", "x"))
     order = list(range(x.ndim))
     i, j = axis_of("swapaxes", axis1, x.aval), axis_of("swapaxes", axis2, x.aval)
     order[i], order[j] = j, i
@@ -207,7 +207,7 @@ def moveaxis(x, source, destination):
 
     Raises ShapeError when the two name different numbers of axes, an axis twice, or one that x has not.
     """
-    x = as_tensor(x, "moveaxis", "x")
+    x = another(as_tensor(x, "moveaxis", "x"))
     sources, places = (
         [axis_of("moveaxis", a, x.aval) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
         for axes in (source, destination)
@@ -230,7 +230,7 @@ def matrix_transpose(x):
 
     Raises ShapeError for less than two dimensions.
     """
-    x = as_tensor(x, "matrix_transpose", "x")
+    x = another(as_tensor(x, "matrix_transpose", "x"))
     if x.ndim < 2:
         raise ShapeError(
             f"matrix_transpose: {x.aval} holds no matrix\n"
@@ -279,7 +279,7 @@ def broadcast_to(x, shape):
 
     Raises ShapeError when NumPy's rules do not broadcast x to this shape.
     """
-    return spread_to(as_tensor(x, "broadcast_to", "x"), shape_of("broadcast_to", shape))
+    return spread_to(another(as_tensor(x, "broadcast_to", "x")), shape_of("broadcast_to", shape))
 
 
 def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
@@ -320,5 +320,5 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 @remembered(1)
 def flip(x, axis=None):
     """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]"""
-    x = as_tensor(x, "flip", "x")
+    x = another(as_tensor(x, "flip", "x"))
     return flipped(x, axes_of("flip", axis, x.aval))

@@ -19,7 +19,7 @@ from codegen.lowering import Move
 
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import constant, record
-from ..tensor import Tensor
+from ..tensor import Tensor, another
 from .primitive import linear, primitive, zeros_of
 
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "updated_slice"]
@@ -200,7 +200,7 @@ def sliced(
     x: Tensor, starts: Sequence[Tensor], axes: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]
 ) -> Tensor:
     """The slice of x of this result shape; no node when there are no axes to slice."""
-    return record(_slice, (x, *starts), (axes, steps, shape)) if axes else x
+    return record(_slice, (x, *starts), (axes, steps, shape)) if axes else another(x)
 
 
 def embedded(
@@ -225,6 +225,6 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     """x[..., start:stop, ...] along one axis, where the bounds are known: they become part of the graph."""
     n = x.shape[axis]
     if (start, stop) == (0, n):
-        return x
+        return another(x)
     shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
     return sliced(x, (constant(start, "i64"),), (axis,), (1,), shape)
