@@ -22,6 +22,7 @@ from .in_place import Draft, renamed, same_memory, share_memory
 from .prepare import Prepared, prepare
 from .reach import bits
 from .storage import place_buffers
+from .turn import turn
 from .unit import Unit
 
 __all__ = ["plan"]
@@ -36,7 +37,7 @@ _LOOKED_AT = 64
 def plan(graph: Graph) -> Program:
     """The program that computes a graph.  Nodes that no output needs are not computed."""
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
-    original, graph = graph, choose(graph)
+    original, graph = graph, turn(choose(graph))
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     fused = fuse(prepared, probed)

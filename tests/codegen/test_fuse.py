@@ -13,6 +13,7 @@ from codegen.ir import OPS, Aval, Graph, apply, input_node, parse
 from codegen.kernel import parts
 from codegen.passes import fuse, reach, segments
 from codegen.passes.plan import plan
+from codegen.program import Gemm
 
 #: Graphs that once went wrong.
 GRAPHS = {
@@ -160,4 +161,35 @@ def test_column_sums_of_many_rows_have_accumulators_per_block_of_rows(rows):
     assert sorted(b.aval.shape for b in program.buffers if b.role == "temporary") == (
         [(blocks,), (300 * blocks,)] if blocks > 1 else []
     )
+    check(graph)
+
+
+# ---------------------------------------------------------------- products
+
+
+def test_a_product_that_is_only_read_transposed_is_computed_so():
+    graph = parse(
+        """f(x: f64[9,5], g: f64[9,7]) {
+            t = transpose(x, axes=(1, 0)) p = matmul(t, g) w = transpose(p, axes=(1, 0)) return w
+        }"""
+    )
+    (step,) = plan(graph).steps
+    assert (step.work.m, step.work.n, step.work.transpose_a, step.work.transpose_b) == (7, 5, True, False)
+    check(graph)
+
+
+def test_batches_of_products_and_products_of_products_are_turned_round():
+    check(parse(
+        """f(x: f64[2,9,5], y: f64[5,7], z: f64[3,9]) {
+            p = matmul(x, y) q = transpose(p, axes=(0, 2, 1)) r = transpose(q, axes=(0, 2, 1))
+            s = matmul(z, r) t = transpose(s, axes=(0, 2, 1)) return t
+        }"""
+    ))
+
+
+def test_a_product_that_is_also_read_as_it_is_is_not_turned_round():
+    graph = parse(
+        "f(x: f64[9,5], y: f64[5,7]) { p = matmul(x, y) t = transpose(p, axes=(1, 0)) e = exp(p) return t, e }"
+    )
+    assert sum(isinstance(step.work, Gemm) for step in plan(graph).steps) == 1
     check(graph)
