@@ -16,6 +16,7 @@ import numpy as _np
 from . import ops, tree
 from .api import asarray, cache_info, clear_cache, max_compiles, tensor
 from .config import config
+from .control import checkpoint, cond, fori_loop, scan, while_loop
 from .custom import function
 from .dispatch import ambiguities, coverage, methods, which, which_backward
 from .errors import (
@@ -70,14 +71,14 @@ floating, integer, complexfloating = _np.floating, _np.integer, _np.complexfloat
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
 __all__ = [
-    "AbstractTensor", "AmbiguityError", "Cholesky", "ConcretizationError", "DTypeError", "Diagonal",
-    "DispatchError", "Error", "Fill", "GradientError", "LinAlgError", "LowerTriangular", "Matrix", "Number",
-    "OneHot", "Permutation", "Scalar", "ShapeError", "Symmetric", "Tensor", "UniformScaling", "UpperTriangular",
-    "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info", "clear_cache", "complex64", "complex128",
-    "complexfloating", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating", "function",
-    "grad", "inf", "inspect", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles",
-    "methods", "nan", "newaxis", "no_grad", "ops", "pi", "tensor", "tree", "value_and_grad", "vjp", "which",
-    "which_backward",
+    "AbstractTensor", "AmbiguityError", "Cholesky", "ConcretizationError", "DTypeError", "Diagonal", "DispatchError",
+    "Error", "Fill", "GradientError", "LinAlgError", "LowerTriangular", "Matrix", "Number", "OneHot", "Permutation",
+    "Scalar", "ShapeError", "Symmetric", "Tensor", "UniformScaling", "UpperTriangular", "Vector", "ambiguities",
+    "asarray", "backward", "bool_", "cache_info", "checkpoint", "clear_cache", "complex64", "complex128",
+    "complexfloating", "cond", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating",
+    "fori_loop", "function", "grad", "inf", "inspect", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp",
+    "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi", "scan", "tensor", "tree", "value_and_grad",
+    "vjp", "which", "which_backward", "while_loop",
 ]
 __all__ += ["check_gradients", "detect_anomaly", "explain", "hessian", "hvp", "jacobian"]
 __all__ += ops.__all__

@@ -17,6 +17,7 @@ ENGINE = [
     ["autodiff.custom"],
     ["autodiff.ops"],
     ["autodiff.transforms"],
+    ["autodiff.control"],
     ["autodiff.structured"],
     ["autodiff.api", "autodiff.calling", "autodiff.jit", "autodiff.inspection", "autodiff.testing"],
     ["autodiff"],

@@ -53,6 +53,8 @@ def static_key(value: Any, depth: int = 0) -> Key:
         return (kind, value), True
     if isinstance(value, _BY_IDENTITY) or getattr(value, "is_generic_function", False):
         return value, True
+    if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
+        return value, True
     if isinstance(value, type):
         return value, _is_fixed(value.__module__) or _is_container(value)
     if kind is ModuleType:
@@ -72,8 +74,6 @@ def static_key(value: Any, depth: int = 0) -> Key:
     if kind is slice:
         return static_key(("slice", value.start, value.stop, value.step), depth)
     if kind is FunctionType:
-        if value.__closure__ is None and _is_fixed(value.__module__):
-            return value, True
         return function_key(value, depth + 1)
     return None, False
 
@@ -102,6 +102,8 @@ def function_key(function: Any, depth: int = 0) -> Key:
         return None, False
     if type(function) is not FunctionType:
         return static_key(function, depth)
+    if function.__closure__ is None and _is_fixed(function.__module__):
+        return function, True
     if depth > _MAX_DEPTH:
         return None, False
     code = function.__code__

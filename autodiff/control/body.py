@@ -1,0 +1,233 @@
+"""Bodies: a function recorded once on arguments without values, to be run again and again.
+
+    body = trace(f, (carry, x))           arguments, results, and what f met on the way: hidden inputs
+    body.graph                            frozen, for the compiler: inputs are arguments, then hidden ones
+    body.apply(carry, x, hidden)          recorded again on tensors, for derivatives
+
+Bodies with the same nodes are one object, so that a loop in a program that repeats is the same graph each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from codegen import ir
+from codegen.ir import Aval
+from codegen.runtime.cache import LRU
+
+from .. import tree
+from ..config import config
+from ..ops import as_tensor
+from ..tape.node import Node, new_number, rich_node
+from ..tape.plan import freeze
+from ..tape.record import argument, grad_mode, record, state
+from ..tensor import Tensor, handle
+
+__all__ = ["Body", "Nesting", "Traced", "Weak", "trace"]
+
+_bodies = LRU(1024)
+
+
+class Body:
+    """Recorded nodes from arguments and hidden inputs to results.  Compared by identity, interned by structure.
+
+    arguments, hidden, results   nodes of the recording it was first met in
+    graph                        the same for the compiler
+    """
+
+    __slots__ = ("__weakref__", "arguments", "graph", "hidden", "order", "results")
+
+    is_interned = True
+
+    def __init__(
+        self, arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]
+    ) -> None:
+        self.arguments = [_bare(n) for n in arguments]
+        self.hidden = [_bare(n) for n in hidden]
+        stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
+        self.order, self.results = _copied(order, results, stands)
+        self.graph: ir.Graph = freeze(self.results, [*self.arguments, *self.hidden])[0]
+
+    def __repr__(self) -> str:
+        return f"{{{len(self.graph.nodes)} operations, {len(self.arguments)} arguments, {len(self.hidden)} hidden}}"
+
+    def apply(self, given: Sequence[Tensor]) -> list[Tensor]:
+        """Record the body on tensors: the arguments, then the hidden inputs."""
+        stands = {n: t.node for n, t in zip([*self.arguments, *self.hidden], given, strict=True)}
+        for node in self.order:
+            stands[node] = _again(node, [stands[i] for i in node.inputs])
+        return [handle(stands[n]) for n in self.results]
+
+
+class Weak:
+    """Stands for a Python number among the examples of `trace`: it takes the dtype of what it meets."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
+
+
+class Nesting:
+    """A nesting whose leaves are tensors or None: taken apart, and put together again with other tensors."""
+
+    __slots__ = ("_there", "structure")
+
+    def __init__(self, structure: tree.Structure, there: Sequence[bool]) -> None:
+        self.structure = structure
+        self._there = tuple(there)
+
+    @classmethod
+    def of(cls, value: Any) -> tuple[list[Any], Nesting]:
+        """The leaves that are not None, and the nesting."""
+        leaves, structure = tree.flatten(value)
+        return [x for x in leaves if x is not None], cls(structure, [x is not None for x in leaves])
+
+    def filled(self, values: Sequence[Any]) -> Any:
+        """The nesting with these in place of its tensors."""
+        given = iter(values)
+        return tree.unflatten(self.structure, [next(given) if there else None for there in self._there])
+
+    def names(self, root: str) -> list[str]:
+        """What each tensor is called, for messages."""
+        return [n for n, there in zip(tree.names(self.structure, root), self._there, strict=True) if there]
+
+    def parts(self) -> list[Nesting]:
+        """The nestings of the children."""
+        found, start = [], 0
+        for child in self.structure.children:
+            found.append(Nesting(child, self._there[start : start + child.size]))
+            start += child.size
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Nesting) and (self.structure, self._there) == (other.structure, other._there)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.structure)
+
+
+class Traced:
+    """One use of a body: the body, the nesting of its result, and the hidden inputs of this use."""
+
+    __slots__ = ("body", "hidden", "result")
+
+    def __init__(self, body: Body, result: Nesting, hidden: list[Tensor]) -> None:
+        self.body = body
+        self.result = result
+        self.hidden = hidden
+
+
+def trace(f: Any, *examples: Any) -> Traced:
+    """Record f on arguments like `examples`: nestings of avals (or Weak ones); anything else is passed as it is."""
+    leaves, structure = tree.flatten(examples)
+    since = new_number()
+    made = [_argument_of(x) for x in leaves]
+    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Weak))]
+    with _tracing():
+        found, nesting = Nesting.of(f(*tree.unflatten(structure, made)))
+        results = [as_tensor(x).node for x in found]
+    order, hidden = _walk(results, arguments, since)
+    return Traced(_interned(arguments, hidden, results, order), nesting, [handle(n) for n in hidden])
+
+
+def _argument_of(example: Any) -> Any:
+    weak = isinstance(example, Weak)
+    aval = example.aval if weak else example
+    return argument(aval, weak=weak, requires_grad=aval.dtype.kind in "fc") if isinstance(aval, Aval) else example
+
+
+@contextmanager
+def _tracing() -> Iterator[None]:
+    """As in `jit`: values cannot be asked for, gradients are recorded, what is met is captured."""
+    now = state.now
+    captures, now.captures = now.captures, {} if now.captures is None else now.captures
+    start, now.start = now.start, 0
+    small, now.small = now.small, []
+    now.tracing += 1
+    config.count_trace(1)
+    token = grad_mode.set(True)
+    literal, now.literal = now.literal, False
+    try:
+        yield
+    finally:
+        now.literal = literal
+        grad_mode.reset(token)
+        config.count_trace(-1)
+        now.tracing -= 1
+        now.small = small
+        now.start = start
+        now.captures = captures
+
+
+def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:
+    """The nodes that were recorded on the way to the results, by creation; and where they began but at arguments."""
+    inside: list[Node] = []
+    outside: list[Node] = []
+    known = set(arguments)
+    stack = list(results)
+    while stack:
+        node = stack.pop()
+        if node in known:
+            continue
+        known.add(node)
+        if node.number < since or node.value is not None or node.leaf is not None:
+            outside.append(node)
+        else:
+            inside.append(node)
+            stack.extend(node.inputs)
+    return sorted(inside, key=lambda n: n.number), sorted(outside, key=lambda n: n.number)
+
+
+def _interned(
+    arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]
+) -> Body:
+    """The body of this structure that was met before, or a new one."""
+    number = {n: i for i, n in enumerate([*arguments, *hidden, *order])}
+    parts: list[Any] = [n.kind.out for n in (*arguments, *hidden)]
+    pure = True
+    for node in order:
+        call = None
+        if node.call is not None:
+            call = node.call.key()
+            pure = pure and node.call.is_pure
+        parts.append((node.kind, call, bool(node.hooks), *[number[i] for i in node.inputs]))
+    if not pure or any(n.hooks for n in order):
+        return Body(arguments, hidden, results, order)
+    key = (len(arguments), tuple(parts), tuple([number[n] for n in results]))
+    found = _bodies.get(key)
+    if found is None:
+        found = Body(arguments, hidden, results, order)
+        _bodies.put(key, found)
+    return found
+
+
+def _bare(node: Node) -> Node:
+    """A node without value or history that stands for an argument: a body holds nobody's data."""
+    return argument(node.kind.out.aval, requires_grad=node.kind.out.requires_grad).node
+
+
+def _copied(order: Sequence[Node], results: Sequence[Node], stands: dict[Node, Node]) -> tuple[list[Node], list[Node]]:
+    made = []
+    for node in order:
+        new = _clone(node, tuple([stands[i] for i in node.inputs]))
+        stands[node] = new
+        made.append(new)
+    return made, [stands[n] for n in results]
+
+
+def _clone(node: Node, inputs: tuple[Node, ...]) -> Node:
+    new = rich_node(node.kind, inputs, call=node.call)
+    new.body, new.flow, new.slot, new.line, new.hooks = node.body, node.flow, node.slot, node.line, node.hooks
+    return new
+
+
+def _again(node: Node, inputs: list[Node]) -> Node:
+    """A node of a body on other inputs: recorded anew, so that it tracks exactly if they do."""
+    if node.call is None and node.body is None and node.inputs:
+        return record(node.kind.op, tuple([handle(i) for i in inputs]), node.kind.params).node
+    return _clone(node, tuple(inputs))

@@ -1,0 +1,86 @@
+"""`checkpoint`: what a function computed is computed again in the backward pass instead of kept.
+
+Forward and backward are one graph, in which equal work is shared.  Here it must not be: the arguments that the
+backward pass starts from stand behind a barrier, which nothing is moved or shared across.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from codegen.lowering import Map
+
+from .. import tree
+from ..custom import function
+from ..ops import as_tensor
+from ..ops.primitive import primitive
+from ..tape.record import record
+from ..tensor import AbstractTensor, Tensor
+from ..transforms.functional import vjp
+from .body import trace
+
+__all__ = ["checkpoint"]
+
+_barrier = primitive(
+    "barrier",
+    lambda x: np.array(x),
+    infer=lambda x: x,
+    lower=Map(lambda k, x: x),
+    vjp=lambda y_bar, y, x: (y_bar,),
+    jvp=lambda dxs, y, x: dxs[0],
+    traits=("elementwise",),
+)
+
+
+@function
+def _checkpointed(body, inputs): ...
+
+
+@_checkpointed.forward
+def _(ctx, body, inputs):
+    return tuple(body.apply(inputs))
+
+
+@_checkpointed.backward
+def _(ctx, *bars):
+    body, inputs = ctx.inputs.body, [record(_barrier, (x,)) for x in ctx.inputs.inputs]
+    moving = [k for k, x in enumerate(inputs) if x.dtype.kind in "fc"]
+
+    def again(values):
+        given = list(inputs)
+        for k, t in zip(moving, values, strict=True):
+            given[k] = t
+        return [t for t in body.apply(given) if t.dtype.kind in "fc"]
+
+    _, pullback = vjp(again, [inputs[k] for k in moving])
+    floats = [n.aval.dtype.kind in "fc" for n in body.graph.outputs]
+    (found,) = pullback([b for b, f in zip(bars, floats, strict=True) if f])
+    by_place = dict(zip(moving, found, strict=True))
+    return {"body": None, "inputs": tuple([by_place.get(k) for k in range(len(inputs))])}
+
+
+def checkpoint(f: Callable) -> Callable:
+    """The same function; what happens in it is computed again in the backward pass instead of kept.
+
+    f   of any nestings of tensors, arrays and numbers; other arguments are static.  It is recorded, so it asks for
+        no values
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.grad(lambda x: ad.checkpoint(lambda x: ad.sin(x) * ad.exp(x))(x).sum())(np.array([0.0]))
+    array([1.])
+    """
+
+    @wraps(f)
+    def run(*args: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in leaves]
+        examples = tree.unflatten(structure, [x.aval if isinstance(x, Tensor) else x for x in leaves])
+        traced = trace(f, *examples)
+        given = tuple([x for x in leaves if isinstance(x, Tensor)])
+        return traced.result.filled(_checkpointed(traced.body, (*given, *traced.hidden)))
+
+    return run

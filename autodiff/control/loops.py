@@ -1,0 +1,284 @@
+"""Loops that stay in the graph: `scan`, `fori_loop`, `while_loop`.
+
+A loop is one operation whose body was recorded once and is compiled once, so a recurrence of a thousand steps
+compiles as fast as one of ten.  Its derivative is another loop, which runs backwards:
+
+    scan      c[t+1], y[t] = body(c[t], x[t], h)
+    backwards c_bar[t], x_bar[t], h_bar += pullback of body at (c[t], x[t], h)  of (c_bar[t+1], y_bar[t])
+
+The states c[t] are kept, everything else inside a step is computed again: memory is one state per step.
+The rule is a custom function that calls `scan` itself, so derivatives of any order follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codegen.compiler import compile_graph
+from codegen.ir import Aval
+from codegen.lowering import Call
+
+from .. import tree
+from ..config import config
+from ..custom import function
+from ..errors import DTypeError, ShapeError, caller
+from ..ops import arange, as_tensor, astype, stack, zeros_like
+from ..ops.primitive import primitive
+from ..tape.record import grad_mode, record, state
+from ..tensor import Tensor
+from ..transforms.functional import vjp
+from .body import Body, Nesting, Traced, Weak, trace
+from .packing import pack, packed_aval, record_packed
+
+__all__ = ["fori_loop", "scan"]
+
+
+class Loop(NamedTuple):
+    """What is static about a loop.
+
+    carried, scanned   numbers of states, and of inputs that a step gets an element of
+    keeps              whether the states before each step are results too
+    """
+
+    body: Body
+    carried: int
+    scanned: int
+    length: int
+    reverse: bool
+    keeps: bool
+
+    @property
+    def states(self) -> list[Aval]:
+        """Of the states."""
+        return [n.aval for n in self.body.graph.outputs[: self.carried]]
+
+    @property
+    def results(self) -> list[Aval]:
+        """Last states; what steps gave, stacked; states before each step, stacked."""
+        outs = [n.aval for n in self.body.graph.outputs]
+        stacked = outs[self.carried :] + (outs[: self.carried] if self.keeps else [])
+        return outs[: self.carried] + [a.with_shape((self.length, *a.shape)) for a in stacked]
+
+
+# ---------------------------------------------------------------- the operation
+
+
+def _infer(*_avals: Aval, loop: Loop, dtype: str) -> Aval:
+    return packed_aval(loop.results, dtype)
+
+
+def _run(*arrays: np.ndarray, loop: Loop, dtype: str) -> np.ndarray:
+    """The loop itself: each step is one call of native code."""
+    step = compile_graph(loop.body.graph).call
+    carried, outputs = loop.carried, len(loop.body.graph.outputs)
+    states: Sequence[Any] = arrays[:carried]
+    scanned = arrays[carried : carried + loop.scanned]
+    hidden = arrays[carried + loop.scanned :]
+    stacks = [np.empty(a.shape, a.dtype) for a in loop.results[carried:]]
+    given, before = stacks[: outputs - carried], stacks[outputs - carried :]
+    order = range(loop.length - 1, -1, -1) if loop.reverse else range(loop.length)
+    for t in order:
+        for kept, value in zip(before, states, strict=False):
+            kept[t] = value
+        found = step(*states, *[x[t] for x in scanned], *hidden)
+        states = found[:carried]
+        for stacked, value in zip(given, found[carried:], strict=True):
+            stacked[t] = value
+    return pack([*[np.asarray(s) for s in states], *stacks], dtype)
+
+
+_scan = primitive(
+    "scan",
+    _run,
+    infer=_infer,
+    lower=Call(),
+    params=("loop", "dtype"),
+    heavy=True,
+)
+
+
+def _record(loop: Loop, inputs: Sequence[Tensor]) -> tuple[tuple, tuple, tuple]:
+    """The results of a loop: last states, what steps gave, states before each step."""
+    found = record_packed(lambda dtype: record(_scan, tuple(inputs), (loop, dtype)), loop.results)
+    outputs = len(loop.body.graph.outputs)
+    return tuple(found[: loop.carried]), tuple(found[loop.carried : outputs]), tuple(found[outputs:])
+
+
+# ---------------------------------------------------------------- its rule
+
+
+@function
+def _looped(loop, states, scanned, hidden): ...
+
+
+@_looped.forward
+def _(ctx, loop, states, scanned, hidden):
+    ctx.set_materialize_grads(False)
+    return _record(loop._replace(keeps=loop.keeps or any(ctx.needs_input_grad)), (*states, *scanned, *hidden))
+
+
+@_looped.backward
+def _(ctx, last_bars, given_bars, before_bars):
+    loop = ctx.inputs.loop._replace(keeps=True)
+    states, scanned, hidden = ctx.inputs.states, ctx.inputs.scanned, ctx.inputs.hidden
+    if grad_mode.get():
+        _, given, before = _looped(loop, states, scanned, hidden)
+    else:
+        _, given, before = _record(loop, (*states, *scanned, *hidden))
+    state_bars, scanned_bars, hidden_bars = _backwards(
+        loop, states, scanned, hidden, before, _filled(last_bars, states), _filled(given_bars, given), before_bars
+    )
+    return {"loop": None, "states": state_bars, "scanned": scanned_bars, "hidden": hidden_bars}
+
+
+def _filled(bars: Any, like: Sequence[Tensor]) -> list[Tensor]:
+    """Cotangents of the float ones, zero where none arrived."""
+    bars = bars or (None,) * len(like)
+    return [zeros_like(x) if b is None else b for b, x in zip(bars, like, strict=True) if _is_float(x)]
+
+
+def _is_float(x: Any) -> bool:
+    return x.dtype.kind in "fc"
+
+
+def _backwards(loop, states, scanned, hidden, before, last_bars, given_bars, before_bars):
+    """The loop of pullbacks, from the last step to the first."""
+    floats = [k for k, s in enumerate(states) if _is_float(s)]
+    wanted_x = [k for k, x in enumerate(scanned) if _is_float(x) and x.requires_grad]
+    wanted_h = [k for k, h in enumerate(hidden) if _is_float(h) and h.requires_grad]
+    kept_bars = [None if not before_bars else before_bars[k] for k in floats]
+    body = loop.body
+
+    def step(carry, x):
+        state_bars, sums = carry
+        now, given_x, y_bars, extra = x
+
+        def again(moving_states, moving_x, moving_hidden):
+            inputs = [*now, *given_x, *hidden]
+            places = [*floats, *[len(now) + k for k in wanted_x], *[len(now) + len(given_x) + k for k in wanted_h]]
+            for place, t in zip(places, [*moving_states, *moving_x, *moving_hidden], strict=True):
+                inputs[place] = t
+            outs = body.apply(inputs)
+            return [t for t in outs if _is_float(t)]
+
+        moving = ([now[k] for k in floats], [given_x[k] for k in wanted_x], [hidden[k] for k in wanted_h])
+        _, pullback = vjp(again, *moving)
+        new_bars, x_bars, h_bars = pullback([*state_bars, *y_bars])
+        new_bars = [b if e is None else b + e for b, e in zip(new_bars, extra, strict=True)]
+        return (new_bars, [s + h for s, h in zip(sums, h_bars, strict=True)]), x_bars
+
+    sums = [zeros_like(hidden[k]) for k in wanted_h]
+    xs = (list(before), list(scanned), list(given_bars), kept_bars)
+    (state_bars, sums), x_bars = scan(step, (list(last_bars), sums), xs, length=loop.length, reverse=not loop.reverse)
+    return (
+        _placed(state_bars, floats, len(states)),
+        _placed(x_bars, wanted_x, len(scanned)),
+        _placed(sums, wanted_h, len(hidden)),
+    )
+
+
+def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> tuple | None:
+    found: list[Any] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        found[place] = value
+    return tuple(found) or None
+
+
+# ---------------------------------------------------------------- what users call
+
+
+def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
+    """A loop with a state: `carry, ys[t] = f(carry, xs[t])` for t = 0, 1, ... ; returns (last carry, ys).
+
+    f         (carry, x) -> (carry, y), recorded once; the carry keeps its avals
+    init      the first carry;  xs: leaves T[length, ...];  each any nesting of tensors, arrays, numbers
+    length    number of steps, where there are no xs
+    reverse   from the last element to the first; ys are in the order of xs all the same
+
+    Differentiable to any order, in both modes.  Raises ShapeError or DTypeError where a carry changes its aval, or
+    leaves of xs differ in length.
+
+    >>> import autodiff as ad
+    >>> ad.scan(lambda total, x: (total + x, total), ad.tensor(0.0), ad.tensor([1.0, 2.0, 3.0]))
+    (f64[] 6.0, f64[3] [0. 1. 3.])
+    """
+    elements, nesting = Nesting.of(xs)
+    tensors = [as_tensor(x, "scan", "xs") for x in elements]
+    length = _length_of(tensors, length)
+    if config.eager and not state.now.tracing:
+        return _by_hand(f, init, tensors, nesting, length, reverse)
+    element = nesting.filled([x.aval.with_shape(x.shape[1:]) for x in tensors])
+    first, carry = Nesting.of(init)
+    is_number = [type(s) in (bool, int, float) for s in first]
+    traced, states = _fitting(f, [as_tensor(s, "scan", "init") for s in first], carry, element, is_number)
+    loop = Loop(traced.body, len(states), len(tensors), length, reverse, False)
+    last, given, _ = _looped(loop, tuple(states), tuple(tensors), tuple(traced.hidden))
+    return carry.filled(last), traced.result.parts()[1].filled(given)
+
+
+def _length_of(tensors: Sequence[Tensor], length: int | None) -> int:
+    if any(not x.ndim for x in tensors):
+        raise ShapeError(f"scan: a 0-d leaf of xs has no elements to go through\n  called at {caller()}")
+    lengths = sorted({x.shape[0] for x in tensors} | ({length} if length is not None else set()))
+    if len(lengths) != 1:
+        what = f"lengths {', '.join(map(str, lengths))}" if lengths else "neither xs nor a length"
+        raise ShapeError(
+            f"scan: got {what}\n  called at {caller()}\n  all leaves of xs, and length, say how many steps there are"
+        )
+    return lengths[0]
+
+
+def _fitting(
+    f: Callable, states: list[Tensor], carry: Nesting, element: Any, is_number: list[bool]
+) -> tuple[Traced, list[Tensor]]:
+    """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet."""
+    examples = [Weak(s.aval) if w else s.aval for w, s in zip(is_number, states, strict=True)]
+    traced = trace(f, carry.filled(examples), element)
+    if traced.result.structure.cls is not tuple or len(traced.result.structure.children) != 2:
+        raise ShapeError(f"scan: the function returns (carry, y), not {traced.result}\n  called at {caller()}")
+    after = traced.result.parts()[0]
+    if after != carry:
+        raise ShapeError(f"scan: the carry changes from {carry} to {after}\n  called at {caller()}")
+    outs = [n.aval for n in traced.body.graph.outputs[: len(states)]]
+    if any(w and s.aval != a for w, s, a in zip(is_number, states, outs, strict=True)):
+        cast = [astype(s, a.dtype) if w and s.shape == a.shape else s
+                for w, s, a in zip(is_number, states, outs, strict=True)]
+        return _fitting(f, cast, carry, element, [False] * len(cast))
+    for name, s, a in zip(carry.names("carry"), states, outs, strict=True):
+        if s.aval != a:
+            error = ShapeError if s.shape != a.shape else DTypeError
+            raise error(f"scan: {name} is {s.aval} before a step and {a} after it\n  called at {caller()}")
+    return traced, states
+
+
+def _by_hand(
+    f: Callable, carry: Any, tensors: list[Tensor], nesting: Nesting, length: int, reverse: bool
+) -> tuple[Any, Any]:
+    """Eager mode: a Python loop, to step through."""
+    if not length:
+        raise ShapeError(f"scan: no steps in eager mode: what they give has no shape\n  called at {caller()}")
+    first, kind = Nesting.of(carry)
+    carry = kind.filled([as_tensor(s) for s in first])
+    given: list[Any] = [None] * length
+    for t in range(length - 1, -1, -1) if reverse else range(length):
+        carry, given[t] = f(carry, nesting.filled([x[t] for x in tensors]))
+    return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *given)
+
+
+def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
+    """`for i in range(lower, upper): value = body(i, value)`, as one operation; returns the last value.
+
+    lower, upper   ints;  i is an i64[] inside;  the value keeps its avals
+
+    Differentiable to any order, in both modes.
+
+    >>> import autodiff as ad
+    >>> ad.fori_loop(1, 5, lambda i, x: x * i, ad.tensor(1.0))
+    f64[] 24.0
+    """
+    steps = arange(lower, max(lower, upper))
+    value, _ = scan(lambda x, i: (body(i, x), ()), init, steps)
+    return value

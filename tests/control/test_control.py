@@ -1,0 +1,286 @@
+"""Control flow in the graph: the same values and derivatives as the Python loops and branches it stands for."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen import compiler
+
+RNG = np.random.default_rng(0)
+W = RNG.normal(size=(4, 4)) * 0.3
+X = RNG.normal(size=(7, 2, 4))
+V = RNG.normal(size=(4, 4))
+
+
+def recurrent(W, X, reverse=False):
+    h, ys = ad.scan(lambda h, x: (ad.tanh(h @ W + x), h.sum()), np.zeros((2, 4)), X, reverse=reverse)
+    return (h * h).sum() + (ys * ys * ad.arange(1.0, 8.0)).sum()
+
+
+def unrolled(W, X, reverse=False):
+    h = ad.asarray(np.zeros((2, 4)))
+    total = 0.0
+    for t in reversed(range(7)) if reverse else range(7):
+        total = total + h.sum() ** 2 * (t + 1.0)
+        h = ad.tanh(h @ W + X[t])
+    return (h * h).sum() + total
+
+
+def powers(x):
+    """x doubled until it is above 100; how often depends on x."""
+
+    def step(v):
+        return v[0] * (1.5 + v[0] * 0.01), v[1] + 1
+
+    return ad.while_loop(lambda v: v[0].max() < 100.0, step, (x, 0))[0].sum()
+
+
+def powers_by_hand(x):
+    while x.max() < 100.0:
+        x = x * (1.5 + x * 0.01)
+    return x.sum()
+
+
+def chosen(x, w):
+    return ad.cond(x.sum() > 0, lambda x: (x * w).sum(), lambda x: (x * x * x).sum(), x)
+
+
+def chosen_by_hand(x, w):
+    return (x * w).sum() if x.sum() > 0 else (x * x * x).sum()
+
+
+def again(x, w):
+    return ad.sin(ad.checkpoint(lambda y: ad.exp(y * x * 0.1) * w)(x)).sum()
+
+
+def again_by_hand(x, w):
+    return ad.sin(ad.exp(x * x * 0.1) * w).sum()
+
+
+def factorial(x):
+    return ad.fori_loop(1, 6, lambda i, v: v * i * x, ad.sin(x)).sum()
+
+
+def factorial_by_hand(x):
+    v = ad.sin(x)
+    for i in range(1, 6):
+        v = v * i * x
+    return v.sum()
+
+
+A, B = np.array([0.7, 1.3]), np.array([2.0, 3.0])
+PROGRAMS = {
+    "scan": (recurrent, unrolled, (W, X)),
+    "scan backwards": (
+        lambda W, X: recurrent(W, X, reverse=True),
+        lambda W, X: unrolled(W, X, reverse=True),
+        (W, X),
+    ),
+    "fori_loop": (factorial, factorial_by_hand, (A,)),
+    "while_loop": (powers, powers_by_hand, (A,)),
+    "cond, true": (chosen, chosen_by_hand, (A, B)),
+    "cond, false": (chosen, chosen_by_hand, (-A, B)),
+    "checkpoint": (again, again_by_hand, (A, B)),
+}
+each = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def close(a, b):
+    for x, y in zip(ad.tree.leaves(a), ad.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-9, atol=1e-11)
+
+
+def all_arguments(args):
+    return tuple(range(len(args)))
+
+
+@each
+def test_values_and_gradients_are_those_of_python(name):
+    program, reference, args = PROGRAMS[name]
+    expected = ad.value_and_grad(reference, all_arguments(args))(*args)
+    for _ in range(3):  # recorded; known; checked
+        close(ad.value_and_grad(program, all_arguments(args))(*args), expected)
+
+
+@each
+def test_under_jit_they_are_the_same(name):
+    program, reference, args = PROGRAMS[name]
+    expected = ad.value_and_grad(reference, all_arguments(args))(*args)
+    compiled = ad.jit(ad.value_and_grad(program, all_arguments(args)))
+    through = ad.value_and_grad(ad.jit(program), all_arguments(args))
+    for _ in range(2):
+        close(compiled(*args), expected)
+        close(through(*args), expected)
+
+
+@each
+def test_backward_gives_the_gradient_and_a_known_shape_runs_no_rule(name):
+    from autodiff.tape.plan import COUNTS
+
+    program, reference, args = PROGRAMS[name]
+    expected = ad.grad(reference, all_arguments(args))(*args)
+    leaves = [ad.tensor(a, requires_grad=True) for a in args]
+    for i in range(5):
+        for t in leaves:
+            t.grad = None
+        program(*leaves).backward()
+        close([np.zeros(t.shape) if t.grad is None else t.grad.numpy() for t in leaves], list(expected))
+        if i == 1:
+            known = COUNTS.rules, compiler.counts().compiles
+    assert (COUNTS.rules, compiler.counts().compiles) == known
+
+
+@each
+def test_forward_mode_is_the_adjoint_of_reverse(name):
+    program, reference, args = PROGRAMS[name]
+    tangents = tuple(RNG.normal(size=a.shape) for a in args)
+    _, dy = ad.jvp(program, args, tangents)
+    gradients = ad.grad(reference, all_arguments(args))(*args)
+    close(dy, sum(np.vdot(g, t) for g, t in zip(gradients, tangents, strict=True)))
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "while_loop"])
+def test_second_derivatives_are_those_of_python(name):
+    program, reference, args = PROGRAMS[name]
+    v = RNG.normal(size=args[0].shape)
+
+    def along(f):
+        return ad.grad(lambda *a: (ad.grad(f)(*a) * v).sum(), all_arguments(args))(*args)
+
+    close(along(program), along(reference))
+
+
+def test_a_while_loop_has_first_derivatives_and_refuses_the_second():
+    with pytest.raises(ad.GradientError, match="while_backwards"):
+        ad.grad(lambda x: ad.grad(powers)(x).sum())(A)
+
+
+def test_a_thousand_steps_compile_what_ten_do():
+    w = ad.tensor(W)
+    counts = []
+    for steps in (10, 1000):
+        ad.clear_cache()
+        before = compiler.counts().modules
+        X = ad.tensor(np.zeros((steps, 2, 4)))
+        recurrent_sum(w, X).item()
+        counts.append(compiler.counts().modules - before)
+    assert counts[0] == counts[1]
+
+
+def recurrent_sum(w, X):
+    return ad.scan(lambda h, x: (ad.tanh(h @ w + x), None), ad.zeros((2, 4)), X)[0].sum()
+
+
+Carry = namedtuple("Carry", "value count")
+
+
+def test_carries_are_of_any_nesting_and_dtype():
+    def step(c, x):
+        return Carry({"s": c.value["s"] + x["a"] * x["b"][0]}, c.count + 1), {"seen": c.count, "nothing": None}
+
+    xs = {"a": np.arange(4.0), "b": [np.arange(4)]}
+    for f in (ad.scan, ad.jit(lambda *a: ad.scan(step, *a[1:]))):
+        last, ys = f(step, Carry({"s": 0.0}, 0), xs) if f is ad.scan else f(None, Carry({"s": 0.0}, 0), xs)
+        assert type(last) is Carry and float(last.value["s"]) == 14.0 and int(last.count) == 4
+        assert np.asarray(ys["seen"]).tolist() == [0, 1, 2, 3]
+
+
+def test_a_number_as_first_carry_takes_the_dtype_of_what_it_meets():
+    last, _ = ad.scan(lambda c, x: (c + x, None), 0.0, np.ones(3, np.float32))
+    assert last.dtype == np.float32 and last.item() == 3.0
+
+
+def test_loops_nest_and_hold_branches_and_custom_functions():
+    @ad.function
+    def tripled(x): ...
+
+    @tripled.forward(ad.Tensor)
+    def _(ctx, x):
+        return x * 2.0
+
+    @tripled.backward(ad.Tensor)
+    def _(ctx, g):
+        return {"x": g * 3.0}  # not the derivative: the rule is seen to be used
+
+    def inner(c, x):
+        y = ad.cond(c > 1.0, lambda c: tripled(c) * x, lambda c: c + x, c)
+        return y, None
+
+    def program(x):
+        return ad.fori_loop(0, 2, lambda i, c: ad.scan(inner, c, x)[0], x[0] * 0.5)
+
+    def by_hand(x):
+        c = x[0] * 0.5
+        for _ in range(2):
+            for k in range(3):
+                c = tripled(c) * x[k] if c > 1.0 else c + x[k]
+        return c
+
+    x = np.array([0.4, 0.7, 0.9])
+    close(ad.value_and_grad(program)(x), ad.value_and_grad(by_hand)(x))
+
+
+def test_no_steps_give_the_first_carry_and_nothing():
+    w = ad.tensor(W, requires_grad=True)
+    h, ys = ad.scan(lambda h, x: (h @ w, h), ad.tensor(X[0]), np.zeros((0, 3)))
+    assert ys.shape == (0, 2, 4)
+    np.testing.assert_array_equal(h.detach().numpy(), X[0])
+    h.sum().backward()
+    assert (w.grad.numpy() == 0).all()
+
+
+def test_eager_mode_runs_python():
+    seen = []
+
+    def step(h, x):
+        seen.append(float(h.sum()))
+        return h + x, h
+
+    ad.config.eager = True
+    try:
+        last, ys = ad.scan(step, np.zeros(2), np.ones((3, 2)))
+    finally:
+        ad.config.eager = False
+    assert seen == [0.0, 2.0, 4.0] and last.numpy().tolist() == [3.0, 3.0] and ys.shape == (3, 2)
+
+
+def test_a_python_bool_decides_at_once():
+    assert ad.cond(True, lambda x: x + 1.0, lambda x: x[0], ad.tensor(1.0)).item() == 2.0
+
+
+def test_only_the_chosen_branch_is_run():
+    taken = ad.jit(lambda x, i: ad.cond(i < 3, lambda x: x[i], lambda x: x[0], x))
+    assert taken(np.arange(3.0), 2) == 2.0
+    assert taken(np.arange(3.0), 7) == 0.0  # x[7] would be an IndexError
+
+
+@pytest.mark.parametrize(
+    "program,error,message",
+    [
+        (lambda: ad.scan(lambda c, x: (c[:1], x), np.ones(2), np.ones(3)), ad.ShapeError, r"carry is f64\[2\] before"),
+        (lambda: ad.scan(lambda c, x: (c > 0, x), np.ones(2), np.ones(3)), ad.DTypeError, r"carry is f64\[2\]"),
+        (lambda: ad.scan(lambda c, x: ((c, c), x), np.ones(2), np.ones(3)), ad.ShapeError, "the carry changes"),
+        (lambda: ad.scan(lambda c, x: c, np.ones(2), np.ones(3)), ad.ShapeError, r"returns \(carry, y\)"),
+        (lambda: ad.scan(lambda c, x: (c, x), 0.0, (np.ones(3), np.ones(4))), ad.ShapeError, "lengths 3, 4"),
+        (lambda: ad.scan(lambda c, x: (c, x), 0.0), ad.ShapeError, "neither xs nor a length"),
+        (lambda: ad.scan(lambda c, x: (c, x), 0.0, 1.0), ad.ShapeError, "0-d leaf"),
+        (lambda: ad.while_loop(lambda c: c, lambda c: c, 1.0), ad.DTypeError, r"gives f64\[\], not bool"),
+        (lambda: ad.while_loop(lambda c: c < 1, lambda c: c[None], ad.tensor(1.0)), ad.ShapeError, r"f64\[1\] after"),
+        (lambda: ad.cond(ad.tensor(1.0), lambda: 1.0, lambda: 1.0), ad.DTypeError, "bool"),
+        (lambda: ad.cond(ad.tensor(True), lambda: 1.0, lambda: (1.0,)), ad.ShapeError, "one branch gives"),
+        (lambda: ad.cond(ad.tensor(True), lambda: 1.0, lambda: 1), ad.DTypeError, "result is f64"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_the_users_line(program, error, message):
+    with pytest.raises(error, match=message) as caught:
+        program()
+    assert "test_control.py" in str(caught.value)
+    assert ad.scan(lambda c, x: (c + x, c), 0.0, np.ones(2))[0].item() == 2.0
+
+
+def test_asking_for_a_value_in_a_body_is_refused():
+    with pytest.raises(ad.ConcretizationError):
+        ad.scan(lambda c, x: (c if float(x) > 0 else -c, None), ad.tensor(1.0), np.ones(2))
+    assert (ad.tensor(1.0) * 2.0).item() == 2.0
