@@ -124,10 +124,11 @@ def watched():
     runs = []
     ad.clear_cache()
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("autodiff.tape.plan", "autodiff.jit"):
-            patch.setattr(
-                sys.modules[module], "compile_graph", lambda graph: Watched(graph, compiler.compile_graph(graph), runs)
-            )
+        patch.setattr(ad.config, "patience", 0)  # what is new is compiled at once
+        callers = [m for n, m in sys.modules.items() if n.startswith("autodiff.") and hasattr(m, "compile_graph")]
+        assert callers
+        for module in callers:
+            patch.setattr(module, "compile_graph", lambda graph: Watched(graph, compiler.compile_graph(graph), runs))
         yield runs
     ad.clear_cache()  # plans that hold watched executables
 
@@ -141,11 +142,10 @@ def gradient_of(case, dtype, rng):
 def graphs_of(case, dtype, rng):
     """The graphs that a recording of a case compiles."""
     gradient, arguments = gradient_of(case, dtype, rng)
-    ad.clear_cache()
-    with compiler.recorded() as graphs:
+    with watched() as runs:
         gradient(*arguments)
-    assert graphs
-    return graphs
+    assert runs
+    return [graph for graph, _, _ in runs]
 
 
 def assert_near(found, wanted, ulps):
