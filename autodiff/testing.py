@@ -328,7 +328,8 @@ def _suspect(case: Case) -> str:
             kinds = ("jvp", "backward") if error.mode == "forward" else ("backward",)
             found = [(k, rule) for k in kinds if (rule := call.function.rule_for(k, call.method, call.types))]
             kind, rule = found[0]
-            return f"the rule: the {kind} of {call.function.__name__} at {rule.place}, called at {call.line or 'an unknown place'}"
+            where = call.line or "an unknown place"
+            return f"the rule: the {kind} of {call.function.__name__} at {rule.place}, called at {where}"
     if seen:
         return "every custom rule in it is right by itself: look for a kink near the point"
     return "there is no custom rule in it: look for a kink near the point"
