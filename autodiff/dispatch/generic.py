@@ -24,7 +24,7 @@ from .registry import Registry
 from .reliance import FUNCTIONS, cache_now, note
 from .resolution import not_found
 from .signature import type_name
-from .warm import with_arity
+from .warm import completed, with_arity
 
 __all__ = ["GenericFunction", "all_functions"]
 
@@ -141,8 +141,13 @@ class GenericFunction(Registry):
         if tail:
             full = self._resolve(args + tail)
 
-            def run(*given, **keywords):
-                return full(*given, *tail, **keywords)
+            if self.declaration.keywords or self.declaration.open:
+
+                def run(*given, **keywords):
+                    return full(*given, *tail, **keywords)
+
+            else:
+                run = completed(full, len(args), tail)
 
         else:
             classes = tuple(map(type, args))
