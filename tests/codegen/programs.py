@@ -1,10 +1,17 @@
 """Programs by hand, for tests of the runtime."""
 
+import numpy as np
 from nests import Nest, memref
 
 from codegen.ir import Aval, Graph, Op, apply, input_node
 from codegen.kernel.nest import F64, I32, Status
 from codegen.program import Buffer, Gemm, HostCall, Kernel, Program, Step
+
+
+def coarsest(graph):
+    """The eps of the least exact floats that a graph computes with: a cast to wider ones does not mend them."""
+    dtypes = {node.aval.dtype for node in (*graph.inputs, *graph.nodes) if node.aval.dtype.kind == "f"}
+    return max([np.finfo(dtype).eps for dtype in dtypes], default=0.0)
 
 
 def program(inputs, outputs, temporaries, steps, name="f"):
