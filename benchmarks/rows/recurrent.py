@@ -1,0 +1,80 @@
+"""A recurrent network: 1,000 steps of a 64-unit tanh cell, batch 16; mean square of the last state and gradients."""
+
+import numpy as np
+
+TITLE = "recurrent scan, 1,000 steps of 64 units, batch 16"
+CASES = ["f32"]
+ARGNUMS = (0, 1, 2)
+
+
+def inputs(case):
+    rng = np.random.default_rng(0)
+    w, u = rng.normal(size=(2, 64, 64)) / 10
+    return tuple(a.astype(np.float32) for a in (w, u, np.zeros(64), rng.normal(size=(1000, 16, 64))))
+
+
+def ours(*arrays):
+    import peers
+
+    import autodiff as ad
+
+    def program(_, w, u, b, xs):
+        def cell(h, x):
+            return ad.tanh(h @ w + x @ u + b), 0.0
+
+        last, _ = ad.scan(cell, ad.zeros((16, 64), dtype=ad.float32), xs)
+        return ad.mean(last * last)
+
+    return peers.ours(program, ARGNUMS, arrays)
+
+
+def jax(*arrays):
+    import jax as j
+    import jax.numpy as jnp
+    import peers
+
+    def program(_, w, u, b, xs):
+        def cell(h, x):
+            return jnp.tanh(h @ w + x @ u + b), None
+
+        last, _ = j.lax.scan(cell, jnp.zeros((16, 64), jnp.float32), xs)
+        return jnp.mean(last * last)
+
+    return peers.jax(program, ARGNUMS, arrays)
+
+
+def torch(*arrays):
+    import peers
+    import torch as t
+
+    def program(_, w, u, b, xs):
+        h = t.zeros(16, 64)
+        for x in xs:
+            h = t.tanh(h @ w + x @ u + b)
+        return (h * h).mean()
+
+    return peers.torch(program, ARGNUMS, arrays)
+
+
+def numpy(w, u, b, xs):
+    def run():
+        h, states = np.zeros((16, 64), w.dtype), []
+        for x in xs:
+            before, h = h, np.tanh(h @ w + x @ u + b)
+            states.append((before, h))
+        value = np.mean(h * h)
+        g = h * w.dtype.type(2 / h.size)
+        gw, gu, gb = np.zeros_like(w), np.zeros_like(u), np.zeros_like(b)
+        for x, (before, h) in zip(xs[::-1], states[::-1], strict=True):
+            g = g * (1 - h * h)
+            gw += before.T @ g
+            gu += x.T @ g
+            gb += g.sum(axis=0)
+            g = g @ w.T
+        return value, [gw, gu, gb]
+
+    return run
+
+
+def reference(*arrays):
+    return numpy(*[a.astype(np.float64) for a in arrays])
