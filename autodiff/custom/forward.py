@@ -66,7 +66,7 @@ def call_forward(
     values = {name: a.unpack(inner_at) for name, a in packed.items()}
     ctx = ForwardContext(function.__name__, list(values), needs, list(values.values()))
     visit = Visit(function, method, run, packed, needs, inputs)
-    asked, covered = now.asked, now.bounded
+    asked, looked, covered = now.asked, now.looked, now.bounded
     line = user_line()
     now.body += 1
     try:
@@ -80,18 +80,17 @@ def call_forward(
         raise
     finally:
         now.body -= 1
-    opaque = now.asked != asked
-    if opaque and not now.tracing:
+    if now.asked != asked and not now.tracing:
         learn(visit, ctx, outputs)
     if tracks:
         call = Call()
         call.function, call.method, call.types = function, method, types
         call.arguments, call.materialize = packed, told.materialize
-        call.opaque, call.transparent = opaque, transparent
+        call.opaque, call.transparent = now.looked != looked, transparent
         call.is_pure = True
         call.line = line
         leaves = bounded(call, ctx, inputs, place, outputs, masked, has_token)
-        now.bounded = covered + now.asked - asked
+        now.bounded = covered + now.looked - looked
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
     if dirty:

@@ -327,6 +327,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     inputs = [by_place[i] for i in range(len(visit.inputs))]
     made = host_call(_HostForward(visit, recipe), inputs, recipe.avals)
     state.now.asked += 1
+    state.now.looked += 1
     leaves: list[Any] = []
     for tag, what in recipe.tags:
         sources: Any = {"input": by_place, "same": leaves, "array": made}.get(tag)

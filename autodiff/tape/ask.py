@@ -36,6 +36,8 @@ def value_of(node: Node) -> np.ndarray:
     """
     now = state.now
     now.asked += 1
+    if node.kind.out.aval.dtype.kind in "fc":  # a bool or integer decides, but nothing flows from it
+        now.looked += 1
     if node.value is None:
         evaluate((node,))
     elif now.lent:

@@ -60,7 +60,8 @@ class Recording:
     start     number of the first node of this recording; older pending values are evaluated when used
     small     weak references to handles of small pending results
     asked     how many values have been asked for (a rule that asks is found out by this)
-    bounded   how many of them by the forward of a custom call, whose rule is the derivative of what it made
+    looked    how many of them were real or complex: what is made of those has a history that nobody knows
+    bounded   how many of these by the forward of a custom call, whose rule is the derivative of what it made
     look_at   number of the node from which on the size of the pending graph is looked at again
     body      depth of custom forwards being recorded: handles of their inputs are masked
     lent      arrays of the user's that are locked until the next ask
@@ -71,8 +72,8 @@ class Recording:
     """
 
     __slots__ = (
-        "asked", "body", "bounded", "captures", "lent", "limit", "literal", "look_at", "small", "start", "tracing",
-        "transforming",
+        "asked", "body", "bounded", "captures", "lent", "limit", "literal", "look_at", "looked", "small", "start",
+        "tracing", "transforming",
     )
 
     def __init__(self) -> None:
@@ -80,6 +81,7 @@ class Recording:
         self.small: list[weakref.ref] = []
         self.limit = 256
         self.asked = 0
+        self.looked = 0
         self.bounded = 0
         self.look_at = new_number() + PENDING_LIMIT
         self.body = 0

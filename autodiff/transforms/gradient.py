@@ -147,6 +147,7 @@ def solve(
     results = plan.run(order)
     plan.commit(order, results)
     now.asked += 1  # a rule that goes back itself has looked at values, and may have changed a .grad
+    now.looked += 1
     if not now.tracing:
         end_recording(now)
     return separate(plan, results, order)

@@ -35,14 +35,14 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
 
     given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
     needs = needs_of(call, lambda place: tangent_at(place) is not None)
-    asked = state.now.asked
+    looked = state.now.looked
     try:
         returned = rule.implementation(context_of(call, from_node(node), needs), *given)
     except Exception as error:
         error.add_note(f"in the jvp rule of {where}")
         raise
     found = {slot: _checked(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
-    if state.now.asked == asked:
+    if state.now.looked == looked:
         return found
     sources = [*node.inputs, *[t.node for t in tangents.values()]]
     what = f"a tangent that the jvp of {call.function.__name__} ({rule.place}) made of asked values"

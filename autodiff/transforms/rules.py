@@ -75,7 +75,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
         lambda place: zeros_or_none(call, node.inputs[place].kind.out.aval),
     )
     now = state.now
-    asked = now.asked - now.bounded
+    asked, looked = now.asked, now.looked - now.bounded
     try:
         returned = call_nested(rule.implementation, ctx, *given)
     except Exception as error:
@@ -83,9 +83,10 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
         raise
     nodes = {p: node.inputs[p] for p in flow_of(node)}
     bars = gradients_by_place(call, returned, needs, nodes, places, where)
-    if now.asked - now.bounded == asked:
+    if now.asked != asked:
+        _report(rule)
+    if now.looked - now.bounded == looked:
         return bars
-    _report(rule)
     sources = [*[g.node for g in cotangents.values()], *nodes.values()]
     what = f"a gradient that the backward of {call.function.__name__} ({rule.place}) made of asked values"
     return {p: without_history(g, sources, what, call.line) for p, g in bars.items()}

@@ -339,3 +339,19 @@ def test_host_rules_take_and_give_containers():
     ga, gb = gradients(lambda a, b: f({"a": a, "b": b})[0].sum() + f({"a": a, "b": b})[1]["s"].sum(), X, X + 1)
     np.testing.assert_allclose(ga, X + 2)
     assert not gb.any()
+
+
+def test_a_forward_that_only_decides_by_values_can_be_differentiated_again():
+    @ad.function
+    def f(x): ...
+
+    @f.forward(ad.Tensor)
+    def _(ctx, x):
+        t = x * x if x.sum() > 0.0 else x * 1.0
+        ctx.save_for_backward(x=x, t=t)
+        return t * x
+
+    f.backward(ad.Tensor)(lambda ctx, g: 3.0 * g * ctx.saved_variables.t)
+    second = ad.grad(lambda x: ad.grad(lambda x: f(x).sum())(x).sum())
+    np.testing.assert_allclose(second(X), 6 * X)
+    np.testing.assert_allclose(second(-X), np.full(3, 3.0))
