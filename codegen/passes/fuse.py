@@ -6,6 +6,7 @@ the way, wherever it is wanted.  A root may read another root of its own kernel:
 
     an array's element at the same position           it is in a register
     a reduction's result of the row being computed    a stage later, in the same loop over rows
+    a finished reduction, for a single number         after the loops
     anything else                                     from memory, so from an earlier kernel
 
     top = max(x, axis=1)       \

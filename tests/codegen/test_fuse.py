@@ -124,6 +124,13 @@ def test_a_chain_of_a_hundred_operations_and_the_way_back_are_one_kernel_without
     assert program.workspace_bytes == 0
 
 
+def test_loops_over_tiles_are_right_where_the_last_tile_is_shorter():
+    graph = chain_with_sweep_back(1003, 100)
+    (step,) = plan(graph).steps
+    assert step.work.function.body.operations[0].name == "memref.alloca"
+    check(graph)
+
+
 def test_a_chain_of_twenty_thousand_operations_is_planned_without_recursion():
     x = y = input_node(Aval((3,), np.float64))
     for _ in range(10_000):
