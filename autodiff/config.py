@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from codegen.runtime import threads
+
 __all__ = ["Config", "config"]
 
 
@@ -14,6 +16,8 @@ class Config:
                 debugger (AUTODIFF_EAGER=1)
     patience    after how many new graph shapes in a row that were used once a further one is evaluated
                 by NumPy, and compiled when it is seen again (AUTODIFF_PATIENCE, 8); 0: compile at once
+    threads     how many threads a large loop is shared among (AUTODIFF_THREADS, the number of cores); results
+                have the same bits for any number.  BLAS has threads of its own (OPENBLAS_NUM_THREADS)
     """
 
     __slots__ = ("_eager", "_patience", "_traces", "careful")
@@ -23,6 +27,15 @@ class Config:
         self.careful = False  # what recording looks at: whether anything below is on
         self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
         self.patience = int(os.environ.get("AUTODIFF_PATIENCE", "8"))
+
+    @property
+    def threads(self) -> int:
+        """How many threads a large loop is shared among, the caller's included."""
+        return threads.threads()
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        threads.set_threads(count)
 
     @property
     def patience(self) -> int:
@@ -54,7 +67,7 @@ class Config:
         self.careful = self._eager or self._traces > 0
 
     def __repr__(self) -> str:
-        return f"config(eager={self.eager}, patience={self.patience})"
+        return f"config(eager={self.eager}, patience={self.patience}, threads={self.threads})"
 
 
 config = Config()

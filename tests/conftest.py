@@ -1,5 +1,6 @@
 """What tests share: goldens, a seeded generator, the tiers."""
 
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -13,6 +14,9 @@ os.environ["AUTODIFF_CACHE"] = "0"
 os.environ["AUTODIFF_PATIENCE"] = "0"
 
 GOLDENS = Path(__file__).parent / "golden"
+
+# A peer that is not installed: what imports it is not looked through for examples.
+collect_ignore = [] if importlib.util.find_spec("torch") else ["differential/torch_names.py"]
 
 
 def pytest_addoption(parser):
@@ -28,6 +32,14 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """Small results that another test left pending, and something still holds, are not computed along with this one's."""
+    from autodiff.tape.record import state
+
+    state.now.small.clear()
 
 
 @pytest.fixture

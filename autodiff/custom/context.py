@@ -7,7 +7,6 @@ mark_non_differentiable, set_materialize_grads.  Attributes set on a context bel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from ..errors import GradientError, caller
@@ -74,6 +73,8 @@ class Fields(Sequence):
 
 def _unknown(what: str, name: str, names: Sequence[str | None]) -> str:
     valid = [n for n in names if n]
+    from difflib import get_close_matches  # for this message only
+
     close = get_close_matches(name, valid, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return f"{what} has no {name!r}: there are {', '.join(map(repr, valid)) or 'no names'}{hint}"

@@ -9,7 +9,6 @@ Everything else is refused with the function, the argument, both avals and the u
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any
 
@@ -93,6 +92,8 @@ def _is_tensor_argument(packed: Packed, nodes: dict[int, Node]) -> bool:
 def _checked_names(names: list[str], returned: dict, needs: dict[str, bool], where: str) -> dict[str, Any]:
     for name in returned:
         if name not in needs:
+            from difflib import get_close_matches  # for this message only
+
             close = get_close_matches(str(name), names, n=1)
             raise GradientError(
                 f"{where} returned a gradient for {name!r}, which is no parameter\n"

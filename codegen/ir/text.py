@@ -23,7 +23,6 @@ Inputs print as x0, x1, ..., nodes as a, b, ..., z, aa, ...: names depend on not
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from itertools import count, product
@@ -217,6 +216,8 @@ class _Reader:
         token = self.name("an operation")
         op = self.ops.get(token.text)
         if op is None:
+            import difflib  # for this message only
+
             near = difflib.get_close_matches(token.text, self.ops, n=1)
             self.fail(f"no operation is called {token.text!r}" + (f"; {near[0]!r} is" if near else ""), token.at)
         if op is INPUT:
