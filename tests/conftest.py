@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def alone():
-    """Small results that another test left pending, and something still holds, are not computed along with this one's."""
+    """Small results that another test left pending, and something still holds, are not computed along here."""
     from autodiff.tape.record import state
 
     state.now.small.clear()
