@@ -1,0 +1,339 @@
+"""Arithmetic of elements: the part of the scalar builder that knows floats, integers, bools and positions."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+from .index import Index
+from .logic import SCALAR_TYPES, Element, Logic, as_index, as_value
+from .nest import F32, F64, I1, I32, I64, INDEX, ScalarType, Value
+
+__all__ = ["Arithmetic"]
+
+# Attributes are compared by identity when operations are shared, so there is one dict per meaning.
+_CONTRACT = {"fastmath": frozenset({"contract"})}
+#: For the accumulation of sums only: their order is ours to choose.
+_REASSOCIATE = {"fastmath": frozenset({"contract", "reassoc"})}
+
+
+class Arithmetic(Logic):
+    """Typed arithmetic on elements."""
+
+    # ------------------------------------------------------------ casts
+
+    def from_index(self, i: Element, dtype: str) -> Value:
+        """A position as an element of a dtype."""
+        if not isinstance(i, Index):
+            return self.cast(i, dtype)
+        if i.is_constant:
+            return as_value(self.constant(i.constant, dtype))
+        wide = self.emit("arith.index_cast", (self.value_of(i),), I64)
+        return self.cast(wide, dtype)
+
+    def cast(self, x: Element, dtype: str) -> Value:
+        """As NumPy's astype: float to int truncates, and gives the least integer for what does not fit or is nan."""
+        if isinstance(x, Index):
+            return self.from_index(x, dtype)
+        source, target = x.type, SCALAR_TYPES[dtype]
+        assert isinstance(source, ScalarType)
+        if source is target:
+            return x
+        known = self.known_value(x)
+        if known is not None and not (source.is_float and not target.is_float):
+            return as_value(self.constant(_rounded(known, target), target))
+        if target is I1:
+            return self.ne(x, self.constant(0, like=x))
+        if source is I1:
+            return self.emit("arith.uitofp" if target.is_float else "arith.extui", (x,), target)
+        if source.is_float and target.is_float:
+            return self.emit("arith.extf" if source is F32 else "arith.truncf", (x,), target)
+        if target.is_float:
+            return self.emit("arith.sitofp", (x,), target)
+        if source.is_float:
+            return self._truncated(x, target)
+        return self.emit("arith.extsi" if source is I32 else "arith.trunci", (x,), target)
+
+    def _truncated(self, x: Value, target: ScalarType) -> Value:
+        """Float to int; `fptosi` sees only what fits, for it is undefined elsewhere."""
+        least = -(2.0 ** (target.bits - 1))
+        if x.type is F64 and target is I32:
+            above = self.gt(x, self.constant(least - 1, like=x))
+        else:
+            above = self.ge(x, self.constant(least, like=x))
+        fits = self.logical_and(above, self.lt(x, self.constant(-least, like=x)))
+        safe = self.select(fits, x, self.constant(0.0, like=x))
+        whole = self.emit("arith.fptosi", (as_value(safe),), target)
+        return self.select(fits, whole, self.constant(int(least), target))
+
+    # ------------------------------------------------------------ arithmetic
+
+    def add(self, x: Element, y: Element) -> Any:
+        """x + y; for bool: or."""
+        if isinstance(x, Index):
+            return x.plus(as_index(y))
+        if x.type is I1:
+            return self.logical_or(x, y)
+        if x.type.is_float:  # type: ignore[union-attr]
+            # x + 0.0 is not x when x is -0.0; x + -0.0 is.
+            if _is(self.known_value(as_value(y)), -0.0):
+                return x
+            if _is(self.known_value(x), -0.0):
+                return y
+            return self.emit("arith.addf", (x, as_value(y)), x.type, _CONTRACT)  # type: ignore[arg-type]
+        if self.known_value(as_value(y)) == 0:
+            return x
+        if self.known_value(x) == 0:
+            return y
+        return self.emit("arith.addi", (x, as_value(y)), x.type)  # type: ignore[arg-type]
+
+    def sub(self, x: Element, y: Element) -> Any:
+        """x - y; for bool: xor."""
+        if isinstance(x, Index):
+            return x.plus(as_index(y).times(-1))
+        y = as_value(y)
+        if x.type is I1:
+            return self.logical_xor(x, y)
+        if x.type.is_float:  # type: ignore[union-attr]
+            if _is(self.known_value(y), 0.0):
+                return x
+            return self.emit("arith.subf", (x, y), x.type, _CONTRACT)  # type: ignore[arg-type]
+        return x if self.known_value(y) == 0 else self.emit("arith.subi", (x, y), x.type)  # type: ignore[arg-type]
+
+    def mul(self, x: Element, y: Element) -> Any:
+        """x * y; for bool: and."""
+        if isinstance(x, Index):
+            return self._index_product(x, as_index(y))
+        y = as_value(y)
+        if x.type is I1:
+            return self.logical_and(x, y)
+        if self.known_value(y) == 1:
+            return x
+        if self.known_value(x) == 1:
+            return y
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self.emit("arith.mulf", (x, y), x.type, _CONTRACT)  # type: ignore[arg-type]
+        return self.emit("arith.muli", (x, y), x.type)  # type: ignore[arg-type]
+
+    def div(self, x: Element, y: Element) -> Any:
+        """x / y of floats; of integers and positions: floordiv."""
+        if not self.is_float(x):
+            return self.floordiv(x, y)
+        if self.known_value(as_value(y)) == 1:
+            return x
+        return self._float2("arith.divf", x, y)
+
+    def neg(self, x: Element) -> Any:
+        """-x."""
+        if isinstance(x, Index):
+            return x.times(-1)
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self.emit("arith.negf", (x,), x.type, _CONTRACT)  # type: ignore[arg-type]
+        return self.sub(self.constant(0, like=x), x)
+
+    def abs(self, x: Element) -> Any:
+        """|x|; the least integer stays."""
+        if isinstance(x, Index):
+            return self.maximum(x, self.neg(x))
+        if x.type is I1:
+            return x
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self.emit("math.absf", (x,), x.type)  # type: ignore[arg-type]
+        # math.absi leaves the least integer undefined.
+        return self.select(self.lt(x, self.constant(0, like=x)), self.neg(x), x)
+
+    def sign(self, x: Element) -> Any:
+        """-1, 0 or 1; nan of nan."""
+        zero, one = self.constant(0, like=x), self.constant(1, like=x)
+        below = self.select(self.lt(x, zero), self.constant(-1, like=x), zero)
+        if self.is_float(x):
+            below = self.select(self.isnan(x), x, below)
+        return self.select(self.gt(x, zero), one, below)
+
+    def fma(self, x: Element, y: Element, z: Element) -> Value:
+        """x * y + z rounded once."""
+        return self.emit("math.fma", (as_value(x), as_value(y), as_value(z)), x.type)  # type: ignore[arg-type]
+
+    def floordiv(self, x: Element, y: Element) -> Any:
+        """Division rounded down as NumPy's: integers by 0 give 0, the least integer by -1 itself."""
+        if isinstance(x, Index):
+            return self._index_quotient(x, as_index(y))
+        x, y = as_value(x), as_value(y)
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self._float_divmod(x, y)[0]
+        zero = self.constant(0, like=x)
+        known = self.known_value(y)
+        if known is not None and known not in (0, -1):
+            return self.emit("arith.floordivsi", (x, y), x.type)  # type: ignore[arg-type]
+        negates, safe = self._safe_divisor(y)
+        quotient = self.emit("arith.floordivsi", (x, safe), x.type)  # type: ignore[arg-type]
+        quotient = self.select(negates, self.neg(x), quotient)
+        return self.select(self.eq(y, zero), zero, quotient)
+
+    def mod(self, x: Element, y: Element) -> Any:
+        """The remainder of floordiv, with the divisor's sign; integers by 0 give 0."""
+        if isinstance(x, Index):
+            y = as_index(y)
+            if y.is_constant and y.constant > 0:
+                return x.mod(y.constant)
+            return self.sub(x, self.mul(self.floordiv(x, y), y))
+        x, y = as_value(x), as_value(y)
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self._float_divmod(x, y)[1]
+        # What is not divided safely has remainder 0: x by 1.
+        _, safe = self._safe_divisor(y)
+        remainder = self.emit("arith.remsi", (x, safe), x.type)  # type: ignore[arg-type]
+        zero = self.constant(0, like=x)
+        other_sign = self.logical_and(
+            self.ne(remainder, zero), self.logical_xor(self.lt(remainder, zero), self.lt(safe, zero))
+        )
+        return self.select(other_sign, self.add(remainder, safe), remainder)
+
+    def pow(self, x: Element, y: Element) -> Any:
+        """x to the power y.  Integers wrap; a negative exponent gives what 1 // x**-y truncated to zero would."""
+        if self.is_float(x):
+            return self._float2("math.powf", x, y)
+        x, y = as_value(x), as_value(y)
+        zero, one = self.constant(0, like=x), self.constant(1, like=x)
+        loop = self.open_loop(x.type.bits - 1, (as_value(one), x, y))  # type: ignore[union-attr]
+        result, base, exponent = loop.carried
+        odd = self.ne(self.bit_and(exponent, one), zero)
+        result = self.select(odd, self.mul(result, base), result)
+        exponent = self.shift_right(exponent, one)
+        power = self.close_loop(loop, (result, self.mul(base, base), exponent))[0]
+        unit = self.select(self.eq(x, one), one, self.constant(0, like=x))
+        sign = self.select(self.eq(self.bit_and(y, one), zero), one, self.constant(-1, like=x))
+        unit = self.select(self.eq(x, self.constant(-1, like=x)), sign, unit)
+        return self.select(self.lt(y, zero), unit, power)
+
+    def maximum(self, x: Element, y: Element) -> Any:
+        """The larger; nan when either is."""
+        return self._extreme("arith.maximumf", "arith.maxsi", "gt", x, y)
+
+    def minimum(self, x: Element, y: Element) -> Any:
+        """The smaller; nan when either is."""
+        return self._extreme("arith.minimumf", "arith.minsi", "lt", x, y)
+
+    def accumulate(self, total: Value, x: Value) -> Value:
+        """total + x where the order of additions is free: only for the accumulators of sums."""
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self.emit("arith.addf", (total, x), x.type, _REASSOCIATE)  # type: ignore[arg-type]
+        return self.add(total, x)
+
+    def accumulate_product(self, total: Value, x: Value) -> Value:
+        """total * x where the order of multiplications is free."""
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self.emit("arith.mulf", (total, x), x.type, _REASSOCIATE)  # type: ignore[arg-type]
+        return self.mul(total, x)
+
+    # ------------------------------------------------------------ rounding and signs
+
+    def floor(self, x: Element) -> Any:
+        """Rounded down; integers stay."""
+        return self._rounding("math.floor", x)
+
+    def ceil(self, x: Element) -> Any:
+        """Rounded up; integers stay."""
+        return self._rounding("math.ceil", x)
+
+    def trunc(self, x: Element) -> Any:
+        """Rounded toward zero; integers stay."""
+        return self._rounding("math.trunc", x)
+
+    def roundeven(self, x: Element) -> Any:
+        """Rounded to the nearest, halves to even; integers stay."""
+        return self._rounding("math.roundeven", x)
+
+    def copysign(self, x: Element, y: Element) -> Value:
+        """|x| with the sign of y."""
+        return self._float2("math.copysign", x, y)
+
+    # ------------------------------------------------------------ shared
+
+    def _float1(self, name: str, x: Element) -> Value:
+        assert self.is_float(x), f"{name} takes floats"
+        return self.emit(name, (as_value(x),), x.type)  # type: ignore[arg-type]
+
+    def _float2(self, name: str, x: Element, y: Element) -> Value:
+        assert self.is_float(x) and x.type is y.type, f"{name} takes two floats of one type"
+        attributes = _CONTRACT if name == "arith.divf" else None
+        return self.emit(name, (as_value(x), as_value(y)), x.type, attributes)  # type: ignore[arg-type]
+
+    def _rounding(self, name: str, x: Element) -> Any:
+        return self._float1(name, x) if self.is_float(x) else x
+
+    def _index_product(self, x: Index, y: Index) -> Index:
+        if y.is_constant:
+            return x.times(y.constant)
+        if x.is_constant:
+            return y.times(x.constant)
+        corners = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
+        return self._opaque(
+            self.emit("arith.muli", (self.value_of(x), self.value_of(y)), INDEX), min(corners), max(corners)
+        )
+
+    def _index_quotient(self, x: Index, y: Index) -> Index:
+        if y.is_constant and y.constant > 0:
+            return x.floordiv(y.constant)
+        value = self.emit("arith.floordivsi", (self.value_of(x), self.value_of(y)), INDEX)
+        bound = max(abs(x.low), abs(x.high))
+        return self._opaque(value, -bound, bound)
+
+    def _extreme(self, of_floats: str, of_ints: str, keeps_first: str, x: Element, y: Element) -> Any:
+        if isinstance(x, Index) or isinstance(y, Index):
+            x, y = as_index(x), as_index(y)
+            if x.low >= y.high:
+                return x if keeps_first == "gt" else y
+            if y.low >= x.high:
+                return y if keeps_first == "gt" else x
+            choose = max if keeps_first == "gt" else min
+            value = self.emit(of_ints, (self.value_of(x), self.value_of(y)), INDEX)
+            return self._opaque(value, choose(x.low, y.low), choose(x.high, y.high))
+        if x.type is I1:
+            return self.logical_or(x, y) if keeps_first == "gt" else self.logical_and(x, y)
+        if x is y:
+            return x
+        return self.emit(of_floats if self.is_float(x) else of_ints, (x, y), x.type)  # type: ignore[arg-type]
+
+    def _safe_divisor(self, y: Value) -> tuple[Value, Value]:
+        """(y is -1, y with 0 and -1 replaced by 1): what can be divided by without a trap."""
+        zero, one, minus = (self.constant(n, like=y) for n in (0, 1, -1))
+        negates = self.eq(y, minus)
+        return negates, as_value(self.select(self.logical_or(negates, self.eq(y, zero)), one, y))
+
+    def _float_divmod(self, x: Value, y: Value) -> tuple[Any, Any]:
+        """NumPy's divmod of floats: the quotient is a whole number, the remainder exact."""
+        zero, one = self.constant(0.0, like=x), self.constant(1.0, like=x)
+        remainder = self.emit("arith.remf", (x, y), x.type, _CONTRACT)  # type: ignore[arg-type]
+        quotient = self.div(self.sub(x, remainder), y)
+        nonzero = self.ne(remainder, zero)
+        wrong_sign = self.logical_and(nonzero, self.logical_xor(self.lt(y, zero), self.lt(remainder, zero)))
+        mod = self.select(
+            nonzero,
+            self.select(wrong_sign, self.add(remainder, y), remainder),
+            self.copysign(zero, y),
+        )
+        quotient = self.select(wrong_sign, self.sub(quotient, one), quotient)
+        whole = self.floor(quotient)
+        half = self.constant(0.5, like=x)
+        whole = self.select(self.gt(self.sub(quotient, whole), half), self.add(whole, one), whole)
+        true_quotient = self.div(x, y)
+        whole = self.select(self.ne(quotient, zero), whole, self.copysign(zero, true_quotient))
+        by_zero = self.eq(y, zero)
+        return self.select(by_zero, true_quotient, whole), self.select(by_zero, remainder, mod)
+
+
+def _is(known: Any, number: float) -> bool:
+    """Whether a known value is this number, sign of zero included."""
+    return known is not None and known == number and math.copysign(1.0, known) == math.copysign(1.0, number)
+
+
+def _rounded(known: Any, target: ScalarType) -> Any:
+    """A known number as a constant of f32 must already be one."""
+    if target is F32:
+        try:
+            return struct.unpack("f", struct.pack("f", float(known)))[0]
+        except OverflowError:
+            return math.copysign(math.inf, known)
+    return known

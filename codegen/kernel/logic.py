@@ -1,0 +1,260 @@
+"""Comparisons, logic, bits and choices of elements: the part of the scalar builder that arithmetic stands on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .body import Body
+from .index import Atom, Index, constant_index
+from .nest import F32, F64, I1, I32, I64, INDEX, ScalarType, Status, Value
+
+__all__ = ["SCALAR_TYPES", "Element", "Logic", "as_index", "as_value"]
+
+Element = Value | Index
+
+#: The type of an element in arithmetic, by the dtype's short name.
+SCALAR_TYPES: dict[str, ScalarType] = {"bool": I1, "i32": I32, "i64": I64, "f32": F32, "f64": F64}
+_NAMES = {type: name for name, type in SCALAR_TYPES.items()}
+
+# Attributes are compared by identity when operations are shared, so there is one dict per meaning.
+_FLOAT_PREDICATES = {name: {"predicate": p} for name, p in zip(
+    ("lt", "le", "gt", "ge", "eq", "ne"), ("olt", "ole", "ogt", "oge", "oeq", "une"), strict=True)}
+_INT_PREDICATES = {name: {"predicate": p} for name, p in zip(
+    ("lt", "le", "gt", "ge", "eq", "ne"), ("slt", "sle", "sgt", "sge", "eq", "ne"), strict=True)}
+_BOOL_PREDICATES = {name: {"predicate": p} for name, p in zip(
+    ("lt", "le", "gt", "ge", "eq", "ne"), ("ult", "ule", "ugt", "uge", "eq", "ne"), strict=True)}
+
+
+class Logic(Body):
+    """Typed elements, and what is true of them."""
+
+    # ------------------------------------------------------------ constants and types
+
+    def constant(self, value: Any, dtype: str | ScalarType | None = None, *, like: Element | None = None) -> Element:
+        """A known number: constant(1.0, "f64"), or of the type of another element: constant(1.0, like=x)."""
+        type = like.type if like is not None else SCALAR_TYPES[dtype] if isinstance(dtype, str) else dtype
+        if type is INDEX:
+            return constant_index(int(value))
+        assert isinstance(type, ScalarType), "a constant needs a dtype or an element to be like"
+        if type.is_float:
+            return self.literal(float(value), type)
+        if type is I1:
+            return self.literal(bool(value), type)
+        # Integers wrap as NumPy's do.
+        half = 1 << (type.bits - 1)
+        return self.literal((int(value) + half) % (2 * half) - half, type)
+
+    def index(self, value: int) -> Index:
+        """A known position."""
+        return constant_index(value)
+
+    def to_index(self, x: Element, low: int | None = None, high: int | None = None) -> Index:
+        """An integer element as a position; `low` and `high` are promised bounds (after a clamp)."""
+        if isinstance(x, Index):
+            return x
+        known = self.known_value(x)
+        if known is not None:
+            return constant_index(int(known))
+        if x.type is I1:
+            x = self.emit("arith.extui", (x,), I32)
+            low, high = 0, 1
+        limit = 1 << 62
+        value = self.emit("arith.index_cast", (x,), INDEX)
+        return self._opaque(value, -limit if low is None else low, limit if high is None else high)
+
+    def dtype(self, x: Element) -> str:
+        """The short name of an element's dtype: "f64"; "index" for a position."""
+        return "index" if isinstance(x, Index) else _NAMES[x.type]  # type: ignore[index]
+
+    def is_float(self, x: Element) -> bool:
+        """Whether it is an f32 or f64."""
+        return not isinstance(x, Index) and x.type.is_float  # type: ignore[union-attr]
+
+    def is_bool(self, x: Element) -> bool:
+        """Whether it is a bool."""
+        return x.type is I1
+
+    def isnan(self, x: Element) -> Value:
+        """Whether it is no number."""
+        return self.ne(x, x) if self.is_float(x) else as_value(self.constant(False, "bool"))
+
+    # ------------------------------------------------------------ comparisons and logic
+
+    def lt(self, x: Element, y: Element) -> Value:
+        """x < y; False for nan."""
+        return self._compare("lt", x, y)
+
+    def le(self, x: Element, y: Element) -> Value:
+        """x <= y; False for nan."""
+        return self._compare("le", x, y)
+
+    def gt(self, x: Element, y: Element) -> Value:
+        """x > y; False for nan."""
+        return self._compare("gt", x, y)
+
+    def ge(self, x: Element, y: Element) -> Value:
+        """x >= y; False for nan."""
+        return self._compare("ge", x, y)
+
+    def eq(self, x: Element, y: Element) -> Value:
+        """x == y; False for nan."""
+        return self._compare("eq", x, y)
+
+    def ne(self, x: Element, y: Element) -> Value:
+        """x != y; True for nan."""
+        return self._compare("ne", x, y)
+
+    def logical_and(self, x: Element, y: Element) -> Value:
+        """Both; of numbers: both nonzero."""
+        x, y = self.truth(x), self.truth(y)
+        for one, other in ((x, y), (y, x)):
+            known = self.known_value(one)
+            if known is not None:
+                return other if known else one
+        return self.emit("arith.andi", (x, y), I1)
+
+    def logical_or(self, x: Element, y: Element) -> Value:
+        """Either; of numbers: either nonzero."""
+        x, y = self.truth(x), self.truth(y)
+        for one, other in ((x, y), (y, x)):
+            known = self.known_value(one)
+            if known is not None:
+                return one if known else other
+        return self.emit("arith.ori", (x, y), I1)
+
+    def logical_xor(self, x: Element, y: Element) -> Value:
+        """One but not the other."""
+        return self.emit("arith.xori", (self.truth(x), self.truth(y)), I1)
+
+    def logical_not(self, x: Element) -> Value:
+        """Not."""
+        x = self.truth(x)
+        known = self.known_value(x)
+        if known is not None:
+            return self.literal(not known, I1)
+        return self.emit("arith.xori", (x, self.literal(True, I1)), I1)
+
+    def truth(self, x: Element) -> Value:
+        """x != 0, as a bool."""
+        return as_value(x) if x.type is I1 else self.ne(x, self.constant(0, like=x))
+
+    # ------------------------------------------------------------ bits
+
+    def bit_and(self, x: Element, y: Element) -> Value:
+        """x & y of integers or bools."""
+        return self._int2("arith.andi", x, y)
+
+    def bit_or(self, x: Element, y: Element) -> Value:
+        """x | y of integers or bools."""
+        return self._int2("arith.ori", x, y)
+
+    def bit_xor(self, x: Element, y: Element) -> Value:
+        """x ^ y of integers or bools."""
+        return self._int2("arith.xori", x, y)
+
+    def bit_not(self, x: Element) -> Value:
+        """~x of integers or bools."""
+        return self._int2("arith.xori", x, self.constant(-1, like=x))
+
+    def shift_left(self, x: Element, y: Element) -> Any:
+        """x << y; 0 when y is not in [0, bits)."""
+        inside, safe = self._safe_shift(x, y)
+        return self.select(inside, self._int2("arith.shli", x, safe), self.constant(0, like=x))
+
+    def shift_right(self, x: Element, y: Element) -> Any:
+        """x >> y with the sign kept; 0 or -1 when y is not in [0, bits)."""
+        inside, safe = self._safe_shift(x, y)
+        last = self.constant(x.type.bits - 1, like=x)  # type: ignore[union-attr]
+        return self._int2("arith.shrsi", x, self.select(inside, safe, last))
+
+    # ------------------------------------------------------------ choices
+
+    def select(self, condition: Element, x: Element, y: Element) -> Any:
+        """x where the condition holds, else y; both are computed."""
+        condition = self.truth(condition)
+        known = self.known_value(condition)
+        if known is not None:
+            return x if known else y
+        if isinstance(x, Index) or isinstance(y, Index):
+            x, y = as_index(x), as_index(y)
+            if x == y:
+                return x
+            value = self.emit("arith.select", (condition, self.value_of(x), self.value_of(y)), INDEX)
+            return self._opaque(value, min(x.low, y.low), max(x.high, y.high))
+        return x if x is y else self.emit("arith.select", (condition, x, y), x.type)  # type: ignore[arg-type]
+
+    def check(self, condition: Element, status: Status = Status.INDEX_OUT_OF_RANGE) -> None:
+        """Make the kernel fail with `status` when the condition is ever false."""
+        truth = self.truth(condition)
+        if self.known_value(truth) is not True:
+            self.fail_unless(truth, status)
+
+    # ------------------------------------------------------------ shared
+
+    def _int2(self, name: str, x: Element, y: Element) -> Value:
+        x, y = self._plain(x), self._plain(y)
+        assert not self.is_float(x), f"{name} takes integers"
+        return self.emit(name, (x, y), x.type)  # type: ignore[arg-type]
+
+    def _plain(self, x: Element) -> Value:
+        """An element as a value, a position as an SSA value of type index."""
+        return self.value_of(x) if isinstance(x, Index) else x
+
+    def _opaque(self, value: Value, low: int, high: int) -> Index:
+        """A position that only the run knows.  One atom per value, so that equal ones stay equal."""
+        key = ("opaque", value)
+        atom = self._known.get(key)
+        if atom is None:
+            atom = self._known[key] = Atom(low, high, value)  # type: ignore[assignment]
+            self._keys[self.depth_of(value)].append(key)
+        return Index.of(atom)  # type: ignore[arg-type]
+
+    def _compare(self, relation: str, x: Element, y: Element) -> Value:
+        if isinstance(x, Index) and isinstance(y, Index):
+            known = _known_relation(relation, x, y)
+            if known is not None:
+                return self.literal(known, I1)
+        x, y = self._plain(x), self._plain(y)
+        if x.type.is_float:  # type: ignore[union-attr]
+            return self.emit("arith.cmpf", (x, y), I1, _FLOAT_PREDICATES[relation])
+        predicates = _BOOL_PREDICATES if x.type is I1 else _INT_PREDICATES
+        return self.emit("arith.cmpi", (x, y), I1, predicates[relation])
+
+    def _safe_shift(self, x: Element, y: Element) -> tuple[Value, Value]:
+        """(y is in [0, bits), y or 0): a shift by more is undefined."""
+        bits = x.type.bits  # type: ignore[union-attr]
+        known = self.known_value(as_value(y))
+        if known is not None:
+            inside = 0 <= known < bits
+            return self.literal(inside, I1), as_value(y if inside else self.constant(0, like=y))
+        zero = self.constant(0, like=y)
+        inside = self.logical_and(self.ge(y, zero), self.lt(y, self.constant(bits, like=y)))
+        return inside, as_value(self.select(inside, y, zero))
+
+
+def as_value(x: Element) -> Value:
+    assert isinstance(x, Value), "an element was expected, not a position: use from_index"
+    return x
+
+
+def as_index(x: Element | int) -> Index:
+    if isinstance(x, int):
+        return constant_index(x)
+    assert isinstance(x, Index), "a position was expected, not an element: use to_index"
+    return x
+
+
+def _known_relation(relation: str, x: Index, y: Index) -> bool | None:
+    """A comparison that the ranges decide, or None."""
+    difference = x.plus(y.times(-1))
+    low, high = difference.low, difference.high
+    if relation == "gt":
+        return True if low > 0 else False if high <= 0 else None
+    if relation == "ge":
+        return True if low >= 0 else False if high < 0 else None
+    if relation == "lt":
+        return True if high < 0 else False if low >= 0 else None
+    if relation == "le":
+        return True if high <= 0 else False if low > 0 else None
+    equal = True if low == high == 0 else False if low > 0 or high < 0 else None
+    return equal if relation == "eq" or equal is None else not equal
