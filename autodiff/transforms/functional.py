@@ -249,6 +249,8 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     if a.plain:
         evaluate([t.node for t in results])
         out = [plain(t) for t in results]
+        for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
+            t.node.value = t.node.value.copy()
     else:
         out = [t if outside else record(DETACH, (t,)) for t in results]
     out = tree.unflatten(structure, out)
