@@ -11,6 +11,7 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Contract  a batched matrix product of inputs[..., m, k] and inputs[..., k, n]
     Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
     Call      the NumPy reference is called: fuses with nothing (LAPACK, FFT, host rules)
+    Loop      a graph of its own runs again and again, natively where all of it can
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Call", "Contract", "Lowering", "Map", "Move", "Reduce", "Scan", "Scatter"]
+from .ir import Aval, Graph
+
+__all__ = ["Call", "Contract", "Loop", "Lowering", "Map", "Move", "Recurrence", "Reduce", "Scan", "Scatter"]
 
 
 @dataclass(frozen=True)
@@ -92,4 +95,49 @@ class Call:
     """The operation's NumPy reference is called between two native segments."""
 
 
-Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call
+@dataclass(frozen=True)
+class Recurrence:
+    """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.
+
+    body      its inputs are `carried` states, an element of each of `scanned` arrays, and what every step reads
+    keeps     whether the states before each step are results too
+    """
+
+    body: Graph
+    carried: int
+    scanned: int
+    length: int
+    is_reversed: bool
+    keeps: bool
+
+    @property
+    def results(self) -> list[Aval]:
+        """Last states; what steps gave, stacked; states before each step, stacked."""
+        outputs = [o.aval for o in self.body.outputs]
+        states = outputs[: self.carried]
+        stacked = outputs[self.carried :] + (states if self.keeps else [])
+        return states + [a.with_shape((self.length, *a.shape)) for a in stacked]
+
+    def starts(self) -> list[int]:
+        """Where each result begins in the vector of all results of its dtype."""
+        taken: dict[Any, int] = {}
+        found = []
+        for aval in self.results:
+            start = taken.get(aval.dtype, 0)
+            found.append(start)
+            taken[aval.dtype] = start + aval.size
+        return found
+
+
+@dataclass(frozen=True)
+class Loop(Call):
+    """recurrence(**params) -> Recurrence.  Inputs: first states, arrays to go through, and what every step reads.
+
+    An operation has one result: all results of its dtype, one after the other.  What takes one out of there is a
+    `Move` with the trait "part" and the parameters `start` and `shape`.
+    """
+
+    recurrence: Callable[..., Recurrence]
+
+
+Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Loop

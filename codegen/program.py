@@ -7,12 +7,15 @@ The same program prints as MLIR (its kernels, and one func.func that calls them 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .ir import Aval, Graph, Node
 from .kernel.nest import Function
 
-__all__ = ["Buffer", "Gemm", "HostCall", "Kernel", "Program", "Step", "bytes_moved"]
+__all__ = [
+    "Buffer", "Gemm", "HostCall", "Kernel", "Loop", "Place", "Program", "Step", "aligned", "bytes_moved", "every_step",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,66 @@ class HostCall:
     node: Node
 
 
+#: A buffer, by its place among those of the step, and the element of it where a value begins.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`length` runs of `body`; buffers (*inputs, *written, workspace).
+
+    Inputs are the first `carried` states, `scanned` arrays that each run gets one element of (from the last to the
+    first if `is_reversed`), and what every run gets as it is.  The body's outputs are the next states, and what is
+    stacked.  Results, None where nobody wants one:
+
+    lasts     the states after the last run
+    stacks    the other outputs of the runs, in the order of the elements
+    befores   the states before each run, likewise
+    """
+
+    body: Program
+    length: int
+    carried: int
+    scanned: int
+    is_reversed: bool
+    lasts: tuple[Place | None, ...]
+    stacks: tuple[Place, ...]
+    befores: tuple[Place | None, ...]
+
+    @property
+    def states(self) -> tuple[Aval, ...]:
+        """Of the states."""
+        return self.body.outputs[: self.carried]
+
+    @property
+    def stacked(self) -> tuple[Aval, ...]:
+        """Of what one run stacks."""
+        return self.body.outputs[self.carried :]
+
+    def room(self) -> tuple[list[tuple[int, int]], int]:
+        """The workspace after that of the body: for each state, the bytes where runs put it in turn (twice its size,
+        if its values before each run are not kept) and where the last run does (if nobody wants it); and its size.
+        """
+        size = self.body.workspace_bytes
+        found = []
+        for aval, last, before in zip(self.states, self.lasts, self.befores, strict=True):
+            one = aligned(aval.nbytes)
+            turns, size = size, size + (2 * one if before is None else 0)
+            found.append((turns, size))
+            size += one if last is None else 0
+        return found, size
+
+
+def aligned(size: int) -> int:
+    """Bytes up to the next cache line."""
+    return -(-size // 64) * 64
+
+
 @dataclass(frozen=True)
 class Step:
     """Run `work` on the buffers with these numbers (each buffer at most once for a Kernel)."""
 
-    work: Kernel | Gemm | HostCall
+    work: Kernel | Gemm | HostCall | Loop
     buffers: tuple[int, ...]
 
 
@@ -94,12 +152,22 @@ class Program:
     notes: dict[str, str] = field(default_factory=dict)
 
 
+def every_step(program: Program) -> Iterator[tuple[Step, Program, int]]:
+    """All steps, those of loops in place of the loop; the program that each stands in; how often it runs."""
+    for step in program.steps:
+        if isinstance(step.work, Loop):
+            for inner, where, times in every_step(step.work.body):
+                yield inner, where, times * step.work.length
+        else:
+            yield step, program, 1
+
+
 def bytes_moved(program: Program) -> int:
     """What the steps read and write, each of its arrays once; what a step writes in place, twice."""
     total = 0
-    for step in program.steps:
+    for step, where, times in every_step(program):
         for j, number in enumerate(step.buffers):
-            size = program.buffers[number].aval.nbytes
+            size = where.buffers[number].aval.nbytes * times
             total += size
             if isinstance(step.work, Kernel) and j in step.work.updates:
                 total += size

@@ -19,7 +19,8 @@ import numpy as np
 
 from codegen.compiler import compile_graph
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Loop as NativeLoop
+from codegen.lowering import Recurrence
 
 from .. import tree
 from ..config import config
@@ -51,16 +52,14 @@ class Loop(NamedTuple):
     keeps: bool
 
     @property
-    def states(self) -> list[Aval]:
-        """Of the states."""
-        return [n.aval for n in self.body.graph.outputs[: self.carried]]
+    def recurrence(self) -> Recurrence:
+        """The same, as the compiler has it."""
+        return Recurrence(self.body.graph, self.carried, self.scanned, self.length, self.reverse, self.keeps)
 
     @property
     def results(self) -> list[Aval]:
         """Last states; what steps gave, stacked; states before each step, stacked."""
-        outs = [n.aval for n in self.body.graph.outputs]
-        stacked = outs[self.carried :] + (outs[: self.carried] if self.keeps else [])
-        return outs[: self.carried] + [a.with_shape((self.length, *a.shape)) for a in stacked]
+        return self.recurrence.results
 
 
 # ---------------------------------------------------------------- the operation
@@ -71,7 +70,7 @@ def _infer(*_avals: Aval, loop: Loop, dtype: str) -> Aval:
 
 
 def _run(*arrays: np.ndarray, loop: Loop, dtype: str) -> np.ndarray:
-    """The loop itself: each step is one call of native code."""
+    """What the loop means: each step is one call of its body.  (Compiled, it is a native loop where it can be.)"""
     step = compile_graph(loop.body.graph).call
     carried, outputs = loop.carried, len(loop.body.graph.outputs)
     states: Sequence[Any] = arrays[:carried]
@@ -94,7 +93,7 @@ _scan = primitive(
     "scan",
     _run,
     infer=_infer,
-    lower=Call(),
+    lower=NativeLoop(lambda loop, dtype: loop.recurrence),
     params=("loop", "dtype"),
     heavy=True,
 )

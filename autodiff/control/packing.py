@@ -1,8 +1,8 @@
 """Several results of one operation, in one array each dtype.
 
 An operation has one result.  A loop or a branch has several, so it gives them packed: all elements of a
-dtype, one result after the other, in one vector; slices and reshapes take them out again, and fuse with
-whatever reads them.
+dtype, one result after the other, in one vector; parts of it are taken out again, which fuses with whatever
+reads them.  The compiler gives the results of a native loop buffers of their own, and makes no vector.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES, Aval, dtype_name
+from codegen.lowering import Move
 
-from ..ops import getitem, reshape
+from ..ops import pad, reshape
+from ..ops.primitive import linear
+from ..tape.record import record
 from ..tensor import Tensor
 
 __all__ = ["pack", "packed_aval", "record_packed"]
@@ -34,6 +37,30 @@ def pack(arrays: Sequence[np.ndarray], dtype: str) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, kind)
 
 
+def _part_of(k: Any, index: Sequence[Any], vector: Any, *, start: int, shape: tuple[int, ...]) -> Any:
+    place = k.index(0)
+    for i, n in zip(index, shape, strict=True):
+        place = k.add(k.mul(place, k.index(n)), i)
+    return vector(k.add(place, k.index(start)))
+
+
+def _put_back(y_bar: Tensor, _y: Tensor, vector: Tensor, *, start: int, shape: tuple[int, ...]) -> tuple[Tensor]:
+    size = math.prod(shape)
+    return (pad(reshape(y_bar, (size,)), (start, vector.size - start - size)),)
+
+
+#: One result out of the vector.
+_unpack = linear(
+    "unpack",
+    lambda vector, *, start, shape: vector[start : start + math.prod(shape)].reshape(shape),
+    infer=lambda vector, *, start, shape: vector.with_shape(shape),
+    transpose=_put_back,
+    lower=Move(_part_of),
+    params=("start", "shape"),
+    traits=("part",),
+)
+
+
 def record_packed(recorded: Callable[[str], Any], avals: Sequence[Aval]) -> list[Tensor]:
     """The results, taken out of the vectors that `recorded(dtype)` gives; made once for each dtype there is."""
     vectors: dict[np.dtype, Tensor] = {}
@@ -44,6 +71,6 @@ def record_packed(recorded: Callable[[str], Any], avals: Sequence[Aval]) -> list
         if vector is None:
             vector = vectors[aval.dtype] = recorded(dtype_name(aval.dtype))
         start = taken.get(aval.dtype, 0)
-        stop = taken[aval.dtype] = start + math.prod(aval.shape)
-        results.append(reshape(getitem(vector, slice(start, stop)), aval.shape))
+        taken[aval.dtype] = start + aval.size
+        results.append(record(_unpack, (vector,), (start, aval.shape)))
     return results

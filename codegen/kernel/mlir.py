@@ -16,6 +16,9 @@ A program's entry takes its inputs (`%x0`, ...), then its outputs (`%y0`, ...), 
 gives the first status that is not 0.  Every step runs: what a failed step has not written is read
 as it is, and only a status says so; the caller throws the outputs away.
 
+A loop is an scf.for that calls the function of its body.  States and elements are copied to where the body
+reads and writes them; native code moves pointers instead.
+
 Two kinds of functions are declared, not defined, both with a C interface (`_mlir_ciface_<name>`,
 memrefs by pointer to their descriptors):
 
@@ -34,7 +37,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..ir import Aval
-from ..program import Gemm, HostCall, Kernel, Program, Step
+from ..program import Gemm, HostCall, Kernel, Loop, Place, Program, Step, every_step
 from .mlir_text import declare, print_function
 from .nest import Block, Extent, Function, MemRef, Operation
 
@@ -100,17 +103,22 @@ def _operations(block: Block) -> Iterable[Operation]:
 
 
 class _Entry:
-    """The functions of a program; its entry grows line by line."""
+    """The functions of a program; its entry grows line by line.
 
-    def __init__(self, program: Program) -> None:
+    outer    of the program that this one is the body of a loop of: they are functions of one module
+    """
+
+    def __init__(self, program: Program, outer: _Entry | None = None) -> None:
         self.buffers = program.buffers
         self.steps = program.steps
-        self.declared = _declarations(step.work.function for step in program.steps if isinstance(step.work, Kernel))
-        self.symbols = {"gemm_f32", "gemm_f64", *_C_LIBRARY, *self.declared}
-        self.name = self._symbol(program.name)
-        self.kernels: dict[str, str] = {}  # text under no name -> name
-        self.functions: list[str] = []
-        self.hosts: dict[tuple, str] = {}  # operation, parameters, types -> name
+        works = [] if outer else [step.work for step, _, _ in every_step(program)]
+        called = _declarations(work.function for work in works if isinstance(work, Kernel))
+        self.declared: dict[str, str] = outer.declared if outer else called
+        self.symbols: set[str] = outer.symbols if outer else {"gemm_f32", "gemm_f64", *_C_LIBRARY, *self.declared}
+        self.name: str = self._symbol(f"{outer.name}_body" if outer else program.name)
+        self.kernels: dict[str, str] = outer.kernels if outer else {}  # text under no name -> name
+        self.functions: list[str] = outer.functions if outer else []
+        self.hosts: dict[tuple, str] = outer.hosts if outer else {}  # operation, parameters, types -> name
         self.constants: dict[tuple[int, str], str] = {}
         self.lines: list[str] = []
         self.count = 0
@@ -121,7 +129,9 @@ class _Entry:
             self.names.append(f"%{letter}{earlier if buffer.role == 'temporary' else buffer.place}")
         inputs = [f"%x{i}: {_memref(aval)}" for i, aval in enumerate(program.inputs)]
         outputs = [f"%y{i}: {_memref(aval)}" for i, aval in enumerate(program.outputs)]
-        self.head = f"func.func @{self.name}({', '.join(inputs + outputs)}) -> i32 attributes {{{C_INTERFACE}}} {{"
+        self.takes = [_memref(aval) for aval in (*program.inputs, *program.outputs)]
+        visibility, attributes = ("private ", "") if outer else ("", f" attributes {{{C_INTERFACE}}}")
+        self.head = f"func.func {visibility}@{self.name}({', '.join(inputs + outputs)}) -> i32{attributes} {{"
 
     def parts(self) -> list[str]:
         """Declarations, kernels, the entry."""
@@ -215,6 +225,8 @@ class _Entry:
             return self._kernel(step.work, step.buffers)
         if isinstance(step.work, Gemm):
             return self._gemm(step.work, step.buffers)
+        if isinstance(step.work, Loop):
+            return self._loop(step.work, step.buffers)
         return self._host_call(step.work, step.buffers)
 
     def _kernel(self, kernel: Kernel, buffers: Sequence[int]) -> str:
@@ -241,6 +253,74 @@ class _Entry:
         views = [self._view(b, flat, [self.buffers[b].aval.size], [True]) for b in buffers]
         self._call(name, [*views, *(self._constant(int(n), "i64") for n in numbers)], types)
         return ""
+
+    def _loop(self, loop: Loop, buffers: Sequence[int]) -> str:
+        body = _Entry(loop.body, self)
+        self.functions.append(body._entry())
+        inputs, carried, split = loop.body.inputs, loop.carried, loop.carried + loop.scanned
+        own = [self._alloc(aval) for aval in (*inputs[:split], *loop.body.outputs)]
+        states, elements, after = own[:carried], own[carried:split], own[split:]
+        for state, aval, buffer in zip(states, inputs, buffers, strict=False):
+            self._copy(self.names[buffer], self._type(buffer), state, _memref(aval))
+        status, before, t = self._fresh(), self._fresh(), self._fresh()
+        first, last, one = (self._constant(n, "index") for n in (0, loop.length, 1))
+        zero = self._constant(0, "i32")
+        self.lines.append(
+            f"{status} = scf.for {t} = {first} to {last} step {one} iter_args({before} = {zero}) -> (i32) {{"
+        )
+        inside = len(self.lines)
+        at = t
+        if loop.is_reversed:
+            at = self._index("subi", self._constant(loop.length - 1, "index"), t)
+        for state, aval, place in zip(states, inputs, loop.befores, strict=False):
+            if place is not None:
+                self._copy(state, _memref(aval), *self._element(buffers, place, at, aval))
+        for k, (element, aval) in enumerate(zip(elements, inputs[carried:split], strict=True), carried):
+            self._copy(*self._element(buffers, (k, 0), at, aval), element, _memref(aval))
+        new = self._fresh()
+        hidden = [self.names[b] for b in buffers[split : len(inputs)]]
+        self._call(body.name, [*states, *elements, *hidden, *after], body.takes, new)
+        for value, aval, place in zip(after[carried:], loop.stacked, loop.stacks, strict=True):
+            self._copy(value, _memref(aval), *self._element(buffers, place, at, aval))
+        for state, value, aval in zip(states, after, inputs, strict=False):
+            self._copy(value, _memref(aval), state, _memref(aval))
+        self.lines.append(f"scf.yield {self._first_failure(before, new)} : i32")
+        self.lines[inside:] = [*["  " + line for line in self.lines[inside:]], "}"]
+        for state, aval, place in zip(states, inputs, loop.lasts, strict=False):
+            if place is not None:
+                self._copy(state, _memref(aval), *self._element(buffers, place, "", aval))
+        for name, aval in zip(own, (*inputs[:split], *loop.body.outputs), strict=True):
+            self.lines.append(f"memref.dealloc {name} : {_memref(aval)}")
+        return status
+
+    def _alloc(self, aval: Aval) -> str:
+        name = self._fresh()
+        self.lines.append(f"{name} = memref.alloc() {{alignment = 64 : i64}} : {_memref(aval)}")
+        return name
+
+    def _copy(self, source: str, source_type: str, target: str, target_type: str) -> None:
+        # The generic form: xDSL has no other.
+        self.lines.append(f'"memref.copy"({source}, {target}) : ({source_type}, {target_type}) -> ()')
+
+    def _index(self, name: str, *operands: str) -> str:
+        result = self._fresh()
+        self.lines.append(f"{result} = arith.{name} {', '.join(operands)} : index")
+        return result
+
+    def _element(self, buffers: Sequence[int], place: Place, at: str, aval: Aval) -> tuple[str, str]:
+        """Element `at` of an array that begins at a place (the array itself if ""): its name and type."""
+        buffer = buffers[place[0]]
+        offset = self._constant(place[1], "index")
+        if at:
+            offset = self._index("addi", self._index("muli", at, self._constant(aval.size, "index")), offset)
+        strides = ", ".join([str(math.prod(aval.shape[i + 1 :])) for i in range(aval.ndim)])
+        type = _memref(aval)[:-1] + f", strided<[{strides}], offset: ?>>"
+        name = self._fresh()
+        self.lines.append(
+            f"{name} = memref.reinterpret_cast {self.names[buffer]} to offset: [{offset}], "
+            f"sizes: [{', '.join(map(str, aval.shape))}], strides: [{strides}] : {self._type(buffer)} to {type}"
+        )
+        return name, type
 
     def _host_call(self, call: HostCall, buffers: Sequence[int]) -> str:
         types = [self._type(b) for b in buffers]

@@ -20,7 +20,7 @@ from typing import Any
 from ..ir import Graph, Node
 from ..kernel.nest import Block, Function, Operation, Value
 from ..lowering import Call, Move
-from ..program import HostCall, Kernel
+from ..program import HostCall, Kernel, Loop
 from .fuse import Fused
 
 __all__ = ["Draft", "renamed", "same_memory", "share_memory"]
@@ -36,7 +36,7 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
         last.update(dict.fromkeys(values, step))
     # The host's arrays have shapes; for all others memory is flat.
     lasting: set[Hashable] = {*graph.inputs, *graph.outputs}
-    lasting.update([v for work, values in drafts if isinstance(work, HostCall) for v in values])
+    lasting.update([v for work, values in drafts if isinstance(work, HostCall | Loop) for v in values])
     taken_by: dict[Hashable, Hashable] = {}
     found: list[Draft] = []
     for step, (work, values) in enumerate(drafts):

@@ -1,12 +1,13 @@
 """From an optimised graph to a program, on one page.
 
+    separate  results of loops stand alone
     prepare   special cases become ordinary       fuse      what is computed together, what is stored
     build     a function per group                in_place, storage   where everything lies
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import islice
 
 from ..ir import Aval, Graph, Node
@@ -15,12 +16,14 @@ from ..kernel.build import Built, build
 from ..kernel.edges import Axes, Probed
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
-from ..program import Gemm, HostCall, Kernel, Program, Step
+from ..program import Gemm, HostCall, Kernel, Loop, Program, Step
 from .choose import choose
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
+from .pipeline import optimize
 from .prepare import Prepared, prepare
 from .reach import bits
+from .recur import draft_loop, results_together, separate
 from .storage import place_buffers
 from .turn import turn
 from .unit import Unit
@@ -34,25 +37,33 @@ _NAMED = 4
 _LOOKED_AT = 64
 
 
-def plan(graph: Graph) -> Program:
-    """The program that computes a graph.  Nodes that no output needs are not computed."""
+def plan(graph: Graph, prefix: str = "k") -> Program:
+    """The program that computes a graph.  Nodes that no output needs are not computed.
+
+    prefix    names of kernels begin with it, also those of the bodies of loops
+    """
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
-    original, graph = graph, turn(choose(graph))
+    original, graph = graph, turn(choose(separate(graph)))
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     fused = fuse(prepared, probed)
     made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
 
     reshaped = same_memory(prepared.graph, fused)
+    loops = results_together([unit.node for unit in fused.units if unit.node])
     drafts: list[Draft] = []
     for unit in fused.units:
+        if unit.node in loops:
+            if results := loops[unit.node]:
+                drafts.append(draft_loop(results, _body_planner(f"{prefix}{len(drafts)}_k")))
+            continue
         if not reshaped.keys().isdisjoint(unit.roots):
             continue
 
         def is_stored(node: Node, unit: Unit = unit) -> bool:
             return node.op is INPUT or (node in fused.stored and made_by.get(node) is not unit)
 
-        draft = _draft(unit, prepared, is_stored, f"k{len(drafts)}_{_words(unit, fused)}")
+        draft = _draft(unit, prepared, is_stored, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
         if draft is not None:
             drafts.append(draft)
 
@@ -71,6 +82,11 @@ def plan(graph: Graph) -> Program:
         workspace_bytes=size,
         graph=original,
     )
+
+
+def _body_planner(prefix: str) -> Callable[[Graph], Program]:
+    """What makes the program of a loop's body, with names of its own for kernels."""
+    return lambda body: plan(optimize(body), prefix)
 
 
 def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], name: str) -> Draft | None:
@@ -101,11 +117,18 @@ def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:
     """Whether every step reads inputs and what steps before it write (nothing writes an empty array)."""
     there: set[Hashable] = set(inputs)
     for work, values in drafts:
-        written = {values[j] for j in work.function.writes} if isinstance(work, Kernel) else {values[-1]}
+        written = {values[j] for j in _writes(work, len(values))}
         if any(v not in there and v not in written and v.aval.size for v in values):  # type: ignore[attr-defined]
             return False
         there |= written
     return True
+
+
+def _writes(work: object, count: int) -> Iterable[int]:
+    """The numbers of the values that a step writes."""
+    if isinstance(work, Kernel):
+        return work.function.writes
+    return range(len(work.body.inputs) if isinstance(work, Loop) else count - 1, count)
 
 
 def _kernel(built: Built) -> Draft:

@@ -62,14 +62,17 @@ def prepare(graph: Graph, probed: Probed) -> Prepared:
     new: dict[Node, Node] = {}
     products: dict[Node, Product] = {}
     nodes: list[Node] = []
+    arrays: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = [new.get(i, i) for i in node.inputs]
         if isinstance(node.op.lower, Call):
-            # The host is given arrays: a constant must become one.
+            # The host and loops are given arrays: a constant must become one.
             for j, i in enumerate(inputs):
                 if i.op is CONSTANT:
-                    inputs[j] = Node(_COPY, (i,), (), i.aval)
-                    nodes.append(inputs[j])
+                    if i not in arrays:
+                        arrays[i] = Node(_COPY, (i,), (), i.aval)
+                        nodes.append(arrays[i])
+                    inputs[j] = arrays[i]
         made = node if all(a is b for a, b in zip(inputs, node.inputs, strict=True)) else Node(
             node.op, inputs, node.params, node.aval
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..kernel.nest import Function, MemRef, Operation, Value
-from ..program import Gemm, Kernel, Program
+from ..program import Gemm, Kernel, Program, every_step
 
 __all__ = ["LONG", "operations_of", "operations_of_block"]
 
@@ -24,12 +24,12 @@ _CHEAP = frozenset({"math.absf", "math.absi", "math.copysign", "math.fma", "math
 def operations_of(program: Program) -> int:
     """Scalar operations of one run, host calls not counted (they hold the lock in any case)."""
     total = 0
-    for step in program.steps:
+    for step, _, times in every_step(program):
         match step.work:
             case Kernel(function, extents):
-                total += _of_function(function, extents)
+                total += times * _of_function(function, extents)
             case Gemm() as gemm:
-                total += gemm.batch * gemm.m * gemm.n * gemm.k
+                total += times * gemm.batch * gemm.m * gemm.n * gemm.k
     return total
 
 

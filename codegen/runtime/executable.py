@@ -10,7 +10,8 @@ calls, and may be called by several threads at once and from within a host call.
 Steps become native steps where they can: kernels, and products by BLAS or by loops.  A program of
 native steps only is called by the native launcher itself, with no Python in between.  Where a step
 needs NumPy (a host call, or a product when there is no BLAS), Python runs the native segments
-between such steps one after the other.
+between such steps one after the other.  A loop is a native step when all steps of its body are; else
+Python calls its body's executable.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ir import evaluate_node
-from ..program import Buffer, Gemm, HostCall, Kernel, Program, Step
+from ..program import Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, every_step
 from . import blas, memory
 from .cost import LONG, operations_of
 from .kernels import KernelTable, NativeKernel
 from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher, launcher_or, storage
+from .loops import LoopTable, run_by_python
 from .share import Piece, shared
 
 __all__ = ["Executable", "Stats"]
@@ -65,13 +67,13 @@ class Executable:
     def __init__(self, program: Program, kernels: KernelTable) -> None:
         started = time.perf_counter()
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
-        layout = _Layout(program)
-        works = [step.work for step in program.steps if isinstance(step.work, Kernel)]
-        parts = {id(work): shared(work.function, work.extents) for work in works}
+        every = [step.work for step, _, _ in every_step(program)]
+        parts = {id(work): shared(work.function, work.extents) for work in every if isinstance(work, Kernel)}
         native = kernels.load([part.function for found in parts.values() for part in found])
-        pieces = [piece for step in program.steps for piece in _pieces(step, layout, parts, native)]
+        layout, pieces = _laid_out(program, _Code(parts, native, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
-        owns = tuple(dict.fromkeys([piece.owner for piece in pieces if isinstance(piece, _Native)]))
+        owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
+        codes = [owner.code for owner in owns if not isinstance(owner, LoopTable)]
         is_long = operations_of(program) >= LONG
         plan = Plan(
             program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps, is_long, owns
@@ -82,12 +84,12 @@ class Executable:
         self.call = _SegmentedCall(plan, pieces, layout.buffers) if hosts else launcher(plan)
         self.stats = Stats(
             kernels=len({key.address for key in native.values()}),
-            products=sum(isinstance(step.work, Gemm) for step in program.steps),
+            products=sum(isinstance(work, Gemm) for work in every),
             host_steps=len(hosts),
             buffers=len(program.buffers),
             temporaries=len(layout.offsets),
             workspace_bytes=program.workspace_bytes,
-            code_bytes=sum({id(owner.code): owner.code.size for owner in owns}.values()),
+            code_bytes=sum({id(code): code.size for code in codes}.values()),
             is_long=is_long,
             compile_ms=(time.perf_counter() - started) * 1e3,
         )
@@ -138,35 +140,54 @@ class _Layout:
             assert is_written, f"nothing writes output {place} ({aval}) of {program.name}"
 
 
+_Owner = NativeKernel | blas.Product | LoopTable
+
+
 class _Native(NamedTuple):
     """A step in machine code, and what keeps that loaded."""
 
     step: NativeStep
-    owner: NativeKernel | blas.Product
+    owners: tuple[_Owner, ...]
 
 
 class _Host(NamedTuple):
-    """A step in Python: run(inputs..., output) on the arrays of these slots."""
+    """A step in Python: run(*arrays) on the arrays of these slots, of which it writes the last `writes`."""
 
     run: Callable[..., None]
     slots: tuple[int, ...]
+    writes: int = 1
 
 
-def _pieces(
-    step: Step, layout: _Layout, parts: dict[int, list[Piece]], native: dict[int, NativeKernel]
-) -> list[_Native | _Host]:
+class _Code(NamedTuple):
+    """The pieces of each kernel by `id(work)`, and the machine code of each piece's function by its id."""
+
+    parts: dict[int, list[Piece]]
+    native: dict[int, NativeKernel]
+    table: KernelTable
+
+
+def _laid_out(program: Program, code: _Code) -> tuple[_Layout, list[_Native | _Host]]:
+    """Where the buffers of a program are, and its steps as they will run."""
+    layout = _Layout(program)
+    return layout, [piece for step in program.steps for piece in _pieces(step, layout, code)]
+
+
+def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
     """The step as it will run: a kernel may be several native steps."""
     slots = tuple([layout.slots[b] for b in step.buffers])
     match step.work:
         case Kernel(_, extents) as work:
-            return [_kernel_step(part, native[id(part.function)], slots, extents) for part in parts[id(work)]]
+            parts = code.parts[id(work)]
+            return [_kernel_step(part, code.native[id(part.function)], slots, extents) for part in parts]
         case Gemm() as gemm:
             product = blas.product_step(gemm, blas.find_blas())
             if product is None:
                 return [_Host(lambda a, b, c: blas.multiply(gemm, a, b, c), slots)]
             a, b, c = slots
             slots = (b, a, c) if product.is_swapped else slots
-            return [_Native(NativeStep(product.address, slots, product.extents), product)]
+            return [_Native(NativeStep(product.address, slots, product.extents), (product,))]
+        case Loop() as loop:
+            return [_loop_step(loop, slots, code)]
         case HostCall(node):
             return [_Host(lambda *arrays: _call_reference(node, arrays), slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")
@@ -174,7 +195,19 @@ def _pieces(
 
 def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Native:
     share = Share(part.total, part.chunk) if part.total else None
-    return _Native(NativeStep(kernel.address, slots, extents, share), kernel)
+    return _Native(NativeStep(kernel.address, slots, extents, share), (kernel,))
+
+
+def _loop_step(loop: Loop, slots: tuple[int, ...], code: _Code) -> _Native | _Host:
+    """A loop in machine code if its whole body is, else one that calls the body from Python."""
+    layout, pieces = _laid_out(loop.body, code)
+    native = [piece for piece in pieces if isinstance(piece, _Native)]
+    if len(native) < len(pieces):
+        run = Executable(loop.body, code.table).call
+        writes = len(slots) - len(loop.body.inputs)
+        return _Host(lambda *arrays: run_by_python(loop, run, arrays), slots, writes)
+    table = LoopTable(loop, len(slots), layout.offsets, [piece.step for piece in native])
+    return _Native(table.step(slots), (table, *[owner for piece in native for owner in piece.owners]))
 
 
 def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:
@@ -215,9 +248,10 @@ class _SegmentedCall:
         table = memory.pointer_table([memory.address_of(a) for a in arrays], self._steps.scratch)
         for segment in self._segments:
             if isinstance(segment, _Host):
-                *read, written = [arrays[slot] for slot in segment.slots]
+                used = [arrays[slot] for slot in segment.slots]
+                reads = len(used) - segment.writes
                 with np.errstate(all="ignore"):  # nan and overflow pass silently, as in kernels
-                    segment.run(*[_read_only(a) for a in read], written)
+                    segment.run(*[_read_only(a) for a in used[:reads]], *used[reads:])
             else:
                 self._steps.run(*segment, table)
         return outputs

@@ -24,8 +24,8 @@ It checks each argument against its spec; on any difference it calls the plan's 
 arguments, and what that returns or raises is the result.  A step whose status is not zero ends the
 run: `fail(step << 32 | status)` is called, which raises.
 
-`run_steps` is the same loop for callers that bring their own pointers: the ctypes path, and programs
-that stop in Python between native segments.
+`run_steps` is the same loop for callers that bring their own pointers: the ctypes path, programs that
+stop in Python between native segments, and loops (`loop_ir`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from __future__ import annotations
 from string import Template
 
 from .argument_ir import ARGUMENTS
+from .loop_ir import COPY, LOOP_IR
 from .pool_ir import pool_ir
 
 __all__ = ["PLAN", "SPEC_WORDS", "STEP_WORDS", "launcher_ir"]
@@ -376,14 +377,14 @@ done:
 
 
 def launcher_ir(offsets: dict[str, int], *, is_linux: bool) -> str:
-    """The module: `run_steps` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
+    """The module: `run_steps`, `run_loop` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
 
     offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS ALLOCATOR of an array, DTYPE of the first word of
               a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object
     """
     if not offsets:
-        return _RUN_STEPS
+        return _RUN_STEPS + COPY + LOOP_IR
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
     launch = _LAUNCH.substitute(words, STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, **offsets)
-    return _RUN_STEPS + pool_ir(has_huge_pages=is_linux) + launch
+    return _RUN_STEPS + LOOP_IR + pool_ir(has_huge_pages=is_linux) + launch

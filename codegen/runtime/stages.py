@@ -13,7 +13,7 @@ from ..emit import emit_module
 from ..ir import Graph, print_graph
 from ..kernel.mlir import print_module
 from ..kernel.nest import Function
-from ..program import Buffer, Gemm, HostCall, Kernel, Program, Step, bytes_moved
+from ..program import Buffer, Gemm, HostCall, Kernel, Loop, Place, Program, Step, bytes_moved, every_step
 from . import engine
 from .cost import operations_of
 
@@ -70,7 +70,8 @@ class Stages:
     @property
     def stats(self) -> str:
         program = self.program
-        works = Counter(type(step.work) for step in program.steps)
+        works = Counter(type(step.work) for step, _, _ in every_step(program))
+        works[Loop] = _loops(program)
         roles = Counter(buffer.role for buffer in program.buffers)
         temporaries = sum(b.aval.nbytes for b in program.buffers if b.role == "temporary")
         rows = {
@@ -79,6 +80,7 @@ class Stages:
             "steps": len(program.steps),
             "kernels": works[Kernel],
             "products": works[Gemm],
+            "loops": works[Loop],
             "host calls": works[HostCall],
             "inputs": f"{roles['input']}, {sum(a.nbytes for a in program.inputs)} bytes",
             "outputs": f"{roles['output']}, {sum(a.nbytes for a in program.outputs)} bytes",
@@ -95,6 +97,11 @@ def _peak(program: Program) -> int:
     return sum([a.nbytes for a in (*program.inputs, *program.outputs)]) + program.workspace_bytes
 
 
+def _loops(program: Program) -> int:
+    """Loops, those inside of others too."""
+    return sum(1 + _loops(step.work.body) for step in program.steps if isinstance(step.work, Loop))
+
+
 def print_program(program: Program) -> str:
     """A program as text: its signature, buffers, steps, notes.
 
@@ -105,6 +112,9 @@ def print_program(program: Program) -> str:
           k0(x0, x1) -> t0
           gemm f64 1x8x1 (t0, x1) -> y0
         }
+
+    A loop is followed by the program of its body.  Of x1[t] each run gets or makes one element, and x2 -> y0 is a
+    state, first and last: `loop 8 times (x2 -> y0, x1[t], x0) -> t0[t], before each: t1[t], with t2`.
     """
     names = _buffer_names(program.buffers)
     signature = ", ".join(map(str, program.inputs)), ", ".join(map(str, program.outputs))
@@ -113,7 +123,10 @@ def print_program(program: Program) -> str:
     for name, buffer in zip(names, program.buffers, strict=True):
         place = f" at {buffer.place}" if buffer.role == "temporary" else ""
         lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}")
-    lines += [f"  {_step_text(step, names)}" for step in program.steps]
+    for step in program.steps:
+        lines.append(f"  {_step_text(step, names)}")
+        if isinstance(step.work, Loop):
+            lines += [f"    {line}" for line in print_program(step.work.body).splitlines()]
     lines.append("}")
     for title, text in program.notes.items():
         first, *rest = text.splitlines() or [""]
@@ -147,10 +160,28 @@ def _step_text(step: Step, names: list[str]) -> str:
             transposed = f" transposed {flags}" if flags else ""
             sizes = f"{gemm.m}x{gemm.n}x{gemm.k}"
             return f"gemm {gemm.dtype} {sizes}{batch}{transposed} ({', '.join(used[:2])}) -> {used[2]}"
+        case Loop() as loop:
+            return _loop_text(loop, used)
         case HostCall(node):
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
             return f"host {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
     raise AssertionError(f"a step of unknown work {step.work!r}")
+
+
+def _loop_text(loop: Loop, used: list[str]) -> str:
+    def written(place: Place | None) -> str:
+        return "nothing" if place is None else used[place[0]] + (f"+{place[1]}" if place[1] else "")
+
+    split = loop.carried + loop.scanned
+    states = [f"{x} -> {written(y)}" for x, y in zip(used[: loop.carried], loop.lasts, strict=True)]
+    scanned = [f"{x}[t]" for x in used[loop.carried : split]]
+    order = ", last element first" if loop.is_reversed else ""
+    text = f"loop {loop.length} times{order} ({', '.join([*states, *scanned, *used[split:len(loop.body.inputs)]])})"
+    if loop.stacks:
+        text += f" -> {', '.join([f'{written(place)}[t]' for place in loop.stacks])}"
+    if any(place is not None for place in loop.befores):
+        text += f", before each: {', '.join([f'{written(p)}[t]' if p else 'nothing' for p in loop.befores])}"
+    return f"{text}, with {used[-1]}"
 
 
 def _param_text(value: object) -> str:
@@ -159,6 +190,7 @@ def _param_text(value: object) -> str:
 
 
 def _functions(program: Program) -> list[Function]:
-    """The program's kernels, each once."""
-    found = {step.work.function.name: step.work.function for step in program.steps if isinstance(step.work, Kernel)}
+    """The program's kernels, each once; also those of bodies of loops."""
+    works = [step.work for step, _, _ in every_step(program)]
+    found = {work.function.name: work.function for work in works if isinstance(work, Kernel)}
     return list(found.values())
