@@ -27,8 +27,8 @@ from ..config import config
 from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
 from ..ops import arange, as_tensor, astype, stack, zeros_like
-from ..ops.primitive import primitive
-from ..tape.record import grad_mode, record, state
+from ..ops.primitive import primitive, zeros_of
+from ..tape.record import record, state
 from ..tensor import Tensor
 from ..transforms.functional import vjp
 from .body import Body, Nesting, Traced, Weak, trace
@@ -116,27 +116,25 @@ def _looped(loop, states, scanned, hidden): ...
 @_looped.forward
 def _(ctx, loop, states, scanned, hidden):
     ctx.set_materialize_grads(False)
-    return _record(loop._replace(keeps=loop.keeps or any(ctx.needs_input_grad)), (*states, *scanned, *hidden))
+    results = _record(loop._replace(keeps=loop.keeps or any(ctx.needs_input_grad)), (*states, *scanned, *hidden))
+    ctx.save_for_backward(*results[2])
+    return results
 
 
 @_looped.backward
 def _(ctx, last_bars, given_bars, before_bars):
-    loop = ctx.inputs.loop._replace(keeps=True)
-    states, scanned, hidden = ctx.inputs.states, ctx.inputs.scanned, ctx.inputs.hidden
-    if grad_mode.get():
-        _, given, before = _looped(loop, states, scanned, hidden)
-    else:
-        _, given, before = _record(loop, (*states, *scanned, *hidden))
-    state_bars, scanned_bars, hidden_bars = _backwards(
-        loop, states, scanned, hidden, before, _filled(last_bars, states), _filled(given_bars, given), before_bars
-    )
+    loop, states, scanned, hidden = ctx.inputs
+    outputs = len(loop.body.graph.outputs)
+    last, given = loop.results[: loop.carried], loop.results[loop.carried : outputs]
+    bars = _filled(last_bars, last), _filled(given_bars, given), before_bars
+    state_bars, scanned_bars, hidden_bars = _backwards(loop, states, scanned, hidden, ctx.saved_tensors, *bars)
     return {"loop": None, "states": state_bars, "scanned": scanned_bars, "hidden": hidden_bars}
 
 
-def _filled(bars: Any, like: Sequence[Tensor]) -> list[Tensor]:
+def _filled(bars: Any, avals: Sequence[Aval]) -> list[Tensor]:
     """Cotangents of the float ones, zero where none arrived."""
-    bars = bars or (None,) * len(like)
-    return [zeros_like(x) if b is None else b for b, x in zip(bars, like, strict=True) if _is_float(x)]
+    bars = bars or (None,) * len(avals)
+    return [zeros_of(a) if b is None else b for b, a in zip(bars, avals, strict=True) if _is_float(a)]
 
 
 def _is_float(x: Any) -> bool:

@@ -1,0 +1,229 @@
+"""Loops in native code: no Python between steps, and to the bit what Python driving the same body gives."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import mlir_tools
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen import compiler
+from codegen.ir import evaluate
+from codegen.program import HostCall, Loop, every_step
+from codegen.runtime.launcher import PackedCall
+
+RNG = np.random.default_rng(3)
+W = RNG.normal(size=(6, 6)) * 0.4
+X = RNG.normal(size=(9, 3, 6))
+
+
+def caught(f, *args):
+    """The graph that `f(*args)` compiles, with its executable and the program."""
+    ad.clear_cache()
+    with compiler.recorded() as graphs:
+        ad.jit(f)(*args)
+    graph = graphs[0]
+    return graph, compiler.compile_graph(graph), compiler.make_program(graph)
+
+
+def driven_by_python(graph, inputs):
+    """The loop's reference calls the compiled body for each step."""
+    return evaluate(graph, *inputs)
+
+
+def inputs_of(graph):
+    """Anything that fits, but no index out of range."""
+    rng = np.random.default_rng(11)
+    return [
+        rng.normal(size=i.aval.shape).astype(i.aval.dtype) if i.aval.dtype.kind == "f" else np.zeros(*_zeros(i.aval))
+        for i in graph.inputs
+    ]
+
+
+def _zeros(aval):
+    return aval.shape, aval.dtype
+
+
+def cell(h, x):
+    new = ad.tanh(h @ W + x)
+    return new, (new.sum(axis=1), h)
+
+
+def swapped(c, x):
+    a, b = c
+    return (b, a + b * x), a
+
+
+def counted(c, x):
+    value, count = c
+    return (value * 0.5 + x.sum(), count + 1), {"half": value, "count": count, "bit": x > 0}
+
+
+def nested(c, x):
+    return ad.scan(lambda d, e: (d * 0.9 + e, d), c, x)
+
+
+def untouched(c, x):
+    return c, c[0] + x
+
+
+def threaded(c, x):
+    return ad.sin(c) + x.sum(), ad.exp(c[:2])
+
+
+LOOPS = {
+    "a recurrent cell": (cell, np.zeros((3, 6)), X),
+    "states that change places": (swapped, (1.0, 2.0), X[:, 0, 0]),
+    "several dtypes": (counted, (0.0, 0), X),
+    "a loop in a loop": (nested, np.zeros(6), X),
+    "a state that stays": (untouched, (1.0, np.arange(3)), X),
+    "one element": (cell, np.zeros((3, 6)), X[:1]),
+    "two elements": (swapped, (1.0, 2.0), X[:2, 0, 0]),
+    "no elements": (counted, (4.0, 2), X[:0]),
+    "no state": (lambda c, x: (c, x * 2), None, X),
+    "nothing stacked": (lambda c, x: (c + x, None), np.zeros((3, 6)), X),
+    "single precision": (lambda c, x: (ad.sin(c) + x, c.sum()), np.zeros((3, 6), "f4"), X.astype("f4")),
+    "a kernel that threads share": (threaded, np.linspace(0, 1, 400_000), X[:3]),
+}
+each_loop = pytest.mark.parametrize("name", LOOPS)
+both_ways = pytest.mark.parametrize("reverse", [False, True], ids=["forwards", "backwards"])
+
+
+@each_loop
+@both_ways
+def test_a_native_loop_equals_one_driven_by_python_bit_for_bit(name, reverse):
+    step, init, xs = LOOPS[name]
+    graph, executable, program = caught(lambda init, xs: ad.scan(step, init, xs, reverse=reverse), init, xs)
+    assert any(isinstance(s.work, Loop) for s in program.steps)
+    assert not any(isinstance(s.work, HostCall) for s, _, _ in every_step(program)) and not executable.stats.host_steps
+    inputs = inputs_of(graph)
+    for found in (executable.call(*inputs), PackedCall(executable._plan)(*inputs)):
+        for a, b in zip(found, driven_by_python(graph, inputs), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+
+def gradient_of_cell(w, xs):
+    def loss(w, xs):
+        h, ys = ad.scan(lambda h, x: (ad.tanh(h @ w + x), h.sum()), np.zeros((3, 6)), xs)
+        return (h * h).sum() + (ys * ys).sum()
+
+    return ad.value_and_grad(loss, (0, 1))(w, xs)
+
+
+def test_a_gradient_is_two_native_loops_and_no_vector_is_made_of_their_results():
+    graph, executable, program = caught(gradient_of_cell, W, X)
+    loops = [s for s in program.steps if isinstance(s.work, Loop)]
+    assert [s.work.is_reversed for s in loops] == [False, True] and not executable.stats.host_steps
+    vectors = {n.aval for n in graph.nodes if n.op.name == "scan"}
+    assert len(vectors) == 2 and not vectors & {b.aval for b in program.buffers}
+
+
+def test_all_results_of_a_loop_are_made_in_one_run():
+    _, _, program = caught(lambda c, xs: ad.scan(counted, c, xs), (0.0, 0), X)
+    assert sum(isinstance(s.work, Loop) for s in program.steps) == 1
+
+
+def test_what_nobody_wants_of_a_loop_is_not_computed():
+    _, _, program = caught(lambda c, xs: ad.scan(counted, c, xs)[1]["half"], (0.0, 0), X)
+    (loop,) = [s.work for s in program.steps if isinstance(s.work, Loop)]
+    assert len(loop.stacked) == 1 and loop.lasts == (None, None)
+
+
+def test_asking_for_the_loss_first_does_not_run_the_loop_again():
+    w = ad.tensor(W, requires_grad=True)
+    with compiler.recorded() as graphs:
+        h, ys = ad.scan(lambda h, x: (ad.tanh(h @ w + x), h.sum()), np.zeros((3, 6)), X)
+        loss = (h * h).sum() + (ys * ys).sum()
+        loss.item()
+        loss.backward()
+    assert [sum(n.op.name == "scan" for n in g.nodes) for g in graphs] == [1, 1]
+    np.testing.assert_allclose(w.grad.numpy(), gradient_of_cell(W, X)[1][0], rtol=1e-12)
+
+
+def test_a_body_that_needs_python_is_driven_by_python_and_all_results_are_made_in_one_run():
+    calls = []
+
+    @ad.function
+    def noted(x): ...
+
+    @noted.forward(ad.Tensor, host=True)
+    def _(ctx, x):
+        calls.append(1)
+        return x * 2.0
+
+    @noted.backward(ad.Tensor, host=True)
+    def _(ctx, g):
+        return {"x": g * 2.0}
+
+    def program(x):
+        return ad.scan(lambda c, e: ((c[0] + noted(e), c[1] + 1), c[0]), (0.0, 0), x)
+
+    noted(ad.tensor(1.0)).item()  # its result's aval is learnt
+    compiled = ad.jit(program)
+    compiled(np.arange(4.0))
+    calls.clear()
+    (total, count), before = compiled(np.arange(4.0))
+    assert (total, count, before.tolist(), len(calls)) == (12.0, 4, [0.0, 0.0, 2.0, 6.0], 4)
+
+
+def test_an_index_out_of_range_in_a_step_is_an_error_and_the_next_call_is_right():
+    take = ad.jit(lambda x, places: ad.scan(lambda c, i: (c + x[i], c), 0.0, places))
+    x = np.arange(1.0, 4.0)
+    assert take(x, np.array([0, 1, 2]))[0] == 6.0
+    with pytest.raises(IndexError, match="out of range"):
+        take(x, np.array([0, 5, 2]))
+    assert take(x, np.array([2, 2, 2]))[0] == 9.0
+
+
+def test_one_loop_runs_in_several_threads_at_once():
+    f = ad.jit(gradient_of_cell)
+    expected = f(W, X)
+    with ThreadPoolExecutor(4) as pool:
+        for value, (w_bar, x_bar) in pool.map(lambda _: f(W, X), range(40)):
+            assert value == expected[0]
+            np.testing.assert_array_equal(w_bar, expected[1][0])
+            np.testing.assert_array_equal(x_bar, expected[1][1])
+
+
+def test_a_long_loop_lets_other_threads_run():
+    _, executable, _ = caught(lambda c, xs: ad.scan(cell, c, xs), np.zeros((3, 6)), np.tile(X, (3000, 1, 1)))
+    _, short, _ = caught(lambda c, xs: ad.scan(cell, c, xs), np.zeros((3, 6)), X)
+    assert executable.stats.is_long and not short.stats.is_long
+
+
+def test_results_outlive_the_loop_and_its_inputs_are_left_alone():
+    init, xs = np.zeros((3, 6)), X.copy()
+    f = ad.jit(lambda c, xs: ad.scan(cell, c, xs))
+    last, (sums, before) = f(init, xs)
+    kept = last.copy(), sums.copy(), before.copy()
+    del f
+    ad.clear_cache()
+    for a, b in zip((last, sums, before), kept, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not init.any() and (xs == X).all() and sys.getrefcount(last) == 2
+
+
+def test_a_program_with_loops_prints_with_the_programs_of_their_bodies(golden):
+    graph, _, _ = caught(gradient_of_cell, W, X)
+    stages = compiler.stages(graph)
+    golden(stages.fused)
+    assert "loops                 2" in stages.stats and "define" in stages.llvm
+
+
+@pytest.mark.parametrize("name", ["several dtypes", "a loop in a loop", "no elements", "states that change places"])
+@both_ways
+def test_a_loop_in_mlir_is_an_scf_for_that_calls_its_body(name, reverse):
+    step, init, xs = LOOPS[name]
+    graph, executable, program = caught(lambda init, xs: ad.scan(step, init, xs, reverse=reverse), init, xs)
+    inputs = inputs_of(graph)
+    for a, b in zip(mlir_tools.run_program(program, inputs), executable.call(*inputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_the_gradient_of_a_loop_runs_in_mlir():
+    graph, executable, program = caught(gradient_of_cell, W, X)
+    inputs = inputs_of(graph)
+    for a, b in zip(mlir_tools.run_program(program, inputs), executable.call(*inputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
