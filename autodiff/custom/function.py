@@ -18,19 +18,23 @@ from codegen.ir import DTYPES
 
 from ..dispatch import GenericFunction
 from ..dispatch.method import Method
-from ..dispatch.signature import dispatched, type_name
+from ..dispatch.signature import ANY, dispatched, type_name
 from ..errors import UserLine
+from ..tape.misses import note
 from ..tape.record import identity_of, leaf, number_leaf, taken
 from ..tensor import AbstractTensor, Tensor, handle
 from .forward import call_forward
 
-__all__ = ["CONVERSIONS", "Function", "function"]
+__all__ = ["CONVERSIONS", "Function", "function", "told_dense"]
 
 _KNOWN = frozenset(DTYPES.values())
 _NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
 
 #: What else may be tried where no method fits: structured value -> tensor.  Filled by `ops.conversion`.
 CONVERSIONS: list[Callable[[AbstractTensor], Tensor]] = []
+
+#: Where operations are declared: their bodies write structured arguments out.
+_OPERATIONS = "autodiff.ops."
 
 
 class Function(GenericFunction):
@@ -90,9 +94,26 @@ class Function(GenericFunction):
         """Numbers as 0-d tensors; then structured values, and a user's own types, written out."""
         if any(c in _NUMBERS or issubclass(c, np.generic) for c in map(dispatched, map(type, arguments))):
             return [_as_scalar(a) for a in arguments]
-        if any(isinstance(a, AbstractTensor) and not isinstance(a, Tensor) for a in arguments):
+        if any(_is_structured(type(a)) for a in arguments):
             return [_as_dense(a) for a in arguments]
         return None
+
+    def tell_converted(self, given: tuple, args: tuple) -> None:
+        """`ad.explain` says what was written out."""
+        for old, new in zip(given, args, strict=True):
+            if old is not new and _is_structured(type(old)):
+                told_dense(self.__name__, old)
+
+    def by(self, cls: type) -> str:
+        """` by ad.dense` for a structured type."""
+        return " by ad.dense" if _is_structured(cls) else ""
+
+    def converts_inside(self, method: Method, cls: type) -> str:
+        """What the body of one of the library's operations makes of a structured argument."""
+        is_body = all(choice is ANY for choice in method.signature.choices)
+        module = method.implementation.__module__
+        is_ours = (module == "autodiff" or module.startswith(_OPERATIONS)) and self.__name__ != "dense"
+        return "Tensor by ad.dense" if is_body and is_ours and _is_structured(cls) else ""
 
     # ------------------------------------------------------------ rules
 
@@ -117,10 +138,19 @@ def _as_scalar(a: Any) -> Any:
 
 
 def _as_dense(a: Any) -> Any:
-    if isinstance(a, AbstractTensor) and not isinstance(a, Tensor):
+    if _is_structured(type(a)):
         for convert in CONVERSIONS:
             return convert(a)
     return a
+
+
+def told_dense(function: str, x: AbstractTensor) -> None:
+    """Let `ad.explain` say that `ad.dense` writes x out for a function."""
+    note("dense", f"{function} has no method for {type(x).__name__}: ad.dense writes it out")
+
+
+def _is_structured(cls: type) -> bool:
+    return issubclass(cls, AbstractTensor) and not issubclass(cls, Tensor)
 
 
 def function(declaration: Callable) -> Function:

@@ -102,6 +102,17 @@ class GenericFunction(Registry):
         """
         return None
 
+    def tell_converted(self, given: tuple, args: tuple) -> None:
+        """A call is about to run with `args`, converted from what was given."""
+
+    def by(self, cls: type) -> str:
+        """What converts arguments of a class, in a sentence about it: ` by ad.dense`."""
+        return ""
+
+    def converts_inside(self, method: Method, cls: type) -> str:
+        """What a method makes of arguments of a class before anything else; nothing as a rule."""
+        return ""
+
     # ------------------------------------------------------------ calling
 
     def _forget(self) -> None:
@@ -116,6 +127,8 @@ class GenericFunction(Registry):
         self._named: dict[tuple[int, type], bool] = {}
         #: For each argument the classes it can be converted to → which of them.
         self._picked: dict[tuple[tuple[type, ...], ...], list[int] | None] = {}
+        #: Question → answer: see `answer`.
+        self._answers: dict[tuple, Any] = {}
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run the most specific method.  (`warm.with_arity` puts a faster equal in its place.)"""
@@ -204,9 +217,10 @@ class GenericFunction(Registry):
 
     def _call_converted(self, *args: Any, **keywords: Any) -> Any:
         """A call that no method takes as it is."""
-        args = self.converted(args)
+        given, args = args, self.converted(args)
         run = self._run(tuple(map(type, args)))
         assert run is not None, "converted arguments have a method"
+        self.tell_converted(given, args)
         return run(*args, **keywords)
 
     def converted(self, args: tuple) -> tuple:
@@ -298,6 +312,12 @@ class GenericFunction(Registry):
         ("method", classes) the method and the rules that serve it; ("rules", method, classes) those of a
         given method; ("named", place, class) and ("pick", forms) how arguments are converted.
         """
+        answers = self._answers
+        if question in answers:
+            return answers[question]
+        return _remember(answers, question, self._answered(question))
+
+    def _answered(self, question: tuple) -> Any:
         what, *rest = question
         try:
             match what:

@@ -84,23 +84,38 @@ def which(function: Any, /, *args: Any, **keywords: Any) -> Match:
         method = f.find(classes)
         if method is None:
             raise not_found(f, f.table, classes, "method")
-        return Match(method, classes)
+        return Match(method, classes, _written_out(f, method, classes))
     given, args = args, f.adopt_all(args)
     method = f.find(tuple(map(type, args)))
     if method is None:
         args = f.converted(args)
         method = f.find(tuple(map(type, args)))
         assert method is not None, "converted arguments have a method"
-    return Match(method, tuple(map(type, args)), _conversions(f, given, args))
+    classes = tuple(map(type, args))
+    return Match(method, classes, (*_conversions(f, given, args), *_written_out(f, method, classes)))
+
+
+def _names(f: GenericFunction, count: int) -> list[str]:
+    """What `count` arguments are called."""
+    declaration = f.declaration
+    return [*declaration.fixed, *[f"*{declaration.variadic}"] * (count - len(declaration.fixed))]
 
 
 def _conversions(f: GenericFunction, given: Sequence, args: Sequence) -> tuple[str, ...]:
-    declaration = f.declaration
-    names = [*declaration.fixed, *[f"*{declaration.variadic}"] * (len(args) - len(declaration.fixed))]
+    """What is converted before the method gets it."""
     return tuple(
-        f"{name}: {type_name(type(old))} to {type_name(type(new))}"
-        for name, old, new in zip(names, given, args, strict=True)
+        f"{name}: {type_name(type(old))} to {type_name(type(new))}{f.by(type(old))}"
+        for name, old, new in zip(_names(f, len(args)), given, args, strict=True)
         if type(old) is not type(new)
+    )
+
+
+def _written_out(f: GenericFunction, method: Method, classes: Sequence[type]) -> tuple[str, ...]:
+    """What the method itself converts before anything else."""
+    return tuple(
+        f"{name}: {type_name(cls)} to {inside}"
+        for name, cls in zip(_names(f, len(classes)), classes, strict=True)
+        if (inside := f.converts_inside(method, cls))
     )
 
 

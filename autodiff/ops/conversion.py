@@ -14,7 +14,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Map
 
-from ..custom.function import CONVERSIONS, function
+from ..custom.function import CONVERSIONS, function, told_dense
 from ..errors import DispatchError, DTypeError, caller
 from ..tape import number_leaf, record
 from ..tape.record import taken
@@ -51,6 +51,8 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     if isinstance(x, Tensor):
         return x
     if isinstance(x, AbstractTensor):
+        if function:
+            told_dense(function, x)
         x = dense(x)  # an array, perhaps, where a type holds arrays
         return x if isinstance(x, Tensor) else as_tensor(x, function, argument)
     if type(x) in WEAK:
