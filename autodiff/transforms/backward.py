@@ -21,7 +21,7 @@ from ..tape.record import constant, grad_mode, leaf, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
-from .gradient import Group, check_not_released, emit, live_beside, passed, release, separate, solve
+from .gradient import Group, check_not_released, emit_with_history, live_beside, passed, release, separate, solve
 from .hooks import due_after, run_after
 
 __all__ = ["backward", "results_of", "seed_for"]
@@ -80,7 +80,7 @@ def backward(
     if any(nodes[0].leaf is None for nodes in leaves.values()):
         repeat = None  # checks know the .grad of leaves only
     if create_graph:
-        _commit_recorded(leaves, emit(past, seeds, groups, tracks=True))
+        _commit_recorded(leaves, emit_with_history(past, seeds, groups))
     else:
         _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
         if not retain_graph:

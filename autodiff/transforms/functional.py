@@ -27,7 +27,18 @@ from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .arguments import Arguments, constant_of, is_plain, name_of, plain, run_recorded, tracks_outside
 from .backward import results_of, seed_for
-from .gradient import Group, check_not_released, emit, group_of, live_beside, passed, release, separate, solve
+from .gradient import (
+    Group,
+    check_not_released,
+    emit,
+    emit_with_history,
+    group_of,
+    live_beside,
+    passed,
+    release,
+    separate,
+    solve,
+)
 
 __all__ = ["grad", "gradient_of", "value_and_grad", "vjp"]
 
@@ -166,7 +177,7 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
     groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None)) for x, found in zip(targets, nodes, strict=True)
               if found]
     if create_graph:
-        reached = iter(emit(past, seeds, groups, tracks=True))
+        reached = iter(emit_with_history(past, seeds, groups))
     else:
         values = solve(seeds, groups, retain=retain, past=past)
         reached = iter([None if v is None else leaf(v) for v in values])

@@ -21,6 +21,8 @@ from ..config import config
 from ..dispatch import observed
 from ..errors import GradientError
 from ..ops import add
+from ..ops.arithmetic import mul0
+from ..ops.primitive import zeros_of
 from ..tape.ask import end_recording, live_small, stored_along
 from ..tape.check import Recipe, checks
 from ..tape.misses import compared, note
@@ -34,8 +36,8 @@ from .hooks import run_hooks
 from .reverse import pull_back, reaching
 
 __all__ = [
-    "Group", "check_not_released", "emit", "group_of", "live_beside", "passed", "recording_rules", "release",
-    "separate", "solve",
+    "Group", "check_not_released", "emit", "emit_with_history", "group_of", "live_beside", "passed",
+    "recording_rules", "release", "separate", "solve",
 ]
 
 
@@ -76,6 +78,22 @@ def emit(
     with recording_rules(tracks):
         found = pull_back(past, seeds, [n for g in groups for n in g.nodes])
         return [_total(group, found) for group in groups]
+
+
+def emit_with_history(
+    past: Sequence[Node], seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group]
+) -> list[Tensor | None]:
+    """`emit` for create_graph: every gradient that is reached can itself be differentiated.
+
+    One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero:
+    a second derivative that is structurally zero is zero, not an error.
+    """
+    gradients = emit(past, seeds, groups, tracks=True)
+    with recording_rules(True):
+        for i, (g, group) in enumerate(zip(gradients, groups, strict=True)):
+            if g is not None and not g.node.kind.out.requires_grad:
+                gradients[i] = add(g, mul0(zeros_of(g.aval), handle(group.nodes[-1])))
+    return gradients
 
 
 def _total(group: Group, found: dict[Node, Tensor]) -> Tensor | None:
