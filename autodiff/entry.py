@@ -1,0 +1,155 @@
+"""What a call signature of a jit function leads to: the frozen trace, and the ways to run it.
+
+    run         native code, on values
+    replayed    the traced nodes once more onto the tape, so that gradients flow through
+    caller_of   a straight line of Python from a plain call into the native launcher
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.compiler import compile_graph
+from codegen.ir import Graph
+
+from . import tree
+from .calling import write_caller
+from .dispatch import Choices
+from .ops import as_tensor
+from .signature import Leaf, kind_of
+from .tape.ask import evaluate
+from .tape.node import Node, RichNode, rich_node
+from .tape.plan import data, freeze, source
+from .tape.record import identity_of, record
+from .tape.walk import needed
+from .tensor import AbstractTensor, Tensor, handle
+
+__all__ = ["Entry", "caller_of", "frozen", "replayed", "run"]
+
+
+class Entry:
+    """What one call signature leads to.
+
+    executable   None when nothing is computed
+    arguments    nodes that stood for the arguments, in order
+    hidden       what captured nodes are the present contents of: tensors and arrays
+    outputs      for each result leaf: its position among the executable's results, or None
+    leaves       result leaves that are no tensors
+    structure    of the result
+    results      nodes of the result leaves (None for those that are none)
+    choices      of dispatch that the trace relied on;  caller: what plain code calls, if there is one
+    """
+
+    __slots__ = (
+        "arguments", "caller", "choices", "executable", "graph", "hidden", "leaves", "outputs", "results", "structure",
+    )
+
+    graph: Graph
+    executable: Any
+    arguments: list[Node]
+    hidden: list[Any]
+    outputs: list[int | None]
+    leaves: list[Any]
+    structure: Any
+    results: list[Node | None]
+    choices: Choices
+    caller: Callable | None
+
+
+def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str) -> Entry:
+    """Freeze what was traced."""
+    entry = Entry()
+    leaves, entry.structure = tree.flatten(result)
+    leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
+    entry.results = [x.node if isinstance(x, Tensor) else None for x in leaves]
+    entry.leaves = [None if isinstance(x, Tensor) else x for x in leaves]
+    sources = [None if n is None else source(n) for n in entry.results]
+    wanted = list(dict.fromkeys([s for s in sources if s is not None]))
+    graph, inputs = freeze(wanted, arguments)
+    graph.name = name if name.isidentifier() else "f"
+    position = {s: i for i, s in enumerate(wanted)}
+    entry.outputs = [None if s is None else position[s] for s in sources]
+    entry.arguments = arguments
+    entry.hidden = [captures.get(n, n) for n in inputs[len(arguments) :]]
+    entry.graph = graph
+    entry.executable = compile_graph(graph) if wanted else None
+    return entry
+
+
+def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
+    """What plain code calls for this entry, if its arguments are of classes that can be written out."""
+    if entry.executable is None or any(isinstance(x, AbstractTensor) for x in leaves):
+        return None
+    launch = entry.executable.launcher(_miss)
+    if launch is None:
+        return None
+    kinds = [kind_of(part, x) for part, x in zip(parts, leaves, strict=True)]
+    results = list(zip(entry.outputs, entry.leaves, strict=True))
+    avals = [n.aval for n in entry.graph.outputs]
+    return write_caller(launch, structure, kinds, entry.hidden, entry.structure, results, avals)
+
+
+def _miss(*_args: Any) -> None:
+    """What the launcher calls when an argument does not fit: the Python path takes over."""
+    return None
+
+
+def _present(hidden: Any) -> Any:
+    """The present contents of what a trace captured."""
+    if isinstance(hidden, Tensor):
+        evaluate((hidden.node,), ends_recording=False)
+        return data(hidden.node)
+    if isinstance(hidden, Node):
+        return hidden.value
+    return hidden
+
+
+def run(entry: Entry, values: Sequence[Any]) -> tuple:
+    """The executable's results on these values, and on the present contents of what is hidden."""
+    if entry.executable is None:
+        return ()
+    pending = [v.node for v in values if isinstance(v, Tensor)]
+    evaluate(pending)
+    arrays = [data(v.node) if isinstance(v, Tensor) else v for v in values]
+    return entry.executable.call(*arrays, *[_present(h) for h in entry.hidden])
+
+
+def replayed(entry: Entry, values: Sequence[Any]) -> Any:
+    """Put the traced nodes onto the tape again, with these values as the arguments."""
+    now: dict[Node, Node] = {}
+    for node, value in zip(entry.arguments, values, strict=True):
+        now[node] = as_tensor(value).node
+        if node.hooks:  # registered on the argument while it was traced
+            seen = identity_of(now[node])
+            seen.hooks, now[node] = node.hooks, seen
+    results = [n for n in entry.results if n is not None]
+    for node in needed(results, _histories(results)):
+        if node in now:
+            continue
+        if node.value is not None or not node.inputs:
+            now[node] = node
+        elif type(node) is RichNode:
+            made = rich_node(node.kind, tuple([now[i] for i in node.inputs]), call=node.call)
+            made.body, made.flow, made.slot, made.line = node.body, node.flow, node.slot, node.line
+            made.hooks = node.hooks
+            now[node] = made
+        else:
+            now[node] = record(node.kind.op, tuple([handle(now[i]) for i in node.inputs]), node.kind.params).node
+    leaves = [given if n is None else handle(now[n]) for n, given in zip(entry.results, entry.leaves, strict=True)]
+    return tree.unflatten(entry.structure, leaves)
+
+
+def _histories(results: Sequence[Node]) -> set[Node]:
+    """Boundaries and what they hold for their rules."""
+    found: set[Node] = {n for n in needed(results) if type(n) is RichNode}
+    stack = list(found)
+    while stack:
+        node = stack.pop()
+        for i in node.inputs:
+            if i not in found and i.value is None:
+                found.add(i)
+                stack.append(i)
+    return found

@@ -1,0 +1,122 @@
+"""What one call of a jit function looks like: the kinds of its arguments, which say whether a trace fits.
+
+    argument                      in the signature
+    array, tensor                 ("array", shape, dtype, whether it tracks)
+    NumPy scalar                  ("scalar", (), dtype, False): no dimensions, and dispatches as a number
+    Python number                 (its class's name, (), dtype, False): weak, its value is a run-time argument
+    anything else                 ("static", its value)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+
+from . import tree
+from .custom.reads import static_key
+from .errors import DTypeError, Error, caller
+from .ops import as_tensor
+from .tape.record import grad_mode, number_like_traced
+from .tensor import AbstractTensor, Tensor
+
+__all__ = ["SCALAR", "Leaf", "Static", "as_value", "kind_of", "leaf_of", "why_traced"]
+
+#: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
+SCALAR = "scalar"
+
+_WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}
+
+
+class Leaf:
+    """How one argument leaf enters a trace: the part of the signature it makes, and its value."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, key: Any, value: Any) -> None:
+        self.key = key
+        self.value = value
+
+
+class Static:
+    """An argument whose value is part of the signature."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def leaf_of(x: Any) -> Leaf:
+    """How an argument enters: arrays and tensors by aval, numbers weakly, the rest by value."""
+    kind = type(x)
+    if kind is np.ndarray or isinstance(x, np.generic):
+        value = x if kind is np.ndarray else np.asarray(x)
+        if value.dtype.kind not in "fcib":
+            raise DTypeError(f"jit: an argument has dtype {value.dtype}\n  called at {caller()}")
+        form = "array" if kind is np.ndarray else SCALAR
+        return Leaf((form, value.shape, value.dtype.newbyteorder("="), False), value)
+    if isinstance(x, Tensor):
+        out = x.node.kind.out
+        return Leaf(("array", out.shape, out.aval.dtype, x.requires_grad and grad_mode.get()), x)
+    if kind in _WEAK:
+        return Leaf((kind.__name__, (), _WEAK[kind], False), x)
+    if isinstance(x, AbstractTensor):
+        return leaf_of(as_tensor(x))
+    value = x.value if kind is Static else x
+    key, _ = static_key(value)
+    return Leaf(("static", key if key is not None else _by_hash(value)), None)
+
+
+def _by_hash(value: Any) -> Any:
+    """A static value that is no plain data: compared as its class says, which by default is by identity."""
+    try:
+        hash(value)
+    except TypeError:
+        raise Error(
+            f"jit: a static argument of type {type(value).__name__} cannot be hashed\n"
+            f"  called at {caller()}\n"
+            "  pass a tuple instead of a list, or register the class with ad.tree.register"
+        ) from None
+    return value
+
+
+def as_value(part: Leaf, x: Any) -> Any:
+    """An argument for a run outside of a trace: of the same types as in one."""
+    if part.value is None:
+        return x.value if isinstance(x, Static) else x
+    if part.key[0] != "array":
+        return number_like_traced(x, part.key[2], part.key[0] != SCALAR)
+    return as_tensor(x)
+
+
+def kind_of(part: Leaf, x: Any) -> tuple[str, Any]:
+    """How a straight-line caller takes an argument: as a static value, an array of a rank, a number of a class."""
+    if part.value is None:
+        return "static", x
+    return ("array", len(part.key[1])) if part.key[0] == "array" else ("number", type(x))
+
+
+def why_traced(key: tuple, last: tuple | None) -> str:
+    """How a call signature differs from the one that was traced before it."""
+    if last is None:
+        return "the first call"
+    structure, parts, static, mode = key
+    if structure != last[0]:
+        return f"the arguments are nested as {structure}, before as {last[0]}"
+    names = tree.names(structure)
+    for name, part, was in zip(names, parts, last[1], strict=True):
+        if part != was:
+            return f"argument {name} is {_signed(part)}, before it was {_signed(was)}"
+    if (static, mode) != last[2:]:
+        return "gradients are on" if mode else "gradients are off"
+    return "it was traced before, and dropped: a method was registered that it would have used, or the table was full"
+
+
+def _signed(part: tuple) -> str:
+    if part[0] == "static":
+        return f"the static value {part[1]!r}"
+    kind, shape, dtype, tracks = part
+    return f"{'' if kind == 'array' else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"
