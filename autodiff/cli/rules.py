@@ -11,7 +11,7 @@ from codegen.ir import Aval
 
 from .. import tree
 from ..api import asarray
-from ..dispatch import ambiguities, coverage, methods, which, which_backward
+from ..dispatch import Unreachable, ambiguities, coverage, methods, which, which_backward
 from ..errors import Error
 from .app import AsJson, reported, say, user_errors
 from .arguments import parse_arguments
@@ -41,7 +41,9 @@ def rules(
     listed: dict[str, list[str]] = {"methods": [repr(m) for m in methods(function)]}
     listed |= {kind: [repr(r) for r in table] for kind, table in function.rules.items()}
     listed["derivative"] = _derivative(function)
-    listed["without a rule"] = [str(c) for c in coverage(function)]
+    left_open = coverage(function)
+    listed["never chosen"] = [str(c) for c in left_open if isinstance(c, Unreachable)]
+    listed["without a rule"] = [str(c) for c in left_open if not isinstance(c, Unreachable)]
     listed["ambiguous"] = [str(a) for a in ambiguities(function)]
     lines = [function.__name__]
     for kind, rows in listed.items():

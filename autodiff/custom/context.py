@@ -160,8 +160,16 @@ def said(ctx: ForwardContext) -> Said:
 
 
 def attributes(ctx: ForwardContext) -> dict[str, Any]:
-    """What forward has set on its context."""
-    return {name: value for name, value in ctx.__dict__.items() if name not in _OWN}
+    """What forward has set on its context.  Raises GradientError for what backward could not read."""
+    found = {name: value for name, value in ctx.__dict__.items() if name not in _OWN}
+    taken = [name for name in found if hasattr(BackwardContext, name) or hasattr(ForwardContext, name)]
+    if taken:
+        raise GradientError(
+            f"{ctx.__dict__[_FUNCTION]}: forward sets ctx.{taken[0]}, which is a context's own\n"
+            f"  called at {caller()}\n"
+            "  use another name, or ctx.save_for_backward(...)"
+        )
+    return found
 
 
 class Reader(Protocol):

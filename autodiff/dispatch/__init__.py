@@ -14,7 +14,7 @@ What enters: functions and types.  What leaves: for a call, the method that serv
 """
 
 from .generic import GenericFunction, all_functions
-from .introspection import Gap, Match, ambiguities, coverage, methods, which, which_backward
+from .introspection import Gap, Match, Unreachable, ambiguities, coverage, methods, which, which_backward
 from .method import Method
 from .registry import epoch
 from .reliance import Choices, include, note, observed
@@ -22,7 +22,7 @@ from .resolution import Ambiguity, not_found
 from .signature import Choice, Signature, choice_of, name_union, type_name
 
 __all__ = [
-    "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "Signature", "all_functions",
-    "ambiguities", "choice_of", "coverage", "epoch", "include", "methods", "name_union", "not_found", "note",
-    "observed", "type_name", "which", "which_backward",
+    "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "Signature", "Unreachable",
+    "all_functions", "ambiguities", "choice_of", "coverage", "epoch", "include", "methods", "name_union", "not_found",
+    "note", "observed", "type_name", "which", "which_backward",
 ]

@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 from ..errors import DispatchError
 from .generic import GenericFunction, all_functions
 from .method import Method
-from .resolution import Ambiguity, not_found
+from .resolution import Ambiguity, Table, not_found
 from .signature import type_name
 
-__all__ = ["Ambiguities", "Gap", "Match", "Methods", "ambiguities", "coverage", "methods", "which", "which_backward"]
+__all__ = [
+    "Ambiguities", "Gap", "Match", "Methods", "Unreachable", "ambiguities", "coverage", "methods", "which",
+    "which_backward",
+]
 
 
 class _Lines(list):
@@ -145,14 +148,27 @@ def ambiguities(function: Any = None) -> Ambiguities:
     return Ambiguities(found)
 
 
-def coverage(function: Any) -> list[Gap]:
-    """The forwards of a function that no backward serves, or only one written for larger types.
+class Unreachable(NamedTuple):
+    """A method that no call runs: others are more specific for everything it takes."""
 
-    Such a backward may read what this forward does not save.  Empty when every forward has a
-    backward of its own types, attached or registered.
+    method: Method
+    instead: tuple[Method, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{self.method}\n  is never chosen, because of", *(f"    {m}" for m in self.instead)])
+
+
+def coverage(function: Any) -> list[Gap | Unreachable]:
+    """What a function's methods leave open: forwards without a backward of their own, methods that never run.
+
+    A forward that no backward serves, or only one written for larger types, is a `Gap`: such a backward may
+    read what this forward does not save.  A method or rule is `Unreachable` when more specific ones take
+    every member of its unions.  Empty when there is neither.
     """
     f = _generic(function)
     gaps = _Lines()
+    for table in (f.table, *f.rules.values()):
+        gaps += _unreachable(table)
     for method in f.table.ordered():
         if method.kind != "forward" or "backward" in method.rules:
             continue
@@ -162,3 +178,15 @@ def coverage(function: Any) -> list[Gap]:
         nearest = next((r for r in f.rules["backward"].ordered() if r in serving), None)
         gaps.append(Gap(method, nearest))
     return gaps
+
+
+def _unreachable(table: Table) -> list[Unreachable]:
+    """The methods of a table that more specific ones replace in every call they would take."""
+    found = []
+    ordered = table.ordered()
+    for method in ordered:
+        below = [m for m in ordered if m.signature < method.signature]
+        instead = [next((m for m in below if call <= m.signature), None) for call in method.signature.single()]
+        if instead and all(instead):
+            found.append(Unreachable(method, tuple(dict.fromkeys(m for m in instead if m is not None))))
+    return found

@@ -83,3 +83,23 @@ def test_max_compiles_names_the_block():
     said = r"(?s)max_compiles\(0\): 1 graphs.*block at test_remaining_dispatch.py"
     with pytest.raises(ad.Error, match=said), ad.max_compiles(0):
         (ad.ones(11) * 2.5 + 1.0).numpy()
+
+
+def test_coverage_reports_methods_that_no_call_reaches():
+    @ad.function
+    def f(x): ...
+
+    both = f.method(ad.Vector | ad.Matrix)(lambda x: 0)
+    vector = f.method(ad.Vector)(lambda x: 1)
+    assert ad.coverage(f) == [], "a matrix still reaches it"
+    matrix = f.method(ad.Matrix)(lambda x: 2)
+    (found,) = ad.coverage(f)
+    assert found.method is both and set(found.instead) == {vector, matrix}
+    assert "is never chosen" in str(found) and "test_remaining_dispatch.py" in str(found)
+    both.delete()
+    assert ad.coverage(f) == []
+
+
+def test_coverage_of_the_library_finds_nothing():
+    found = {f.__name__: ad.coverage(f) for f in vars(ad).values() if getattr(f, "is_generic_function", False)}
+    assert len(found) > 100 and not any(found.values())
