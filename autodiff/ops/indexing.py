@@ -79,7 +79,7 @@ class _Selection(NamedTuple):
 
 def _selection(x: Aval, key: Any) -> _Selection:
     """What `key` says of an array like x.  Raises IndexError or ShapeError where they do not fit."""
-    entries = _expanded(x, _filled(x, [_entry(e) for e in (key if isinstance(key, tuple) else (key,))]))
+    entries = _expanded(x, _filled(x, _entries(key)))
     starts: list[Tensor] = []
     axes: list[int] = []
     steps: list[int] = []
@@ -110,6 +110,11 @@ def _selection(x: Aval, key: Any) -> _Selection:
         tuple(starts), tuple(axes), tuple(steps), tuple(extents), tuple(shape),
         tuple([index for _, index in indices]), tuple([axis for axis, _ in indices]), _place(entries),
     )  # fmt: skip
+
+
+def _entries(key: Any) -> list:
+    """The elements of a key."""
+    return [_entry(e) for e in (key if isinstance(key, tuple) else (key,))]
 
 
 def _entry(entry: Any) -> Any:
@@ -216,6 +221,7 @@ def getitem(x, key):
     Starts of slices and ints are run-time arguments: another one is the same graph.  Negative indices
     count from the end.  Raises IndexError for an index outside (when the value is computed, if only then
     the indices are known), ShapeError for too many, ConcretizationError for a mask while `jit` traces.
+    What a mask leaves out gets a gradient of exactly zero, as in `ad.where`.
     """
     x = as_tensor(x, "x[...]", "x")
     return by_pattern(_selected, x, key)
@@ -224,9 +230,22 @@ def getitem(x, key):
 def _selected(x: Tensor, key: Any) -> Tensor:
     """x[key] for any key."""
     chosen = _selection(x.aval, key)
+    if chosen.indices and x.node.kind.out.requires_grad:
+        x = _behind_masks(x, key)
     y = sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents)
     y = reshaped(y, chosen.shape)
     return gathered(y, chosen.indices, chosen.index_axes, chosen.place) if chosen.indices else y
+
+
+def _behind_masks(x: Tensor, key: Any) -> Tensor:
+    """x where the masks of a key take it, 0 elsewhere: so what they leave out gets a gradient of exactly zero."""
+    axis = 0
+    for entry in _filled(x.aval, _entries(key)):
+        if isinstance(entry, _Mask) and entry.value.ndim:
+            mask = entry.value
+            x = where(reshaped(mask, (1,) * axis + mask.shape + (1,) * (x.ndim - axis - mask.ndim)), x, 0)
+        axis += _consumes(entry)
+    return x
 
 
 @function
