@@ -9,7 +9,7 @@ Bodies with the same nodes are one object, so that a loop in a program that repe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,24 +20,29 @@ from codegen.runtime.cache import LRU
 from .. import tree
 from ..config import config
 from ..ops import as_tensor
-from ..tape.node import Node, new_number, rich_node
+from ..tape.node import Node, RichNode, new_number, rich_node
 from ..tape.plan import freeze
 from ..tape.record import argument, grad_mode, record, state
 from ..tensor import Tensor, handle
 
-__all__ = ["Body", "Nesting", "Traced", "Weak", "trace"]
+__all__ = ["RECOMPUTED", "Body", "Nesting", "Traced", "Weak", "again", "trace"]
 
 _bodies = LRU(1024)
+
+#: Functions whose calls are computed again in a backward pass: nothing in them is kept.
+RECOMPUTED: set[Any] = set()
 
 
 class Body:
     """Recorded nodes from arguments and hidden inputs to results.  Compared by identity, interned by structure.
 
     arguments, hidden, results   nodes of the recording it was first met in
+    order                        all nodes on the way
+    kept                         numbers in `order` of products and the like: what a gradient should find computed
     graph                        the same for the compiler
     """
 
-    __slots__ = ("__weakref__", "arguments", "graph", "hidden", "order", "results")
+    __slots__ = ("__weakref__", "_keeping", "arguments", "graph", "hidden", "kept", "order", "results")
 
     is_interned = True
 
@@ -49,15 +54,31 @@ class Body:
         stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
         self.order, self.results = _copied(order, results, stands)
         self.graph: ir.Graph = freeze(self.results, [*self.arguments, *self.hidden])[0]
+        self.kept = _kept(self.order, self.results)
+        self._keeping: Body | None = None
+
+    @property
+    def keeping(self) -> Body:
+        """The same body whose further results are the values of `kept`."""
+        if self._keeping is None:
+            results = [*self.results, *[self.order[k] for k in self.kept]]
+            self._keeping = Body(self.arguments, self.hidden, results, self.order) if self.kept else self
+        return self._keeping
 
     def __repr__(self) -> str:
         return f"{{{len(self.graph.nodes)} operations, {len(self.arguments)} arguments, {len(self.hidden)} hidden}}"
 
-    def apply(self, given: Sequence[Tensor]) -> list[Tensor]:
-        """Record the body on tensors: the arguments, then the hidden inputs."""
+    def apply(
+        self, given: Sequence[Tensor], recorded: Callable[[int, list[Node]], Node] | None = None
+    ) -> list[Tensor]:
+        """Record the body on tensors: the arguments, then the hidden inputs.
+
+        recorded    (number of a node in `order`, new inputs) -> new node; by default the same operation
+        """
         stands = {n: t.node for n, t in zip([*self.arguments, *self.hidden], given, strict=True)}
-        for node in self.order:
-            stands[node] = _again(node, [stands[i] for i in node.inputs])
+        for number, node in enumerate(self.order):
+            inputs = [stands[i] for i in node.inputs]
+            stands[node] = recorded(number, inputs) if recorded else again(node, inputs)
         return [handle(stands[n]) for n in self.results]
 
 
@@ -226,7 +247,37 @@ def _clone(node: Node, inputs: tuple[Node, ...]) -> Node:
     return new
 
 
-def _again(node: Node, inputs: list[Node]) -> Node:
+def _kept(order: Sequence[Node], results: Sequence[Node]) -> tuple[int, ...]:
+    """Products, solves, loops and calls of the host, whose values nobody has yet.
+
+    Reductions are not: they are computed again along with what is elementwise.
+    """
+    fresh: set[Node] = set(results)
+    for node in order:
+        if isinstance(node, RichNode) and node.call is not None and node.call.function in RECOMPUTED:
+            starts = set(node.inputs[node.flow]) if node.flow is not None else set(node.inputs)
+            fresh |= _between(node, starts)
+    return tuple([k for k, n in enumerate(order) if n not in fresh and _is_dear(n)])
+
+
+def _is_dear(node: Node) -> bool:
+    op = node.kind.op
+    return op.heavy and (op.pull is None or not op.keeps_mask)
+
+
+def _between(node: Node, starts: set[Node]) -> set[Node]:
+    """What a node is computed from, up to `starts`."""
+    found: set[Node] = set()
+    stack = [node]
+    while stack:
+        for i in stack.pop().inputs:
+            if i not in starts and i not in found:
+                found.add(i)
+                stack.append(i)
+    return found
+
+
+def again(node: Node, inputs: list[Node]) -> Node:
     """A node of a body on other inputs: recorded anew, so that it tracks exactly if they do."""
     if node.call is None and node.body is None and node.inputs:
         return record(node.kind.op, tuple([handle(i) for i in inputs]), node.kind.params).node

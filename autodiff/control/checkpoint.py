@@ -21,7 +21,7 @@ from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
 from ..transforms.functional import vjp
-from .body import trace
+from .body import RECOMPUTED, trace
 
 __all__ = ["checkpoint"]
 
@@ -38,6 +38,9 @@ _barrier = primitive(
 
 @function
 def _checkpointed(body, inputs): ...
+
+
+RECOMPUTED.add(_checkpointed)
 
 
 @_checkpointed.forward

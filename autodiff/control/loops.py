@@ -6,7 +6,8 @@ compiles as fast as one of ten.  Its derivative is another loop, which runs back
     scan      c[t+1], y[t] = body(c[t], x[t], h)
     backwards c_bar[t], x_bar[t], h_bar += pullback of body at (c[t], x[t], h)  of (c_bar[t+1], y_bar[t])
 
-The states c[t] are kept, everything else inside a step is computed again: memory is one state per step.
+The states c[t] are kept, and the products of each step; what is elementwise or a reduction is computed again.
+Where memory is dear, `scan(checkpoint(f), ...)` computes all of a step again and keeps only the states.
 The rule is a custom function that calls `scan` itself, so derivatives of any order follow.
 """
 
@@ -32,6 +33,7 @@ from ..tape.record import record, state
 from ..tensor import Tensor
 from ..transforms.functional import vjp
 from .body import Body, Nesting, Traced, Weak, trace
+from .known import apply_knowing
 from .packing import pack, packed_aval, record_packed
 
 __all__ = ["fori_loop", "scan"]
@@ -116,9 +118,13 @@ def _looped(loop, states, scanned, hidden): ...
 @_looped.forward
 def _(ctx, loop, states, scanned, hidden):
     ctx.set_materialize_grads(False)
-    results = _record(loop._replace(keeps=loop.keeps or any(ctx.needs_input_grad)), (*states, *scanned, *hidden))
-    ctx.save_for_backward(*results[2])
-    return results
+    inputs = (*states, *scanned, *hidden)
+    if not any(ctx.needs_input_grad):
+        return _record(loop, inputs)
+    given = len(loop.body.graph.outputs) - loop.carried
+    last, stacked, before = _record(loop._replace(body=loop.body.keeping, keeps=True), inputs)
+    ctx.save_for_backward(before=before, products=stacked[given:])
+    return last, stacked[:given], before
 
 
 @_looped.backward
@@ -126,8 +132,11 @@ def _(ctx, last_bars, given_bars, before_bars):
     loop, states, scanned, hidden = ctx.inputs
     outputs = len(loop.body.graph.outputs)
     last, given = loop.results[: loop.carried], loop.results[loop.carried : outputs]
+    kept = ctx.saved_variables
     bars = _filled(last_bars, last), _filled(given_bars, given), before_bars
-    state_bars, scanned_bars, hidden_bars = _backwards(loop, states, scanned, hidden, ctx.saved_tensors, *bars)
+    state_bars, scanned_bars, hidden_bars = _backwards(
+        loop, states, scanned, hidden, kept.before, [p.detach() for p in kept.products], *bars
+    )
     return {"loop": None, "states": state_bars, "scanned": scanned_bars, "hidden": hidden_bars}
 
 
@@ -141,7 +150,7 @@ def _is_float(x: Any) -> bool:
     return x.dtype.kind in "fc"
 
 
-def _backwards(loop, states, scanned, hidden, before, last_bars, given_bars, before_bars):
+def _backwards(loop, states, scanned, hidden, before, products, last_bars, given_bars, before_bars):
     """The loop of pullbacks, from the last step to the first."""
     floats = [k for k, s in enumerate(states) if _is_float(s)]
     wanted_x = [k for k, x in enumerate(scanned) if _is_float(x) and x.requires_grad]
@@ -151,14 +160,14 @@ def _backwards(loop, states, scanned, hidden, before, last_bars, given_bars, bef
 
     def step(carry, x):
         state_bars, sums = carry
-        now, given_x, y_bars, extra = x
+        now, given_x, y_bars, extra, known = x
 
         def again(moving_states, moving_x, moving_hidden):
             inputs = [*now, *given_x, *hidden]
             places = [*floats, *[len(now) + k for k in wanted_x], *[len(now) + len(given_x) + k for k in wanted_h]]
             for place, t in zip(places, [*moving_states, *moving_x, *moving_hidden], strict=True):
                 inputs[place] = t
-            outs = body.apply(inputs)
+            outs = apply_knowing(body, inputs, known)
             return [t for t in outs if _is_float(t)]
 
         moving = ([now[k] for k in floats], [given_x[k] for k in wanted_x], [hidden[k] for k in wanted_h])
@@ -168,7 +177,7 @@ def _backwards(loop, states, scanned, hidden, before, last_bars, given_bars, bef
         return (new_bars, [s + h for s, h in zip(sums, h_bars, strict=True)]), x_bars
 
     sums = [zeros_like(hidden[k]) for k in wanted_h]
-    xs = (list(before), list(scanned), list(given_bars), kept_bars)
+    xs = (list(before), list(scanned), list(given_bars), kept_bars, products)
     (state_bars, sums), x_bars = scan(step, (list(last_bars), sums), xs, length=loop.length, reverse=not loop.reverse)
     return (
         _placed(state_bars, floats, len(states)),

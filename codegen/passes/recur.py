@@ -13,6 +13,7 @@ A vector that is wanted as a whole (it is an output) stays one, and the step wri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..ir.op import Op
 from ..lowering import Call, Loop, Recurrence
 from ..program import Loop as Work
 from ..program import Place, Program
+from .pipeline import optimize
 
 __all__ = ["RESULT", "draft_loop", "results_together", "separate"]
 
@@ -45,17 +47,33 @@ def separate(graph: Graph) -> Graph:
     readers = graph.readers()
     whole = {n for n in loops if n in graph.outputs or any("part" not in r.op.traits for r in readers[n])}
     recurrences = {n: n.op.lower.recurrence(**n.keywords) for n in loops}
+    trimmed: dict[Recurrence, tuple[Recurrence, list[int]]] = {}
     new: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = [new.get(i, i) for i in node.inputs]
         if node in recurrences:
             # Where nothing reads the vector as a whole, this only holds the inputs for its parts.
-            new[node] = Node(RESULT, inputs, (recurrences[node], None), node.aval)
+            whole_loop = recurrences[node]
+            if whole_loop not in trimmed:
+                trimmed[whole_loop] = _trimmed(whole_loop)
+            recurrences[node], reads = trimmed[whole_loop]
+            new[node] = Node(RESULT, [inputs[k] for k in reads], (recurrences[node], None), node.aval)
         elif "part" in node.op.traits and node.inputs[0] in recurrences and node.inputs[0] not in whole:
             new[node] = _result(recurrences[node.inputs[0]], inputs[0], node)
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             new[node] = Node(node.op, inputs, node.params, node.aval)
     return Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name)
+
+
+def _trimmed(recurrence: Recurrence) -> tuple[Recurrence, list[int]]:
+    """The loop without the inputs that its body does not read, and the numbers of those that stay."""
+    body = optimize(recurrence.body)
+    read = {i for node in body.nodes for i in node.inputs} | set(body.outputs)
+    split = recurrence.carried + recurrence.scanned
+    stays = [k for k, i in enumerate(body.inputs) if k < recurrence.carried or i in read]
+    body = Graph([body.inputs[k] for k in stays], body.nodes, body.outputs, body.name)
+    scanned = sum(recurrence.carried <= k < split for k in stays)
+    return replace(recurrence, body=body, scanned=scanned), stays
 
 
 def _is_complex(node: Node) -> bool:

@@ -131,6 +131,58 @@ def test_what_nobody_wants_of_a_loop_is_not_computed():
     assert len(loop.stacked) == 1 and loop.lasts == (None, None)
 
 
+def large(h, x):
+    return ad.tanh(h @ LARGE + x), None
+
+
+LARGE = RNG.normal(size=(16, 16)) * 0.2
+
+
+def gradient_of_large(step):
+    def loss(h, xs):
+        return (ad.scan(step, h, xs)[0] ** 2).sum()
+
+    return caught(ad.grad(loss), np.zeros((8, 16)), RNG.normal(size=(5, 8, 16)))
+
+
+def test_no_product_of_a_step_is_computed_twice_unless_it_is_checkpointed():
+    _, kept, program = gradient_of_large(large)
+    assert kept.stats.products == 2  # h @ W, and the cotangent of h
+    (forwards, backwards) = [s.work for s in program.steps if isinstance(s.work, Loop)]
+    assert [a.shape for a in forwards.stacked] == [(8, 16)] and backwards.scanned == 2
+    graph, again, program = gradient_of_large(ad.checkpoint(large))
+    assert again.stats.products == 3
+    (forwards, _) = [s.work for s in program.steps if isinstance(s.work, Loop)]
+    assert not forwards.stacked
+    inputs = inputs_of(graph)
+    np.testing.assert_allclose(kept.call(*inputs)[0], again.call(*inputs)[0], rtol=1e-12, atol=1e-14)
+
+
+def test_inputs_that_no_step_reads_do_not_enter_the_loop():
+    _, _, program = caught(lambda xs: ad.scan(lambda c, x: (c + x[0], None), 0.0, (xs, ad.exp(xs)))[0], X[:, 0, 0])
+    (step,) = program.steps
+    assert step.work.scanned == 1
+
+
+def test_a_solve_in_a_step_is_done_once_forwards_and_once_backwards():
+    a, xs = np.eye(3) * 4.0 + RNG.normal(size=(3, 3)) * 0.1, RNG.normal(size=(3, 3))
+
+    def loss(a, xs):
+        return (ad.scan(lambda c, x: (ad.linalg.solve(a, c + x), None), np.zeros(3), xs)[0] ** 2).sum()
+
+    def by_hand(a, xs):
+        c = np.zeros(3)
+        for k in range(3):
+            c = ad.linalg.solve(a, c + xs[k])
+        return (c * c).sum()
+
+    _, executable, program = caught(ad.grad(loss, (0, 1)), a, xs)
+    calls = [s.work.node.op.name for s, _, _ in every_step(program) if isinstance(s.work, HostCall)]
+    assert len(calls) == 2 and executable.stats.host_steps == 2
+    for found, expected in zip(ad.grad(loss, (0, 1))(a, xs), ad.grad(by_hand, (0, 1))(a, xs), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
 def test_asking_for_the_loss_first_does_not_run_the_loop_again():
     w = ad.tensor(W, requires_grad=True)
     with compiler.recorded() as graphs:

@@ -1,0 +1,52 @@
+"""A body recorded again where the values of its products are known: their derivatives alone are recorded.
+
+The products of each step of a loop are kept for its gradient, as those of any recording are, so that no product
+is computed twice.  A node with a known value stands in the new recording as
+
+    known(value, inputs)     its value is `value`; its derivative that of the operation at `inputs`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..custom import function
+from ..tape.node import Node
+from ..tensor import Tensor, handle
+from ..transforms.rules import missing_rule
+from .body import Body, again
+
+__all__ = ["apply_knowing"]
+
+
+@function
+def _known(body, number, value, inputs): ...
+
+
+@_known.forward
+def _(ctx, body, number, value, inputs):
+    return value
+
+
+@_known.backward
+def _(ctx, y_bar):
+    body, number, value, inputs = ctx.inputs
+    node = body.order[number]
+    if node.kind.op.pull is None:
+        raise missing_rule(node)
+    y = _known(body, number, value, inputs)  # what a rule reads: the known value, with its history
+    return {"inputs": tuple(node.kind.op.pull(y_bar, y, inputs, node.kind.params, False))}
+
+
+def apply_knowing(body: Body, given: Sequence[Tensor], known: Sequence[Tensor]) -> list[Tensor]:
+    """`body.apply(given)`, where `known` are values of the nodes `body.kept`, without a history."""
+    values = dict(zip(body.kept, known, strict=True))
+
+    def recorded(number: int, inputs: list[Node]) -> Node:
+        value = values.get(number)
+        if value is None:
+            return again(body.order[number], inputs)
+        tracks = value.dtype.kind in "fc" and any(i.kind.out.requires_grad for i in inputs)
+        return (_known(body, number, value, tuple([handle(i) for i in inputs])) if tracks else value).node
+
+    return body.apply(given, recorded)
