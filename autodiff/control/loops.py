@@ -204,8 +204,9 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     length    number of steps, where there are no xs
     reverse   from the last element to the first; ys are in the order of xs all the same
 
-    Differentiable to any order, in both modes.  Raises ShapeError or DTypeError where a carry changes its aval, or
-    leaves of xs differ in length.
+    Differentiable to any order, in both modes.  For a gradient the carries and products of all steps are kept;
+    with `checkpoint(f)` only the carries.  Raises ShapeError or DTypeError where a carry changes its aval, or leaves
+    of xs differ in length.
 
     >>> import autodiff as ad
     >>> ad.scan(lambda total, x: (total + x, total), ad.tensor(0.0), ad.tensor([1.0, 2.0, 3.0]))
