@@ -9,7 +9,7 @@ import numpy as np
 
 from codegen import compiler
 
-from .errors import DispatchError, Error, caller
+from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
 from .tape.check import checks
 from .tape.plan import COUNTS, plans
@@ -36,6 +36,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """
     if isinstance(data, AbstractTensor):
         data = as_tensor(data).detach().numpy()
+    check_not_masked(data)
     wanted = None if dtype is None else dtype_of(dtype, "tensor")
     try:
         array = np.array(data, dtype=wanted, order="C")

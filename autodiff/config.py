@@ -55,6 +55,8 @@ class Config:
 
     @eager.setter
     def eager(self, flag: bool) -> None:
+        if flag not in (True, False):
+            raise ValueError(f"config.eager is True or False, not {flag!r}")
         self._eager = bool(flag)
         self._update()
 

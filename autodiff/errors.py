@@ -19,7 +19,7 @@ import numpy as np
 
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
-    "ShapeError", "UserLine", "caller", "short_name", "user_frame", "user_line",
+    "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "short_name", "user_frame", "user_line",
 ]
 
 
@@ -113,6 +113,22 @@ def user_line() -> UserLine | None:
 def caller() -> str:
     """Where the user's program is now, for an error message: `train.py:41, in loss`."""
     return str(user_line() or "an unknown place")
+
+
+def check_callable(f: object, taker: str) -> None:
+    """Raise DispatchError unless f can be called: what `taker` was given in place of a function."""
+    if not callable(f):
+        raise DispatchError(f"{taker}: takes a function, got {f!r:.40} ({type(f).__name__})\n  called at {caller()}")
+
+
+def check_not_masked(x: object) -> None:
+    """Raise DTypeError for a masked array: there are none here, and its mask would be lost."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise DTypeError(
+            f"a masked array is no tensor: its mask would be lost\n"
+            f"  called at {caller()}\n"
+            "  a.filled(value) says what stands where it is masked; ad.where chooses"
+        )
 
 
 def short_name(file: str) -> str:

@@ -12,17 +12,18 @@ Texts are byte-stable: fixed names, no addresses.  Nothing is run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from codegen import compiler
-from codegen.ir import Aval
+from codegen.ir import DTYPES, Aval
 
 from . import tree
 from .config import config
-from .errors import Error, UserLine
+from .errors import Error, UserLine, caller, check_callable
 from .ops import as_tensor
 from .tape.node import Node
 from .tape.plan import freeze, source
@@ -135,6 +136,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     """
     if isinstance(f, Tensor):
         return Inspection("f", [f.node])
+    check_callable(f, "inspect")
     arguments: list[Node] = []
 
     def traced(x: Any) -> Any:
@@ -157,6 +159,10 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     return Inspection(name, roots, arguments)
 
 
+#: A text that can hardly be meant as an argument by itself.
+_LIKE_AN_AVAL = re.compile(rf"\w+\[.*|{'|'.join(DTYPES)}")
+
+
 def _aval_of(x: Any) -> Aval | None:
     """The aval that an argument stands for; None when it is no array."""
     from codegen.ir import parse_aval
@@ -166,7 +172,9 @@ def _aval_of(x: Any) -> Aval | None:
     if isinstance(x, str):
         try:
             return parse_aval(x)
-        except ValueError:
+        except ValueError as error:
+            if _LIKE_AN_AVAL.fullmatch(x):
+                raise Error(f"inspect: {error}\n  called at {caller()}") from None
             return None
     if isinstance(x, (np.ndarray, np.generic)):
         return Aval(x.shape, x.dtype)

@@ -30,8 +30,9 @@ from .config import config
 from .custom.host import Unlearnt
 from .dispatch import include, observed
 from .entry import Entry, caller_of, frozen, replayed, run
+from .errors import check_callable
 from .ops import as_tensor
-from .signature import SCALAR, Leaf, Static, as_value, leaf_of, why_traced
+from .signature import SCALAR, Leaf, Static, Statics, as_value, leaf_of, why_traced
 from .tape.ask import value_of
 from .tape.misses import note
 from .tape.node import Node
@@ -52,12 +53,13 @@ def jit(
 ) -> Callable:
     """A function that is traced once per call signature and then runs as native code.
 
-    static_argnums, static_argnames   arguments that are Python values for the trace: each value is
-                                      another signature
+    static_argnums, static_argnames   arguments that are Python values for the trace, however they are
+                                      passed: each value is another signature
 
     Arguments and results are any nesting of arrays, numbers, tensors and structured types; other
     objects are static.  From plain code NumPy arrays come back; with tensors, tensors.
-    Raises ConcretizationError where the function needs the value of an argument.
+    Raises ConcretizationError where the function needs the value of an argument, DispatchError for what is
+    no function, or has no such parameters.
 
     >>> import autodiff as ad, numpy as np
     >>> @ad.jit
@@ -68,9 +70,8 @@ def jit(
     """
     if f is None:
         return lambda g: jit(g, static_argnums=static_argnums, static_argnames=static_argnames)
-    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    traced = _Traced(f, frozenset(numbers), frozenset(names))
+    check_callable(f, "jit")
+    traced = _Traced(f, Statics.of(f, static_argnums, static_argnames))
     slow = traced.call
 
     @wraps(f)
@@ -95,10 +96,9 @@ class _Traced:
     callers   of the entries last made, for plain code: see `autodiff.calling`
     """
 
-    def __init__(self, f: Callable, static_numbers: frozenset[int], static_names: frozenset[str]) -> None:
+    def __init__(self, f: Callable, statics: Statics) -> None:
         self.f = f
-        self.static_numbers = static_numbers
-        self.static_names = static_names
+        self.statics = statics
         self.entries = LRU(ENTRIES)
         self.callers: tuple[Callable, ...] = ()
         self.traced_last: tuple | None = None
@@ -125,10 +125,10 @@ class _Traced:
 
     def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
         """The entry of a call signature, and the values of its run-time leaves."""
-        args, kwargs, static = self._without_static(args, kwargs)
+        args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         parts = [leaf_of(x) for x in leaves]
-        key = (structure, tuple([p.key for p in parts]), static, grad_mode.get())
+        key = (structure, tuple([p.key for p in parts]), grad_mode.get())
         entry = self.entries.get(key)
         if entry is None:
             with self.lock:
@@ -151,19 +151,6 @@ class _Traced:
         entry = self.entries.pop(key)
         if entry is not None:
             self.callers = tuple([c for c in self.callers if c is not entry.caller])
-
-    def _without_static(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any], Any]:
-        if not self.static_numbers and not self.static_names:
-            return args, kwargs, None
-        wrapped: dict[Any, Any] = {}
-        count = len(args)
-        for i in self.static_numbers:
-            if not -count <= i < count:
-                continue
-            wrapped[i % count] = None
-        args = tuple([Static(a) if i in wrapped else a for i, a in enumerate(args)])
-        kwargs = {k: Static(v) if k in self.static_names else v for k, v in kwargs.items()}
-        return args, kwargs, None
 
     def _trace(self, parts: list[Leaf], leaves: list[Any], structure: Any) -> Entry:
         """Trace the function; where a host forward has to be known by its values first, run it once on them."""

@@ -9,24 +9,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.ir import Aval
+from codegen.ir import DTYPES, Aval
 
 from . import tree
 from .custom.reads import static_key
-from .errors import DTypeError, Error, caller
+from .errors import DispatchError, DTypeError, Error, caller, check_not_masked
 from .ops import as_tensor
 from .tape.record import grad_mode, number_like_traced
 from .tensor import AbstractTensor, Tensor
 
-__all__ = ["SCALAR", "Leaf", "Static", "as_value", "kind_of", "leaf_of", "why_traced"]
+__all__ = ["SCALAR", "Leaf", "Static", "Statics", "as_value", "kind_of", "leaf_of", "why_traced"]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
 SCALAR = "scalar"
 
+#: The dtypes that there are, for looking one up.
+_KNOWN = dict.fromkeys(DTYPES.values())
 _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}
 
 
@@ -49,15 +53,66 @@ class Static:
         self.value = value
 
 
+class Statics(NamedTuple):
+    """Which arguments of a function are Python values for the trace, by position and by name."""
+
+    numbers: frozenset[int]
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, f: Callable, numbers: int | Sequence[int], names: str | Sequence[str]) -> Statics:
+        """A parameter that is named is meant however it is passed; DispatchError for one that f has not."""
+        numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers)
+        names = (names,) if isinstance(names, str) else tuple(names)
+        if not numbers and not names:
+            return cls(frozenset(), frozenset())
+        try:
+            parameters = inspect.signature(f).parameters.values()
+        except (TypeError, ValueError):  # of some built-in functions nobody knows them
+            return cls(frozenset(numbers), frozenset(names))
+        positional = [p.name for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+        kinds = {p.kind for p in parameters}
+        found = {positional.index(n) for n in names if n in positional}
+        for i in numbers:
+            if isinstance(i, int) and -len(positional) <= i < len(positional):
+                found.add(i % len(positional))
+            elif isinstance(i, int) and inspect.Parameter.VAR_POSITIONAL in kinds:
+                found.add(i)
+            else:
+                raise _no_parameter(f, f"static_argnums={i!r}")
+        for n in names:
+            if n not in [p.name for p in parameters] and inspect.Parameter.VAR_KEYWORD not in kinds:
+                raise _no_parameter(f, f"static_argnames={n!r}")
+        return cls(frozenset(found), frozenset(names) | {positional[i] for i in found if 0 <= i < len(positional)})
+
+    def marked(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """The arguments of a call, those that are meant as `Static`."""
+        if not self.names and not self.numbers:
+            return args, kwargs
+        wanted = {i % len(args) for i in self.numbers if -len(args) <= i < len(args)}
+        args = tuple([Static(a) if i in wanted else a for i, a in enumerate(args)])
+        return args, {k: Static(v) if k in self.names else v for k, v in kwargs.items()}
+
+
+def _no_parameter(f: Callable, wish: str) -> DispatchError:
+    name = getattr(f, "__name__", "f")
+    return DispatchError(f"jit: {wish}, but {name}{inspect.signature(f)} has no such parameter\n  called at {caller()}")
+
+
 def leaf_of(x: Any) -> Leaf:
     """How an argument enters: arrays and tensors by aval, numbers weakly, the rest by value."""
     kind = type(x)
-    if kind is np.ndarray or isinstance(x, np.generic):
-        value = x if kind is np.ndarray else np.asarray(x)
-        if value.dtype.kind not in "fcib":
-            raise DTypeError(f"jit: an argument has dtype {value.dtype}\n  called at {caller()}")
-        form = "array" if kind is np.ndarray else SCALAR
-        return Leaf((form, value.shape, value.dtype.newbyteorder("="), False), value)
+    if isinstance(x, (np.ndarray, np.generic)):
+        check_not_masked(x)
+        value = np.asarray(x)  # of np.memmap and np.matrix the array alone
+        dtype = value.dtype.newbyteorder("=")
+        if dtype not in _KNOWN:
+            raise DTypeError(
+                f"jit: an argument has dtype {value.dtype}, which this library does not have\n"
+                f"  called at {caller()}\n"
+                f"  dtypes are {', '.join(d.name for d in _KNOWN)}"
+            )
+        return Leaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value)
     if isinstance(x, Tensor):
         out = x.node.kind.out
         return Leaf(("array", out.shape, out.aval.dtype, x.requires_grad and grad_mode.get()), x)
@@ -103,14 +158,14 @@ def why_traced(key: tuple, last: tuple | None) -> str:
     """How a call signature differs from the one that was traced before it."""
     if last is None:
         return "the first call"
-    structure, parts, static, mode = key
+    structure, parts, mode = key
     if structure != last[0]:
         return f"the arguments are nested as {structure}, before as {last[0]}"
     names = tree.names(structure)
     for name, part, was in zip(names, parts, last[1], strict=True):
         if part != was:
             return f"argument {name} is {_signed(part)}, before it was {_signed(was)}"
-    if (static, mode) != last[2:]:
+    if mode != last[2]:
         return "gradients are on" if mode else "gradients are off"
     return "it was traced before, and dropped: a method was registered that it would have used, or the table was full"
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import tree
-from .errors import DTypeError, GradientError, caller
+from .errors import DTypeError, GradientError, caller, check_callable
 from .ops import as_tensor
 from .tape.ask import evaluate
 from .tape.node import Node
@@ -90,6 +90,7 @@ def check_gradients(f: Callable, *args: Any, order: int = 2, argnums: int | Sequ
 
 
 def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None, order: int) -> Case:
+    check_callable(f, "check_gradients")
     name = getattr(f, "__name__", type(f).__name__)
     leaves, structure = tree.flatten(tuple(args))
     roots = _parameter_names(f, len(args))

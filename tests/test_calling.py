@@ -256,3 +256,56 @@ def test_results_do_not_share_containers():
     one[1]["k"][:] = 5.0
     one.append(copy.copy(one))
     assert len(two) == 2 and two[1]["k"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("options", [{"static_argnums": 1}, {"static_argnums": -2}, {"static_argnames": "n"}])
+def test_a_static_parameter_is_one_however_it_is_passed(options):
+    runs = []
+
+    @ad.jit(**options)
+    def power(x, n=1, m=1):
+        runs.append(1)
+        return x**n * m if n > 1 else x  # n is a value here
+
+    x = np.full(2, 3.0)
+    for _ in range(2):
+        assert power(x, 2).tolist() == power(x, n=2).tolist() == power(n=2, x=x).tolist() == [9.0, 9.0]
+        assert power(x, 3, 2.0).tolist() == [54.0, 54.0]
+        assert power(x).tolist() == [3.0, 3.0]
+    assert len(runs) == 5
+
+
+def test_static_keywords_of_a_function_that_takes_any_are_by_name():
+    f = ad.jit(lambda *xs, **how: xs[1] * 2.0 if how["kind"] == "twice" else xs[0], static_argnames="kind")
+    assert [f(1.0, 3.0, kind=k) for k in ("twice", "first", "twice")] == [6.0, 1.0, 6.0]
+
+
+def test_what_derives_from_an_array_is_an_array(tmp_path):
+    f, runs = traces(lambda x: x * 2.0)
+    mapped = np.memmap(tmp_path / "x", np.float64, "w+", shape=(2,))
+    mapped[:] = 3.0
+    for x in (mapped, mapped, np.full(2, 3.0)):
+        assert type(y := f(x)) is np.ndarray and y.tolist() == [6.0, 6.0]
+    assert len(runs) == 1
+
+
+def test_eager_mode_leaves_the_callers_arrays_as_they_are():
+    def grow(x):
+        x += 1.0
+        x[0] = 7.0
+        return x
+
+    x = np.ones(2)
+    ad.config.eager = True
+    try:
+        y = ad.jit(grow)(x)
+    finally:
+        ad.config.eager = False
+    assert y.tolist() == ad.jit(grow)(x).tolist() == [7.0, 2.0]
+    assert x.tolist() == [1.0, 1.0] and x.flags.writeable and not np.shares_memory(x, y)
+
+
+def test_eager_mode_is_on_or_off():
+    with pytest.raises(ValueError, match="'no'"):
+        ad.config.eager = "no"
+    assert ad.config.eager is False

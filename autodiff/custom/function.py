@@ -19,7 +19,7 @@ from codegen.ir import DTYPES
 from ..dispatch import GenericFunction
 from ..dispatch.method import Method
 from ..dispatch.signature import ANY, dispatched, type_name
-from ..errors import UserLine
+from ..errors import UserLine, check_not_masked
 from ..tape.misses import note
 from ..tape.record import identity_of, leaf, number_leaf, taken
 from ..tensor import AbstractTensor, Tensor, handle
@@ -88,6 +88,7 @@ class Function(GenericFunction):
 
     def adopt(self, argument: Any) -> Any:
         """An array of one of our dtypes as a constant tensor (a copy: a tensor's value never changes)."""
+        check_not_masked(argument)
         return taken(argument, argument.dtype) if argument.dtype in _KNOWN else argument
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 from ..errors import AmbiguityError, DispatchError, caller
@@ -69,6 +70,11 @@ class GenericFunction(Registry):
     @classmethod
     def declare(cls, function: Callable, **options: Any) -> Any:
         """The generic function that a Python function declares; its body, if it has one, takes anything."""
+        if not isinstance(function, FunctionType):
+            raise DispatchError(
+                f"function: declares a function by a `def` with its parameters, got {function!r:.40}\n"
+                f"  called at {caller()}"
+            )
         body = function if has_body(function) else None
         return cls(function.__name__, inspect.signature(function), body, function, **options)
 

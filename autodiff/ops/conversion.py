@@ -15,7 +15,7 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Map
 
 from ..custom.function import CONVERSIONS, function, told_dense
-from ..errors import DispatchError, DTypeError, caller
+from ..errors import DispatchError, DTypeError, caller, check_not_masked
 from ..tape import number_leaf, record
 from ..tape.record import taken
 from ..tensor import AbstractTensor, Tensor, another
@@ -63,7 +63,8 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
         x = _array_of(x, where, what)
     elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = np.asarray(x)
-    if not isinstance(x, (np.ndarray, np.generic)) or isinstance(x, np.ma.MaskedArray):
+    check_not_masked(x)
+    if not isinstance(x, (np.ndarray, np.generic)):
         raise DispatchError(
             f"{where}{what} is {_described(x)}, not a tensor\n"
             f"  called at {caller()}\n"

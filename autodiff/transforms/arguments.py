@@ -15,7 +15,7 @@ import numpy as np
 from codegen.ir import DTYPES
 
 from .. import tree
-from ..errors import DispatchError, DTypeError, caller
+from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.node import Node
@@ -39,6 +39,7 @@ def is_plain(leaves: Sequence[Any]) -> bool:
 
 def array_of(x: Any) -> np.ndarray:
     """A packed array of a number or array, shared if possible: for the time of one call."""
+    check_not_masked(x)
     array = np.asarray(x, order="C")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
@@ -134,13 +135,15 @@ def _checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> lis
 
 def constant_of(x: Any) -> Any:
     """An array that is not differentiated: a constant tensor that shares its memory during the call."""
-    if type(x) is np.ndarray or isinstance(x, np.generic):
+    if isinstance(x, (np.ndarray, np.generic)):
         array = array_of(x)
         return leaf(array) if array.dtype in _KNOWN else as_tensor(x)
     return x
 
 
-def name_of(f: Callable) -> str:
+def name_of(f: Callable, transformation: str) -> str:
+    """What a function to be transformed is called in messages.  Raises DispatchError for what is no function."""
+    check_callable(f, transformation)
     return getattr(f, "__name__", type(f).__name__)
 
 

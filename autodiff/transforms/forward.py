@@ -124,7 +124,7 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     >>> ad.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    name = name_of(f)
+    name = name_of(f, "jvp")
     if len(primals) != len(tangents):
         counts = f"{len(primals)} primals but {len(tangents)} tangents"
         raise GradientError(f"jvp of {name}: {counts}\n  called at {caller()}")

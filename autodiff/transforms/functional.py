@@ -56,7 +56,7 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> ad.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
-    name = name_of(f)
+    name = name_of(f, "value_and_grad")
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -83,7 +83,10 @@ def _scalar_and_aux(result: Any, has_aux: bool, name: str) -> tuple[Tensor, Any]
     aux = None
     if has_aux:
         if not (isinstance(result, tuple) and len(result) == 2):
-            raise GradientError(f"{name} must return (value, aux) under has_aux=True, not {type(result).__name__}")
+            raise GradientError(
+                f"{name} must return (value, aux) under has_aux=True, not a {type(result).__name__}\n"
+                f"  called at {caller()}"
+            )
         result, aux = result
     if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
         result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
@@ -229,7 +232,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    name = name_of(f)
+    name = name_of(f, "vjp")
     a = Arguments(primals, tuple(range(len(primals))), name)
     result = run_recorded(f, a.args, {})
     aux = None

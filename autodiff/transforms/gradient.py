@@ -19,7 +19,7 @@ import numpy as np
 
 from ..config import config
 from ..dispatch import observed
-from ..errors import GradientError
+from ..errors import GradientError, caller
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
@@ -272,7 +272,7 @@ def check_not_released(past: Sequence[Node]) -> None:
     """Raise GradientError when a backward went through any of these before and let go of it."""
     if any(n.kind.released for n in past):
         raise GradientError(
-            "second backward through the same graph\n"
+            f"second backward through the same graph\n  called at {caller()}\n"
             "  pass retain_graph=True to the first one, or compute the result again"
         )
 

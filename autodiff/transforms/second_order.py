@@ -50,7 +50,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
         raise GradientError(
             f'jacobian: mode={mode!r}\n  called at {caller()}\n  it is "auto", "forward" or "reverse"'
         )
-    name = name_of(f)
+    name = name_of(f, "jacobian")
 
     @wraps(f)
     def matrices(*args: Any, **kwargs: Any) -> Any:
@@ -175,7 +175,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
         given = len(tangents) if isinstance(tangents, (tuple, list)) else f"a {type(tangents).__name__}"
         raise GradientError(
-            f"hvp of {name_of(f)}: {len(primals)} primals but {given} tangents\n  called at {caller()}"
+            f"hvp of {name_of(f, 'hvp')}: {len(primals)} primals but {given} tangents\n  called at {caller()}"
         )
     _, product = jvp(gradient_of(f, tuple(range(len(primals)))), primals, tangents)
     return product[0] if len(primals) == 1 else product

@@ -48,6 +48,16 @@ def square(x):
     return (x * x).sum()
 
 
+def dot(x, y):
+    return (x * y).sum()
+
+
+def backward_twice():
+    loss = square(parameter())
+    loss.backward()
+    loss.backward()
+
+
 def branch(x):
     return x if x.sum() > 0 else -x
 
@@ -72,6 +82,12 @@ CASES = {
     "ragged data": (ad.DispatchError, lambda: ad.tensor([[1.0], [1.0, 2.0]])),
     "an integer leaf": (ad.DTypeError, lambda: ad.tensor([1, 2], requires_grad=True)),
     "an array of text in jit": (ad.DTypeError, lambda: ad.jit(square)(np.array(["a"]))),
+    "a masked array": (ad.DTypeError, lambda: ad.tensor(np.ma.array(X, mask=X > 1))),
+    "a masked operand": (ad.DTypeError, lambda: ad.tensor(X) + np.ma.array(X, mask=X > 1)),
+    "a masked array in jit": (ad.DTypeError, lambda: ad.jit(square)(np.ma.array(X, mask=X > 1))),
+    "a masked array in grad": (ad.DTypeError, lambda: ad.grad(square)(np.ma.array(X, mask=X > 1))),
+    "a masked constant in grad": (ad.DTypeError, lambda: ad.grad(dot)(X, np.ma.array(X, mask=X > 1))),
+    "a float16 argument of jit": (ad.DTypeError, lambda: ad.jit(square)(X.astype(np.float16))),
     # gradients of functions
     "an integer argument": (ad.DTypeError, lambda: ad.grad(square)(np.arange(3))),
     "an integer number": (ad.DTypeError, lambda: ad.grad(square)(3)),
@@ -83,6 +99,7 @@ CASES = {
     "argnums no number": (ad.DispatchError, lambda: ad.grad(square, argnums="x")(X)),
     "argnums twice": (ad.DispatchError, lambda: ad.grad(square, argnums=(0, -1))(X)),
     "no scalar": (ad.GradientError, lambda: ad.grad(lambda x: x * x)(X)),
+    "no aux": (ad.GradientError, lambda: ad.grad(square, has_aux=True)(X)),
     "no number": (ad.GradientError, lambda: ad.grad(lambda x: None)(X)),
     "a tangent of another shape": (ad.ShapeError, lambda: ad.jvp(square, (X,), (X[:2],))),
     "a tangent of another type": (ad.DispatchError, lambda: ad.jvp(square, (X,), ("a",))),
@@ -94,6 +111,7 @@ CASES = {
     "backward without a seed": (ad.GradientError, lambda: (parameter() * 2.0).backward()),
     "a seed of another shape": (ad.ShapeError, lambda: (parameter() * 2.0).backward(X[:2])),
     "a seed of another dtype": (ad.DTypeError, lambda: (parameter() * 2.0).backward(X.astype(np.float32))),
+    "a second backward": (ad.GradientError, lambda: backward_twice()),
     "a seed of another type": (ad.DispatchError, lambda: parameter().backward("abc")),
     "inputs that are no leaves": (ad.GradientError, lambda: square(parameter()).backward(inputs=[X])),
     "grad without inputs": (ad.GradientError, lambda: ad.grad(square(parameter()))),
@@ -110,10 +128,24 @@ CASES = {
     "ambiguous methods": (ad.AmbiguityError, lambda: undecided()(ad.tensor(X), ad.tensor(X))),
     "too many arguments": (ad.DispatchError, lambda: of_matrices()(ad.tensor(X), 1)),
     "an unknown keyword": (TypeError, lambda: of_matrices()(b=ad.tensor(X))),
+    # what is no function
+    "function of a number": (ad.DispatchError, lambda: ad.function(3)),
+    "function of a class": (ad.DispatchError, lambda: ad.function(int)),
+    "jit of a number": (ad.DispatchError, lambda: ad.jit(3)),
+    "value_and_grad of a number": (ad.DispatchError, lambda: ad.value_and_grad(3)),
+    "jvp of a number": (ad.DispatchError, lambda: ad.jvp(3, (X,), (X,))),
+    "vjp of a number": (ad.DispatchError, lambda: ad.vjp(3, X)),
+    "jacobian of a number": (ad.DispatchError, lambda: ad.jacobian(3)),
+    "inspect of a number": (ad.DispatchError, lambda: ad.inspect(3, "f64[2]")),
+    "check_gradients of a number": (ad.DispatchError, lambda: ad.check_gradients(3, X)),
     # jit
+    "a static parameter beyond": (ad.DispatchError, lambda: ad.jit(square, static_argnums=2)),
+    "a static parameter of no such name": (ad.DispatchError, lambda: ad.jit(square, static_argnames="y")),
     "a branch in jit": (ad.ConcretizationError, lambda: ad.jit(branch)(X)),
     "float in jit": (ad.ConcretizationError, lambda: ad.jit(lambda x: float(x.sum()))(X)),
     "NumPy in jit": (ad.Error, lambda: ad.jit(lambda x: np.linalg.svd(x))(np.eye(3))),
+    "inspection of an unknown dtype": (ad.Error, lambda: ad.inspect(square, "q64[3]")),
+    "inspection of half an aval": (ad.Error, lambda: ad.inspect(square, "f64[3")),
     # when the program runs
     "an index found outside": (IndexError, lambda: ad.tensor(X)[ad.tensor([0, 1]) * 4].numpy()),
     "an index found outside in backward": (
