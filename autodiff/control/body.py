@@ -9,12 +9,14 @@ Bodies with the same nodes are one object, so that a loop in a program that repe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from codegen import ir
 from codegen.ir import Aval
+from codegen.lowering import Move
 from codegen.runtime.cache import LRU
 
 from .. import tree
@@ -54,7 +56,7 @@ class Body:
         stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
         self.order, self.results = _copied(order, results, stands)
         self.graph: ir.Graph = freeze(self.results, [*self.arguments, *self.hidden])[0]
-        self.kept = _kept(self.order, self.results)
+        self.kept = _kept(self)
         self._keeping: Body | None = None
 
     @property
@@ -247,17 +249,37 @@ def _clone(node: Node, inputs: tuple[Node, ...]) -> Node:
     return new
 
 
-def _kept(order: Sequence[Node], results: Sequence[Node]) -> tuple[int, ...]:
-    """Products, solves, loops and calls of the host, whose values nobody has yet.
+def _kept(body: Body) -> tuple[int, ...]:
+    """Products, solves, loops and calls of the host, whose values nobody has yet; of sums of products the sum.
 
     Reductions are not: they are computed again along with what is elementwise.
     """
-    fresh: set[Node] = set(results)
-    for node in order:
+    fresh: set[Node] = set(body.results)
+    for node in body.order:
         if isinstance(node, RichNode) and node.call is not None and node.call.function in RECOMPUTED:
             starts = set(node.inputs[node.flow]) if node.flow is not None else set(node.inputs)
             fresh |= _between(node, starts)
-    return tuple([k for k, n in enumerate(order) if n not in fresh and _is_dear(n)])
+    readers = Counter([i for node in body.order for i in node.inputs] + body.results)
+    plain: set[Node] = {*body.arguments, *body.hidden}
+    kept: set[Node] = set()
+    for node in body.order:
+        if isinstance(node.kind.op.lower, Move) and plain.issuperset(node.inputs):
+            plain.add(node)
+        elif node in fresh:
+            continue
+        elif _is_dear(node):
+            kept.add(node)
+        elif node.kind.op.name in _SUMS:
+            terms = kept.intersection(node.inputs)
+            size = sum([t.kind.out.aval.nbytes for t in terms])
+            others = [i for i in node.inputs if i not in terms]
+            if node.kind.out.aval.nbytes <= size and plain.issuperset(others) and all(readers[t] == 1 for t in terms):
+                kept = kept - terms | {node}
+    return tuple([k for k, node in enumerate(body.order) if node in kept])
+
+
+#: Their rules read no value of theirs, so a sum stands for its terms.
+_SUMS = frozenset(("add", "sub", "neg", "reshape"))
 
 
 def _is_dear(node: Node) -> bool:
