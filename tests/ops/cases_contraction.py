@@ -33,7 +33,7 @@ def _einsum(subscripts, shapes):
         f"einsum {subscripts}",
         lambda *xs: ad.einsum(subscripts, *xs),
         lambda *xs: np.asarray(np.einsum(subscripts, *xs)),
-        dtypes=("f64", "i64"),
+        dtypes=("f64", "f32", "i64"),
         shapes=(shapes,),
         ulps=16,
     )
@@ -52,14 +52,15 @@ def _norm(name, shape, draws=None, **keywords):
 
 CASES = [
     *cases("matmul", lambda a, b: a @ b, lambda a, b: np.asarray(a @ b), dtypes=ALL, shapes=PRODUCTS, ulps=16),
+    *cases("matmul-by-name", ad.matmul, lambda a, b: np.asarray(np.matmul(a, b)), shapes=PRODUCTS[:3], ulps=16),
     case("matmul-mixed", lambda a, b: a @ b, lambda a, b: a @ b, ["f32[2,3]", "i32[3,2]"]),
     case("matmul-itself", lambda a: a @ a.T, lambda a: a @ a.T, ["f64[3,4]"], ulps=16),
     case("matmul-large", lambda a, b: a @ b, lambda a, b: a @ b, ["f64[65,33]", "f64[33,70]"], ulps=64),
-    *cases("dot", lambda a, b: ad.dot(a, b), lambda a, b: np.asarray(np.dot(a, b)), dtypes=("f64", "bool"), ulps=16,
-           shapes=(("[]", "[3]"), ("[3]", "[3]"), ("[2,3]", "[3,4]"), ("[2,3]", "[2,3,4]"))),
-    *cases("inner", lambda a, b: ad.inner(a, b), lambda a, b: np.asarray(np.inner(a, b)), dtypes=("f64", "bool"),
+    *cases("dot", lambda a, b: ad.dot(a, b), lambda a, b: np.asarray(np.dot(a, b)), dtypes=("f64", "f32", "bool"),
+           ulps=16, shapes=(("[]", "[3]"), ("[3]", "[3]"), ("[2,3]", "[3,4]"), ("[2,3]", "[2,3,4]"))),
+    *cases("inner", lambda a, b: ad.inner(a, b), lambda a, b: np.asarray(np.inner(a, b)), dtypes=("f64", "f32", "bool"),
            shapes=(("[]", "[3]"), ("[3]", "[3]"), ("[2,3]", "[4,3]")), ulps=16),
-    *cases("outer", lambda a, b: ad.outer(a, b), lambda a, b: np.outer(a, b), dtypes=("f64", "i32", "bool"),
+    *cases("outer", lambda a, b: ad.outer(a, b), lambda a, b: np.outer(a, b), dtypes=("f64", "f32", "i32", "bool"),
            shapes=(("[2]", "[3]"), ("[]", "[2,2]"), ("[0]", "[3]"))),
     *cases("tensordot", lambda a, b: ad.tensordot(a, b), lambda a, b: np.asarray(np.tensordot(a, b)), ulps=16,
            dtypes=("f64", "f32", "i64"), shapes=(("[2,3,4]", "[3,4,2]"), ("[2,3]", "[2,3]"))),
@@ -72,7 +73,7 @@ CASES = [
     *cases("trace", ad.trace, lambda x: np.asarray(np.trace(x)), dtypes=ALL,
            shapes=("[3,3]", "[2,4]", "[3,2,2]", "[0,2]")),
     case("trace-offset", lambda x: ad.trace(x, 1, 1, 2), lambda x: np.trace(x, 1, 1, 2), ["f64[2,3,4]"]),
-    *cases("diag", ad.diag, np.diag, dtypes=("f64", "bool"), shapes=("[3]", "[3,4]", "[0]", "[1]")),
+    *cases("diag", ad.diag, np.diag, dtypes=("f64", "f32", "bool"), shapes=("[3]", "[3,4]", "[0]", "[1]")),
     *[case(f"diag{k}", lambda x, k=k: ad.diag(x, k), lambda x, k=k: np.diag(x, k), [f"f64{s}"])
       for k in (-4, -1, 2) for s in ("[3]", "[3,4]")],
     *[case(f"diagonal{k}", lambda x, k=k: ad.diagonal(x, k, 2, 0), lambda x, k=k: np.diagonal(x, k, 2, 0),

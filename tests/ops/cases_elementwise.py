@@ -32,6 +32,13 @@ def _as_float(f):
     return lambda *xs: f(*[x.astype(np.float64) if x.dtype.kind in "bi" else x for x in xs])
 
 
+def _unbroadcast(g, like):
+    """Summed over the axes along which `like` is broadcast."""
+    more = g.ndim - like.ndim
+    axes = (*range(more), *[more + k for k, n in enumerate(like.shape) if n == 1])
+    return np.asarray(g.sum(axes)).reshape(like.shape)
+
+
 def _caster(dtype):
     return lambda x: ad.astype(x, dtype)
 
@@ -145,7 +152,20 @@ CASES = [
     *cases("abs_complex", lambda x: ad.abs(x + 2j), lambda x: np.abs(x + 2j)),
     case("arange", lambda x: x + ad.arange(5), lambda x: x + np.arange(5), ["f64[5]"]),
     case("zeros", lambda x: x + ad.zeros(3), lambda x: x + np.zeros(3), ["f64[3]"]),
+    *cases("ones", lambda x: x + ad.ones((2, 1), x.dtype), lambda x: x + np.ones((2, 1), x.dtype),
+           shapes=("[]", "[3]")),
     case("full", lambda x: ad.full((2, 3), x), lambda x: np.full((2, 3), x), ["f64[]"]),
+    *cases("full_like", lambda x, y: ad.full_like(x, 2.0) * y, lambda x, y: np.full_like(x, 2.0) * y,
+           shapes=(("[2,3]", "[3]"),)),
+    *cases("ones_like", lambda x: ad.ones_like(x) + x, lambda x: np.ones_like(x) + x),
+    *cases("zeros_like", lambda x: ad.zeros_like(x) - x, lambda x: np.zeros_like(x) - x),
+    *cases("empty", lambda x: ad.where(True, x, ad.empty(5, x.dtype)), lambda x: x, shapes=("[5]",)),
+    *cases("empty_like", lambda x: ad.where(True, x, ad.empty_like(x)), lambda x: x, shapes=("[5]",)),
+    *cases("stop_gradient", lambda x, y: ad.stop_gradient(x) * y, np.multiply, shapes=TWO, wrt=(1,)),
+    *cases("unbroadcast", ad.unbroadcast, _unbroadcast, shapes=(("[]", "[]"), ("[3,4]", "[4]"), ("[2,3,4]", "[3,1]"),
+           ("[5]", "[]"), ("[0,3]", "[3]")), wrt=(0,)),
+    *cases("project", lambda x: ad.project(x, ad.zeros((2, 2), x.dtype)) * x, np.square, shapes=("[2,2]",)),
+    *cases("dense", lambda x: ad.dense(ad.Diagonal(x)), np.diag, shapes=("[3]",)),
     case("linspace", lambda a, b: ad.linspace(a, b, 7), lambda a, b: np.linspace(a, b, 7), ["f64[]", "f64[]"]),
     case("linspace", lambda a, b: ad.linspace(a, b, 4), lambda a, b: np.linspace(a, b, 4), ["f64[3]", "f64[2,1]"]),
     case("eye", lambda x: x * ad.eye(3, 4, 1), lambda x: x * np.eye(3, 4, 1), ["f64[3,4]"]),

@@ -68,9 +68,9 @@ GETTING = [
 ]
 
 
-def _selected(shape, key):
+def _selected(dtype, shape, key):
     """The aval of x[key]."""
-    x = parse_aval(f"f64{shape}")
+    x = parse_aval(f"{dtype}{shape}")
     return str(x.with_shape(np.zeros(x.shape)[key].shape))
 
 
@@ -79,10 +79,12 @@ SETTING = [
         f"x[{_text(key)}]=v",
         lambda x, v, key=key: index_update(x, key, v),
         lambda x, v, key=key: _updated(x, key, v),
-        [f"f64{shape}", _selected(shape, key)],
+        [f"{dtype}{shape}", _selected(dtype, shape, key)],
         traced=not _has_mask(key),
     )
+    for dtype in ("f64", "f32")
     for shape, keys in KEYS.items()
+    if dtype == "f64" or shape == "[5]"
     for key in keys
 ]
 

@@ -128,6 +128,50 @@ def test_native_code_takes_any_layout(case: Case):
         close(z, y, case.ulps * rounding(y.dtype))
 
 
+def holds_specials(case, point):
+    """The same inputs, three in ten floats replaced by nan, infinities or zeros of either sign."""
+    rng = rng_of(case)
+    specials = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
+    return [
+        np.where(rng.random(x.shape) < 0.3, rng.choice(specials, x.shape), x).astype(x.dtype)
+        if x.dtype.kind == "f" else x
+        for x in point
+    ]  # fmt: skip
+
+
+def size(case):
+    """How many elements the inputs have."""
+    return sum(a.size for a in case.avals)
+
+
+#: The largest case of each call.
+SPECIAL = [c for c in sorted(CASES, key=size) if any(a.dtype == np.float64 for a in c.avals)]
+SPECIAL = list({c.name.partition("(")[0]: c for c in SPECIAL}.values())
+
+
+@pytest.mark.parametrize("case", SPECIAL, ids=repr)
+def test_native_code_and_its_gradients_know_nan_and_infinities(case: Case):
+    point = holds_specials(case, case.point(rng_of(case)))
+
+    def run():
+        results = [case.f(*tensors(point))]
+        if case.wrt:
+            y, pullback = ad.vjp(moved(case, point, case.f), *tensors([point[i] for i in case.wrt]))
+            results += gradients(pullback, np.ones(y.shape, y.dtype))
+        return [value(x) for x in results]
+
+    with np.errstate(all="ignore"):
+        try:
+            with eager():
+                expected = run()
+        except ad.LinAlgError:  # of a zero on a diagonal
+            with pytest.raises(ad.LinAlgError):
+                run()
+            return
+        for x, wanted in zip(run(), expected, strict=True):
+            close(x, wanted, 16 * case.ulps * rounding(wanted.dtype))
+
+
 # ---------------------------------------------------------------- first derivatives
 
 
@@ -261,6 +305,25 @@ def test_float32_second_derivatives_are_those_of_float64(case: Case):
 
 
 # ---------------------------------------------------------------- completeness
+
+
+def names_in(f):
+    """What a function of a case may call: names in its code, and texts in its defaults and cells."""
+    if not hasattr(f, "__code__"):
+        return set()
+    kept = [*(f.__defaults__ or ()), *[cell.cell_contents for cell in f.__closure__ or ()]]
+    return {*f.__code__.co_names, *[x for x in kept if isinstance(x, str)]}.union(
+        *[names_in(x) for x in kept if callable(x)]
+    )
+
+
+@pytest.mark.parametrize("namespace", [ad.ops, ad.linalg], ids=["ad", "linalg"])
+def test_every_public_operation_has_a_case(namespace):
+    named = set().union(*[names_in(c.f) for c in CASES])
+    direct = [c.f for c in CASES] + [getattr(ad, name) for name in named if hasattr(ad, name)]
+    public = {name: getattr(namespace, name) for name in namespace.__all__ if callable(getattr(namespace, name))}
+    missing = [n for n, f in public.items() if n not in named and not any(f is g for g in direct)]
+    assert missing == []
 
 
 def test_every_operation_has_a_case():

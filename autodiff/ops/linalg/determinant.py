@@ -44,12 +44,14 @@ def _pairing(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _adjugate_reference(a: np.ndarray) -> np.ndarray:
-    """By singular values, each left out in turn: right for singular matrices too."""
-    u, s, vt = np.linalg.svd(a)
+    """By singular values, each left out in turn: right for singular matrices too.  Nan for what has nan or inf."""
+    is_sound = np.isfinite(a).all((-1, -2), keepdims=True)
+    u, s, vt = np.linalg.svd(np.where(is_sound, a, a.dtype.type(0)))
     n = a.shape[-1]
     others = np.prod(np.where(np.eye(n, dtype=bool), s.dtype.type(1), s[..., None, :]), axis=-1)
     sign = np.linalg.det(u) * np.linalg.det(vt)
-    return sign[..., None, None] * (vt.swapaxes(-1, -2) * others[..., None, :]) @ u.swapaxes(-1, -2)
+    adjugate = sign[..., None, None] * (vt.swapaxes(-1, -2) * others[..., None, :]) @ u.swapaxes(-1, -2)
+    return np.where(is_sound, adjugate, a.dtype.type(np.nan))
 
 
 def _adjugate_vjp(y_bar, y, a):
