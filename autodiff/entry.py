@@ -23,7 +23,7 @@ from .signature import Leaf, kind_of
 from .tape.ask import evaluate
 from .tape.node import Node, RichNode, rich_node
 from .tape.plan import data, freeze, source
-from .tape.record import identity_of, record
+from .tape.record import identity_of, record, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
 
@@ -36,6 +36,7 @@ class Entry:
     executable   None when nothing is computed
     arguments    nodes that stood for the arguments, in order
     hidden       what captured nodes are the present contents of: tensors and arrays
+    captures     the same for every captured node that a replay needs, by node
     outputs      for each result leaf: its position among the executable's results, or None
     leaves       result leaves that are no tensors
     structure    of the result
@@ -44,19 +45,34 @@ class Entry:
     """
 
     __slots__ = (
-        "arguments", "caller", "choices", "executable", "graph", "hidden", "leaves", "outputs", "results", "structure",
+        "arguments", "caller", "captures", "choices", "executable", "graph", "hidden", "leaves", "outputs", "results",
+        "structure",
     )
 
     graph: Graph
     executable: Any
     arguments: list[Node]
     hidden: list[Any]
+    captures: dict[Node, Any]
     outputs: list[int | None]
     leaves: list[Any]
     structure: Any
     results: list[Node | None]
     choices: Choices
     caller: Callable | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the arrays that the trace met still have the shapes and dtypes that it met."""
+        return all(
+            h.shape == n.kind.out.aval.shape and h.dtype == n.kind.out.aval.dtype
+            for n, h in self.captures.items() if type(h) is np.ndarray
+        )
+
+    @property
+    def tracks(self) -> bool:
+        """Whether a tensor that the trace met requires a gradient now."""
+        return any(isinstance(h, Tensor) and h.node.kind.out.requires_grad for h in self.captures.values())
 
 
 def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str) -> Entry:
@@ -74,6 +90,8 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     entry.outputs = [None if s is None else position[s] for s in sources]
     entry.arguments = arguments
     entry.hidden = [captures.get(n, n) for n in inputs[len(arguments) :]]
+    reached = [n for n in entry.results if n is not None]
+    entry.captures = {n: captures[n] for n in needed(reached, _histories(reached)) if n in captures}
     entry.graph = graph
     entry.executable = compile_graph(graph) if wanted else None
     return entry
@@ -117,9 +135,18 @@ def run(entry: Entry, values: Sequence[Any]) -> tuple:
     return entry.executable.call(*arrays, *[_present(h) for h in entry.hidden])
 
 
+def _present_node(hidden: Any) -> Node:
+    """The node of the present contents; a trace that is going on takes them for a hidden input of its own."""
+    if isinstance(hidden, Tensor):
+        if state.now.captures is not None:
+            state.now.meet(hidden)
+        return hidden.node
+    return as_tensor(hidden).node
+
+
 def replayed(entry: Entry, values: Sequence[Any]) -> Any:
     """Put the traced nodes onto the tape again, with these values as the arguments."""
-    now: dict[Node, Node] = {}
+    now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
     for node, value in zip(entry.arguments, values, strict=True):
         now[node] = as_tensor(value).node
         if node.hooks:  # registered on the argument while it was traced

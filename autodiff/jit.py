@@ -35,7 +35,7 @@ from .ops import as_tensor
 from .signature import SCALAR, Leaf, Static, Statics, as_value, leaf_of, why_traced
 from .tape.ask import value_of
 from .tape.misses import note
-from .tape.node import Node
+from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, leaf, state
 from .tensor import AbstractTensor, Tensor
@@ -110,8 +110,8 @@ class _Traced:
             return _eagerly(self.f, args, kwargs)
         entry, values = self.entry(args, kwargs)
         tensors = [v for v in values if isinstance(v, Tensor)]
-        inside = state.now.tracing or (grad_mode.get() and any(v.node.kind.out.requires_grad for v in tensors))
-        if inside:
+        tracks = any(v.node.kind.out.requires_grad for v in tensors) or (tensors and entry.tracks)
+        if state.now.tracing or (grad_mode.get() and tracks):
             return replayed(entry, values)
         found = run(entry, values)
         leaves = []
@@ -130,6 +130,9 @@ class _Traced:
         parts = [leaf_of(x) for x in leaves]
         key = (structure, tuple([p.key for p in parts]), grad_mode.get())
         entry = self.entries.get(key)
+        if entry is not None and not entry.fits:
+            self._drop(key)
+            entry = None
         if entry is None:
             with self.lock:
                 entry = self.entries.get(key)
@@ -166,6 +169,7 @@ class _Traced:
     def _traced(self, parts: list[Leaf], leaves: list[Any], structure: Any) -> Entry:
         """Run the function once on arguments without values."""
         now = state.now
+        before = new_number()
         arguments: list[Node] = []
         given = []
         for part, x in zip(parts, leaves, strict=True):
@@ -179,6 +183,7 @@ class _Traced:
             given.append(t)
         args, kwargs = tree.unflatten(structure, given)
         captures, now.captures = now.captures, {}
+        outside, now.outside = now.outside, now.outside if now.tracing else before
         now.tracing += 1
         config.count_trace(1)
         start, now.start = now.start, 0
@@ -194,7 +199,7 @@ class _Traced:
             now.start = start
             now.small = small  # what a trace has left behind has no value to compute along
             config.count_trace(-1)
-            now.captures = captures
+            now.captures, now.outside = captures, outside
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

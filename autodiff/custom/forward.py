@@ -60,6 +60,9 @@ def call_forward(
         return inner[-1]
 
     packed = {name: Packed(value, place_of) for name, value in arguments.items()}
+    if now.captures is not None:
+        for t in given:  # the caller's handles, before forward gets handles of its own
+            now.meet(t)
     tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in inputs])
     needs = [tracks and any([p is not None and inputs[p].kind.out.requires_grad for p in a.places])
              for a in packed.values()]

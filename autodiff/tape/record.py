@@ -69,11 +69,12 @@ class Recording:
     tracing   depth of jit traces: asking does not end the recording
     transforming  depth of functions being differentiated: what they call gets tensors, never arrays
     captures  while tracing: computed nodes that were met, and what they are the present contents of
+    outside   while tracing: nodes with smaller numbers were there before the trace
     """
 
     __slots__ = (
-        "asked", "body", "bounded", "captures", "lent", "limit", "literal", "look_at", "looked", "small", "start",
-        "tracing", "transforming",
+        "asked", "body", "bounded", "captures", "lent", "limit", "literal", "look_at", "looked", "outside", "small",
+        "start", "tracing", "transforming",
     )
 
     def __init__(self) -> None:
@@ -90,6 +91,15 @@ class Recording:
         self.tracing = 0
         self.transforming = 0
         self.captures: dict[Node, Any] | None = None
+        self.outside = 0
+
+    def meet(self, t: Tensor) -> None:
+        """While tracing: what t holds is a hidden input, also where it is still pending; its contents count."""
+        node = t.node
+        if node.value is None and node.number < self.outside:
+            _force(node)
+        if node.value is not None and self.captures is not None:
+            self.captures.setdefault(node, t)
 
     def note_small(self, t: Tensor) -> None:
         """Remember the handle of a small pending result, weakly: it is computed with what is asked for."""
@@ -150,8 +160,7 @@ def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> N
         node = rich
     if now.captures is not None:
         for t in tensors:
-            if t.node.value is not None:
-                now.captures.setdefault(t.node, t)
+            now.meet(t)
     if config.eager and not now.tracing:
         _force(node)
     return node

@@ -49,6 +49,8 @@ def fresh(x: Any, what: str) -> Tensor:
     if isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
+        if state.now.captures is not None:
+            state.now.meet(t)
         return handle(identity_of(t.node))
     array = array_of(x)
     _refuse_discrete(array.dtype, what)

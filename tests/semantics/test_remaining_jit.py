@@ -1,0 +1,121 @@
+"""SEMANTICS 7, what is left: what a trace meets counts with its present contents, whichever way the trace runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+@ad.function
+def product(x, w): ...
+
+
+@product.forward(ad.Tensor, ad.Tensor)
+def _(ctx, x, w):
+    ctx.save_for_backward(x=x, w=w)
+    return x * w
+
+
+@product.backward(ad.Tensor, ad.Tensor)
+def _(ctx, g):
+    s = ctx.saved_variables
+    return g * s.w, g * s.x
+
+
+def through_jit(w):
+    inner = ad.jit(lambda x: product(x, w).sum())
+    return ad.jit(lambda x: inner(x) * 1.0)
+
+
+#: Functions of x that meet w, all with the value sum(x * w).
+PROGRAMS = {
+    "operation": lambda w: ad.jit(lambda x: (x * w).sum()),
+    "custom function": lambda w: ad.jit(lambda x: product(x, w).sum()),
+    "jit in jit": through_jit,
+}
+
+
+@pytest.mark.parametrize("pending", [False, True], ids=["known", "pending"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_captured_parameter_counts_with_its_present_value_and_gets_its_gradient(name, pending):
+    w = ad.tensor(np.ones(3), requires_grad=True)
+    if pending:
+        with ad.no_grad():
+            w *= 1.0  # pending when it is first met
+    f = PROGRAMS[name](w)
+    plain, tracking = ad.tensor(X), ad.tensor(X, requires_grad=True)
+    for value in (1.0, 10.0, 100.0):
+        w.grad = tracking.grad = None
+        with ad.no_grad():
+            w.fill_(value)
+        assert f(X) == 6 * value
+        assert f(plain).item() == 6 * value
+        f(tracking).backward()
+        np.testing.assert_array_equal(tracking.grad.numpy(), np.full(3, value))
+        np.testing.assert_array_equal(w.grad.numpy(), X)
+        f(plain).backward()
+        np.testing.assert_array_equal(w.grad.numpy(), 2 * X)
+        with ad.no_grad():
+            assert not f(plain).requires_grad
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_training_loop_may_capture_its_parameters(name):
+    w = ad.tensor(np.zeros(3), requires_grad=True)
+    f = PROGRAMS[name](w)
+    x = ad.tensor(X)
+    for _ in range(200):
+        w.grad = None
+        ((f(x) - 14.0) ** 2).backward()
+        with ad.no_grad():
+            w -= 0.01 * w.grad
+    assert f(X) == pytest.approx(14.0)
+    np.testing.assert_allclose(w.detach().numpy(), X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_captured_array_counts_with_its_present_contents_also_where_gradients_flow(name):
+    k = np.ones(3)
+    f = PROGRAMS[name](k)
+    x = ad.tensor(X, requires_grad=True)
+    compiled = ad.jit(ad.grad(lambda x: f(x)))
+    for value in (1.0, 10.0, 100.0):
+        k[:] = value
+        x.grad = None
+        f(x).backward()
+        np.testing.assert_array_equal(x.grad.numpy(), np.full(3, value))
+        np.testing.assert_array_equal(ad.grad(f)(X), np.full(3, value))
+        np.testing.assert_array_equal(compiled(X), np.full(3, value))
+
+
+def test_a_gradient_with_respect_to_a_captured_tensor_is_that_at_its_present_value():
+    w = ad.tensor(np.ones(3), requires_grad=True)
+    f = ad.jit(lambda x: ad.grad(lambda w: (x * w * w).sum())(w))
+    for value in (1.0, 10.0):
+        with ad.no_grad():
+            w.fill_(value)
+        np.testing.assert_array_equal(np.asarray(f(X)), 2 * value * X)
+
+
+def test_a_captured_tensor_may_come_to_require_a_gradient():
+    w = ad.tensor(np.ones(3))
+    f, x = ad.jit(lambda x: (x * w).sum()), ad.tensor(X)
+    assert not f(x).requires_grad
+    w.requires_grad_()
+    f(x).backward()
+    np.testing.assert_array_equal(w.grad.numpy(), X)
+
+
+def test_a_captured_array_of_another_shape_or_dtype_is_traced_again():
+    k = np.arange(3.0)
+    f = ad.jit(lambda x: x * k)
+    np.testing.assert_array_equal(f(X), X * k)
+    k.shape = (3, 1)
+    np.testing.assert_array_equal(f(X), X * k)
+    k.dtype = np.int64
+    np.testing.assert_array_equal(f(X), X * k)
+    np.testing.assert_array_equal(f(ad.tensor(X)).numpy(), X * k)
