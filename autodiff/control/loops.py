@@ -222,6 +222,8 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     is_number = [type(s) in (bool, int, float) for s in first]
     traced, states = _fitting(f, [as_tensor(s, "scan", "init") for s in first], carry, element, is_number)
     loop = Loop(traced.body, len(states), len(tensors), length, reverse, False)
+    if not loop.results:  # nothing to do: effects are no results
+        return carry.filled(()), traced.result.parts()[1].filled(())
     last, given, _ = _looped(loop, tuple(states), tuple(tensors), tuple(traced.hidden))
     return carry.filled(last), traced.result.parts()[1].filled(given)
 

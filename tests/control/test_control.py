@@ -231,6 +231,11 @@ def test_no_steps_give_the_first_carry_and_nothing():
     assert (w.grad.numpy() == 0).all()
 
 
+def test_a_loop_without_results_is_nothing_also_when_gradients_are_recorded():
+    x = ad.tensor(A, requires_grad=True)
+    assert ad.scan(lambda c, x: (c, None), None, x) == (None, None)
+
+
 def test_eager_mode_runs_python():
     seen = []
 
