@@ -12,6 +12,7 @@ Texts are byte-stable: fixed names, no addresses.  Nothing is run.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from codegen import compiler
-from codegen.ir import DTYPES, Aval
+from codegen.ir import DTYPES, Aval, Graph, print_dot
 
 from . import tree
 from .config import config
@@ -30,6 +31,7 @@ from .tape.plan import freeze, source
 from .tape.record import ARGUMENT, CONSTANT, argument, keeps_lines, leaf, state
 from .tape.walk import history, needed
 from .tensor import AbstractTensor, Tensor
+from .transforms.arguments import checked_numbers
 from .transforms.functional import vjp
 
 __all__ = ["STAGES", "Inspection", "inspect"]
@@ -41,7 +43,17 @@ STAGES = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "as
 class Inspection:
     """The stages of one recording.  Each is text, made when it is looked at.
 
-    str() shows the stages a person reads first: tape, fused, stats.
+    str() shows the stages a person reads first: tape, fused, stats.  A notebook shows all of them, folded.
+
+    >>> import autodiff as ad
+    >>> print(ad.inspect(lambda x: x.sum(), "f64[3]").dot)
+    digraph "f" {
+      rankdir = TB
+      node [fontname = "monospace"]
+      x0 [shape = ellipse, label = "x0: f64[3]"]
+      a [shape = box, style = bold, label = "a: f64[]\\nsum(x0, axis=(0,))"]
+      x0 -> a
+    }
     """
 
     def __init__(self, name: str, roots: Sequence[Node], arguments: Sequence[Node] = (), names: Sequence[str] = ()):
@@ -51,13 +63,16 @@ class Inspection:
         self._names = list(names)
         self._stages: Any = None
 
+    def _frozen(self) -> Graph:
+        graph, _ = freeze(list(dict.fromkeys(self._roots)), self._arguments)
+        graph.name = self.name
+        return graph
+
     @property
     def stages(self) -> Any:
         """The compiler's own view: `codegen.compiler.stages`."""
         if self._stages is None:
-            graph, _ = freeze(list(dict.fromkeys(self._roots)), self._arguments)
-            graph.name = self.name
-            self._stages = compiler.stages(graph)
+            self._stages = compiler.stages(self._frozen())
         return self._stages
 
     @property
@@ -104,6 +119,21 @@ class Inspection:
     def stats(self) -> str:
         """Counts and sizes."""
         return self.stages.stats
+
+    @property
+    def dot(self) -> str:
+        """The graph as it was recorded, in Graphviz's language: `graphviz.Source(ad.inspect(f, "f64[3]").dot)`."""
+        return print_dot(self._frozen())
+
+    @property
+    def html(self) -> str:
+        """Every stage as a piece of a web page, folded but for the graph."""
+        parts = [f"<details{' open' if name == 'graph' else ''}><summary>{name}</summary>\n"
+                 f"<pre>{html.escape(self.stage(name))}</pre></details>" for name in STAGES]  # fmt: skip
+        return "\n".join([f"<div><b>{html.escape(self.name)}</b>", *parts, "</div>"])
+
+    def _repr_html_(self) -> str:
+        return self.html
 
     def stage(self, name: str) -> str:
         """A stage by the name that the command line uses.  Raises Error for another name."""
@@ -184,7 +214,7 @@ def _aval_of(x: Any) -> Aval | None:
 
 
 def _backward(f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: list[Node], name: str) -> Inspection:
-    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    numbers = checked_numbers(argnums, len(args), name)
 
     def chosen(*primals: Any) -> Any:
         given = list(args)

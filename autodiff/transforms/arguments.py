@@ -24,8 +24,8 @@ from ..tape.walk import gradient_inputs
 from ..tensor import AbstractTensor, Tensor, handle
 
 __all__ = [
-    "Arguments", "array_of", "constant_of", "fresh", "is_differentiable", "is_plain", "name_of", "plain",
-    "run_recorded", "tracks_outside",
+    "Arguments", "array_of", "checked_numbers", "constant_of", "fresh", "is_differentiable", "is_plain", "name_of",
+    "plain", "run_recorded", "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -86,7 +86,7 @@ class Arguments:
 
     def __init__(self, args: tuple, argnums: int | Sequence[int], name: str) -> None:
         self.single = isinstance(argnums, int)
-        self.numbers = _checked_numbers(argnums, len(args), name)
+        self.numbers = checked_numbers(argnums, len(args), name)
         everything = [x for a in args for x in tree.leaves(a)]
         self.plain = is_plain(everything)
         self.args = [a if i in self.numbers else tree.map(constant_of, a) for i, a in enumerate(args)]
@@ -115,7 +115,7 @@ class Arguments:
         return found[0] if self.single else tuple(found)
 
 
-def _checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
+def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
     """The numbers of the arguments to differentiate, from zero.  Raises DispatchError where there are no such."""
     try:
         numbers = [operator.index(i) for i in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]

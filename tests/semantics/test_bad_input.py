@@ -145,6 +145,9 @@ CASES = {
     "float in jit": (ad.ConcretizationError, lambda: ad.jit(lambda x: float(x.sum()))(X)),
     "NumPy in jit": (ad.Error, lambda: ad.jit(lambda x: np.linalg.svd(x))(np.eye(3))),
     "inspection of an unknown dtype": (ad.Error, lambda: ad.inspect(square, "q64[3]")),
+    "inspection by an argument beyond": (
+        ad.DispatchError, lambda: ad.inspect(square, "f64[3]", backward=True, argnums=1)
+    ),
     "inspection of half an aval": (ad.Error, lambda: ad.inspect(square, "f64[3")),
     # when the program runs
     "an index found outside": (IndexError, lambda: ad.tensor(X)[ad.tensor([0, 1]) * 4].numpy()),

@@ -1,0 +1,88 @@
+"""`ad.inspect` in Python: the same stages as on the command line, as text, as a drawing, in a notebook."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.inspection import STAGES
+from codegen.ir import parse, print_graph
+
+
+def loss(w, x):
+    return ad.mean(ad.tanh(x @ w) ** 2)
+
+
+def inspected(**options):
+    return ad.inspect(loss, "f64[4]", "f64[10,4]", **options)
+
+
+class Pieces(HTMLParser):
+    """What a page is made of; closing tags have to match."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.text, self.summaries = [], "", []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+        if self.open and self.open[-1] == "summary":
+            self.summaries.append(data)
+
+
+def test_the_drawing_has_a_box_for_each_node_and_an_arrow_for_each_operand():
+    for backward in (False, True):
+        stages = inspected(backward=backward)
+        graph = parse(stages.graph)
+        drawn = stages.dot
+        assert len(re.findall("shape = box", drawn)) == len(graph.nodes)
+        assert len(re.findall("shape = ellipse", drawn)) == len(graph.inputs)
+        assert drawn.count(" -> ") == sum(len(n.inputs) for n in graph.nodes)
+        assert drawn.count("style = bold") == len(set(graph.outputs))
+        assert drawn.count("{") == drawn.count("}") and drawn.count('"') % 2 == 0
+
+
+def test_the_drawing_reads_well(golden):
+    golden(inspected().dot)
+
+
+def test_a_notebook_shows_every_stage():
+    stages = inspected()
+    page = Pieces(stages._repr_html_())
+    assert page.open == [] and page.summaries == list(STAGES)
+    for name in STAGES:
+        assert stages.stage(name) in page.text
+
+
+def test_every_stage_is_text_and_the_same_each_time():
+    first, second = inspected(backward=True), inspected(backward=True)
+    for name in STAGES:
+        assert isinstance(first.stage(name), str) and first.stage(name) == second.stage(name) != ""
+    with pytest.raises(ad.Error, match="no stage 'tap'"):
+        first.stage("tap")
+
+
+def test_the_graph_of_an_inspection_reads_back():
+    for backward in (False, True):
+        text = inspected(backward=backward).graph
+        assert print_graph(parse(text)) == text
+
+
+def test_a_recorded_tensor_is_inspected_without_computing_it():
+    x = ad.tensor(np.ones(3), requires_grad=True)
+    y = ad.sum(ad.exp(x))
+    before = ad.cache_info()
+    assert "exp(%0)" in ad.inspect(y).tape
+    assert ad.cache_info() == before
+    y.backward()
+    np.testing.assert_allclose(x.grad, np.e)
