@@ -13,7 +13,7 @@ from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
 from .tape.check import checks
 from .tape.plan import COUNTS, plans
-from .tape.record import leaf
+from .tape.record import leaf, state
 from .tape.streak import clear_streak
 from .tensor import AbstractTensor, Tensor
 from .transforms.handles import refuse_discrete_leaf
@@ -28,12 +28,15 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     requires_grad   whether backward accumulates gradients in `.grad`
 
     Raises DTypeError for a dtype this library does not have, or a discrete one that is to require grad;
-    DispatchError for what is no array.
+    DispatchError for what is no array.  While `jit` traces, what an array or tensor holds at each call counts.
 
     >>> import autodiff as ad
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
     f32[3] [1. 2. 3.]
     """
+    if state.now.captures is not None and not requires_grad and isinstance(data, (np.ndarray, AbstractTensor)):
+        t = as_tensor(data, "tensor", "data").detach()
+        return t if dtype is None else astype(t, dtype)
     if isinstance(data, AbstractTensor):
         data = as_tensor(data).detach().numpy()
     check_not_masked(data)

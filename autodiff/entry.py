@@ -80,6 +80,9 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     entry = Entry()
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
+    for x in leaves:
+        if isinstance(x, Tensor):
+            state.now.meet(x)
     entry.results = [x.node if isinstance(x, Tensor) else None for x in leaves]
     entry.leaves = [None if isinstance(x, Tensor) else x for x in leaves]
     sources = [None if n is None else source(n) for n in entry.results]

@@ -17,7 +17,7 @@ from codegen.ir import DTYPES, Aval
 
 from ..config import config
 from ..errors import DTypeError, caller, user_line
-from ..tensor import Tensor, handle
+from ..tensor import BEFORE_COPY, Tensor, handle
 from .loans import Loan, can_be_lent, lend
 from .node import (
     TABLE_LIMIT,
@@ -117,6 +117,8 @@ class State(threading.local):
 
 
 state = State()
+#: A trace is told of the handle that the program holds, not of the copy that it works on.
+BEFORE_COPY.append(lambda t: state.now.meet(t))
 
 
 def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Tensor:

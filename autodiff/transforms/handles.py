@@ -18,7 +18,7 @@ from ..ops import as_tensor, astype, index_update, spread_to
 from ..tape.ask import value_of
 from ..tape.node import LEAF, Leaf, Node
 from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, leaf_node, record, state
-from ..tensor import Tensor, handle
+from ..tensor import Tensor, another, handle
 from . import hooks
 from .backward import backward
 
@@ -129,7 +129,7 @@ def text(t: Tensor, spec: str) -> str:
 
 def detach(t: Tensor) -> Tensor:
     """The same value without history: no gradient flows through it."""
-    return record(DETACH, (t,)) if t.node.kind.out.requires_grad else handle(t.node, t.masked)
+    return record(DETACH, (t,)) if t.node.kind.out.requires_grad else another(t)
 
 
 # ---------------------------------------------------------------- gradients

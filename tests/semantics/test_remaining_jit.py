@@ -119,3 +119,43 @@ def test_a_captured_array_of_another_shape_or_dtype_is_traced_again():
     k.dtype = np.int64
     np.testing.assert_array_equal(f(X), X * k)
     np.testing.assert_array_equal(f(ad.tensor(X)).numpy(), X * k)
+
+
+#: What a trace may do with w first: each works on a handle of its own inside of the library.
+FIRST = {
+    "reshape": lambda w, x: w.reshape(3, 1) * x,
+    "transpose": lambda w, x: w.T @ x,
+    "new axis": lambda w, x: w[:, None] * x,
+    "gather": lambda w, x: w[np.array([0, 2])] * x[:2],
+    "slice": lambda w, x: w[1:] * x[1:],
+    "cast": lambda w, x: ad.astype(w, ad.float64) * x,
+    "plus": lambda w, x: (+w) * x,
+    "broadcast": lambda w, x: ad.broadcast_to(w, (2, 3)) * x,
+    "stack": lambda w, x: ad.stack([w, x]),
+    "einsum": lambda w, x: ad.einsum("i,i", w, x),
+    "copy": lambda w, x: ad.tensor(w) * x,
+    "copy in another dtype": lambda w, x: ad.tensor(w, dtype=ad.float32) * x,
+    "detach": lambda w, x: w.detach() * x,
+    "diagonal": lambda w, x: ad.Diagonal(w) @ x,
+    "loop": lambda w, x: ad.fori_loop(0, 2, lambda i, c: c * w, x),
+    "branch": lambda w, x: ad.cond(x.sum() > 0.0, lambda x: x * w, lambda x: x, x),
+    "checkpoint": lambda w, x: ad.checkpoint(lambda x: x * w)(x),
+    "only": lambda w, x: w,
+    "among others": lambda w, x: (x, [w, x * w]),
+}
+
+
+@pytest.mark.parametrize("tracks", [True, False], ids=["parameter", "data"])
+@pytest.mark.parametrize("name", FIRST)
+def test_whatever_a_trace_does_with_a_captured_tensor_first_its_present_value_counts(name, tracks):
+    g = FIRST[name]
+    w = ad.tensor(np.ones(3), requires_grad=tracks)
+    f = ad.jit(lambda x: g(w, x))
+    for value in (1.0, 7.0):
+        with ad.no_grad():
+            w.fill_(value)
+        expected = [np.array(t.detach()) for t in ad.tree.leaves(g(w, ad.tensor(X)))]
+        for x in (X, ad.tensor(X), ad.tensor(X, requires_grad=True)):
+            found = [np.array(t.detach() if isinstance(t, ad.Tensor) else t) for t in ad.tree.leaves(f(x))]
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_allclose(a, b)
