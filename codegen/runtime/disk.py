@@ -32,9 +32,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["DiskCache", "Entry", "default", "folder_of_user"]
+__all__ = ["FORMAT", "DiskCache", "Entry", "default", "folder_of_user"]
 
-_MAGIC = b"autodiff object 2\n"
+#: Counts up when a file is laid out in another way.  It is part of a file's key too: files of an earlier version of
+#: the library are not looked at, and go when they were not used for longest.
+FORMAT = 2
+_MAGIC = f"autodiff object {FORMAT}\n".encode()
 _HEAD = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 
 #: Names of our files; others are left alone.

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from . import engine
-from .disk import DiskCache, default
+from .disk import FORMAT, DiskCache, default
 from .engine import Code, CompileError, Passes
 
 __all__ = ["VERSION", "compiled", "key_of", "loaded", "made"]
@@ -23,8 +23,8 @@ VERSION = 2
 
 
 def key_of(text: str, passes: Passes) -> str:
-    """The identity of code: its text, how it is compiled, LLVM's version, the target."""
-    parts = (text, str(VERSION), passes.value, *engine.target_key())
+    """The identity of code: its text, how it is compiled and kept, LLVM's version, the target."""
+    parts = (text, str(VERSION), str(FORMAT), passes.value, *engine.target_key())
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -16,7 +16,7 @@ from programs import affine, affine_program, failing, gemm_program, host_step, p
 from codegen.ir import Aval
 from codegen.kernel.nest import F64, INDEX, Extent
 from codegen.program import Gemm, Kernel, Step
-from codegen.runtime import cost, engine, memory
+from codegen.runtime import cost, engine, memory, objects
 from codegen.runtime.cache import LRU
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
@@ -379,6 +379,13 @@ def test_only_long_programs_release_the_lock(table):
 def test_the_key_of_code_depends_on_its_text_and_on_how_it_is_compiled():
     keys = {key_of(text, passes) for text in ("a", "b") for passes in engine.Passes}
     assert len(keys) == 2 * len(engine.Passes) and key_of("a", engine.Passes.ALL) in keys
+
+
+@pytest.mark.parametrize("number", ["FORMAT", "VERSION"])
+def test_another_version_of_the_library_looks_for_other_files(number, monkeypatch):
+    before = key_of("a", engine.Passes.ALL)
+    monkeypatch.setattr(objects, number, getattr(objects, number) + 1)
+    assert key_of("a", engine.Passes.ALL) != before
 
 
 def test_a_workspace_is_aligned_and_its_views_are_apart():
