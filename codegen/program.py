@@ -80,7 +80,8 @@ class Loop:
     """`length` runs of `body`; buffers (*inputs, *written, workspace).
 
     Inputs are the first `carried` states, `scanned` arrays that each run gets one element of (from the last to the
-    first if `is_reversed`), and what every run gets as it is.  The body's outputs are the next states, and what is
+    first if `is_reversed`; they begin at element `starts` of their buffers), and what every run gets as it is.  The
+    body's outputs are the next states, and what is
     stacked.  Results, None where nobody wants one:
 
     lasts     the states after the last run
@@ -91,11 +92,16 @@ class Loop:
     body: Program
     length: int
     carried: int
-    scanned: int
+    starts: tuple[int, ...]
     is_reversed: bool
     lasts: tuple[Place | None, ...]
     stacks: tuple[Place, ...]
     befores: tuple[Place | None, ...]
+
+    @property
+    def elements(self) -> tuple[Aval, ...]:
+        """Of the elements that one run gets."""
+        return self.body.inputs[self.carried : self.carried + len(self.starts)]
 
     @property
     def states(self) -> tuple[Aval, ...]:

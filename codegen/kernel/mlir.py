@@ -257,7 +257,7 @@ class _Entry:
     def _loop(self, loop: Loop, buffers: Sequence[int]) -> str:
         body = _Entry(loop.body, self)
         self.functions.append(body._entry())
-        inputs, carried, split = loop.body.inputs, loop.carried, loop.carried + loop.scanned
+        inputs, carried, split = loop.body.inputs, loop.carried, loop.carried + len(loop.starts)
         own = [self._alloc(aval) for aval in (*inputs[:split], *loop.body.outputs)]
         states, elements, after = own[:carried], own[carried:split], own[split:]
         for state, aval, buffer in zip(states, inputs, buffers, strict=False):
@@ -275,8 +275,8 @@ class _Entry:
         for state, aval, place in zip(states, inputs, loop.befores, strict=False):
             if place is not None:
                 self._copy(state, _memref(aval), *self._element(buffers, place, at, aval))
-        for k, (element, aval) in enumerate(zip(elements, inputs[carried:split], strict=True), carried):
-            self._copy(*self._element(buffers, (k, 0), at, aval), element, _memref(aval))
+        for place, element, aval in zip(enumerate(loop.starts, carried), elements, loop.elements, strict=True):
+            self._copy(*self._element(buffers, place, at, aval), element, _memref(aval))
         new = self._fresh()
         hidden = [self.names[b] for b in buffers[split : len(inputs)]]
         self._call(body.name, [*states, *elements, *hidden, *after], body.takes, new)

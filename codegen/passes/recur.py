@@ -7,7 +7,8 @@ becomes a value of its own, and all results of one loop are made by one step:
     b: f32[8]  = unpack(a, start=0, ...)
     d: f32[8,8] = unpack(a, start=8, ...)
 
-A vector that is wanted as a whole (it is an output) stays one, and the step writes into it.
+A vector that is wanted as a whole (it is an output) stays one, and the step writes into it.  Arrays that a loop goes
+through, which are parts of a vector that is there, are read where they lie.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def _no_rule(*_avals: Any, **_params: Any) -> Aval:
     raise AssertionError("made by a pass, which knows the aval")
 
 
-#: One result of a loop, by its number; or (None) all of the node's dtype, as a vector.
-RESULT = Op("loop", infer=_no_rule, reference=None, lower=Call(), params=("recurrence", "number"))
+#: One result of a loop, by its number; or (None) all of the node's dtype, as a vector.  `starts`: where the arrays
+#: that it goes through begin.
+RESULT = Op("loop", infer=_no_rule, reference=None, lower=Call(), params=("recurrence", "starts", "number"))
 
 #: Memory of a step for itself.
 _WORKSPACE = Op("workspace", infer=_no_rule, reference=None, lower=None)
@@ -57,12 +59,24 @@ def separate(graph: Graph) -> Graph:
             if whole_loop not in trimmed:
                 trimmed[whole_loop] = _trimmed(whole_loop)
             recurrences[node], reads = trimmed[whole_loop]
-            new[node] = Node(RESULT, [inputs[k] for k in reads], (recurrences[node], None), node.aval)
+            read, starts = _in_place(recurrences[node], [inputs[k] for k in reads])
+            new[node] = Node(RESULT, read, (recurrences[node], starts, None), node.aval)
         elif "part" in node.op.traits and node.inputs[0] in recurrences and node.inputs[0] not in whole:
             new[node] = _result(recurrences[node.inputs[0]], inputs[0], node)
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             new[node] = Node(node.op, inputs, node.params, node.aval)
     return Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name)
+
+
+def _in_place(recurrence: Recurrence, inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
+    """The inputs with vectors instead of the parts of them that the loop goes through, and where these begin."""
+    starts = [0] * recurrence.scanned
+    for j in range(recurrence.scanned):
+        part = inputs[recurrence.carried + j]
+        if "part" in part.op.traits:
+            starts[j] = part.keywords["start"]
+            (inputs[recurrence.carried + j],) = part.inputs
+    return inputs, tuple(starts)
 
 
 def _trimmed(recurrence: Recurrence) -> tuple[Recurrence, list[int]]:
@@ -86,7 +100,7 @@ def _result(recurrence: Recurrence, vector: Node, part: Node) -> Node:
     start = part.keywords["start"]
     found = zip(recurrence.results, recurrence.starts(), strict=True)
     number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
-    return Node(RESULT, vector.inputs, (recurrence, number), part.aval)
+    return Node(RESULT, vector.inputs, (*vector.params[:2], number), part.aval)
 
 
 def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
@@ -94,7 +108,7 @@ def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
     groups: dict[Any, list[Node]] = {}
     for node in nodes:
         if node.op is RESULT:
-            groups.setdefault((node.params[0], node.inputs), []).append(node)
+            groups.setdefault((node.params[:2], node.inputs), []).append(node)
     return {n: tuple(group) if n is group[0] else () for group in groups.values() for n in group}
 
 
@@ -104,6 +118,7 @@ def draft_loop(results: tuple[Node, ...], plan: Callable[[Graph], Program]) -> t
     plan    makes the program of the body
     """
     recurrence: Recurrence = results[0].params[0]
+    starts: tuple[int, ...] = results[0].params[1]
     inputs = results[0].inputs
     places: list[Place | None] = [None] * len(recurrence.results)
     for number, node in enumerate(results, len(inputs)):
@@ -117,7 +132,7 @@ def draft_loop(results: tuple[Node, ...], plan: Callable[[Graph], Program]) -> t
         body=plan(body),
         length=recurrence.length,
         carried=carried,
-        scanned=recurrence.scanned,
+        starts=starts,
         is_reversed=recurrence.is_reversed,
         lasts=tuple(places[:carried]),
         stacks=tuple([p for p in given if p is not None]),
@@ -129,7 +144,8 @@ def draft_loop(results: tuple[Node, ...], plan: Callable[[Graph], Program]) -> t
 
 def _filled(recurrence: Recurrence, node: Node) -> list[tuple[int, int]]:
     """Which results lie in a value, and where they begin."""
-    if node.params[1] is not None:
-        return [(node.params[1], 0)]
+    number = node.params[2]
+    if number is not None:
+        return [(number, 0)]
     found = enumerate(zip(recurrence.results, recurrence.starts(), strict=True))
     return [(k, start) for k, (aval, start) in found if aval.dtype == node.aval.dtype]

@@ -51,9 +51,10 @@ def _moves(loop: Loop, offsets: Sequence[int], workspace: int) -> list[int]:
     """Of all slots that hold no state: slot, buffer, offset, stride."""
     inputs = loop.body.inputs
     found: list[int] = []
-    for k in range(loop.carried, len(inputs)):
-        is_scanned = k < loop.carried + loop.scanned
-        found += (k, k, *(_elements(loop, inputs[k], 0) if is_scanned else (0, 0)))
+    for k, (aval, start) in enumerate(zip(loop.elements, loop.starts, strict=True), loop.carried):
+        found += (k, k, *_elements(loop, aval, start))
+    for k in range(loop.carried + len(loop.starts), len(inputs)):
+        found += (k, k, 0, 0)
     stacks = zip(loop.stacked, loop.stacks, strict=True)
     for k, (aval, (buffer, start)) in enumerate(stacks, len(inputs) + loop.carried):
         found += (k, buffer, *_elements(loop, aval, start))
@@ -82,13 +83,14 @@ def _state(loop: Loop, k: int, workspace: int) -> tuple[int, ...]:
 
 def run_by_python(loop: Loop, run: Callable[..., tuple[np.ndarray, ...]], arrays: Sequence[np.ndarray]) -> None:
     """The same loop with `run` called for the body.  `arrays` are those of the step, without the workspace."""
-    split = loop.carried + loop.scanned
-    states, hidden = list(arrays[: loop.carried]), arrays[split : len(loop.body.inputs)]
-    scanned = arrays[loop.carried : split]
+    hidden = arrays[loop.carried + len(loop.starts) : len(loop.body.inputs)]
+    states = list(arrays[: loop.carried])
 
     def stack(place: Place, aval: Aval) -> np.ndarray:
         return _array(arrays, place, aval.with_shape((loop.length, *aval.shape)))
 
+    starts = enumerate(loop.starts, loop.carried)
+    scanned = [stack(place, aval) for place, aval in zip(starts, loop.elements, strict=True)]
     stacks = [stack(place, aval) for place, aval in zip(loop.stacks, loop.stacked, strict=True)]
     befores = [
         (k, stack(place, aval))

@@ -172,9 +172,9 @@ def _loop_text(loop: Loop, used: list[str]) -> str:
     def written(place: Place | None) -> str:
         return "nothing" if place is None else used[place[0]] + (f"+{place[1]}" if place[1] else "")
 
-    split = loop.carried + loop.scanned
+    split = loop.carried + len(loop.starts)
     states = [f"{x} -> {written(y)}" for x, y in zip(used[: loop.carried], loop.lasts, strict=True)]
-    scanned = [f"{x}[t]" for x in used[loop.carried : split]]
+    scanned = [f"{written(place)}[t]" for place in enumerate(loop.starts, loop.carried)]
     order = ", last element first" if loop.is_reversed else ""
     text = f"loop {loop.length} times{order} ({', '.join([*states, *scanned, *used[split:len(loop.body.inputs)]])})"
     if loop.stacks:
