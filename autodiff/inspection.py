@@ -56,11 +56,19 @@ class Inspection:
     }
     """
 
-    def __init__(self, name: str, roots: Sequence[Node], arguments: Sequence[Node] = (), names: Sequence[str] = ()):
+    def __init__(
+        self,
+        name: str,
+        roots: Sequence[Node],
+        arguments: Sequence[Node] = (),
+        names: Sequence[str] = (),
+        seeds: Sequence[Node] = (),
+    ) -> None:
         self.name = name
         self._roots = [source(r) for r in roots]
         self._arguments = list(arguments)
         self._names = list(names)
+        self._seeds = list(seeds)
         self._stages: Any = None
 
     def _frozen(self) -> Graph:
@@ -78,7 +86,7 @@ class Inspection:
     @property
     def tape(self) -> str:
         """The nodes, by creation: `%2 = mul(%0, %1): f64[3]`, boundaries with the user's line."""
-        return tape_text(self._roots, self._arguments, self._names)
+        return tape_text(self._roots, self._arguments, self._names, self._seeds)
 
     @property
     def graph(self) -> str:
@@ -228,16 +236,18 @@ def _backward(f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: l
     out, pullback = vjp(chosen, *[args[i] for i in numbers])
     leaves, structure = tree.flatten(out)
     bars = []
+    seeds: list[Node] = []
     for t in leaves:
         if t.shape:
             bar = argument(t.aval)
             arguments.append(bar.node)
         else:
             bar = leaf(np.ones((), t.dtype))
+            seeds.append(bar.node)
         bars.append(bar)
     gradients = pullback(tree.unflatten(structure, bars))
     roots = [t.node for t in [*leaves, *tree.leaves(gradients)] if isinstance(t, Tensor)]
-    return Inspection(f"{name}_gradient", roots, arguments)
+    return Inspection(f"{name}_gradient", roots, arguments, seeds=seeds)
 
 
 def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
@@ -269,8 +279,14 @@ class _Tracing:
 # ---------------------------------------------------------------- the tape as text
 
 
-def tape_text(roots: Sequence[Node], arguments: Sequence[Node] = (), names: Sequence[str] = ()) -> str:
-    """The nodes that `roots` are made of and their histories, by creation, numbered from zero."""
+def tape_text(
+    roots: Sequence[Node], arguments: Sequence[Node] = (), names: Sequence[str] = (), seeds: Sequence[Node] = ()
+) -> str:
+    """The nodes that `roots` are made of and their histories, by creation, numbered from zero.
+
+    Of a function with arguments it says what it meets besides: arrays and tensors are hidden inputs, whose
+    present contents count at every call under `jit`; numbers are frozen.
+    """
     past = set(history(roots))
     order = needed([*arguments, *roots], past)
     number = {n: i for i, n in enumerate(order)}
@@ -278,6 +294,10 @@ def tape_text(roots: Sequence[Node], arguments: Sequence[Node] = (), names: Sequ
     for node in order:
         line = f"%{number[node]} = {_described(node, number)}: {node.kind.out.aval}"
         notes = []
+        if node in seeds:
+            notes.append("seed")
+        elif arguments and not node.inputs and node.kind.op not in (ARGUMENT, CONSTANT):
+            notes.append("hidden input" if isinstance(node.value, np.ndarray) else "frozen")
         if node.kind.out.requires_grad:
             notes.append("grad")
         if isinstance(node.line, UserLine):

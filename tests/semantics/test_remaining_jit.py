@@ -159,3 +159,15 @@ def test_whatever_a_trace_does_with_a_captured_tensor_first_its_present_value_co
             found = [np.array(t.detach() if isinstance(t, ad.Tensor) else t) for t in ad.tree.leaves(f(x))]
             for a, b in zip(found, expected, strict=True):
                 np.testing.assert_allclose(a, b)
+
+
+def test_inspect_lists_what_is_frozen_and_the_hidden_inputs():
+    c, k, w = 2.5, np.arange(3.0), ad.tensor(np.ones(3), requires_grad=True)
+    tape = ad.inspect(lambda x: x * c + k * w, "f64[3]").tape
+    lines = tape.splitlines()
+    assert [line.partition(" = ")[2] for line in lines if "hidden input" in line] == [
+        "leaf: f64[3]  # hidden input, grad",
+        "leaf: f64[3]  # hidden input",
+    ]
+    assert [line.partition(" = ")[2] for line in lines if "frozen" in line] == ["number 2.5: f64[]  # frozen"]
+    assert "hidden" not in ad.inspect(ad.ones(3) * 2.0).tape
