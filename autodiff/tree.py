@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from .errors import DispatchError, ShapeError, caller
+from .errors import DispatchError, ShapeError, caller, check_callable
 
 __all__ = ["LEAF", "Structure", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "unflatten"]
 
@@ -164,10 +164,12 @@ def register(
     flatten(instance) → (children, rest), where rest is hashable and says all that is no child;
     unflatten(rest, children) → instance.  Only instances of exactly this class; registering again
     replaces.  Returns the class.
-    Raises DispatchError for what is no class.
+    Raises DispatchError for what is no class, or no function.
     """
     if not isinstance(cls, type):
         raise DispatchError(f"tree.register takes a class, not {cls!r}\n  called at {caller()}")
+    check_callable(flatten, "tree.register (flatten)")
+    check_callable(unflatten, "tree.register (unflatten)")
     _CONTAINERS[cls] = _Container(flatten, unflatten)
     return cls
 

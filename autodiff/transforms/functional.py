@@ -248,7 +248,8 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     def pullback(cotangents: Any) -> tuple:
         bars = tree.leaves(cotangents)
         if len(bars) != len(results):
-            raise GradientError(f"vjp of {name}: {len(results)} results but {len(bars)} cotangents")
+            given = f"{len(results)} results but {len(bars)} cotangents"
+            raise GradientError(f"vjp of {name}: {given}\n  called at {caller()}")
         bars = [_checked_bar(bar, t, name) for bar, t in zip(bars, results, strict=True)]
         seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
         if not seeds:

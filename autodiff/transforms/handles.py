@@ -300,7 +300,8 @@ def _reduce(t: Tensor) -> tuple:
     """A leaf keeps value, dtype and requires_grad; a tensor with history refuses."""
     if t.node.kind.out.requires_grad and t.node.leaf is None:
         raise GradientError(
-            "a tensor with history is not copied or pickled\n  use t.detach(), which has the value without the history"
+            f"a tensor with history is not copied or pickled\n  called at {caller()}\n"
+            "  use t.detach(), which has the value without the history"
         )
     return _restored, (value_of(t.node).copy(), t.node.leaf is not None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
@@ -10,6 +11,10 @@ import pytest
 import autodiff as ad
 
 X = np.array([1.0, 2.0, 3.0])
+
+
+class Holder:
+    """No container."""
 
 
 def parameter():
@@ -101,6 +106,7 @@ CASES = {
     "no scalar": (ad.GradientError, lambda: ad.grad(lambda x: x * x)(X)),
     "no aux": (ad.GradientError, lambda: ad.grad(square, has_aux=True)(X)),
     "no number": (ad.GradientError, lambda: ad.grad(lambda x: None)(X)),
+    "a cotangent too few": (ad.GradientError, lambda: ad.vjp(lambda x: (x, x), X)[1]((X,))),
     "a tangent of another shape": (ad.ShapeError, lambda: ad.jvp(square, (X,), (X[:2],))),
     "a tangent of another type": (ad.DispatchError, lambda: ad.jvp(square, (X,), ("a",))),
     # backward
@@ -122,6 +128,8 @@ CASES = {
     "a hook that is none": (ad.DispatchError, lambda: parameter().register_hook(None)),
     "numpy of a tracking tensor": (ad.GradientError, lambda: parameter().numpy()),
     "a NumPy function that loses a gradient": (ad.GradientError, lambda: np.linalg.svd(parameter())),
+    "a pickle with history": (ad.GradientError, lambda: pickle.dumps(parameter() * 2.0)),
+    "a container that cannot be taken apart": (ad.DispatchError, lambda: ad.tree.register(Holder, None, None)),
     # dispatch
     "no rule": (ad.GradientError, lambda: ruleless()(parameter(), 2.0).sum().backward()),
     "no method": (ad.DispatchError, lambda: of_matrices()(ad.tensor(X))),
