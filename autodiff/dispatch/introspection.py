@@ -169,14 +169,17 @@ def coverage(function: Any) -> list[Gap | Unreachable]:
     gaps = _Lines()
     for table in (f.table, *f.rules.values()):
         gaps += _unreachable(table)
+    rules = f.rules["backward"].ordered()
     for method in f.table.ordered():
         if method.kind != "forward" or "backward" in method.rules:
             continue
-        serving = [rule for rule in f.rules["backward"] if method.signature <= rule.signature]
-        if any(rule.signature == method.signature for rule in serving):
-            continue
-        nearest = next((r for r in f.rules["backward"].ordered() if r in serving), None)
-        gaps.append(Gap(method, nearest))
+        # Of a union each member may have a rule of its own.
+        nearest = [next((r for r in rules if call <= r.signature), None) for call in method.signature.single()]
+        if None in nearest:
+            gaps.append(Gap(method, None))
+        else:
+            wider = dict.fromkeys(r for r in nearest if r is not None and not r.signature <= method.signature)
+            gaps += [Gap(method, rule) for rule in wider]
     return gaps
 
 

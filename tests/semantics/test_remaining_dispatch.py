@@ -103,3 +103,14 @@ def test_coverage_reports_methods_that_no_call_reaches():
 def test_coverage_of_the_library_finds_nothing():
     found = {f.__name__: ad.coverage(f) for f in vars(ad).values() if getattr(f, "is_generic_function", False)}
     assert len(found) > 100 and not any(found.values())
+
+
+def test_coverage_looks_at_each_member_of_a_union():
+    @ad.function
+    def f(x): ...
+
+    forward = f.forward(ad.Vector | ad.Matrix)(lambda ctx, x: x)
+    f.backward(ad.Vector)(lambda ctx, g: g)
+    assert [(gap.forward, gap.backward) for gap in ad.coverage(f)] == [(forward, None)]
+    f.backward(ad.Matrix)(lambda ctx, g: g)
+    assert ad.coverage(f) == []
