@@ -196,7 +196,14 @@ def _steps(x: Aval, axis: int, entry: int | slice) -> tuple[int, int, int]:
                 f"  called at {caller()}"
             )
         return entry % extent, 1, 1
-    start, stop, step = entry.indices(extent)
+    try:
+        start, stop, step = entry.indices(extent)
+    except ConcretizationError:
+        raise ConcretizationError(
+            f"x[...]: a slice of {x} whose start or stop has no value yet: how long it is cannot be told\n"
+            f"  called at {caller()}\n"
+            f"  write ad.take(x, start + ad.arange(size), axis={axis}): any start is then the same graph"
+        ) from None
     count = len(range(start, stop, step))
     return (start if count else 0), step, count
 

@@ -171,3 +171,17 @@ def test_inspect_lists_what_is_frozen_and_the_hidden_inputs():
     ]
     assert [line.partition(" = ")[2] for line in lines if "frozen" in line] == ["number 2.5: f64[]  # frozen"]
     assert "hidden" not in ad.inspect(ad.ones(3) * 2.0).tape
+
+
+def test_a_slice_with_a_traced_start_is_refused_with_what_to_write():
+    data = np.arange(100.0).reshape(50, 2)
+    said = r"(?s)f64\[50,2\].*test_remaining_jit.py.*ad\.take\(x, start \+ ad\.arange\(size\), axis=0\)"
+    with pytest.raises(ad.ConcretizationError, match=said):
+        ad.jit(lambda x, i: x[i : i + 5].sum())(data, 3)
+    f = ad.jit(lambda x, i: ad.take(x, i + ad.arange(5), axis=0).sum())
+    f(data, 0)
+    with ad.max_compiles(0):
+        for i in range(46):
+            assert f(data, i) == data[i : i + 5].sum()
+        with pytest.raises(IndexError):
+            f(data, 46)
