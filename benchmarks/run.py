@@ -1,6 +1,6 @@
 """`make bench`: every row, or those that are named.  Prints the table; all rows go to RESULTS.md and RESULTS.svg too.
 
-    python benchmarks/run.py [ROW ...] [--threads N] [--rounds N]
+    python benchmarks/run.py [ROW ...] [--threads N] [--rounds N] [--json]
 
 A ratio says how many times longer a peer takes than we do.  A peer that is not installed is left out, and said so.
 Leave the machine alone meanwhile.
@@ -9,8 +9,10 @@ Leave the machine alone meanwhile.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import importlib.metadata
+import json
 import os
 import platform
 import sys
@@ -60,6 +62,12 @@ def _error(found: Found, peer: str) -> str:
     return f"{found.error[peer]:.0e}" if peer in found.error else ""
 
 
+def as_json(threads: int, found: dict[str, list[Found]]) -> str:
+    """All rows as JSON."""
+    rows = [{"title": title, **dataclasses.asdict(f)} for title, cases in found.items() for f in cases]
+    return json.dumps({"machine": machine(threads), "rows": rows}, indent=2)
+
+
 def machine(threads: int) -> str:
     """What it was measured on, and the versions."""
     names = ("autodiff", "numpy", "llvmlite", "torch", "jax", "autograd")
@@ -84,6 +92,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", help=f"by default all: {', '.join(rows())}")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", action="store_true", help="print JSON: seconds and errors by peer")
     given = parser.parse_args()
     unknown = set(given.rows) - set(rows())
     if unknown:
@@ -100,7 +109,7 @@ def main() -> None:
                 raise SystemExit(f"{row}, {case}: our own program {measured.absent['ours']}")
             found.setdefault(module.TITLE, []).append(measured)
     text = f"{machine(given.threads)}\n\n{table(found)}\n{absent(found)}\n"
-    print(text)
+    print(as_json(given.threads, found) if given.json else text)
     if not given.rows:
         title = "# Results\n\nMade by `make bench`; \"n x\" says that the peer takes n times as long as we do.\n\n"
         (HERE / "RESULTS.md").write_text(title + text, encoding="utf-8")

@@ -1,6 +1,7 @@
 """Benchmarks are programs, not timed tests: each row's programs are built and agree, and the table is drawn."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -50,4 +51,6 @@ def test_peers_take_turns_and_one_that_is_missing_is_left_out(bench):
     table = bench("run").table({"tiny": [found]})
     ((work, ratios),) = bench("plot").read(table)
     assert work == "tiny, n = 8 f64" and ratios["numpy"] > 0
+    (row,) = json.loads(bench("run").as_json(1, {"tiny": [found]}))["rows"]
+    assert row["title"] == "tiny" and row["work"] == "n = 8 f64" and row["seconds"] == found.seconds
     assert bench("plot").draw([(work, ratios)]).endswith("</svg>\n")

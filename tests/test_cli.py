@@ -314,3 +314,16 @@ def test_argnums_count_from_either_end():
     assert parse_argnums("0, -1", 3) == (0, -1)
     with pytest.raises(typer.BadParameter):
         parse_argnums("3", 3)
+
+
+# ---------------------------------------------------------------- bench
+
+
+def test_bench_runs_the_benchmarks_of_the_checkout(capfd):
+    assert run("bench", "nosuch", "--rounds", 1, "--json").exit_code == 2
+    assert "no row nosuch: there are black_scholes" in capfd.readouterr().err
+
+
+def test_bench_says_where_the_benchmarks_are_when_they_are_not_there(monkeypatch, tmp_path):
+    monkeypatch.setattr("autodiff.cli.benching.PROGRAM", tmp_path / "run.py")
+    assert "clone the repository" in fails("bench")

@@ -5,6 +5,7 @@
     rules     the methods and rules of a generic function
     check     whether the derivatives of a function are right
     cache     the machine code that is kept on disk
+    bench     the benchmarks of a checkout
     doctor    what this installation can do
 
 Every command takes --json.  Text goes to stdout and is the same in every run; what is wrong goes to stderr as
@@ -16,6 +17,7 @@ from __future__ import annotations
 import sys
 
 from .app import app
+from .benching import bench
 from .checking import check
 from .doctor import doctor
 from .inspecting import inspect_
@@ -25,7 +27,7 @@ from .running import cache, demo
 __all__ = ["app", "main"]
 
 # The order in which help lists them.
-for _command in (demo, inspect_, rules, check, cache, doctor):
+for _command in (demo, inspect_, rules, check, cache, bench, doctor):
     app.command(_command.__name__.rstrip("_"))(_command)
 
 
