@@ -180,11 +180,11 @@ def _force(node: Node) -> None:
 
 
 def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
-    """Evaluate what a very long recording hangs on (many small dead graphs are left alone)."""
+    """Evaluate what a very long recording hangs on (many small dead graphs are left alone; a trace has no values)."""
     from .ask import pending_size
 
     now.look_at = new_number() + PENDING_LIMIT
-    for n in nodes:
+    for n in () if now.tracing else nodes:
         if n.value is None and pending_size(n, PENDING_LIMIT) >= PENDING_LIMIT:
             _force(n)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.tape.record import PENDING_LIMIT
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -185,3 +186,12 @@ def test_a_slice_with_a_traced_start_is_refused_with_what_to_write():
             assert f(data, i) == data[i : i + 5].sum()
         with pytest.raises(IndexError):
             f(data, 46)
+
+
+def test_a_long_trace_never_asks_for_values():
+    def long(x):
+        for _ in range(3 * PENDING_LIMIT):
+            x = x + 1.0
+        return x
+
+    assert ad.inspect(long, "f64[2]").tape.count("add(") == 3 * PENDING_LIMIT
