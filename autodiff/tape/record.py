@@ -57,7 +57,8 @@ _ref = weakref.ref
 class Recording:
     """What one thread is recording.
 
-    start     number of the first node of this recording; older pending values are evaluated when used
+    start     number of the first node of this recording; older pending values are evaluated when used.
+              0 in traces and while rules record: then nothing is evaluated
     small     weak references to handles of small pending results
     asked     how many values have been asked for (a rule that asks is found out by this)
     looked    how many of them were real or complex: what is made of those has a history that nobody knows
@@ -78,7 +79,7 @@ class Recording:
     )
 
     def __init__(self) -> None:
-        self.start = 0
+        self.start = new_number()
         self.small: list[weakref.ref] = []
         self.limit = 256
         self.asked = 0
@@ -180,11 +181,15 @@ def _force(node: Node) -> None:
 
 
 def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
-    """Evaluate what a very long recording hangs on (many small dead graphs are left alone; a trace has no values)."""
+    """Evaluate what a very long recording hangs on (many small dead graphs are left alone).
+
+    Not in a trace, where nothing has a value; and not while rules record: what they made would enter
+    the plan as constants.
+    """
     from .ask import pending_size
 
     now.look_at = new_number() + PENDING_LIMIT
-    for n in () if now.tracing else nodes:
+    for n in nodes if now.start else ():
         if n.value is None and pending_size(n, PENDING_LIMIT) >= PENDING_LIMIT:
             _force(n)
 

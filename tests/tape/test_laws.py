@@ -18,6 +18,7 @@ import pytest
 import autodiff as ad
 from autodiff.tape import streak
 from autodiff.tape.plan import COUNTS
+from autodiff.tape.record import PENDING_LIMIT
 from autodiff.tape.walk import needed
 
 RNG = np.random.default_rng(0)
@@ -596,3 +597,26 @@ def test_grad_mode_belongs_to_the_task():
 
     asyncio.run(both())
     assert seen == [True]
+
+
+def test_a_very_long_known_recording_gives_the_gradient_of_its_own_data():
+    def long(x):
+        y = x
+        for _ in range(3 * PENDING_LIMIT // 2):
+            y = y * 0.9999
+        return (y * y).sum()
+
+    factor = 2 * 0.9999 ** (3 * PENDING_LIMIT)
+    for k in (1.0, 2.0, 3.0):
+        x = ad.tensor(np.full(3, k), requires_grad=True)
+        long(x).backward()
+        np.testing.assert_allclose(x.grad.numpy(), factor * k, rtol=1e-9)
+
+
+def test_a_very_long_trace_evaluates_nothing():
+    def long(x):
+        for _ in range(3 * PENDING_LIMIT // 2):
+            x = x + 1.0
+        return x
+
+    assert ad.jit(long)(np.zeros(2)).tolist() == [3 * PENDING_LIMIT // 2] * 2
