@@ -19,6 +19,7 @@ Loops keep their shape: a header with the phis and the test, a body, a block beh
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -75,6 +76,7 @@ class Body(Writer):
         self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
         self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
         self.extents = [self.names[a] for a in function.arguments if not isinstance(a.type, MemRef)]
+        self.multiples = {self.names[a]: multiple for a, multiple in function.multiples.items()}
         self.offsets: dict[tuple, str] = {}  # (extents, indices) -> name of the linear index, where it dominates
         self.label = "entry"
         self.count = 0
@@ -254,7 +256,12 @@ class Body(Writer):
         if plan is None:
             return None
         trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None
-        return VectorLoop(self, block, counter, plan).write(lower, upper, initial, phases(plan, trips, self.target))
+        covering = phases(plan, trips, self.target, multiple=math.gcd(self._multiple(lower), self._multiple(upper)))
+        return VectorLoop(self, block, counter, plan).write(lower, upper, initial, covering)
+
+    def _multiple(self, bound: str) -> int:
+        """What a bound is certainly a multiple of."""
+        return int(bound) if bound.isdigit() else self.multiples.get(bound, 1)
 
     def plain_loop(self, block: Block, counter: Value, lower: str, upper: str, initial: list[str]) -> list[str]:
         """The loop, one iteration after the other; gives what it carried."""

@@ -43,8 +43,11 @@ class Phase:
         return self.trips is not None and self.trips <= self.lanes
 
 
-def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
-    """How to cover a loop; together they run over all of its elements."""
+def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int = 1) -> list[Phase]:
+    """How to cover a loop; together they run over all of its elements.
+
+    multiple    what the number of elements is a multiple of, where it is not known
+    """
     lanes = max(1, target.vector_bytes * 8 // max(plan.bits, 8))
     lanes = min(lanes, 64)
     registers = 4 if plan.cost <= _CHEAP else 2 if plan.cost <= _MODERATE else 1
@@ -60,7 +63,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
     if trips is not None and trips % wide == 0:
         return [Phase(wide, trips, False)]
     if target.has_masks and (plan.cost >= _DEAR or wide == lanes == 1):
-        return [Phase(lanes, trips, True)]
+        return [Phase(lanes, trips, trips is not None or multiple % lanes != 0)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]
     if target.has_masks:

@@ -131,7 +131,7 @@ class Accumulators:
         """All blocks are done: put their accumulators together, in order."""
         k = self.k
         for r in self._in_blocks():
-            outer = k.open_loop(blocks)
+            outer = k.open_loop(blocks, varies=True)
             inner = k.open_loop(r.size)
             at = outer.index.times(r.size).plus(inner.index)
             block = tuple([k.load(memory, at, stable=False) for memory in r.blocks])

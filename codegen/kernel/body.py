@@ -74,13 +74,17 @@ class Body:
             self._depth[result] = len(self._blocks) - 1
         return operation
 
-    def literal(self, value: Any, type: ScalarType) -> Value:
-        """A constant of this type, made once, at the top of the function."""
+    def literal(self, value: Any, type: ScalarType, *, varies: bool = False) -> Value:
+        """A constant of this type, made once, at the top of the function.
+
+        `varies`: another extent would make it another number, however small it is (see `arguments`).
+        """
         # By text: -0.0 == 0.0 and 1 == True, but they are other constants.
-        key = (repr(value), type)
+        key = (repr(value), type, varies)
         found = self._known.get(key)
         if found is None:
-            operation = Operation("arith.constant", (), (type,), {"value": value})
+            attributes = {"value": value, "varies": True} if varies else {"value": value}
+            operation = Operation("arith.constant", (), (type,), attributes)
             self._blocks[0].operations.append(operation)
             found = self._known[key] = operation.results[0]
             self._depth[found] = 0
@@ -125,13 +129,17 @@ class Body:
         *,
         high: int | None = None,
         parallel: bool = False,
+        varies: bool = False,
     ) -> Loop:
-        """Start a loop over range(extent) that carries values; `high` bounds an extent known only at run time."""
+        """Start a loop over range(extent) that carries values; `high` bounds an extent known only at run time.
+
+        `varies`: the extent is no axis but a count that follows from one, of blocks say
+        """
         if isinstance(extent, Value):
             assert high is not None
             upper = extent
         else:
-            upper = self.literal(extent, INDEX)
+            upper = self.literal(extent, INDEX, varies=varies)
             high = extent - 1
         operands = [self.literal(0, INDEX), upper, self.literal(1, INDEX), *carried]
         block = Block((INDEX, *[c.type for c in carried]))

@@ -122,7 +122,8 @@ class _Builder:
         opened: list[Loop] = []
         for part in parts:
             parallel = not opened and (part.is_apart or not self.positions.are_reduced(part.axes))
-            loop = self.k.open_loop(part.length(self.k), high=part.extent - 1, parallel=parallel)
+            length = part.length(self.k)
+            loop = self.k.open_loop(length, high=part.extent - 1, parallel=parallel, varies=part.is_block)
             part.counter = loop.index
             if part.is_apart:
                 self.accumulators.begin(loop.index)
@@ -196,7 +197,7 @@ class _Builder:
         parallel = apart or (top and level == 0 and not self.positions.are_reduced(part.axes))
         loop = self.k.open_loop(
             part.length(k), [] if apart else [v for s in starts.values() for v in s],
-            high=part.extent - 1, parallel=parallel,
+            high=part.extent - 1, parallel=parallel, varies=part.is_block,
         )
         part.counter = loop.index
         if apart:
@@ -237,7 +238,7 @@ class _Builder:
         starts = {r: start(k, r.node.op.lower.monoid, type_of(r)) for r in places}
         if not starts:
             return {}
-        loop = k.open_loop(blocks, [v for s in starts.values() for v in s])
+        loop = k.open_loop(blocks, [v for s in starts.values() for v in s], varies=True)
         results: list[Value] = []
         at = 0
         for root, memory in places.items():

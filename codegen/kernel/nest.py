@@ -150,6 +150,7 @@ class Function:
 
     `names` are for printing, one per argument.  `writes` are the numbers of the memref arguments
     that the kernel writes.  `calls` are the private functions it calls: name -> argument types.
+    `multiples` says of index arguments that they are multiples of a power of two, whatever they are.
     """
 
     name: str
@@ -157,6 +158,7 @@ class Function:
     names: tuple[str, ...]
     writes: frozenset[int]
     calls: dict[str, tuple[Type, ...]] = field(default_factory=dict)
+    multiples: dict[Value, int] = field(default_factory=dict)
 
     @property
     def arguments(self) -> list[Value]:

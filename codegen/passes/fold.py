@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir import CONSTANT, Graph, Node, dtype_name, evaluate_node
+from ..kernel.arguments import MOST, SMALL
 from ..lowering import Call
 from .rebuild import rebuild
 
@@ -15,7 +16,8 @@ def fold(graph: Graph) -> Graph:
     """Replace 0-d nodes that read nothing but constants by the constant that their reference gives.
 
     Arrays are not folded: a broadcast number is cheaper to make in a loop than to load.  Host calls
-    are left to run time.
+    are left to run time; so is what is made of a float that may be an extent, the count of a mean, say: kernels
+    take that as an argument (`kernel.arguments`), and are then the same for every count.
     """
     return rebuild(graph, _folded)
 
@@ -32,4 +34,9 @@ def _folded(node: Node) -> Node:
 def _is_foldable(node: Node) -> bool:
     if node.aval.ndim or isinstance(node.op.lower, Call):
         return False
-    return all([i.op is CONSTANT for i in node.inputs])
+    return all([i.op is CONSTANT and not _may_be_extent(i) for i in node.inputs])
+
+
+def _may_be_extent(constant: Node) -> bool:
+    value = constant.params[0]
+    return isinstance(value, float) and SMALL < abs(value) < MOST and value == int(value)

@@ -7,11 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 
 from ..ir import Aval, Graph, Node
 from ..ir.op import INPUT
+from ..kernel.accumulators import Temporary
+from ..kernel.arguments import with_arguments
 from ..kernel.build import Built, build
 from ..kernel.edges import Axes, Probed
 from ..kernel.solo import build_product, build_scan, build_scatter
@@ -76,7 +78,7 @@ def plan(graph: Graph, prefix: str = "k") -> Program:
     return Program(
         name=graph.name,
         buffers=buffers,
-        steps=tuple([Step(work, tuple([numbers[v] for v in values])) for work, values in drafts]),  # type: ignore[arg-type]
+        steps=tuple(_steps(drafts, numbers)),
         inputs=tuple([i.aval for i in graph.inputs]),
         outputs=tuple([o.aval for o in graph.outputs]),
         workspace_bytes=size,
@@ -87,6 +89,14 @@ def plan(graph: Graph, prefix: str = "k") -> Program:
 def _body_planner(prefix: str) -> Callable[[Graph], Program]:
     """What makes the program of a loop's body, with names of its own for kernels."""
     return lambda body: plan(optimize(body), prefix)
+
+
+def _steps(drafts: Iterable[Draft], numbers: dict[Hashable, int]) -> Iterator[Step]:
+    """The steps on numbered buffers, with kernels for any extent."""
+    for work, values in drafts:
+        if isinstance(work, Kernel):
+            work = with_arguments(work, [j for j, value in enumerate(values) if isinstance(value, Temporary)])
+        yield Step(work, tuple([numbers[v] for v in values]))  # type: ignore[arg-type]
 
 
 def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], name: str) -> Draft | None:

@@ -194,7 +194,9 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
 
 
 def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Native:
-    share = Share(part.total, part.chunk) if part.total else None
+    share = Share(part.total, part.chunk) if part.chunk < part.total else None
+    if part.chunk and not share:
+        extents = (*extents, 0, part.total)
     return _Native(NativeStep(kernel.address, slots, extents, share), (kernel,))
 
 

@@ -12,10 +12,14 @@ A kernel whose top level has large `scf.parallel` loops is cut around them:
 Iterations of `scf.parallel` are independent by promise, so any cut of the range is right.  It is cut
 into chunks that depend on the kernel alone, never on the number of threads: each iteration is done by
 the same code on the same data, and results have the same bits for any number.
+
+A loop whose length is an argument of the kernel is a piece of its own also where it is too small to be shared:
+which code a kernel is does not depend on what it is called with.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,7 +43,10 @@ ELEMENTS = 64
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a kernel: all of it that is no shared loop, or `total` iterations in chunks of `chunk`."""
+    """A part of a kernel: all of it that is no shared loop, or `total` iterations in chunks of `chunk`.
+
+    A loop of one chunk is not worth sharing, and runs as it stands.
+    """
 
     function: Function
     total: int = 0
@@ -56,10 +63,12 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
         o.result: o.attributes["value"] for o in operations if o.name == "arith.constant" and o.result.type is INDEX
     }
     weights = [operations_of_block([o], dict(known)) if _trips(o, known) > 1 else 0 for o in operations]
-    if max(weights) < SHARED:
+    # A loop of a run-time extent is apart whatever its weight today, so that for any it is the same code.
+    is_apart = [w >= SHARED or _is_open(o, known, indices) for o, w in zip(operations, weights, strict=True)]
+    if not any(is_apart):
         return [Piece(function)]
     pure = _pure(function.arguments, operations)
-    runs = _runs(operations, set(map(id, pure)), [weight >= SHARED for weight in weights])
+    runs = _runs(operations, set(map(id, pure)), is_apart)
     if not _are_independent(runs, pure) or not _returns_zero(end):
         return [Piece(function)]
     pieces = []
@@ -138,6 +147,15 @@ def _trips(loop: Operation, known: dict[Value, int]) -> int:
     return upper if lower == 0 and step == 1 and upper is not None else 0
 
 
+def _is_open(loop: Operation, known: dict[Value, int], indices: Sequence[Value]) -> bool:
+    """Whether it is a parallel loop by steps of one from zero to a run-time extent."""
+    if loop.name != "scf.parallel":
+        return False
+    n = len(loop.regions[0].arguments)
+    lower, upper, step = (loop.operands[i] for i in (0, n, 2 * n))
+    return known.get(lower) == 0 and known.get(step) == 1 and upper in indices
+
+
 def _loop_piece(
     function: Function, pure: list[Operation], loop: Operation, end: Operation, number: int, total: int, weight: int
 ) -> Piece:
@@ -147,12 +165,18 @@ def _loop_piece(
     operands = list(loop.operands)
     operands[0], operands[n] = begin, stop
     part = Operation("scf.parallel", operands, (), loop.attributes, loop.regions)
-    each = max(1, weight // total)
+    each = max(1, weight // max(total, 1))
     chunk = max(-(-CHUNK // each), -(-total // CHUNKS))
     if chunk >= ELEMENTS:
         chunk = -(-chunk // ELEMENTS) * ELEMENTS
+    if weight < SHARED:
+        chunk = max(total, 1)
     name = f"{function.name}_{number}"
-    return Piece(_part(function, pure, [part], end, name, (begin, stop)), total, chunk)
+    piece = _part(function, pure, [part], end, name, (begin, stop))
+    if chunk >= total or chunk % ELEMENTS == 0:
+        multiple = math.gcd(total, ELEMENTS)
+        piece.multiples = {**function.multiples, begin: ELEMENTS, stop: multiple}
+    return Piece(piece, total, chunk)
 
 
 def _part(

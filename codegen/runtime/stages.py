@@ -149,11 +149,10 @@ def _buffer_names(buffers: tuple[Buffer, ...]) -> list[str]:
 def _step_text(step: Step, names: list[str]) -> str:
     used = [names[b] for b in step.buffers]
     match step.work:
-        case Kernel(function, extents, updates):
+        case Kernel(function, _, updates):
             writes = [name for j, name in enumerate(used) if j in function.writes]
             reads = [name for j, name in enumerate(used) if j not in function.writes or j in updates]
-            sizes = f" [{', '.join(map(str, extents))}]" if extents else ""
-            return f"{function.name}({', '.join(reads)}){sizes} -> {', '.join(writes)}"
+            return f"{function.name}({', '.join(reads)}) -> {', '.join(writes)}"
         case Gemm() as gemm:
             flags = ("a" if gemm.transpose_a else "") + ("b" if gemm.transpose_b else "")
             batch = f" {gemm.batch} times, strides {gemm.strides}" if gemm.batch != 1 else ""

@@ -9,6 +9,7 @@
 
 from collections import Counter
 
+from codegen.kernel.nest import MemRef
 from codegen.program import Kernel
 from codegen.runtime.stages import print_program
 
@@ -23,7 +24,7 @@ def outline(program):
     for text, step in zip(steps, program.steps, strict=True):
         lines.append(text)
         if isinstance(step.work, Kernel):
-            lines += _block(step.work.function.body, "  ")
+            lines += _block(step.work.function.body, "  ", _extents(step.work))
     temporaries = ", ".join(str(b.aval) for b in program.buffers if b.role == "temporary")
     return "\n".join([*lines, f"temporaries: {temporaries or 'none'}"])
 
@@ -36,7 +37,13 @@ def count(program, name):
     return sum(within(step.work.function.body) for step in program.steps if isinstance(step.work, Kernel))
 
 
-def _block(block, indent):
+def _extents(kernel):
+    """The index arguments of a kernel, with their numbers."""
+    arguments = [a for a in kernel.function.arguments if not isinstance(a.type, MemRef)]
+    return dict(zip(arguments, kernel.extents, strict=True))
+
+
+def _block(block, indent, extents):
     lines = []
     dear = Counter(o.name.split(".")[1] for o in block.operations if o.name.startswith(_DEAR))
     if dear and indent == "  ":
@@ -45,8 +52,9 @@ def _block(block, indent):
         if not operation.regions:
             continue
         (body,) = operation.regions
-        upper = operation.operands[1].owner
-        extent = upper.attributes["value"] if getattr(upper, "name", "") == "arith.constant" else "the rest"
+        upper = operation.operands[1]
+        is_known = getattr(upper.owner, "name", "") == "arith.constant"
+        extent = upper.owner.attributes["value"] if is_known else extents.get(upper, "the rest")
         kind = "parallel" if operation.name == "scf.parallel" else "for"
         end = body.operations[-1]
         carried = Counter(v.owner.name.split(".")[1] for v in end.operands)
@@ -56,7 +64,7 @@ def _block(block, indent):
             + (f" carrying {_words(carried)}" if carried else "")
             + (f": {_words(inside)}" if inside else "")
         )
-        lines += _block(body, indent + "  ")
+        lines += _block(body, indent + "  ", extents)
     return lines
 
 

@@ -291,6 +291,14 @@ def test_fold_is_silent_about_what_overflows():
     assert repr(fold(graph).outputs[0].params) == "(nan, 'f64')"
 
 
+def test_fold_leaves_what_is_made_of_a_number_that_may_be_an_extent():
+    graph = parse(
+        "f() { a = constant(value=100.0, dtype='f64') b = constant(value=8.0, dtype='f64') c = div(b, a) d = neg(b)"
+        " return c, d }"
+    )
+    assert [n.op.name for n in dce(fold(graph)).outputs] == ["div", "constant"]
+
+
 def test_fold_leaves_host_calls_to_run_time():
     from codegen.lowering import Call
 

@@ -297,16 +297,16 @@ def test_run_time_extents_decide_too():
     with nest.parallel(nest.n) as (i,):
         nest.store(nest.op("arith.addf", nest.load(nest.x, i), nest.load(nest.x, i)), nest.y, i)
     function = nest.end()
-    assert len(pieces_of(function, 100)) == 1 and pieces_of(function, 100)[0].total == 0
-    (piece,) = pieces_of(function, 1_000_000)
-    assert piece.total == 1_000_000
+    for n, is_shared in ((0, False), (100, False), (1_000_000, True)):
+        (piece,) = pieces_of(function, n)
+        assert piece.total == n and (piece.chunk < n) is is_shared
     table = KernelTable(8)
     for n in (100, 1_000_000, 1_000_001):
         aval = Aval((n,), "f8")
         call = Executable(program([aval], [aval], [], [Step(Kernel(function, (n,)), (0, 1))]), table).call
         x = np.arange(float(n))
         np.testing.assert_array_equal(call(x)[0], 2 * x)
-    assert len(table) == 2
+    assert len(table) == 1
 
 
 def two_loops(n, *, crosses):

@@ -1,0 +1,201 @@
+"""Large extents become arguments of a kernel, so that kernels which differ in them alone are one.
+
+    memref<6400xf64>    scf.parallel i = 0 to 6400: ...     for a batch of 100
+    memref<?xf64>       scf.parallel i = 0 to n1: ...       for any; this one is called with n0 = n1 = 6400
+
+`build` knows every extent and folds what follows from it; what is left of the extents in a finished
+function are constants: bounds, strides, offsets.  Each large one is replaced by an index argument, and
+each place where it stands by an argument of its own: two equal numbers may be different tomorrow.
+
+What stays a number, because a loop is faster for it:
+
+    small extents           short loops are straight code (`SMALL`)
+    bounds of inner loops   they start often: a few vectors without a test for more (`SMALL_INSIDE`)
+    divisors                a division by a known number is a multiplication
+    in the innermost loop   strides and places: which elements the lanes of a vector touch is known
+
+Numbers that only look like extents become arguments too, which costs nothing; so do floats that an extent may
+have become, the count of a mean.  Counts that follow from extents (blocks of a long sum) are marked where they
+are made, and are arguments however small they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
+
+from ..program import Kernel
+from .nest import F32, F64, I64, INDEX, Block, Extent, Function, MemRef, Operation, Value
+
+__all__ = ["MOST", "MULTIPLE", "SMALL", "SMALL_INSIDE", "with_arguments"]
+
+#: Extents up to here are constants: about what a loop that is straight code in vectors can have.
+SMALL = 32
+
+#: The same for loops in loops.
+SMALL_INSIDE = 128
+
+#: As many lanes as a vector of bytes has.  That a bound is a multiple of that, or of a part of it, is part of
+#: a kernel: where it is one of the lanes, no vector needs a mask.
+MULTIPLE = 64
+
+#: No extent is as large: what is, is the end of a range of integers.
+MOST = 1 << 31
+
+_LOOPS = ("scf.for", "scf.parallel")
+_PLACES = ("arith.muli", "memref.load", "memref.store")
+_DIVISIONS = ("arith.divsi", "arith.remsi", "arith.floordivsi")
+
+
+def with_arguments(kernel: Kernel, varying: Container[int] = ()) -> Kernel:
+    """The kernel with its large extents as arguments; itself where it has none.
+
+    varying     the numbers of memory arguments whose extents follow from others, however small they are
+    """
+    lifted = _Lifted(kernel, varying)
+    function = lifted.function()
+    return replace(kernel, function=function, extents=tuple(lifted.extents)) if lifted.extents else kernel
+
+
+class _Lifted:
+    def __init__(self, kernel: Kernel, varying: Container[int]) -> None:
+        self.kernel = kernel
+        self.varying = varying
+        self.extents = list(kernel.extents)
+        self.block = Block()
+        self.added: list[Value] = []
+        self.values: dict[Value, Value] = {}
+        self.multiples: dict[Value, int] = {}
+
+    def function(self) -> Function:
+        """The function anew."""
+        old = self.kernel.function
+        memory = [a for a in old.arguments if isinstance(a.type, MemRef)]
+        indices = old.arguments[len(memory) :]
+        for argument in old.arguments:
+            self.values[argument] = Value(argument.type, self.block)
+        for j, argument in enumerate(memory):
+            self.values[argument].type = self._flexible(argument.type, 0 if j in self.varying else SMALL)  # type: ignore[arg-type]
+        operations = self._operations(old.body, 0)
+        used = set(_read_by(operations))
+        self.block.operations = [o for o in operations if o.name != "arith.constant" or o.result in used]
+        self.block.arguments = [*[self.values[a] for a in (*memory, *indices)], *self.added]
+        names = (*old.names, *[f"n{j}" for j in range(len(self.added))])
+        return replace(old, body=self.block, names=names, multiples=self.multiples)
+
+    def _argument(self, number: int) -> Value:
+        """One more index argument, that is this number today."""
+        value = Value(INDEX, self.block)
+        self.added.append(value)
+        self.extents.append(number)
+        return value
+
+    def _flexible(self, memory: MemRef, small: int) -> MemRef:
+        """The type of an argument whose extents are not known, but small ones."""
+        shape: list[int | Extent] = []
+        for n in memory.shape:
+            if isinstance(n, int) and n > small:
+                shape.append(Extent(len(self.extents)))
+                self._argument(n)
+            else:
+                shape.append(n)
+        return MemRef(tuple(shape), memory.element)
+
+    # ------------------------------------------------------------ operations
+
+    def _operations(self, block: Block, depth: int) -> list[Operation]:
+        """The operations of a block of so many loops; constants stand where they are still used."""
+        is_innermost = depth > 0 and not any(o.regions for o in block.operations)
+        made: list[Operation] = []
+        for operation in block.operations:
+            if operation.name == "memref.alloca":
+                made.append(self._scratch(operation))
+                continue
+            if operation.name == "arith.constant" and _is_count(operation):
+                made += self._counted(operation)
+                continue
+            operands = [
+                self._operand(operation, j, value, depth, is_innermost) for j, value in enumerate(operation.operands)
+            ]
+            inside = depth + (operation.name in _LOOPS and not _runs_once(operation))
+            regions = [self._region(region, inside) for region in operation.regions]
+            made.append(self._made(operation, operands, regions))
+        return made
+
+    def _region(self, block: Block, depth: int) -> Block:
+        new = Block([a.type for a in block.arguments])
+        self.values.update(zip(block.arguments, new.arguments, strict=True))
+        new.operations = self._operations(block, depth)
+        return new
+
+    def _made(self, old: Operation, operands: list[Value], regions: list[Block]) -> Operation:
+        types = [r.type for r in old.results]
+        new = Operation(old.name, operands, types, old.attributes, regions)
+        self.values.update(zip(old.results, new.results, strict=True))
+        return new
+
+    def _counted(self, old: Operation) -> list[Operation]:
+        """A number that an extent may be, of another type."""
+        whole = Operation("arith.index_cast", (self._argument(int(old.attributes["value"])),), (I64,))
+        made = [whole]
+        if old.result.type is not I64:
+            made.append(Operation("arith.sitofp", (whole.result,), (old.result.type,)))
+        self.values[old.result] = made[-1].result
+        return made
+
+    def _scratch(self, old: Operation) -> Operation:
+        """Scratch is as large as the next power of two: most sizes share it."""
+        memory = old.result.type
+        assert isinstance(memory, MemRef)
+        shape = tuple([_rounded(n) if isinstance(n, int) else n for n in memory.shape])
+        new = Operation(old.name, old.operands, [MemRef(shape, memory.element)], old.attributes)
+        self.values[old.result] = new.result
+        return new
+
+    def _operand(self, operation: Operation, place: int, value: Value, depth: int, is_innermost: bool) -> Value:
+        """What an operation reads now."""
+        owner = value.owner
+        if value.type is not INDEX or not isinstance(owner, Operation) or owner.name != "arith.constant":
+            return self.values[value]
+        number: int = owner.attributes["value"]
+        if operation.name in _LOOPS:
+            is_large = abs(number) > (SMALL_INSIDE if depth else SMALL)
+        elif operation.name in _DIVISIONS:
+            is_large = place == 0 and abs(number) >= SMALL
+        else:
+            # The last place of an axis is one less than its extent.
+            is_large = abs(number) >= SMALL and not (is_innermost and operation.name in _PLACES)
+        if not is_large and not owner.attributes.get("varies"):
+            return self.values[value]
+        argument = self._argument(number)
+        if operation.name in _LOOPS:
+            self.multiples[argument] = math.gcd(number, MULTIPLE)
+        return argument
+
+
+def _runs_once(loop: Operation) -> bool:
+    """Whether it is a loop in name only."""
+    upper = loop.operands[1].owner
+    return isinstance(upper, Operation) and upper.name == "arith.constant" and upper.attributes["value"] == 1
+
+
+def _read_by(operations: Iterable[Operation]) -> Iterator[Value]:
+    """What operations read, those in their regions too."""
+    for operation in operations:
+        yield from operation.operands
+        for region in operation.regions:
+            yield from _read_by(region.operations)
+
+
+def _is_count(constant: Operation) -> bool:
+    """Whether a constant may come from an extent, as that of a mean does.
+
+    Only floats: large integers may be masks and multipliers of bits, and small ones their places.
+    """
+    value = constant.attributes["value"]
+    return constant.result.type in (F32, F64) and SMALL < abs(value) < MOST and value == int(value)
+
+
+def _rounded(extent: int) -> int:
+    return extent if extent <= SMALL else 1 << (extent - 1).bit_length()
