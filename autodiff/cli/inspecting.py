@@ -13,6 +13,7 @@ import typer
 from codegen import compiler
 
 from ..api import clear_cache
+from ..config import config
 from ..errors import Error
 from ..inspection import STAGES, inspect
 from .app import AsJson, reported, say, user_errors
@@ -105,9 +106,11 @@ def _compiled_by(path: str) -> Sequence[Any]:
     is_file(path)
     clear_cache()
     before, sys.argv = sys.argv, [path]
+    patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
     try:
         with compiler.recorded() as graphs, beside(Path(path)), user_errors(path):
             runpy.run_path(path, run_name="__main__")
     finally:
         sys.argv = before
+        config.patience = patience
     return graphs
