@@ -187,4 +187,27 @@ def check(graph, *, native=True, seed=0):
     with np.errstate(all="ignore"):
         expected = evaluate(graph, *arrays)
     got = compile_graph(graph).call(*arrays) if native else run_interpreted(plan(graph), arrays)
-    assert_close(got, expected, graph)
+    try:
+        assert_close(got, expected, graph)
+    except AssertionError:
+        if not _is_decided_by_rounding(graph, arrays, expected):
+            raise
+
+
+def _is_decided_by_rounding(graph, arrays, expected):
+    """Whether the value itself jumps when inputs move by a rounding error: the argmin of equal sums, say."""
+    rng = np.random.default_rng(1)
+    for _ in range(16):
+        moved = [_moved(a, rng) for a in arrays]
+        with np.errstate(all="ignore"):
+            again = evaluate(graph, *moved)
+        for a, e in zip(again, expected, strict=True):
+            if not np.allclose(a, e, rtol=1e-3, atol=1e-3, equal_nan=True):
+                return True
+    return False
+
+
+def _moved(array, rng):
+    if array.dtype.kind != "f":
+        return array
+    return array * (1 + 16 * np.finfo(array.dtype).eps * rng.uniform(-1, 1, array.shape)).astype(array.dtype)
