@@ -36,10 +36,10 @@ def torch(*arrays):
 def jax(*arrays):
     import jax.numpy as jnp
     import peers
-    from jax.scipy.special import erf
+    import jax.scipy.special as special
 
     class lib:
-        sqrt, log, exp, sum, erf = jnp.sqrt, jnp.log, jnp.exp, jnp.sum, erf
+        sqrt, log, exp, sum, erf = jnp.sqrt, jnp.log, jnp.exp, jnp.sum, special.erf
 
     return peers.jax(lambda _, *a: program(lib, *a), ARGNUMS, arrays)
 
