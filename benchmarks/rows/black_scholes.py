@@ -35,8 +35,8 @@ def torch(*arrays):
 
 def jax(*arrays):
     import jax.numpy as jnp
-    import peers
     import jax.scipy.special as special
+    import peers
 
     class lib:
         sqrt, log, exp, sum, erf = jnp.sqrt, jnp.log, jnp.exp, jnp.sum, special.erf
