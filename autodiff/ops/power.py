@@ -161,7 +161,8 @@ power: Function = public(
     """x1 ** x2.   T[...], T[...]  →  T[...]
 
     An exponent that is a Python number, and ±0.5 or an integer up to 16, is part of the graph: x ** 2 is a
-    product and x ** 0.5 a square root (so (-inf) ** 0.5 is nan).  Any other is a run-time argument.
+    product, x ** 0.5 a square root (so (-inf) ** 0.5 is nan) and x ** -0.5 one over it (so (-0.0) ** -0.5 is
+    -inf, as in PyTorch).  Any other is a run-time argument.
 
     By the base, the derivative of x ** 0 is 0 everywhere; by the exponent, that of 0 ** p is 0 for p >= 0,
     and nan for negative bases.  Raises ValueError for integers to negative powers.
