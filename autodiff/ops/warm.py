@@ -11,6 +11,7 @@ looks at no type but in the dispatch cache.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -41,27 +42,63 @@ class _Operand(NamedTuple):
 
 
 _TEXT = """
-def record({arguments}):
-    {nodes}
-    kind = kinds[grad_mode()].get({key})
-    now = state.now
-    if kind is None or config.careful{older}:
-        return missed({arguments})
-    made = new(Node)
-    made.kind = kind
-    made.inputs = ({inputs},)
-    made.value = None
-    made.number = number = new_number()
-    out = kind.out
-    y = new(out.cls)
-    y.node = made
-    y.masked = now.body != 0 and ({masked})
-    if out.small:
-        now.note_small(y)
-    if number > now.look_at:
-        look_at_size(now, made.inputs)
-    return y
+def made_for(kinds, missed):
+    def record({arguments}):
+        {nodes}
+        kind = kinds[grad_mode()].get({key})
+        now = state.now
+        if kind is None or config.careful{older}:
+            return missed({arguments})
+        made = new(Node)
+        made.kind = kind
+        made.inputs = ({inputs},)
+        made.value = None
+        made.number = number = new_number()
+        out = kind.out
+        y = new(out.cls)
+        y.node = made
+        y.masked = now.body != 0 and ({masked})
+        if out.small:
+            now.note_small(y)
+        if number > now.look_at:
+            look_at_size(now, made.inputs)
+        return y
+    return record
 """
+
+
+@functools.cache
+def _written(operands: tuple[_Operand, ...]) -> Callable[..., Callable[..., Tensor]]:
+    """What makes the body for these operands, from an operation's tables: compiled once for all operations."""
+    tensors = [o for o in operands if not o.is_number]
+    # A number in the library's own rules is a constant, and that is `slow`'s business.
+    nodes = [f"{o.node} = {o.argument}.node" for o in tensors]
+    nodes += [
+        f"{o.node} = number_beside({o.argument}, {tensors[0].node}.kind.out)" for o in operands if o.is_number
+    ]
+    outs = [f"{o.node}.kind.out" for o in operands]
+    text = _TEXT.format(
+        arguments=", ".join(o.argument for o in operands),
+        nodes="\n        ".join(nodes),
+        key=f"({', '.join(outs)})" if len(outs) > 1 else outs[0],
+        older="".join([" or now.literal" for o in operands if o.is_number])
+        + "".join([f" or ({o.node}.value is None and {o.node}.number < now.start)" for o in tensors]),
+        inputs=", ".join(o.node for o in operands),
+        masked=" or ".join(f"{o.argument}.masked" for o in tensors),
+    )
+    env: dict[str, Any] = {
+        "Node": Node,
+        "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
+        "config": config,
+        "grad_mode": grad_mode.get,
+        "look_at_size": look_at_size,
+        "new": _new,
+        "new_number": new_number,
+        "number_beside": _number_beside,
+        "state": state,
+    }
+    exec(text, env)  # our own text; nothing of the user's is in it
+    return env["made_for"]
 
 
 def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[_Operand]) -> Callable[..., Tensor]:
@@ -71,7 +108,6 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
     """
     kinds: tuple[dict[Any, Kind], dict[Any, Kind]] = ({}, {})
     numbers = [o for o in operands if o.is_number]
-    tensors = [o for o in operands if not o.is_number]
 
     def missed(*args: Any) -> Tensor:
         y = slow(*args)
@@ -95,34 +131,7 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
             kinds[mode][tuple([i.kind.out for i in node.inputs])] = node.kind
         return y
 
-    # A number in the library's own rules is a constant, and that is `slow`'s business.
-    nodes = [f"{o.node} = {o.argument}.node" for o in tensors]
-    nodes += [f"{o.node} = number_beside({o.argument}, {tensors[0].node}.kind.out)" for o in numbers]
-    outs = [f"{o.node}.kind.out" for o in operands]
-    text = _TEXT.format(
-        arguments=", ".join(o.argument for o in operands),
-        nodes="\n    ".join(nodes),
-        key=f"({', '.join(outs)})" if len(outs) > 1 else outs[0],
-        older="".join([" or now.literal" for _ in numbers])
-        + "".join([f" or ({o.node}.value is None and {o.node}.number < now.start)" for o in tensors]),
-        inputs=", ".join(o.node for o in operands),
-        masked=" or ".join(f"{o.argument}.masked" for o in tensors),
-    )
-    env = {
-        "Node": Node,
-        "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
-        "config": config,
-        "grad_mode": grad_mode.get,
-        "kinds": kinds,
-        "look_at_size": look_at_size,
-        "missed": missed_beside if numbers else missed,
-        "new": _new,
-        "new_number": new_number,
-        "number_beside": _number_beside,
-        "state": state,
-    }
-    exec(text, env)  # our own text; nothing of the user's is in it
-    return env["record"]  # type: ignore[return-value]
+    return _written(tuple(operands))(kinds, missed_beside if numbers else missed)
 
 
 def unary_body(operation: Operation, slow: Callable[[Any], Tensor]) -> Body:
