@@ -67,7 +67,7 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
     is_apart = [w >= SHARED or _is_open(o, known, indices) for o, w in zip(operations, weights, strict=True)]
     if not any(is_apart):
         return [Piece(function)]
-    pure = _pure(function.arguments, operations)
+    pure = _pure(function, operations)
     runs = _runs(operations, set(map(id, pure)), is_apart)
     if not _are_independent(runs, pure) or not _returns_zero(end):
         return [Piece(function)]
@@ -96,12 +96,15 @@ def _runs(
     return runs
 
 
-def _pure(arguments: Sequence[Value], operations: Sequence[Operation]) -> list[Operation]:
+def _pure(function: Function, operations: Sequence[Operation]) -> list[Operation]:
     """The operations of which each piece may have its own: no effect, and the same result each time."""
-    known = set(arguments)
+    known = set(function.arguments)
+    only_read = known - {function.arguments[j] for j in function.writes}
     found = []
     for operation in operations:
         is_plain = operation.name.startswith(("arith.", "math.")) or operation.name == "memref.alloca"
+        # Numbers that a kernel is given lie in memory: `x / 100`.
+        is_plain = is_plain or (operation.name == "memref.load" and operation.operands[0] in only_read)
         if is_plain and known.issuperset(operation.operands):
             known.update(operation.results)
             found.append(operation)

@@ -310,10 +310,10 @@ def test_run_time_extents_decide_too():
 
 
 def two_loops(n, *, crosses):
-    """y = 2 x by a parallel loop, then z = y[0] + x[0] (or of a value that was loaded before the loop)."""
+    """y = 2 x by a parallel loop, then z = y[0] + x[0] (or of what y[0] was before the loop)."""
     nest = Nest("two", x=memref(F64, n), y=memref(F64, n), z=memref(F64), writes=("y", "z"))
     zero = nest.constant(0, INDEX)
-    early = nest.load(nest.x, zero) if crosses else None
+    early = nest.load(nest.y, zero) if crosses else None
     with nest.parallel(n) as (i,):
         x = nest.load(nest.x, i)
         nest.store(nest.op("arith.addf", x, x), nest.y, i)
@@ -337,3 +337,12 @@ def test_what_follows_a_shared_loop_is_a_piece_of_its_own(any_threads):
 def test_a_kernel_whose_pieces_would_need_each_other_s_values_stays_whole():
     function = two_loops(200_000, crosses=True)
     assert [piece.function for piece in pieces_of(function)] == [function]
+
+
+def test_each_piece_reads_the_numbers_that_a_kernel_is_given():
+    nest = Nest("scaled", x=memref(F64, 1_000_000), factor=memref(F64), y=memref(F64, 1_000_000), writes=("y",))
+    factor = nest.load(nest.factor)
+    with nest.parallel(1_000_000) as (i,):
+        nest.store(nest.op("arith.mulf", nest.load(nest.x, i), factor), nest.y, i)
+    (piece,) = pieces_of(nest.end())
+    assert piece.total == 1_000_000 > piece.chunk
