@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -34,6 +35,12 @@ __all__ = [
     "target_features",
     "target_key",
 ]
+
+#: Whether a module lies in one piece of memory, so that an instruction finds its constants relative to itself.
+#: For JITs LLVM's default is that they may be anywhere, which costs two instructions for each constant in a
+#: loop (Black-Scholes of 1e6: 12.3 against 11.1 ms).  The linker that promises it also links in 250 us where the
+#: other takes 310; for Windows it is young.
+_IS_NEAR = sys.platform != "win32"
 
 _lock = threading.RLock()
 _library_numbers = itertools.count()
@@ -178,7 +185,7 @@ def target_key() -> tuple[str, ...]:
         llvm.get_default_triple(),
         llvm.get_host_cpu_name(),
         target_features(),
-        "opt 2, loops written as vectors",
+        "opt 2, loops written as vectors, small code model" if _IS_NEAR else "opt 2, loops written as vectors",
     )
 
 
@@ -229,7 +236,7 @@ def _target_machine(effort: int) -> Any:
         features=target_features(),
         opt=effort,
         reloc="pic",
-        codemodel="jitdefault",
+        codemodel="small" if _IS_NEAR else "jitdefault",
         jit=True,
     )
 
@@ -249,5 +256,5 @@ def _present_linker() -> Any:
     holds its linker, which goes with the last of them.
     """
     if next(_linked) % _PER_LINKER == 0:
-        _linkers[:] = [llvm.create_lljit_compiler(_target_machine(2), suppress_errors=True)]
+        _linkers[:] = [llvm.create_lljit_compiler(_target_machine(2), suppress_errors=True, use_jit_link=_IS_NEAR)]
     return _linkers[0]
