@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from codegen.ir import Aval
-
 from .. import ops
 from ..ops import linalg
 from ..ops.linalg.determinant import SlogdetResult, log_det_factored
 from ..ops.linalg.factorization import factored
-from ..ops.linalg.matrices import right_side, symmetric_part
-from ..ops.linalg.matrices import square as as_square
+from ..ops.linalg.matrices import right_side
+from ..ops.linalg.matrices import square as floats
 from ..ops.linalg.solving import solved_factored
 from ..tape import grad_mode
 from ..tensor import Tensor
-from .base import StructuredMatrix, cotangent_of, of_rank, order_of
-from .symmetric import Symmetric
+from .base import of_rank
+from .symmetric import SelfAdjoint, Symmetric
 from .triangular import LowerTriangular
 
 __all__ = ["Cholesky"]
 
 
-class Cholesky(StructuredMatrix):
+class Cholesky(SelfAdjoint):
     """A symmetric positive definite matrix that is factorised once.   f[n,n]  →  f[n,n]
 
     `.matrix` is the symmetric part of x, `.factor` the L with L Lᵀ = matrix.  `ad.linalg.solve`, `inv`, `det` and
@@ -37,22 +35,11 @@ class Cholesky(StructuredMatrix):
     f64[2] [1. 2.]
     """
 
-    __slots__ = ("_factors", "stored")
-    holds = ("stored",)
+    __slots__ = ("_factors",)
     _factors: dict[bool, Tensor]
 
     def __init__(self, x: Any) -> None:
-        self.stored = as_square("Cholesky", of_rank("Cholesky", x, 2))
-
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        return self.stored.aval
-
-    @property
-    def matrix(self) -> Tensor:
-        """The matrix it stands for."""
-        return symmetric_part(self.stored)
+        super().__init__(floats("Cholesky", of_rank("Cholesky", x, 2)))
 
     @property
     def factor(self) -> LowerTriangular:
@@ -68,27 +55,6 @@ class Cholesky(StructuredMatrix):
         if mode not in made:
             made[mode] = factored(self.matrix)
         return made[mode]
-
-
-@ops.dense.method(Cholesky)
-def _(x):
-    return x.matrix
-
-
-@ops.project.method(object, Cholesky)
-def _(gradient, like):
-    return Cholesky(symmetric_part(cotangent_of(gradient, like)))
-
-
-@ops.transpose.method(Cholesky)
-def _(x, axes=None):
-    order_of(axes)
-    return x
-
-
-@ops.matrix_transpose.method(Cholesky)
-def _(x):
-    return x
 
 
 @linalg.cholesky.method(Cholesky)

@@ -14,10 +14,30 @@ from ..tensor import Tensor
 from .base import StructuredMatrix, cotangent_of, order_of, square
 from .triangular import LowerTriangular
 
-__all__ = ["Symmetric"]
+__all__ = ["SelfAdjoint", "Symmetric"]
 
 
-class Symmetric(StructuredMatrix):
+class SelfAdjoint(StructuredMatrix):
+    """What stands for the symmetric part, `.matrix`, of the square matrix that it stores."""
+
+    __slots__ = ("stored",)
+    holds = ("stored",)
+
+    def __init__(self, x: Any) -> None:
+        self.stored = square(type(self).__name__, x)
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the matrix."""
+        return self.stored.aval
+
+    @property
+    def matrix(self) -> Tensor:
+        """The matrix it stands for."""
+        return symmetric_part(self.stored)
+
+
+class Symmetric(SelfAdjoint):
     """The symmetric part, (x + xᵀ) / 2, of a matrix.   f[n,n]  →  f[n,n]
 
     `.matrix` is that part: x itself, to the last bit, where x is symmetric.  Its gradient is the symmetric part
@@ -32,40 +52,26 @@ class Symmetric(StructuredMatrix):
      [2. 1.]]
     """
 
-    __slots__ = ("stored",)
-    holds = ("stored",)
-
-    def __init__(self, x: Any) -> None:
-        self.stored = square("Symmetric", x)
-
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        return self.stored.aval
-
-    @property
-    def matrix(self) -> Tensor:
-        """The matrix it stands for."""
-        return symmetric_part(self.stored)
+    __slots__ = ()
 
 
-@ops.dense.method(Symmetric)
+@ops.dense.method(SelfAdjoint)
 def _(x):
     return x.matrix
 
 
-@ops.project.method(object, Symmetric)
+@ops.project.method(object, SelfAdjoint)
 def _(gradient, like):
-    return Symmetric(symmetric_part(cotangent_of(gradient, like)))
+    return type(like)(symmetric_part(cotangent_of(gradient, like)))
 
 
-@ops.transpose.method(Symmetric)
+@ops.transpose.method(SelfAdjoint)
 def _(x, axes=None):
     order_of(axes)
     return x
 
 
-@ops.matrix_transpose.method(Symmetric)
+@ops.matrix_transpose.method(SelfAdjoint)
 def _(x):
     return x
 
