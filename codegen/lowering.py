@@ -17,15 +17,15 @@ Indices are values of type `index`, one per dimension, made with the same builde
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from .ir import Aval, Graph
+from .records import record
 
 __all__ = ["Call", "Contract", "Loop", "Lowering", "Map", "Move", "Recurrence", "Reduce", "Scan", "Scatter"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Map:
     """scalar(k, *elements, **params) -> element.   Map(lambda k, x: k.exp(x))
 
@@ -35,7 +35,7 @@ class Map:
     scalar: Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Move:
     """element(k, index, *readers, **params) -> element, where readers[j](*index) reads input j.
 
@@ -53,7 +53,7 @@ class Move:
     is_reshape: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Reduce:
     """monoid in add, mul, max, min, any, all, argmax, argmin, over the parameter `axis`
     (a sorted tuple of non-negative ints), the reduced axes dropped.
@@ -65,19 +65,19 @@ class Reduce:
     monoid: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Scan:
     """A running monoid (`add`) along the parameter `axis` (one non-negative int)."""
 
     monoid: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Contract:
     """matmul of inputs of at least two dimensions, the leading ones broadcast as in NumPy."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Scatter:
     """The output starts at zero; then, for every index j of `updates` (the last input), in
     row-major order:  out[target(k, j, *readers, **params)] += updates[j].
@@ -90,12 +90,12 @@ class Scatter:
     replaces: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Call:
     """The operation's NumPy reference is called between two native segments."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Recurrence:
     """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.
 
@@ -129,7 +129,7 @@ class Recurrence:
         return found
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Loop(Call):
     """recurrence(**params) -> Recurrence.  Inputs: first states, arrays to go through, and what every step reads.
 

@@ -8,17 +8,17 @@ The same program prints as MLIR (its kernels, and one func.func that calls them 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from .ir import Aval, Graph, Node
 from .kernel.nest import Function
+from .records import field, record
 
 __all__ = [
     "Buffer", "Gemm", "HostCall", "Kernel", "Loop", "Place", "Program", "Step", "aligned", "bytes_moved", "every_step",
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Buffer:
     """A place in memory.
 
@@ -31,7 +31,7 @@ class Buffer:
     place: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Kernel:
     """Generated loops.  `extents` are the values of the function's index arguments.
 
@@ -43,7 +43,7 @@ class Kernel:
     updates: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Gemm:
     """c[b] = op(a[b]) @ op(b[b]) for `batch` products by BLAS; buffers (a, b, c).
 
@@ -63,7 +63,7 @@ class Gemm:
     strides: tuple[int, int, int] = (0, 0, 0)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class HostCall:
     """The NumPy reference of `node`, called by Python; buffers (*inputs, output).  The step names
     them in the order of `node.inputs`."""
@@ -75,7 +75,7 @@ class HostCall:
 Place = tuple[int, int]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Loop:
     """`length` runs of `body`; buffers (*inputs, *written, workspace).
 
@@ -132,7 +132,7 @@ def aligned(size: int) -> int:
     return -(-size // 64) * 64
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Step:
     """Run `work` on the buffers with these numbers (each buffer at most once for a Kernel)."""
 
@@ -140,7 +140,7 @@ class Step:
     buffers: tuple[int, ...]
 
 
-@dataclass
+@record()
 class Program:
     """Buffers, steps in order.  `inputs` and `outputs` are the graph's avals.
 

@@ -28,6 +28,7 @@ ENGINE = [
     ["autodiff.__main__"],
 ]
 COMPILER = [
+    ["codegen.records"],
     ["codegen.ir"],
     ["codegen.lowering"],
     ["codegen.kernel", "codegen.program"],

@@ -6,9 +6,9 @@ its default.  Keyword-only parameters never dispatch and are passed on by name.
 
 from __future__ import annotations
 
-import dis
 import inspect
 from collections.abc import Callable
+from opcode import opmap
 from typing import Any
 
 from ..errors import DispatchError, caller, short_name
@@ -143,7 +143,8 @@ def place_of(implementation: Callable) -> str:
 
 
 #: What an empty body compiles to, whichever of docstring, `...` and `pass` it is written with.
-_IDLE = frozenset(("RESUME", "NOP", "COPY_FREE_VARS", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"))
+_IDLE = frozenset([opmap[name] for name in ("RESUME", "NOP", "COPY_FREE_VARS", "RETURN_VALUE") if name in opmap])
+_CONSTANTS = frozenset([opmap[name] for name in ("LOAD_CONST", "RETURN_CONST") if name in opmap])
 
 
 def has_body(function: Callable) -> bool:
@@ -151,7 +152,8 @@ def has_body(function: Callable) -> bool:
     code = getattr(function, "__code__", None)
     if code is None:
         return True
+    # Two bytes each; what needs more is not idle.
+    steps = zip(code.co_code[::2], code.co_code[1::2], strict=True)
     return any(
-        step.opname not in _IDLE or (step.opname in ("LOAD_CONST", "RETURN_CONST") and step.argval is not None)
-        for step in dis.get_instructions(code)
+        step not in _IDLE and not (step in _CONSTANTS and code.co_consts[argument] is None) for step, argument in steps
     )

@@ -8,16 +8,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from ..kernel.nest import Block, Operation, Value
+from ..records import record
 
 __all__ = ["Extreme", "find_extreme"]
 
 _LOGIC = ("arith.cmpf", "arith.cmpi", "arith.andi", "arith.ori", "arith.xori")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Extreme:
     """better      the predicate by which an element replaces the extreme so far
     values      all that depends on the extreme so far, from it to what is carried on

@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..kernel.nest import Function, MemRef
+from ..records import record
 from . import math as elementary
 from .body import Body, Needs, argument_names
 from .target import Target
@@ -40,7 +40,7 @@ def emit_module(functions: Sequence[Function], target_features: str = "") -> str
     return module_of([emit_function(f, target_features) for f in functions], target_features)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Emitted:
     """One function as text, and what its module must hold beside it."""
 

@@ -15,10 +15,10 @@ stored, if it carries anything but reductions whose order is free, or if it hold
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value
+from ..records import field, record
 from .extremes import find_extreme
 from .operations import ELEMENTARY, SCALAR
 from .reductions import Reduction, is_free
@@ -35,7 +35,7 @@ _COSTS = {
 _COST_OF_A_FUNCTION, _COST_OF_A_GATHER = 24, 10
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class LoopPlan:
     """strides     of values that differ between lanes: by how much from one to the next, or VARYING
     places      of loads and stores: by how many elements they move from lane to lane, or VARYING

@@ -13,8 +13,7 @@ code.  Without masks in the machine the rest runs one by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import record
 from .loop_plan import LoopPlan
 from .target import Target
 
@@ -26,7 +25,7 @@ _CHEAP, _MODERATE = 14, 40
 _DEAR = 60
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Phase:
     """lanes     of each value; 1: the loop as it stands
     trips       how many elements, if that is known

@@ -10,9 +10,8 @@ place stays, as it would have if the loop had run one by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..kernel.nest import I1, I64, Operation, ScalarType, Value
+from ..records import record
 from .operations import SCALAR, Writer
 from .types import LLVM_TYPES
 
@@ -34,7 +33,7 @@ def is_free(operation: Operation) -> bool:
     return name in _IDENTITIES or name in _INTEGER_EXTREMES
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Reduction:
     """One value that a loop carries, or an accumulator in memory.
 

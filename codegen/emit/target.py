@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+
+from ..records import record
 
 __all__ = ["Target"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Target:
     """vector_bytes    of the widest vectors that arithmetic runs at full speed on
     has_masks       whether vectors can be loaded and stored in part

@@ -9,9 +9,9 @@ so blocks are independent, and they are added up at the end, in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..ir import Aval, Node
+from ..records import record
 from .elements import Elements
 from .group import Root
 from .index import Index, constant_index
@@ -35,7 +35,7 @@ class Temporary:
         self.aval = aval
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class _Reduction:
     """A reduction with accumulators in memory.
 

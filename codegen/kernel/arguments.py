@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import replace
 
 from ..program import Kernel
+from ..records import replace
 from .nest import F32, F64, I64, INDEX, Block, Extent, Function, MemRef, Operation, Value
 
 __all__ = ["MOST", "MULTIPLE", "SMALL", "SMALL_INSIDE", "with_arguments"]

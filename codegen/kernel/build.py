@@ -18,13 +18,13 @@ tile, which hand values on in memory that stays in the cache (see `group.Cut`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..ir import Aval, Node
 from ..program import Kernel
+from ..records import record
 from .accumulators import Accumulators
 from .body import Loop
 from .elements import Elements, element_type
@@ -39,7 +39,7 @@ from .scalar import Scalar
 __all__ = ["Built", "build", "finish"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Built:
     """A kernel and what its memory arguments stand for: nodes, or a `Temporary` of its own."""
 
@@ -47,7 +47,7 @@ class Built:
     memory: tuple[Hashable, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Filled:
     """Memory that holds a value for later loops: its "array", or what is kept of it for a "row" or a "tile"."""
 

@@ -13,11 +13,11 @@ so no operation has to be known by name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..ir import Node, dtype_name
 from ..ir.op import CONSTANT
 from ..lowering import Map, Move
+from ..records import record
 from .index import Atom, Index, constant_index, flatten, unflatten
 from .nest import INDEX, ScalarType, Status, Value
 from .scalar import SCALAR_TYPES, Scalar
@@ -36,7 +36,7 @@ _WEIGHT_OF_A_FUNCTION = 16
 HEAVY = 12
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Edge:
     """Input number `input` is read at `index`, in terms of the reader's axes."""
 
@@ -44,7 +44,7 @@ class Edge:
     index: tuple[Index, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Edges:
     """All reads of a node; positions that it uses as numbers (`pinned`); its price per element."""
 

@@ -13,10 +13,10 @@ range(total // inner), where a row is `inner` consecutive elements.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 from ..ir import Node
 from ..lowering import Reduce
+from ..records import field, record
 
 __all__ = ["Cut", "Group", "Root", "strides_of"]
 
@@ -30,7 +30,7 @@ def strides_of(shape: tuple[int, ...]) -> list[int]:
     return strides[::-1]
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Root:
     """A value that a group computes for others to read: an array's elements, or a reduction.
 
@@ -85,7 +85,7 @@ class Root:
         return {s for s, n in zip(strides_of(self.domain), self.domain, strict=True) if n != 1}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cut:
     """A sweep too large for one loop: several loops one after the other over a tile of elements.
 
@@ -99,7 +99,7 @@ class Cut:
     slots: dict[Node, tuple[int, int]]
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Group:
     """One kernel: see the file's head.
 

@@ -36,9 +36,10 @@ Rules that builder, printer and emitter share:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
+
+from ..records import field, record
 
 __all__ = [
     "F32", "F64", "I1", "I8", "I32", "I64", "INDEX",
@@ -67,14 +68,14 @@ F32 = ScalarType("f32", 32, True)
 F64 = ScalarType("f64", 64, True)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Extent:
     """A run-time extent: the function's index argument number `position` (0 = the first index)."""
 
     position: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MemRef:
     """Packed row-major memory: memref<256x?xf64>."""
 
@@ -144,7 +145,7 @@ class Block:
         self.operations: list[Operation] = []
 
 
-@dataclass
+@record()
 class Function:
     """func.func @name(memrefs..., indices...) -> i32.
 

@@ -8,10 +8,9 @@ still a matrix by rows or by columns: it becomes a flag.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir import Node
 from ..lowering import Move
+from ..records import record
 from .edges import Probed, broadcast_index
 from .index import Atom, Index, constant_index, flatten
 
@@ -22,7 +21,7 @@ __all__ = ["Operand", "Product", "product_of"]
 _LOOP_LIMIT = 128
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Operand:
     """`rows` x `columns` matrices in the memory of `base`; `stride` elements from one of the batch to the next."""
 
@@ -40,7 +39,7 @@ class Operand:
         return batch.times(self.stride).plus(row.times(width)).plus(column)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Product:
     """`batch` products of m x k by k x n."""
 

@@ -21,12 +21,11 @@ Joining never makes a cycle: every unit knows, as a set of bits, all units it wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..ir import Node
 from ..kernel.edges import Probed
 from ..kernel.group import Group, Root
 from ..lowering import Contract, Reduce
+from ..records import record
 from .demand import choose_roots, is_fused
 from .loops import lay_out
 from .prepare import Prepared
@@ -44,7 +43,7 @@ _STREAMS_LIMIT = 28
 _CANDIDATES_LIMIT = 8
 
 
-@dataclass
+@record()
 class Fused:
     """Units in an order in which they can run; the values that are in memory, and what each expression reaches."""
 

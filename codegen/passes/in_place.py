@@ -14,13 +14,13 @@ Each element of a value is stored once, so no iteration loads what another one h
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir import Graph, Node
 from ..kernel.nest import Block, Function, Operation, Value
 from ..lowering import Call, Move
 from ..program import HostCall, Kernel, Loop
+from ..records import record
 from .fuse import Fused
 
 __all__ = ["Draft", "renamed", "same_memory", "share_memory"]
@@ -146,7 +146,7 @@ def _names(count: int, writes: set[int]) -> list[str]:
     return names
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Access:
     """A load or store, its index, and where it stands: (operation, its place in its block) from outside in."""
 

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir import Graph, Node
@@ -18,6 +17,7 @@ from ..kernel.edges import Probed
 from ..kernel.monoids import identity
 from ..kernel.operands import Product, product_of
 from ..lowering import Call, Contract, Map, Move, Reduce
+from ..records import record
 from .host import host
 
 __all__ = ["Prepared", "prepare"]
@@ -48,7 +48,7 @@ _FILL = Op(
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Prepared:
     """The graph, and for each product what it multiplies."""
 

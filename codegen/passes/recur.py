@@ -14,7 +14,6 @@ through, which are parts of a vector that is there, are read where they lie.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ..ir.op import Op
 from ..lowering import Call, Loop, Recurrence
 from ..program import Loop as Work
 from ..program import Place, Program
+from ..records import replace
 from .pipeline import optimize
 
 __all__ = ["RESULT", "draft_loop", "results_together", "separate"]

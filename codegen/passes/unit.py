@@ -6,17 +6,16 @@ whether and how a root can be computed in a group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ..ir import Node
 from ..kernel.group import Group, Root
+from ..records import field, record
 from .loops import chain
 from .reach import Reaches, bits
 
 __all__ = ["Unit", "fit"]
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Unit:
     """One step of the program to be: a group of roots, or one node with a step of its own.
 

@@ -14,19 +14,19 @@ import importlib
 import importlib.util
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..program import Gemm
+from ..records import record
 from . import engine, gemm_ir, objects
 
 __all__ = ["Blas", "Product", "find_blas", "multiply", "product_step"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Blas:
     """Where the two products live.
 
@@ -42,7 +42,7 @@ class Blas:
     library: Any
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Product:
     """A native step for a `Gemm`: its function, its extents, and whether its pointers are (b, a, c)."""
 

@@ -8,12 +8,12 @@ is compiled as one module, because a module costs a link and three memory maps h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
 from ..emit import Emitted, emit_function, module_of
 from ..kernel.nest import Function
+from ..records import record, replace
 from . import engine, objects
 from .cache import LRU
 from .disk import DiskCache
@@ -25,7 +25,7 @@ __all__ = ["KernelTable", "NativeKernel"]
 _PREFIX = "k"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NativeKernel:
     """A kernel's entry point; who may call it holds this, which keeps its code loaded."""
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..ir import DTYPES, Aval, dtype_name
 from ..kernel.nest import Status
+from ..records import record
 from . import launcher_ir, memory
 from .argument_ir import NUMBER_KINDS
 from .native import Self, is_native, native
@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NativeStep:
     """Call the function at `address` with the pointers in these slots and these extents.
 
@@ -49,7 +49,7 @@ class NativeStep:
     share: Share | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Share:
     """A step that threads share: `total` iterations in blocks of `chunk`.
 
@@ -64,7 +64,7 @@ class Share:
         return -(-self.total // self.chunk)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """What a launcher needs to know.
 

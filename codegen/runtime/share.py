@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from ..kernel.nest import INDEX, Block, Function, MemRef, Operation, Value
+from ..records import record, replace
 from .cost import operations_of_block
 
 __all__ = ["CHUNK", "SHARED", "Piece", "shared"]
@@ -41,7 +41,7 @@ CHUNKS = 64
 ELEMENTS = 64
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Piece:
     """A part of a kernel: all of it that is no shared loop, or `total` iterations in chunks of `chunk`.
 

@@ -1,12 +1,12 @@
 """Every rule of the loop level is kept by what is right and caught where it is broken."""
 
-import dataclasses
 
 import pytest
 from nest_tools import Nest
 
 from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, Function, MemRef, Operation, Value
 from codegen.kernel.verify import InvalidFunction, verify_function
+from codegen.records import replace
 
 VECTOR = MemRef((4,), F64)
 
@@ -256,7 +256,7 @@ SIGNATURES = {
 @pytest.mark.parametrize("said", SIGNATURES)
 def test_a_wrong_signature_is_named(said):
     with pytest.raises(InvalidFunction, match=said):
-        verify_function(dataclasses.replace(good(), **SIGNATURES[said]))
+        verify_function(replace(good(), **SIGNATURES[said]))
 
 
 def test_memrefs_come_before_indices_and_hold_what_memory_holds():
