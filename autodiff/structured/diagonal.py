@@ -125,18 +125,6 @@ def _(x1, x2):
     return Diagonal(ops.multiply(x1.diagonal, x2.diagonal))
 
 
-@ops.matmul.method(UniformScaling, Tensor)
-def _(x1, x2):
-    check_inner("matmul", x1, x2)
-    return ops.multiply(x1.scale, x2)
-
-
-@ops.matmul.method(Tensor, UniformScaling)
-def _(x1, x2):
-    check_inner("matmul", x1, x2)
-    return ops.multiply(x1, x2.scale)
-
-
 @ops.multiply.method(Diagonal, Matrix)
 def _(x1, x2):
     if x1.shape != x2.shape:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .. import ops, tree
 from ..custom import Function
+from ..tensor import Tensor
 from .base import NUMBER, check_inner, check_same
 from .diagonal import Diagonal, UniformScaling
 from .symmetric import Symmetric
@@ -83,13 +84,13 @@ def _(x1, x2):
     return ops.add(x1, ops.negative(x2))
 
 
-@ops.matmul.method(UniformScaling, _LINEAR)
+@ops.matmul.method(UniformScaling, (*_LINEAR, Tensor))
 def _(x1, x2):
     check_inner("matmul", x1, x2)
     return ops.multiply(x1.scale, x2)
 
 
-@ops.matmul.method(_LINEAR, UniformScaling)
+@ops.matmul.method((*_LINEAR, Tensor), UniformScaling)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
     return ops.multiply(x1, x2.scale)
