@@ -11,14 +11,18 @@ native code, kept per graph shape, so that a loop pays only for arithmetic.
 f64[3] [2. 4. 6.]
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 import numpy as _np
+
+from codegen.lazily import lazily as _lazily
 
 from . import ops, tree
 from .api import asarray, cache_info, clear_cache, max_compiles, tensor
 from .config import config
-from .control import checkpoint, cond, fori_loop, scan, while_loop
 from .custom import function
 from .dispatch import ambiguities, coverage, methods, which, which_backward
+from .dispatch import late as _late
 from .errors import (
     AmbiguityError,
     ConcretizationError,
@@ -29,23 +33,10 @@ from .errors import (
     LinAlgError,
     ShapeError,
 )
-from .inspection import inspect
 from .jit import jit
 from .ops import *  # noqa: F403  every public operation, under its own name
-from .structured import (
-    Cholesky,
-    Diagonal,
-    Fill,
-    LowerTriangular,
-    OneHot,
-    Permutation,
-    Symmetric,
-    UniformScaling,
-    UpperTriangular,
-)
 from .tape.misses import explain
 from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
-from .testing import check_gradients
 from .transforms import (
     backward,
     detect_anomaly,
@@ -60,6 +51,34 @@ from .transforms import (
     value_and_grad,
     vjp,
 )
+
+if _TYPE_CHECKING:
+    from .control import checkpoint, cond, fori_loop, scan, while_loop
+    from .inspection import inspect
+    from .structured import (
+        Cholesky,
+        Diagonal,
+        Fill,
+        LowerTriangular,
+        OneHot,
+        Permutation,
+        Symmetric,
+        UniformScaling,
+        UpperTriangular,
+    )
+    from .testing import check_gradients
+
+# What many programs never use is imported when it is first asked for.
+__getattr__, __dir__ = _lazily(
+    globals(),
+    dict.fromkeys(("checkpoint", "cond", "control", "fori_loop", "scan", "while_loop"), "control")
+    | dict.fromkeys(
+        ("Cholesky", "Diagonal", "Fill", "LowerTriangular", "OneHot", "Permutation", "Symmetric", "UniformScaling",
+         "UpperTriangular", "structured"), "structured")
+    | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"},
+)  # fmt: skip
+_late("autodiff.structured")
+_late("autodiff.control")
 
 __version__ = "0.1.0"
 

@@ -123,7 +123,8 @@ def check_callable(f: object, taker: str) -> None:
 
 def check_not_masked(x: object) -> None:
     """Raise DTypeError for a masked array: there are none here, and its mask would be lost."""
-    if isinstance(x, np.ma.MaskedArray):
+    ma = sys.modules.get("numpy.ma")  # who has not imported it has no masked array; importing it takes 10 ms
+    if ma is not None and isinstance(x, ma.MaskedArray):
         raise DTypeError(
             f"a masked array is no tensor: its mask would be lost\n"
             f"  called at {caller()}\n"

@@ -28,7 +28,7 @@ ENGINE = [
     ["autodiff.__main__"],
 ]
 COMPILER = [
-    ["codegen.records"],
+    ["codegen.lazily", "codegen.records"],
     ["codegen.ir"],
     ["codegen.lowering"],
     ["codegen.kernel", "codegen.program"],

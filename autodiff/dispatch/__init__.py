@@ -8,6 +8,7 @@
     generic        the function: calling, with hooks for the floors above
     reliance       which choices something kept was made with, and when to drop it
     warm           the call, written out for few parameters
+    late           methods whose modules are imported when they are first needed
     introspection  methods, which, which_backward, ambiguities, coverage
 
 What enters: functions and types.  What leaves: for a call, the method that serves it.
@@ -15,6 +16,7 @@ What enters: functions and types.  What leaves: for a call, the method that serv
 
 from .generic import GenericFunction, all_functions
 from .introspection import Gap, Match, Unreachable, ambiguities, coverage, methods, which, which_backward
+from .late import complete, late
 from .method import Method
 from .registry import epoch
 from .reliance import Choices, include, note, observed
@@ -23,6 +25,6 @@ from .signature import Choice, Signature, choice_of, name_union, type_name
 
 __all__ = [
     "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "Signature", "Unreachable",
-    "all_functions", "ambiguities", "choice_of", "coverage", "epoch", "include", "methods", "name_union", "not_found",
-    "note", "observed", "type_name", "which", "which_backward",
+    "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include", "late", "methods",
+    "name_union", "not_found", "note", "observed", "type_name", "which", "which_backward",
 ]

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import AmbiguityError, DispatchError, caller
 from .declaration import Declaration, has_body, place_of
+from .late import complete
 from .method import RULES, Method
 from .registry import Registry
 from .reliance import FUNCTIONS, cache_now, note
@@ -364,4 +365,5 @@ def _remember(table: dict, key: Any, value: Any) -> Any:
 
 def all_functions() -> list[GenericFunction]:
     """Every generic function that is alive, by module and name."""
+    complete()
     return sorted(FUNCTIONS, key=lambda f: (f.__module__, f.__qualname__))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DispatchError
 from .generic import GenericFunction, all_functions
+from .late import complete
 from .method import Method
 from .resolution import Ambiguity, Table, not_found
 from .signature import type_name
@@ -71,6 +72,7 @@ def methods(function: Any) -> Methods:
 
     Raises DispatchError for what is no generic function.
     """
+    complete()
     return Methods(_generic(function).table.ordered())
 
 
@@ -140,6 +142,7 @@ def which_backward(function: Any, /, *args: Any, **keywords: Any) -> Match | Non
 
 def ambiguities(function: Any = None) -> Ambiguities:
     """All ambiguities of one generic function, or of all there are: methods and rules."""
+    complete()
     functions = all_functions() if function is None else [_generic(function)]
     found: list[Ambiguity] = []
     for f in functions:
@@ -165,6 +168,7 @@ def coverage(function: Any) -> list[Gap | Unreachable]:
     read what this forward does not save.  A method or rule is `Unreachable` when more specific ones take
     every member of its unions.  Empty when there is neither.
     """
+    complete()
     f = _generic(function)
     gaps = _Lines()
     for table in (f.table, *f.rules.values()):

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import DispatchError, caller, user_line
 from .declaration import Declaration, place_of
+from .late import complete
 from .method import RULES, Method
 from .resolution import Table, most_specific
 from .signature import ANY, Choice, Signature, annotated_types, choice_of
@@ -26,6 +27,7 @@ __all__ = ["Registry", "epoch"]
 #: Called with the function and the method that was added, replaced or deleted.
 Listener = Callable[[Any, Method], None]
 
+_LIBRARY = __name__.partition(".")[0] + "."
 _REGISTERING = threading.RLock()
 
 #: Choices of rules that one function remembers before it starts again.
@@ -90,6 +92,8 @@ class Registry:
 
     def _add(self, implementation: Callable, kind: str, types: tuple, options: dict) -> Method:
         where = f"{self.__name__}.{kind}"
+        if self.__module__.startswith(_LIBRARY):
+            complete()  # whoever adds to a function of the library adds to all of its methods
         if not callable(implementation):
             raise DispatchError(f"{where}: {implementation!r} cannot be called\n  registered at {caller()}")
         if len(types) > len(self.declaration.names):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from multipledispatch.conflict import ordering
 
 from ..errors import AmbiguityError, DispatchError, caller
+from .late import complete
 from .method import Method
 from .signature import Choice, Signature, type_name
 
@@ -144,6 +145,7 @@ def not_found(
     function: GenericFunction, methods: Iterable[Method], classes: Sequence[type], what: str
 ) -> DispatchError:
     """What to say when no method (or rule) takes these classes: the nearest, and what did not fit."""
+    complete()
     ranked = sorted(((_misfits(m, classes), m) for m in methods), key=lambda pair: len(pair[0]))
     lines = [f"{function.__name__} has no {what} for {_listed(classes)}"]
     for misfits, method in ranked[:_SHOWN]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from ..custom.boundary import Call
@@ -19,8 +18,6 @@ from .reading import by_output, context_of, flow_of, from_node, needs_of, zeros_
 from .returned import gradients_by_place
 
 __all__ = ["call_rule", "found_out", "missing_rule"]
-
-_log = logging.getLogger("autodiff")
 
 #: Rules that were found to ask for values: they run each time, and each was reported once.
 found_out: dict[Any, str] = {}
@@ -99,4 +96,6 @@ def _report(rule: Any) -> None:
             f"{rule} asks for values, so it runs in Python each time; declare it with host=True to get arrays,"
             " or write it in ad.* operations to have it compiled"
         )
-        _log.info(found_out[rule])
+        import logging  # most rules do not
+
+        logging.getLogger("autodiff").info(found_out[rule])

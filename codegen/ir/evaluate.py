@@ -12,7 +12,6 @@ import numpy as np
 
 from .aval import aval_of
 from .graph import Graph, Node
-from .text import node_names, node_text
 
 __all__ = ["evaluate", "evaluate_node"]
 
@@ -88,6 +87,8 @@ def _computed(graph: Graph, node: Node, arrays: list[np.ndarray]) -> np.ndarray:
     try:
         return evaluate_node(node, arrays)
     except Exception as error:
+        from .text import node_names, node_text
+
         error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
         raise
 

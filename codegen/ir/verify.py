@@ -10,7 +10,6 @@ from typing import NoReturn
 from .aval import Aval
 from .graph import Graph, Node
 from .op import INPUT
-from .text import node_names, node_text
 
 __all__ = ["VerifyError", "verify"]
 
@@ -68,6 +67,8 @@ def _inferred(graph: Graph, node: Node) -> Aval:
 
 
 def _fail(graph: Graph, node: Node, what: str, cause: Exception | None = None) -> NoReturn:
+    from .text import node_names, node_text  # almost every graph is right
+
     names = node_names(graph)
     operands = ", ".join(f"{names.get(i, '?')}: {i.aval}" for i in node.inputs)
     where = f"\n  with {operands}" if operands else ""

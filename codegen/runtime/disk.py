@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import itertools
 import os
 import random
@@ -32,7 +31,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["FORMAT", "DiskCache", "Entry", "default", "folder_of_user"]
+try:
+    from _blake2 import blake2b  # `hashlib` loads OpenSSL first, which takes 2 ms
+except ImportError:
+    from hashlib import blake2b
+
+__all__ = ["FORMAT", "DiskCache", "Entry", "blake2b", "default", "folder_of_user"]
 
 #: Counts up when a file is laid out in another way.  It is part of a file's key too: files of an earlier version of
 #: the library are not looked at, and go when they were not used for longest.
@@ -236,7 +240,7 @@ def _refuse_others(status: os.stat_result) -> None:
 def _encoded(entry: Entry) -> bytes:
     names = "\n".join([" ".join(entry.keys), " ".join(entry.exports)]).encode()
     payload = struct.pack("<Q", len(names)) + names + entry.object_bytes
-    return _HEAD.pack(_MAGIC, len(payload), hashlib.blake2b(payload, digest_size=32).digest()) + payload
+    return _HEAD.pack(_MAGIC, len(payload), blake2b(payload, digest_size=32).digest()) + payload
 
 
 def _decoded(data: bytes, key: str) -> Entry:
@@ -249,7 +253,7 @@ def _decoded(data: bytes, key: str) -> Entry:
         raise ValueError("it is no object file of this library")
     if length != len(payload):
         raise ValueError("it is truncated")
-    if hashlib.blake2b(payload, digest_size=32).digest() != digest:
+    if blake2b(payload, digest_size=32).digest() != digest:
         raise ValueError("it is damaged")
     (size,) = struct.unpack_from("<Q", payload)
     keys, exports = [tuple(line.split()) for line in payload[8 : 8 + size].decode().split("\n")]

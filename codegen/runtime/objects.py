@@ -9,11 +9,10 @@ Texts are many times the size of code, and are not kept.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 from . import engine
-from .disk import FORMAT, DiskCache, default
+from .disk import FORMAT, DiskCache, blake2b, default
 from .engine import Code, CompileError, Passes
 
 __all__ = ["VERSION", "compiled", "key_of", "loaded", "made"]
@@ -25,7 +24,7 @@ VERSION = 2
 def key_of(text: str, passes: Passes) -> str:
     """The identity of code: its text, how it is compiled and kept, LLVM's version, the target."""
     parts = (text, str(VERSION), str(FORMAT), passes.value, *engine.target_key())
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+    return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.ALL) -> Code:

@@ -1,0 +1,29 @@
+"""Methods in modules that are imported when what they are for is first used.
+
+No call can need such a method before: it takes values of types that its own module defines.  But who lists
+methods wants all of them, and so does who compares one's own with them.
+
+    late("autodiff.structured")     at import: it has methods
+    complete()                      now they are registered
+"""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["complete", "late"]
+
+_modules: list[str] = []
+
+
+def late(module: str) -> None:
+    """A module registers methods when it is imported, which may be later."""
+    _modules.append(module)
+
+
+def complete() -> None:
+    """Import what was announced."""
+    while _modules:
+        name = _modules[0]
+        importlib.import_module(name)
+        _modules[:] = [module for module in _modules if module != name]

@@ -1,0 +1,78 @@
+"""What a program pays for at the start: only what it uses is imported, and nothing is compiled."""
+
+import ast
+import subprocess
+import sys
+from operator import attrgetter
+
+import pytest
+
+import autodiff as ad
+
+#: Not needed before somebody asks for it by name.
+LATER = (
+    "autodiff.cli", "autodiff.control", "autodiff.demo", "autodiff.inspection", "autodiff.structured",
+    "autodiff.testing", "codegen.ir.dot", "codegen.ir.text", "codegen.kernel.mlir", "codegen.kernel.verify",
+    "codegen.runtime.stages",
+)  # fmt: skip
+#: What costs milliseconds, and stands in for something that does not.
+HEAVY = ("_hashlib", "dis", "html", "logging", "numpy.ma", "opt_einsum", "rich", "scipy", "typer", "xdsl")
+
+PRINT = "import sys; print(sorted(sys.modules))"
+
+
+def modules_after(program: str) -> set[str]:
+    """The modules that are imported when a new process has run this."""
+    run = [sys.executable, "-c", f"{program}\n{PRINT}"]
+    return set(ast.literal_eval(subprocess.run(run, check=True, capture_output=True, text=True).stdout))
+
+
+@pytest.fixture(scope="module")
+def before():
+    return modules_after("import numpy")
+
+
+def those_of(found, names):
+    return [module for module in sorted(found) if module.startswith(tuple(f"{n}." for n in names)) or module in names]
+
+
+def test_importing_the_library_imports_nothing_that_most_programs_never_use(before):
+    found = modules_after("import autodiff") - before
+    assert not those_of(found, LATER)
+    assert not those_of(found, HEAVY)
+
+
+def test_a_first_gradient_imports_no_more_of_it(before):
+    found = modules_after("import autodiff as ad\nad.grad(lambda x: ad.sum(ad.sin(x) * x))(ad.pi)") - before
+    assert not those_of(found, LATER)
+    assert not those_of(found, HEAVY)
+
+
+def test_what_is_imported_later_is_there_by_name_and_listed():
+    program = (
+        "import autodiff as ad\n"
+        "assert {'Diagonal', 'scan', 'inspect', 'check_gradients', 'structured'} <= set(dir(ad))\n"
+        "from autodiff import Diagonal\n"
+        "assert ad.control.scan is ad.scan\n"
+        "from autodiff import *\n"
+        "assert Symmetric is ad.Symmetric and cond is ad.cond\n"
+    )
+    assert "autodiff.structured" in modules_after(program)
+
+
+def test_a_name_that_is_nowhere_is_an_error_that_names_it():
+    with pytest.raises(AttributeError, match="module 'autodiff' has no attribute 'Diagnoal'"):
+        attrgetter("Diagnoal")(ad)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "assert 'Diagonal' in str(ad.methods(ad.matmul))",
+        "assert not ad.ambiguities()",
+        "class Mine(ad.AbstractTensor): pass\nassert 'shape' in dir(Mine)",
+        "@ad.matmul.method(ad.Matrix, int)\ndef _(x1, x2): return x1",
+    ],
+)
+def test_methods_that_come_late_are_there_for_who_lists_or_adds_methods(use):
+    assert "autodiff.structured" in modules_after(f"import autodiff as ad\n{use}")
