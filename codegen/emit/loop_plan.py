@@ -20,6 +20,7 @@ from itertools import pairwise
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value
 from ..records import field, record
 from .extremes import find_extreme
+from .math import JOINT
 from .operations import ELEMENTARY, SCALAR
 from .reductions import Reduction, is_free
 
@@ -33,6 +34,9 @@ _COSTS = {
     "arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50, "arith.remf": 90,
 }  # fmt: skip
 _COST_OF_A_FUNCTION, _COST_OF_A_GATHER = 24, 10
+#: How long a result takes, in additions that could begin meanwhile.
+_LATENCIES = {"arith.divf": 13, "math.sqrt": 20}
+_LATENCY_OF_A_FUNCTION, _LATENCY = 48, 4
 
 
 @record(eq=False, slots=True)
@@ -43,8 +47,10 @@ class LoopPlan:
     partial     values on the way of a reduction: vectors of partial results
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
     again       what such a load gives, if the iteration has stored there before
+    joint       operations that one function computes together: its name, and its results in order
     bits        of the widest element that differs between lanes
     cost        of one iteration
+    latency     of its longest way from a load to a result, in the same units
     """
 
     strides: dict[Value, int | None] = field(default_factory=dict)
@@ -53,8 +59,10 @@ class LoopPlan:
     partial: set[Value] = field(default_factory=set)
     in_memory: dict[Operation, int] = field(default_factory=dict)
     again: dict[Value, Value] = field(default_factory=dict)
+    joint: dict[Operation, tuple[str, tuple[Value, ...]]] = field(default_factory=dict)
     bits: int = 8
     cost: int = 0
+    latency: int = 0
 
 
 def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent: bool) -> LoopPlan | None:
@@ -79,6 +87,8 @@ class _Planner:
         #: Values of the chain of each reduction, with its number.
         self.chains = {value: j for j, value in enumerate(carried)}
         self.in_memory = self.found.in_memory
+        #: How long after the loads a value is there.
+        self.after: dict[Value, int] = {}
 
     def plan(self) -> LoopPlan | None:
         try:
@@ -87,6 +97,7 @@ class _Planner:
             for operation in self.block.operations[:-1]:
                 self._operation(operation)
             self._ends()
+            self._joint()
         except _Unfit:
             return None
         self.found.partial |= self.chains.keys()
@@ -111,6 +122,13 @@ class _Planner:
             cost = _COST_OF_A_FUNCTION if name in ELEMENTARY else _COSTS.get(name, 1)
             if strides[operation.result] is VARYING:
                 self.found.cost += cost
+                self._waits(operation)
+
+    def _waits(self, operation: Operation) -> None:
+        latency = _LATENCY_OF_A_FUNCTION if operation.name in ELEMENTARY else _LATENCIES.get(operation.name, _LATENCY)
+        after = latency + max([self.after.get(v, 0) for v in operation.operands])
+        self.after[operation.result] = after
+        self.found.latency = max(self.found.latency, after)
 
     def _differs(self, value: Value, stride: int | None) -> None:
         if stride == 0:
@@ -140,6 +158,19 @@ class _Planner:
             case "arith.index_cast":
                 return strides[0] if operation.result.type.bits == 64 else VARYING  # type: ignore[union-attr]
         return VARYING
+
+    def _joint(self) -> None:
+        """Functions of one number that have most of their steps in common."""
+        applied = {(o.name, o.operands[0]): o for o in self.block.operations if o.name in ELEMENTARY}
+        for names, joint in JOINT.items():
+            for (name, x), first in applied.items():
+                if ELEMENTARY[name] != names[0] or first.result not in self.found.strides:
+                    continue
+                found = [applied.get((f"math.{other}", x)) for other in names]
+                if None not in found:
+                    results = tuple([o.result for o in found if o])
+                    self.found.joint.update({o: (joint, results) for o in found if o})
+                    self.found.cost -= _COST_OF_A_FUNCTION // 2
 
     # ---- reductions ----
 

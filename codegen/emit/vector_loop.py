@@ -159,6 +159,9 @@ class VectorLoop(Writer):
         elif not self._is_varying(operation):
             # The same for all lanes, or, of a counter, what lane 0 has.
             body.names[operation.result] = SCALAR[name](body, operation, [body.names[v] for v in operation.operands])
+        elif operation in self.plan.joint:
+            if operation.result not in self.vectors:
+                self._joint(operation)
         else:
             operands = [self.vector(v) for v in operation.operands]
             if self.mask and name in ("arith.divsi", "arith.remsi", "arith.floordivsi"):
@@ -169,6 +172,17 @@ class VectorLoop(Writer):
                     f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}"
                 )
             self.vectors[operation.result] = SCALAR[name](self, operation, operands)
+
+    def _joint(self, operation: Operation) -> None:
+        """One call for the results of several operations."""
+        joint, results = self.plan.joint[operation]
+        scalar = operation.result.type
+        assert isinstance(scalar, ScalarType)
+        type, x = self.spelled(scalar), self.vector(operation.operands[0])
+        struct = f"{{ {', '.join([type] * len(results))} }}"
+        whole = self.value(f"call {struct} {self.elementary(joint, scalar)}({type} {x})")
+        for j, result in enumerate(results):
+            self.vectors[result] = self.value(f"extractvalue {struct} {whole}, {j}")
 
     def _is_varying(self, operation: Operation) -> bool:
         result = operation.result

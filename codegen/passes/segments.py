@@ -12,7 +12,10 @@ which stays in the cache.  What is cheap to compute again from memory is not han
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..ir import Node
+from ..kernel.edges import HEAVY
 from ..kernel.group import Cut, Group, Root
 from ..kernel.index import flatten
 from .reach import Reaches, bits
@@ -98,7 +101,22 @@ def _here(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) ->
             x = node.inputs[edge.input]
             if x.aval.size == group.total and x not in found and flatten(edge.index, x.aval.shape) == own:
                 found.add(x)
-    return dict.fromkeys(reversed(ordered))
+    return _side_by_side(reversed(ordered), reaches)
+
+
+def _side_by_side(nodes: Iterable[Node], reaches: Reaches) -> dict[Node, None]:
+    """The same nodes, but functions of one value behind the first of them: sin and cos have steps in common."""
+    functions: dict[Node, list[Node]] = {}
+    behind: dict[Node, list[Node]] = {}
+    for node in nodes:
+        same = functions.setdefault(node.inputs[0], []) if _is_function(node, reaches) else []
+        behind.setdefault(same[0] if same else node, []).append(node)
+        same.append(node)
+    return dict.fromkeys([node for together in behind.values() for node in together])
+
+
+def _is_function(node: Node, reaches: Reaches) -> bool:
+    return len(node.inputs) == 1 and reaches.weight(node) >= HEAVY
 
 
 def _last_reads(here: dict[Node, None], segment: dict[Node, int], reaches: Reaches) -> dict[Node, int]:

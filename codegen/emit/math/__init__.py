@@ -15,7 +15,7 @@ import functools
 from collections.abc import Callable, Mapping
 
 from ..target import Target
-from ..types import intrinsic_suffix, vector_type
+from ..types import vector_type
 from .arc import acos, asin, atan, atan2
 from .code import Code, Term
 from .erf import erf
@@ -25,7 +25,7 @@ from .log import log, log1p, log2, log10
 from .power import pow_
 from .trig import cos, is_far, sin, tan
 
-__all__ = ["FUNCTIONS", "Need", "definitions"]
+__all__ = ["FUNCTIONS", "JOINT", "Need", "definitions"]
 
 #: By MLIR's name, less the dialect.
 FUNCTIONS: dict[str, Callable[..., Term]] = {
@@ -36,6 +36,9 @@ FUNCTIONS: dict[str, Callable[..., Term]] = {
 
 #: Those that need another way for huge arguments.
 _FAR = frozenset({"cos", "sin", "tan"})
+#: What two functions of one number are together: most of their steps are the same.  The result is a struct.
+JOINT = {("sin", "cos"): "sincos"}
+_PARTS = {joint: parts for parts, joint in JOINT.items()}
 _OF_TWO = frozenset({"atan2", "pow"})
 
 #: (name, "f64" or "f32", lanes)
@@ -66,16 +69,22 @@ def definitions(calls: Mapping[Need, int], target: Target) -> tuple[str, dict[st
 def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
     k = Code(suffix, target, lanes)
     parameters = [k.argument(p) for p in (("x", "y") if name in _OF_TWO else ("x",))]
-    result = FUNCTIONS[name](k, *parameters)
-    if name not in _FAR:
-        return k.text(name, parameters, result), dict(k.declarations)
+    parts = _PARTS.get(name, (name,))
+    results = [FUNCTIONS[part](k, *parameters) for part in parts]
+    if _FAR.isdisjoint(parts):
+        return k.text(name, parameters, results), dict(k.declarations)
     (x,) = parameters
-    result = k.otherwise_call(is_far(k, x), k.name_of(f"{name}.far"), x, result)
-    far, declared = _far(name, suffix, lanes, target)
-    return k.text(name, parameters, result) + far, k.declarations | declared
+    callees = [k.name_of(f"{name}.{part}.far" if len(parts) > 1 else f"{name}.far") for part in parts]
+    results = k.otherwise_call(is_far(k, x), callees, x, results)
+    text = k.text(name, parameters, results)
+    declarations = dict(k.declarations)
+    for part, callee in zip(parts, callees, strict=True):
+        far, declared = _far(part, callee, suffix, lanes, target)
+        text, declarations = text + far, declarations | declared
+    return text, declarations
 
 
-def _far(name: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+def _far(name: str, callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
     """The function (x, near): libm's where x is far, near elsewhere; lane by lane."""
     k = Code(suffix, target)
     x, near = k.argument("x.lane"), k.argument("near.lane")
@@ -83,7 +92,7 @@ def _far(name: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[
     k.declarations[libm] = f"declare {k.float} @{libm}({k.float})"
     chosen = k.select(is_far(k, x), k.append(f"call {k.float} @{libm}({k.float} {x.name})", k.float), near)
     lines = "\n".join(k.lines)
-    type, title = vector_type(k.float, lanes), intrinsic_suffix(suffix, lanes)
+    type = vector_type(k.float, lanes)
     if lanes == 1:
         text = f"{lines}\n  ret {type} {chosen.name}\n"
         x_name, near_name = x.name, near.name
@@ -111,5 +120,5 @@ done:
   %y = load {type}, ptr %ys
   ret {type} %y
 """
-    head = f"define internal {type} @{name}.far.{title}({type} {x_name}, {type} {near_name}) noinline cold nounwind"
+    head = f"define internal {type} @{callee}({type} {x_name}, {type} {near_name}) noinline cold nounwind"
     return f"{head} {{\n{text}}}\n", k.declarations

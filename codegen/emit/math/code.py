@@ -321,10 +321,10 @@ class Code:
 
     # ---- the one that is not straight-line arithmetic ----
 
-    def otherwise_call(self, condition: Term, callee: str, x: Term, result: Term) -> Term:
-        """`result`, but where the condition holds for any lane, what `callee` makes of x and the result.
+    def otherwise_call(self, condition: Term, callees: Sequence[str], x: Term, results: Sequence[Term]) -> list[Term]:
+        """The results, but where the condition holds for any lane, what each callee makes of x and its result.
 
-        The branch is never taken on ordinary numbers; the callee is marked cold.
+        The branch is never taken on ordinary numbers; the callees are marked cold.
         """
         type, test = self.spelled(x.type), condition.name
         if self.lanes > 1:
@@ -332,9 +332,15 @@ class Code:
             packed = self.append(f"bitcast {self.spelled('i1')} {test} to {mask}", mask)
             test = self.append(f"icmp ne {mask} {packed.name}, 0", "i1").name
         self.lines += [f"  br i1 {test}, label %rare, label %end", "rare:"]
-        called = self.append(f"call {type} @{callee}({type} {x.name}, {type} {result.name})", x.type)
+        called = [
+            self.append(f"call {type} @{callee}({type} {x.name}, {type} {result.name})", x.type)
+            for callee, result in zip(callees, results, strict=True)
+        ]
         self.lines += ["  br label %end", "end:"]
-        return self.append(f"phi {type} [ {result.name}, %entry ], [ {called.name}, %rare ]", x.type)
+        return [
+            self.append(f"phi {type} [ {result.name}, %entry ], [ {rare.name}, %rare ]", x.type)
+            for result, rare in zip(results, called, strict=True)
+        ]
 
     # ---- the finished function ----
 
@@ -342,12 +348,18 @@ class Code:
         """What a function of this type and number of lanes is called: exp.f64, exp.v8f64."""
         return f"{name}.{intrinsic_suffix(self.suffix, self.lanes)}"
 
-    def text(self, name: str, parameters: Sequence[Term], result: Term) -> str:
-        """The function as LLVM IR."""
+    def text(self, name: str, parameters: Sequence[Term], results: Sequence[Term]) -> str:
+        """The function as LLVM IR; of several results it gives a struct."""
         type = self.spelled(self.float)
         head = ", ".join(f"{type} {p.name}" for p in parameters)
+        whole, returned = type, results[0].name
+        if len(results) > 1:
+            whole, returned = f"{{ {', '.join([type] * len(results))} }}", "poison"
+            for j, result in enumerate(results):
+                struct = self.append(f"insertvalue {whole} {returned}, {type} {result.name}, {j}", self.float)
+                returned = struct.name
         body = "\n".join(["entry:", *self.lines])
         return (
-            f"define internal {type} @{self.name_of(name)}({head}) alwaysinline nounwind {{\n"
-            f"{body}\n  ret {type} {result.name}\n}}\n"
+            f"define internal {whole} @{self.name_of(name)}({head}) alwaysinline nounwind {{\n"
+            f"{body}\n  ret {whole} {returned}\n}}\n"
         )

@@ -1,0 +1,89 @@
+"""Functions of one number that have steps in common are one with several results; long chains go in twos."""
+
+import numpy as np
+import pytest
+from nests import DTYPES, Nest, call, elementwise, memref
+
+from codegen.emit import emit_module
+from codegen.kernel.nest import F32, F64, INDEX, Extent
+from codegen.runtime import engine
+
+MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
+EACH_MACHINE = pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
+
+
+def both(type):
+    """y = sin(x), z = cos(x)."""
+    nest = Nest(
+        "both", writes=("y", "z"), x=memref(type, Extent(0)), y=memref(type, Extent(0)), z=memref(type, Extent(0)),
+        n=INDEX,
+    )  # fmt: skip
+    with nest.parallel(nest.n) as (i,):
+        x = nest.load(nest.x, i)
+        nest.store(nest.op("math.cos", x), nest.z, i)
+        nest.store(nest.op("math.sin", x), nest.y, i)
+    return nest.end()
+
+
+def run(function, features, *arrays):
+    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    assert call(code, function, (*arrays, arrays[0].size)) == 0
+
+
+@EACH_MACHINE
+@pytest.mark.parametrize("type", [F64, F32], ids=str)
+def test_sine_and_cosine_of_one_number_have_the_bits_that_each_has_alone(type, features, rng):
+    x = np.concatenate([rng.normal(size=43) * 10, [0.0, -0.0, 1e300, -1e30, np.inf, np.nan, 2.0**41, 5e5]])
+    with np.errstate(over="ignore"):
+        x = x.astype(DTYPES[type])
+    y, z = np.empty_like(x), np.empty_like(x)
+    run(both(type), features, x, y, z)
+    for name, got in (("sin", y), ("cos", z)):
+        alone = np.empty_like(x)
+        run(elementwise(name + "_alone", f"math.{name}", [type], type), features, x, alone)
+        assert got.tobytes() == alone.tobytes()
+
+
+def test_sine_and_cosine_of_one_number_are_one_call():
+    text = emit_module([both(F64)], MACHINES["widest"])
+    body = text.split("@both.body")[2]
+    assert "@sincos.v8f64" in body and "@sin.v8f64" not in body and "@cos.v8f64" not in body
+
+
+def test_of_different_numbers_they_are_two_calls():
+    nest = Nest("apart", writes=("y",), x=memref(F64, 40), y=memref(F64, 40))
+    with nest.parallel(40) as (i,):
+        x = nest.load(nest.x, i)
+        nest.store(nest.op("math.sin", nest.op("math.cos", x)), nest.y, i)
+    assert "@sincos" not in emit_module([nest.end()], MACHINES["widest"])
+
+
+def chain(depth, functions):
+    """y = f(f(... f(x))) of so many functions."""
+    nest = Nest("chain", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
+    with nest.parallel(nest.n) as (i,):
+        values = [nest.load(nest.x, i)] * functions
+        for step in range(depth):
+            values = [nest.op("math.tanh" if step % 2 else "math.sin", v) for v in values]
+            values = [nest.op("arith.addf", v, nest.constant(float(j), F64)) for j, v in enumerate(values)]
+        while len(values) > 1:
+            values = [nest.op("arith.addf", *values[:2]), *values[2:]]
+        nest.store(values[0], nest.y, i)
+    return nest.end()
+
+
+def test_a_long_chain_takes_two_vectors_at_a_time_and_what_has_work_side_by_side_one():
+    assert "<16 x double>" in emit_module([chain(20, 1)], "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma")
+    assert "<16 x double>" not in emit_module([chain(4, 4)], "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma")
+
+
+@EACH_MACHINE
+def test_a_long_chain_is_right_for_any_length(features, rng):
+    for n in (0, 1, 7, 8, 15, 16, 17, 40):
+        x = rng.normal(size=n)
+        expected = x
+        for step in range(20):
+            expected = (np.tanh if step % 2 else np.sin)(expected)
+        y = np.empty(n)
+        run(chain(20, 1), features, x, y)
+        np.testing.assert_allclose(y, expected, rtol=1e-14)
