@@ -41,12 +41,13 @@ class Entry:
     leaves       result leaves that are no tensors
     structure    of the result
     results      nodes of the result leaves (None for those that are none)
-    choices      of dispatch that the trace relied on;  caller: what plain code calls, if there is one
+    choices      of dispatch that the trace relied on
+    is_repeated  whether it was called again;  caller: what plain code calls then, if there is one
     """
 
     __slots__ = (
-        "arguments", "caller", "captures", "choices", "executable", "graph", "hidden", "leaves", "outputs", "results",
-        "structure",
+        "arguments", "caller", "captures", "choices", "executable", "graph", "hidden", "is_repeated", "leaves",
+        "outputs", "results", "structure",
     )
 
     graph: Graph
@@ -60,6 +61,7 @@ class Entry:
     results: list[Node | None]
     choices: Choices
     caller: Callable | None
+    is_repeated: bool
 
     @property
     def fits(self) -> bool:
@@ -78,6 +80,7 @@ class Entry:
 def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str) -> Entry:
     """Freeze what was traced."""
     entry = Entry()
+    entry.caller, entry.is_repeated = None, False
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     for x in leaves:

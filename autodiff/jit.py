@@ -141,13 +141,21 @@ class _Traced:
                     self.entries.put(key, entry)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", why_traced(key, self.traced_last))
                     self.traced_last = key
-                    entry.caller = caller_of(entry, structure, parts, leaves)
-                    if entry.caller is not None:
-                        self.callers = (entry.caller, *self.callers[: CALLERS - 1])
                     entry.choices.on_change(lambda: self._drop(key))
         else:
             include(entry.choices)
+            if not entry.is_repeated:
+                self._repeat(entry, structure, parts, leaves)
         return entry, [p.value for p in parts if p.value is not None]
+
+    def _repeat(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> None:
+        """A second call of an entry: from now on it goes from plain code straight into the launcher."""
+        with self.lock:
+            if not entry.is_repeated:
+                entry.is_repeated = True
+                entry.caller = caller_of(entry, structure, parts, leaves)
+                if entry.caller is not None:
+                    self.callers = (entry.caller, *self.callers[: CALLERS - 1])
 
     def _drop(self, key: Any) -> None:
         """A method was registered that changes what the trace of this entry would do."""

@@ -76,3 +76,38 @@ def test_a_name_that_is_nowhere_is_an_error_that_names_it():
 )
 def test_methods_that_come_late_are_there_for_who_lists_or_adds_methods(use):
     assert "autodiff.structured" in modules_after(f"import autodiff as ad\n{use}")
+
+
+#: Large enough to be shared among threads.
+FIRST = """
+import autodiff as ad, numpy as np
+from codegen.runtime import native, threads
+x = np.linspace(-2.0, 3.0, 60_000)
+def f(x, i):
+    return ad.sum(ad.exp(-x * x) * ad.sin(x)) + ad.sum(x[i])
+g = ad.value_and_grad(ad.jit(f)) if {jitted} else ad.value_and_grad(f)
+i = np.array([3, 5])
+first = g(x, i)
+assert not native.is_made() and not threads.is_made()
+for _ in range(3):
+    again = g(x, i)
+    assert first[0] == again[0] and np.array_equal(first[1], again[1])
+assert native.is_made() and threads.is_made()
+"""
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_the_first_call_makes_no_launcher_and_has_the_bits_of_those_after_it(jitted):
+    assert "codegen.runtime.native" in modules_after(FIRST.format(jitted=jitted))
+
+
+def test_an_index_outside_is_found_at_the_first_call_too():
+    program = (
+        "import autodiff as ad, numpy as np\n"
+        "from codegen.runtime import native\n"
+        "try: ad.grad(lambda x, i: ad.sum(x[i + 2]))(np.ones(3), np.array([1]))\n"
+        "except IndexError as error: assert 'when a value is computed' in str(error)\n"
+        "else: raise AssertionError\n"
+        "assert not native.is_made()\n"
+    )
+    assert "autodiff" in modules_after(program)

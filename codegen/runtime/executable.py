@@ -17,6 +17,7 @@ Python calls its body's executable.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,8 +27,9 @@ from ..ir import evaluate_node
 from ..program import Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, every_step
 from . import blas, memory
 from .cost import LONG, operations_of
+from .early import call_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher, launcher_or, storage
+from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher_or, storage
 from .loops import LoopTable, run_by_python
 from .share import Piece, shared
 
@@ -55,7 +57,8 @@ class Stats(NamedTuple):
 class Executable:
     """A program that can be called.
 
-    call        call(*inputs) -> tuple of arrays.  May be kept without the executable
+    call        call(*inputs) -> tuple of arrays.  May be kept without the executable; look it up at each call, since
+                the first may be another than those after it
     name, inputs, outputs   of its program, which itself is not kept: it is many times as large
     stats       how large it is
     """
@@ -74,14 +77,18 @@ class Executable:
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
         codes = [owner.code for owner in owns if not isinstance(owner, LoopTable)]
-        is_long = operations_of(program) >= LONG
+        operations = operations_of(program)
+        is_long = operations >= LONG
         plan = Plan(
             program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps, is_long, owns
         )
         hosts = [piece for piece in pieces if not isinstance(piece, _Native)]
         #: None when Python has to take part.
         self._plan = None if hosts else plan
-        self.call = _SegmentedCall(plan, pieces, layout.buffers) if hosts else launcher(plan)
+        if hosts:
+            self.call = _SegmentedCall(plan, pieces, layout.buffers)
+        else:
+            self.call = call_of(plan, operations, weakref.ref(self))
         self.stats = Stats(
             kernels=len({key.address for key in native.values()}),
             products=sum(isinstance(work, Gemm) for work in every),

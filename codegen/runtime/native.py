@@ -22,7 +22,7 @@ import numpy as np
 
 from . import engine, launcher_ir, memory, objects
 
-__all__ = ["Self", "call_numbers", "free_bytes", "is_native", "limit_pool", "native", "trim_pool"]
+__all__ = ["Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native", "trim_pool"]
 
 
 class Self(bytes):
@@ -49,7 +49,7 @@ def limit_pool(size: int) -> None:
 
 def trim_pool() -> None:
     """Give all that the pool keeps back to the system."""
-    if _made.cache_info().currsize and is_native():
+    if is_made() and is_native():
         native().call("pool_trim")
 
 
@@ -94,6 +94,11 @@ def call_numbers(code: engine.Code, name: str, *numbers: int) -> int:
 
 
 _lock = threading.Lock()
+
+
+def is_made() -> bool:
+    """Whether the code of this process is there."""
+    return _made.cache_info().currsize > 0
 
 
 def native() -> Native:

@@ -20,7 +20,7 @@ from . import engine, objects
 from .native import call_numbers
 from .threads_ir import MOST_THREADS, threads_ir
 
-__all__ = ["set_threads", "sharing", "started", "threads"]
+__all__ = ["is_made", "set_threads", "sharing", "started", "threads"]
 
 _lock = threading.RLock()
 _count: int | None = None
@@ -45,8 +45,13 @@ def set_threads(count: int) -> None:
         raise ValueError(f"threads should be from 1 to {MOST_THREADS}, got {count}")
     with _lock:
         _count = int(count)
-        if _code.cache_info().currsize:
+        if is_made():
             call_numbers(_code(), "set_threads", _count)
+
+
+def is_made() -> bool:
+    """Whether their code is there."""
+    return _code.cache_info().currsize > 0
 
 
 def sharing() -> int:
