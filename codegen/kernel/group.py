@@ -108,6 +108,7 @@ class Group:
     loops     the axes of each loop, outermost first; the loops over whole rows come first
     scratch   values kept in memory for a row, because a later stage needs them and they are dear
     cuts      stages whose sweep is cut into several loops
+    cost      of one element of the dearest stage, in additions
     tail      what is computed of finished reductions, after the loops: single numbers
     """
 
@@ -118,6 +119,7 @@ class Group:
     loops: tuple[tuple[int, ...], ...] = ()
     scratch: frozenset[Node] = frozenset()
     cuts: dict[int, Cut] = field(default_factory=dict)
+    cost: int = 0
     tail: list[Root] = field(default_factory=list)
 
     @property

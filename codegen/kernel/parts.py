@@ -32,6 +32,16 @@ BLOCK = 4096
 ROWS, ELEMENTS = 64, 4 * BLOCK
 
 
+#: The additions of one block, if that leaves it at least so many elements: blocks are what threads share.
+WORK, SHORTEST = 1 << 18, 64
+
+
+def block_of(cost: int) -> int:
+    """Elements of one block of a long sum of elements of this cost in additions."""
+    wanted = max(SHORTEST, WORK // max(1, cost))
+    return min(BLOCK, 1 << wanted.bit_length() - 1)
+
+
 def rows_in_block(elements_of_row: int) -> int:
     """How many rows of a column reduction share accumulators."""
     return max(ROWS, ELEMENTS // max(1, elements_of_row))
@@ -104,7 +114,8 @@ def plan_parts(
         if tile is not None and level == len(loops) - 1 and tile < whole:
             steps.insert(0, tile)
         apart = top and level == 0 and (rows or any(positions.reduced(r) == axes_of_all for r in reductions))
-        block = (rows or max(1, BLOCK // within)) if apart else BLOCK
+        # Both are powers of two: whole tiles make a block.
+        block = (rows or max(1, tile or 1, block_of(positions.group.cost) // within)) if apart else BLOCK
         if whole > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions)):
             steps.insert(0, block)
         outer = None

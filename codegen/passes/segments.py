@@ -40,7 +40,9 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
     for stage in range(max([r.stage for r in group.roots], default=0) + 1):
         roots = [r for r in group.roots if r.stage == stage and not r.row]
         cost = sum([reaches.weight(reaches.by_bit[j]) for j in bits(_tree(roots, reaches))])
-        if cost + _REDUCTION_COST * len(roots) > _COST_LIMIT:
+        cost += _REDUCTION_COST * len(roots)
+        group.cost = max(group.cost, cost)
+        if cost > _COST_LIMIT:
             cut = _cut(group, roots, done, reaches)
             if len(cut.kept) > 1:
                 group.cuts[stage] = cut

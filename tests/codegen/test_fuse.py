@@ -77,6 +77,8 @@ def small_limits():
         patch.setattr(segments, "_SHORTEST", 2)
         patch.setattr(segments, "_LONGEST", 4)
         patch.setattr(parts, "BLOCK", 8)
+        patch.setattr(parts, "SHORTEST", 2)
+        patch.setattr(parts, "WORK", 50)
         patch.setattr(parts, "ROWS", 2)
         patch.setattr(parts, "ELEMENTS", 4)
         yield
@@ -118,10 +120,14 @@ def test_a_chain_and_the_way_back_are_right_however_they_are_divided(monkeypatch
     check(chain_with_sweep_back(7, 40), native=False)
 
 
-def test_a_chain_of_a_hundred_operations_and_the_way_back_are_one_kernel_without_temporaries():
+def test_a_chain_of_a_hundred_operations_and_the_way_back_are_one_kernel_with_a_number_per_block():
     program = plan(chain_with_sweep_back(1000, 100))
     assert len(program.steps) == 1
-    assert program.workspace_bytes == 0
+    assert program.workspace_bytes == 128, "the sums of 16 blocks of 64"
+
+
+def test_blocks_of_dear_elements_are_shorter():
+    assert [parts.block_of(cost) for cost in (0, 1, 64, 65, 140, 4000, 10**6)] == [4096, 4096, 4096, 2048, 1024, 64, 64]
 
 
 def test_loops_over_tiles_are_right_where_the_last_tile_is_shorter():
