@@ -28,7 +28,7 @@ from ..errors import ConcretizationError, GradientError, caller
 from ..tape.ask import evaluate, value_of
 from ..tape.loans import give_back
 from ..tape.node import Node, Primitive
-from ..tape.record import Recording, grad_mode, leaf, record, state
+from ..tape.record import Recording, grad_mode, leaf, record, state, use
 from ..tensor import Tensor
 from .context import ForwardContext, attributes, said
 from .outputs import Outputs
@@ -99,14 +99,15 @@ def host_call(run: Callable, inputs: Sequence[Tensor], avals: Sequence[Aval]) ->
 @contextmanager
 def in_own_recording() -> Iterator[None]:
     """Run a host rule inside of a run: what it records has nothing to do with what is being computed."""
-    now, state.now = state.now, Recording()
+    now = state.now
+    use(Recording())
     token = grad_mode.set(False)
     try:
         yield
     finally:
         give_back(state.now.lent)
         grad_mode.reset(token)
-        state.now = now
+        use(now)
 
 
 def arrays_of(tensors: Sequence[Tensor]) -> list[np.ndarray]:

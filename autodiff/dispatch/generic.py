@@ -120,11 +120,16 @@ class GenericFunction(Registry):
         """What a method makes of arguments of a class before anything else; nothing as a rule."""
         return ""
 
+    #: What is recorded natively for operands met before, as long as no choice changes: see `ops.recorder`.
+    learned: Any = None
+
     # ------------------------------------------------------------ calling
 
     def _forget(self) -> None:
         """Drop every choice.  New dictionaries: a call resolved meanwhile must not write into them."""
         super()._forget()
+        if self.learned is not None:
+            self.learned.forget()
         #: Types of the arguments as they come → what serves the call, conversions included.
         self._kept: dict[Any, Callable] = {}
         self.choose_cache()
@@ -174,6 +179,14 @@ class GenericFunction(Registry):
             adopts = bool(self.adopted) and any(issubclass(c, self.adopted) for c in classes)
             run = self._call_adopted if adopts else self._run(classes) or self._call_converted
         return _remember(cache, _key(args), run)
+
+    def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
+        """What was last found to serve a call with such arguments, and the arguments it gets."""
+        run = self._kept.get(_key(args))
+        tail = self.declaration.tail(len(args))
+        if run is None or not tail:
+            return run, args
+        return self._kept.get(_key(args + tail)), args + tail
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """What runs arguments of exactly these classes."""

@@ -50,7 +50,15 @@ class Epoch:
 epoch = Epoch()
 
 
-class Registry:
+class _WithSite:
+    """Room for what the native recorder reads of a function that is called: see `ops.recorder`."""
+
+    __slots__ = ("site",)
+
+    site: Any
+
+
+class Registry(_WithSite):
     """The methods and rules of one generic function.
 
     table    methods and forwards

@@ -12,6 +12,7 @@ from . import linalg as linalg
 from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
+from . import recorder as recorder
 from .along import take_along_axis
 from .arithmetic import abs_ as abs
 from .arithmetic import (

@@ -27,7 +27,7 @@ from .comparison import equal, greater, greater_equal, less, less_equal, not_equ
 from .elementwise import round_
 from .power import power
 
-__all__ = ["attach", "attach_operators"]
+__all__ = ["BINARY", "PREFIX", "attach", "attach_operators"]
 
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
@@ -90,11 +90,16 @@ def attach(names: dict[str, Callable], cls: type = AbstractTensor) -> None:
 
 def _method(name: str, function: Callable) -> Callable:
     def method(self, *args, **keywords):
-        return function(self, *args, **keywords)
+        return function(self, *args, **keywords) if args or keywords else function(self)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__
     return method
+
+
+#: What was attached: functions by the name of the operator.
+BINARY: dict[str, Function] = {}
+PREFIX: dict[str, Function] = {}
 
 
 def attach_operators(names: dict[str, Function], reflected: bool = True) -> None:
@@ -103,6 +108,7 @@ def attach_operators(names: dict[str, Function], reflected: bool = True) -> None
         _attach_one(f"__{name}__", _forward(function))
         if reflected:
             _attach_one(f"__r{name}__", _reflected(function))
+            BINARY[name] = function
 
 
 def _attach_one(name: str, operator: Callable) -> None:
@@ -135,7 +141,8 @@ attach_operators(
     },
     reflected=False,
 )
-for _name, _function in {"neg": negative, "pos": positive, "abs": abs_, "invert": bitwise_not}.items():
+PREFIX |= {"neg": negative, "pos": positive, "abs": abs_, "invert": bitwise_not}
+for _name, _function in PREFIX.items():
     _attach_one(f"__{_name}__", _prefix(_function))
 
 

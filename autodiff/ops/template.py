@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from codegen.runtime.record_table import Program, Step, fits
+
 from ..config import config
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, new_number
@@ -38,13 +40,15 @@ class Template:
     steps     for each node: its kind, its value (of a number or array that the body states), its inputs
               by number: arguments first, then steps
     choices   what dispatch decided meanwhile
+    holders   called when one of the choices changes
     """
 
-    __slots__ = ("choices", "steps")
+    __slots__ = ("choices", "holders", "steps")
 
     def __init__(self, steps: list[tuple[Kind, Any, tuple[int, ...]]], choices: Choices) -> None:
         self.steps = steps
         self.choices = choices
+        self.holders: list[Callable[[], None]] = []
 
     @classmethod
     def of(
@@ -121,6 +125,11 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
         templates: dict[tuple, Template | None] = {}
 
+        def dropped(key: tuple) -> None:
+            template = templates.pop(key, None)
+            for tell in template.holders if template is not None else ():
+                tell()
+
         def again(key: tuple, args: tuple, keywords: dict[str, Any]) -> Any:
             """The body; the second time it is watched, and a template made of what it recorded."""
             if key not in templates:
@@ -135,7 +144,7 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
             template = Template.of(y, [x.node for x in given], since, choices)
             if template is not None:
                 templates[key] = template
-                choices.on_change(lambda: templates.pop(key, None) and None)
+                choices.on_change(lambda: dropped(key))
             return y
 
         if tensors == 1:
@@ -179,7 +188,20 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
                     return again(key, (x1, x2, *rest), keywords)
                 return template.record([a, b], now.body != 0 and (x1.masked or x2.masked))
 
+        def natively(args: tuple, y: Tensor) -> tuple[Program, list[Callable[[], None]]] | None:
+            """What the native recorder puts down for such arguments, and who is told when that changes."""
+            rest = args[tensors:]
+            static = _static(rest, {}) if rest else ()
+            outs = tuple([x.node.kind.out for x in args[:tensors]])
+            template = templates.get((*outs, grad_mode.get(), False, static))
+            steps = [] if template is None else [Step(*step) for step in template.steps]
+            if template is None or not fits(tensors, steps):
+                return None
+            out = steps[-1].kind.out
+            return Program(tensors, steps, out.cls, is_small=out.small, is_distinct=tensors > 1), template.holders
+
         made: Any = run
+        made.natively = natively
         made.__kwdefaults__ = getattr(body, "__kwdefaults__", None)  # dispatch need not pass them on
         made.templates = templates
         return made

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.runtime.record_table import Program, Step
 
 from ..config import config
 from ..tape.node import TABLE_LIMIT, Kind, Node, Out, leaf_kind, new_number, out_of
@@ -131,7 +132,22 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
             kinds[mode][tuple([i.kind.out for i in node.inputs])] = node.kind
         return y
 
-    return _written(tuple(operands))(kinds, missed_beside if numbers else missed)
+    def natively(args: tuple, y: Tensor) -> tuple[Program, None] | None:
+        """What the native recorder puts down for such arguments, when y is what these gave."""
+        node = y.node
+        given = [None if o.is_number else x.node for o, x in zip(operands, args, strict=True)]
+        if type(node) is not Node or node.kind.op is not operation or len(node.inputs) != len(given):
+            return None
+        if any(x is not None and x is not i for x, i in zip(given, node.inputs, strict=True)):
+            return None
+        out = node.kind.out
+        number_kind = next((i.kind for x, i in zip(given, node.inputs, strict=True) if x is None), None)
+        step = Step(node.kind, None, tuple(range(len(args))))
+        return Program(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind), None
+
+    body: Any = _written(tuple(operands))(kinds, missed_beside if numbers else missed)
+    body.natively = natively
+    return body
 
 
 def unary_body(operation: Operation, slow: Callable[[Any], Tensor]) -> Body:

@@ -39,8 +39,12 @@ def value_of(node: Node) -> np.ndarray:
     if node.kind.out.aval.dtype.kind in "fc":  # a bool or integer decides, but nothing flows from it
         now.looked += 1
     if node.value is None:
-        evaluate((node,))
-    elif now.lent:
+        origin = source(node)
+        if origin.value is None:
+            evaluate((node,))
+            return data(node)
+        settle(node, origin.value)  # another name of what is known: nothing is computed, no recording ends
+    if now.lent:
         give_back(now.lent)
     return data(node)
 

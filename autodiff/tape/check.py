@@ -28,6 +28,7 @@ from codegen.runtime.launcher import OutOfRange
 
 from .node import Kind, Node, released
 from .plan import COUNTS, Plan, located, settle
+from .streak import note_repeated
 from .walk import _followed
 
 __all__ = ["Checks", "Known", "Recipe", "checks"]
@@ -131,6 +132,7 @@ class Checks:
     def add(self, key: tuple, recipe: Recipe) -> None:
         """Make the check of a recipe, if it is small enough to pay and only runs and stores."""
         plan = recipe.plan
+        note_repeated()
         if len(recipe.order) > LIMIT or plan.copies or plan.executable is None:
             return
         if not all(place is None or computed for place, computed in zip(plan.grads, plan.computed, strict=True)):

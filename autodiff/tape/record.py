@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -37,7 +38,7 @@ from .node import (
 __all__ = [
     "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "data_node",
     "grad_mode", "identity_of", "is_tracking", "leaf", "leaf_node", "look_at_size", "number_leaf", "promoted",
-    "record", "state", "taken",
+    "record", "state", "taken", "use",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -118,6 +119,18 @@ class State(threading.local):
 
 
 state = State()
+
+#: Called when this thread begins to record elsewhere.
+WHEN_MOVED: list[Callable[[], None]] = []
+
+
+def use(recording: Recording) -> None:
+    """Record here from now on, in this thread."""
+    state.now = recording
+    for tell in WHEN_MOVED:
+        tell()
+
+
 #: A trace is told of the handle that the program holds, not of the copy that it works on.
 BEFORE_COPY.append(lambda t: state.now.meet(t))
 

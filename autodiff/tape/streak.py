@@ -8,6 +8,7 @@ only, a new shape is evaluated operation by operation with NumPy, and compiled w
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from codegen.runtime.cache import LRU
 
 from ..config import config
 
-__all__ = ["Waiting", "clear_streak", "executable_of", "note_compiled"]
+__all__ = ["WHEN_REPEATED", "Waiting", "clear_streak", "executable_of", "note_compiled", "note_repeated"]
 
 
 class Waiting:
@@ -50,6 +51,16 @@ class Waiting:
 _waiting = LRU(512)
 #: Plans whose graphs were compiled last.
 _latest: deque[Any] = deque(maxlen=64)
+
+
+#: Called once, when a graph is asked for again: what repeats is worth being made faster.
+WHEN_REPEATED: list[Callable[[], None]] = []
+
+
+def note_repeated() -> None:
+    """A plan was found by its key."""
+    while WHEN_REPEATED:
+        WHEN_REPEATED.pop()()
 
 
 def executable_of(graph: Graph) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from ..tape.record import state
+from ..tape.record import state, use
 
 __all__ = ["call_nested"]
 
@@ -47,7 +47,7 @@ def _on_a_new_stack(f: Callable, args: tuple) -> Any:
 
     def run() -> None:
         nonlocal result, error
-        state.now = now
+        use(now)
         try:
             result = f(*args)
         except BaseException as raised:
@@ -56,6 +56,7 @@ def _on_a_new_stack(f: Callable, args: tuple) -> Any:
     thread = threading.Thread(target=copy_context().run, args=(run,), name="autodiff nested backward")
     thread.start()
     thread.join()
+    use(now)
     if error is not None:
         raise error
     return result

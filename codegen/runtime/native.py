@@ -57,7 +57,7 @@ class Native:
     """The launcher's machine code and its entry points."""
 
     def __init__(self) -> None:
-        offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
+        offsets = self.offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
         imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
         text = launcher_ir.launcher_ir(offsets, is_linux=sys.platform == "linux")
         self.code = objects.compiled(text, imports, engine.Passes.INLINE)

@@ -1,0 +1,227 @@
+"""The recorder: operations on handles whose classes and kinds have been met before, in machine code.
+
+    recorder = set_up(Layout(...))            None where the self-check does not confirm how objects look
+    address = recorder.binary(table, slow, unknown)     a C function that records from a table (`record_table`)
+    wrapper(cls, example, "__mul__", address)           a descriptor that puts it into the slot of a class
+
+`record_ir` says what the machine code does.  Whatever it does not know it leaves to Python: `slow` is called
+in circumstances (a trace, another thread), `unknown` for operands without an entry; both get the operands.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MemberDescriptorType
+from typing import Any
+
+from . import engine, objects
+from .native import Self, native
+from .record_ir import BINARY, CALLS, SITE_WORDS, TYPES, UNARY, WORDS, recorder_ir
+from .record_table import Table
+
+__all__ = ["Layout", "Recorder", "set_up", "wrapper"]
+
+#: Versions of CPython whose descriptors look as they are read here (3.14 was not tried).
+_VERSIONS = ((3, 10), (3, 13))
+#: Where a member descriptor has its definition and that one the offset; where a slot wrapper has its base.
+_DEFINITION = 40
+_OFFSET = 16
+_WRAPPER_BASE = 40
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The classes and objects of the one who records.
+
+    handle, node, kind, recording, config, function    classes with slots: those that `record_ir` names
+    rich       a class of nodes with more slots, which are operands too
+    settings   the one object of class `config`
+    counter    an iterator that gives each node its number
+    mode       a ContextVar of bool
+    note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
+    """
+
+    handle: type
+    node: type
+    rich: type
+    kind: type
+    recording: type
+    config: type
+    function: type
+    settings: Any
+    counter: Any
+    mode: Any
+    note_small: Callable[[Any, Any], Any]
+    look_at: Callable[[Any, Any], Any]
+
+
+class Recorder:
+    """The machine code, set up for one layout.  Made by `set_up`, once."""
+
+    def __init__(self, layout: Layout, offsets: dict[str, int]) -> None:
+        text = recorder_ir({name: native().offsets[name] for name in ("TYPE", "PAYLOAD")})
+        self._code = objects.compiled(text, None, engine.Passes.INLINE)
+        # Classes hold addresses of the code, and that those of the tables, to the end of the process.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        self._layout = layout
+        self._types = (ctypes.c_int64 * TYPES)()
+        self._held: list[Any] = []
+        self._recording: Any = None
+        self._words = (ctypes.c_int64 * len(WORDS)).from_address(self._numbers("recorder_words"))
+        self._sites = (ctypes.c_int64 * (SITE_WORDS * (BINARY + UNARY + CALLS))).from_address(
+            self._numbers("recorder_sites")
+        )
+        self._free = {
+            "binary": iter(range(BINARY)),
+            "unary": iter(range(BINARY, BINARY + UNARY)),
+            "call": iter(range(BINARY + UNARY, BINARY + UNARY + CALLS)),
+        }
+        values = dict(
+            node_type=layout.node, rich_type=layout.rich, kind_type=layout.kind, float_type=float, int_type=int,
+            list_type=list, self_type=Self, none=None, true=True, false=False, zero=0, config=layout.settings,
+            counter=layout.counter, mode=layout.mode, note_small=layout.note_small, look_at=layout.look_at,
+        )  # fmt: skip
+        for name, value in (offsets | {k: id(v) for k, v in values.items()}).items():
+            self._words[WORDS.index(name)] = value
+        self._words[WORDS.index("types")] = ctypes.addressof(self._types)
+        self._values = values
+
+    def _numbers(self, name: str) -> int:
+        return ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.address(name))()
+
+    # ------------------------------------------------------------ what is known
+
+    def know(self, cls: type) -> None:
+        """Take objects of this class as handles.  It must be the layout's class or below it."""
+        assert issubclass(cls, self._layout.handle)
+        address = id(cls)
+        place = (address >> 4 ^ address >> 12) & TYPES - 1
+        if self._types[place] != address:
+            self._held.append(cls)  # classes of handles are few, and live as long as the process
+            self._types[place] = address
+
+    def attach(self, recording: Any) -> None:
+        """This thread records here from now on."""
+        at = WORDS.index("thread")
+        self._words[at] = -1
+        self._words[WORDS.index("recording")] = id(recording)
+        self._recording = recording
+        self._words[at] = _thread_id()
+
+    def detach(self) -> None:
+        """The thread that was attached records elsewhere."""
+        self._words[WORDS.index("thread")] = -1
+
+    # ------------------------------------------------------------ sites
+
+    def _site(self, number: int, table: Table | None, slow: Callable, unknown: Callable) -> None:
+        self._held.append((table, slow, unknown))
+        for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown))):
+            self._sites[number * SITE_WORDS + i] = word
+
+    def binary(self, table: Table, slow: Callable, unknown: Callable) -> int:
+        """The address of a C function of two operands that records from a table; 0 when there are no more."""
+        return self._new_site("binary", table, slow, unknown)
+
+    def unary(self, table: Table, slow: Callable, unknown: Callable) -> int:
+        """The same for one operand."""
+        return self._new_site("unary", table, slow, unknown)
+
+    def call(self, slow: Callable) -> int:
+        """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
+        return self._new_site("call", None, slow, slow)
+
+    def _new_site(self, sort: str, table: Table | None, slow: Callable, unknown: Callable) -> int:
+        number = next(self._free[sort], None)
+        if number is None:
+            return 0
+        self._site(number, table, slow, unknown)
+        first = {"binary": 0, "unary": BINARY, "call": BINARY + UNARY}[sort]
+        return self._code.address(f"{sort}_{number - first}")
+
+    def function_site(self, table: Table, slow: Callable, unknown: Callable) -> Self:
+        """What a function keeps in its slot so that calls of it record from a table."""
+        words = (ctypes.c_int64 * SITE_WORDS)(table.address, id(slow), id(unknown))
+        made = Self(struct.pack("P", ctypes.addressof(words)))
+        made.owned = (words, table, slow, unknown)
+        return made
+
+
+def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
+    """A descriptor that puts a C function into the slot of `name` of a class and those below it.
+
+    example   a slot wrapper of that name of some class of Python's own: it knows what kind of slot it is
+    """
+    base = ctypes.c_void_p.from_address(id(example) + _WRAPPER_BASE).value
+    assert base is not None
+    assert ctypes.c_char_p.from_address(base).value == name.encode()
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
+        ("PyDescr_NewWrapper", ctypes.pythonapi)
+    )
+    return new(cls, base, address)
+
+
+def _thread_id() -> int:
+    state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))()
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))(state)
+
+
+def set_up(layout: Layout) -> Recorder | None:
+    """The recorder for these classes; None where there is no launcher, or objects do not look as expected."""
+    if not native().launch or not _VERSIONS[0] <= sys.version_info[:2] <= _VERSIONS[1]:
+        return None
+    offsets = _offsets(layout)
+    return Recorder(layout, offsets) if offsets else None
+
+
+#: Which fields of which class the machine code reads and writes.
+_FIELDS = {
+    "handle": ("node", "masked"),
+    "node": ("kind", "inputs", "value", "number"),
+    "kind": ("out",),
+    "recording": ("start", "look_at", "body", "literal", "small", "limit"),
+    "config": ("careful",),
+    "function": ("site",),
+}
+
+
+def _offsets(layout: Layout) -> dict[str, int]:
+    """Where the fields are; empty when the self-check does not confirm them."""
+    found = {}
+    for role, names in _FIELDS.items():
+        cls = getattr(layout, role)
+        for name in names:
+            offset = _offset(cls, name)
+            if offset is None or not _is_confirmed(cls, name, offset):
+                return {}
+            found[f"{name}_at"] = offset
+    return found
+
+
+def _offset(cls: type, name: str) -> int | None:
+    """Where objects of a class have a slot, by its member descriptor."""
+    member = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
+    if type(member) is not MemberDescriptorType:
+        return None
+    definition = ctypes.c_void_p.from_address(id(member) + _DEFINITION).value
+    return None if definition is None else ctypes.c_int64.from_address(definition + _OFFSET).value
+
+
+def _is_confirmed(cls: type, name: str, offset: int) -> bool:
+    """Whether an object of this class has there what is given to it in Python."""
+    if not object.__basicsize__ <= offset < cls.__basicsize__:
+        return False
+    probe: Any = object.__new__(cls)
+    token = object()
+    field = ctypes.c_void_p.from_address(id(probe) + offset)
+    if field.value:
+        return False
+    getattr(cls, name).__set__(probe, token)
+    return field.value == id(token)
+
+
+

@@ -1,0 +1,286 @@
+"""What the recorder (`record_ir`) is made of, as LLVM IR text: fields of objects, keys of operands, new nodes.
+
+    key_of        what an operand is in a table, and its node
+    new_node      a node with all but its inputs        number_node   the leaf of an operand that is a number
+    note          the weak reference by which a small pending result is found at the next ask
+"""
+
+from __future__ import annotations
+
+__all__ = ["PARTS"]
+
+#: Names in capitals are offsets of CPython and sizes of tables; the others are numbers of words of the recorder.
+PARTS = """
+@recorder = internal global [$COUNT x i64] zeroinitializer
+@sites = internal global [$SITES x [3 x ptr]] zeroinitializer
+
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyType_GenericAlloc(ptr, i64)
+declare ptr @PyIter_Next(ptr)
+declare ptr @PyFloat_FromDouble(double)
+declare double @PyLong_AsDouble(ptr)
+declare i64 @PyLong_AsLongLong(ptr)
+declare ptr @PyThreadState_Get()
+declare i64 @PyThreadState_GetID(ptr)
+declare i32 @PyContextVar_Get(ptr, ptr, ptr)
+declare ptr @PyWeakref_NewRef(ptr, ptr)
+declare i32 @PyList_Append(ptr, ptr)
+declare i64 @PyList_Size(ptr)
+declare i64 @PyDict_Size(ptr)
+declare i64 @PyTuple_Size(ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyObject_Call(ptr, ptr, ptr)
+declare ptr @PyErr_Occurred()
+declare void @PyErr_Clear()
+
+define ptr @recorder_words() { ret ptr @recorder }
+define ptr @recorder_sites() { ret ptr @sites }
+
+define internal i64 @own(i64 %number) alwaysinline {
+  %at = getelementptr i64, ptr @recorder, i64 %number
+  %value = load i64, ptr %at
+  ret i64 %value
+}
+define internal ptr @own.object(i64 %number) alwaysinline {
+  %at = getelementptr ptr, ptr @recorder, i64 %number
+  %value = load ptr, ptr %at
+  ret ptr %value
+}
+; The field of an object whose offset is in this word.
+define internal ptr @field(ptr %object, i64 %number) alwaysinline {
+  %offset = call i64 @own(i64 %number)
+  %at = getelementptr i8, ptr %object, i64 %offset
+  %value = load ptr, ptr %at
+  ret ptr %value
+}
+; Give a new object's field a reference.
+define internal void @set_field(ptr %object, i64 %number, ptr %value) alwaysinline {
+  %offset = call i64 @own(i64 %number)
+  %at = getelementptr i8, ptr %object, i64 %offset
+  store ptr %value, ptr %at
+  ret void
+}
+define internal ptr @class_of(ptr %object) alwaysinline {
+  %at = getelementptr i8, ptr %object, i64 $TYPE
+  %class = load ptr, ptr %at
+  ret ptr %class
+}
+
+; The node of a handle; null for anything else.
+define internal ptr @node_of(ptr %x) alwaysinline {
+entry:
+  %class = call ptr @class_of(ptr %x)
+  %bits = ptrtoint ptr %class to i64
+  %low = lshr i64 %bits, 4
+  %high = lshr i64 %bits, 12
+  %mixed = xor i64 %low, %high
+  %place = and i64 %mixed, $TYPES_MASK
+  %types = call ptr @own.object(i64 $types)
+  %known.at = getelementptr ptr, ptr %types, i64 %place
+  %known = load ptr, ptr %known.at
+  %is.handle = icmp eq ptr %known, %class
+  br i1 %is.handle, label %handle, label %no
+handle:
+  %node = call ptr @field(ptr %x, i64 $node_at)
+  %is.unset = icmp eq ptr %node, null
+  br i1 %is.unset, label %no, label %look
+look:
+  %node.class = call ptr @class_of(ptr %node)
+  %node.type = call ptr @own.object(i64 $node_type)
+  %rich.type = call ptr @own.object(i64 $rich_type)
+  %is.plain = icmp eq ptr %node.class, %node.type
+  %is.rich = icmp eq ptr %node.class, %rich.type
+  %is.node = or i1 %is.plain, %is.rich
+  br i1 %is.node, label %yes, label %no
+yes:
+  ret ptr %node
+no:
+  ret ptr null
+}
+
+; A field that is an int, as a number; `otherwise` when it is none.
+define internal i64 @number_in(ptr %object, i64 %number, i64 %otherwise) alwaysinline {
+entry:
+  %value = call ptr @field(ptr %object, i64 %number)
+  %is.unset = icmp eq ptr %value, null
+  br i1 %is.unset, label %no, label %look
+look:
+  %class = call ptr @class_of(ptr %value)
+  %int.type = call ptr @own.object(i64 $int_type)
+  %is.int = icmp eq ptr %class, %int.type
+  br i1 %is.int, label %yes, label %no
+yes:
+  %found = call i64 @PyLong_AsLongLong(ptr %value)
+  ret i64 %found
+no:
+  ret i64 %otherwise
+}
+
+; What an operand is in a table: the out of a handle, the class of a number, null for what is not recorded now.
+; Its node, null for a number, goes to `cell`.
+define internal ptr @key_of(ptr %x, ptr %recording, ptr %cell) {
+entry:
+  %node = call ptr @node_of(ptr %x)
+  store ptr %node, ptr %cell
+  %is.no.handle = icmp eq ptr %node, null
+  br i1 %is.no.handle, label %number, label %handle
+number:
+  %class = call ptr @class_of(ptr %x)
+  %float.type = call ptr @own.object(i64 $float_type)
+  %int.type = call ptr @own.object(i64 $int_type)
+  %is.float = icmp eq ptr %class, %float.type
+  %is.int = icmp eq ptr %class, %int.type
+  %is.number = or i1 %is.float, %is.int
+  br i1 %is.number, label %a.number, label %no
+a.number:
+  ret ptr %class
+handle:
+  %kind = call ptr @field(ptr %node, i64 $kind_at)
+  %is.unset = icmp eq ptr %kind, null
+  br i1 %is.unset, label %no, label %kind.class
+kind.class:
+  %a.class = call ptr @class_of(ptr %kind)
+  %kind.type = call ptr @own.object(i64 $kind_type)
+  %is.kind = icmp eq ptr %a.class, %kind.type
+  br i1 %is.kind, label %age, label %no
+age:
+  ; A pending operand of an earlier recording is evaluated first.
+  %value = call ptr @field(ptr %node, i64 $value_at)
+  %none = call ptr @own.object(i64 $none)
+  %is.pending = icmp eq ptr %value, %none
+  br i1 %is.pending, label %pending, label %good
+pending:
+  %made = call i64 @number_in(ptr %node, i64 $number_at, i64 -1)
+  %start = call i64 @number_in(ptr %recording, i64 $start_at, i64 9223372036854775807)
+  %is.old = icmp slt i64 %made, %start
+  br i1 %is.old, label %no, label %good
+good:
+  %out = call ptr @field(ptr %kind, i64 $out_at)
+  ret ptr %out
+no:
+  ret ptr null
+}
+
+; A node with all but its inputs, or null.
+define internal ptr @new_node(ptr %kind, ptr %value) {
+entry:
+  %type = call ptr @own.object(i64 $node_type)
+  %node = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %failed = icmp eq ptr %node, null
+  br i1 %failed, label %no, label %fill
+fill:
+  call void @Py_IncRef(ptr %kind)
+  call void @set_field(ptr %node, i64 $kind_at, ptr %kind)
+  call void @Py_IncRef(ptr %value)
+  call void @set_field(ptr %node, i64 $value_at, ptr %value)
+  %counter = call ptr @own.object(i64 $counter)
+  %number = call ptr @PyIter_Next(ptr %counter)
+  %no.number = icmp eq ptr %number, null
+  br i1 %no.number, label %drop, label %numbered
+numbered:
+  call void @set_field(ptr %node, i64 $number_at, ptr %number)
+  ret ptr %node
+drop:
+  call void @Py_DecRef(ptr %node)
+  br label %no
+no:
+  ret ptr null
+}
+
+; The leaf of a number, or null.
+define internal ptr @number_node(ptr %x, ptr %kind) {
+entry:
+  %class = call ptr @class_of(ptr %x)
+  %float.type = call ptr @own.object(i64 $float_type)
+  %is.float = icmp eq ptr %class, %float.type
+  br i1 %is.float, label %as.is, label %convert
+as.is:
+  call void @Py_IncRef(ptr %x)
+  br label %make
+convert:
+  %double = call double @PyLong_AsDouble(ptr %x)
+  %error = call ptr @PyErr_Occurred()
+  %is.good = icmp eq ptr %error, null
+  br i1 %is.good, label %converted, label %no
+converted:
+  %float = call ptr @PyFloat_FromDouble(double %double)
+  %no.float = icmp eq ptr %float, null
+  br i1 %no.float, label %no, label %make
+make:
+  %value = phi ptr [ %x, %as.is ], [ %float, %converted ]
+  %node = call ptr @new_node(ptr %kind, ptr %value)
+  call void @Py_DecRef(ptr %value)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %no, label %wire
+wire:
+  %empty = call ptr @PyTuple_New(i64 0)
+  call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
+  %no.empty = icmp eq ptr %empty, null
+  br i1 %no.empty, label %drop, label %done
+drop:
+  call void @Py_DecRef(ptr %node)
+  br label %no
+done:
+  ret ptr %node
+no:
+  ret ptr null
+}
+
+define internal i1 @is_masked(ptr %x, ptr %node) alwaysinline {
+entry:
+  %is.number = icmp eq ptr %node, null
+  br i1 %is.number, label %no, label %handle
+handle:
+  %masked = call ptr @field(ptr %x, i64 $masked_at)
+  %true = call ptr @own.object(i64 $true)
+  %is.masked = icmp eq ptr %masked, %true
+  ret i1 %is.masked
+no:
+  ret i1 false
+}
+
+; Remember the handle of a small pending result, weakly.  0, or -1 with an exception.
+define internal i32 @note(ptr %recording, ptr %y) {
+entry:
+  %arguments = alloca [2 x ptr]
+  %small = call ptr @field(ptr %recording, i64 $small_at)
+  %is.unset = icmp eq ptr %small, null
+  br i1 %is.unset, label %slow, label %look
+look:
+  %class = call ptr @class_of(ptr %small)
+  %list.type = call ptr @own.object(i64 $list_type)
+  %is.list = icmp eq ptr %class, %list.type
+  br i1 %is.list, label %room, label %slow
+room:
+  %size = call i64 @PyList_Size(ptr %small)
+  %limit = call i64 @number_in(ptr %recording, i64 $limit_at, i64 0)
+  %has.room = icmp slt i64 %size, %limit
+  br i1 %has.room, label %refer, label %slow
+refer:
+  %reference = call ptr @PyWeakref_NewRef(ptr %y, ptr null)
+  %no.reference = icmp eq ptr %reference, null
+  br i1 %no.reference, label %no, label %append
+append:
+  %list = call ptr @field(ptr %recording, i64 $small_at)   ; it may be another by now
+  %status = call i32 @PyList_Append(ptr %list, ptr %reference)
+  call void @Py_DecRef(ptr %reference)
+  ret i32 %status
+slow:
+  %function = call ptr @own.object(i64 $note_small)
+  store ptr %recording, ptr %arguments
+  %second = getelementptr ptr, ptr %arguments, i64 1
+  store ptr %y, ptr %second
+  %answer = call ptr @PyObject_Vectorcall(ptr %function, ptr %arguments, i64 2, ptr null)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %no, label %noted
+noted:
+  call void @Py_DecRef(ptr %answer)
+  ret i32 0
+no:
+  ret i32 -1
+}
+"""

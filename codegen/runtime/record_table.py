@@ -1,0 +1,140 @@
+"""What the native recorder knows: programs, by the operands that they are recorded for.
+
+    table.learn(table.age, key1, key2, mode, program)   `record_ir` finds it from now on
+    table.forget()                                      and no more
+
+Tables and programs are words in memory that machine code reads under the interpreter's lock; beside them the
+objects whose addresses the words are, so that nothing goes while it can be found.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .record_ir import ENTRY_WORDS, MOST_NODES, PROBES, SLOTS
+
+__all__ = ["Program", "Step", "Table", "fits"]
+
+#: Re-entrant: an entry may be dropped, by the garbage collector, while another is learnt.
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node of a program: its kind, its value (None: pending), its inputs by number: operands, then steps."""
+
+    kind: Any
+    value: Any
+    inputs: tuple[int, ...]
+
+
+class Program:
+    """What is recorded for given operands: steps, and the class of the handle on the last one.
+
+    is_small      the result is noted
+    is_distinct   not for twice the same operand
+    number_kind   of the leaf that is made of an operand that is a number
+    """
+
+    __slots__ = ("_held", "_words")
+
+    def __init__(
+        self,
+        operands: int,
+        steps: Sequence[Step],
+        cls: type,
+        *,
+        is_small: bool,
+        is_distinct: bool = False,
+        number_kind: Any = None,
+    ) -> None:
+        if not fits(operands, steps):
+            raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
+        words = [len(steps), id(cls), int(is_small), int(is_distinct), id(number_kind)]
+        for step in steps:
+            words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
+        self._held = (tuple(steps), cls, number_kind)
+        self._words = (ctypes.c_int64 * len(words))(*words)
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._words)
+
+
+def fits(operands: int, steps: Sequence[Step]) -> bool:
+    """Whether a program can have these steps."""
+    count = operands + len(steps)
+    are_behind = all(0 <= i < place for place, step in enumerate(steps, operands) for i in step.inputs)
+    return len(steps) > 0 and count <= MOST_NODES and are_behind
+
+
+class Table:
+    """The programs of one function, by operands and grad mode.
+
+    age   how often it was emptied: what was found out before that must not be learnt any more
+    """
+
+    __slots__ = ("__weakref__", "_cell", "_held", "_words", "age")
+
+    def __init__(self) -> None:
+        self.age = 0
+        self._cell = ctypes.c_int64(0)
+        self._words: Any = None
+        self._held: dict[int, tuple] = {}
+
+    @property
+    def address(self) -> int:
+        """Of the word that has the address of the entries, or 0."""
+        return ctypes.addressof(self._cell)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def learn(self, age: int, key1: Any, key2: Any, mode: bool, program: Program | None) -> None:
+        """Record this program from now on; None: it is no use asking again, `slow` is called."""
+        with _lock:
+            if age == self.age:
+                self._learn(key1, key2, mode, program)
+
+    def _learn(self, key1: Any, key2: Any, mode: bool, program: Program | None) -> None:
+        if self._words is None:
+            self._words = (ctypes.c_int64 * ((SLOTS + PROBES) * ENTRY_WORDS))()
+        keys = (id(key1), 0 if key2 is None else id(key2), id(mode))
+        first = _place(*keys[:2])
+        places = range(first, first + PROBES)
+        place = next((p for p in places if self._is_at(p, keys)), None)
+        if place is None:
+            place = next((p for p in places if p not in self._held), first)
+        at = place * ENTRY_WORDS
+        old = self._held.get(place)
+        # Another thread may look between any two of these lines: the entry is empty meanwhile.
+        self._words[at] = 0
+        owner = program if program is not None else self._words
+        for i, word in enumerate((*keys[1:], id(owner), program.address if program is not None else 0), 1):
+            self._words[at + i] = word
+        self._held[place] = (key1, key2, program, owner)
+        self._words[at] = keys[0]
+        self._cell.value = ctypes.addressof(self._words)
+        del old
+
+    def _is_at(self, place: int, keys: tuple[int, int, int]) -> bool:
+        at = place * ENTRY_WORDS
+        return place in self._held and tuple(self._words[at : at + 3]) == keys
+
+    def forget(self) -> None:
+        """Drop every entry."""
+        with _lock:
+            self.age += 1
+            self._cell.value = 0
+            held, self._held = self._held, {}
+            words, self._words = self._words, None
+        del held, words  # what they hold may run code of its own when it goes
+
+
+def _place(key1: int, key2: int) -> int:
+    mixed = (key1 >> 4) * 31 + (key2 >> 4) & (1 << 64) - 1
+    return (mixed ^ mixed >> 7) & SLOTS - 1

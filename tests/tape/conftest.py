@@ -1,0 +1,25 @@
+"""Recording natively and in Python: what tests of both share."""
+
+import pytest
+
+from autodiff.ops import recorder
+
+
+@pytest.fixture(params=["native", "python"])
+def way(request):
+    """Both ways of recording; afterwards it is as it was."""
+    was_installed = recorder.is_installed()
+    recorder.install() if request.param == "native" else recorder.uninstall()
+    assert recorder.is_installed() == (request.param == "native")
+    yield request.param
+    recorder.install() if was_installed else recorder.uninstall()
+
+
+@pytest.fixture
+def native():
+    """The native recorder is in front."""
+    was_installed = recorder.is_installed()
+    recorder.install()
+    yield
+    if not was_installed:
+        recorder.uninstall()

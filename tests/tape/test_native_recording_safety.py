@@ -1,0 +1,137 @@
+"""The native recorder neither leaks nor crashes, whatever runs in between: see `ops.recorder`."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy as np
+
+import autodiff as ad
+
+
+def leaf(n=100):
+    return ad.tensor(np.arange(1.0, n + 1), requires_grad=True)
+
+
+PROGRAMS = [
+    lambda a, b: a * b,
+    lambda a, b: a * a,
+    lambda a, b: a * 2.5,
+    lambda a, b: 3 / a,
+    lambda a, b: ad.exp(a),
+    lambda a, b: ad.sum(a),
+    lambda a, b: ad.softmax(a),
+]
+
+
+def test_references_are_counted_right(way):
+    a, b = leaf(100), leaf(100)
+    for run in PROGRAMS * 4:
+        run(a, b)
+    gc.collect()
+    kept = [a, a.node, a.node.kind, b.node, type(a), (a * b).node.kind, ad.sum(a).node.kind, None, True, False, 2.5,
+            ad.multiply.learned, ad.exp]  # fmt: skip
+    before = [sys.getrefcount(x) for x in kept]
+    gc.disable()
+    try:
+        for _ in range(200):
+            for run in PROGRAMS:
+                run(a, b)
+        after = [sys.getrefcount(x) for x in kept]
+    finally:
+        gc.enable()
+    assert max(abs(x - y) for x, y in zip(before, after, strict=True)) < 100
+
+
+def test_a_dropped_recording_is_freed_at_once(way):
+    a = leaf(100)
+    for _ in range(4):
+        y = ad.sum(ad.exp(a * 2.0) * a)
+    gc.collect()
+    gc.disable()
+    try:
+        before, gone = _plain_nodes(), weakref.ref(y)
+        del y
+        assert gone() is None
+        assert _plain_nodes() == before - 5  # the number is one
+    finally:
+        gc.enable()
+
+
+def _plain_nodes():
+    return sum(type(x).__name__ == "Node" for x in gc.get_objects())
+
+
+def test_threads_record_apart(way):
+    found = {}
+
+    def work(k):
+        a = ad.tensor(np.full(100, float(k)), requires_grad=True)
+        for _ in range(60):
+            a.grad = None
+            y = a
+            for _ in range(20):
+                y = y * 0.5 + a
+            ad.sum(y).backward()
+        found[k] = a.grad.numpy()[0]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    expected = sum(0.5**i for i in range(21))
+    assert found.keys() == {0, 1, 2, 3}
+    assert all(abs(g - expected) < 1e-12 for g in found.values())
+
+
+def test_the_collector_may_run_code_that_records(native):
+    """A finalizer that runs while a node is made records, asks, registers: what is being made is right all the same."""
+    a = leaf(100)
+    a * a
+    ran = []
+
+    class Cycle:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            ran.append(float(ad.sum(a * 2.0).detach()))
+            ad.multiply.learned.forget()
+
+    threshold = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(200):
+            Cycle()
+            y = ad.exp(a * 0.5) * a
+            assert y.node.inputs[1] is a.node and y.node.inputs[0].inputs[0].inputs[0] is a.node
+    finally:
+        gc.set_threshold(*threshold)
+    assert ran and all(x == ran[0] for x in ran)
+
+
+def test_without_the_launcher_python_records():
+    script = (
+        "import numpy as np, autodiff as ad\n"
+        "from autodiff.ops import recorder\n"
+        "a = ad.tensor(np.ones(5), requires_grad=True)\n"
+        "for _ in range(5): ad.sum(a * 2.0).backward()\n"
+        "print(recorder.is_installed(), a.grad.tolist())\n"
+    )
+    said = {}
+    for flag in "01":
+        environment = os.environ | {"AUTODIFF_LAUNCHER": flag, "PYTHONPATH": os.pathsep.join(sys.path)}
+        said[flag] = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+    assert said["0"].startswith("False") and said["1"].startswith("True")
+    assert said["0"].split(" ", 1)[1] == said["1"].split(" ", 1)[1]
