@@ -141,6 +141,8 @@ def _learn(function: Function, table: Table, age: int, args: tuple, y: Tensor) -
     natively = getattr(serving, "natively", None)
     found = None if natively is None else natively(full, y)
     program, holders = (None, None) if found is None else found
+    if program is not None and program.operands != len(args):
+        program = None  # an axis, say: a number that is no operand
     if found is None and _may_be_known_later(serving):
         return
     if holders is not None:

@@ -40,7 +40,7 @@ class Program:
     number_kind   of the leaf that is made of an operand that is a number
     """
 
-    __slots__ = ("_held", "_words")
+    __slots__ = ("_held", "_words", "operands")
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class Program:
         words = [len(steps), id(cls), int(is_small), int(is_distinct), id(number_kind)]
         for step in steps:
             words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
+        self.operands = operands
         self._held = (tuple(steps), cls, number_kind)
         self._words = (ctypes.c_int64 * len(words))(*words)
 

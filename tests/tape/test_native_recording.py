@@ -40,6 +40,8 @@ PROGRAMS = {
     "maximum with a number": lambda a, b: ad.maximum(a, 2.0),
     "function": lambda a, b: ad.add(a, b),
     "keywords": lambda a, b: ad.add(x1=a, x2=b),
+    "sum over an axis": lambda a, b: ad.sum(a, 0),
+    "sum over axes": lambda a, b: ad.sum(a[None], 1) + ad.sum(a[None], 0)[0] + ad.sum(a[None], axis=-1, keepdims=True),
     "sum": lambda a, b: ad.sum(a),
     "method sum": lambda a, b: a.sum(),
     "mean": lambda a, b: a.mean(),
