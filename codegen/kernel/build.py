@@ -35,6 +35,7 @@ from .nest import Function, ScalarType, Value
 from .parts import Part, first_carrying, plan_parts, type_of
 from .positions import Positions
 from .scalar import Scalar
+from .together import rows_at_a_time, rows_together
 
 __all__ = ["Built", "build", "finish"]
 
@@ -176,6 +177,11 @@ class _Builder:
                 mine = [r for r in roots if r.segment == segment]
                 results.update(self._loop(parts, level, mine, carried, top, kept))
                 self._keep(segment)
+        elif level == len(parts) - 2 and (count := self._rows_at_a_time(parts, roots, carried)) > 1:
+            rows_together(
+                self.k, self.positions, parts, count, lambda: self._body(roots), self.accumulators.enter
+            )
+            return {}
         else:
             results = self._loop(parts, level, roots, carried, top)
         done = {}
@@ -226,6 +232,14 @@ class _Builder:
             free = level == len(parts) - 1
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
         return _taken_apart(starts, k.close_loop(loop, results))
+
+    def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
+        """How many iterations of the last loop but one are done together."""
+        if self.group.inner is not None or self.cut is not None:
+            return 1
+        entering = [r for r in carried if carried[r] == len(parts) and r in self.accumulators]
+        meeting = [r for r in entering if not self.positions.reduced(r).isdisjoint(parts[-2].axes)]
+        return rows_at_a_time(parts, roots, entering, self.group.cost) if meeting else 1
 
     def _partials(self, root: Root, blocks: int, parts: int) -> list[Value]:
         """Memory for the accumulators of all blocks."""

@@ -79,14 +79,18 @@ class Part:
 
     def length(self, k: Scalar) -> int | Value:
         """How many iterations it makes here: the last block may be shorter."""
+        length = self.index_length(k)
+        return length.constant if length.is_constant else k.value_of(length)
+
+    def index_length(self, k: Scalar) -> Index:
+        """The same as an index."""
         if self.outer is None or (self.outer.step <= SMALL_INSIDE and self.whole % self.outer.step == 0):
-            return self.extent
+            return constant_index(self.extent)
         rest = constant_index(self.whole).plus(self.outer.index().times(-1))
         # As if the last block could be shorter, also where none is: so that it is the same code for every extent.
         rest = Index(rest.terms, rest.constant, 1, rest.high)
         rest = k.minimum(rest, constant_index(self.outer.step))
-        length = rest.plus(constant_index(self.step - 1)).floordiv(self.step)
-        return length.constant if length.is_constant else k.value_of(length)
+        return rest.plus(constant_index(self.step - 1)).floordiv(self.step)
 
 
 def plan_parts(

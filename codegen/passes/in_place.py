@@ -179,9 +179,10 @@ def _accesses(function: Function, count: int) -> list[list[_Access]]:
 
 def _may_share(old: list[_Access], new: list[_Access]) -> bool:
     """Whether every load of the old value comes before the store of the same element of the new one."""
-    if len(new) != 1 or not new[0].is_store or not old or any(a.is_store for a in old):
+    if not new or not all(a.is_store for a in new) or not old or any(a.is_store for a in old):
         return False
-    return all(_comes_before(load, new[0]) for load in old)
+    # Several rows at a time are several stores: of them, one is of the element that was loaded.
+    return all(any(_comes_before(load, store) for store in new) for load in old)
 
 
 def _comes_before(load: _Access, store: _Access) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.compiler import compile_graph
+from codegen.emit import emit_module
 from codegen.ir import OPS, Aval, Graph, apply, input_node, parse
 from codegen.kernel import parts
 from codegen.passes import fuse, reach, segments
@@ -207,3 +208,19 @@ def test_a_product_that_is_also_read_as_it_is_is_not_turned_round():
     )
     assert sum(isinstance(step.work, Gemm) for step in plan(graph).steps) == 1
     check(graph)
+
+
+@pytest.mark.parametrize("shape", [(100, 8), (37, 3), (7, 200, 5), (8, 1), (200, 40), (5000, 6)])
+@pytest.mark.parametrize("name", ["sum", "max", "argmin", "prod"])
+def test_rows_that_meet_in_columns_are_added_several_at_a_time(shape, name):
+    x = input_node(Aval(shape, np.float64))
+    check(Graph.of([x], [apply(OPS[name], x, axis=(len(shape) - 2,))]), native=True)
+
+
+def test_several_rows_at_a_time_are_one_kernel_for_any_number_of_rows():
+    texts = set()
+    for n in (40, 41, 43, 1000, 1002):
+        x = input_node(Aval((n, 8), np.float64))
+        (step,) = plan(Graph.of([x], [apply(OPS["sum"], x, axis=(0,))])).steps
+        texts.add(emit_module([step.work.function]))
+    assert len(texts) == 1

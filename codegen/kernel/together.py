@@ -1,0 +1,97 @@
+"""Several rows at a time, where rows meet in accumulators in memory.
+
+    for i in 0..n, j in 0..m:  acc[j] += x[i,j]        an accumulator is loaded and stored for each element,
+                                                       and each row waits for what the one before has stored
+    for i in 0..n // 4, j in 0..m:  acc[j] += (x[4i,j] + x[4i+1,j]) + (x[4i+2,j] + x[4i+3,j])
+    for i in n // 4 * 4..n, j in 0..m:  acc[j] += x[i,j]
+
+The sum of 100,000 rows of 8 floats: 354 us one by one, 60 so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .arguments import SMALL
+from .group import Root
+from .index import Index, constant_index
+from .monoids import Accumulator, combine
+from .nest import INDEX
+from .parts import Part
+from .positions import Positions
+from .scalar import Scalar
+
+__all__ = ["rows_at_a_time", "rows_together"]
+
+#: Up to which costs of an element, in additions, so many rows are done together.
+_COSTS = ((8, 8), (24, 4))
+
+#: Rows that are longer are many vectors: what the next one waits for is there long since, and lies in the cache.
+_LONGEST = 2048
+
+
+def rows_at_a_time(parts: Sequence[Part], roots: Sequence[Root], innermost: Sequence[Root], cost: int) -> int:
+    """How many iterations of the last loop but one are done together; 1 where that would not help.
+
+    innermost   the roots that enter an accumulator in memory with each element
+    """
+    *_, rows, columns = parts
+    if rows.is_block or columns.is_block or columns.extent > _LONGEST:
+        return 1
+    if not innermost or any(r.is_reduction and r not in innermost for r in roots):
+        return 1
+    return next((count for most, count in _COSTS if cost <= most and rows.extent >= 2 * count), 1)
+
+
+def rows_together(
+    k: Scalar,
+    positions: Positions,
+    parts: Sequence[Part],
+    count: int,
+    body: Callable[[], dict[Root, Accumulator]],
+    enter: Callable[[Root, Accumulator], None],
+) -> None:
+    """The last two loops, the outer one by `count` iterations at a time.
+
+    body    computes one element of each root
+    enter   puts what several rows gave into the accumulator of their column
+    """
+    *_, rows, columns = parts
+    length = rows.index_length(k)
+    whole = length.floordiv(count)
+    rest = length.plus(whole.times(-count))
+    rest = Index(rest.terms, rest.constant, 0, count - 1)
+    _loops(k, positions, rows, columns, whole, count, lambda i: i.times(count), body, enter)
+    # Whether some are left over is not asked where another extent might leave some: it is the same code.
+    if not rest.is_constant or rest.constant or rows.whole > SMALL:
+        first = whole.times(count)
+        _loops(k, positions, rows, columns, rest, 1, first.plus, body, enter)
+
+
+def _loops(
+    k: Scalar, positions: Positions, rows: Part, columns: Part, length: Index, count: int,
+    first: Callable[[Index], Index], body: Callable[[], dict[Root, Accumulator]],
+    enter: Callable[[Root, Accumulator], None],
+) -> None:
+    # Also a loop that runs once today has a counter, if it may run twice tomorrow.
+    extent = k.literal(length.constant, INDEX, varies=True) if length.is_constant else k.value_of(length)
+    outer = k.open_loop(extent, high=max(length.high - 1, 0))
+    inner = k.open_loop(columns.length(k), high=columns.extent - 1)
+    columns.counter = inner.index
+    positions.enter(columns.axes, columns.index())
+    found: list[dict[Root, Accumulator]] = []
+    for row in range(count):
+        rows.counter = first(outer.index).plus(constant_index(row))
+        positions.enter(rows.axes, rows.index())
+        found.append(body())
+    for root in found[0]:
+        enter(root, _tree(k, root.node.op.lower.monoid, [f[root] for f in found]))
+    k.close_loop(inner)
+    k.close_loop(outer)
+
+
+def _tree(k: Scalar, monoid: str, rows: list[Accumulator]) -> Accumulator:
+    """Neighbours combined until one is left."""
+    while len(rows) > 1:
+        rows = [combine(k, monoid, a, b, free_order=False) for a, b in zip(rows[::2], rows[1::2], strict=True)]
+    return rows[0]
