@@ -17,7 +17,7 @@ class Config:
     patience    after how many new graph shapes in a row that were used once a further one is evaluated
                 by NumPy, and compiled when it is seen again (AUTODIFF_PATIENCE, 8); 0: compile at once
     threads     how many threads a large loop is shared among (AUTODIFF_THREADS, the number of cores); results
-                have the same bits for any number.  BLAS has threads of its own (OPENBLAS_NUM_THREADS)
+                have the same bits for any number
     """
 
     __slots__ = ("_eager", "_patience", "_traces", "careful")

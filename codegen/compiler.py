@@ -22,7 +22,7 @@ from .ir import Graph
 from .passes import optimize
 from .passes.plan import plan
 from .program import Program
-from .runtime import blas, disk, engine, native, threads
+from .runtime import disk, engine, native, threads
 from .runtime.cache import LRU
 from .runtime.executable import Executable
 from .runtime.kernels import KernelTable
@@ -139,11 +139,9 @@ def recorded() -> Iterator[list[Graph]]:
 def facts() -> dict[str, str]:
     """What this machine and installation offer, in words."""
     llvmlite, llvm, triple, cpu, *_ = engine.target_key()
-    found = blas.find_blas()
     return {
         "LLVM": f"{llvm.removeprefix('LLVM ')} ({llvmlite})",
         "target": f"{triple}, {cpu}",
-        "BLAS": found.source if found else "none: matrix products by numpy.matmul, between native segments",
         "calls": "native launcher" if native.is_native() else "ctypes",
         "threads": str(threads.threads()),
         "cache of code": str(kept.folder) if (kept := disk.default()) else "off",

@@ -45,7 +45,7 @@ class Kernel:
 
 @record(frozen=True)
 class Gemm:
-    """c[b] = op(a[b]) @ op(b[b]) for `batch` products by BLAS; buffers (a, b, c).
+    """c[b] = op(a[b]) @ op(b[b]) for `batch` products; buffers (a, b, c).
 
     All packed row-major.  op(a) is m x k, op(b) is k x n; `transpose_a` says that a is stored
     k x m.  `strides` are the distances in elements between the matrices of consecutive products

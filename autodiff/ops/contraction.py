@@ -1,7 +1,7 @@
 """Products summed over shared axes: matmul and what is made of it.
 
 One operation, a batched matrix product; the rest are transposes, reshapes and sums around it, so all
-of them run by the same loops or the same BLAS.  `einsum` is in its own file.
+of them run by the same loops or the same products.  `einsum` is in its own file.
 """
 
 from __future__ import annotations

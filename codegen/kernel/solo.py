@@ -1,4 +1,4 @@
-"""Kernels of their own: scatter, running sums, and products too small (or not of floats) for BLAS.
+"""Kernels of their own: scatter, running sums, and products that are small (or not of floats).
 
 They take producers fused in like any group, but what they write is not one value per iteration.
 """

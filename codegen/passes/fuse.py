@@ -14,7 +14,7 @@ the way, wherever it is wanted.  A root may read another root of its own kernel:
     norm = sum(e, axis=1)       |  e is kept for a row
     y = e / norm               /
     loss = sum(log(norm))         joins: a sum over rows of what a row knows
-    g = matmul(transpose(y), x)   BLAS: y is stored, its transpose is a flag
+    g = matmul(transpose(y), x)   a step: y is stored, its transpose is a flag
 
 Joining never makes a cycle: every unit knows, as a set of bits, all units it waits for.
 """

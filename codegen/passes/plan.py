@@ -114,7 +114,7 @@ def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], na
     if isinstance(lower, Contract):
         product = prepared.products[node]
         a, b = product.a, product.b
-        if not product.is_for_blas(node):
+        if not product.is_step(node):
             return _kernel(build_product(node, product, name))
         dtype = "f32" if node.aval.dtype.itemsize == 4 else "f64"
         strides = (a.stride, b.stride, product.m * product.n) if product.batch > 1 else (0, 0, 0)

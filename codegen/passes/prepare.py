@@ -3,7 +3,7 @@
     a constant given to the host, or put out                          becomes an array
     an output that is an input, or stands there twice                  becomes a copy of it
     a reduction of no elements, a product over an inner size of 0     becomes a fill
-    an operand of a product that no BLAS call can read in place       is copied by rows
+    an operand of a product that is no matrix where it is stored      is copied by rows
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _fill(value: Any, aval: Aval) -> Node:
 
 
 def _product(node: Node, nodes: list[Node], probed: Probed) -> tuple[Node, Product]:
-    """The product, after copying the operands that BLAS cannot read where they are."""
+    """The product, after copying the operands that are no matrices where they are stored."""
     found = product_of(node, probed)
     if isinstance(found, tuple):
         inputs = list(node.inputs)

@@ -7,11 +7,10 @@
 new arrays; 0-d outputs are 0-d arrays.  It never returns memory of its inputs, keeps nothing between
 calls, and may be called by several threads at once and from within a host call.
 
-Steps become native steps where they can: kernels, and products by BLAS or by loops.  A program of
-native steps only is called by the native launcher itself, with no Python in between.  Where a step
-needs NumPy (a host call, or a product when there is no BLAS), Python runs the native segments
-between such steps one after the other.  A loop is a native step when all steps of its body are; else
-Python calls its body's executable.
+Steps become native steps where they can: kernels, and products of matrices.  A program of native steps
+only is called by the native launcher itself, with no Python in between.  Where a step needs NumPy (a host
+call), Python runs the native segments between such steps one after the other.  A loop is a native step when
+all steps of its body are; else Python calls its body's executable.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ import numpy as np
 
 from ..ir import evaluate_node
 from ..program import Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, every_step
-from . import blas, memory
+from . import memory
 from .cost import LONG, operations_of
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
 from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher_or, storage
 from .loops import LoopTable, run_by_python
+from .products import Product, product_step
 from .share import Piece, shared
 
 __all__ = ["Executable", "Stats"]
@@ -147,7 +147,7 @@ class _Layout:
             assert is_written, f"nothing writes output {place} ({aval}) of {program.name}"
 
 
-_Owner = NativeKernel | blas.Product | LoopTable
+_Owner = NativeKernel | Product | LoopTable
 
 
 class _Native(NamedTuple):
@@ -187,12 +187,10 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
             parts = code.parts[id(work)]
             return [_kernel_step(part, code.native[id(part.function)], slots, extents) for part in parts]
         case Gemm() as gemm:
-            product = blas.product_step(gemm, blas.find_blas())
-            if product is None:
-                return [_Host(lambda a, b, c: blas.multiply(gemm, a, b, c), slots)]
+            product = product_step(gemm)
             a, b, c = slots
             slots = (b, a, c) if product.is_swapped else slots
-            return [_Native(NativeStep(product.address, slots, product.extents), (product,))]
+            return [_Native(NativeStep(product.address, slots, product.extents, product.share), (product,))]
         case Loop() as loop:
             return [_loop_step(loop, slots, code)]
         case HostCall(node):

@@ -1,8 +1,7 @@
 """How many threads share a large loop, and their code.
 
 At first as many as there are processors for this process, or AUTODIFF_THREADS.  The number changes
-nothing but time: results have the same bits for any (`share`).  BLAS has threads of its own, which run
-only between ours.
+nothing but time: results have the same bits for any (`share`, `product_ir`).
 
 The code (`threads_ir`) is made when the first program with a large loop is, and is never unloaded:
 sleeping threads wake up in it.

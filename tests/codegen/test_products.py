@@ -1,0 +1,166 @@
+"""Matrix products: every shape, transposed and batched, empty, special values; the same bits however they are cut."""
+
+import ctypes
+import itertools
+
+import numpy as np
+import pytest
+from programs import gemm_program
+
+from codegen.ir import Aval
+from codegen.program import Gemm
+from codegen.runtime import products, threads
+from codegen.runtime.executable import Executable
+from codegen.runtime.kernels import KernelTable
+
+
+def run(gemm, a, b):
+    shape = (gemm.batch, gemm.m, gemm.n)
+    program = gemm_program(gemm, Aval(a.shape, a.dtype), Aval(b.shape, b.dtype), Aval(shape, a.dtype))
+    return Executable(program, KernelTable(8)).call(a, b)[0]
+
+
+def expected_of(gemm, a, b):
+    a = np.swapaxes(a, -1, -2) if gemm.transpose_a else a
+    b = np.swapaxes(b, -1, -2) if gemm.transpose_b else b
+    return np.matmul(a, b)
+
+
+def operands(gemm, rng):
+    """Packed operands; a stride of 0 is one matrix for all products."""
+    dtype = {"f32": np.float32, "f64": np.float64}[gemm.dtype]
+    a = (gemm.k, gemm.m) if gemm.transpose_a else (gemm.m, gemm.k)
+    b = (gemm.n, gemm.k) if gemm.transpose_b else (gemm.k, gemm.n)
+    batches = [gemm.batch if stride else 1 for stride in gemm.strides[:2]]
+    return [rng.standard_normal((n, *shape)).astype(dtype) for n, shape in zip(batches, (a, b), strict=True)]
+
+
+SIZES = [
+    (1, 1, 1), (1, 5, 7), (5, 1, 7), (5, 7, 1), (1, 1, 7), (7, 1, 1), (1, 7, 1), (3, 4, 5), (8, 8, 9), (33, 17, 20),
+    (9, 32, 300), (70, 90, 40), (20, 65, 257),
+]  # fmt: skip
+
+#: As LLVM writes what processors can do: 16, 32 and 64 bytes at once, with and without masks and many registers.
+PROCESSORS = {"sse": "", "neon": "+neon", "avx2": "+avx2,+fma", "avx512": "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"}
+
+
+@pytest.fixture(params=PROCESSORS)
+def processor(request, monkeypatch):
+    """Code as it is made for another processor; this one runs it as well as it can."""
+    monkeypatch.setattr(products.engine, "target_features", lambda: PROCESSORS[request.param])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("transpose_a,transpose_b", [*itertools.product((False, True), repeat=2)])
+def test_a_product_equals_numpy_s(processor, rng, dtype, transpose_a, transpose_b):
+    for m, n, k in SIZES:
+        gemm = Gemm(dtype, m, n, k, transpose_a, transpose_b)
+        a, b = operands(gemm, rng)
+        tolerance = 1e-5 if dtype == "f32" else 1e-13
+        np.testing.assert_allclose(run(gemm, a, b), expected_of(gemm, a, b), rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("shared", [None, 0, 1])
+def test_a_batch_is_one_product_after_another(rng, shared):
+    for m, n, k in [(3, 4, 5), (1, 6, 7), (6, 1, 7), (20, 20, 20)]:
+        strides = [m * k, k * n, m * n]
+        if shared is not None:
+            strides[shared] = 0
+        gemm = Gemm("f64", m, n, k, False, True, batch=3, strides=tuple(strides))
+        a, b = operands(gemm, rng)
+        np.testing.assert_allclose(run(gemm, a, b), expected_of(gemm, a, b), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 4, 0), (4, 1, 0), (0, 0, 0), (40, 40, 0)])
+def test_empty_sums_are_zero_and_empty_results_empty(sizes):
+    m, n, k = sizes
+    for batch in (1, 2):
+        gemm = Gemm("f64", m, n, k, batch=batch, strides=(m * k, k * n, m * n))
+        got = run(gemm, np.ones((batch, m, k)), np.ones((batch, k, n)))
+        assert got.shape == (batch, m, n) and not got.any()
+
+
+def test_no_products_leave_nothing():
+    assert run(Gemm("f64", 2, 2, 2, batch=0), np.ones((0, 2, 2)), np.ones((0, 2, 2))).shape == (0, 2, 2)
+
+
+def test_nan_and_inf_reach_exactly_their_row_and_column():
+    for n in (3, 30):
+        a = np.ones((1, n, n))
+        a[0, 1, 1] = np.nan
+        b = np.ones((1, n, n))
+        b[0, 0, 2] = np.inf
+        got = run(Gemm("f64", n, n, n), a, b)[0]
+        assert np.isnan(got[1]).all()
+        assert np.isposinf(np.delete(got[:, 2], 1)).all()
+        assert (np.delete(np.delete(got, 1, 0), 2, 1) == n).all()
+
+
+def test_zero_times_inf_is_nan():
+    for m, n in ((3, 3), (1, 3), (3, 1), (30, 30)):
+        got = run(Gemm("f64", m, n, 5), np.zeros((1, m, 5)), np.full((1, 5, n), np.inf))
+        assert np.isnan(got).all()
+
+
+def test_what_an_output_held_before_does_not_matter():
+    gemm = Gemm("f64", 20, 20, 20)
+    a, b, c = np.ones((20, 20)), np.ones((20, 20)), np.full((20, 20), np.nan)
+    product = products.product_step(gemm)
+    pointers = (ctypes.c_void_p * 3)(*(x.ctypes.data for x in (a, b, c)))
+    extents = (ctypes.c_int64 * len(product.extents))(*product.extents)
+    step = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(product.address)
+    assert step(ctypes.addressof(pointers), ctypes.addressof(extents)) == 0
+    assert (c == 20).all()
+
+
+@pytest.fixture
+def cut_finely(monkeypatch):
+    """Small products are cut into many tiles too, and shared."""
+    for name, value in dict(SHARED=0, TILE=1, MOST_ROWS=8, LEAST_ROWS=4).items():
+        monkeypatch.setattr(products, name, value)
+
+
+BITS = [(100, 70, 300), (16, 200, 40), (200, 10, 20), (1, 300, 50), (300, 1, 50)]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("transpose_a,transpose_b", [(False, False), (True, False), (False, True)])
+def test_bits_do_not_depend_on_tiles_and_threads(request, rng, dtype, transpose_a, transpose_b):
+    gemms = [Gemm(dtype, *sizes, transpose_a, transpose_b, 2, _strides(sizes)) for sizes in BITS]
+    arrays = [operands(gemm, rng) for gemm in gemms]
+    whole = [run(gemm, *pair) for gemm, pair in zip(gemms, arrays, strict=True)]
+    request.getfixturevalue("cut_finely")
+    before = threads.threads()
+    try:
+        for count in (1, 3):
+            threads.set_threads(count)
+            for gemm, pair, first in zip(gemms, arrays, whole, strict=True):
+                assert products.product_step(gemm).share
+                for _ in range(5):
+                    assert run(gemm, *pair).tobytes() == first.tobytes()
+    finally:
+        threads.set_threads(before)
+
+
+def _strides(sizes):
+    m, n, k = sizes
+    return (m * k, k * n, m * n)
+
+
+LARGE = [(128, 256, 784), (784, 256, 128), (1000, 1000, 1000), (256, 10, 784), (7, 5000, 999)]
+
+
+@pytest.mark.parametrize("sizes", LARGE)
+def test_large_products_are_cut_into_tiles_for_several_threads(sizes):
+    for dtype in ("f32", "f64"):
+        share = products.product_step(Gemm(dtype, *sizes)).share
+        assert share and share.blocks >= 4
+    assert products.product_step(Gemm("f64", 50, 50, 50)).share is None
+
+
+def test_a_large_product_equals_numpy_s(rng):
+    gemm = Gemm("f32", 200, 300, 600, True, False)
+    a, b = operands(gemm, rng)
+    expected = expected_of(gemm, a.astype(np.float64), b.astype(np.float64))
+    error = np.abs(run(gemm, a, b) - expected).max()
+    assert error <= 2 * np.abs(expected_of(gemm, a, b) - expected).max()
