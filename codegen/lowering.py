@@ -11,7 +11,7 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Contract  a batched matrix product of inputs[..., m, k] and inputs[..., k, n]
     Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
     Call      the NumPy reference is called: fuses with nothing (LAPACK, FFT, host rules)
-    Loop      a graph of its own runs again and again, natively where all of it can
+    Nest      graphs of its own run: loops and branches, natively where all of them can
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .ir import Aval, Graph
+from .nested import Nested
 from .records import record
 
-__all__ = ["Call", "Contract", "Loop", "Lowering", "Map", "Move", "Recurrence", "Reduce", "Scan", "Scatter"]
+__all__ = ["Call", "Contract", "Lowering", "Map", "Move", "Nest", "Reduce", "Scan", "Scatter"]
 
 
 @record(frozen=True)
@@ -96,48 +96,14 @@ class Call:
 
 
 @record(frozen=True)
-class Recurrence:
-    """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.
-
-    body      its inputs are `carried` states, an element of each of `scanned` arrays, and what every step reads
-    keeps     whether the states before each step are results too
-    """
-
-    body: Graph
-    carried: int
-    scanned: int
-    length: int
-    is_reversed: bool
-    keeps: bool
-
-    @property
-    def results(self) -> list[Aval]:
-        """Last states; what steps gave, stacked; states before each step, stacked."""
-        outputs = [o.aval for o in self.body.outputs]
-        states = outputs[: self.carried]
-        stacked = outputs[self.carried :] + (states if self.keeps else [])
-        return states + [a.with_shape((self.length, *a.shape)) for a in stacked]
-
-    def starts(self) -> list[int]:
-        """Where each result begins in the vector of all results of its dtype."""
-        taken: dict[Any, int] = {}
-        found = []
-        for aval in self.results:
-            start = taken.get(aval.dtype, 0)
-            found.append(start)
-            taken[aval.dtype] = start + aval.size
-        return found
-
-
-@record(frozen=True)
-class Loop(Call):
-    """recurrence(**params) -> Recurrence.  Inputs: first states, arrays to go through, and what every step reads.
+class Nest(Call):
+    """control(**params) -> Recurrence, Choice, ...: graphs of its own run, natively where all of them can.
 
     An operation has one result: all results of its dtype, one after the other.  What takes one out of there is a
     `Move` with the trait "part" and the parameters `start` and `shape`.
     """
 
-    recurrence: Callable[..., Recurrence]
+    control: Callable[..., Nested]
 
 
-Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Loop
+Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Nest

@@ -14,7 +14,8 @@ from .kernel.nest import Function
 from .records import field, record
 
 __all__ = [
-    "Buffer", "Gemm", "HostCall", "Kernel", "Loop", "Place", "Program", "Step", "aligned", "bytes_moved", "every_step",
+    "UNKNOWN_TRIPS", "Branch", "Buffer", "Gemm", "HostCall", "Kernel", "Loop", "Place", "Program", "Run", "Step",
+    "While", "aligned", "bodies", "bytes_moved", "every_step",
 ]  # fmt: skip
 
 
@@ -79,29 +80,40 @@ Place = tuple[int, int]
 class Loop:
     """`length` runs of `body`; buffers (*inputs, *written, workspace).
 
-    Inputs are the first `carried` states, `scanned` arrays that each run gets one element of (from the last to the
-    first if `is_reversed`; they begin at element `starts` of their buffers), and what every run gets as it is.  The
-    body's outputs are the next states, and what is
-    stacked.  Results, None where nobody wants one:
+    The body's inputs are states, elements (from the last to the first if `is_reversed`), and what every run gets as
+    it is; its outputs the next states, and what is stacked.  Where they lie:
 
-    lasts     the states after the last run
+    firsts    the states before the first run
+    scanned   arrays that each run gets one element of
+    hidden    what every run gets
+    lasts     the states after the last run; None where nobody wants them
     stacks    the other outputs of the runs, in the order of the elements
-    befores   the states before each run, likewise
+    befores   the states before each run, likewise, or None
     """
 
     body: Program
     length: int
-    carried: int
-    starts: tuple[int, ...]
     is_reversed: bool
+    firsts: tuple[Place, ...]
+    scanned: tuple[Place, ...]
+    hidden: tuple[Place, ...]
     lasts: tuple[Place | None, ...]
     stacks: tuple[Place, ...]
     befores: tuple[Place | None, ...]
 
     @property
+    def carried(self) -> int:
+        return len(self.firsts)
+
+    @property
+    def reads(self) -> int:
+        """How many of the buffers are inputs."""
+        return len(self.body.inputs)
+
+    @property
     def elements(self) -> tuple[Aval, ...]:
         """Of the elements that one run gets."""
-        return self.body.inputs[self.carried : self.carried + len(self.starts)]
+        return self.body.inputs[self.carried : self.carried + len(self.scanned)]
 
     @property
     def states(self) -> tuple[Aval, ...]:
@@ -127,6 +139,75 @@ class Loop:
         return found, size
 
 
+@record(frozen=True)
+class Run:
+    """One run of a body: where its inputs and its outputs lie."""
+
+    body: Program
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+
+
+@record(frozen=True)
+class Branch:
+    """One of two bodies, by the bool at `chosen`; buffers (*inputs, *written, workspace), the first `reads` inputs."""
+
+    reads: int
+    chosen: Place
+    yes: Run
+    no: Run
+
+    def room(self) -> int:
+        """Bytes of the workspace: that of either body."""
+        return max(self.yes.body.workspace_bytes, self.no.body.workspace_bytes)
+
+
+@record(frozen=True)
+class While:
+    """Runs of `step` as long as `condition` holds; buffers (*inputs, *written, workspace), the first `reads` inputs.
+
+    Both get the states first, then what every run gets as it is: `of_condition`, `of_step`.  Where nobody wants a
+    last state, `lasts` has None.  With `back`, the states before each run are kept, and that loop goes over them
+    afterwards, last first: they are its elements, and its length and `scanned` are known only then.
+    """
+
+    reads: int
+    condition: Program
+    step: Program
+    firsts: tuple[Place, ...]
+    of_condition: tuple[Place, ...]
+    of_step: tuple[Place, ...]
+    lasts: tuple[Place | None, ...]
+    back: Loop | None = None
+
+    @property
+    def states(self) -> tuple[Aval, ...]:
+        """Of the states."""
+        return self.step.outputs
+
+    def record(self) -> tuple[list[int], int]:
+        """All states as they lie together: the byte where each begins, and the size."""
+        offsets, size = [], 0
+        for aval in self.states:
+            offsets.append(size)
+            size += aligned(aval.nbytes)
+        return offsets, size
+
+    def room(self) -> tuple[int, int, int]:
+        """The workspace after that of the bodies: where the condition's answer lies, where two records that are
+        used in turn begin (none if they are kept), and its size.
+        """
+        answer = max(self.condition.workspace_bytes, self.step.workspace_bytes)
+        records = answer + aligned(1)
+        if self.back is None:
+            return answer, records, records + 2 * self.record()[1]
+        return answer, records, max(records, self.back.room()[1])
+
+
+#: How often a loop is taken to run whose trips are counted only when it does.
+UNKNOWN_TRIPS = 16
+
+
 def aligned(size: int) -> int:
     """Bytes up to the next cache line."""
     return -(-size // 64) * 64
@@ -136,7 +217,7 @@ def aligned(size: int) -> int:
 class Step:
     """Run `work` on the buffers with these numbers (each buffer at most once for a Kernel)."""
 
-    work: Kernel | Gemm | HostCall | Loop
+    work: Kernel | Gemm | HostCall | Loop | Branch | While
     buffers: tuple[int, ...]
 
 
@@ -158,14 +239,28 @@ class Program:
     notes: dict[str, str] = field(default_factory=dict)
 
 
+def bodies(work: object) -> list[tuple[str, Program, int]]:
+    """The programs that a step runs inside: what each is for, and how often it runs (at most, or roughly)."""
+    match work:
+        case Loop(body, length):
+            return [("", body, length)]
+        case Branch(yes=yes, no=no):
+            return [("yes", yes.body, 1), ("no", no.body, 1)]
+        case While(condition=condition, step=step, back=back):
+            found = [("condition", condition, UNKNOWN_TRIPS), ("step", step, UNKNOWN_TRIPS)]
+            return [*found, ("back", back.body, UNKNOWN_TRIPS)] if back else found
+    return []
+
+
 def every_step(program: Program) -> Iterator[tuple[Step, Program, int]]:
-    """All steps, those of loops in place of the loop; the program that each stands in; how often it runs."""
+    """All steps, those of loops and branches in place of them; the program that each stands in; how often it runs."""
     for step in program.steps:
-        if isinstance(step.work, Loop):
-            for inner, where, times in every_step(step.work.body):
-                yield inner, where, times * step.work.length
-        else:
+        inside = bodies(step.work)
+        if not inside:
             yield step, program, 1
+        for _, body, runs in inside:
+            for inner, where, times in every_step(body):
+                yield inner, where, times * runs
 
 
 def bytes_moved(program: Program) -> int:

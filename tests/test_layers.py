@@ -30,6 +30,7 @@ ENGINE = [
 COMPILER = [
     ["codegen.lazily", "codegen.records"],
     ["codegen.ir"],
+    ["codegen.nested"],
     ["codegen.lowering"],
     ["codegen.kernel", "codegen.program"],
     ["codegen.passes"],

@@ -26,16 +26,23 @@ from ..tape.node import Node, RichNode, new_number, rich_node
 from ..tape.plan import freeze
 from ..tape.record import argument, grad_mode, record, state
 from ..tensor import Tensor, handle
+from ..transforms.functional import vjp
 
-__all__ = ["RECOMPUTED", "Body", "Nesting", "Traced", "Weak", "again", "trace"]
+__all__ = [
+    "RECOMPUTED", "Body", "Nesting", "Recorded", "Traced", "Weak", "again", "float_places", "is_float", "placed",
+    "trace",
+]  # fmt: skip
 
 _bodies = LRU(1024)
+
+#: What makes a node of a body anew: (its number in `order`, new inputs) -> new node.
+Recorded = Callable[[int, list[Node]], Node] | None
 
 #: Functions whose calls are computed again in a backward pass: nothing in them is kept.
 RECOMPUTED: set[Any] = set()
 
 
-class Body:
+class Body(ir.Region):
     """Recorded nodes from arguments and hidden inputs to results.  Compared by identity, interned by structure.
 
     arguments, hidden, results   nodes of the recording it was first met in
@@ -44,7 +51,7 @@ class Body:
     graph                        the same for the compiler
     """
 
-    __slots__ = ("__weakref__", "_keeping", "arguments", "graph", "hidden", "kept", "order", "results")
+    __slots__ = ("_keeping", "arguments", "hidden", "kept", "order", "results")
 
     is_interned = True
 
@@ -55,7 +62,7 @@ class Body:
         self.hidden = [_bare(n) for n in hidden]
         stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
         self.order, self.results = _copied(order, results, stands)
-        self.graph: ir.Graph = freeze(self.results, [*self.arguments, *self.hidden])[0]
+        super().__init__(freeze(self.results, [*self.arguments, *self.hidden])[0])
         self.kept = _kept(self)
         self._keeping: Body | None = None
 
@@ -70,9 +77,7 @@ class Body:
     def __repr__(self) -> str:
         return f"{{{len(self.graph.nodes)} operations, {len(self.arguments)} arguments, {len(self.hidden)} hidden}}"
 
-    def apply(
-        self, given: Sequence[Tensor], recorded: Callable[[int, list[Node]], Node] | None = None
-    ) -> list[Tensor]:
+    def apply(self, given: Sequence[Tensor], recorded: Recorded = None) -> list[Tensor]:
         """Record the body on tensors: the arguments, then the hidden inputs.
 
         recorded    (number of a node in `order`, new inputs) -> new node; by default the same operation
@@ -82,6 +87,49 @@ class Body:
             inputs = [stands[i] for i in node.inputs]
             stands[node] = recorded(number, inputs) if recorded else again(node, inputs)
         return [handle(stands[n]) for n in self.results]
+
+    def moving(self, given: Sequence[Tensor], places: Sequence[int], recorded: Recorded = None) -> Callable:
+        """The body as a function of a list of the inputs at `places`, where the others stay as they are given."""
+
+        def applied(values: Sequence[Tensor]) -> list[Tensor]:
+            inputs = list(given)
+            for place, value in zip(places, values, strict=True):
+                inputs[place] = value
+            return self.apply(inputs, recorded)
+
+        return applied
+
+    def pull(
+        self, given: Sequence[Tensor], bars: Sequence[Tensor], places: Sequence[int] | None = None,
+        recorded: Recorded = None,
+    ) -> list[Tensor | None]:
+        """The cotangents of the inputs, from those of the float results; None for an input that is not among `places`.
+
+        places   by default those of all float inputs
+        """
+        places = float_places(given) if places is None else places
+        applied = self.moving(given, places, recorded)
+        _, pullback = vjp(lambda values: [t for t in applied(values) if is_float(t)], [given[k] for k in places])
+        (found,) = pullback(list(bars))
+        return placed(found, places, len(given))
+
+
+def is_float(x: Any) -> bool:
+    """Whether a tensor or an aval may have a derivative."""
+    return x.dtype.kind in "fc"
+
+
+def float_places(xs: Sequence[Any]) -> list[int]:
+    """The numbers of those that may have a derivative."""
+    return [k for k, x in enumerate(xs) if is_float(x)]
+
+
+def placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
+    """A list of `count` with these values at these places, None elsewhere."""
+    found: list[Any] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        found[place] = value
+    return found
 
 
 class Weak:

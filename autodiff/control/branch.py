@@ -13,7 +13,8 @@ import numpy as np
 
 from codegen.compiler import compile_graph
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Nest
+from codegen.nested import Choice
 
 from .. import tree
 from ..config import config
@@ -23,8 +24,7 @@ from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive
 from ..tape.record import record, state
 from ..tensor import AbstractTensor, Tensor
-from ..transforms.functional import vjp
-from .body import Body, trace
+from .body import Body, float_places, placed, trace
 from .packing import pack, packed_aval, record_packed
 
 __all__ = ["cond"]
@@ -33,33 +33,35 @@ __all__ = ["cond"]
 class Branches(NamedTuple):
     """What is static about a choice: both bodies, and how many hidden inputs the first has."""
 
+    hidden: int
     yes: Body
     no: Body
-    hidden: int
 
     @property
-    def results(self) -> list[Aval]:
-        """Of either branch."""
-        return [n.aval for n in self.yes.graph.outputs]
+    def choice(self) -> Choice:
+        """The same, as the compiler has it."""
+        return Choice(self.yes.graph, self.no.graph, self.hidden)
 
 
-def _run(chosen: np.ndarray, *arrays: np.ndarray, branches: Branches, dtype: str) -> np.ndarray:
-    count = len(branches.yes.arguments)
-    split = count + branches.hidden
+def _run(chosen: np.ndarray, *arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
+    """What the choice means.  (Compiled, it is native where both branches are.)"""
+    choice = Branches(**static).choice
+    shared, split = choice.shared, choice.shared + choice.hidden
     if chosen:
-        found = compile_graph(branches.yes.graph).call(*arrays[:split])
+        found = compile_graph(choice.yes).call(*arrays[:split])
     else:
-        found = compile_graph(branches.no.graph).call(*arrays[:count], *arrays[split:])
+        found = compile_graph(choice.no).call(*arrays[:shared], *arrays[split:])
     return pack([np.asarray(a) for a in found], dtype)
 
 
 _cond = primitive(
     "cond",
     _run,
-    infer=lambda *_avals, branches, dtype: packed_aval(branches.results, dtype),
-    lower=Call(),
-    params=("branches", "dtype"),
+    infer=lambda *_avals, dtype, **static: packed_aval(Branches(**static).choice.results, dtype),
+    lower=Nest(lambda dtype, **static: Branches(**static).choice),
+    params=("dtype", *Branches._fields),
     heavy=True,
+    traits=("regions",),
 )
 
 
@@ -70,48 +72,33 @@ def _branched(branches, chosen, operands, of_yes, of_no): ...
 @_branched.forward
 def _(ctx, branches, chosen, operands, of_yes, of_no):
     inputs = (chosen, *operands, *of_yes, *of_no)
-    return tuple(record_packed(lambda dtype: record(_cond, inputs, (branches, dtype)), branches.results))
+    return tuple(record_packed(lambda dtype: record(_cond, inputs, (dtype, *branches)), branches.choice.results))
 
 
 @_branched.backward
 def _(ctx, *bars):
     branches, chosen, operands, of_yes, of_no = ctx.inputs
-    floats = [n.aval.dtype.kind in "fc" for n in branches.yes.graph.outputs]
-    y_bars = [b for b, f in zip(bars, floats, strict=True) if f]
+    y_bars = [bars[k] for k in float_places(branches.choice.results)]
+    everything = [list(operands), list(of_yes), list(of_no)]
+    wanted = [[k for k in float_places(xs) if xs[k].requires_grad] for xs in everything]
 
     def pullback(body: Body, which: int) -> Callable:
         """The cotangents of everything, from one branch: zero for what the other one reads."""
 
         def pulled(everything, y_bars):
-            operands, *hidden = everything
-            mine = [*operands, *hidden[which]]
-            moving = [k for k, t in enumerate(mine) if t.dtype.kind in "fc"]
-
-            def again(values):
-                given = list(mine)
-                for k, t in zip(moving, values, strict=True):
-                    given[k] = t
-                return [t for t in body.apply(given) if t.dtype.kind in "fc"]
-
-            _, pull = vjp(again, [mine[k] for k in moving])
-            (found,) = pull(y_bars)
-            by_place = dict(zip(moving, found, strict=True))
-            own = [by_place.get(len(operands) + k) for k in range(len(hidden[which]))]
-            others = [None] * len(hidden[1 - which])
-            bars = [[by_place.get(k) for k in range(len(operands))], *([others, own] if which else [own, others])]
-            groups = zip(bars, everything, strict=True)
-            return [[zeros_like(x) if b is None else b for b, x in zip(g, xs, strict=True) if x.dtype.kind in "fc"]
-                    for g, xs in groups]
+            split = len(everything[0])
+            places = [*wanted[0], *[split + k for k in wanted[which]]]
+            found = body.pull([*everything[0], *everything[which]], y_bars, places)
+            bars = [[zeros_like(xs[k]) for k in ks] for xs, ks in zip(everything, wanted, strict=True)]
+            bars[0], bars[which] = ([found[k] for k in wanted[0]], [found[split + k] for k in wanted[which]])
+            return bars
 
         return pulled
 
-    everything = [list(operands), list(of_yes), list(of_no)]
-    found = cond(chosen, pullback(branches.yes, 0), pullback(branches.no, 1), everything, list(y_bars))
-    placed = []
-    for group, xs in zip(found, everything, strict=True):
-        values = iter(group)
-        placed.append(tuple([next(values) if x.dtype.kind in "fc" else None for x in xs]) or None)
-    return {"branches": None, "chosen": None, "operands": placed[0], "of_yes": placed[1], "of_no": placed[2]}
+    found = cond(chosen, pullback(branches.yes, 1), pullback(branches.no, 2), everything, y_bars)
+    groups = [tuple(placed(values, ks, len(xs))) or None
+              for values, ks, xs in zip(found, wanted, everything, strict=True)]
+    return {"branches": None, "chosen": None, "operands": groups[0], "of_yes": groups[1], "of_no": groups[2]}
 
 
 def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> Any:
@@ -142,7 +129,7 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     examples = tree.unflatten(structure, [x.aval if isinstance(x, Tensor) else x for x in leaves])
     yes, no = trace(if_true, *examples), trace(if_false, *examples)
     _check(yes, no)
-    branches = Branches(yes.body, no.body, len(yes.hidden))
+    branches = Branches(len(yes.hidden), yes.body, no.body)
     given = tuple([x for x in leaves if isinstance(x, Tensor)])
     return yes.result.filled(_branched(branches, chosen, given, tuple(yes.hidden), tuple(no.hidden)))
 
@@ -154,5 +141,3 @@ def _check(yes: Any, no: Any) -> None:
         if a.aval != b.aval:
             error = ShapeError if a.aval.shape != b.aval.shape else DTypeError
             raise error(f"cond: {name} is {a.aval} in one branch and {b.aval} in the other\n  called at {caller()}")
-
-

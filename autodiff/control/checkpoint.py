@@ -20,8 +20,7 @@ from ..ops import as_tensor
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
-from ..transforms.functional import vjp
-from .body import RECOMPUTED, trace
+from .body import RECOMPUTED, float_places, trace
 
 __all__ = ["checkpoint"]
 
@@ -51,19 +50,8 @@ def _(ctx, body, inputs):
 @_checkpointed.backward
 def _(ctx, *bars):
     body, inputs = ctx.inputs.body, [record(_barrier, (x,)) for x in ctx.inputs.inputs]
-    moving = [k for k, x in enumerate(inputs) if x.dtype.kind in "fc"]
-
-    def again(values):
-        given = list(inputs)
-        for k, t in zip(moving, values, strict=True):
-            given[k] = t
-        return [t for t in body.apply(given) if t.dtype.kind in "fc"]
-
-    _, pullback = vjp(again, [inputs[k] for k in moving])
-    floats = [n.aval.dtype.kind in "fc" for n in body.graph.outputs]
-    (found,) = pullback([b for b, f in zip(bars, floats, strict=True) if f])
-    by_place = dict(zip(moving, found, strict=True))
-    return {"body": None, "inputs": tuple([by_place.get(k) for k in range(len(inputs))])}
+    floats = float_places([n.aval for n in body.graph.outputs])
+    return {"body": None, "inputs": tuple(body.pull(inputs, [bars[k] for k in floats]))}
 
 
 def checkpoint(f: Callable) -> Callable:

@@ -14,9 +14,9 @@ from ..custom import function
 from ..tape.node import Node
 from ..tensor import Tensor, handle
 from ..transforms.rules import missing_rule
-from .body import Body, again
+from .body import Body, Recorded, again
 
-__all__ = ["apply_knowing"]
+__all__ = ["knowing"]
 
 
 @function
@@ -38,8 +38,8 @@ def _(ctx, y_bar):
     return {"inputs": tuple(node.kind.op.pull(y_bar, y, inputs, node.kind.params, False))}
 
 
-def apply_knowing(body: Body, given: Sequence[Tensor], known: Sequence[Tensor]) -> list[Tensor]:
-    """`body.apply(given)`, where `known` are values of the nodes `body.kept`, without a history."""
+def knowing(body: Body, known: Sequence[Tensor]) -> Recorded:
+    """How the body is applied where `known` are the values of its nodes `kept`, without a history."""
     values = dict(zip(body.kept, known, strict=True))
 
     def recorded(number: int, inputs: list[Node]) -> Node:
@@ -49,4 +49,4 @@ def apply_knowing(body: Body, given: Sequence[Tensor], known: Sequence[Tensor]) 
         tracks = value.dtype.kind in "fc" and any(i.kind.out.requires_grad for i in inputs)
         return (_known(body, number, value, tuple([handle(i) for i in inputs])) if tracks else value).node
 
-    return body.apply(given, recorded)
+    return recorded

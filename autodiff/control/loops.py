@@ -20,8 +20,8 @@ import numpy as np
 
 from codegen.compiler import compile_graph
 from codegen.ir import Aval
-from codegen.lowering import Loop as NativeLoop
-from codegen.lowering import Recurrence
+from codegen.lowering import Nest
+from codegen.nested import Recurrence
 
 from .. import tree
 from ..config import config
@@ -31,9 +31,8 @@ from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record, state
 from ..tensor import Tensor
-from ..transforms.functional import vjp
-from .body import Body, Nesting, Traced, Weak, trace
-from .known import apply_knowing
+from .body import Body, Nesting, Traced, Weak, float_places, is_float, placed, trace
+from .known import knowing
 from .packing import pack, packed_aval, record_packed
 
 __all__ = ["fori_loop", "scan"]
@@ -46,12 +45,12 @@ class Loop(NamedTuple):
     keeps              whether the states before each step are results too
     """
 
-    body: Body
     carried: int
     scanned: int
     length: int
     reverse: bool
     keeps: bool
+    body: Body
 
     @property
     def recurrence(self) -> Recurrence:
@@ -67,12 +66,9 @@ class Loop(NamedTuple):
 # ---------------------------------------------------------------- the operation
 
 
-def _infer(*_avals: Aval, loop: Loop, dtype: str) -> Aval:
-    return packed_aval(loop.results, dtype)
-
-
-def _run(*arrays: np.ndarray, loop: Loop, dtype: str) -> np.ndarray:
+def _run(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
     """What the loop means: each step is one call of its body.  (Compiled, it is a native loop where it can be.)"""
+    loop = Loop(**static)
     step = compile_graph(loop.body.graph).call
     carried, outputs = loop.carried, len(loop.body.graph.outputs)
     states: Sequence[Any] = arrays[:carried]
@@ -94,16 +90,17 @@ def _run(*arrays: np.ndarray, loop: Loop, dtype: str) -> np.ndarray:
 _scan = primitive(
     "scan",
     _run,
-    infer=_infer,
-    lower=NativeLoop(lambda loop, dtype: loop.recurrence),
-    params=("loop", "dtype"),
+    infer=lambda *_avals, dtype, **static: packed_aval(Loop(**static).results, dtype),
+    lower=Nest(lambda dtype, **static: Loop(**static).recurrence),
+    params=("dtype", *Loop._fields),
     heavy=True,
+    traits=("regions",),
 )
 
 
 def _record(loop: Loop, inputs: Sequence[Tensor]) -> tuple[tuple, tuple, tuple]:
     """The results of a loop: last states, what steps gave, states before each step."""
-    found = record_packed(lambda dtype: record(_scan, tuple(inputs), (loop, dtype)), loop.results)
+    found = record_packed(lambda dtype: record(_scan, tuple(inputs), (dtype, *loop)), loop.results)
     outputs = len(loop.body.graph.outputs)
     return tuple(found[: loop.carried]), tuple(found[loop.carried : outputs]), tuple(found[outputs:])
 
@@ -143,54 +140,35 @@ def _(ctx, last_bars, given_bars, before_bars):
 def _filled(bars: Any, avals: Sequence[Aval]) -> list[Tensor]:
     """Cotangents of the float ones, zero where none arrived."""
     bars = bars or (None,) * len(avals)
-    return [zeros_of(a) if b is None else b for b, a in zip(bars, avals, strict=True) if _is_float(a)]
-
-
-def _is_float(x: Any) -> bool:
-    return x.dtype.kind in "fc"
+    return [zeros_of(a) if b is None else b for b, a in zip(bars, avals, strict=True) if is_float(a)]
 
 
 def _backwards(loop, states, scanned, hidden, before, products, last_bars, given_bars, before_bars):
     """The loop of pullbacks, from the last step to the first."""
-    floats = [k for k, s in enumerate(states) if _is_float(s)]
-    wanted_x = [k for k, x in enumerate(scanned) if _is_float(x) and x.requires_grad]
-    wanted_h = [k for k, h in enumerate(hidden) if _is_float(h) and h.requires_grad]
+    floats = float_places(states)
+    wanted_x = [k for k in float_places(scanned) if scanned[k].requires_grad]
+    wanted_h = [k for k in float_places(hidden) if hidden[k].requires_grad]
+    split = len(states) + len(scanned)
+    places = [*floats, *[len(states) + k for k in wanted_x], *[split + k for k in wanted_h]]
     kept_bars = [None if not before_bars else before_bars[k] for k in floats]
     body = loop.body
 
     def step(carry, x):
         state_bars, sums = carry
         now, given_x, y_bars, extra, known = x
-
-        def again(moving_states, moving_x, moving_hidden):
-            inputs = [*now, *given_x, *hidden]
-            places = [*floats, *[len(now) + k for k in wanted_x], *[len(now) + len(given_x) + k for k in wanted_h]]
-            for place, t in zip(places, [*moving_states, *moving_x, *moving_hidden], strict=True):
-                inputs[place] = t
-            outs = apply_knowing(body, inputs, known)
-            return [t for t in outs if _is_float(t)]
-
-        moving = ([now[k] for k in floats], [given_x[k] for k in wanted_x], [hidden[k] for k in wanted_h])
-        _, pullback = vjp(again, *moving)
-        new_bars, x_bars, h_bars = pullback([*state_bars, *y_bars])
-        new_bars = [b if e is None else b + e for b, e in zip(new_bars, extra, strict=True)]
-        return (new_bars, [s + h for s, h in zip(sums, h_bars, strict=True)]), x_bars
+        found = body.pull([*now, *given_x, *hidden], [*state_bars, *y_bars], places, knowing(body, known))
+        new_bars = [found[k] if e is None else found[k] + e for k, e in zip(floats, extra, strict=True)]
+        x_bars = [found[len(states) + k] for k in wanted_x]
+        return (new_bars, [s + found[split + k] for s, k in zip(sums, wanted_h, strict=True)]), x_bars
 
     sums = [zeros_like(hidden[k]) for k in wanted_h]
     xs = (list(before), list(scanned), list(given_bars), kept_bars, products)
     (state_bars, sums), x_bars = scan(step, (list(last_bars), sums), xs, length=loop.length, reverse=not loop.reverse)
     return (
-        _placed(state_bars, floats, len(states)),
-        _placed(x_bars, wanted_x, len(scanned)),
-        _placed(sums, wanted_h, len(hidden)),
+        tuple(placed(state_bars, floats, len(states))) or None,
+        tuple(placed(x_bars, wanted_x, len(scanned))) or None,
+        tuple(placed(sums, wanted_h, len(hidden))) or None,
     )
-
-
-def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> tuple | None:
-    found: list[Any] = [None] * count
-    for place, value in zip(places, values, strict=True):
-        found[place] = value
-    return tuple(found) or None
 
 
 # ---------------------------------------------------------------- what users call
@@ -221,7 +199,7 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     first, carry = Nesting.of(init)
     is_number = [type(s) in (bool, int, float) for s in first]
     traced, states = _fitting(f, [as_tensor(s, "scan", "init") for s in first], carry, element, is_number)
-    loop = Loop(traced.body, len(states), len(tensors), length, reverse, False)
+    loop = Loop(len(states), len(tensors), length, reverse, False, traced.body)
     if not loop.results:  # nothing to do: effects are no results
         return carry.filled(()), traced.result.parts()[1].filled(())
     last, given, _ = _looped(loop, tuple(states), tuple(tensors), tuple(traced.hidden))

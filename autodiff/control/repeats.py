@@ -2,7 +2,11 @@
 
 How many steps there are is known only when it runs, so the states before each step cannot be kept in an
 array of static shape.  Its reverse derivative is therefore an operation of its own: it runs the loop again,
-keeps the states meanwhile, and goes back over them.  That operation has no derivative.
+keeps the states meanwhile, and goes back over them.  Its derivative in turn follows from the loop's tangent:
+
+    bars -> J^T bars          <J^T bars, d> = <bars, J d>
+
+so derivatives of any order are loops like these.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import numpy as np
 
 from codegen.compiler import compile_graph
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Nest
+from codegen.nested import Repetition, Retreat
 
 from ..config import config
 from ..custom import function
@@ -25,7 +30,7 @@ from ..tape.record import record, state
 from ..tensor import Tensor
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
-from .body import Body, Nesting, Traced, trace
+from .body import Body, Nesting, Traced, float_places, placed, trace
 from .packing import pack, packed_aval, record_packed
 
 __all__ = ["while_loop"]
@@ -34,85 +39,84 @@ __all__ = ["while_loop"]
 class Repeat(NamedTuple):
     """What is static about a loop: its condition and its step, how many hidden inputs the condition has."""
 
+    hidden: int
     condition: Body
     step: Body
-    hidden: int
 
     @property
-    def states(self) -> list[Aval]:
-        """Of the states."""
-        return [n.aval for n in self.step.graph.outputs]
+    def repetition(self) -> Repetition:
+        """The same, as the compiler has it."""
+        return Repetition(self.condition.graph, self.step.graph, self.hidden)
 
 
-def _parts(repeat: Repeat, arrays: Sequence[Any]) -> tuple[list, list, list]:
-    """States, hidden inputs of the condition, hidden inputs of the step."""
-    count = len(repeat.states)
-    split = count + repeat.hidden
-    return list(arrays[:count]), list(arrays[count:split]), list(arrays[split:])
+class Back(NamedTuple):
+    """What is static about going back over a loop: the loop, and the pullback of a step.
+
+    back   (cotangents of the float states, sums of those of the float hidden inputs; states; what it captured)
+    """
+
+    hidden: int
+    condition: Body
+    step: Body
+    back: Body
+
+    @property
+    def retreat(self) -> Retreat:
+        """The same, as the compiler has it."""
+        return Retreat(self.condition.graph, self.step.graph, self.back.graph, self.hidden)
 
 
-def _run(*arrays: np.ndarray, repeat: Repeat, dtype: str) -> np.ndarray:
-    states, of_condition, of_step = _parts(repeat, arrays)
-    condition, step = compile_graph(repeat.condition.graph).call, compile_graph(repeat.step.graph).call
-    while condition(*states, *of_condition)[0]:
-        states = list(step(*states, *of_step))
+def _run(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
+    """What the loop means.  (Compiled, it is native where condition and step are.)"""
+    states, _ = _repeated_by_python(Repeat(**static).repetition, arrays)
     return pack([np.asarray(s) for s in states], dtype)
+
+
+def _run_back(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
+    retreat = Back(**static).retreat
+    count, split = retreat.forwards, retreat.forwards + len(retreat.back.outputs)
+    _, before = _repeated_by_python(retreat, arrays[:count])
+    values, hidden = list(arrays[count:split]), arrays[split:]
+    back = compile_graph(retreat.back).call
+    for states in reversed(before):
+        values = list(back(*values, *states, *hidden))
+    return pack([np.asarray(v) for v in values], dtype)
+
+
+def _repeated_by_python(loop: Repetition | Retreat, arrays: Sequence[Any]) -> tuple[list, list[list]]:
+    """The last states, and those before each step."""
+    count = loop.carried
+    split = count + loop.hidden
+    states, before = list(arrays[:count]), []
+    condition, step = compile_graph(loop.condition).call, compile_graph(loop.step).call
+    while condition(*states, *arrays[count:split])[0]:
+        before.append(states)
+        states = list(step(*states, *arrays[split:]))
+    return states, before
 
 
 _while = primitive(
     "while",
     _run,
-    infer=lambda *_avals, repeat, dtype: packed_aval(repeat.states, dtype),
-    lower=Call(),
-    params=("repeat", "dtype"),
+    infer=lambda *_avals, dtype, **static: packed_aval(Repeat(**static).repetition.results, dtype),
+    lower=Nest(lambda dtype, **static: Repeat(**static).repetition),
+    params=("dtype", *Repeat._fields),
     heavy=True,
+    traits=("regions",),
 )
-
-
-class Backwards(NamedTuple):
-    """What is static about going back: the loop, and the pullback of one step.
-
-    pullback   (states, hidden inputs of the step, cotangents of float states) -> cotangents of float states, then of
-               the float hidden inputs
-    """
-
-    repeat: Repeat
-    pullback: Body
-    floats: tuple[int, ...]
-
-    @property
-    def results(self) -> list[Aval]:
-        """Cotangents of the float states, then of the float hidden inputs."""
-        return [n.aval for n in self.pullback.graph.outputs]
-
-
-def _run_backwards(*arrays: np.ndarray, back: Backwards, dtype: str) -> np.ndarray:
-    repeat, count = back.repeat, len(back.floats)
-    states, of_condition, of_step = _parts(repeat, arrays[: len(arrays) - count])
-    bars = list(arrays[len(arrays) - count :])
-    condition, step = compile_graph(repeat.condition.graph).call, compile_graph(repeat.step.graph).call
-    pullback = compile_graph(back.pullback.graph).call
-    before = []
-    while condition(*states, *of_condition)[0]:
-        before.append(states)
-        states = list(step(*states, *of_step))
-    sums = [np.zeros(a.shape, a.dtype) for a in back.results[count:]]
-    while before:
-        found = pullback(*before.pop(), *of_step, *bars)
-        bars = list(found[:count])
-        for total, bar in zip(sums, found[count:], strict=True):
-            total += bar
-    return pack([*[np.asarray(b) for b in bars], *sums], dtype)
-
 
 _while_backwards = primitive(
     "while_backwards",
-    _run_backwards,
-    infer=lambda *_avals, back, dtype: packed_aval(back.results, dtype),
-    lower=Call(),
-    params=("back", "dtype"),
+    _run_back,
+    infer=lambda *_avals, dtype, **static: packed_aval(Back(**static).retreat.results, dtype),
+    lower=Nest(lambda dtype, **static: Back(**static).retreat),
+    params=("dtype", *Back._fields),
     heavy=True,
+    traits=("regions",),
 )
+
+
+# ---------------------------------------------------------------- rules
 
 
 @function
@@ -122,64 +126,101 @@ def _repeated(repeat, states, of_condition, of_step): ...
 @_repeated.forward
 def _(ctx, repeat, states, of_condition, of_step):
     inputs = (*states, *of_condition, *of_step)
-    return tuple(record_packed(lambda dtype: record(_while, inputs, (repeat, dtype)), repeat.states))
+    avals = repeat.repetition.results
+    return tuple(record_packed(lambda dtype: record(_while, inputs, (dtype, *repeat)), avals))
 
 
 @_repeated.backward
 def _(ctx, *bars):
     repeat, states, of_condition, of_step = ctx.inputs
-    floats = tuple([k for k, s in enumerate(states) if s.dtype.kind in "fc"])
-    h_floats = [k for k, h in enumerate(of_step) if h.dtype.kind in "fc"]
-
-    def pullback(now, hidden, y_bars):
-        def again(moving, moving_hidden):
-            given = [*now, *hidden]
-            for place, t in zip([*floats, *[len(now) + k for k in h_floats]], [*moving, *moving_hidden], strict=True):
-                given[place] = t
-            return [t for t in repeat.step.apply(given) if t.dtype.kind in "fc"]
-
-        _, pulled = vjp(again, [now[k] for k in floats], [hidden[k] for k in h_floats])
-        return pulled(y_bars)
-
-    given_bars = [zeros_like(states[k]) if bars[k] is None else bars[k] for k in floats]
-    shapes = ([s.aval for s in states], [h.aval for h in of_step], [b.aval for b in given_bars])
-    back = Backwards(repeat, trace(pullback, *shapes).body, floats)
-    inputs = (*states, *of_condition, *of_step, *given_bars)
-    found = iter(record_packed(lambda dtype: record(_while_backwards, inputs, (back, dtype)), back.results))
-    state_bars = [next(found) if k in floats else None for k in range(len(states))]
-    hidden_bars = [next(found) if k in h_floats else None for k in range(len(of_step))]
-    return {"repeat": None, "states": tuple(state_bars), "of_condition": None, "of_step": tuple(hidden_bars) or None}
+    floats = float_places(states)
+    wanted = tuple([k for k in float_places(of_step) if of_step[k].requires_grad])
+    given = [zeros_like(states[k]) if bars[k] is None else bars[k] for k in floats]
+    state_bars, hidden_bars = _gone_back(repeat, wanted, states, of_condition, of_step, tuple(given))
+    return {
+        "repeat": None,
+        "states": tuple(placed(state_bars, floats, len(states))),
+        "of_condition": None,
+        "of_step": tuple(placed(hidden_bars, wanted, len(of_step))) or None,
+    }
 
 
 @_repeated.jvp
 def _(ctx, _repeat, state_dots, _condition_dots, hidden_dots):
     repeat, states, of_condition, of_step = ctx.inputs
-    floats = [k for k, s in enumerate(states) if s.dtype.kind in "fc"]
-    h_floats = [k for k, h in enumerate(of_step) if h.dtype.kind in "fc"]
-    directions = [_dot_or_zero(hidden_dots, k, of_step[k]) for k in h_floats]
+    floats = float_places(states)
+    hidden_dots = hidden_dots or (None,) * len(of_step)
+    moving = [k for k, dot in enumerate(hidden_dots) if dot is not None]
+    state_dots = state_dots or (None,) * len(states)
+    dots = [zeros_like(states[k]) if state_dots[k] is None else state_dots[k] for k in floats]
+    found = _pushed(repeat, moving, states, of_condition, of_step, dots, [hidden_dots[k] for k in moving])
+    return tuple(placed(found, floats, len(states)))
 
-    def pushed(value):
+
+def _pushed(
+    repeat: Repeat, moving: Sequence[int], states: Sequence[Tensor], of_condition: Sequence[Tensor],
+    of_step: Sequence[Tensor], dots: Sequence[Tensor], directions: Sequence[Tensor],
+) -> list[Tensor]:
+    """The tangents of the last float states, where the hidden inputs `moving` move: a loop of states and tangents."""
+    floats = float_places(states)
+    places = [*floats, *[len(states) + k for k in moving]]
+
+    def pushed(value: Any) -> Any:
         now, dots = value
-
-        def again(moving, moving_hidden):
-            given = [*now, *of_step]
-            for place, t in zip([*floats, *[len(now) + k for k in h_floats]], [*moving, *moving_hidden], strict=True):
-                given[place] = t
-            return repeat.step.apply(given)
-
-        primals = ([now[k] for k in floats], [of_step[k] for k in h_floats])
-        after, moved = jvp(again, primals, (dots, directions))
+        given = [*now, *of_step]
+        after, moved = jvp(repeat.step.moving(given, places), ([given[k] for k in places],), ([*dots, *directions],))
         return after, [moved[k] for k in floats]
 
-    start = (list(states), [_dot_or_zero(state_dots, k, states[k]) for k in floats])
-    _, found = while_loop(lambda value: repeat.condition.apply([*value[0], *of_condition])[0], pushed, start)
-    by_place = dict(zip(floats, found, strict=True))
-    return tuple([by_place.get(k) for k in range(len(states))])
+    start = (list(states), list(dots))
+    return while_loop(lambda value: repeat.condition.apply([*value[0], *of_condition])[0], pushed, start)[1]
 
 
-def _dot_or_zero(dots: Any, place: int, like: Tensor) -> Tensor:
-    dot = None if dots is None else dots[place]
-    return zeros_like(like) if dot is None else dot
+@function
+def _gone_back(repeat, wanted, states, of_condition, of_step, bars): ...
+
+
+@_gone_back.forward
+def _(ctx, repeat, wanted, states, of_condition, of_step, bars):
+    """Cotangents of the float states, and of the hidden inputs `wanted`."""
+    floats = float_places(states)
+    places = [*floats, *[len(states) + k for k in wanted]]
+
+    def back(bars, sums, now):
+        found = repeat.step.pull([*now, *of_step], bars, places)
+        return [found[k] for k in floats], [s + found[len(states) + k] for s, k in zip(sums, wanted, strict=True)]
+
+    sums = [zeros_like(of_step[k]) for k in wanted]
+    traced = trace(back, *[[t.aval for t in ts] for ts in (bars, sums, states)])
+    static = Back(*repeat, traced.body)
+    inputs = (*states, *of_condition, *of_step, *bars, *sums, *traced.hidden)
+    avals = static.retreat.results
+    found = record_packed(lambda dtype: record(_while_backwards, inputs, (dtype, *static)), avals)
+    return tuple(found[: len(floats)]), tuple(found[len(floats) :])
+
+
+@_gone_back.backward
+def _(ctx, dots, directions):
+    """<J^T bars, d> = <bars, J d>: its derivative is that of the loop's tangent along d."""
+    repeat, wanted, states, of_condition, of_step, bars = ctx.inputs
+    floats = float_places(states)
+
+    def tangent(now_floats, hidden_floats):
+        now, hidden = list(states), list(of_step)
+        for xs, places, values in ((now, floats, now_floats), (hidden, wanted, hidden_floats)):
+            for place, value in zip(places, values, strict=True):
+                xs[place] = value
+        return _pushed(repeat, wanted, now, of_condition, hidden, dots, directions)
+
+    moved, pullback = vjp(tangent, [states[k] for k in floats], [of_step[k] for k in wanted])
+    state_bars, hidden_bars = pullback(list(bars))
+    return {
+        "repeat": None,
+        "wanted": None,
+        "states": tuple(placed(state_bars, floats, len(states))),
+        "of_condition": None,
+        "of_step": tuple(placed(hidden_bars, wanted, len(of_step))) or None,
+        "bars": tuple(moved),
+    }
 
 
 def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
@@ -188,8 +229,8 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     condition   value -> bool[];  body: value -> value of the same avals;  both recorded once
     init        any nesting of tensors, arrays, numbers
 
-    Reverse mode runs the loop once more and keeps its states; it gives first derivatives.  Where the number of
-    steps is known, `fori_loop` and `scan` give all orders.  Raises ShapeError or DTypeError where a value changes
+    Differentiable to any order, in both modes.  Reverse mode runs the loop once more and keeps its states; where the
+    number of steps is known, `fori_loop` and `scan` do not.  Raises ShapeError or DTypeError where a value changes
     its aval, or the condition is no bool.
 
     >>> import autodiff as ad
@@ -206,7 +247,7 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     avals = nesting.filled([s.aval for s in states])
     asked, step = trace(condition, avals), trace(body, avals)
     _check(asked.body, step, states, nesting)
-    repeat = Repeat(asked.body, step.body, len(asked.hidden))
+    repeat = Repeat(len(asked.hidden), asked.body, step.body)
     return nesting.filled(_repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden)))
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from .aval import Aval
 from .op import CONSTANT, INPUT, Op
 
-__all__ = ["Graph", "Node"]
+__all__ = ["Graph", "Node", "Region"]
 
 
 class Node:
@@ -107,7 +107,7 @@ class Graph:
                     (
                         n.op.name,
                         # -0.0 == 0.0 and nan != nan, but they are other constants: compare by text.
-                        repr(n.params) if n.op is CONSTANT else n.params,
+                        repr(n.params) if n.op is CONSTANT else _shapes(n.params) if n.op.has_regions else n.params,
                         n.aval,
                         *[number[i] for i in n.inputs],
                     )
@@ -129,3 +129,47 @@ class Graph:
         from .text import print_graph
 
         return print_graph(self)
+
+
+class Region:
+    """A graph as a parameter: what an operation runs inside of it, such as the body of a loop.
+
+    Compared by identity, so that more than the graph may hang on it (how it is differentiated, say); in the key of
+    the graph around it, it stands for its own graph's shape.
+    """
+
+    __slots__ = ("__weakref__", "_shape", "graph")
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._shape: _Shape | None = None
+
+    @property
+    def shape(self) -> _Shape:
+        """What is equal for regions whose graphs have equal keys."""
+        if self._shape is None:
+            self._shape = _Shape(self.graph.key)
+        return self._shape
+
+    def __repr__(self) -> str:
+        return f"<{len(self.graph.nodes)} operations>"
+
+
+class _Shape:
+    """A graph's key, hashed once."""
+
+    __slots__ = ("_hash", "_key")
+
+    def __init__(self, key: tuple) -> None:
+        self._key = key
+        self._hash = hash(key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Shape) and self._key == other._key)
+
+
+def _shapes(params: tuple) -> tuple:
+    return tuple([p.shape if isinstance(p, Region) else p for p in params])

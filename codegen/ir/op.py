@@ -25,10 +25,11 @@ class Op:
     reference   reference(*arrays, **params) -> array: the NumPy function that *defines* the value
     lower       how its loops are made (`codegen.lowering`), or None for what has no loops
     params      names of its static parameters, in order; a node holds just their values
-    traits      words that passes ask for, e.g. "commutative"; see `codegen.passes`
+    traits      words that passes ask for, e.g. "commutative"; see `codegen.passes`.  With "regions" some parameters
+                are graphs (`Region`)
     """
 
-    __slots__ = ("infer", "lower", "name", "params", "reference", "traits")
+    __slots__ = ("has_regions", "infer", "lower", "name", "params", "reference", "traits")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Op:
         self.lower = lower
         self.params = params
         self.traits = frozenset(traits)
+        self.has_regions = "regions" in self.traits
 
     def keywords(self, params: tuple) -> dict[str, Any]:
         """The parameter values of a node by name."""

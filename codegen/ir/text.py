@@ -6,6 +6,7 @@
     argument   name | parameter "=" value                 operands first, then parameters
     value      integer | float | inf | nan | string | True | False | None
                | "complex" "(" value "," value ")" | "(" [value {"," value} [","]] ")"
+               | graph | name                          a region; by its name where it stands again
     aval       f64[3,4]
 
 White space of any kind separates and `#` begins a comment, so a graph may stand on one line.  What is
@@ -17,14 +18,23 @@ printed has an aval at every statement; in what is read it may be left out, and 
       return b
     }
 
-Inputs print as x0, x1, ..., nodes as a, b, ..., z, aa, ...: names depend on nothing but the order.
+Inputs print as x0, x1, ..., nodes as a, b, ..., z, aa, ...: names depend on nothing but the order.  A region
+has names of its own: what it reads from outside are its inputs.  Regions print as body0, body1, ..., each once:
+
+    f(x0: f64[], x1: f64[4]) {
+      a: f64[1] = scan(x0, x1, carried=1, scanned=1, ..., body=body0(x0: f64[], x1: f64[]) {
+        a: f64[] = add(x0, x1)
+        return a
+      })
+      ...
+    }
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count, product
 from string import ascii_lowercase
 from typing import Any, NamedTuple, NoReturn
@@ -32,7 +42,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from .aval import Aval, parse_aval
-from .graph import Graph, Node, apply, input_node
+from .graph import Graph, Node, Region, apply, input_node
 from .op import INPUT, OPS, Op
 
 __all__ = ["ParseError", "node_names", "node_text", "parse", "print_graph"]
@@ -51,11 +61,23 @@ def print_graph(graph: Graph) -> str:
     A parameter that has no notation (the Python function of a host call) prints as <its name>:
     such a graph can be looked at, not read back.
     """
+    return _graph_text(graph, _as_name(graph.name), {})
+
+
+def _graph_text(graph: Graph, name: str, regions: dict[Any, str]) -> str:
+    """`regions`: the names of those that stand further up, by shape."""
     names = node_names(graph)
     inputs = ", ".join(f"{names[node]}: {node.aval}" for node in graph.inputs)
-    statements = "".join(f"  {node_text(node, names)}\n" for node in graph.nodes)
+
+    def text_of(region: Region) -> str:
+        if region.shape in regions:
+            return regions[region.shape]
+        regions[region.shape] = called = f"body{len(regions)}"
+        return _graph_text(region.graph, called, regions).replace("\n", "\n  ")
+
+    statements = "".join(f"  {_statement(node, names, text_of)}\n" for node in graph.nodes)
     outputs = ", ".join(names.get(node, "?") for node in graph.outputs)
-    return f"{_as_name(graph.name)}({inputs}) {{\n{statements}  return{' ' if outputs else ''}{outputs}\n}}"
+    return f"{name}({inputs}) {{\n{statements}  return{' ' if outputs else ''}{outputs}\n}}"
 
 
 def node_names(graph: Graph) -> dict[Node, str]:
@@ -66,9 +88,15 @@ def node_names(graph: Graph) -> dict[Node, str]:
 
 
 def node_text(node: Node, names: Mapping[Node, str]) -> str:
-    """The statement of one node.  A node that has no name is called `?`."""
+    """The statement of one node on one line: of a region its size.  A node that has no name is called `?`."""
+    return _statement(node, names, repr)
+
+
+def _statement(node: Node, names: Mapping[Node, str], region_text: Callable[[Region], str]) -> str:
     arguments = [names.get(i, "?") for i in node.inputs]
-    arguments += [f"{name}={_value_text(v)}" for name, v in zip(node.op.params, node.params, strict=False)]
+    for name, value in zip(node.op.params, node.params, strict=False):
+        text = region_text(value) if isinstance(value, Region) else _value_text(value)
+        arguments.append(f"{name}={text}")
     return f"{names.get(node, '?')}: {node.aval} = {node.op.name}({', '.join(arguments)})"
 
 
@@ -141,6 +169,7 @@ class _Reader:
         self.tokens = self._tokens()
         self.next = next(self.tokens)
         self.nodes: dict[str, Node] = {}
+        self.regions: dict[str, Region] = {}
 
     # ---- tokens
 
@@ -187,7 +216,13 @@ class _Reader:
     # ---- grammar
 
     def graph(self) -> Graph:
-        name = self.name("the name of a graph").text
+        graph = self.graph_called(self.name("the name of a graph").text)
+        if self.next.kind != "end":
+            self.fail(f"expected the end, found {self.next.text!r}")
+        return graph
+
+    def graph_called(self, name: str) -> Graph:
+        """The rest of a graph after its name."""
         self.expect("(")
         inputs: list[Node] = []
         while not self.accept(")"):
@@ -205,9 +240,20 @@ class _Reader:
             if outputs:
                 self.expect(",")
             outputs.append(self.operand(self.name("an output")))
-        if self.next.kind != "end":
-            self.fail(f"expected the end, found {self.next.text!r}")
         return Graph(inputs, nodes, outputs, name)
+
+    def region(self, token: _Token) -> Region:
+        """A graph with names of its own, or the one that has this name."""
+        if self.next.text != "(":
+            if token.text not in self.regions:
+                self.fail(f"expected a value, found {token.text!r}", token.at)
+            return self.regions[token.text]
+        if token.text in self.regions:
+            self.fail(f"region {token.text!r} is defined twice", token.at)
+        around, self.nodes = self.nodes, {}
+        region = self.regions[token.text] = Region(self.graph_called(token.text))
+        self.nodes = around
+        return region
 
     def statement(self) -> Node:
         target = self.name("a statement or `return`")
@@ -291,6 +337,8 @@ class _Reader:
             return complex(real, imaginary)
         if token.text == "(":
             return self.tuple_rest()
+        if token.kind == "name":
+            return self.region(token)
         self.fail(f"expected a value, found {token.text!r}", token.at)
 
     def tuple_rest(self) -> tuple:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from .aval import Aval
-from .graph import Graph, Node
+from .graph import Graph, Node, Region
 from .op import INPUT
 
 __all__ = ["VerifyError", "verify"]
@@ -54,6 +54,9 @@ def _verify_node(graph: Graph, node: Node, defined: set[Node]) -> None:
         hash(node.params)
     except TypeError as error:
         _fail(graph, node, f"has a parameter that cannot be part of a key: {error}", error)
+    for region in node.params:
+        if isinstance(region, Region):
+            verify(region.graph)
     inferred = _inferred(graph, node)
     if inferred != node.aval:
         _fail(graph, node, f"is recorded as {node.aval}, and its operands give {inferred}")

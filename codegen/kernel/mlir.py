@@ -16,8 +16,7 @@ A program's entry takes its inputs (`%x0`, ...), then its outputs (`%y0`, ...), 
 gives the first status that is not 0.  Every step runs: what a failed step has not written is read
 as it is, and only a status says so; the caller throws the outputs away.
 
-A loop is an scf.for that calls the function of its body.  States and elements are copied to where the body
-reads and writes them; native code moves pointers instead.
+Loops and branches call the functions of their bodies (`mlir_nests`).
 
 Two kinds of functions are declared, not defined, both with a C interface (`_mlir_ciface_<name>`,
 memrefs by pointer to their descriptors):
@@ -34,22 +33,15 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from ..ir import Aval
-from ..program import Gemm, HostCall, Kernel, Loop, Place, Program, Step, every_step
+from ..program import Branch, Gemm, HostCall, Kernel, Loop, Program, Step, While, every_step
+from .mlir_nests import NestWriter
 from .mlir_text import declare, print_function
+from .mlir_writer import memref_of
 from .nest import Block, Extent, Function, MemRef, Operation
 
 __all__ = ["print_function", "print_module"]
 
 C_INTERFACE = "llvm.emit_c_interface"
-
-#: How an array's element stands in memory.
-_ELEMENTS = {
-    "bool": "i8", "int32": "i32", "int64": "i64", "float32": "f32", "float64": "f64",
-    "complex64": "complex<f32>", "complex128": "complex<f64>",
-}  # fmt: skip
 
 # fmt: off
 _C_FUNCTIONS = (
@@ -102,14 +94,14 @@ def _operations(block: Block) -> Iterable[Operation]:
             yield from _operations(region)
 
 
-class _Entry:
+class _Entry(NestWriter):
     """The functions of a program; its entry grows line by line.
 
-    outer    of the program that this one is the body of a loop of: they are functions of one module
+    outer    of the program that this one is a body in: they are functions of one module
     """
 
     def __init__(self, program: Program, outer: _Entry | None = None) -> None:
-        self.buffers = program.buffers
+        super().__init__(program.buffers)
         self.steps = program.steps
         works = [] if outer else [step.work for step, _, _ in every_step(program)]
         called = _declarations(work.function for work in works if isinstance(work, Kernel))
@@ -119,17 +111,9 @@ class _Entry:
         self.kernels: dict[str, str] = outer.kernels if outer else {}  # text under no name -> name
         self.functions: list[str] = outer.functions if outer else []
         self.hosts: dict[tuple, str] = outer.hosts if outer else {}  # operation, parameters, types -> name
-        self.constants: dict[tuple[int, str], str] = {}
-        self.lines: list[str] = []
-        self.count = 0
-        self.names: list[str] = []
-        for number, buffer in enumerate(program.buffers):
-            earlier = sum(b.role == "temporary" for b in program.buffers[:number])
-            letter = {"input": "x", "output": "y", "temporary": "t"}[buffer.role]
-            self.names.append(f"%{letter}{earlier if buffer.role == 'temporary' else buffer.place}")
-        inputs = [f"%x{i}: {_memref(aval)}" for i, aval in enumerate(program.inputs)]
-        outputs = [f"%y{i}: {_memref(aval)}" for i, aval in enumerate(program.outputs)]
-        self.takes = [_memref(aval) for aval in (*program.inputs, *program.outputs)]
+        inputs = [f"%x{i}: {memref_of(aval)}" for i, aval in enumerate(program.inputs)]
+        outputs = [f"%y{i}: {memref_of(aval)}" for i, aval in enumerate(program.outputs)]
+        self.takes = [memref_of(aval) for aval in (*program.inputs, *program.outputs)]
         visibility, attributes = ("private ", "") if outer else ("", f" attributes {{{C_INTERFACE}}}")
         self.head = f"func.func {visibility}@{self.name}({', '.join(inputs + outputs)}) -> i32{attributes} {{"
 
@@ -150,12 +134,12 @@ class _Entry:
         for number, step in enumerate(self.steps):
             for b in temporaries:
                 if first[b] == number:
-                    self.lines.append(f"{self.names[b]} = memref.alloc() {{alignment = 64 : i64}} : {self._type(b)}")
-            status = self._first_failure(status, self._step(step))
+                    self.lines.append(f"{self.names[b]} = memref.alloc() {{alignment = 64 : i64}} : {self.type_of(b)}")
+            status = self.first_failure(status, self._step(step))
             for b in temporaries:
                 if last[b] == number:
-                    self.lines.append(f"memref.dealloc {self.names[b]} : {self._type(b)}")
-        status = status or self._constant(0, "i32")
+                    self.dealloc(self.memory(b))
+        status = status or self.constant(0, "i32")
         constants = [f"{name} = arith.constant {value} : {type}" for (value, type), name in self.constants.items()]
         body = ["  " + line for line in (*constants, *self.lines, f"func.return {status} : i32")]
         return "\n".join((self.head, *body, "}"))
@@ -172,50 +156,24 @@ class _Entry:
         self.symbols.add(name)
         return name
 
-    def _fresh(self) -> str:
-        self.count += 1
-        return f"%{self.count - 1}"
-
-    def _constant(self, value: int, type: str) -> str:
-        suffix = "" if type == "index" else f"_{type}"
-        return self.constants.setdefault((value, type), f"%c{value}{suffix}")
-
-    def _type(self, buffer: int) -> str:
-        return _memref(self.buffers[buffer].aval)
-
     def _view(self, buffer: int, type: str, shape: Sequence[int], dynamic: Sequence[bool]) -> str:
         """A buffer as packed memory of another shape; the buffer itself when the types are equal."""
-        if type == self._type(buffer):
+        if type == self.type_of(buffer):
             return self.names[buffer]
 
         def number(n: int, is_dynamic: bool) -> str:
-            return self._constant(n, "index") if is_dynamic else str(n)
+            return self.constant(n, "index") if is_dynamic else str(n)
 
         sizes = [number(n, d) for n, d in zip(shape, dynamic, strict=True)]
         # A stride is a run-time number as soon as an extent inside of it is one.
         inner = [slice(axis + 1, None) for axis in range(len(shape))]
         strides = [number(math.prod(shape[i]), any(dynamic[i])) for i in inner]
-        name = self._fresh()
+        name = self.fresh()
         self.lines.append(
             f"{name} = memref.reinterpret_cast {self.names[buffer]} to offset: [0], "
-            f"sizes: [{', '.join(sizes)}], strides: [{', '.join(strides)}] : {self._type(buffer)} to {type}"
+            f"sizes: [{', '.join(sizes)}], strides: [{', '.join(strides)}] : {self.type_of(buffer)} to {type}"
         )
         return name
-
-    def _call(self, name: str, operands: Sequence[str], types: Sequence[str], result: str = "") -> None:
-        start, returned = (f"{result} = ", "i32") if result else ("", "()")
-        self.lines.append(f"{start}func.call @{name}({', '.join(operands)}) : ({', '.join(types)}) -> {returned}")
-
-    def _first_failure(self, before: str, new: str) -> str:
-        """The status of the steps so far, from that of those before and that of the last; "" is 0."""
-        if not before or not new:
-            return before or new
-        passed, status = self._fresh(), self._fresh()
-        self.lines += [
-            f"{passed} = arith.cmpi eq, {before}, {self._constant(0, 'i32')} : i32",
-            f"{status} = arith.select {passed}, {new}, {before} : i32",
-        ]
-        return status
 
     # ---- steps ----
 
@@ -226,8 +184,17 @@ class _Entry:
         if isinstance(step.work, Gemm):
             return self._gemm(step.work, step.buffers)
         if isinstance(step.work, Loop):
-            return self._loop(step.work, step.buffers)
+            return self.loop(step.work, step.buffers)
+        if isinstance(step.work, Branch):
+            return self.branch(step.work, step.buffers)
+        if isinstance(step.work, While):
+            return self.repeat(step.work, step.buffers)
         return self._host_call(step.work, step.buffers)
+
+    def function_of(self, body: Program) -> str:
+        inner = _Entry(body, self)
+        self.functions.append(inner._entry())
+        return inner.name
 
     def _kernel(self, kernel: Kernel, buffers: Sequence[int]) -> str:
         function, operands = kernel.function, []
@@ -236,13 +203,13 @@ class _Entry:
             dynamic = [isinstance(n, Extent) for n in type.shape]
             shape = [kernel.extents[n.position] if isinstance(n, Extent) else n for n in type.shape]
             operands.append(self._view(buffer, str(type), shape, dynamic))
-        operands += [self._constant(n, "index") for n in kernel.extents]
+        operands += [self.constant(n, "index") for n in kernel.extents]
         text = print_function(function, name="_")
         if text not in self.kernels:
             self.kernels[text] = self._symbol(function.name)
             self.functions.append(print_function(function, name=self.kernels[text], visibility="private"))
-        status = self._fresh()
-        self._call(self.kernels[text], operands, [str(a.type) for a in function.arguments], status)
+        status = self.fresh()
+        self.call(self.kernels[text], operands, [str(a.type) for a in function.arguments], status)
         return status
 
     def _gemm(self, gemm: Gemm, buffers: Sequence[int]) -> str:
@@ -251,86 +218,14 @@ class _Entry:
         types = [flat] * 3 + ["i64"] * len(numbers)
         self.declared.setdefault(name, declare(name, types, attributes=C_INTERFACE))
         views = [self._view(b, flat, [self.buffers[b].aval.size], [True]) for b in buffers]
-        self._call(name, [*views, *(self._constant(int(n), "i64") for n in numbers)], types)
+        self.call(name, [*views, *(self.constant(int(n), "i64") for n in numbers)], types)
         return ""
 
-    def _loop(self, loop: Loop, buffers: Sequence[int]) -> str:
-        body = _Entry(loop.body, self)
-        self.functions.append(body._entry())
-        inputs, carried, split = loop.body.inputs, loop.carried, loop.carried + len(loop.starts)
-        own = [self._alloc(aval) for aval in (*inputs[:split], *loop.body.outputs)]
-        states, elements, after = own[:carried], own[carried:split], own[split:]
-        for state, aval, buffer in zip(states, inputs, buffers, strict=False):
-            self._copy(self.names[buffer], self._type(buffer), state, _memref(aval))
-        status, before, t = self._fresh(), self._fresh(), self._fresh()
-        first, last, one = (self._constant(n, "index") for n in (0, loop.length, 1))
-        zero = self._constant(0, "i32")
-        self.lines.append(
-            f"{status} = scf.for {t} = {first} to {last} step {one} iter_args({before} = {zero}) -> (i32) {{"
-        )
-        inside = len(self.lines)
-        at = t
-        if loop.is_reversed:
-            at = self._index("subi", self._constant(loop.length - 1, "index"), t)
-        for state, aval, place in zip(states, inputs, loop.befores, strict=False):
-            if place is not None:
-                self._copy(state, _memref(aval), *self._element(buffers, place, at, aval))
-        for place, element, aval in zip(enumerate(loop.starts, carried), elements, loop.elements, strict=True):
-            self._copy(*self._element(buffers, place, at, aval), element, _memref(aval))
-        new = self._fresh()
-        hidden = [self.names[b] for b in buffers[split : len(inputs)]]
-        self._call(body.name, [*states, *elements, *hidden, *after], body.takes, new)
-        for value, aval, place in zip(after[carried:], loop.stacked, loop.stacks, strict=True):
-            self._copy(value, _memref(aval), *self._element(buffers, place, at, aval))
-        for state, value, aval in zip(states, after, inputs, strict=False):
-            self._copy(value, _memref(aval), state, _memref(aval))
-        self.lines.append(f"scf.yield {self._first_failure(before, new)} : i32")
-        self.lines[inside:] = [*["  " + line for line in self.lines[inside:]], "}"]
-        for state, aval, place in zip(states, inputs, loop.lasts, strict=False):
-            if place is not None:
-                self._copy(state, _memref(aval), *self._element(buffers, place, "", aval))
-        for name, aval in zip(own, (*inputs[:split], *loop.body.outputs), strict=True):
-            self.lines.append(f"memref.dealloc {name} : {_memref(aval)}")
-        return status
-
-    def _alloc(self, aval: Aval) -> str:
-        name = self._fresh()
-        self.lines.append(f"{name} = memref.alloc() {{alignment = 64 : i64}} : {_memref(aval)}")
-        return name
-
-    def _copy(self, source: str, source_type: str, target: str, target_type: str) -> None:
-        # The generic form: xDSL has no other.
-        self.lines.append(f'"memref.copy"({source}, {target}) : ({source_type}, {target_type}) -> ()')
-
-    def _index(self, name: str, *operands: str) -> str:
-        result = self._fresh()
-        self.lines.append(f"{result} = arith.{name} {', '.join(operands)} : index")
-        return result
-
-    def _element(self, buffers: Sequence[int], place: Place, at: str, aval: Aval) -> tuple[str, str]:
-        """Element `at` of an array that begins at a place (the array itself if ""): its name and type."""
-        buffer = buffers[place[0]]
-        offset = self._constant(place[1], "index")
-        if at:
-            offset = self._index("addi", self._index("muli", at, self._constant(aval.size, "index")), offset)
-        strides = ", ".join([str(math.prod(aval.shape[i + 1 :])) for i in range(aval.ndim)])
-        type = _memref(aval)[:-1] + f", strided<[{strides}], offset: ?>>"
-        name = self._fresh()
-        self.lines.append(
-            f"{name} = memref.reinterpret_cast {self.names[buffer]} to offset: [{offset}], "
-            f"sizes: [{', '.join(map(str, aval.shape))}], strides: [{strides}] : {self._type(buffer)} to {type}"
-        )
-        return name, type
-
     def _host_call(self, call: HostCall, buffers: Sequence[int]) -> str:
-        types = [self._type(b) for b in buffers]
+        types = [self.type_of(b) for b in buffers]
         key = (call.node.op.name, call.node.params, *types)
         if key not in self.hosts:
             self.hosts[key] = name = self._symbol(call.node.op.name)
             self.declared[name] = declare(name, types, attributes=C_INTERFACE)
-        self._call(self.hosts[key], [self.names[b] for b in buffers], types)
+        self.call(self.hosts[key], [self.names[b] for b in buffers], types)
         return ""
-
-
-def _memref(aval: Aval) -> str:
-    return f"memref<{''.join(f'{n}x' for n in aval.shape)}{_ELEMENTS[np.dtype(aval.dtype).name]}>"

@@ -168,7 +168,9 @@ class Function:
 
 
 class Status(IntEnum):
-    """What a kernel returns."""
+    """What a kernel returns; the last two, what a loop at run time does.  INTERRUPTED: an exception is set."""
 
     OK = 0
     INDEX_OUT_OF_RANGE = 1
+    NO_MEMORY = 2
+    INTERRUPTED = 3

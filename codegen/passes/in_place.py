@@ -19,7 +19,7 @@ from typing import Any
 from ..ir import Graph, Node
 from ..kernel.nest import Block, Function, Operation, Value
 from ..lowering import Call, Move
-from ..program import HostCall, Kernel, Loop
+from ..program import Gemm, Kernel
 from ..records import record
 from .fuse import Fused
 
@@ -34,9 +34,9 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
     last: dict[Hashable, int] = {}
     for step, (_, values) in enumerate(drafts):
         last.update(dict.fromkeys(values, step))
-    # The host's arrays have shapes; for all others memory is flat.
+    # The host's arrays have shapes, and so have those of loops and branches; for all others memory is flat.
     lasting: set[Hashable] = {*graph.inputs, *graph.outputs}
-    lasting.update([v for work, values in drafts if isinstance(work, HostCall | Loop) for v in values])
+    lasting.update([v for work, values in drafts if not isinstance(work, Kernel | Gemm) for v in values])
     taken_by: dict[Hashable, Hashable] = {}
     found: list[Draft] = []
     for step, (work, values) in enumerate(drafts):

@@ -1,6 +1,6 @@
 """From an optimised graph to a program, on one page.
 
-    separate  results of loops stand alone
+    separate  results of loops and branches stand alone
     prepare   special cases become ordinary       fuse      what is computed together, what is stored
     build     a function per group                in_place, storage   where everything lies
 """
@@ -18,14 +18,15 @@ from ..kernel.build import Built, build
 from ..kernel.edges import Axes, Probed
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
-from ..program import Gemm, HostCall, Kernel, Loop, Program, Step
+from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
 from .choose import choose
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
+from .nests import draft_nest
 from .pipeline import optimize
 from .prepare import Prepared, prepare
 from .reach import bits
-from .recur import draft_loop, results_together, separate
+from .recur import results_together, separate
 from .storage import place_buffers
 from .turn import turn
 from .unit import Unit
@@ -57,7 +58,7 @@ def plan(graph: Graph, prefix: str = "k") -> Program:
     for unit in fused.units:
         if unit.node in loops:
             if results := loops[unit.node]:
-                drafts.append(draft_loop(results, _body_planner(f"{prefix}{len(drafts)}_k")))
+                drafts.append(draft_nest(results, _body_planner(f"{prefix}{len(drafts)}_")))
             continue
         if not reshaped.keys().isdisjoint(unit.roots):
             continue
@@ -86,9 +87,9 @@ def plan(graph: Graph, prefix: str = "k") -> Program:
     )
 
 
-def _body_planner(prefix: str) -> Callable[[Graph], Program]:
-    """What makes the program of a loop's body, with names of its own for kernels."""
-    return lambda body: plan(optimize(body), prefix)
+def _body_planner(prefix: str) -> Callable[[Graph, str], Program]:
+    """What makes the programs of a loop or branch, with names of their own for kernels."""
+    return lambda body, letter: plan(optimize(body), prefix + letter)
 
 
 def _steps(drafts: Iterable[Draft], numbers: dict[Hashable, int]) -> Iterator[Step]:
@@ -138,7 +139,7 @@ def _writes(work: object, count: int) -> Iterable[int]:
     """The numbers of the values that a step writes."""
     if isinstance(work, Kernel):
         return work.function.writes
-    return range(len(work.body.inputs) if isinstance(work, Loop) else count - 1, count)
+    return range(work.reads if bodies(work) else count - 1, count)  # type: ignore[attr-defined]
 
 
 def _kernel(built: Built) -> Draft:

@@ -1,93 +1,65 @@
-"""Loops: operations lowered by `Loop` become steps that run a program of their own again and again.
+"""Loops and branches: operations lowered by `Nest` become steps that run programs of their own.
 
-A recorded loop gives all results of a dtype in one vector, and parts are taken out of that.  Here each part
-becomes a value of its own, and all results of one loop are made by one step:
+A recorded one gives all results of a dtype in one vector, and parts are taken out of that.  Here each part
+becomes a value of its own, and all results of one operation are made by one step:
 
     a: f32[72] = scan(c, x, w)                 loop(c, x, w) -> b, d
     b: f32[8]  = unpack(a, start=0, ...)
     d: f32[8,8] = unpack(a, start=8, ...)
 
-A vector that is wanted as a whole (it is an output) stays one, and the step writes into it.  Arrays that a loop goes
-through, which are parts of a vector that is there, are read where they lie.
+A vector that is wanted as a whole (it is an output) stays one, and the step writes into it.  Inputs which are parts
+of a vector that is there are read where they lie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
-
-import numpy as np
 
 from ..ir import Aval, Graph, Node
 from ..ir.op import Op
-from ..lowering import Call, Loop, Recurrence
-from ..program import Loop as Work
-from ..program import Place, Program
+from ..lowering import Call, Nest
+from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
 from .pipeline import optimize
 
-__all__ = ["RESULT", "draft_loop", "results_together", "separate"]
+__all__ = ["RESULT", "results_together", "separate"]
 
 
 def _no_rule(*_avals: Any, **_params: Any) -> Aval:
     raise AssertionError("made by a pass, which knows the aval")
 
 
-#: One result of a loop, by its number; or (None) all of the node's dtype, as a vector.  `starts`: where the arrays
-#: that it goes through begin.
-RESULT = Op("loop", infer=_no_rule, reference=None, lower=Call(), params=("recurrence", "starts", "number"))
-
-#: Memory of a step for itself.
-_WORKSPACE = Op("workspace", infer=_no_rule, reference=None, lower=None)
+#: One result, by its number; or (None) all of the node's dtype, as a vector.  `starts`: where each input begins in
+#: the array that it is a part of.
+RESULT = Op("nested", infer=_no_rule, reference=None, lower=Call(), params=("nested", "starts", "number"))
 
 
 def separate(graph: Graph) -> Graph:
-    """The graph with results of loops instead of the parts of their vectors; the very graph where there is no loop."""
-    loops = [n for n in graph.nodes if isinstance(n.op.lower, Loop) and not _is_complex(n)]
-    if not loops:
+    """The graph with results instead of the parts of vectors; the very graph where there is no loop or branch."""
+    nests = [n for n in graph.nodes if isinstance(n.op.lower, Nest) and not _is_complex(n)]
+    if not nests:
         return graph
     readers = graph.readers()
-    whole = {n for n in loops if n in graph.outputs or any("part" not in r.op.traits for r in readers[n])}
-    recurrences = {n: n.op.lower.recurrence(**n.keywords) for n in loops}
-    trimmed: dict[Recurrence, tuple[Recurrence, list[int]]] = {}
+    whole = {n for n in nests if n in graph.outputs or any("part" not in r.op.traits for r in readers[n])}
+    trimmed: dict[tuple, tuple[Nested, list[int]]] = {}
+    found: dict[Node, Nested] = {}
     new: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = [new.get(i, i) for i in node.inputs]
-        if node in recurrences:
+        if isinstance(node.op.lower, Nest) and not _is_complex(node):
             # Where nothing reads the vector as a whole, this only holds the inputs for its parts.
-            whole_loop = recurrences[node]
-            if whole_loop not in trimmed:
-                trimmed[whole_loop] = _trimmed(whole_loop)
-            recurrences[node], reads = trimmed[whole_loop]
-            read, starts = _in_place(recurrences[node], [inputs[k] for k in reads])
-            new[node] = Node(RESULT, read, (recurrences[node], starts, None), node.aval)
-        elif "part" in node.op.traits and node.inputs[0] in recurrences and node.inputs[0] not in whole:
-            new[node] = _result(recurrences[node.inputs[0]], inputs[0], node)
+            key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"])
+            if key not in trimmed:
+                trimmed[key] = _trimmed(node.op.lower.control(**node.keywords))
+            found[node], reads = trimmed[key]
+            read, starts = _in_place([inputs[k] for k in reads])
+            new[node] = Node(RESULT, read, (found[node], starts, None), node.aval)
+        elif "part" in node.op.traits and node.inputs[0] in found and node.inputs[0] not in whole:
+            new[node] = _result(found[node.inputs[0]], inputs[0], node)
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             new[node] = Node(node.op, inputs, node.params, node.aval)
     return Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name)
-
-
-def _in_place(recurrence: Recurrence, inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
-    """The inputs with vectors instead of the parts of them that the loop goes through, and where these begin."""
-    starts = [0] * recurrence.scanned
-    for j in range(recurrence.scanned):
-        part = inputs[recurrence.carried + j]
-        if "part" in part.op.traits:
-            starts[j] = part.keywords["start"]
-            (inputs[recurrence.carried + j],) = part.inputs
-    return inputs, tuple(starts)
-
-
-def _trimmed(recurrence: Recurrence) -> tuple[Recurrence, list[int]]:
-    """The loop without the inputs that its body does not read, and the numbers of those that stay."""
-    body = optimize(recurrence.body)
-    read = {i for node in body.nodes for i in node.inputs} | set(body.outputs)
-    split = recurrence.carried + recurrence.scanned
-    stays = [k for k, i in enumerate(body.inputs) if k < recurrence.carried or i in read]
-    body = Graph([body.inputs[k] for k in stays], body.nodes, body.outputs, body.name)
-    scanned = sum(recurrence.carried <= k < split for k in stays)
-    return replace(recurrence, body=body, scanned=scanned), stays
 
 
 def _is_complex(node: Node) -> bool:
@@ -95,16 +67,22 @@ def _is_complex(node: Node) -> bool:
     return any(x.aval.dtype.kind == "c" for x in (node, *node.inputs))
 
 
-def _result(recurrence: Recurrence, vector: Node, part: Node) -> Node:
+def _in_place(inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
+    """The inputs with vectors instead of parts of them, and where these begin."""
+    starts = [i.keywords["start"] if "part" in i.op.traits else 0 for i in inputs]
+    return [i.inputs[0] if "part" in i.op.traits else i for i in inputs], tuple(starts)
+
+
+def _result(nested: Nested, vector: Node, part: Node) -> Node:
     """The result that a part of the vector is."""
     start = part.keywords["start"]
-    found = zip(recurrence.results, recurrence.starts(), strict=True)
+    found = zip(nested.results, nested.starts(), strict=True)
     number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
     return Node(RESULT, vector.inputs, (*vector.params[:2], number), part.aval)
 
 
 def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
-    """For the first result of each loop all of them, in the order of the nodes; for the others nothing."""
+    """For the first result of each operation all of them, in the order of the nodes; for the others nothing."""
     groups: dict[Any, list[Node]] = {}
     for node in nodes:
         if node.op is RESULT:
@@ -112,40 +90,56 @@ def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
     return {n: tuple(group) if n is group[0] else () for group in groups.values() for n in group}
 
 
-def draft_loop(results: tuple[Node, ...], plan: Callable[[Graph], Program]) -> tuple[Work, tuple[Node, ...]]:
-    """The step that makes all these results of one loop, and the values it works on.
-
-    plan    makes the program of the body
-    """
-    recurrence: Recurrence = results[0].params[0]
-    starts: tuple[int, ...] = results[0].params[1]
-    inputs = results[0].inputs
-    places: list[Place | None] = [None] * len(recurrence.results)
-    for number, node in enumerate(results, len(inputs)):
-        for k, start in _filled(recurrence, node):
-            places[k] = (number, start)
-    carried, outputs = recurrence.carried, recurrence.body.outputs
-    given, befores = places[carried : len(outputs)], places[len(outputs) :]
-    wanted = [output for output, place in zip(outputs[carried:], given, strict=True) if place is not None]
-    body = Graph.of(recurrence.body.inputs, [*outputs[:carried], *wanted], recurrence.body.name)
-    work = Work(
-        body=plan(body),
-        length=recurrence.length,
-        carried=carried,
-        starts=starts,
-        is_reversed=recurrence.is_reversed,
-        lasts=tuple(places[:carried]),
-        stacks=tuple([p for p in given if p is not None]),
-        befores=tuple(befores) if recurrence.keeps else (None,) * carried,
-    )
-    workspace = Node(_WORKSPACE, (), (), Aval((work.room()[1],), np.dtype(np.bool_)))
-    return work, (*inputs, *results, workspace)
+# ---------------------------------------------------------------- inputs that nobody reads
 
 
-def _filled(recurrence: Recurrence, node: Node) -> list[tuple[int, int]]:
-    """Which results lie in a value, and where they begin."""
-    number = node.params[2]
-    if number is not None:
-        return [(number, 0)]
-    found = enumerate(zip(recurrence.results, recurrence.starts(), strict=True))
-    return [(k, start) for k, (aval, start) in found if aval.dtype == node.aval.dtype]
+def _trimmed(nested: Nested) -> tuple[Nested, list[int]]:
+    """The same without the inputs that its graphs do not read, and the numbers of those that stay."""
+    match nested:
+        case Recurrence(body, carried, scanned):
+            body, stays = _reading(body, carried)
+            of_elements = sum(carried <= k < carried + scanned for k in stays)
+            return replace(nested, body=body, scanned=of_elements), stays
+        case Choice(yes, no, hidden):
+            yes, no = optimize(yes), optimize(no)
+            shared = [k for k in range(nested.shared) if _reads(yes, k) or _reads(no, k)]
+            (yes, of_yes), (no, of_no) = (_keeping(g, shared, nested.shared) for g in (yes, no))
+            split = nested.shared + hidden
+            stays = [0, *[1 + k for k in (*shared, *of_yes)], *[1 + split - nested.shared + k for k in of_no]]
+            return Choice(yes, no, len(of_yes)), stays
+        case Repetition(condition, step, hidden):
+            condition, step, stays, of_condition = _both(condition, step, nested.carried, hidden)
+            return Repetition(condition, step, of_condition), stays
+        case Retreat(condition, step, back, hidden):
+            forwards, values = nested.forwards, len(back.outputs)
+            condition, step, stays, of_condition = _both(condition, step, nested.carried, hidden)
+            back, of_back = _reading(back, values + nested.carried)
+            stays += [forwards + k for k in of_back[:values]]
+            stays += [forwards - nested.carried + k for k in of_back[values + nested.carried :]]
+            return Retreat(condition, step, back, of_condition), stays
+    raise AssertionError(f"control flow of an unknown kind: {nested!r}")
+
+
+def _both(condition: Graph, step: Graph, carried: int, hidden: int) -> tuple[Graph, Graph, list[int], int]:
+    """Of a repetition: its graphs, the inputs that stay, how many of them are the condition's own."""
+    condition, of_condition = _reading(condition, carried)
+    step, of_step = _reading(step, carried)
+    stays = [*of_condition, *[hidden + k for k in of_step[carried:]]]
+    return condition, step, stays, len(of_condition) - carried
+
+
+def _reading(graph: Graph, fixed: int) -> tuple[Graph, list[int]]:
+    """The graph, optimised, without inputs that it does not read, but for the first ones; those that stay."""
+    return _keeping(optimize(graph), list(range(fixed)), fixed, all_of_them=True)
+
+
+def _keeping(graph: Graph, first: list[int], fixed: int, *, all_of_them: bool = False) -> tuple[Graph, list[int]]:
+    """The graph with these of its first `fixed` inputs, and those of the others that it reads; and which these are."""
+    own = [k for k in range(fixed, len(graph.inputs)) if _reads(graph, k)]
+    inputs = [graph.inputs[k] for k in (*first, *own)]
+    return Graph(inputs, graph.nodes, graph.outputs, graph.name), [*first, *own] if all_of_them else own
+
+
+def _reads(graph: Graph, k: int) -> bool:
+    node = graph.inputs[k]
+    return node in graph.outputs or any(node in n.inputs for n in graph.nodes)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..kernel.nest import Function, MemRef, Operation, Value
-from ..program import Gemm, Kernel, Program, every_step
+from ..program import UNKNOWN_TRIPS, Branch, Gemm, Kernel, Program, every_step
 
-__all__ = ["LONG", "operations_of", "operations_of_block"]
+__all__ = ["LONG", "operations_of", "operations_of_block", "work_of"]
 
 #: From this many scalar operations on (about half a millisecond, vectorised) a call releases the
 #: interpreter's lock.  Taking it back can cost 5 ms, the switch interval, when another thread computes in Python.
 LONG = 3_000_000
 
-#: Loops whose trip count is computed (a triangular one, say) are taken to run this often.
-UNKNOWN_TRIPS = 16
+#: What calling a step counts: some 10 ns.
+STEP = 100
 
 #: What an elementary function counts: some 0.8 ns an element, inline (FACTS 4), against 0.1 of an addition.
 ELEMENTARY = 8
@@ -30,6 +30,21 @@ def operations_of(program: Program) -> int:
                 total += times * _of_function(function, extents)
             case Gemm() as gemm:
                 total += times * gemm.batch * gemm.m * gemm.n * gemm.k
+    return total
+
+
+def work_of(program: Program) -> int:
+    """What one run of a loop's body amounts to, without the loops in it: these say for themselves."""
+    total = 0
+    for step in program.steps:
+        total += STEP
+        match step.work:
+            case Kernel(function, extents):
+                total += _of_function(function, extents)
+            case Gemm() as gemm:
+                total += gemm.batch * gemm.m * gemm.n * gemm.k
+            case Branch(yes=yes, no=no):
+                total += max(work_of(yes.body), work_of(no.body))
     return total
 
 

@@ -9,8 +9,8 @@ calls, and may be called by several threads at once and from within a host call.
 
 Steps become native steps where they can: kernels, and products of matrices.  A program of native steps
 only is called by the native launcher itself, with no Python in between.  Where a step needs NumPy (a host
-call), Python runs the native segments between such steps one after the other.  A loop is a native step when
-all steps of its body are; else Python calls its body's executable.
+call), Python runs the native segments between such steps one after the other.  A loop or branch is a native
+step when all steps inside are; else Python calls the executables of its bodies.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ir import evaluate_node
-from ..program import Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, every_step
-from . import memory
+from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
+from . import driven, memory
 from .cost import LONG, operations_of
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
 from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher_or, storage
-from .loops import LoopTable, run_by_python
+from .loops import NativeBody, Table, branch_table, loop_table, while_table
 from .products import Product, product_step
 from .share import Piece, shared
 
@@ -76,7 +76,7 @@ class Executable:
         layout, pieces = _laid_out(program, _Code(parts, native, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
-        codes = [owner.code for owner in owns if not isinstance(owner, LoopTable)]
+        codes = [owner.code for owner in owns if not isinstance(owner, Table)]
         operations = operations_of(program)
         is_long = operations >= LONG
         plan = Plan(
@@ -147,7 +147,7 @@ class _Layout:
             assert is_written, f"nothing writes output {place} ({aval}) of {program.name}"
 
 
-_Owner = NativeKernel | Product | LoopTable
+_Owner = NativeKernel | Product | Table
 
 
 class _Native(NamedTuple):
@@ -191,8 +191,8 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
             a, b, c = slots
             slots = (b, a, c) if product.is_swapped else slots
             return [_Native(NativeStep(product.address, slots, product.extents, product.share), (product,))]
-        case Loop() as loop:
-            return [_loop_step(loop, slots, code)]
+        case Loop() | Branch() | While() as nest:
+            return [_nested_step(nest, slots, code)]
         case HostCall(node):
             return [_Host(lambda *arrays: _call_reference(node, arrays), slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")
@@ -205,16 +205,39 @@ def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], exte
     return _Native(NativeStep(kernel.address, slots, extents, share), (kernel,))
 
 
-def _loop_step(loop: Loop, slots: tuple[int, ...], code: _Code) -> _Native | _Host:
-    """A loop in machine code if its whole body is, else one that calls the body from Python."""
-    layout, pieces = _laid_out(loop.body, code)
+def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Native | _Host:
+    """A loop or branch in machine code if all bodies are, else one that calls its bodies from Python."""
+    found = [(body, *_laid_out(body, code)) for _, body, _ in bodies(work)]
+    pieces = [piece for _, _, inside in found for piece in inside]
     native = [piece for piece in pieces if isinstance(piece, _Native)]
     if len(native) < len(pieces):
-        run = Executable(loop.body, code.table).call
-        writes = len(slots) - len(loop.body.inputs)
-        return _Host(lambda *arrays: run_by_python(loop, run, arrays), slots, writes)
-    table = LoopTable(loop, len(slots), layout.offsets, [piece.step for piece in native])
+        runs = [Executable(body, code.table).call for body, _, _ in found]
+        return _Host(_driven(work, runs), slots, len(slots) - work.reads)
+    inside = [
+        NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Native)])
+        for body, layout, pieces in found
+    ]
+    table = _table(work, len(slots), inside)
     return _Native(table.step(slots), (table, *[owner for piece in native for owner in piece.owners]))
+
+
+def _table(work: Loop | Branch | While, buffers: int, inside: Sequence[NativeBody]) -> Table:
+    match work:
+        case Loop():
+            return loop_table(work, buffers, inside[0])
+        case Branch():
+            return branch_table(work, buffers, *inside)
+    return while_table(work, buffers, *inside)
+
+
+def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.ndarray, ...]]]) -> Callable[..., None]:
+    """The same by Python, on arrays."""
+    match work:
+        case Loop():
+            return lambda *arrays: driven.run_loop(work, arrays, runs[0])
+        case Branch():
+            return lambda *arrays: driven.run_branch(work, arrays, *runs)
+    return lambda *arrays: driven.run_while(work, arrays, *runs)
 
 
 def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:

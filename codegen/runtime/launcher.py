@@ -172,6 +172,8 @@ def raise_status(code: int) -> None:
     status = code & 0xFFFFFFFF
     if status == Status.INDEX_OUT_OF_RANGE:
         raise OutOfRange("an index is out of range")
+    if status == Status.NO_MEMORY:
+        raise MemoryError("no memory for the states of a loop")
     raise RuntimeError(f"step {code >> 32} of a program failed with status {status}")
 
 

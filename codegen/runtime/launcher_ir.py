@@ -22,7 +22,7 @@ outputs: an array is made around it and then told that it owns it, by way of the
 `launch` is a METH_FASTCALL function whose `self` is a bytes object that holds the plan's address.
 It checks each argument against its spec; on any difference it calls the plan's `slow` with the same
 arguments, and what that returns or raises is the result.  A step whose status is not zero ends the
-run: `fail(step << 32 | status)` is called, which raises.
+run: `fail(step << 32 | status)` is called, which raises (unless it says that something was raised).
 
 `run_steps` is the same loop for callers that bring their own pointers: the ctypes path, programs that
 stop in Python between native segments, and loops (`loop_ir`).
@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from string import Template
 
+from ..kernel.nest import Status
 from .argument_ir import ARGUMENTS
 from .loop_ir import COPY, LOOP_IR
 from .pool_ir import pool_ir
@@ -119,6 +120,14 @@ done:
   ret i64 0
 }
 
+; The same while other threads may hold the interpreter's lock.
+define i64 @run_steps_unlocked(ptr %steps, i64 %count, ptr %slots, ptr %scratch) {
+  %thread = call ptr @PyEval_SaveThread()
+  %status = call i64 @run_steps(ptr %steps, i64 %count, ptr %slots, ptr %scratch)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret i64 %status
+}
+
 ; A handful of pointers: vectors would only cost.
 !0 = distinct !{!0, !1, !2}
 !1 = !{!"llvm.loop.vectorize.enable", i1 false}
@@ -134,8 +143,6 @@ declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyErr_NoMemory()
 
 ; The word of the plan with this number.
@@ -336,6 +343,10 @@ finish:
 bad.status:
   call void @release(ptr %objects, i64 %n.outputs)
   call void @free_frame(ptr %to.free)
+  %kind = trunc i64 %status to i32
+  %is.raised = icmp eq i32 %kind, $INTERRUPTED
+  br i1 %is.raised, label %give.up, label %say
+say:
   %code = call ptr @PyLong_FromLongLong(i64 %status)
   %no.code = icmp eq ptr %code, null
   br i1 %no.code, label %give.up, label %call.fail
@@ -386,5 +397,6 @@ def launcher_ir(offsets: dict[str, int], *, is_linux: bool) -> str:
         return _RUN_STEPS + COPY + LOOP_IR
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
-    launch = _LAUNCH.substitute(words, STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, **offsets)
+    own = dict(STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, INTERRUPTED=Status.INTERRUPTED.value)
+    launch = _LAUNCH.substitute(words, **own, **offsets)
     return _RUN_STEPS + LOOP_IR + pool_ir(has_huge_pages=is_linux) + launch

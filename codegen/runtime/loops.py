@@ -1,66 +1,101 @@
-"""Loops at run time: as data for `run_loop` (`loop_ir`), and, where a body needs Python, driven by it.
+"""Loops and branches at run time, as data for the functions of `loop_ir`.
 
-Both give the same bits: the body's kernels are the same, only who calls them differs.
+A step of theirs is one call: what runs inside, and how its pointers move, stands in tables that `Table` owns.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..ir import Aval
-from ..program import Loop, Place, aligned
+from ..program import Branch, Loop, Place, Program, While, aligned
+from .cost import work_of
 from .launcher import NativeStep, StepTable
 from .native import native
 
-__all__ = ["LoopTable", "run_by_python"]
+__all__ = ["NativeBody", "Table", "branch_table", "loop_table", "while_table"]
 
 
-class LoopTable:
-    """What `run_loop` reads: the body's steps, and how its pointers move.  Lives as long as the loop may run.
+class NativeBody(NamedTuple):
+    """A program whose steps are all native, as a step runs it: slots are inputs, outputs, temporaries."""
 
-    loop      its buffers are (inputs, written, workspace);  `buffers` is their number
-    offsets   of the body's temporaries in the workspace
-    steps     of the body; slots are inputs, outputs, temporaries
-    numbers   of the step
-    """
+    program: Program
+    offsets: Sequence[int]
+    steps: Sequence[NativeStep]
 
-    __slots__ = ("_steps", "_words", "numbers")
+    @property
+    def slots(self) -> int:
+        return len(self.program.inputs) + len(self.program.outputs) + len(self.offsets)
 
-    def __init__(self, loop: Loop, buffers: int, offsets: Sequence[int], steps: Sequence[NativeStep]) -> None:
-        inputs, outputs = len(loop.body.inputs), len(loop.body.outputs)
-        moves = _moves(loop, offsets, buffers - 1)
-        states = [n for k in range(loop.carried) for n in _state(loop, k, buffers - 1)]
-        self._words = (ctypes.c_int64 * (len(moves) + len(states)))(*moves, *states)
-        self._steps = StepTable(steps, is_long=False)
-        address = ctypes.addressof(self._words)
-        slots = inputs + outputs + len(offsets)
-        self.numbers = (
-            loop.length, self._steps.address, len(steps), slots, self._steps.scratch,
-            address, len(moves) // 4, address + 8 * len(moves), loop.carried,
-        )  # fmt: skip
+
+class Table:
+    """What one function of `loop_ir` reads.  Lives as long as the step may run."""
+
+    __slots__ = ("_function", "_owned", "numbers")
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+        self._owned: list[object] = []
+        self.numbers: list[int] = []
+
+    def words(self, values: Sequence[int]) -> int:
+        """The address of these numbers in memory."""
+        array = (ctypes.c_int64 * len(values))(*values)
+        self._owned.append(array)
+        return ctypes.addressof(array)
+
+    def body(self, body: NativeBody, moves: Sequence[int]) -> list[int]:
+        """The words of a body: its steps, and where its slots begin."""
+        steps = StepTable(body.steps, is_long=False)
+        self._owned.append(steps)
+        return [steps.address, len(body.steps), body.slots, steps.scratch, self.words(moves), len(moves) // 4]
 
     def step(self, slots: tuple[int, ...]) -> NativeStep:
-        """The loop as a step on these slots."""
-        return NativeStep(native().code.address("run_loop"), slots, self.numbers)
+        """The step on these slots."""
+        return NativeStep(native().code.address(self._function), slots, tuple(self.numbers))
 
 
-def _moves(loop: Loop, offsets: Sequence[int], workspace: int) -> list[int]:
-    """Of all slots that hold no state: slot, buffer, offset, stride."""
-    inputs = loop.body.inputs
-    found: list[int] = []
-    for k, (aval, start) in enumerate(zip(loop.elements, loop.starts, strict=True), loop.carried):
-        found += (k, k, *_elements(loop, aval, start))
-    for k in range(loop.carried + len(loop.starts), len(inputs)):
-        found += (k, k, 0, 0)
+def loop_table(loop: Loop, buffers: int, body: NativeBody) -> Table:
+    """Of a step on so many buffers."""
+    table = Table("run_loop")
+    scanned = [
+        (place[0], *_elements(loop, aval, place[1])) for place, aval in zip(loop.scanned, loop.elements, strict=True)
+    ]
+    table.numbers = _loop_words(table, loop, buffers, body, scanned)
+    return table
+
+
+def _loop_words(
+    table: Table, loop: Loop, buffers: int, body: NativeBody, scanned: Sequence[tuple[int, int, int]]
+) -> list[int]:
+    """`scanned`: buffer, bytes to the element of the first run, bytes from run to run."""
+    inputs, workspace = body.program.inputs, buffers - 1
+    moves: list[int] = []
+    for k, element in enumerate(scanned, loop.carried):
+        moves += (k, *element)
+    first_hidden = loop.carried + len(scanned)
+    moves += _still(loop.hidden, inputs[first_hidden:], first_hidden)
     stacks = zip(loop.stacked, loop.stacks, strict=True)
     for k, (aval, (buffer, start)) in enumerate(stacks, len(inputs) + loop.carried):
-        found += (k, buffer, *_elements(loop, aval, start))
-    for k, offset in enumerate(offsets, len(inputs) + len(loop.body.outputs)):
-        found += (k, workspace, offset, 0)
+        moves += (k, buffer, *_elements(loop, aval, start))
+    moves += _temporaries(body, workspace)
+    states = [n for k in range(loop.carried) for n in _state(loop, k, len(inputs), workspace)]
+    return [loop.length, *table.body(body, moves), table.words(states), loop.carried, work_of(body.program)]
+
+
+def _still(places: Sequence[Place], avals: Sequence[Aval], slot: int) -> list[int]:
+    """Moves of slots that stay where they are: slot, buffer, offset, stride."""
+    found: list[int] = []
+    for k, ((buffer, start), aval) in enumerate(zip(places, avals, strict=True), slot):
+        found += (k, buffer, start * aval.dtype.itemsize, 0)
     return found
+
+
+def _temporaries(body: NativeBody, workspace: int) -> list[int]:
+    first = body.slots - len(body.offsets)
+    return [n for k, offset in enumerate(body.offsets, first) for n in (k, workspace, offset, 0)]
 
 
 def _elements(loop: Loop, aval: Aval, start: int) -> tuple[int, int]:
@@ -69,48 +104,55 @@ def _elements(loop: Loop, aval: Aval, start: int) -> tuple[int, int]:
     return (begin + max(loop.length - 1, 0) * size, -size) if loop.is_reversed else (begin, size)
 
 
-def _state(loop: Loop, k: int, workspace: int) -> tuple[int, ...]:
+def _state(loop: Loop, k: int, inputs: int, workspace: int) -> tuple[int, ...]:
     """One state, as `run_loop` reads it."""
     aval, last, before = loop.states[k], loop.lasts[k], loop.befores[k]
+    buffer, start = loop.firsts[k]
     in_turn, at_last = loop.room()[0][k]
     place = (workspace, at_last) if last is None else (last[0], last[1] * aval.dtype.itemsize)
     if before is None:
         then = (workspace, in_turn, aligned(aval.nbytes), 1)
     else:
         then = (before[0], *_elements(loop, aval, before[1]), -1)
-    return (k, len(loop.body.inputs) + k, k, aval.nbytes, *place, *then)
+    return (k, inputs + k, buffer, start * aval.dtype.itemsize, aval.nbytes, *place, *then)
 
 
-def run_by_python(loop: Loop, run: Callable[..., tuple[np.ndarray, ...]], arrays: Sequence[np.ndarray]) -> None:
-    """The same loop with `run` called for the body.  `arrays` are those of the step, without the workspace."""
-    hidden = arrays[loop.carried + len(loop.starts) : len(loop.body.inputs)]
-    states = list(arrays[: loop.carried])
-
-    def stack(place: Place, aval: Aval) -> np.ndarray:
-        return _array(arrays, place, aval.with_shape((loop.length, *aval.shape)))
-
-    starts = enumerate(loop.starts, loop.carried)
-    scanned = [stack(place, aval) for place, aval in zip(starts, loop.elements, strict=True)]
-    stacks = [stack(place, aval) for place, aval in zip(loop.stacks, loop.stacked, strict=True)]
-    befores = [
-        (k, stack(place, aval))
-        for k, (place, aval) in enumerate(zip(loop.befores, loop.states, strict=True))
-        if place is not None
-    ]
-    order = range(loop.length)
-    for t in reversed(order) if loop.is_reversed else order:
-        for k, before in befores:
-            before[t] = states[k]
-        found = run(*states, *[x[t] for x in scanned], *hidden)
-        states = list(found[: loop.carried])
-        for stacked, value in zip(stacks, found[loop.carried :], strict=True):
-            stacked[t] = value
-    for place, aval, state in zip(loop.lasts, loop.states, states, strict=True):
-        if place is not None:
-            _array(arrays, place, aval)[...] = state
+def branch_table(branch: Branch, buffers: int, yes: NativeBody, no: NativeBody) -> Table:
+    """Of a step on so many buffers."""
+    table = Table("run_branch")
+    table.numbers = list(branch.chosen)
+    for run, body in ((branch.yes, yes), (branch.no, no)):
+        program = body.program
+        moves = _still((*run.inputs, *run.outputs), (*program.inputs, *program.outputs), 0)
+        table.numbers += table.body(body, [*moves, *_temporaries(body, buffers - 1)])
+    return table
 
 
-def _array(arrays: Sequence[np.ndarray], place: Place, aval: Aval) -> np.ndarray:
-    """The part of a step's array that one result lies in."""
-    number, start = place
-    return arrays[number].reshape(-1)[start : start + aval.size].reshape(aval.shape)
+def while_table(
+    loop: While, buffers: int, condition: NativeBody, step: NativeBody, back: NativeBody | None = None
+) -> Table:
+    """Of a step on so many buffers."""
+    table, workspace, carried = Table("run_while"), buffers - 1, len(loop.states)
+    answer, records, _ = loop.room()
+    offsets, size = loop.record()
+    first_answer = len(condition.program.inputs)
+    asked = _still(loop.of_condition, condition.program.inputs[carried:], carried)
+    asked += (first_answer, workspace, answer, 0, *_temporaries(condition, workspace))
+    moves = [*_still(loop.of_step, step.program.inputs[carried:], carried), *_temporaries(step, workspace)]
+    states: list[int] = []
+    for k, (aval, offset, (buffer, start)) in enumerate(zip(loop.states, offsets, loop.firsts, strict=True)):
+        last = loop.lasts[k]
+        place = (-1, 0) if last is None else (last[0], last[1] * aval.dtype.itemsize)
+        first = (buffer, start * aval.dtype.itemsize, aval.nbytes, offset)
+        states += (k, len(step.program.inputs) + k, *first, *place)
+    over = 0
+    if loop.back is not None and back is not None:
+        # One more buffer: the record before the last step.
+        scanned = [(buffers, offset, -size) for offset in offsets]
+        over = table.words(_loop_words(table, loop.back, buffers, back, scanned))
+    work = work_of(condition.program) + work_of(step.program)
+    table.numbers = [
+        *table.body(condition, asked), *table.body(step, moves), table.words(states), carried, size,
+        workspace, records, answer, over, buffers, work,
+    ]  # fmt: skip
+    return table

@@ -68,9 +68,9 @@ class Native:
         if offsets:
             self.call("pool_set_limit", memory.POOL_BYTES)
         signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-        run_steps = self.code.address("run_steps")
-        self.run_steps = ctypes.PYFUNCTYPE(*signature)(run_steps)
-        self.run_steps_unlocked = ctypes.CFUNCTYPE(*signature)(run_steps)  # releases the interpreter's lock
+        # What a signal's handler raised in a loop, these raise.
+        self.run_steps = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_steps"))
+        self.run_steps_unlocked = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_steps_unlocked"))
 
     def _allocator(self) -> object:
         """The capsule by which arrays find the pool's `free`."""

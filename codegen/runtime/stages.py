@@ -6,14 +6,29 @@ Texts are the same in every process: no addresses, no times, fixed names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from ..emit import emit_module
 from ..ir import Graph, print_graph
 from ..kernel.mlir import print_module
 from ..kernel.nest import Function
-from ..program import Buffer, Gemm, HostCall, Kernel, Loop, Place, Program, Step, bytes_moved, every_step
+from ..program import (
+    Branch,
+    Buffer,
+    Gemm,
+    HostCall,
+    Kernel,
+    Loop,
+    Place,
+    Program,
+    Step,
+    While,
+    bodies,
+    bytes_moved,
+    every_step,
+)
 from . import engine
 from .cost import operations_of
 
@@ -71,7 +86,6 @@ class Stages:
     def stats(self) -> str:
         program = self.program
         works = Counter(type(step.work) for step, _, _ in every_step(program))
-        works[Loop] = _loops(program)
         roles = Counter(buffer.role for buffer in program.buffers)
         temporaries = sum(b.aval.nbytes for b in program.buffers if b.role == "temporary")
         rows = {
@@ -80,7 +94,8 @@ class Stages:
             "steps": len(program.steps),
             "kernels": works[Kernel],
             "products": works[Gemm],
-            "loops": works[Loop],
+            "loops": _count(program, Loop | While),
+            "branches": _count(program, Branch),
             "host calls": works[HostCall],
             "inputs": f"{roles['input']}, {sum(a.nbytes for a in program.inputs)} bytes",
             "outputs": f"{roles['output']}, {sum(a.nbytes for a in program.outputs)} bytes",
@@ -97,9 +112,10 @@ def _peak(program: Program) -> int:
     return sum([a.nbytes for a in (*program.inputs, *program.outputs)]) + program.workspace_bytes
 
 
-def _loops(program: Program) -> int:
-    """Loops, those inside of others too."""
-    return sum(1 + _loops(step.work.body) for step in program.steps if isinstance(step.work, Loop))
+def _count(program: Program, kind: Any) -> int:
+    """Steps of this kind, those inside of others too."""
+    inside = [body for step in program.steps for _, body, _ in bodies(step.work)]
+    return sum(isinstance(step.work, kind) for step in program.steps) + sum(_count(body, kind) for body in inside)
 
 
 def print_program(program: Program) -> str:
@@ -114,7 +130,8 @@ def print_program(program: Program) -> str:
         }
 
     A loop is followed by the program of its body.  Of x1[t] each run gets or makes one element, and x2 -> y0 is a
-    state, first and last: `loop 8 times (x2 -> y0, x1[t], x0) -> t0[t], before each: t1[t], with t2`.
+    state, first and last: `loop 8 times (x2 -> y0, x1[t], x0) -> t0[t], before each: t1[t], with t2`.  The same for
+    `while (x2 -> y0) ...` with its condition and step, and for `if x0 ...` with both of its bodies.
     """
     names = _buffer_names(program.buffers)
     signature = ", ".join(map(str, program.inputs)), ", ".join(map(str, program.outputs))
@@ -125,8 +142,9 @@ def print_program(program: Program) -> str:
         lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}")
     for step in program.steps:
         lines.append(f"  {_step_text(step, names)}")
-        if isinstance(step.work, Loop):
-            lines += [f"    {line}" for line in print_program(step.work.body).splitlines()]
+        for role, body, _ in bodies(step.work):
+            lines += [f"    {role}:"] if role else []
+            lines += [f"    {line}" for line in print_program(body).splitlines()]
     lines.append("}")
     for title, text in program.notes.items():
         first, *rest = text.splitlines() or [""]
@@ -161,25 +179,53 @@ def _step_text(step: Step, names: list[str]) -> str:
             return f"gemm {gemm.dtype} {sizes}{batch}{transposed} ({', '.join(used[:2])}) -> {used[2]}"
         case Loop() as loop:
             return _loop_text(loop, used)
+        case Branch() as branch:
+            return _branch_text(branch, used)
+        case While() as loop:
+            return _while_text(loop, used)
         case HostCall(node):
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
             return f"host {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
 
-def _loop_text(loop: Loop, used: list[str]) -> str:
-    def written(place: Place | None) -> str:
-        return "nothing" if place is None else used[place[0]] + (f"+{place[1]}" if place[1] else "")
+def _at(place: Place | None, used: list[str]) -> str:
+    """A value by the name of its buffer."""
+    return "nothing" if place is None else used[place[0]] + (f"+{place[1]}" if place[1] else "")
 
-    split = loop.carried + len(loop.starts)
-    states = [f"{x} -> {written(y)}" for x, y in zip(used[: loop.carried], loop.lasts, strict=True)]
-    scanned = [f"{written(place)}[t]" for place in enumerate(loop.starts, loop.carried)]
+
+def _listed(places: Sequence[Place | None], used: list[str], after: str = "") -> list[str]:
+    return [_at(place, used) + (after if place is not None else "") for place in places]
+
+
+def _states_text(firsts: Sequence[Place], lasts: Sequence[Place | None], used: list[str]) -> list[str]:
+    return [f"{_at(x, used)} -> {_at(y, used)}" for x, y in zip(firsts, lasts, strict=True)]
+
+
+def _loop_text(loop: Loop, used: list[str]) -> str:
     order = ", last element first" if loop.is_reversed else ""
-    text = f"loop {loop.length} times{order} ({', '.join([*states, *scanned, *used[split:len(loop.body.inputs)]])})"
+    reads = [*_states_text(loop.firsts, loop.lasts, used), *_listed(loop.scanned, used, "[t]")]
+    text = f"loop {loop.length} times{order} ({', '.join([*reads, *_listed(loop.hidden, used)])})"
     if loop.stacks:
-        text += f" -> {', '.join([f'{written(place)}[t]' for place in loop.stacks])}"
+        text += f" -> {', '.join(_listed(loop.stacks, used, '[t]'))}"
     if any(place is not None for place in loop.befores):
-        text += f", before each: {', '.join([f'{written(p)}[t]' if p else 'nothing' for p in loop.befores])}"
+        text += f", before each: {', '.join(_listed(loop.befores, used, '[t]'))}"
+    return f"{text}, with {used[-1]}"
+
+
+def _branch_text(branch: Branch, used: list[str]) -> str:
+    yes, no = (", ".join(_listed(run.inputs, used)) for run in (branch.yes, branch.no))
+    results = ", ".join(_listed(branch.yes.outputs, used))
+    return f"if {_at(branch.chosen, used)} ({yes}) else ({no}) -> {results}, with {used[-1]}"
+
+
+def _while_text(loop: While, used: list[str]) -> str:
+    states = ", ".join(_states_text(loop.firsts, loop.lasts, used))
+    of_condition, of_step = (", ".join(_listed(places, used)) for places in (loop.of_condition, loop.of_step))
+    text = f"while ({states}) ({of_condition}) do ({of_step})"
+    if loop.back:
+        values = _states_text(loop.back.firsts, loop.back.lasts, used)
+        text += f", then back over the states before each ({', '.join([*values, *_listed(loop.back.hidden, used)])})"
     return f"{text}, with {used[-1]}"
 
 

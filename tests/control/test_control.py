@@ -141,7 +141,7 @@ def test_forward_mode_is_the_adjoint_of_reverse(name):
     close(dy, sum(np.vdot(g, t) for g, t in zip(gradients, tangents, strict=True)))
 
 
-@pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "while_loop"])
+@each
 def test_second_derivatives_are_those_of_python(name):
     program, reference, args = PROGRAMS[name]
     v = RNG.normal(size=args[0].shape)
@@ -150,11 +150,6 @@ def test_second_derivatives_are_those_of_python(name):
         return ad.grad(lambda *a: (ad.grad(f)(*a) * v).sum(), all_arguments(args))(*args)
 
     close(along(program), along(reference))
-
-
-def test_a_while_loop_has_first_derivatives_and_refuses_the_second():
-    with pytest.raises(ad.GradientError, match="while_backwards"):
-        ad.grad(lambda x: ad.grad(powers)(x).sum())(A)
 
 
 def test_a_thousand_steps_compile_what_ten_do():

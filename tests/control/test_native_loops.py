@@ -149,7 +149,7 @@ def test_no_product_of_a_step_is_computed_twice_unless_it_is_checkpointed():
     _, kept, program = gradient_of_large(large)
     assert kept.stats.products == 2  # h @ W, and the cotangent of h
     (forwards, backwards) = [s.work for s in program.steps if isinstance(s.work, Loop)]
-    assert [a.shape for a in forwards.stacked] == [(8, 16)] and len(backwards.starts) == 1
+    assert [a.shape for a in forwards.stacked] == [(8, 16)] and len(backwards.scanned) == 1
     graph, again, program = gradient_of_large(ad.checkpoint(large))
     assert again.stats.products == 3
     (forwards, _) = [s.work for s in program.steps if isinstance(s.work, Loop)]
@@ -161,7 +161,7 @@ def test_no_product_of_a_step_is_computed_twice_unless_it_is_checkpointed():
 def test_inputs_that_no_step_reads_do_not_enter_the_loop():
     _, _, program = caught(lambda xs: ad.scan(lambda c, x: (c + x[0], None), 0.0, (xs, ad.exp(xs)))[0], X[:, 0, 0])
     (step,) = program.steps
-    assert len(step.work.starts) == 1
+    assert len(step.work.scanned) == 1
 
 
 def test_a_solve_in_a_step_is_done_once_forwards_and_once_backwards():
@@ -193,7 +193,7 @@ def test_asking_for_the_loss_first_does_not_run_the_loop_again():
     assert [sum(n.op.name == "scan" for n in g.nodes) for g in graphs] == [1, 1]
     program = compiler.make_program(graphs[1])  # reads what was kept where it lies
     (loop,) = [s for s in program.steps if isinstance(s.work, Loop)]
-    assert sum(start > 0 for start in loop.work.starts) == 2  # states and products
+    assert sum(start > 0 for _, start in loop.work.scanned) == 2  # states and products
     inputs = inputs_of(graphs[1])
     for expected in (compiler.compile_graph(graphs[1]).call(*inputs), mlir_tools.run_program(program, inputs)):
         for a, b in zip(expected, evaluate(graphs[1], *inputs), strict=True):

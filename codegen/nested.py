@@ -1,0 +1,132 @@
+"""Control flow as the compiler has it: operations that run graphs of their own.
+
+    Recurrence    a number of steps                          Choice      one of two graphs
+    Repetition    steps while a condition holds              Retreat     the same, and then back over its states
+
+Each says which graphs there are, what enters them, and what the results are.  An operation has one result, so it
+gives all of one dtype in one vector, one after the other: `starts` says where each begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .ir import Aval, Graph
+from .records import record
+
+__all__ = ["Choice", "Nested", "Recurrence", "Repetition", "Retreat"]
+
+
+class Nested:
+    """What the four have in common."""
+
+    @property
+    def results(self) -> list[Aval]:
+        raise NotImplementedError
+
+    def starts(self) -> list[int]:
+        """Where each result begins in the vector of all results of its dtype."""
+        taken: dict[Any, int] = {}
+        found = []
+        for aval in self.results:
+            start = taken.get(aval.dtype, 0)
+            found.append(start)
+            taken[aval.dtype] = start + aval.size
+        return found
+
+
+def _outputs(graph: Graph) -> list[Aval]:
+    return [o.aval for o in graph.outputs]
+
+
+@record(frozen=True)
+class Recurrence(Nested):
+    """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.
+
+    body      its inputs are `carried` states, an element of each of `scanned` arrays, and what every step reads
+    keeps     whether the states before each step are results too
+    """
+
+    body: Graph
+    carried: int
+    scanned: int
+    length: int
+    is_reversed: bool
+    keeps: bool
+
+    @property
+    def results(self) -> list[Aval]:
+        """Last states; what steps gave, stacked; states before each step, stacked."""
+        outputs = _outputs(self.body)
+        states = outputs[: self.carried]
+        stacked = outputs[self.carried :] + (states if self.keeps else [])
+        return states + [a.with_shape((self.length, *a.shape)) for a in stacked]
+
+
+@record(frozen=True)
+class Choice(Nested):
+    """`yes(*shared, *of_yes)` or `no(*shared, *of_no)`.
+
+    Inputs are the bool to choose by, then what both read, `hidden` inputs of the first, those of the second.
+    """
+
+    yes: Graph
+    no: Graph
+    hidden: int
+
+    @property
+    def shared(self) -> int:
+        return len(self.yes.inputs) - self.hidden
+
+    @property
+    def results(self) -> list[Aval]:
+        """Of either graph."""
+        return _outputs(self.yes)
+
+
+@record(frozen=True)
+class Repetition(Nested):
+    """`while condition(*states, *of_condition): states = step(*states, *of_step)`.
+
+    Inputs are the first states, `hidden` inputs of the condition, those of the step.
+    """
+
+    condition: Graph
+    step: Graph
+    hidden: int
+
+    @property
+    def carried(self) -> int:
+        return len(self.step.outputs)
+
+    @property
+    def results(self) -> list[Aval]:
+        """The last states."""
+        return _outputs(self.step)
+
+
+@record(frozen=True)
+class Retreat(Nested):
+    """A repetition, and then `*values = back(*values, *states, *of_back)` for its states before each step, last first.
+
+    Inputs are those of the repetition, the first values, and what `back` reads besides.
+    """
+
+    condition: Graph
+    step: Graph
+    back: Graph
+    hidden: int
+
+    @property
+    def carried(self) -> int:
+        return len(self.step.outputs)
+
+    @property
+    def forwards(self) -> int:
+        """Inputs of the repetition."""
+        return len(self.step.inputs) + self.hidden
+
+    @property
+    def results(self) -> list[Aval]:
+        """The last values."""
+        return _outputs(self.back)

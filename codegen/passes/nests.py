@@ -1,0 +1,128 @@
+"""The steps of loops and branches: which programs run, and where their inputs and results lie.
+
+    results of one operation  ->  Loop, Branch or While, and the values that the step works on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..ir import Aval, Graph, Node
+from ..ir.op import Op
+from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
+from ..program import Branch, Loop, Place, Program, Run, While
+
+__all__ = ["draft_nest"]
+
+#: What makes the program of a graph.  Kernels of two graphs of one step differ in a letter of their names.
+Planner = Callable[[Graph, str], Program]
+
+
+def _no_rule() -> Aval:
+    raise AssertionError("made by a pass, which knows the aval")
+
+
+#: Memory of a step for itself.
+_WORKSPACE = Op("workspace", infer=_no_rule, reference=None, lower=None)
+
+
+def draft_nest(results: tuple[Node, ...], plan: Planner) -> tuple[object, tuple[Node, ...]]:
+    """The step that makes all these results of one operation, and the values it works on."""
+    nested: Nested = results[0].params[0]
+    inputs = results[0].inputs
+    reads = list(enumerate(results[0].params[1]))
+    places: list[Place | None] = [None] * len(nested.results)
+    for number, node in enumerate(results, len(inputs)):
+        for k, start in _filled(nested, node):
+            places[k] = (number, start)
+    work, room = _draft(nested, reads, places, plan)
+    workspace = Node(_WORKSPACE, (), (), Aval((room,), np.dtype(np.bool_)))
+    return work, (*inputs, *results, workspace)
+
+
+def _filled(nested: Nested, node: Node) -> list[tuple[int, int]]:
+    """Which results lie in a value, and where they begin."""
+    number = node.params[2]
+    if number is not None:
+        return [(number, 0)]
+    found = enumerate(zip(nested.results, nested.starts(), strict=True))
+    return [(k, start) for k, (aval, start) in found if aval.dtype == node.aval.dtype]
+
+
+def _draft(
+    nested: Nested, reads: list[Place], places: list[Place | None], plan: Planner
+) -> tuple[Loop | Branch | While, int]:
+    """The step, and how large its workspace is."""
+    match nested:
+        case Recurrence():
+            loop = _loop(nested, reads, places, plan)
+            return loop, loop.room()[1]
+        case Choice(yes, no, hidden):
+            chosen, *rest = reads
+            shared, split = rest[: nested.shared], nested.shared + hidden
+            runs = [
+                Run(plan(_wanting(body, places), letter), (*shared, *own), tuple([p for p in places if p is not None]))
+                for body, letter, own in ((yes, "y", rest[nested.shared : split]), (no, "n", rest[split:]))
+            ]
+            branch = Branch(len(reads), chosen, *runs)
+            return branch, branch.room()
+        case Repetition():
+            repeat = _while(nested, reads, places, plan)
+            return repeat, repeat.room()[2]
+        case Retreat(back=body):
+            forwards, values = nested.forwards, len(body.outputs)
+            split = forwards + values
+            scanned = [(0, 0)] * nested.carried  # known only when it runs
+            over = Recurrence(body, values, nested.carried, 1, True, False)
+            back = _loop(over, [*reads[forwards:split], *scanned, *reads[split:]], places, plan, "b")
+            repeat = _while(nested, reads, [None] * nested.carried, plan, back)
+            return repeat, repeat.room()[2]
+    raise AssertionError(f"control flow of an unknown kind: {nested!r}")
+
+
+def _loop(
+    recurrence: Recurrence, reads: Sequence[Place], places: list[Place | None], plan: Planner, letter: str = "k"
+) -> Loop:
+    carried, outputs = recurrence.carried, recurrence.body.outputs
+    given, befores = places[carried : len(outputs)], places[len(outputs) :]
+    split = carried + recurrence.scanned
+    return Loop(
+        body=plan(_wanting(recurrence.body, [(0, 0)] * carried + given), letter),
+        length=recurrence.length,
+        is_reversed=recurrence.is_reversed,
+        firsts=tuple(reads[:carried]),
+        scanned=tuple(reads[carried:split]),
+        hidden=tuple(reads[split:]),
+        lasts=tuple(places[:carried]),
+        stacks=tuple([p for p in given if p is not None]),
+        befores=tuple(befores) if recurrence.keeps else (None,) * carried,
+    )
+
+
+def _wanting(body: Graph, places: Sequence[Place | None]) -> Graph:
+    """The body with those outputs that have a place."""
+    outputs = [output for output, place in zip(body.outputs, places, strict=True) if place is not None]
+    return Graph.of(body.inputs, outputs, body.name)
+
+
+def _while(
+    nested: Repetition | Retreat,
+    reads: list[Place],
+    places: list[Place | None],
+    plan: Planner,
+    back: Loop | None = None,
+) -> While:
+    carried, split = nested.carried, nested.carried + nested.hidden
+    own = len(nested.step.inputs) - carried
+    return While(
+        reads=len(reads),
+        condition=plan(nested.condition, "c"),
+        step=plan(nested.step, "s"),
+        firsts=tuple(reads[:carried]),
+        of_condition=tuple(reads[carried:split]),
+        of_step=tuple(reads[split : split + own]),
+        lasts=tuple(places),
+        back=back,
+    )

@@ -1,0 +1,95 @@
+"""Loops and branches whose bodies need Python, driven by it: to the bit what native code would give.
+
+    run_loop(loop, arrays, run)     `run` calls the body;  `arrays` are those of the step, without the workspace
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir import Aval
+from ..program import Branch, Loop, Place, While
+
+__all__ = ["run_branch", "run_loop", "run_while"]
+
+_Run = Callable[..., tuple[np.ndarray, ...]]
+
+
+def run_loop(
+    loop: Loop, arrays: Sequence[np.ndarray], run: _Run, scanned: Sequence[Sequence[np.ndarray]] | None = None
+) -> None:
+    """`scanned`: the elements by input, where they lie elsewhere than the loop says."""
+    hidden = _values(arrays, loop.hidden, loop.body.inputs[loop.carried + len(loop.scanned) :])
+    states = _values(arrays, loop.firsts, loop.states)
+
+    def stack(place: Place, aval: Aval, length: int = loop.length) -> np.ndarray:
+        return _value(arrays, place, aval.with_shape((length, *aval.shape)))
+
+    length = loop.length
+    elements: list[Any] = list(scanned or ())
+    if scanned is None:
+        for place, aval in zip(loop.scanned, loop.elements, strict=True):
+            elements.append(stack(place, aval))
+    else:
+        length = len(scanned[0])
+    stacks = [stack(place, aval) for place, aval in zip(loop.stacks, loop.stacked, strict=True)]
+    befores = [
+        (k, stack(place, aval))
+        for k, (place, aval) in enumerate(zip(loop.befores, loop.states, strict=True))
+        if place is not None
+    ]
+    order = range(length)
+    for t in reversed(order) if loop.is_reversed else order:
+        for k, before in befores:
+            before[t] = states[k]
+        found = run(*states, *[x[t] for x in elements], *hidden)
+        states = list(found[: loop.carried])
+        for stacked, value in zip(stacks, found[loop.carried :], strict=True):
+            stacked[t] = value
+    _write(arrays, loop.lasts, states)
+
+
+def run_branch(branch: Branch, arrays: Sequence[np.ndarray], yes: _Run, no: _Run) -> None:
+    """Only the chosen body is run."""
+    buffer, start = branch.chosen
+    chosen, run = (branch.yes, yes) if arrays[buffer].reshape(-1)[start] else (branch.no, no)
+    _write(arrays, chosen.outputs, run(*_values(arrays, chosen.inputs, chosen.body.inputs)))
+
+
+def run_while(
+    loop: While, arrays: Sequence[np.ndarray], condition: _Run, step: _Run, back: _Run | None = None
+) -> None:
+    """The states before each step are kept only where the loop goes back over them."""
+    carried = len(loop.states)
+    states: Sequence[np.ndarray] = _values(arrays, loop.firsts, loop.states)
+    of_condition = _values(arrays, loop.of_condition, loop.condition.inputs[carried:])
+    of_step = _values(arrays, loop.of_step, loop.step.inputs[carried:])
+    kept: list[Sequence[np.ndarray]] = []
+    while condition(*states, *of_condition)[0]:
+        if back:
+            kept.append(states)
+        states = step(*states, *of_step)
+    if loop.back is None or back is None:
+        _write(arrays, loop.lasts, states)
+    else:
+        run_loop(loop.back, arrays, back, [[before[k] for before in kept] for k in range(carried)])
+
+
+def _values(arrays: Sequence[np.ndarray], places: Sequence[Place], avals: Sequence[Aval]) -> list[np.ndarray]:
+    return [_value(arrays, place, aval) for place, aval in zip(places, avals, strict=True)]
+
+
+def _value(arrays: Sequence[np.ndarray], place: Place, aval: Aval) -> np.ndarray:
+    """The part of a step's array that a value lies in."""
+    number, start = place
+    return arrays[number].reshape(-1)[start : start + aval.size].reshape(aval.shape)
+
+
+def _write(arrays: Sequence[np.ndarray], places: Sequence[Place | None], values: Sequence[np.ndarray]) -> None:
+    for place, value in zip(places, values, strict=True):
+        if place is not None:
+            number, start = place
+            arrays[number].reshape(-1)[start : start + value.size] = value.reshape(-1)

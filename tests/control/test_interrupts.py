@@ -1,0 +1,127 @@
+"""Long loops in native code: Ctrl-C ends them, other handlers of signals run meanwhile, and other threads go on."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen import compiler
+from codegen.ir import parse
+from codegen.runtime.launcher import PackedCall
+
+
+def endless(x):
+    return ad.while_loop(lambda v: v[0] >= 0.0, lambda v: (ad.cos(v[0]), v[1] + 1), (x * x, 0))[0]
+
+
+def nested(x):
+    """Loops that are short each, in one that does not end."""
+
+    def inner(v):
+        return ad.fori_loop(0, 100, lambda i, u: ad.cos(u) * 0.5 + 0.4, v)
+
+    return ad.while_loop(lambda v: v >= 0.0, inner, x * x)
+
+
+def long(x):
+    """Known to be long, so that other threads run all the time."""
+    return ad.scan(lambda c, _: (ad.cos(c) * x, None), x, length=10**9)[0]
+
+
+@pytest.fixture
+def interrupted():
+    """`interrupted()`: Ctrl-C in 50 ms.  The process is ended where that is not heeded."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timers = [threading.Timer(60, os._exit, (3,))]
+    timers[0].start()
+
+    def soon():
+        timers.append(threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,)))
+        timers[-1].start()
+
+    yield soon
+    for timer in timers:
+        timer.cancel()
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("program", [endless, nested, long])
+def test_ctrl_c_ends_a_loop_and_the_next_call_is_right(program, interrupted):
+    f = ad.jit(program)
+    interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        f(0.7)
+    assert ad.jit(lambda x: ad.while_loop(lambda v: v < 10.0, lambda v: v * 2.0, x))(1.0) == 16.0
+
+
+def test_ctrl_c_ends_a_loop_that_is_called_by_ctypes(interrupted):
+    def until(limit, factor):
+        return ad.while_loop(lambda v: v < limit, lambda v: v * factor, factor)
+
+    def many(start, factor):
+        return ad.scan(lambda c, _: (c * factor, None), start, length=10**9)[0]
+
+    for program, arguments in ((until, (np.inf, 0.5)), (many, (1.0, 0.5))):
+        graph = parse(str(ad.inspect(program, "f64[]", "f64[]").graph))
+        call = PackedCall(compiler.compile_graph(graph)._plan)
+        interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            call(*[np.asarray(a) for a in arguments])
+
+
+def test_ctrl_c_during_backward_leaves_gradients_as_they_were(interrupted):
+    x, steps = ad.tensor(1.0, requires_grad=True), ad.tensor(3)
+    x.grad = ad.tensor(5.0)
+
+    def loss(x, steps):
+        return ad.while_loop(lambda v: v[1] < steps, lambda v: (v[0] * 0.9, v[1] + 1), (x, 0))[0]
+
+    y = loss(x, ad.tensor(10**9))
+    interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        y.backward()
+    assert x.grad.item() == 5.0
+    loss(x, steps).backward()
+    np.testing.assert_allclose(x.grad.item(), 5.0 + 0.9**3)
+
+
+def test_a_handler_that_raises_nothing_runs_and_the_loop_goes_on():
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    timer = threading.Timer(0.02, signal.raise_signal, (signal.SIGINT,))
+    f = ad.jit(lambda n: ad.fori_loop(0, 3_000_000, lambda i, v: v + n, 0))
+    try:
+        expected = f(2)
+        timer.start()
+        while not seen:
+            assert f(2) == expected == 6_000_000
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_run_while_a_loop_of_unknown_length_does(interrupted):
+    counts = []
+    ended = threading.Event()
+
+    def count():
+        while not ended.is_set():
+            counts.append(1)
+            ended.wait(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    while not counts:
+        pass
+    before = len(counts)
+    interrupted()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ad.jit(endless)(0.7)
+        assert len(counts) > before
+    finally:
+        ended.set()
+        thread.join()
