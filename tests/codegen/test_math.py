@@ -16,7 +16,7 @@ from mpmath import mp, mpf
 from nests import DTYPES, call, elementwise
 
 from codegen.emit import emit_module
-from codegen.emit.math import FUNCTIONS, coefficients
+from codegen.emit.math import FUNCTIONS, coefficients, tables
 from codegen.kernel.nest import F32, F64
 from codegen.runtime import engine
 
@@ -252,3 +252,14 @@ def test_logarithms_of_powers_of_the_base_are_whole(name, base, type):
     exponents = range(info.minexp, info.maxexp) if base == 2 else range(int(math.log10(info.max)) + 1)
     powers = np.array([float(base) ** e for e in exponents], DTYPES[type])
     assert run(name, type, powers).tolist() == list(exponents)
+
+
+def test_the_tables_are_what_the_tool_makes(monkeypatch):
+    folder = Path(__file__).parents[2] / "tools"
+    monkeypatch.syspath_prepend(str(folder))
+    tool = importlib.import_module("fit_tables")
+    with mp.workdps(50):
+        for number in (0, 1, 31):
+            offsets, found, _ = tool.erf_of_interval("F32", number)
+            assert offsets == tuple(part[number] for part in tables.ERF_OFFSETS_F32)
+            assert found == [table[number] for table in tables.ERF_TABLES_F32]

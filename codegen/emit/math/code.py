@@ -278,6 +278,25 @@ class Code:
         """x / 2**exponent(x), in [1, 2), for x > 0."""
         return self._by_register("getmant", (x,), "i32 0, ")
 
+    def lookup(self, table: Sequence[float], index: Term) -> Term:
+        """table[index], for a table that fills two registers; of the index only as many low bits count."""
+        lanes = self.target.vector_bytes // (8 if self.double else 4)
+        assert len(table) == 2 * lanes, "a table of two registers"
+        type, places = vector_type(self.float, lanes), vector_type(self.int, lanes)
+        callee = f"llvm.x86.avx512.vpermi2var.{self.pick('pd', 'ps')}.512"
+        self.declarations[callee] = f"declare {type} @{callee}({type}, {places}, {type})"
+        low, high = (self._listed(table[first : first + lanes]) for first in (0, lanes))
+        parts = []
+        for first in range(0, self.lanes, lanes):
+            passed = f"{type} {low}, {places} {self._part(index, first, lanes).name}, {type} {high}"
+            parts.append(self.append(f"call {type} @{callee}({passed})", self.float))
+        return self._joined(parts, lanes)
+
+    def _listed(self, values: Sequence[float]) -> str:
+        """A constant with these lanes."""
+        numbers = [f"{self.float} {float_literal(v, single=not self.double)}" for v in values]
+        return f"<{', '.join(numbers)}>"
+
     def _by_register(self, name: str, operands: tuple[Term, ...], setting: str) -> Term:
         """An instruction on each register's lanes, and the results side by side again."""
         lanes = self.target.vector_bytes // (8 if self.double else 4)
@@ -291,6 +310,10 @@ class Code:
             # All lanes, so that the zeros are not seen; rounding as the machine is set (4).
             text = f"call {type} @{callee}({passed}{setting}{type} zeroinitializer, {mask} -1, i32 4)"
             parts.append(self.append(text, self.float))
+        return self._joined(parts, lanes)
+
+    def _joined(self, parts: list[Term], lanes: int) -> Term:
+        """Registers of so many lanes, side by side."""
         while len(parts) > 1:
             lanes *= 2
             joined = zip(parts[::2], parts[1::2], strict=True)
