@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from .forks import held_over_fork
 from .ir import Graph
 from .passes import optimize
 from .passes.plan import plan
@@ -38,7 +39,7 @@ _executables = LRU(512)
 _kernels = KernelTable(256, disk.default)
 
 #: Held while compiling: two threads that ask for the same graph compile it once.
-_lock = threading.RLock()
+_lock = held_over_fork(threading.RLock())
 _compiles = 0
 _recordings: list[list[Graph]] = []
 

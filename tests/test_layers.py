@@ -28,7 +28,7 @@ ENGINE = [
     ["autodiff.__main__"],
 ]
 COMPILER = [
-    ["codegen.lazily", "codegen.records"],
+    ["codegen.forks", "codegen.lazily", "codegen.records"],
     ["codegen.ir"],
     ["codegen.nested"],
     ["codegen.lowering"],

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 __all__ = ["LRU"]
+
+#: Of all tables.  Entries are dropped while it is held, and a dropped one may come back here from its finaliser.
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """What is done under the lock is whole at any time, but in a forked child nobody would release it."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class LRU:
@@ -18,7 +32,7 @@ class LRU:
     Threads may share one: an entry lost in a race is a miss, never an error.
     """
 
-    __slots__ = ("_clock", "_entries", "_lock", "evictions", "hits", "maxsize", "misses")
+    __slots__ = ("_clock", "_entries", "evictions", "hits", "maxsize", "misses")
 
     def __init__(self, maxsize: int) -> None:
         if maxsize < 1:
@@ -28,12 +42,10 @@ class LRU:
         self._clock = 0
         #: key -> [value, time of last use].  Reordering at each use would hash a long key once more.
         self._entries: dict[Hashable, list[Any]] = {}
-        # Entries are dropped while it is held, and a dropped one may come back here from its finaliser.
-        self._lock = threading.RLock()
 
     def get(self, key: Hashable, default: Any = None) -> Any:
         """The entry, which is now the most recently used; `default` when there is none."""
-        with self._lock:
+        with _lock:
             entry = self._entries.get(key)
             if entry is None:
                 self.misses += 1
@@ -44,7 +56,7 @@ class LRU:
 
     def put(self, key: Hashable, value: Any) -> None:
         """Keep `value`; the oldest entries make room if they must."""
-        with self._lock:
+        with _lock:
             self._clock += 1
             self._entries[key] = [value, self._clock]
             if len(self._entries) > self.maxsize:
@@ -59,27 +71,27 @@ class LRU:
 
     def pop(self, key: Hashable, default: Any = None) -> Any:
         """Take an entry out."""
-        with self._lock:
+        with _lock:
             entry = self._entries.pop(key, None)
             return default if entry is None else entry[0]
 
     def clear(self) -> None:
         """Forget every entry."""
-        with self._lock:
+        with _lock:
             # The entries die after the table is consistent again.
             self._entries, dropped = {}, self._entries
         del dropped
 
     def values(self) -> list[Any]:
         """All entries, without using them."""
-        with self._lock:
+        with _lock:
             return [entry[0] for entry in self._entries.values()]
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._entries
 
     def __iter__(self) -> Iterator[Hashable]:
-        with self._lock:
+        with _lock:
             return iter(list(self._entries))
 
     def __len__(self) -> int:

@@ -23,6 +23,8 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from ..forks import held_over_fork
+
 __all__ = [
     "Code",
     "CompileError",
@@ -42,7 +44,22 @@ __all__ = [
 #: other takes 310; for Windows it is young.
 _IS_NEAR = sys.platform != "win32"
 
-_lock = threading.RLock()
+
+
+class _LibrarysLock:
+    """The lock that llvmlite holds in every call of LLVM, those of finalisers too, which take none of ours."""
+
+    def acquire(self) -> None:
+        """Wait for it."""
+        llvm.ffi.lib._lock.__enter__()
+
+    def release(self) -> None:
+        """Give it back."""
+        llvm.ffi.lib._lock.__exit__(None, None, None)
+
+
+held_over_fork(_LibrarysLock())
+_lock = held_over_fork(threading.RLock())
 _library_numbers = itertools.count()
 
 

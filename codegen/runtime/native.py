@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ..forks import held_over_fork
 from . import engine, launcher_ir, memory, objects
 
 __all__ = ["Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native", "trim_pool"]
@@ -93,7 +94,7 @@ def call_numbers(code: engine.Code, name: str, *numbers: int) -> int:
     return ctypes.PYFUNCTYPE(*signature)(code.address(name))(*numbers)
 
 
-_lock = threading.Lock()
+_lock = held_over_fork(threading.Lock())
 
 
 def is_made() -> bool:

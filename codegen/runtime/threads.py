@@ -15,13 +15,14 @@ import os
 import sys
 import threading
 
+from ..forks import held_over_fork
 from . import engine, objects
 from .native import call_numbers
 from .threads_ir import MOST_THREADS, threads_ir
 
 __all__ = ["is_made", "set_threads", "sharing", "started", "threads"]
 
-_lock = threading.RLock()
+_lock = held_over_fork(threading.RLock())
 _count: int | None = None
 
 

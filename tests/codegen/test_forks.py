@@ -1,0 +1,57 @@
+"""A process may fork while one of its threads compiles."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from codegen import forks
+
+FORKING = """
+import os, signal, threading, time
+import numpy as np
+import autodiff.ops
+from codegen import compiler
+from codegen.ir import parse
+
+def run(n):
+    call = compiler.compile_graph(parse(f"f(x: f64[{n}]) {{ a = sin(x)  b = exp(a)  return b }}")).call
+    assert (call(np.zeros(n))[0] == 1).all()
+
+def work():
+    n = 1
+    while not done.is_set():
+        n += 1
+        run(n)
+        compiler.clear()
+
+done = threading.Event()
+worker = threading.Thread(target=work)
+worker.start()
+for number in range(6):
+    time.sleep(0.005 * number)
+    pid = os.fork()
+    if not pid:
+        signal.alarm(30)
+        run(1000)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+done.set()
+worker.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_while_another_thread_compiles_can_compile():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING], capture_output=True, text=True, timeout=120,
+        env=os.environ | {"AUTODIFF_CACHE": "0", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_lock_held_over_forks_is_the_lock_itself():
+    lock = threading.Lock()
+    assert forks.held_over_fork(lock) is lock and not lock.locked()
