@@ -13,10 +13,12 @@ gradients flow through and the whole is still one graph.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -90,6 +92,19 @@ def jit(
     return call
 
 
+_functions: WeakSet[_Traced] = WeakSet()
+
+
+def _renew_locks() -> None:
+    """A forked child has no thread that would end a trace that was going on: it makes its own."""
+    for function in _functions:
+        function.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
 class _Traced:
     """The entries of one function, by call signature.
 
@@ -103,6 +118,7 @@ class _Traced:
         self.callers: tuple[Callable, ...] = ()
         self.traced_last: tuple | None = None
         self.lock = threading.RLock()
+        _functions.add(self)
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Find or make the entry of this call, and run it."""

@@ -12,14 +12,7 @@ from codegen import forks
 FORKING = """
 import os, signal, threading, time
 import numpy as np
-import autodiff.ops
-from codegen import compiler
-from codegen.ir import parse
-
-def run(n):
-    call = compiler.compile_graph(parse(f"f(x: f64[{n}]) {{ a = sin(x)  b = exp(a)  return b }}")).call
-    assert (call(np.zeros(n))[0] == 1).all()
-
+{RUN}
 def work():
     n = 1
     while not done.is_set():
@@ -42,11 +35,33 @@ done.set()
 worker.join()
 """
 
+#: Both run a program for vectors of so many elements.
+GRAPH = """
+import autodiff.ops
+from codegen import compiler
+from codegen.ir import parse
+
+def run(n):
+    call = compiler.compile_graph(parse(f"f(x: f64[{n}]) {{ a = sin(x)  b = exp(a)  return b }}")).call
+    assert (call(np.zeros(n))[0] == 1).all()
+"""
+FUNCTION = """
+import autodiff as ad
+from codegen import compiler
+
+f = ad.jit(ad.grad(lambda x: ad.sum(ad.exp(ad.sin(x)))))
+
+def run(n):
+    assert (f(np.zeros(n)) == 1).all()
+"""
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_child_forked_while_another_thread_compiles_can_compile():
+@pytest.mark.parametrize("program", [GRAPH, FUNCTION], ids=["graph", "function"])
+def test_a_child_forked_while_another_thread_compiles_can_compile(program):
+    script = FORKING.replace("{RUN}", program)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKING], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120,
         env=os.environ | {"AUTODIFF_CACHE": "0", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
