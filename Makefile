@@ -8,7 +8,7 @@ BIN := .venv/bin
 # The environment is made again when what it was made from changes.
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench ab clean
 
 demo: .venv/examples.done
 	$(BIN)/autodiff demo
@@ -23,14 +23,18 @@ lint: .venv/test.done
 bench: .venv/bench.done
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
+ab: .venv/bench.done
+	$(BIN)/python benchmarks/mechanisms.py $(AB_ARGS)
+
 .venv/examples.done .venv/test.done: .venv/%.done: .venv/python.done
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@
 
 # Peers are measured where they can be had, and left out where they cannot.
 .venv/bench.done: .venv/examples.done
-	-PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check torch
-	-PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check jax
+	-for peer in torch jax numba drjit autograd; do \
+	  PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check $$peer; \
+	done
 	touch $@
 
 .venv/python.done: $(SOURCES)

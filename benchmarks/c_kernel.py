@@ -1,31 +1,122 @@
-"""A C function built with gcc, as somebody would write it by hand: -O3 for this machine, fast mathematics, OpenMP."""
+"""A C function built with gcc, as somebody would write it by hand who knows the machine, and callable from Python
+at the price of a C extension: the limit that we are compared with.
+
+    sources of `c_limits`, with all that gcc has: vectors of full width, libmvec's functions, OpenMP threads
+
+A source holds `double run(long n, const T *a0, ..., T *g0, ...)`: the length of the first array, the inputs, the
+outputs.  The wrapper allocates the outputs, and gives the number and them.
+"""
 
 from __future__ import annotations
 
-import ctypes
+import importlib.util
 import subprocess
+import sysconfig
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["build"]
+import numpy as np
+from absence import Absent
+from c_limits import FLAGS, LIMITS
 
-FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
+__all__ = ["PLAIN", "build", "limit", "vector_functions"]
+
+#: What one gets without thinking: scalar functions, exact arithmetic, one thread.
+PLAIN = ("-O3", "-march=native")
+
+_WRAPPER = r"""
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <numpy/arrayobject.h>
+
+double run(long n, {parameters});
+
+static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count) {{
+  if (count != {inputs}) return PyErr_Format(PyExc_TypeError, "{inputs} arrays are needed");
+  for (int i = 0; i < {inputs}; i++)
+    if (!PyArray_CheckExact(args[i]) || !PyArray_ISCARRAY_RO((PyArrayObject *)args[i]))
+      return PyErr_Format(PyExc_TypeError, "argument %d is no contiguous array", i);
+  PyArrayObject *out[{outputs}];
+  static const int like[] = {{ {like} }};
+  for (int i = 0; i < {outputs}; i++) {{
+    PyArrayObject *a = (PyArrayObject *)args[like[i]];
+    out[i] = (PyArrayObject *)PyArray_SimpleNew(PyArray_NDIM(a), PyArray_DIMS(a), PyArray_TYPE(a));
+    if (!out[i]) return NULL;
+  }}
+  double value = run(PyArray_DIM((PyArrayObject *)args[0], 0), {arguments});
+  PyObject *result = PyTuple_New({outputs} + 1);
+  PyTuple_SET_ITEM(result, 0, PyFloat_FromDouble(value));
+  for (int i = 0; i < {outputs}; i++) PyTuple_SET_ITEM(result, i + 1, (PyObject *)out[i]);
+  return result;
+}}
+
+static PyMethodDef methods[] = {{ {{"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL}}, {{NULL}} }};
+static PyModuleDef definition = {{ PyModuleDef_HEAD_INIT, "{name}", NULL, -1, methods }};
+
+PyMODINIT_FUNC PyInit_{name}(void) {{
+  import_array();
+  return PyModule_Create(&definition);
+}}
+"""
 
 
-def build(source: str) -> Callable[..., float]:
-    """The function `double run(long n, pointers ...)` of a C source.
+def limit(name: str, arrays: Sequence[np.ndarray], *, plain: bool = False) -> Callable[[], Any]:
+    """A row's program in C: (value, gradients).  Raises Absent where it cannot be built."""
+    source, like = LIMITS[name]
+    real, macro = ("float", "name##f") if arrays[0].dtype == np.float32 else ("double", "name")
+    head = f"#include <math.h>\ntypedef {real} real;\n#define F(name) {macro}\n"
+    call, _ = build(head + source, len(arrays), like, flags=PLAIN if plain else FLAGS, vectors=not plain)
+    return lambda: call(*arrays)
 
-    Raises FileNotFoundError where there is no gcc.
+
+def build(
+    source: str, inputs: int, outputs: Sequence[int], *, flags: Sequence[str] = FLAGS, vectors: bool = True
+) -> tuple[Callable[..., tuple[Any, ...]], Path]:
+    """`call(*arrays) -> (number, *outputs)`, and the library that it is in.
+
+    inputs    how many arrays go in      outputs   for each array that comes out, the input that has its shape and dtype
+    vectors   the source is only honest with vector functions: where gcc found none, there is no such peer
+
+    Raises Absent where there is no gcc, no header of Python's, or no vector functions.
     """
-    folder = tempfile.mkdtemp()
-    file, library = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
-    file.write_text(source)
-    subprocess.run(["gcc", *FLAGS, file, "-o", library, "-lm"], check=True)
-    run = ctypes.CDLL(str(library)).run
-    run.restype = ctypes.c_double
+    headers = sysconfig.get_paths()["include"]
+    if not (Path(headers) / "Python.h").exists():
+        raise Absent("no Python.h")
+    folder, name = Path(tempfile.mkdtemp()), "kernel"
+    wrapper = _WRAPPER.format(
+        name=name, inputs=inputs, outputs=len(outputs), like=", ".join(map(str, outputs)),
+        parameters=", ".join([*["const void *"] * inputs, *["void *"] * len(outputs)]),
+        arguments=", ".join([
+            *[f"PyArray_DATA((PyArrayObject *)args[{i}])" for i in range(inputs)],
+            *[f"PyArray_DATA(out[{i}])" for i in range(len(outputs))],
+        ]),
+    )  # fmt: skip
+    (folder / "kernel.c").write_text(source)
+    (folder / "wrapper.c").write_text(wrapper)
+    library = folder / f"{name}.so"
+    command = ["gcc", *flags, "-w", "-shared", "-fPIC", f"-I{headers}", f"-I{np.get_include()}"]
+    try:
+        done = subprocess.run(
+            [*command, "kernel.c", "wrapper.c", "-o", library, "-lmvec", "-lm"],
+            cwd=folder, capture_output=True, text=True,
+        )
+    except FileNotFoundError:
+        raise Absent("no gcc") from None
+    if done.returncode:
+        raise Absent(f"gcc: {done.stderr.strip().splitlines()[-1]}")
+    if vectors and not vector_functions(library):
+        raise Absent("gcc found no vector functions: no libmvec")
+    spec = importlib.util.spec_from_file_location(name, library)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.call, library
 
-    def call(n: int, *pointers: int) -> float:
-        return run(ctypes.c_long(n), *[ctypes.c_void_p(p) for p in pointers])
 
-    return call
+def vector_functions(library: Path) -> set[str]:
+    """The functions of libmvec that a library uses: `_ZGVeN8v_sin` is sin of eight doubles."""
+    listed = subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True).stdout
+    return {word.split("@")[0] for word in listed.split() if word.startswith("_ZGV")}

@@ -12,38 +12,52 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Found", "measure"]
+__all__ = ["Found", "count", "measure"]
 
 WORKER = Path(__file__).parent / "worker.py"
+
+#: A peer that has run for so many seconds, this often at least, has been heard.
+ENOUGH_S, FEWEST = 1.0, 3
+#: The same under load, where a ratio to one digit says enough.
+ENOUGH_LOADED_S, FEWEST_LOADED = 0.3, 1
 
 
 @dataclass
 class Found:
-    """One case of a row: for each peer the median seconds of a call, its error, or why there is none."""
+    """One case of a row.
+
+    values    for each peer the median seconds of a call, or another figure; `unit` says which
+    loaded    seconds of a call with one core kept busy by another process
+    error     the largest difference from the reference      absent    why there is no such peer
+    """
 
     work: str
-    seconds: dict[str, float] = field(default_factory=dict)
+    unit: str = "s"
+    values: dict[str, float] = field(default_factory=dict)
+    loaded: dict[str, float] = field(default_factory=dict)
     error: dict[str, float] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 
 
 class _Peer:
-    """One worker process."""
+    """One worker process.  `peer` may be "ours without NAME": a mechanism is switched off, see mechanisms.py."""
 
     def __init__(self, row: str, case: str, peer: str, threads: int, result: Path):
-        environment = {**os.environ, "AUTODIFF_CACHE": "0"}
-        for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "AUTODIFF"):
-            environment["AUTODIFF_THREADS" if name == "AUTODIFF" else f"{name}_NUM_THREADS"] = str(threads)
+        environment = {**os.environ, "AUTODIFF_CACHE": "0", "AUTODIFF_THREADS": str(threads)}
+        for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+            environment[f"{name}_NUM_THREADS"] = str(threads)
         self._result = result
         self._process = subprocess.Popen(
-            [sys.executable, WORKER, row, case, peer, result],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-        )
+            [sys.executable, WORKER, row, case, peer, result], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if not peer.startswith("ours") else None, text=True, env=environment,
+        )  # fmt: skip
 
     def answer(self) -> dict:
         """The next line that it says."""
@@ -51,12 +65,12 @@ class _Peer:
         line = self._process.stdout.readline()
         return json.loads(line) if line else {"absent": f"ended with code {self._process.wait()}"}
 
-    def run(self, seconds: float) -> dict:
-        """Have it call its program for about so long."""
+    def run(self, seconds: float) -> float:
+        """Have it call its program for about so long; the seconds of one call."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
-        return self.answer()
+        return self.answer()["seconds"]
 
     def arrays(self) -> list[np.ndarray]:
         """What its program returned."""
@@ -68,36 +82,83 @@ class _Peer:
         self._process.communicate()
 
 
-def measure(row: str, case: str, peers: list[str], *, threads: int, rounds: int = 9, seconds: float = 0.1) -> Found:
+def measure(
+    row: str, case: str, peers: list[str], *, threads: int, rounds: int = 9, seconds: float = 0.05, loaded: int = 0
+) -> Found:
     """Median seconds per call of each peer, taking turns; and the largest error against the row's reference.
+
+    loaded    so many rounds more, with one core kept busy
 
     A peer that is not installed, or fails, is said to be absent and why.
     """
     found = Found(case)
     with tempfile.TemporaryDirectory() as folder:
+        started = {peer: _Peer(row, case, peer, threads, Path(folder) / f"{peer}.npz") for peer in peers}
         running: dict[str, _Peer] = {}
-        for peer in peers:
-            worker = _Peer(row, case, peer, threads, Path(folder) / f"{peer}.npz")
-            said = worker.answer()  # it is ready, or absent: one after the other, so that nobody is disturbed
+        for peer, worker in started.items():
+            said = worker.answer()  # it is ready, or absent; they get ready together, and nobody is measured yet
             if "absent" in said:
                 found.absent[peer] = said["absent"]
                 worker.end()
             else:
                 running[peer] = worker
-        times: dict[str, list[float]] = {peer: [] for peer in running}
-        for _ in range(rounds):
-            for peer, worker in running.items():
-                times[peer].append(worker.run(seconds)["seconds"])
-        found.seconds = {peer: statistics.median(t) for peer, t in times.items()}
+        timed = {peer: worker for peer, worker in running.items() if peer != "reference"}
+        found.values = _take_turns(timed, rounds, seconds, ENOUGH_S, FEWEST)
+        if loaded:
+            with _busy_core():
+                found.loaded = _take_turns(timed, loaded, seconds, ENOUGH_LOADED_S, FEWEST_LOADED)
         results = {peer: worker.arrays() for peer, worker in running.items()}
         for worker in running.values():
             worker.end()
     expected = results.pop("reference", None) or results.get("numpy")
-    found.seconds.pop("reference", None)
     for peer, arrays in results.items():
         if expected is not None:
             found.error[peer] = max(map(_difference, arrays, expected), default=0.0)
     return found
+
+
+def _take_turns(
+    running: dict[str, _Peer], rounds: int, seconds: float, enough_s: float, fewest: int
+) -> dict[str, float]:
+    """The median seconds of a call of each."""
+    times: dict[str, list[float]] = {peer: [] for peer in running}
+    spent = dict.fromkeys(running, 0.0)
+    for _ in range(rounds):
+        for peer, worker in running.items():
+            if spent[peer] < enough_s or len(times[peer]) < fewest:
+                once = worker.run(seconds)
+                times[peer].append(once)
+                spent[peer] += max(once, seconds)
+    return {peer: statistics.median(t) for peer, t in times.items()}
+
+
+@contextmanager
+def _busy_core() -> Iterator[None]:
+    """Another process computes without end."""
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
+
+
+def count(row: str, case: str, peers: list[str], figures: dict[str, str], *, threads: int) -> list[Found]:
+    """Figures that are no times, each peer's in one fresh process: one Found for each figure of the row.
+
+    figures   what is counted -> its unit
+    """
+    found = {name: Found(", ".join(filter(None, (case, name))), unit) for name, unit in figures.items()}
+    for peer in peers:
+        worker = _Peer(row, case, peer, threads, Path(os.devnull))
+        said = worker.answer()
+        worker.end()
+        for name, one in found.items():
+            if "absent" in said:
+                one.absent[peer] = said["absent"]
+            elif name in said["figures"]:
+                one.values[peer] = said["figures"][name]
+    return list(found.values())
 
 
 def _difference(got: np.ndarray, expected: np.ndarray) -> float:

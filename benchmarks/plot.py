@@ -7,24 +7,31 @@ Nothing but Python is needed.  The scale is logarithmic; the line at 1 is us.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from html import escape
 from pathlib import Path
 
 HERE = Path(__file__).parent
-COLOURS = {"numpy": "#4c72b0", "c": "#333333", "jax": "#dd8452", "torch": "#c44e52", "autograd": "#8172b3"}
-WIDTH, LABEL, LINE, TOP = 900, 380, 20, 50
+COLOURS = {
+    "numpy": "#4c72b0", "numba": "#55a868", "c": "#333333", "plain c": "#999999", "dense": "#ccb974", "jax": "#dd8452",
+    "torch": "#c44e52", "torch.compile": "#da8bc3", "Dr.Jit": "#64b5cd", "autograd": "#8172b3",
+}  # fmt: skip
+WIDTH, LABEL, LINE, TOP = 900, 380, 20, 70
+#: Names in a line of the legend.
+NAMES = 5
 
 
 def read(text: str) -> list[tuple[str, dict[str, float]]]:
-    """(work, peer -> ratio) for each row of the table.
+    """(work, peer -> ratio) for each row of the first table.
 
     >>> read("| work | ours | error | numpy | error |\\n|---|---|---|---|---|\\n| a | 1 µs | 0e+00 | 2.50 x | 0e+00 |")
     [('a', {'numpy': 2.5})]
     """
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    header, rows = lines[0], lines[2:]
+    from_first = itertools.dropwhile(lambda line: line[:1] != "|", text.splitlines())
+    table = itertools.takewhile(lambda line: line[:1] == "|", from_first)
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     return [
         (row[0], {name: float(m[1]) for name, cell in zip(header, row, strict=True) if (m := _RATIO.fullmatch(cell))})
         for row in rows
@@ -47,8 +54,8 @@ def draw(rows: list[tuple[str, dict[str, float]]]) -> str:
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif"'
              ' font-size="12"><rect width="100%" height="100%" fill="white"/>']
     for i, (name, colour) in enumerate(COLOURS.items()):
-        x = LABEL + 100 * i
-        parts.append(f'<circle cx="{x}" cy="14" r="5" fill="{colour}"/><text x="{x + 9}" y="18">{name}</text>')
+        x, y = LABEL + 100 * (i % NAMES), 14 + LINE * (i // NAMES)
+        parts.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/><text x="{x + 9}" y="{y + 4}">{name}</text>')
     for power in range(low, high + 1):
         x, dark = place(10.0**power), "#000" if power == 0 else "#ccc"
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{height - LINE}" stroke="{dark}"/>'

@@ -1,22 +1,32 @@
 """One peer in a process of its own: `worker.py ROW CASE PEER RESULT`.  Started by measure.py.
 
-It builds the program, calls it twice, saves what it returned, says that it is ready; then for each number of seconds
-that it reads it calls the program for about so long, and says how long one call took.
+It builds the program, calls it, saves what it returned, says that it is ready; then for each number of seconds
+that it reads it calls the program for about so long, and says how long one call took.  A row with FIGURES is called
+once, and what it counted is said.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 sys.path[0:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
-from peers import GENERIC  # noqa: E402  the folders above come first
+from absence import Absent  # noqa: E402  the folders above come first
+from peers import GENERIC  # noqa: E402
+
+__all__ = ["leaves", "program_of"]
+
+#: Of malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def say(**what: object) -> None:
@@ -32,23 +42,57 @@ def leaves(value: object) -> list[np.ndarray]:
     return [np.asarray(value)]
 
 
-def main(row: str, case: str, peer: str, result: str) -> None:
+def program_of(row: str, case: str, peer: str) -> Callable[[], Any]:
+    """What is measured.  Raises Absent, or ImportError, where the peer cannot take part.
+
+    "ours without NAME" is ours, with a mechanism switched off.
+    """
+    if peer.startswith("ours without "):
+        importlib.import_module("switches").switch_off(peer.removeprefix("ours without "))
+        peer = "ours"
     module = importlib.import_module(f"rows.{row}")
+    arrays = module.inputs(case)
+    own = getattr(module, peer, None)
+    return own(*arrays) if own else GENERIC[peer](module.program, module.ARGNUMS, arrays)
+
+
+def is_cold(row: str) -> bool:
+    """Whether each call of a row's programs begins anew, so that the first is like all others."""
+    return getattr(importlib.import_module(f"rows.{row}"), "IS_COLD", False)
+
+
+def keep_freed_memory() -> None:
+    """Let malloc use freed memory again, without page faults: what somebody who writes C would see to."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt:
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def main(row: str, case: str, peer: str, result: str) -> None:
+    if peer in ("c", "plain_c") and not hasattr(importlib.import_module(f"rows.{row}"), "FIGURES"):
+        keep_freed_memory()
     try:
-        arrays = module.inputs(case)
-        own = getattr(module, peer, None)
-        program = own(*arrays) if own else GENERIC[peer](module.program, module.ARGNUMS, arrays)
+        program = program_of(row, case, peer)
+        start = time.perf_counter()
+        first = program()
     except ImportError as error:
-        say(absent=f"not installed ({error.name})")
-        return
-    except FileNotFoundError as error:
-        say(absent=f"no {error.filename}")
-        return
-    program()
-    np.savez(result, *leaves(program()))
-    start = time.perf_counter()
-    program()
+        return say(absent=f"not installed ({error.name})")
+    except Absent as error:
+        return say(absent=str(error))
+    except Exception as error:
+        if peer.startswith("ours"):
+            raise
+        return say(absent=f"failed: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
+    if isinstance(first, dict):
+        return say(figures=first)
     once = time.perf_counter() - start
+    if not is_cold(row):
+        start = time.perf_counter()
+        first = program()
+        once = time.perf_counter() - start
+    np.savez(result, *leaves(first))
+    del first
     say(ready=once)
     for line in sys.stdin:
         calls = max(1, int(float(line) / max(once, 1e-8)))

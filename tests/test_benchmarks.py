@@ -1,7 +1,9 @@
-"""Benchmarks are programs, not timed tests: each row's programs are built and agree, and the table is drawn."""
+"""Benchmarks are programs, not timed tests: each row's programs are built and agree, and the tables are drawn."""
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,11 +11,24 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
+
+#: A case of each row that computes, and what makes its inputs small.
 SMALL = [
-    ("tiny", "n = 8 f64"), ("many_arrays", "n = 8 f64"), ("chain", "n = 1,000 f64"), ("chain", "n = 1,000 f32"),
-    ("logistic", "f32"), ("mlp", "2-16-16-1, batch 32, f64"), ("recorded", "n = 100 f64"),
-    ("custom_chain", "n = 10 f64"),
-]
+    ("tiny", "n = 8 f64", None), ("call", "n = 8 f64", None), ("many_arrays", "n = 8 f64", None),
+    ("chain", "n = 1,000 f64", None), ("chain", "n = 1,000 f32", None),
+    ("black_scholes", "1e6 f64", lambda *a: [x[:500].copy() for x in a]),
+    ("rows_of_a_matrix", "row logsumexp", lambda *a: [x[:8].copy() for x in a]),
+    ("rows_of_a_matrix", "row softmax", lambda *a: [x[:8].copy() for x in a]),
+    ("logistic", "f32", None), ("mlp", "2-16-16-1, batch 32, f64", None),
+    ("mlp", "784-256-128-10, batch 128, f32", None),
+    ("recorded", "n = 100 f64", None), ("recording", "n = 100 f64", None),
+    ("custom_chain", "n = 10 f64", None), ("custom_chain", "n = 1,000 f64", None),
+    ("recurrent", "f32", lambda w, u, b, xs: (w, u, b, xs[:5])),
+    ("epoch", "1,000 rows f64", lambda x, y, w: (x[:80], y[:80], w)),
+    ("steps", "f64", None),
+    ("structured", "f64", lambda d, x: (d[:20], x[:20, :5].copy())),
+    ("episodes", "n = 64 f64", None),
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -23,34 +38,236 @@ def bench(monkeypatch):
     return importlib.import_module
 
 
-@pytest.mark.parametrize(("row", "case"), SMALL)
-def test_our_program_of_a_row_agrees_with_the_one_by_hand(bench, row, case):
-    module, leaves = bench(f"rows.{row}"), bench("worker").leaves
+def programs(bench, row, case, small):
+    """The programs of a row that can run here with nothing but what tests need: peer -> program."""
+    module, generic, absent = bench(f"rows.{row}"), bench("peers").GENERIC, bench("absence").Absent
     arrays = module.inputs(case)
-    generic = bench("peers").GENERIC
-    ours = module.ours(*arrays) if hasattr(module, "ours") else generic["ours"](module.program, module.ARGNUMS, arrays)
-    tolerance = 1e-4 if arrays[0].dtype == np.float32 else 1e-10
-    got, expected = leaves(ours()), leaves(module.numpy(*arrays)())
-    assert len(got) == len(expected)
-    for g, e in zip(got, expected, strict=True):
-        np.testing.assert_allclose(g, e, rtol=tolerance, atol=tolerance)
+    arrays = small(*arrays) if small else arrays
+    found = {}
+    for peer in ("ours", "numpy", "c", "plain_c", "dense"):
+        own = getattr(module, peer, None)
+        try:
+            if own:
+                found[peer] = own(*arrays)
+            elif peer in generic and hasattr(module, "program"):
+                found[peer] = generic[peer](module.program, module.ARGNUMS, arrays)
+        except absent:  # no gcc, no header files
+            assert peer in ("c", "plain_c")
+    return found
 
 
-def test_every_row_says_what_it_is(bench):
+@pytest.mark.parametrize(("row", "case", "small"), SMALL)
+def test_the_programs_of_a_row_agree(bench, row, case, small):
+    leaves = bench("worker").leaves
+    found = {peer: leaves(program()) for peer, program in programs(bench, row, case, small).items()}
+    expected = found.pop("numpy")
+    assert "ours" in found
+    tolerance = 1e-4 if "f32" in case or row == "rows_of_a_matrix" else 1e-10
+    for got in found.values():
+        assert len(got) == len(expected)
+        for g, e in zip(got, expected, strict=True):
+            np.testing.assert_allclose(g, e, rtol=tolerance, atol=tolerance)
+
+
+def test_the_same_programs_run_a_second_time(bench):
+    for row, case in (("epoch", "1,000 rows f64"), ("episodes", "n = 64 f64")):
+        module, leaves = bench(f"rows.{row}"), bench("worker").leaves
+        ours, by_hand = module.ours(*module.inputs(case)), module.numpy(*module.inputs(case))
+        for _ in range(2):
+            got, expected = leaves(ours()), leaves(by_hand())
+        for g, e in zip(got, expected, strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-9, atol=1e-12)
+
+
+def test_every_row_says_what_it_is_and_what_is_asked_of_it(bench):
+    asked, is_target = bench("targets").asked, bench("targets").Target
     for row in bench("run").rows():
         module = bench(f"rows.{row}")
         assert module.TITLE and module.CASES and module.__doc__
+        assert "ours" in bench("run").peers_of(row)
+        for case in module.CASES:
+            assert all(isinstance(t, is_target) for t in asked(module, case))
+
+
+# ---------------------------------------------------------------- C
+
+
+def test_the_c_programs_use_vector_functions(bench):
+    kernel, limits = bench("c_kernel"), bench("c_limits")
+    source, like = limits.LIMITS["chain"]
+    head = "#include <math.h>\ntypedef double real;\n#define F(name) name\n"
+    try:
+        _, library = kernel.build(head + source, 1, like)
+    except bench("absence").Absent as absent:
+        assert any(word in str(absent) for word in ("gcc", "Python.h"))  # it says what is missing
+        return
+    used = {name.rpartition("_")[2] for name in kernel.vector_functions(library)}
+    assert {"exp", "sin", "cos", "tanh", "log1p"} <= used
+
+
+def test_a_c_program_refuses_what_it_cannot_read(bench):
+    kernel = bench("c_kernel")
+    try:
+        call, _ = kernel.build("double run(long n, const double *a, double *g) { return n; }", 1, (0,), vectors=False)
+    except bench("absence").Absent as absent:
+        assert any(word in str(absent) for word in ("gcc", "Python.h"))
+        return
+    assert call(np.zeros(3))[0] == 3.0
+    for wrong in (np.zeros((4, 4))[:, 1], [1.0]):
+        with pytest.raises(TypeError, match="no contiguous array"):
+            call(wrong)
+    with pytest.raises(TypeError, match="1 arrays are needed"):
+        call()
+
+
+def test_c_that_does_not_compile_says_why(bench):
+    absent = bench("absence").Absent
+    with pytest.raises(absent, match=r"gcc|Python\.h"):
+        bench("c_kernel").build("double run(long n { }", 1, (0,))
+
+
+# ---------------------------------------------------------------- rows that count
+
+
+def test_a_graph_that_is_dropped_and_a_call_leave_nothing(bench):
+    flat = bench("rows.flat")
+    assert set(flat._grown(flat._new_graphs(), 6, 3)()) == {""}
+    assert flat._grown(flat._calls(), 20, 10)()[""] < 20
+    assert all(callable(flat.ours(case)) for case in flat.CASES)
+
+
+def test_an_epoch_compiles_once_more_for_its_shorter_last_batch(bench):
+    found = bench("rows.shapes")._epoch()
+    assert found["graphs"] <= 1 and found["LLVM runs"] <= 1
+
+
+def test_batch_sizes_above_the_small_ones_share_their_kernels(bench, monkeypatch):
+    shapes = bench("rows.shapes")
+    monkeypatch.setattr(shapes, "SIZES", 44)
+    found = shapes._batch_sizes()
+    assert found["graphs"] == 44
+    assert found["LLVM runs for more than 32 rows"] <= 3
+
+
+def test_memory_is_counted_besides_the_inputs(bench):
+    (found,) = bench("measure").count("memory", "chain, n = 10,000,000 f64", ["ours", "limit"], {"": "MB"}, threads=1)
+    if "limit" in found.values and "ours" in found.values:
+        assert 0.9 < found.values["ours"] / found.values["limit"] < 3
+    else:
+        assert "clear_refs" in found.absent["ours"]
+
+
+def test_new_functions_are_new_each_time(bench):
+    row = bench("rows.compile_time")
+    import autodiff as ad
+
+    program = row.ours(5, np.linspace(0.1, 1.0, 10))
+    before = ad.cache_info().compiles
+    program(), program()
+    assert ad.cache_info().compiles == before + 2
+
+
+def test_a_process_is_started_up_to_its_first_gradient(bench):
+    start = bench("rows.start")
+    for case in start.CASES:
+        if case.endswith("nothing kept"):
+            start.ours(*start.inputs(case))()  # raises if the process fails
+
+
+def test_dispatch_is_measured_on_a_method_that_is_chosen(bench):
+    row = bench("rows.dispatch")
+    for peer in (row.ours, row.multipledispatch, row.functools, row.limit):
+        assert peer(np.ones(3))() == 0.0
+
+
+# ---------------------------------------------------------------- measuring and telling
 
 
 def test_peers_take_turns_and_one_that_is_missing_is_left_out(bench):
     peers = ["ours", "numpy", "autograd"]
-    found = bench("measure").measure("tiny", "n = 8 f64", peers, threads=1, rounds=1, seconds=0.01)
-    assert {"ours", "numpy"} <= set(found.seconds)
+    found = bench("measure").measure("tiny", "n = 8 f64", peers, threads=1, rounds=1, seconds=0.01, loaded=1)
+    assert {"ours", "numpy"} <= set(found.values)
+    assert set(found.loaded) == set(found.values)
     assert found.error["ours"] < 1e-14
-    assert "autograd" in found.seconds or "not installed" in found.absent["autograd"]
-    table = bench("run").table({"tiny": [found]})
-    ((work, ratios),) = bench("plot").read(table)
+    assert "autograd" in found.values or "not installed" in found.absent["autograd"]
+    report, targets = bench("report"), bench("targets")
+    row = report.Row("tiny", found, [targets.faster(1e9, "numpy"), targets.at_most(1e9), targets.within(2, "c")])
+    text = report.text([row])
+    ((work, ratios),) = bench("plot").read(text)
     assert work == "tiny, n = 8 f64" and ratios["numpy"] > 0
-    (row,) = json.loads(bench("run").as_json(1, {"tiny": [found]}))["rows"]
-    assert row["title"] == "tiny" and row["work"] == "n = 8 f64" and row["seconds"] == found.seconds
+    assert "**not met** |" in text and "| met |" in text and "| not measured |" in text
+    assert "## Under load" in text and "## Largest error" in text
+    (told,) = json.loads(report.as_json("here", [row]))["rows"]
+    assert told["title"] == "tiny" and told["work"] == "n = 8 f64" and told["values"] == found.values
+    assert [t["met"] for t in told["targets"]] == [False, True, None]
     assert bench("plot").draw([(work, ratios)]).endswith("</svg>\n")
+
+
+def test_a_peer_that_fails_is_left_out_and_ours_is_not(bench, tmp_path, monkeypatch):
+    worker = bench("worker")
+    monkeypatch.setitem(worker.GENERIC, "jax", lambda *given: 1 / 0)
+    said = []
+    monkeypatch.setattr(worker, "say", lambda **what: said.append(what))
+    worker.main("tiny", "n = 8 f64", "jax", str(tmp_path / "result.npz"))
+    assert said == [{"absent": "failed: ZeroDivisionError: division by zero"}]
+    monkeypatch.setitem(worker.GENERIC, "ours", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        worker.main("tiny", "n = 8 f64", "ours", str(tmp_path / "result.npz"))
+
+
+def test_what_is_counted_has_a_line_for_each_figure(bench):
+    figures = {"graphs": "", "LLVM runs": ""}
+    found = bench("measure").count("shapes", "epoch of X[i:i+32] after two steps", ["ours", "jax"], figures, threads=1)
+    assert [f.work.rpartition(", ")[2] for f in found] == ["graphs", "LLVM runs"]
+    assert all("ours" in f.values and "jax" in f.absent for f in found)
+    rows = [bench("report").Row("compiled", f, bench("targets").asked(bench("rows.shapes"), f.work)) for f in found]
+    text = bench("report").text(rows)
+    assert "## What is not time" in text and "| ours ≤ 1 |" in text and "## Left out\n\n- jax: " in text
+
+
+def test_targets_say_what_is_asked_and_whether_it_is_met(bench):
+    targets, found = bench("targets"), bench("measure").Found("", values={"ours": 2.0, "jax": 30.0, "c": 1.0})
+    assert targets.faster(15, "jax").is_met(found) and not targets.faster(16, "jax").is_met(found)
+    assert targets.within(2, "c").is_met(found) and not targets.within(1.5, "c").is_met(found)
+    assert targets.at_most(2).is_met(found) and not targets.at_most(1.9).is_met(found)
+    assert targets.faster(2, "torch").is_met(found) is None
+    assert [t.seen(found) for t in (targets.faster(15, "jax"), targets.within(1.5, "c"))] == ["15 x", "2 x"]
+
+
+def test_the_full_benchmarks_count_what_is_asked(bench):
+    program = "from rows import flat, shapes; print(flat.CASES, shapes.CASES)"
+    environment = {**os.environ, "AUTODIFF_BENCH_FULL": "1", "PYTHONPATH": str(FOLDER)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    for words in ("5,000 graphs", "10,000,000 calls", "10,000 batch sizes"):
+        assert words in done.stdout
+
+
+# ---------------------------------------------------------------- mechanisms
+
+SWITCHES = [
+    "native launcher", "output pool", "generated check", "templates", "native recorder", "patience", "disk cache",
+    "threads", "fusion of any kind", "several results in one kernel", "row-local chains",
+    "reductions in a shared sweep", "long sweeps cut", "small products as loops", "in-place storage",
+    "run-time extents", "vector math", "explicit vectors", "native loops",
+]  # fmt: skip
+
+
+def test_every_mechanism_has_a_switch_and_work_to_show_it(bench):
+    assert [*bench("switches").SWITCHES] == SWITCHES
+    assert {*bench("mechanisms").WORK} == {*SWITCHES}
+    for works in bench("mechanisms").WORK.values():
+        assert all(row in bench("run").rows() for row, _ in works)
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_without_a_mechanism_results_are_the_same(bench, name):
+    without = f"ours without {name}"
+    found = bench("measure").measure("logistic", "f32", [without, "numpy"], threads=1, rounds=1, seconds=1e-4)
+    assert found.error[without] < 1e-5
+    assert not found.absent
+
+
+def test_a_mechanism_is_told_with_and_without(bench):
+    (found,) = bench("mechanisms").compared("native launcher", "call", "", 1, 1)
+    line = bench("mechanisms").line("native launcher", "call", found)
+    assert line.startswith("| native launcher | jit call, three arrays, n = 8 f64 | ") and line.endswith(" x |")

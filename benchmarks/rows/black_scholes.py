@@ -2,11 +2,14 @@
 
 import math
 
+import c_kernel
 import numpy as np
+from targets import faster, within
 
 TITLE = "Black-Scholes with greeks"
 CASES = ["1e6 f64"]
 ARGNUMS = (0, 1, 2, 3)
+TARGETS = [faster(5, "jax"), within(1.1, "c")]
 WITHOUT = ("autograd",)  # it has no erf in its NumPy
 
 
@@ -25,12 +28,6 @@ def program(lib, spot, volatility, years, rate):
 
 def _normal(lib, x):
     return 0.5 * (1.0 + lib.erf(x * math.sqrt(0.5)))
-
-
-def torch(*arrays):
-    import peers
-
-    return peers.torch(program, ARGNUMS, arrays)
 
 
 def jax(*arrays):
@@ -60,3 +57,41 @@ def numpy(spot, volatility, years, rate):
         return price, [n1, density * root, theta, years * discounted * n2]
 
     return run
+
+
+def numba(spot, volatility, years, rate):
+    import numba as nb
+
+    @nb.njit(fastmath=True, parallel=True)
+    def run(spot, volatility, years, rate):
+        delta, vega, theta, rho = np.empty_like(spot), np.empty_like(spot), np.empty_like(spot), np.empty_like(spot)
+        total = 0.0
+        for i in nb.prange(spot.size):
+            s, v, t, r = spot[i], volatility[i], years[i], rate[i]
+            root = math.sqrt(t)
+            d1 = (math.log(s / 100.0) + (r + 0.5 * v * v) * t) / (v * root)
+            d2 = d1 - v * root
+            discounted = 100.0 * math.exp(-r * t)
+            n1 = 0.5 * (1.0 + math.erf(d1 * math.sqrt(0.5)))
+            n2 = 0.5 * (1.0 + math.erf(d2 * math.sqrt(0.5)))
+            density = s * math.exp(-0.5 * d1 * d1) / math.sqrt(2 * math.pi)
+            total += s * n1 - discounted * n2
+            delta[i], vega[i], rho[i] = n1, density * root, t * discounted * n2
+            theta[i] = density * v / (2 * root) + r * discounted * n2
+        return total, (delta, vega, theta, rho)
+
+    return lambda: run(spot, volatility, years, rate)
+
+
+def c(*arrays):
+    return c_kernel.limit("black_scholes", arrays)
+
+
+def plain_c(*arrays):
+    return c_kernel.limit("black_scholes", arrays, plain=True)
+
+
+def drjit(*arrays):
+    import peers
+
+    return peers.drjit(program, ARGNUMS, arrays)

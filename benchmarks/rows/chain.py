@@ -1,11 +1,15 @@
 """Elementwise work with expensive functions: value and gradient of sum(exp(-x²)·sin(x) + log1p(x²)·tanh(x))."""
 
+import math
+
+import c_kernel
 import numpy as np
-from c_kernel import build
+from targets import faster, within
 
 TITLE = "elementwise chain, value and gradient"
 CASES = [f"n = {n:,} {dtype}" for n in (1000, 100_000, 10_000_000) for dtype in ("f32", "f64")]
 ARGNUMS = (0,)
+TARGETS = [faster(5, "jax"), within(1.2, "c")]
 
 
 def inputs(case):
@@ -32,24 +36,31 @@ def numpy(x):
     return lambda: by_hand(x)
 
 
+def numba(x):
+    import numba as nb
+
+    @nb.njit(fastmath=True, parallel=x.size > 20_000)
+    def run(x):
+        gradient, total = np.empty_like(x), 0.0
+        for i in nb.prange(x.size):
+            v = x[i]
+            q, s, t, p = math.exp(-v * v), math.sin(v), math.tanh(v), math.log1p(v * v)
+            total += q * s + p * t
+            gradient[i] = q * (math.cos(v) - 2 * v * s) + p * (1 - t * t) + 2 * v / (1 + v * v) * t
+        return total, gradient
+
+    return lambda: run(x)
+
+
 def c(x):
-    real, suffix = ("float", "f") if x.dtype == np.float32 else ("double", "")
-    call = build(f"""
-        #include <math.h>
-        double run(long n, const {real} *restrict x, {real} *restrict g) {{
-          {real} total = 0;
-          #pragma omp parallel for simd reduction(+:total) schedule(static) if(n > 20000)
-          for (long i = 0; i < n; i++) {{
-            {real} v = x[i], q = exp{suffix}(-v * v), s = sin{suffix}(v);
-            {real} t = tanh{suffix}(v), p = log1p{suffix}(v * v);
-            total += q * s + p * t;
-            g[i] = q * cos{suffix}(v) - 2 * v * q * s + p * (1 - t * t) + 2 * v / (1 + v * v) * t;
-          }}
-          return total;
-        }}""")
+    return c_kernel.limit("chain", (x,))
 
-    def run():
-        gradient = np.empty_like(x)
-        return call(x.size, x.ctypes.data, gradient.ctypes.data), gradient
 
-    return run
+def plain_c(x):
+    return c_kernel.limit("chain", (x,), plain=True)
+
+
+def drjit(x):
+    import peers
+
+    return peers.drjit(program, ARGNUMS, (x,))

@@ -2,11 +2,13 @@
 each time; JAX's is `jit(value_and_grad)`."""
 
 import numpy as np
+from targets import faster
 
 TITLE = "50 recorded operations and backward"
 CASES = ["n = 100 f64"]
 ARGNUMS = (0, 1, 2)
-WITHOUT = ("autograd",)
+TARGETS = [faster(1.5, "jax"), faster(8, "torch")]
+WITHOUT = ("autograd", "torch_compile")  # a recorder, and a compiler
 
 
 def inputs(case):

@@ -1,4 +1,6 @@
-"""A new process up to its first gradient: import, record, differentiate, compile, run."""
+"""A new process up to its first gradient: import, record, differentiate, compile, run.
+
+`run before` finds what an earlier process kept on disk; JAX is given its own cache then."""
 
 import importlib.util
 import os
@@ -6,49 +8,58 @@ import subprocess
 import sys
 import tempfile
 
-TITLE = "process start to first gradient"
-CASES = ["chain, nothing kept", "chain, run before"]
+from absence import Absent
+from targets import faster
 
-OURS = """
-import numpy as np, autodiff as ad
-f = lambda x: ad.sum(ad.exp(-x * x) * ad.sin(x) + ad.log1p(x * x) * ad.tanh(x))
-ad.value_and_grad(f)(np.linspace(-2.0, 3.0, 1000))
-"""
+TITLE = "process start to first gradient"
+CASES = [
+    "chain, nothing kept", "chain, run before", "MLP, nothing kept", "MLP, run before",
+    "mixture of 100 operations, nothing kept", "mixture of 100 operations, run before",
+]  # fmt: skip
+TARGETS = {"nothing kept": [faster(3, "jax")]}
+IS_COLD, LOADED = True, False
+
+PROGRAMS = {
+    "chain": """
+def f(x):
+    return lib.sum(lib.exp(-x * x) * lib.sin(x) + lib.log1p(x * x) * lib.tanh(x))
+given = [np.linspace(-2.0, 3.0, 1000)]
+""",
+    "MLP": """
+def f(w, b, v, c, x, y):
+    return lib.mean((lib.tanh(x @ w + b) @ v + c - y) ** 2)
+rng = np.random.default_rng(0)
+given = [rng.normal(size=s) for s in ((20, 64), (64,), (64, 1), (1,), (128, 20), (128, 1))]
+""",
+    "mixture of 100 operations": """
+def f(m, s, w, x):
+    total = 0.0
+    for k in range(9):
+        z = (x - m[k]) / s[k]
+        total = total + lib.exp(w[k] - 0.5 * z * z) / s[k]
+    return lib.sum(lib.log(total)) / lib.sum(lib.exp(w))
+given = [np.linspace(-1.0, 1.0, 9), np.linspace(0.5, 1.5, 9), np.linspace(-1.0, 0.0, 9), np.linspace(-2.0, 3.0, 1000)]
+""",
+}
+
 NUMPY = """
 import numpy as np
 x = np.linspace(-2.0, 3.0, 1000)
 q, s, t, p = np.exp(-x * x), np.sin(x), np.tanh(x), np.log1p(x * x)
 np.sum(q * s + p * t), q * np.cos(x) - 2 * x * q * s + p * (1 - t * t) + 2 * x / (1 + x * x) * t
 """
-JAX = """
-import jax, numpy as np, jax.numpy as jnp
-jax.config.update("jax_enable_x64", True)
-f = lambda x: jnp.sum(jnp.exp(-x * x) * jnp.sin(x) + jnp.log1p(x * x) * jnp.tanh(x))
-np.asarray(jax.jit(jax.value_and_grad(f))(np.linspace(-2.0, 3.0, 1000))[1])
-"""
-TORCH = """
-import torch
-x = torch.linspace(-2.0, 3.0, 1000, dtype=torch.float64, requires_grad=True)
-(torch.exp(-x * x) * torch.sin(x) + torch.log1p(x * x) * torch.tanh(x)).sum().backward()
-"""
 
 
 def inputs(case):
-    return (case,)
+    return case.split(", ")
 
 
-def started(text, **environment):
+def _started(text, **environment):
     def run():
         subprocess.run([sys.executable, "-c", text], check=True, env={**os.environ, **environment})
         return 0.0
 
     return run
-
-
-def ours(case):
-    if case.endswith("kept"):
-        return started(OURS, AUTODIFF_CACHE="0")
-    return started(OURS, AUTODIFF_CACHE="1", AUTODIFF_CACHE_DIR=tempfile.mkdtemp())
 
 
 def _find(name):
@@ -57,15 +68,42 @@ def _find(name):
         raise ImportError(name=name)
 
 
-def numpy(case):
-    return started(NUMPY)
+def ours(program, kept):
+    text = f"import numpy as np, autodiff as lib\n{PROGRAMS[program]}\nlib.value_and_grad(f)(*given)"
+    if kept == "nothing kept":
+        return _started(text, AUTODIFF_CACHE="0")
+    return _started(text, AUTODIFF_CACHE="1", AUTODIFF_CACHE_DIR=tempfile.mkdtemp())
 
 
-def jax(case):
+def numpy(program, kept):
+    if program != "chain":
+        raise Absent("by hand: the chain only")
+    return _started(NUMPY)
+
+
+def jax(program, kept):
     _find("jax")
-    return started(JAX)
+    text = f"""
+import jax, numpy as np, jax.numpy as lib
+jax.config.update("jax_enable_x64", True)
+{PROGRAMS[program]}
+np.asarray(jax.jit(jax.value_and_grad(f))(*given)[1])
+"""
+    if kept == "nothing kept":
+        return _started(text)
+    return _started(
+        text, JAX_COMPILATION_CACHE_DIR=tempfile.mkdtemp(), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+        JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
+    )  # fmt: skip
 
 
-def torch(case):
+def torch(program, kept):
     _find("torch")
-    return started(TORCH)
+    if kept != "nothing kept":
+        raise Absent("keeps nothing")
+    return _started(f"""
+import numpy as np, torch as lib
+{PROGRAMS[program]}
+given = [lib.tensor(a) for a in given]
+f(given[0].requires_grad_(), *given[1:]).backward()
+""")

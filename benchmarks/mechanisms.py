@@ -1,0 +1,102 @@
+"""`make ab`: each mechanism switched off and on, and what it buys where.
+
+    python benchmarks/mechanisms.py [MECHANISM ...] [--rounds N]
+
+Prints the table; all mechanisms go to MECHANISMS.md.  Both run in processes of their own and take turns, as peers do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[0:0] = [str(HERE), str(HERE.parent)]
+
+from measure import Found, count, measure  # noqa: E402  the folders above come first
+from report import machine  # noqa: E402
+from switches import SWITCHES  # noqa: E402
+
+#: For each mechanism rows where it should matter, and one where it might cost.
+WORK: dict[str, list[tuple[str, str]]] = {
+    "native launcher": [("call", ""), ("tiny", ""), ("many_arrays", "")],
+    "output pool": [("chain", "n = 10,000,000 f64"), ("chain", "n = 100,000 f64"), ("call", "")],
+    "generated check": [("recorded", ""), ("epoch", "")],
+    "native recorder": [("recorded", ""), ("recording", ""), ("epoch", "")],
+    "templates": [("recorded", ""), ("episodes", "")],
+    "patience": [("episodes", ""), ("epoch", "")],
+    "disk cache": [("start", "mixture of 100 operations, run before"), ("start", "chain, run before")],
+    "threads": [("chain", "n = 100,000 f64"), ("chain", "n = 10,000,000 f64"), ("rows_of_a_matrix", "row softmax")],
+    "fusion of any kind": [
+        ("chain", "n = 1,000 f64"), ("chain", "n = 10,000,000 f64"), ("compile_time", "100 operations"),
+    ],
+    "several results in one kernel": [("chain", "n = 100,000 f64"), ("black_scholes", "")],
+    "row-local chains": [("rows_of_a_matrix", "row softmax"), ("logistic", "")],
+    "reductions in a shared sweep": [("chain", "n = 10,000,000 f64"), ("mlp", "784-256-128-10, batch 128, f32")],
+    "long sweeps cut": [("custom_chain", "n = 1,000 f64"), ("compile_time", "100 operations")],
+    "small products as loops": [("mlp", "2-16-16-1, batch 32, f64"), ("mlp", "784-256-128-10, batch 128, f32")],
+    "in-place storage": [("memory", ""), ("mlp", "784-256-128-10, batch 128, f32"), ("logistic", "")],
+    "run-time extents": [("shapes", "many batch sizes"), ("chain", "n = 1,000 f64"), ("tiny", "")],
+    "vector math": [("chain", "n = 1,000 f64"), ("chain", "n = 100,000 f32"), ("black_scholes", "")],
+    "explicit vectors": [
+        ("chain", "n = 1,000 f64"), ("rows_of_a_matrix", "row softmax"), ("compile_time", "100 operations"),
+    ],
+    "native loops": [("steps", ""), ("recurrent", "")],
+}  # fmt: skip
+
+
+def compared(mechanism: str, row: str, case: str, threads: int, rounds: int) -> list[Found]:
+    """With ("ours") and without the mechanism."""
+    module = importlib.import_module(f"rows.{row}")
+    peers = ["ours", f"ours without {mechanism}"]
+    case = case if case in module.CASES else module.CASES[-1]
+    if hasattr(module, "FIGURES"):
+        return count(row, case, peers, module.FIGURES, threads=threads)
+    return [measure(row, case, peers, threads=threads, rounds=rounds)]
+
+
+def line(mechanism: str, row: str, found: Found) -> str:
+    """One line of the table."""
+    title = importlib.import_module(f"rows.{row}").TITLE
+    with_it, without = found.values["ours"], found.values[f"ours without {mechanism}"]
+    work = ", ".join(filter(None, (title, found.work)))
+    return f"| {mechanism} | {work} | {_told(with_it, found)} | {_told(without, found)} | {_buys(with_it, without)} |"
+
+
+def _told(value: float, found: Found) -> str:
+    if found.unit != "s":
+        return f"{value:.3g} {found.unit}".strip()
+    return f"{1e6 * value:.2f} µs" if value < 1e-3 else f"{1e3 * value:.2f} ms"
+
+
+def _buys(with_it: float, without: float) -> str:
+    return f"{without / with_it:.2f} x" if with_it > 0 else ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("mechanisms", nargs="*", metavar="MECHANISM", help=f"by default all: {', '.join(SWITCHES)}")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    if unknown := set(given.mechanisms) - set(SWITCHES):
+        parser.error(f"no mechanism {', '.join(sorted(unknown))}: there are {', '.join(SWITCHES)}")
+    lines = ["| mechanism | work | with | without | buys |", "|---" * 5 + "|"]
+    for mechanism in given.mechanisms or SWITCHES:
+        for row, case in WORK[mechanism]:
+            print(f"{mechanism}: {row} {case} ...", file=sys.stderr, flush=True)
+            for found in compared(mechanism, row, case, given.threads, given.rounds):
+                if len(found.values) == 2:
+                    lines.append(line(mechanism, row, found))
+    text = f"{machine(given.threads)}\n\n" + "\n".join(lines) + "\n"
+    print(text)
+    if not given.mechanisms:
+        head = "# What each mechanism buys\n\nMade by `make ab`; above 1 it pays, below it costs.\n\n"
+        (HERE / "MECHANISMS.md").write_text(head + text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

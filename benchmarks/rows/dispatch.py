@@ -1,0 +1,69 @@
+"""What choosing a method by types costs: a generic function with thirty methods, called a thousand times with two
+tensors, beside libraries that do nothing else, and a plain function."""
+
+import numpy as np
+from targets import within
+
+TITLE = "1,000 calls of a function with 30 methods"
+CASES = ["two arguments"]
+TARGETS = [within(1, "multipledispatch")]
+
+
+def inputs(case):
+    return (np.ones(3),)
+
+
+#: Types that no argument here has.
+OTHERS = [type(f"Other{i}", (), {}) for i in range(29)]
+
+
+def _thousand(f, x):
+    def run():
+        for _ in range(1000):
+            f(x, x)
+        return 0.0
+
+    return run
+
+
+def ours(a):
+    import autodiff as ad
+
+    @ad.function
+    def f(x, y): ...
+
+    @f.method(ad.Vector, ad.Vector)
+    def _(x, y):
+        return x
+
+    for other in OTHERS:
+
+        @f.method(other, other)
+        def _(x, y):
+            return x
+
+    return _thousand(f, ad.tensor(a))
+
+
+def multipledispatch(a):
+    from multipledispatch import Dispatcher
+
+    f = Dispatcher("f")
+    for type_ in (np.ndarray, *OTHERS):
+        f.add((type_, type_), lambda x, y: x)
+    return _thousand(f, a)
+
+
+def functools(a):
+    from functools import singledispatch
+
+    @singledispatch
+    def f(x, y): ...
+
+    for type_ in (np.ndarray, *OTHERS):
+        f.register(type_, lambda x, y: x)
+    return _thousand(f, a)
+
+
+def limit(a):
+    return _thousand(lambda x, y: x, a)

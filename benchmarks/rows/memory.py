@@ -1,0 +1,64 @@
+"""The most memory that value and gradient take besides the inputs: of the chain, whose gradient alone is 76 MB, and of
+a perceptron.
+
+Each in a fresh process that has run the same with few rows: what a library itself takes is not counted."""
+
+import gc
+import importlib
+
+from absence import Absent
+from peers import GENERIC
+from sizes import begin_peak_mb, peak_mb
+from targets import faster, within
+
+TITLE = "memory beyond inputs"
+CASES = ["chain, n = 10,000,000 f64", "mlp, 784-256-128-10, batch 8192, f32"]
+FIGURES = {"": "MB"}
+TARGETS = {"chain": [faster(4, "jax"), within(1.1, "limit")]}
+
+
+def inputs(case):
+    row, _, own_case = case.partition(", ")
+    module = importlib.import_module(f"rows.{row}")
+    return module, module.inputs(own_case)
+
+
+def _few(arrays):
+    """The same with fewer rows, where there are many."""
+    rows = max(len(a) for a in arrays)
+    return [a[: rows // 8].copy() if len(a) == rows else a for a in arrays]
+
+
+def _measured(peer):
+    """The program that finds out for one peer."""
+
+    def prepared(module, arrays):
+        def program(arrays):
+            own = getattr(module, peer, None)
+            if own is None and peer not in GENERIC:
+                raise Absent("takes no part in this work")
+            return own(*arrays) if own else GENERIC[peer](module.program, module.ARGNUMS, arrays)
+
+        program(_few(arrays))()
+
+        def run():
+            large = program(arrays)
+            gc.collect()
+            before = begin_peak_mb()
+            large()
+            large()
+            return {"": peak_mb() - before}
+
+        return run
+
+    return prepared
+
+
+ours, numpy, numba, c, jax, torch, torch_compile, drjit, autograd = map(
+    _measured, ("ours", "numpy", "numba", "c", "jax", "torch", "torch_compile", "drjit", "autograd")
+)
+
+
+def limit(module, arrays):
+    """The gradients themselves."""
+    return lambda: {"": sum(arrays[i].nbytes for i in module.ARGNUMS) / 2**20}

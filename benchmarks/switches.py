@@ -1,0 +1,197 @@
+"""Mechanisms switched off, one at a time, in a process of its own: what mechanisms.py and the worker use.
+
+The product has no flags for these: a switch replaces the function that does it, before anything is compiled.  Results
+stay right, which tests/test_benchmarks.py sees to.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["SWITCHES", "switch_off"]
+
+SWITCHES: dict[str, Callable[[], None]] = {}
+
+
+def switch_off(name: str) -> None:
+    """Work without the mechanism from now on.  Raises KeyError for a name that there is not."""
+    SWITCHES[name]()
+
+
+def _switch(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    def named(off: Callable[[], None]) -> Callable[[], None]:
+        SWITCHES[name] = off
+        return off
+
+    return named
+
+
+def _replace(owner: Any, name: str, value: Any) -> Any:
+    """Put another value under a name of a module or class; gives what was there.  There must be something."""
+    found = importlib.import_module(owner) if isinstance(owner, str) else owner
+    old = getattr(found, name)
+    setattr(found, name, value)
+    return old
+
+
+# ---------------------------------------------------------------- calling and recording
+
+
+@_switch("native launcher")
+def _launcher() -> None:
+    """Calls go by ctypes, and there is no pool of outputs."""
+    os.environ["AUTODIFF_LAUNCHER"] = "0"
+
+
+@_switch("output pool")
+def _pool() -> None:
+    _replace("codegen.runtime.memory", "POOL_BYTES", 0)
+
+
+@_switch("generated check")
+def _check() -> None:
+    """A repeated ask is found by its structural key."""
+    note_repeated = importlib.import_module("autodiff.tape.streak").note_repeated  # the native recorder stays
+    _replace(importlib.import_module("autodiff.tape.check").Checks, "add", lambda *given: note_repeated())
+
+
+@_switch("templates")
+def _templates() -> None:
+    """What a function of the library records is recorded by its body each time."""
+    template = importlib.import_module("autodiff.ops.template").Template
+    _replace(template, "of", classmethod(lambda cls, *args, **keywords: None))
+
+
+@_switch("native recorder")
+def _recorder() -> None:
+    """What was recorded before is recorded by Python again."""
+    _replace("codegen.runtime.record", "set_up", lambda layout: None)
+
+
+@_switch("patience")
+def _patience() -> None:
+    """Every new shape is compiled at once."""
+    importlib.import_module("autodiff").config.patience = 0
+
+
+@_switch("disk cache")
+def _disk() -> None:
+    """Started programs find nothing that earlier ones kept."""
+    ours = _replace("rows.start", "ours", lambda program, kept: ours(program, "nothing kept"))
+
+
+@_switch("threads")
+def _threads() -> None:
+    os.environ["AUTODIFF_THREADS"] = "1"
+
+
+# ---------------------------------------------------------------- fusion
+
+
+@_switch("fusion of any kind")
+def _fusion() -> None:
+    """Each operation is a kernel of its own, and stores its result."""
+    demand = importlib.import_module("codegen.passes.demand")
+    ir = importlib.import_module("codegen.ir.op")
+
+    def every_node(prepared: Any, probed: Any) -> set:
+        nodes = prepared.graph.nodes
+        needed = _choose(prepared, probed) | set(prepared.graph.outputs)
+        return needed | {n for n in nodes if n.op not in (ir.INPUT, ir.CONSTANT) and demand.is_fused(n) and n.aval.size}
+
+    _choose = _replace("codegen.passes.fuse", "choose_roots", every_node)
+    _replace("codegen.passes.fuse", "fit", lambda *given: None)
+
+
+@_switch("several results in one kernel")
+def _outputs() -> None:
+    """What is computed for several results is fused into each of them, or stored."""
+    _replace("codegen.passes.fuse", "fit", lambda *given: None)
+
+
+@_switch("row-local chains")
+def _rows() -> None:
+    """What reads a reduction waits for all of it."""
+
+    def fit(group: Any, unit: Any, root: Any, reaches: Any) -> Any:
+        read = reaches.of(root.node).leaves & unit.made
+        made = [r for r in unit.roots.values() if r.is_reduction and reaches.leaf_bit(r.node) & read]
+        return None if made else _fit(group, unit, root, reaches)
+
+    _fit = _replace("codegen.passes.fuse", "fit", fit)
+
+
+@_switch("reductions in a shared sweep")
+def _reductions() -> None:
+    """A reduction has a sweep of its own, over what it reduces."""
+
+    def fit(group: Any, unit: Any, root: Any, reaches: Any) -> Any:
+        shares = root.is_reduction and unit.roots
+        return None if shares else _fit(group, unit, root, reaches)
+
+    _fit = _replace("codegen.passes.fuse", "fit", fit)
+
+
+@_switch("long sweeps cut")
+def _cuts() -> None:
+    _replace("codegen.passes.fuse", "cut_sweeps", lambda group, reaches: None)
+
+
+@_switch("small products as loops")
+def _products() -> None:
+    """All matrix products are steps of their own."""
+    _replace("codegen.kernel.operands", "_LOOP_LIMIT", 0)
+
+
+@_switch("in-place storage")
+def _in_place() -> None:
+    _replace("codegen.passes.plan", "share_memory", lambda graph, drafts: list(drafts))
+    _replace("codegen.passes.plan", "same_memory", lambda graph, fused: {})
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@_switch("run-time extents")
+def _extents() -> None:
+    """Every extent is a constant of its kernel."""
+    _replace("codegen.passes.plan", "with_arguments", lambda kernel, varying=(): kernel)
+
+
+@_switch("vector math")
+def _math() -> None:
+    """Functions of one number are libm's, lane by lane."""
+    written = importlib.import_module("codegen.emit.math")
+    two = written._OF_TWO
+    functions = {n: f if n in two else lambda k, x: x for n, f in written.FUNCTIONS.items()}
+    _replace(written, "FUNCTIONS", functions)
+    _replace(written, "_FAR", frozenset(functions) - two)
+    _replace(written, "is_far", lambda k, x: k.abs(x) < math.inf)
+
+
+@_switch("explicit vectors")
+def _vectors() -> None:
+    """Loops are written for single elements, and LLVM makes vectors of them if it can."""
+    engine = importlib.import_module("codegen.runtime.engine")
+
+    class Passes:
+        VECTORS = engine.Passes.ALL
+
+    _replace("codegen.runtime.kernels", "Passes", Passes)
+    _replace("codegen.emit.body", "plan_loop", lambda *args, **keywords: None)
+
+
+@_switch("native loops")
+def _loops() -> None:
+    """Python drives the steps of scan, fori_loop and while_loop, and chooses branches."""
+    executable = importlib.import_module("codegen.runtime.executable")
+
+    def by_python(work: Any, slots: Any, code: Any) -> Any:
+        runs = [executable.Executable(body, code.table).call for _, body, _ in executable.bodies(work)]
+        return executable._Host(executable._driven(work, runs), slots, len(slots) - work.reads)
+
+    _replace(executable, "_nested_step", by_python)
