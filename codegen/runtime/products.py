@@ -39,13 +39,13 @@ def product_step(gemm: Gemm) -> Product:
     extents = _extents(gemm, is_swapped)
     named = dict(zip(EXTENTS, extents, strict=False))
     m, n, k = (named[x] for x in "mnk")
+    tile = Tile.of(gemm.dtype, engine.target_features())
     is_vector = m == 1 and k > 0
     if is_vector:
-        code = _vector_code(gemm.dtype)
+        code = _vector_code(tile)
         address = code.address("rows" if named["b_col"] == 1 and n > 1 else "dots")
         rows, columns = 1, _vector_columns(n, k, gemm.dtype)
     else:
-        tile = Tile.of(gemm.dtype, engine.target_features())
         code = _matrix_code(tile)
         address = code.address("product")
         rows, columns = _cut(m, n, k, gemm.batch, tile) if m and n else (1, 1)
@@ -119,8 +119,8 @@ def _size(dtype: str) -> int:
 
 
 @functools.cache
-def _vector_code(dtype: str) -> engine.Code:
-    return objects.compiled(vector_product_ir(dtype))
+def _vector_code(tile: Tile) -> engine.Code:
+    return objects.compiled(vector_product_ir(tile), passes=engine.Passes.INLINE)
 
 
 @functools.cache

@@ -49,10 +49,10 @@ class Tile:
 def tile_ir(tile: Tile, vectors: int) -> str:
     """The function `tile<vectors>`.
 
-        a, a_row, a_col    a[i, l] is at a + i * a_row + l * a_col        k, at least 1, is how many l there are
-        b, b_row           rows of b start at b + l * b_row
-        c, c_row, rows     so many rows of c; results of others go to `waste`
-        more               whether the sums are added to what c holds
+    a, a_row, a_col    a[i, l] is at a + i * a_row + l * a_col        k, at least 1, is how many l there are
+    b, b_row           rows of b start at b + l * b_row
+    c, c_row, rows     so many rows of c; results of others go to `waste`
+    more               whether the sums are added to what c holds
     """
     type_, vector, size, lanes = tile.type, tile.vector, tile.size, tile.lanes
     rows, columns = range(tile.rows), range(vectors)

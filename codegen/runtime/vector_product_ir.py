@@ -1,160 +1,262 @@
-"""Products of a vector and a matrix as LLVM IR text: steps like those of `product_ir`, with m = 1.
+"""Products of a vector and a matrix as LLVM IR text: steps like those of `product_ir`, with m = 1 and a packed.
 
-    rows    c += a[l] * b[l]       for b_col = 1: the inner loop runs along a row of b and c
-    dots    c[j] = a . b[j]        for b_row = 1: the inner loop runs along the sum
+    rows    c += a[l] * b[l]       for b_col = 1: along rows of b and c, of eight rows at once
+    dots    c[j] = a . b[j]        for b_row = 1: along the sum, for four columns at once
 
-They are bound by memory: every element of b is used once, so keeping sums in registers gains nothing.
+They are bound by memory: every element of b is used once, so there is nothing to keep in registers but sums.
+What is left of a vector is loaded under a mask.
 """
 
 from __future__ import annotations
 
-from string import Template
+from collections.abc import Iterable
 
 from .product_ir import DECLARED, step_ir
+from .tile_ir import Tile
 
 __all__ = ["vector_product_ir"]
 
-_ROWS = Template("""
-; c[0..n) += x0 * b0 + x1 * b1 + x2 * b2 + x3 * b3
-define internal void @add4(ptr noalias %c, ptr noalias %b0, i64 %b_row, i64 %n,
-                                  $type %x0, $type %x1, $type %x2, $type %x3) {
-entry:
-  %b1 = getelementptr $type, ptr %b0, i64 %b_row
-  %b2 = getelementptr $type, ptr %b1, i64 %b_row
-  %b3 = getelementptr $type, ptr %b2, i64 %b_row
-  br label %loop
-loop:
-  %j = phi i64 [ 0, %entry ], [ %j.next, %loop ]
-  %c.at = getelementptr inbounds $type, ptr %c, i64 %j
-  %c0 = load $type, ptr %c.at
-  %b0.at = getelementptr inbounds $type, ptr %b0, i64 %j
-  %v0 = load $type, ptr %b0.at
-  %t0 = fmul contract $type %x0, %v0
-  %c1 = fadd contract $type %c0, %t0
-  %b1.at = getelementptr inbounds $type, ptr %b1, i64 %j
-  %v1 = load $type, ptr %b1.at
-  %t1 = fmul contract $type %x1, %v1
-  %c2 = fadd contract $type %c1, %t1
-  %b2.at = getelementptr inbounds $type, ptr %b2, i64 %j
-  %v2 = load $type, ptr %b2.at
-  %t2 = fmul contract $type %x2, %v2
-  %c3 = fadd contract $type %c2, %t2
-  %b3.at = getelementptr inbounds $type, ptr %b3, i64 %j
-  %v3 = load $type, ptr %b3.at
-  %t3 = fmul contract $type %x3, %v3
-  %c4 = fadd contract $type %c3, %t3
-  store $type %c4, ptr %c.at
-  %j.next = add nuw nsw i64 %j, 1
-  %more = icmp ult i64 %j.next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
+#: Rows that `rows` adds at once.  With four, loads and stores of c are a third of all.
+ROWS = 8
 
-; c[0..n) += x * b
-define internal void @add1(ptr noalias %c, ptr noalias %b, i64 %n, $type %x) {
-entry:
-  br label %loop
-loop:
-  %j = phi i64 [ 0, %entry ], [ %j.next, %loop ]
-  %c.at = getelementptr inbounds $type, ptr %c, i64 %j
-  %c0 = load $type, ptr %c.at
-  %b.at = getelementptr inbounds $type, ptr %b, i64 %j
-  %v = load $type, ptr %b.at
-  %t = fmul contract $type %x, %v
-  %c1 = fadd contract $type %c0, %t
-  store $type %c1, ptr %c.at
-  %j.next = add nuw nsw i64 %j, 1
-  %more = icmp ult i64 %j.next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
-""")
+#: Columns that `dots` sums at once, which share the loads of a; and vectors of each.
+COLUMNS, STEPS = 4, 2
 
-_ROWS_BODY = Template("""
-  %c.bytes = mul i64 %columns, $size
-  call void @llvm.memset.p0.i64(ptr %c, i8 0, i64 %c.bytes, i1 false)
-  %fours = and i64 %k, -4
-  br label %four
-four:
-  %l = phi i64 [ 0, %place ], [ %l.next, %four.body ]
-  %has.four = icmp ult i64 %l, %fours
-  br i1 %has.four, label %four.body, label %one
-four.body:
-  %l.offset = mul i64 %l, %a_col
-  %a0 = getelementptr $type, ptr %a, i64 %l.offset
-  %x0 = load $type, ptr %a0
-  %a1 = getelementptr $type, ptr %a0, i64 %a_col
-  %x1 = load $type, ptr %a1
-  %a2 = getelementptr $type, ptr %a1, i64 %a_col
-  %x2 = load $type, ptr %a2
-  %a3 = getelementptr $type, ptr %a2, i64 %a_col
-  %x3 = load $type, ptr %a3
-  %b.offset.l = mul i64 %l, %b_row
-  %b.l = getelementptr $type, ptr %b, i64 %b.offset.l
-  call void @add4(ptr %c, ptr %b.l, i64 %b_row, i64 %columns, $type %x0, $type %x1, $type %x2, $type %x3)
-  %l.next = add i64 %l, 4
-  br label %four
-one:
-  %r = phi i64 [ %fours, %four ], [ %r.next, %one.body ]
-  %has.one = icmp ult i64 %r, %k
-  br i1 %has.one, label %one.body, label %next
-one.body:
-  %r.offset = mul i64 %r, %a_col
-  %a.r = getelementptr $type, ptr %a, i64 %r.offset
-  %x = load $type, ptr %a.r
-  %b.offset.r = mul i64 %r, %b_row
-  %b.r = getelementptr $type, ptr %b, i64 %b.offset.r
-  call void @add1(ptr %c, ptr %b.r, i64 %columns, $type %x)
+#: Vectors at once where there is one column only.
+STEPS_ALONE = 4
+
+
+def vector_product_ir(tile: Tile) -> str:
+    """The module of `rows` and `dots`; of the tile, what vectors there are counts."""
+    lanes, vector, type_, dtype = tile.lanes, tile.vector, tile.type, tile.dtype
+    bits = f"<{lanes} x i1>"
+    declared = (
+        f"declare {vector} @llvm.fmuladd.v{lanes}{dtype}({vector}, {vector}, {vector})\n"
+        f"declare {vector} @llvm.masked.load.v{lanes}{dtype}.p0(ptr, i32, {bits}, {vector})\n"
+        f"declare void @llvm.masked.store.v{lanes}{dtype}.p0({vector}, ptr, i32, {bits})\n"
+        f"declare {type_} @llvm.vector.reduce.fadd.v{lanes}{dtype}({type_}, {vector})\n"
+    )
+    functions = (_add(tile, ROWS), _add(tile, 1), _dots(tile, COLUMNS, STEPS), _dots(tile, 1, STEPS_ALONE))
+    steps = (step_ir("rows", type_, _rows_body(type_)), step_ir("dots", type_, _dots_body(type_)))
+    return "".join((*functions, *steps, declared, DECLARED))
+
+
+# ------------------------------------------------------------ along rows
+
+
+def _add(tile: Tile, rows: int) -> str:
+    """c[0..n) = or += a[0] * b[0] + ... of so many rows, for n at least 1."""
+    vector, type_, size = tile.vector, tile.type, tile.size
+    lines = [
+        f"define internal void @add{rows}(ptr %c, ptr %a, ptr %b, i64 %b_row, i64 %n, i1 %more) noinline {{",
+        "entry:",
+        f"  %whole = and i64 %n, -{tile.lanes}",
+    ]
+    for i in range(rows):
+        lines += [
+            f"  %a{i} = getelementptr {type_}, ptr %a, i64 {i}",
+            f"  %x{i} = load {type_}, ptr %a{i}",
+            *_splat(tile, f"x{i}"),
+            f"  %b.offset{i} = mul i64 %b_row, {i}",
+            f"  %b{i} = getelementptr {type_}, ptr %b, i64 %b.offset{i}",
+        ]
+
+    def vectors(name: str, load: str) -> Iterable[str]:
+        """The new c at %j in %c<name><rows>; `load` is a load without its pointer."""
+        yield f"  %c.at{name} = getelementptr {type_}, ptr %c, i64 %j{name}"
+        yield f"  %c.old{name} = {load.replace('PTR', f'%c.at{name}')}"
+        yield f"  %c{name}0 = select i1 %more, {vector} %c.old{name}, {vector} zeroinitializer"
+        for i in range(rows):
+            yield f"  %b.at{name}{i} = getelementptr {type_}, ptr %b{i}, i64 %j{name}"
+            yield f"  %y{name}{i} = {load.replace('PTR', f'%b.at{name}{i}')}"
+            yield f"  %c{name}{i + 1} = {_fma(tile)}({vector} %x{i}.all, {vector} %y{name}{i}, {vector} %c{name}{i})"
+
+    lines += [
+        "  br label %look",
+        "look:",
+        "  %j = phi i64 [ 0, %entry ], [ %j.next, %one ]",
+        "  %has.vector = icmp ult i64 %j, %whole",
+        "  br i1 %has.vector, label %one, label %rest",
+        "one:",
+        *vectors("", f"load {vector}, ptr PTR, align {size}"),
+        f"  store {vector} %c{rows}, ptr %c.at, align {size}",
+        f"  %j.next = add i64 %j, {tile.lanes}",
+        "  br label %look",
+        "rest:",
+        "  %j.left = sub i64 %n, %whole",
+        "  %has.rest = icmp ne i64 %j.left, 0",
+        "  br i1 %has.rest, label %last, label %done",
+        "last:",
+        "  %j.r = add i64 %whole, 0",
+        *_mask(tile, "j.left"),
+        *vectors(".r", _masked_load(tile, "j.left")),
+        f"  call void @llvm.masked.store.v{tile.lanes}{tile.dtype}.p0({vector} %c.r{rows}, ptr %c.at.r, i32 {size}, "
+        f"<{tile.lanes} x i1> %j.left.mask)",
+        "  br label %done",
+        "done:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rows_body(type_: str) -> str:
+    return f"""
+  %whole.rows = and i64 %k, -{ROWS}
+  br label %many
+many:
+  %l = phi i64 [ 0, %place ], [ %l.next, %add.many ]
+  %has.many = icmp ult i64 %l, %whole.rows
+  br i1 %has.many, label %add.many, label %single
+add.many:
+  %a.l = getelementptr {type_}, ptr %a, i64 %l
+  %b.l.offset = mul i64 %l, %b_row
+  %b.l = getelementptr {type_}, ptr %b, i64 %b.l.offset
+  %is.more = icmp ne i64 %l, 0
+  call void @add{ROWS}(ptr %c, ptr %a.l, ptr %b.l, i64 %b_row, i64 %columns, i1 %is.more)
+  %l.next = add i64 %l, {ROWS}
+  br label %many
+single:
+  %r = phi i64 [ %whole.rows, %many ], [ %r.next, %add.single ]
+  %has.single = icmp ult i64 %r, %k
+  br i1 %has.single, label %add.single, label %next
+add.single:
+  %a.r = getelementptr {type_}, ptr %a, i64 %r
+  %b.r.offset = mul i64 %r, %b_row
+  %b.r = getelementptr {type_}, ptr %b, i64 %b.r.offset
+  %is.more.r = icmp ne i64 %r, 0
+  call void @add1(ptr %c, ptr %a.r, ptr %b.r, i64 %b_row, i64 %columns, i1 %is.more.r)
   %r.next = add i64 %r, 1
-  br label %one
-""")
+  br label %single
+"""
 
-_DOTS = Template("""
-; the sum of a[l * a_col] * b[l]
-define internal $type @dot(ptr %a, i64 %a_col, ptr %b, i64 %k) {
-entry:
-  %none = icmp eq i64 %k, 0
-  br i1 %none, label %done, label %loop
-loop:
-  %l = phi i64 [ 0, %entry ], [ %l.next, %loop ]
-  %sum = phi $type [ 0.0, %entry ], [ %sum.next, %loop ]
-  %offset = mul i64 %l, %a_col
-  %a.at = getelementptr inbounds $type, ptr %a, i64 %offset
-  %x = load $type, ptr %a.at
-  %b.at = getelementptr inbounds $type, ptr %b, i64 %l
-  %y = load $type, ptr %b.at
-  %t = fmul contract reassoc $type %x, %y
-  %sum.next = fadd contract reassoc $type %sum, %t
-  %l.next = add nuw nsw i64 %l, 1
-  %more = icmp ult i64 %l.next, %k
-  br i1 %more, label %loop, label %done
-done:
-  %total = phi $type [ 0.0, %entry ], [ %sum.next, %loop ]
-  ret $type %total
-}
-""")
 
-_DOTS_BODY = Template("""
-  br label %column
-column:
-  %j = phi i64 [ 0, %place ], [ %j.next, %column ]
+# ------------------------------------------------------------ along sums
+
+
+def _dots(tile: Tile, columns: int, steps: int) -> str:
+    """c[j] = a . b[j] for so many columns, `steps` vectors of each at once; from `count` on they are the last again."""
+    vector, type_, size, lanes = tile.vector, tile.type, tile.size, tile.lanes
+    every = [(j, u) for j in range(columns) for u in range(steps)]
+    lines = [
+        f"define internal void @dots{columns}(ptr %c, ptr %a, ptr %b, i64 %b_col, i64 %k, i64 %count) noinline {{",
+        "entry:",
+        f"  %whole = and i64 %k, -{steps * lanes}",
+        "  %last = sub i64 %count, 1",
+    ]
+    for j in range(columns):
+        lines += [
+            f"  %j{j} = call i64 @llvm.umin.i64(i64 %last, i64 {j})",
+            f"  %b.offset{j} = mul i64 %j{j}, %b_col",
+            f"  %b{j} = getelementptr {type_}, ptr %b, i64 %b.offset{j}",
+            f"  %c{j} = getelementptr {type_}, ptr %c, i64 %j{j}",
+        ]
+    lines += [
+        "  br label %look",
+        "look:",
+        "  %l = phi i64 [ 0, %entry ], [ %l.next, %one ]",
+        *[f"  %s{j}.{u} = phi {vector} [ zeroinitializer, %entry ], [ %n{j}.{u}, %one ]" for j, u in every],
+        "  %has.vectors = icmp ult i64 %l, %whole",
+        "  br i1 %has.vectors, label %one, label %rest",
+        "one:",
+        f"  %a.l = getelementptr {type_}, ptr %a, i64 %l",
+    ]
+    for u in range(steps):
+        lines += [
+            f"  %a.at{u} = getelementptr {type_}, ptr %a.l, i64 {u * lanes}",
+            f"  %x{u} = load {vector}, ptr %a.at{u}, align {size}",
+        ]
+    for j, u in every:
+        lines += [
+            f"  %b.l{j}.{u} = getelementptr {type_}, ptr %b{j}, i64 %l",
+            f"  %b.at{j}.{u} = getelementptr {type_}, ptr %b.l{j}.{u}, i64 {u * lanes}",
+            f"  %y{j}.{u} = load {vector}, ptr %b.at{j}.{u}, align {size}",
+            f"  %n{j}.{u} = {_fma(tile)}({vector} %x{u}, {vector} %y{j}.{u}, {vector} %s{j}.{u})",
+        ]
+    lines += [
+        f"  %l.next = add i64 %l, {steps * lanes}",
+        "  br label %look",
+        "rest:",
+        "  %r = phi i64 [ %whole, %look ], [ %r.next, %last.one ]",
+        *[f"  %t{j} = phi {vector} [ %s{j}.0, %look ], [ %t.next{j}, %last.one ]" for j in range(columns)],
+        "  %has.rest = icmp ult i64 %r, %k",
+        "  br i1 %has.rest, label %last.one, label %done",
+        "last.one:",
+        "  %left = sub i64 %k, %r",
+        *_mask(tile, "left"),
+        f"  %a.r = getelementptr {type_}, ptr %a, i64 %r",
+        f"  %x.r = {_masked_load(tile, 'left').replace('PTR', '%a.r')}",
+    ]
+    for j in range(columns):
+        lines += [
+            f"  %b.r{j} = getelementptr {type_}, ptr %b{j}, i64 %r",
+            f"  %y.r{j} = {_masked_load(tile, 'left').replace('PTR', f'%b.r{j}')}",
+            f"  %t.next{j} = {_fma(tile)}({vector} %x.r, {vector} %y.r{j}, {vector} %t{j})",
+        ]
+    lines += [f"  %r.next = add i64 %r, {lanes}", "  br label %rest", "done:"]
+    for j in range(columns):
+        lines.append(f"  %u{j}.0 = fadd {vector} %t{j}, zeroinitializer")
+        for u in range(1, steps):
+            lines.append(f"  %u{j}.{u} = fadd {vector} %u{j}.{u - 1}, %s{j}.{u}")
+        reduced = f"call reassoc {type_} @llvm.vector.reduce.fadd.v{lanes}{tile.dtype}"
+        lines += [
+            f"  %sum{j} = {reduced}({type_} 0.0, {vector} %u{j}.{steps - 1})",
+            f"  store {type_} %sum{j}, ptr %c{j}",
+        ]
+    return "\n".join([*lines, "  ret void", "}"]) + "\n"
+
+
+def _dots_body(type_: str) -> str:
+    return f"""
+  %is.single = icmp eq i64 %columns, 1
+  br i1 %is.single, label %single, label %many
+single:
+  call void @dots1(ptr %c, ptr %a, ptr %b, i64 %b_col, i64 %k, i64 1)
+  br label %next
+many:
+  %j = phi i64 [ 0, %place ], [ %j.next, %many ]
+  %j.left = sub i64 %columns, %j
   %b.j.offset = mul i64 %j, %b_col
-  %b.j = getelementptr $type, ptr %b, i64 %b.j.offset
-  %dot = call $type @dot(ptr %a, i64 %a_col, ptr %b.j, i64 %k)
-  %c.at = getelementptr $type, ptr %c, i64 %j
-  store $type %dot, ptr %c.at
-  %j.next = add i64 %j, 1
+  %b.j = getelementptr {type_}, ptr %b, i64 %b.j.offset
+  %c.j = getelementptr {type_}, ptr %c, i64 %j
+  call void @dots{COLUMNS}(ptr %c.j, ptr %a, ptr %b.j, i64 %b_col, i64 %k, i64 %j.left)
+  %j.next = add i64 %j, {COLUMNS}
   %more.columns = icmp ult i64 %j.next, %columns
-  br i1 %more.columns, label %column, label %next
-""")
+  br i1 %more.columns, label %many, label %next
+"""
 
 
-def vector_product_ir(dtype: str) -> str:
-    """The module of `rows` and `dots`."""
-    type_, size = {"f32": ("float", 4), "f64": ("double", 8)}[dtype]
-    words = {"type": type_, "size": size}
-    rows = step_ir("rows", type_, _ROWS_BODY.substitute(words))
-    dots = step_ir("dots", type_, _DOTS_BODY.substitute(words))
-    return "".join((_ROWS.substitute(words), _DOTS.substitute(words), rows, dots, DECLARED))
+# ------------------------------------------------------------ a line or two
+
+
+def _fma(tile: Tile) -> str:
+    return f"call {tile.vector} @llvm.fmuladd.v{tile.lanes}{tile.dtype}"
+
+
+def _splat(tile: Tile, name: str) -> list[str]:
+    """%name in every lane of %name.all."""
+    vector, lanes = tile.vector, tile.lanes
+    return [
+        f"  %{name}.one = insertelement {vector} poison, {tile.type} %{name}, i64 0",
+        f"  %{name}.all = shufflevector {vector} %{name}.one, {vector} poison, <{lanes} x i32> zeroinitializer",
+    ]
+
+
+def _mask(tile: Tile, name: str) -> list[str]:
+    """%name.mask: the first %name lanes."""
+    lanes, numbers = tile.lanes, ", ".join([f"i64 {lane}" for lane in range(tile.lanes)])
+    return [
+        f"  %{name}.one = insertelement <{lanes} x i64> poison, i64 %{name}, i64 0",
+        f"  %{name}.all = shufflevector <{lanes} x i64> %{name}.one, <{lanes} x i64> poison, "
+        f"<{lanes} x i32> zeroinitializer",
+        f"  %{name}.mask = icmp ugt <{lanes} x i64> %{name}.all, <{numbers}>",
+    ]
+
+
+def _masked_load(tile: Tile, name: str) -> str:
+    """A load from PTR of the lanes of %name.mask, zeros in others."""
+    lanes, vector = tile.lanes, tile.vector
+    return (
+        f"call {vector} @llvm.masked.load.v{lanes}{tile.dtype}.p0(ptr PTR, i32 {tile.size}, "
+        f"<{lanes} x i1> %{name}.mask, {vector} zeroinitializer)"
+    )
