@@ -26,7 +26,7 @@ from . import tree
 from .config import config
 from .errors import Error, UserLine, caller, check_callable
 from .ops import as_tensor
-from .tape.node import Node
+from .tape.node import Node, new_number
 from .tape.plan import freeze, source
 from .tape.record import ARGUMENT, CONSTANT, argument, keeps_lines, leaf, state
 from .tape.walk import history, needed
@@ -177,6 +177,8 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     check_callable(f, "inspect")
     arguments: list[Node] = []
 
+    since = new_number()
+
     def traced(x: Any) -> Any:
         aval = _aval_of(x)
         if aval is None:
@@ -188,7 +190,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     name = getattr(f, "__name__", "f")
     name = name if name.isidentifier() else "f"
     args, kwargs = tree.map(traced, (args, kwargs))
-    with _Tracing():
+    with _Tracing(since):
         if backward:
             return _backward(f, args, kwargs, argnums, arguments, name)
         result = f(*args, **kwargs)
@@ -259,9 +261,13 @@ def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
 class _Tracing:
     """As inside jit: arguments have no values, and asking for one is an error.  Every node keeps the user's line."""
 
+    def __init__(self, since: float) -> None:
+        self._since = since
+
     def __enter__(self) -> None:
         now = state.now
         now.tracing += 1
+        self._inside, now.inside = now.inside, self._since
         config.count_trace(1)
         self._start, now.start = now.start, 0
         self._small, now.small = now.small, []
@@ -270,6 +276,7 @@ class _Tracing:
     def __exit__(self, *_: object) -> None:
         now = state.now
         now.tracing -= 1
+        now.inside = self._inside
         now.start = self._start
         now.small = self._small
         keeps_lines.reset(self._lines)

@@ -208,6 +208,7 @@ class _Traced:
         args, kwargs = tree.unflatten(structure, given)
         captures, now.captures = now.captures, {}
         outside, now.outside = now.outside, now.outside if now.tracing else before
+        inside, now.inside = now.inside, before
         now.tracing += 1
         config.count_trace(1)
         start, now.start = now.start, 0
@@ -223,7 +224,7 @@ class _Traced:
             now.start = start
             now.small = small  # what a trace has left behind has no value to compute along
             config.count_trace(-1)
-            now.captures, now.outside = captures, outside
+            now.captures, now.outside, now.inside = captures, outside, inside
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

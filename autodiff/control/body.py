@@ -20,11 +20,11 @@ from codegen.lowering import Move
 from codegen.runtime.cache import LRU
 
 from .. import tree
-from ..config import config
 from ..ops import as_tensor
 from ..tape.node import Node, RichNode, new_number, rich_node
 from ..tape.plan import freeze
 from ..tape.record import argument, grad_mode, record, state
+from ..tape.tracing import tracing
 from ..tensor import Tensor, handle
 from ..transforms.functional import vjp
 
@@ -199,7 +199,7 @@ def trace(f: Any, *examples: Any) -> Traced:
     since = new_number()
     made = [_argument_of(x) for x in leaves]
     arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Weak))]
-    with _tracing():
+    with _tracing(since):
         found, nesting = Nesting.of(f(*tree.unflatten(structure, made)))
         results = [as_tensor(x).node for x in found]
     order, hidden = _walk(results, arguments, since)
@@ -213,26 +213,17 @@ def _argument_of(example: Any) -> Any:
 
 
 @contextmanager
-def _tracing() -> Iterator[None]:
+def _tracing(since: float) -> Iterator[None]:
     """As in `jit`: values cannot be asked for, gradients are recorded, what is met is captured."""
     now = state.now
-    captures, now.captures = now.captures, {} if now.captures is None else now.captures
-    start, now.start = now.start, 0
-    small, now.small = now.small, []
-    now.tracing += 1
-    config.count_trace(1)
     token = grad_mode.set(True)
     literal, now.literal = now.literal, False
     try:
-        yield
+        with tracing(since):
+            yield
     finally:
         now.literal = literal
         grad_mode.reset(token)
-        config.count_trace(-1)
-        now.tracing -= 1
-        now.small = small
-        now.start = start
-        now.captures = captures
 
 
 def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:

@@ -86,10 +86,11 @@ class Primitive(Op):
     masks     its cotangents are masked (where, maximum, clip: see "strong zero" in DESIGN 5)
     keeps_mask  a masked cotangent stays masked through it (elementwise, moves, reductions)
     discrete  integer or bool result, or a step function: nothing flows, and that is no error
+    batch     batch(op, size, xs, mapped, **params) -> the results for many examples at once: see `ops.batching`
     memo      kinds by (Outs of the inputs, params), one table without and one with grad mode
     """
 
-    __slots__ = ("discrete", "heavy", "keeps_mask", "masks", "memo", "pull", "push")
+    __slots__ = ("batch", "discrete", "heavy", "keeps_mask", "masks", "memo", "pull", "push")
 
     def __init__(
         self,
@@ -101,6 +102,7 @@ class Primitive(Op):
         masks: bool = False,
         keeps_mask: bool = True,
         discrete: bool = False,
+        batch: Callable | None = None,
         **op: Any,
     ) -> None:
         super().__init__(name, **op)
@@ -110,6 +112,7 @@ class Primitive(Op):
         self.masks = masks
         self.keeps_mask = keeps_mask
         self.discrete = discrete
+        self.batch = batch
         self.memo: tuple[dict, dict] = ({}, {})
 
 

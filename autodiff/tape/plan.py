@@ -160,10 +160,10 @@ def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.
             made[node] = ir.Node(ir.CONSTANT, (), node.kind.params, node.kind.out.aval)
         elif node.kind.op is ARGUMENT:
             raise ConcretizationError(
-                "the value of a traced argument was asked for: inside jit there are no values yet\n"
+                "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
                 f"  asked at {caller()}\n"
                 "  use ad.where or ad.cond instead of `if`, mark the argument static (static_argnums),"
-                " or leave jit"
+                " in vmap give it in_axes=None, or leave them"
             )
         else:
             operands = [_operand(i, made, inputs) for i in node.inputs]

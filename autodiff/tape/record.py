@@ -71,12 +71,13 @@ class Recording:
     tracing   depth of jit traces: asking does not end the recording
     transforming  depth of functions being differentiated: what they call gets tensors, never arrays
     captures  while tracing: computed nodes that were met, and what they are the present contents of
-    outside   while tracing: nodes with smaller numbers were there before the trace
+    outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
+    inside    while tracing: nodes from this number on belong to the innermost trace
     """
 
     __slots__ = (
-        "asked", "body", "bounded", "captures", "lent", "limit", "literal", "look_at", "looked", "outside", "small",
-        "start", "tracing", "transforming",
+        "asked", "body", "bounded", "captures", "inside", "lent", "limit", "literal", "look_at", "looked", "outside",
+        "small", "start", "tracing", "transforming",
     )
 
     def __init__(self) -> None:
@@ -94,6 +95,7 @@ class Recording:
         self.transforming = 0
         self.captures: dict[Node, Any] | None = None
         self.outside = 0
+        self.inside: float = 0
 
     def meet(self, t: Tensor) -> None:
         """While tracing: what t holds is a hidden input, also where it is still pending; its contents count."""
@@ -348,6 +350,10 @@ def _same(x: Aval) -> Aval:
     return x
 
 
+def _of_each(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool, ...]) -> Tensor:
+    return record(op, xs)
+
+
 #: The same value under a new node: what a transformation differentiates with respect to.
 IDENTITY = Primitive(
     "identity",
@@ -355,9 +361,10 @@ IDENTITY = Primitive(
     reference=lambda x: x,
     pull=lambda y_bar, y, xs, params, masked: (y_bar,),
     push=lambda dxs, y, xs, params: dxs[0],
+    batch=_of_each,
 )
 #: The same value, through which no gradient flows.
-DETACH = Primitive("detach", infer=_same, reference=lambda x: x, discrete=True)
+DETACH = Primitive("detach", infer=_same, reference=lambda x: x, discrete=True, batch=_of_each)
 
 #: An argument of a function being traced: it has no value, and none may be asked for.
 ARGUMENT = Primitive("argument", infer=lambda: None, reference=None, discrete=True)

@@ -240,7 +240,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     outside of no_grad, DTypeError or ShapeError when the new value has another aval.
     """
     node = t.node
-    if state.now.tracing and not _is_traced(node):
+    if state.now.tracing and node.number < state.now.inside:
         raise ConcretizationError(
             f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
             "  return the new value instead"
