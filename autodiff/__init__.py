@@ -50,6 +50,7 @@ from .transforms import (
     no_grad,
     value_and_grad,
     vjp,
+    vmap,
 )
 
 if _TYPE_CHECKING:
@@ -99,5 +100,5 @@ __all__ = [
     "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi", "scan", "tensor", "tree", "value_and_grad",
     "vjp", "which", "which_backward", "while_loop",
 ]
-__all__ += ["check_gradients", "detect_anomaly", "explain", "hessian", "hvp", "jacobian"]
+__all__ += ["check_gradients", "detect_anomaly", "explain", "hessian", "hvp", "jacobian", "vmap"]
 __all__ += ops.__all__

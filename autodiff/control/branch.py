@@ -24,6 +24,7 @@ from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive
 from ..tape.record import record, state
 from ..tensor import AbstractTensor, Tensor
+from .batching import cond_batch
 from .body import Body, float_places, placed, trace
 from .packing import pack, packed_aval, record_packed
 
@@ -62,6 +63,7 @@ _cond = primitive(
     params=("dtype", *Branches._fields),
     heavy=True,
     traits=("regions",),
+    batch=cond_batch(Branches),
 )
 
 

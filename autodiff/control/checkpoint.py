@@ -20,6 +20,8 @@ from ..ops import as_tensor
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
+from ..transforms.batch.walk import CALLS
+from .batching import checkpoint_of_all
 from .body import RECOMPUTED, float_places, trace
 
 __all__ = ["checkpoint"]
@@ -40,6 +42,7 @@ def _checkpointed(body, inputs): ...
 
 
 RECOMPUTED.add(_checkpointed)
+CALLS[_checkpointed] = checkpoint_of_all(_checkpointed)
 
 
 @_checkpointed.forward

@@ -31,6 +31,8 @@ from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record, state
 from ..tensor import Tensor
+from ..transforms.batch.walk import CALLS
+from .batching import looped_of_all, scan_batch
 from .body import Body, Nesting, Traced, Weak, float_places, is_float, placed, trace
 from .known import knowing
 from .packing import pack, packed_aval, record_packed
@@ -95,6 +97,7 @@ _scan = primitive(
     params=("dtype", *Loop._fields),
     heavy=True,
     traits=("regions",),
+    batch=scan_batch(Loop),
 )
 
 
@@ -110,6 +113,9 @@ def _record(loop: Loop, inputs: Sequence[Tensor]) -> tuple[tuple, tuple, tuple]:
 
 @function
 def _looped(loop, states, scanned, hidden): ...
+
+
+CALLS[_looped] = looped_of_all(_looped)
 
 
 @_looped.forward

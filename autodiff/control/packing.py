@@ -17,7 +17,9 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
 
 from ..ops import pad, reshape
+from ..ops.batching import Parts
 from ..ops.primitive import linear
+from ..ops.slicing import part
 from ..tape.record import record
 from ..tensor import Tensor
 
@@ -49,6 +51,13 @@ def _put_back(y_bar: Tensor, _y: Tensor, vector: Tensor, *, start: int, shape: t
     return (pad(reshape(y_bar, (size,)), (start, vector.size - start - size)),)
 
 
+def _unpack_batch(op: Any, size: int, xs: Sequence[Any], mapped: Any, *, start: int, shape: tuple[int, ...]) -> Tensor:
+    (packed,) = xs
+    if isinstance(packed, Parts):
+        return packed.results[start, shape]
+    return reshape(part(packed, 1, start, start + math.prod(shape)), (size, *shape))
+
+
 #: One result out of the vector.
 _unpack = linear(
     "unpack",
@@ -58,6 +67,7 @@ _unpack = linear(
     lower=Move(_part_of),
     params=("start", "shape"),
     traits=("part",),
+    batch=_unpack_batch,
 )
 
 

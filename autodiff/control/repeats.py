@@ -30,6 +30,7 @@ from ..tape.record import record, state
 from ..tensor import Tensor
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
+from .batching import while_backwards_batch, while_batch
 from .body import Body, Nesting, Traced, float_places, placed, trace
 from .packing import pack, packed_aval, record_packed
 
@@ -103,6 +104,7 @@ _while = primitive(
     params=("dtype", *Repeat._fields),
     heavy=True,
     traits=("regions",),
+    batch=while_batch(Repeat),
 )
 
 _while_backwards = primitive(
@@ -113,6 +115,7 @@ _while_backwards = primitive(
     params=("dtype", *Back._fields),
     heavy=True,
     traits=("regions",),
+    batch=while_backwards_batch(Back),
 )
 
 

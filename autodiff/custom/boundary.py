@@ -37,7 +37,7 @@ from .outputs import Outputs
 from .packed import Packed
 from .reads import function_key
 
-__all__ = ["Call", "bounded", "call_of", "detached", "output_of"]
+__all__ = ["Call", "MappedCall", "bounded", "call_of", "detached", "output_of"]
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
@@ -112,6 +112,52 @@ class Call:
         parts = [p.key() for p in self.packed()]
         self.is_pure = pure and not (rule is not None and rule.host) and all(ok for _, ok in parts)
         return (rule_key, shape, tuple([k for k, _ in parts]))
+
+
+class MappedCall(Call):
+    """The calls of a custom function for many examples (`vmap`): the rule of one is applied to each.
+
+    inner    the call of one example;  size: how many there are
+    mapped   which inputs of the boundary differ between examples: these have them along axis 0
+    """
+
+    __slots__ = ("inner", "mapped", "size")
+
+    def __init__(self, inner: Call, size: int, mapped: tuple[bool, ...]) -> None:
+        for name in Call.__slots__:
+            if name != "__weakref__":
+                setattr(self, name, getattr(inner, name))
+        self.inner = inner
+        self.size = size
+        self.mapped = mapped
+        self.avals = tuple([a.with_shape((size, *a.shape)) for a in inner.avals])
+
+    def key(self) -> Any:
+        """What the rule key says about this call."""
+        key = self.inner.key()
+        self.is_pure = self.inner.is_pure
+        return (key, self.size, self.mapped)
+
+    def boundary(self, inputs: Sequence[Node], flow: Any) -> list[Tensor]:
+        """The outputs for all examples, behind one boundary, given its inputs for all examples."""
+        node = _again(self, inputs, flow)
+        if self.first:
+            return [_handle(node, False)]
+        bodies = node.inputs[len(node.inputs) - len(self.avals) :]
+        return [_handle(_pick(node, slot, body), False) for slot, body in enumerate(bodies)]
+
+    def example(self, inputs: Sequence[Node], flow: Any) -> RichNode:
+        """The boundary of one example, given its inputs."""
+        return _again(self.inner, inputs, flow)
+
+
+def _again(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
+    """The node that stands for a call: the boundary of one output, the call of several."""
+    node = rich_node(_boundary_kind(call.avals[0]) if call.first else _CALL_KIND, tuple(inputs), call=call)
+    node.body = 0 if call.first else None
+    node.flow = flow
+    node.line = call.line
+    return node
 
 
 def call_of(token: int) -> Call:

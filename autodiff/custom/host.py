@@ -71,14 +71,43 @@ def _packed_aval(*_: Aval, run: Callable, avals: tuple[Aval, ...]) -> Aval:
     return avals[0] if len(avals) == 1 else Aval((sum(map(_words, avals)),), np.int64)
 
 
+class _OfEach(NamedTuple):
+    """A host call for every example in turn: equal ones are the same graph shape.
+
+    reference    of an operation on one example, and its parameters;  aval: of what it gives
+    mapped       which inputs differ between examples
+    """
+
+    reference: Callable
+    params: tuple[tuple[str, Any], ...]
+    aval: Aval
+    size: int
+    mapped: tuple[bool, ...]
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        found = np.empty((self.size, *self.aval.shape), self.aval.dtype)
+        for i in range(self.size):
+            one = [a[i] if m else a for a, m in zip(arrays, self.mapped, strict=True)]
+            found[i] = self.reference(*one, **dict(self.params))
+        return [found]
+
+
+def _batch(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool, ...], **params: Any) -> Tensor:
+    """Python is called once for each example, inside of one host call."""
+    aval = op.infer(*[x.aval.with_shape(x.shape[m:]) for x, m in zip(xs, mapped, strict=True)], **params)
+    assert op.reference is not None
+    run = _OfEach(op.reference, tuple(params.items()), aval, size, tuple(mapped))
+    return record(_HOST, xs, (run, (aval.with_shape((size, *aval.shape)),)))
+
+
 #: run(*arrays) -> arrays of `avals`: called by Python each time, between native segments.
 _HOST = Primitive(
     "host", infer=_packed_aval, reference=_packed_reference, params=("run", "avals"), lower=HostLowering(),
-    discrete=True, heavy=True,
+    discrete=True, heavy=True, batch=_batch,
 )
 _PART = Primitive(
     "host_part", infer=lambda words, *, at, aval: aval, reference=_part_reference, params=("at", "aval"),
-    lower=HostLowering(), discrete=True, heavy=True,
+    lower=HostLowering(), discrete=True, heavy=True, batch=_batch,
 )
 
 

@@ -16,6 +16,7 @@ from codegen.lowering import Move, Scatter
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import record
 from .arguments import axis_of, records, reduced_shape
+from .batching import along
 from .conversion import as_tensor
 from .gathering import check_updates, index_tensor, within
 from .primitive import broadcast_avals, linear, spread_to
@@ -83,6 +84,7 @@ _take_along = linear(
     transpose=_along_transpose,
     lower=Move(_along_element, free=False),
     params=("axis",),
+    batch=along("axis"),
 )
 _scatter_along = linear(
     "scatter_along",
@@ -93,6 +95,7 @@ _scatter_along = linear(
     params=("shape", "axis"),
     in_args=(1,),
     heavy=True,
+    batch=along("axis", shapes=("shape",)),
 )
 
 @records(_take_along)

@@ -88,6 +88,24 @@ def _turned(x: Tensor) -> Tensor:
     return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
+def _matmul_batch(op, size, xs, mapped):
+    """One plain product where only one factor differs and the other is a matrix; else a product for each example.
+
+    A column times a row is elementwise, so it fuses: the gradient of one example by a matrix of weights.
+    """
+    a, b = xs
+    if not mapped[1] and b.ndim == 2:
+        return _product(a, b)
+    if not mapped[0] and a.ndim == 2 and b.shape[-1] == 1:  # a @ x is x @ aᵀ for every vector x
+        return reshaped(_product(reshaped(b, b.shape[:-1]), _turned(a)), (*b.shape[:-2], a.shape[0], 1))
+    rank = max([x.ndim - m for x, m in zip(xs, mapped, strict=True)]) + 1
+    aligned = [
+        reshaped(x, (size, *(1,) * (rank - x.ndim), *x.shape[1:])) if m else x
+        for x, m in zip(xs, mapped, strict=True)
+    ]
+    return multiply(*aligned) if a.shape[-1] == 1 else record(op, tuple(aligned))
+
+
 _matmul = linear(
     "matmul",
     np.matmul,
@@ -97,6 +115,7 @@ _matmul = linear(
     in_args=(0, 1),
     heavy=True,
     keeps_mask=False,
+    batch=_matmul_batch,
 )
 
 

@@ -24,12 +24,13 @@ from ..errors import DTypeError, ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, integer, records, reduced_shape
+from .batching import to_front, up, with_examples
 from .comparison import equal
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
 from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
 from .selection import where
-from .shaping import reshaped
+from .shaping import reshaped, transposed
 
 __all__ = [
     "check_updates", "gathered", "index_tensor", "one_hot", "replaced", "scattered", "take", "within",
@@ -147,6 +148,49 @@ def _set_target(k, j, x, *readers, axes, place):
     return tuple(_indexed(k, j, readers[: len(axes)], x.shape, axes, place))
 
 
+# ---------------------------------------------------------------- many examples
+
+
+def _with_numbers(size: int, indices: Sequence[Tensor], mapped: Sequence[bool]) -> tuple[Tensor, ...]:
+    """Index arrays of every example, behind one that says which example each belongs to."""
+    indices = with_examples(size, indices, mapped)
+    return (iota(indices[0].shape, 0), *indices)
+
+
+def _behind(x: Tensor, place: int) -> Tensor:
+    """x with the examples moved from axis 0 to the place of the index arrays' axes."""
+    return transposed(x, (*range(1, place + 1), 0, *range(place + 1, x.ndim)))
+
+
+def _take_batch(op, size, xs, mapped, *, axes, place):
+    x, *indices = xs
+    if not any(mapped[1:]):
+        return record(op, xs, (up(axes), place + 1))
+    if mapped[0]:
+        y = record(op, (x, *_with_numbers(size, indices, mapped[1:])), ((0, *up(axes)), place))
+    else:
+        y = record(op, (x, *with_examples(size, indices, mapped[1:])), (axes, place))
+    return to_front(y, place)
+
+
+def _scatter_add_batch(op, size, xs, mapped, *, shape, axes, place):
+    *indices, updates = xs
+    if not any(mapped[:-1]):
+        return record(op, xs, ((size, *shape), up(axes), place + 1))
+    (updates,) = with_examples(size, (updates,), mapped[-1:])
+    inputs = (*_with_numbers(size, indices, mapped[:-1]), _behind(updates, place))
+    return record(op, inputs, ((size, *shape), (0, *up(axes)), place))
+
+
+def _scatter_set_batch(op, size, xs, mapped, *, axes, place):
+    x, *indices, v = xs
+    x, v = with_examples(size, (x, v), (mapped[0], mapped[-1]))
+    if not any(mapped[1:-1]):
+        return record(op, (x, *indices, v), (up(axes), place + 1))
+    inputs = (x, *_with_numbers(size, indices, mapped[1:-1]), _behind(v, place))
+    return record(op, inputs, ((0, *up(axes)), place))
+
+
 # ---------------------------------------------------------------- operations
 
 
@@ -198,6 +242,7 @@ _take = linear(
     transpose=_take_transpose,
     lower=Move(_take_element, free=False),
     params=("axes", "place"),
+    batch=_take_batch,
 )
 _scatter_add = linear(
     "scatter_add",
@@ -208,6 +253,7 @@ _scatter_add = linear(
     params=("shape", "axes", "place"),
     in_args=None,
     heavy=True,
+    batch=_scatter_add_batch,
 )
 #: x with values written at some places: what was overwritten gets a gradient of exactly zero.
 _scatter_set = primitive(
@@ -220,6 +266,7 @@ _scatter_set = primitive(
     params=("axes", "place"),
     heavy=True,
     masks=True,
+    batch=_scatter_set_batch,
 )
 
 # ---------------------------------------------------------------- what is called

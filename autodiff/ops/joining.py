@@ -16,8 +16,9 @@ from ..errors import DTypeError, ShapeError, caller
 from ..tape import constant, number_leaf, record
 from ..tensor import Tensor, another
 from .arguments import axis_of, integer, records
+from .batching import along, with_examples
 from .conversion import WEAK, as_tensor, cast_to
-from .primitive import linear, spread_to
+from .primitive import linear, spread_to, zero_of
 from .promotion import common_dtype
 from .reductions import summed
 from .selection import where
@@ -76,6 +77,7 @@ _concatenate = linear(
     params=("axis",),
     in_args=None,
     jointly=True,
+    batch=along("axis"),
 )
 
 
@@ -211,6 +213,17 @@ def _pad_transpose(y_bar, y, x, value, *, widths):
     return lambda: sliced(y_bar, starts, axes, steps, x.shape), value_bar
 
 
+def _pad_batch(op, size, xs, mapped, *, widths):
+    x, value = with_examples(size, xs[:1], mapped[:1])[0], xs[1]
+    widths = ((0, 0), *widths)
+    if not mapped[1]:
+        return record(op, (x, value), (widths,))
+    starts, axes, steps = _interior(x, widths)
+    y = record(op, (x, zero_of(x.dtype)), (widths,))
+    inside = embedded(spread_to(constant(True, "bool"), x.shape), starts, axes, steps, y.shape)
+    return where(inside, y, reshaped(value, (size, *(1,) * (y.ndim - 1))))
+
+
 _pad = linear(
     "pad",
     lambda x, value, *, widths: np.pad(x, widths, constant_values=value),
@@ -220,6 +233,7 @@ _pad = linear(
     params=("widths",),
     in_args=(0, 1),
     jointly=True,
+    batch=_pad_batch,
 )
 
 

@@ -16,6 +16,7 @@ from ..tape import record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer, records
 from .arithmetic import abs_, multiply
+from .batching import along
 from .comparison import equal, not_equal
 from .conversion import as_tensor, cast_to
 from .power import power
@@ -80,6 +81,7 @@ _diagonal = linear(
     lower=Move(_diagonal_element),
     params=("offset", "axis1", "axis2"),
     traits=("move",),
+    batch=along("axis1", "axis2"),
 )
 #: Zeros of `shape` with x on a diagonal.
 _diagonal_embed = linear(
@@ -91,6 +93,7 @@ _diagonal_embed = linear(
     ),
     lower=Move(_embed_element, free=False),
     params=("shape", "offset", "axis1", "axis2"),
+    batch=along("axis1", "axis2", shapes=("shape",)),
 )
 
 

@@ -21,6 +21,7 @@ from codegen.lowering import Lowering
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import Primitive, constant, record
 from ..tensor import Tensor
+from .batching import elements
 
 __all__ = [
     "Operation", "adjoint_of", "broadcast_avals", "dtype_name_of", "elementwise", "elementwise_aval", "expect",
@@ -101,6 +102,7 @@ def elementwise(
         push=partials and push,
         masks=masks,
         discrete=partials is None,
+        batch=elements,
     )
     define(operation)
     return operation
@@ -119,6 +121,7 @@ def linear(
     heavy: bool = False,
     keeps_mask: bool = True,
     traits: Sequence[str] = (),
+    batch: Callable[..., Any] | None = None,
 ) -> Operation:
     """An operation that is linear in its inputs `in_args`.
 
@@ -129,6 +132,7 @@ def linear(
     jointly    linear in all of `in_args` together (concatenate), not in each for itself (matmul)
     heavy      worth storing when something live may read it again
     keeps_mask a masked cotangent stays masked: not for sums of products with other inputs
+    batch      what it does to many examples at once: see `batching`
     """
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
@@ -160,6 +164,7 @@ def linear(
         push=push,
         heavy=heavy,
         keeps_mask=keeps_mask,
+        batch=batch,
     )
     define(operation)
     return operation
@@ -180,6 +185,7 @@ def primitive(
     keeps_mask: bool = True,
     discrete: bool = False,
     traits: Sequence[str] = (),
+    batch: Callable[..., Any] | None = None,
 ) -> Operation:
     """An operation whose rules are written out.
 
@@ -187,6 +193,7 @@ def primitive(
     pull    instead of `vjp`, where a masked cotangent needs care: pull(y_bar, y, xs, params, masked)
             with the tape's own signature; `times(y_bar, p, masked)` is the product to use
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
+    batch   what it does to many examples at once: see `batching`; known for one with the trait "elementwise"
     """
 
     def pull_of_vjp(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
@@ -210,6 +217,7 @@ def primitive(
         masks=masks,
         keeps_mask=keeps_mask,
         discrete=discrete,
+        batch=batch or (elements if "elementwise" in traits else None),
     )
     define(operation)
     return operation

@@ -13,6 +13,7 @@ from ..tape import constant, record
 from ..tensor import Tensor, another
 from .arguments import axes_of, records
 from .arithmetic import multiply
+from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
 from .primitive import primitive, spread_to, times, zeros_of
@@ -76,6 +77,7 @@ _prod = primitive(
     lower=Reduce("mul"),
     params=("axis",),
     heavy=True,
+    batch=along("axis"),
 )
 
 

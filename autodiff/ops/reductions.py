@@ -20,6 +20,7 @@ from ..tape import record
 from ..tensor import Tensor, another
 from .arguments import axes_of, integer, kept, records, reduced_shape
 from .arithmetic import divide
+from .batching import along
 from .bits import bitwise_or
 from .comparison import equal, not_equal, truth
 from .conversion import as_tensor, cast_to, dtype_of
@@ -75,6 +76,7 @@ _sum = linear(
     lower=Reduce("add"),
     params=("axis",),
     heavy=True,
+    batch=along("axis"),
 )
 
 
@@ -135,6 +137,7 @@ def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
         params=("axis",),
         heavy=True,
         masks=True,
+        batch=along("axis"),
     )
 
 
@@ -190,6 +193,7 @@ def _truth_reduction(name: str, reference: Callable[..., Any]) -> Operation:
         params=("axis",),
         heavy=True,
         discrete=True,
+        batch=along("axis"),
     )
 
 
@@ -245,6 +249,7 @@ def _place_reduction(name: str, reference: Callable[..., Any]) -> Operation:
         params=("axis",),
         heavy=True,
         discrete=True,
+        batch=along("axis"),
     )
 
 

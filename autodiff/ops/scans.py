@@ -11,6 +11,7 @@ from ..errors import ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, records
+from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .primitive import expect, linear
 from .reductions import widened
@@ -40,6 +41,7 @@ _cumsum = linear(
     lower=Scan("add"),
     params=("axis",),
     heavy=True,
+    batch=along("axis"),
 )
 
 

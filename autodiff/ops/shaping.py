@@ -18,6 +18,7 @@ from ..errors import ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor, another
 from .arguments import axes_of, axis_of, kept, records, reduced_shape, shape_of
+from .batching import along, up
 from .conversion import as_tensor
 from .primitive import linear, spread_to, sum_to
 from .template import remembered
@@ -62,6 +63,7 @@ _reshape = linear(
     lower=Move(_reshape_element, free=False, is_reshape=True),
     params=("shape",),
     traits=("move",),
+    batch=along(shapes=("shape",)),
 )
 
 
@@ -163,6 +165,7 @@ _transpose = linear(
     lower=Move(lambda k, index, x, *, axes: x(*[index[i] for i in _inverse(axes)])),
     params=("axes",),
     traits=("move",),
+    batch=lambda op, size, xs, mapped, *, axes: record(op, xs, ((0, *up(axes)),)),
 )
 
 
@@ -259,6 +262,12 @@ def _broadcast_element(k, index, x, *, shape):
     return x(*[k.index(0) if n == 1 else i for i, n in zip(index[extra:], x.shape, strict=True)])
 
 
+def _broadcast_batch(op, size, xs, mapped, *, shape):
+    (x,) = xs
+    aligned = reshaped(x, (size, *(1,) * (len(shape) + 1 - x.ndim), *x.shape[1:]))
+    return spread_to(aligned, (size, *shape))
+
+
 _broadcast_to = linear(
     "broadcast_to",
     lambda x, *, shape: np.broadcast_to(x, shape),
@@ -267,6 +276,7 @@ _broadcast_to = linear(
     lower=Move(_broadcast_element),
     params=("shape",),
     traits=("move",),
+    batch=_broadcast_batch,
 )
 
 
@@ -308,6 +318,7 @@ _flip = linear(
     lower=Move(_flip_element),
     params=("axes",),
     traits=("move",),
+    batch=along("axes"),
 )
 
 

@@ -20,7 +20,13 @@ from codegen.lowering import Move
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import constant, record
 from ..tensor import Tensor, another
-from .primitive import linear, primitive, zeros_of
+from .arithmetic import add, multiply
+from .batching import up, with_examples
+from .conversion import cast_to
+from .creation import iota
+from .gathering import gathered, replaced, scattered
+from .primitive import linear, primitive, spread_to, zeros_of
+from .shaping import reshaped, transposed
 
 __all__ = ["embed", "embedded", "part", "slice_update", "sliced", "updated_slice"]
 
@@ -139,6 +145,57 @@ def _update_element(k, index, x, v, *starts, axes, steps):
     return k.select(inside, v(*place), x(*index))
 
 
+# ---------------------------------------------------------------- many examples
+
+
+def _places_of_each(
+    size: int, starts: Sequence[Tensor], mapped: Sequence[bool], steps: tuple, counts: Sequence[int]
+) -> list[Tensor]:
+    """Index arrays [size, counts...], to be broadcast: which example, and what lies in its slice."""
+    rank = len(counts)
+    found = [iota((size, *(1,) * rank), 0)]
+    for k, (start, differs, step, count) in enumerate(zip(starts, mapped, steps, counts, strict=True)):
+        first = cast_to(start, np.dtype(np.int64))
+        first = reshaped(first, (size, *(1,) * rank)) if differs else first
+        found.append(add(first, multiply(iota((*(1,) * (k + 1), count, *(1,) * (rank - 1 - k)), k + 1), step)))
+    return found
+
+
+def _sliced_first(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The axes of all examples: the examples, the axes that are sliced, the rest."""
+    return (0, *up(axes), *[a for a in range(1, rank) if a - 1 not in axes])
+
+
+def _slice_batch(op, size, xs, mapped, *, axes, steps, shape):
+    x, *starts = xs
+    if not any(mapped[1:]):
+        return record(op, xs, (up(axes), steps, (size, *shape)))
+    (x,) = with_examples(size, (x,), mapped[:1])
+    places = _places_of_each(size, starts, mapped[1:], steps, [shape[a] for a in axes])
+    order = _sliced_first(axes, x.ndim)
+    y = gathered(x, places, (0, *up(axes)), 0)
+    return transposed(y, tuple(sorted(range(y.ndim), key=order.__getitem__)))
+
+
+def _embed_batch(op, size, xs, mapped, *, axes, steps, shape):
+    x, *starts = xs
+    (x,) = with_examples(size, (x,), mapped[:1])
+    if not any(mapped[1:]):
+        return embedded(x, starts, up(axes), steps, (size, *shape))
+    places = _places_of_each(size, starts, mapped[1:], steps, [x.shape[a + 1] for a in axes])
+    places = [spread_to(p, (size, *[x.shape[a + 1] for a in axes])) for p in places]
+    return scattered(places, transposed(x, _sliced_first(axes, x.ndim)), (size, *shape), (0, *up(axes)), 0)
+
+
+def _update_batch(op, size, xs, mapped, *, axes, steps):
+    x, v, *starts = xs
+    x, v = with_examples(size, (x, v), mapped[:2])
+    if not any(mapped[2:]):
+        return updated_slice(x, v, starts, up(axes), steps)
+    places = _places_of_each(size, starts, mapped[2:], steps, [v.shape[a + 1] for a in axes])
+    return replaced(x, places, transposed(v, _sliced_first(axes, v.ndim)), (0, *up(axes)), 0)
+
+
 # ---------------------------------------------------------------- operations
 
 
@@ -171,6 +228,7 @@ _slice = linear(
     lower=Move(_slice_element),
     params=("axes", "steps", "shape"),
     traits=("move",),
+    batch=_slice_batch,
 )
 
 #: Zeros of `shape` with x at the places of a slice.
@@ -181,6 +239,7 @@ embed = linear(
     transpose=_embed_transpose,
     lower=Move(_embed_element, free=False),
     params=("axes", "steps", "shape"),
+    batch=_embed_batch,
 )
 
 #: x with v at the places of a slice.  What was replaced gets a gradient of exactly zero, as with `where`.
@@ -193,6 +252,7 @@ slice_update = primitive(
     lower=Move(_update_element, free=False),
     params=("axes", "steps"),
     masks=True,
+    batch=_update_batch,
 )
 
 

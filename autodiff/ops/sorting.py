@@ -13,6 +13,7 @@ from ..tape import record
 from ..tensor import Tensor
 from .along import take_along_axis
 from .arguments import axis_of, records
+from .batching import along
 from .conversion import as_tensor
 from .primitive import expect, primitive
 from .shaping import reshaped
@@ -45,6 +46,7 @@ _argsort = primitive(
     params=("axis", "descending"),
     heavy=True,
     discrete=True,
+    batch=along("axis"),
 )
 
 

@@ -11,12 +11,14 @@
     second_order  jacobian, hessian, hvp
     hooks, nesting  functions of the user's in the walk; going back inside of going back
     anomaly     detect_anomaly
+    batch       vmap: many examples at once
     modes       no_grad, enable_grad
 """
 
 from . import handles
 from .anomaly import detect_anomaly
 from .backward import backward
+from .batch import vmap
 from .forward import jvp
 from .functional import grad, value_and_grad, vjp
 from .modes import enable_grad, is_grad_enabled, no_grad
@@ -24,5 +26,5 @@ from .second_order import hessian, hvp, jacobian
 
 __all__ = [
     "backward", "detect_anomaly", "enable_grad", "grad", "handles", "hessian", "hvp", "is_grad_enabled", "jacobian",
-    "jvp", "no_grad", "value_and_grad", "vjp",
+    "jvp", "no_grad", "value_and_grad", "vjp", "vmap",
 ]

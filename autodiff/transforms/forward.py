@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
+from ..custom.boundary import MappedCall
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate
@@ -24,7 +25,7 @@ from .pushing import push_rule
 from .reverse import pull_back
 from .rules import missing_rule
 
-__all__ = ["jvp", "push_forward"]
+__all__ = ["jvp", "push_call", "push_forward"]
 
 
 def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[Node, Tensor]:
@@ -42,7 +43,7 @@ def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[No
         elif not any(i in found for i in gradient_inputs(node)):
             continue
         elif node.call is not None:
-            found.update(_called(node, found))
+            found.update(push_call(node, found))
             continue
         else:
             before, now.literal = now.literal, True
@@ -67,8 +68,12 @@ def _pushed(node: Node, tangents: dict[Node, Tensor]) -> Tensor | None:
     return _transposed(node, node, tangents)
 
 
-def _called(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
-    """The tangents of the outputs of a custom call: its rule, transposed twice."""
+def push_call(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
+    """The tangents of the outputs of a custom call, by node (and slot): by its rule, or that of its VJP twice."""
+    if isinstance(node.call, MappedCall):
+        from .batch.calls import push_each
+
+        return push_each(node, tangents)
     rule = node.call.rule("jvp")
     if rule is not None:
         pushed = push_rule(node, rule, tangents)

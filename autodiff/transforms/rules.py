@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..custom.boundary import Call
+from ..custom.boundary import Call, MappedCall
 from ..custom.historyless import without_history
 from ..custom.host import Unlearnt
 from ..dispatch import note
@@ -41,6 +41,10 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         return [cotangents.get(slot) for slot in range(len(flow))]
     rule = call.rule()
     note(call.function, "rules", call.method, call.types)
+    if isinstance(call, MappedCall):
+        from .batch.calls import pull_each
+
+        return pull_each(node, cotangents, wanted)
     if rule is None:
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))
     places = frozenset([p for p in flow if node.inputs[p] in wanted])

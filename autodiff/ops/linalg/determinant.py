@@ -14,6 +14,7 @@ from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
 from ..arithmetic import multiply, subtract
+from ..batching import along
 from ..contraction import matmul
 from ..creation import eye
 from ..primitive import primitive, spread_to
@@ -73,6 +74,7 @@ _adjugate = primitive(
     vjp=_adjugate_vjp,
     jvp=_adjugate_jvp,
     lower=Call(),
+    batch=along(),
     heavy=True,
     keeps_mask=False,
 )
@@ -86,6 +88,7 @@ _det = primitive(
     vjp=lambda y_bar, y, a: (_beside(y_bar, flipped_axes(record(_adjugate, (a,)))),),
     jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
     lower=Call(),
+    batch=along(),
     heavy=True,
     keeps_mask=False,
 )
@@ -113,6 +116,7 @@ _sign = primitive(
     lambda a: np.linalg.slogdet(a)[0],
     infer=lambda a: _number_aval("slogdet", a),
     lower=Call(),
+    batch=along(),
     heavy=True,
     discrete=True,
 )
@@ -123,6 +127,7 @@ _log_abs_det = primitive(
     vjp=lambda y_bar, y, a: (_beside(y_bar, flipped_axes(inv(a))),),
     jvp=lambda dxs, y, a: _pairing(flipped_axes(inv(a)), dxs[0]),
     lower=Call(),
+    batch=along(),
     heavy=True,
     keeps_mask=False,
 )
@@ -144,6 +149,7 @@ _log_det_factored = primitive(
     vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
     jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
     lower=Call(),
+    batch=along(),
     heavy=True,
     keeps_mask=False,
 )

@@ -9,6 +9,7 @@ from codegen.lowering import Call
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
+from ..batching import along
 from ..contraction import matmul
 from ..primitive import primitive
 from ..triangles import halved_lower
@@ -47,6 +48,7 @@ _cholesky = primitive(
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(flipped_axes(y), y_bar)), y),),
     jvp=_jvp,
     lower=Call(),
+    batch=along(),
     heavy=True,
     keeps_mask=False,
 )

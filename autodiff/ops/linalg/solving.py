@@ -19,8 +19,10 @@ from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
 from ..arithmetic import negative
+from ..batching import along, to_front, with_examples
 from ..contraction import matmul
 from ..primitive import expect, primitive
+from ..shaping import reshaped, transposed
 from ..triangles import lower_part, upper_part
 from .matrices import first_refused, flipped_axes, right_side, square, square_aval
 from .substitution import substituted
@@ -44,6 +46,18 @@ def _tangent(da: Tensor | None, db: Any, x: Tensor) -> Any:
         return db
     moved = negative(matmul(da, x))
     return moved if db is None else db + moved
+
+
+def _batch(op, size, xs, mapped, **params):
+    """One solution for the right-hand sides of all examples, side by side, where they share the matrices."""
+    *matrices, b = xs
+    if any(mapped[:-1]):
+        return record(op, with_examples(size, xs, mapped), tuple(params.values()))
+    rank = b.ndim
+    shape = (*b.shape[1:-1], size, b.shape[-1])
+    sides = transposed(b, (*range(1, rank - 1), 0, rank - 1))
+    x = record(op, (*matrices, reshaped(sides, (*shape[:-2], size * b.shape[-1]))), tuple(params.values()))
+    return to_front(reshaped(x, shape), rank - 2)
 
 
 # ---------------------------------------------------------------- general matrices
@@ -72,6 +86,7 @@ _solve = primitive(
     vjp=_solve_vjp,
     jvp=_solve_jvp,
     lower=Call(),
+    batch=_batch,
     heavy=True,
     keeps_mask=False,
 )
@@ -121,6 +136,7 @@ _solve_triangular = primitive(
     vjp=_triangular_vjp,
     jvp=_triangular_jvp,
     lower=Call(),
+    batch=_batch,
     params=("lower",),
     heavy=True,
     keeps_mask=False,
@@ -176,6 +192,7 @@ _solve_factored = primitive(
     vjp=_factored_vjp,
     jvp=_factored_jvp,
     lower=Call(),
+    batch=_batch,
     heavy=True,
     keeps_mask=False,
 )
@@ -208,6 +225,7 @@ _inv = primitive(
     vjp=_inv_vjp,
     jvp=lambda dxs, y, a: negative(matmul(matmul(y, dxs[0]), y)),
     lower=Call(),
+    batch=along(),
     heavy=True,
     keeps_mask=False,
 )

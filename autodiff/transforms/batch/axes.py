@@ -1,0 +1,196 @@
+"""`in_axes` and `out_axes`: which axis of each argument, and of each result, the examples lie along.
+
+    in_axes   0                        every array of every argument
+              (0, None)                one entry for each argument: None for what all examples share
+              ({"w": None, "b": 1},)   any prefix of the arguments' nesting: an entry counts for all below it
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from codegen.ir import DTYPES, Aval
+
+from ... import tree
+from ...errors import DispatchError, ShapeError, caller
+from ...ops import dense
+from ...ops.shaping import transposed
+from ...tensor import AbstractTensor, Tensor
+from ..arguments import is_differentiable
+
+__all__ = [
+    "Leaves", "checked", "examples_at", "leaves_of_arguments", "leaves_of_result", "names_of", "result_axes",
+    "size_of",
+]
+
+
+class Leaves(NamedTuple):
+    """A nesting taken apart, and for each leaf the axis of the examples (None: it has none)."""
+
+    values: list[Any]
+    axes: list[int | None]
+    structure: tree.Structure
+
+
+def checked(axes: Any, which: str, name: str) -> Any:
+    """`in_axes` or `out_axes`, lists of arguments as tuples.  Raises DispatchError for what is no axis."""
+    for axis in tree.leaves(axes):
+        if axis is not None and (not isinstance(axis, int) or isinstance(axis, bool)):
+            raise DispatchError(
+                f"vmap of {name}: {which} holds {axis!r}\n"
+                f"  called at {caller()}\n"
+                "  an axis is a number, or None for what all examples share"
+            )
+    return axes
+
+
+def _spread(axes: Any, value: Any, structure: tree.Structure, what: str) -> list[int | None]:
+    """For each leaf of a value the axis that a prefix of its nesting gives it."""
+    entries, prefix = tree.flatten(axes)
+    numbered = tree.unflatten(structure, list(range(structure.size)))
+    found: list[int | None] = [None] * structure.size
+    for axis, below in zip(entries, tree.flatten_up_to(prefix, numbered, what), strict=True):
+        for number in tree.leaves(below):
+            if number is not None:
+                found[number] = axis
+    return found
+
+
+def _written_out(leaves: Leaves) -> Leaves:
+    """Structured values of which examples are taken as tensors: `ad.dense` of them."""
+    values: list[Any] = []
+    axes: list[int | None] = []
+
+    def visit(structure: tree.Structure, start: int) -> tree.Structure:
+        stop = start + structure.size
+        if structure.cls is None:
+            values.append(leaves.values[start])
+            axes.append(leaves.axes[start])
+            return structure
+        own = leaves.axes[start:stop]
+        if issubclass(structure.cls, AbstractTensor) and any(a is not None for a in own):
+            values.append(dense(tree.unflatten(structure, leaves.values[start:stop])))
+            axes.append(own[0])
+            return tree.LEAF
+        children = []
+        for child in structure.children:
+            children.append(visit(child, start))
+            start += child.size
+        return tree.Structure(structure.cls, structure.rest, tuple(children), sum([c.size for c in children]))
+
+    structure = visit(leaves.structure, 0)
+    return Leaves(values, axes, structure)
+
+
+def leaves_of_arguments(f: Callable, args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> Leaves:
+    """The leaves of (args, kwargs); keyword arguments have their examples along axis 0.
+
+    Raises ShapeError where in_axes is no prefix of the arguments.
+    """
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise ShapeError(
+            f"vmap of {name}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments\n"
+            f"  called at {caller()}\n"
+            "  one for each positional argument; keyword arguments have their examples along axis 0"
+        )
+    values, structure = tree.flatten((args, kwargs))
+    places, _ = structure.children
+    axes = _spread(in_axes, args, places, "in_axes") + [0] * (structure.size - places.size)
+    return _written_out(Leaves(values, axes, structure))
+
+
+def leaves_of_result(result: Any) -> tuple[list[Any], tree.Structure]:
+    """The leaves of what f returned, structured ones written out."""
+    values, structure = tree.flatten(result)
+    values, _, structure = _written_out(Leaves(values, [0] * len(values), structure))
+    return values, structure
+
+
+def result_axes(out_axes: Any, structure: tree.Structure) -> list[int | None]:
+    """For each leaf of a result the axis that its examples go to.  Raises ShapeError where out_axes is no prefix."""
+    return _spread(out_axes, None, structure, "out_axes")
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def size_of(f: Callable, leaves: Leaves, name: str) -> int:
+    """How many examples there are, along every axis that is mapped.  Axes become counted from 0.
+
+    Raises ShapeError where an argument has no such axis, sizes differ, or nothing is mapped.
+    """
+    sizes: dict[int, int] = {}
+    for i, (x, axis) in enumerate(zip(leaves.values, leaves.axes, strict=True)):
+        if axis is None:
+            continue
+        if not (is_differentiable(x) or isinstance(x, (bool, np.bool_))):
+            leaves.axes[i] = None  # text, None, an object: handed on as it is
+            continue
+        shape = np.shape(x) if not isinstance(x, AbstractTensor) else x.shape
+        if not -len(shape) <= axis < len(shape):
+            _refuse_axis(f, leaves, name, i, shape)
+        leaves.axes[i] = axis % len(shape)
+        sizes[i] = shape[axis]
+    if not sizes:
+        raise ShapeError(
+            f"vmap of {name}: no argument has examples: in_axes is None for all of them\n"
+            f"  called at {caller()}\n"
+            "  at least one array is mapped over"
+        )
+    if len(set(sizes.values())) > 1:
+        named = names_of(f, leaves.structure)
+        described = [f"{x}, {_aval_of(v)}" for x, v in zip(named, leaves.values, strict=True)]
+        told = [f"  {described[i]}: {n} along axis {leaves.axes[i]}\n" for i, n in sizes.items()]
+        raise ShapeError(
+            f"vmap of {name}: the arguments differ in the number of examples\n{''.join(told)}"
+            f"  called at {caller()}\n"
+            "  in_axes says along which axis the examples are, None what all of them share"
+        )
+    return next(iter(sizes.values()))
+
+
+def _refuse_axis(f: Callable, leaves: Leaves, name: str, i: int, shape: tuple[int, ...]) -> NoReturn:
+    x = names_of(f, leaves.structure)[i]
+    what = f"has no axis {leaves.axes[i]}" if shape else "has no axis to take examples from"
+    raise ShapeError(
+        f"vmap of {name}: {x}, {_aval_of(leaves.values[i])}, {what}\n"
+        f"  called at {caller()}\n"
+        "  in_axes says along which axis the examples are, None what all of them share"
+    )
+
+
+def _aval_of(x: Any) -> str:
+    if isinstance(x, Tensor):
+        return str(x.aval)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return str(Aval(x.shape, x.dtype)) if x.dtype in DTYPES.values() else f"{x.dtype}{list(x.shape)}"
+    return f"the {type(x).__name__} {x!r}"
+
+
+def names_of(f: Callable, structure: tree.Structure) -> list[str]:
+    """What each leaf of (args, kwargs) is called: by the parameters of f, where they are known."""
+    places, keywords = structure.children
+    try:
+        known = [p.name for p in inspect.signature(f).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    except (TypeError, ValueError):
+        known = []
+    found = []
+    for i, child in enumerate(places.children):
+        found += tree.names(child, known[i] if i < len(known) else f"args[{i}]")
+    for key, child in zip(keywords.rest, keywords.children, strict=True):  # type: ignore[call-overload]
+        found += tree.names(child, str(key))
+    return found
+
+
+# ---------------------------------------------------------------- moving the examples
+
+
+def examples_at(t: Tensor, axis: int) -> Tensor:
+    """Examples from axis 0 to this axis."""
+    return transposed(t, (*range(1, axis + 1), 0, *range(axis + 1, t.ndim)))

@@ -1,0 +1,179 @@
+"""`ad.vmap`: a function of one example becomes one of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ... import tree
+from ...custom.host import Unlearnt
+from ...errors import ShapeError, caller
+from ...ops import as_tensor
+from ...ops.batching import to_front, with_examples
+from ...ops.shaping import reshaped
+from ...ops.slicing import part
+from ...tape.ask import evaluate
+from ...tape.record import identity_of, state
+from ...tensor import AbstractTensor, Tensor, handle
+from ..arguments import constant_of, is_differentiable, is_plain, name_of, plain
+from .axes import (
+    Leaves,
+    checked,
+    examples_at,
+    leaves_of_arguments,
+    leaves_of_result,
+    result_axes,
+    size_of,
+)
+from .walk import of_each
+
+__all__ = ["vmap"]
+
+
+def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
+    """A function that applies f to many examples at once, which lie along an axis of its arguments.
+
+    f: a... → b...     vmap(f): a[n, ...] → b[n, ...]
+
+    in_axes    the axis of the examples in every array of every argument; or a tuple of one entry for each argument, or
+               any prefix of their nesting.  None: all examples share it.  Keyword arguments have them along axis 0
+    out_axes   where they go to in the results: a number, or a prefix of the result's nesting.  None: for a result
+               that is the same for all.  What does not differ is repeated otherwise
+
+    f is called once, on one example without values: what it records becomes the same for all.  So where f asks
+    for a value it is a ConcretizationError: `ad.where` and `ad.cond` choose for each example.  It composes with all
+    transformations: `vmap(grad(f))` gives each example's gradient.  NumPy in, NumPy out; with tensors, tensors.
+
+    Raises ShapeError where in_axes and arguments, or out_axes and results, do not fit, or arguments differ in the
+    number of examples; DispatchError for what is no axis.
+
+    >>> import autodiff as ad, numpy as np
+    >>> w, xs = np.array([1.0, 2.0]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> ad.vmap(lambda w, x: (w * x).sum(), (None, 0))(w, xs)
+    array([1., 2., 3.])
+    >>> ad.vmap(ad.grad(lambda w, x: (w @ x) ** 2), (None, 0))(w, xs)
+    array([[2., 0.],
+           [0., 4.],
+           [6., 6.]])
+    """
+    name = name_of(f, "vmap")
+    checked(in_axes, "in_axes", name)
+    checked(out_axes, "out_axes", name)
+
+    @wraps(f)
+    def of_all(*args: Any, **kwargs: Any) -> Any:
+        is_array = is_plain(tree.leaves((args, kwargs)))
+        leaves = leaves_of_arguments(f, args, kwargs, in_axes, name)
+        size = size_of(f, leaves, name)
+        given = Given(leaves, is_array)
+        try:
+            found, structure = given.mapped(f, size)
+        except Unlearnt:
+            if state.now.tracing or not size:
+                raise  # the outermost trace has values
+            given.on_the_first(f)
+            found, structure = given.mapped(f, size)
+        axes = result_axes(out_axes, structure)
+        where = [f"vmap of {name}: {result}" for result in tree.names(structure, "the result")]
+        results = [
+            _placed(x, differs, axis, size, what) for (x, differs), axis, what in zip(found, axes, where, strict=True)
+        ]
+        if is_array:
+            evaluate([x.node for x in results if isinstance(x, Tensor)])
+            results = [plain(x) for x in results]
+        return tree.unflatten(structure, results)
+
+    return of_all
+
+
+class Given:
+    """The arguments of one call: tensors that differ between examples, with these along axis 0, and the rest."""
+
+    def __init__(self, leaves: Leaves, is_array: bool) -> None:
+        self.structure = leaves.structure
+        self.mapped_at = [i for i, axis in enumerate(leaves.axes) if axis is not None]
+        self.values = [_shared(x, is_array) for x in leaves.values]
+        for i in self.mapped_at:
+            axis = leaves.axes[i]
+            assert axis is not None
+            t = self.values[i]
+            self.values[i] = to_front(t if isinstance(t, Tensor) else as_tensor(t), axis)
+
+    def mapped(self, f: Callable, size: int) -> tuple[list[tuple[Any, bool]], tree.Structure]:
+        """The leaves of the result, each with whether it differs between examples; and their nesting."""
+        structure = tree.LEAF
+
+        def on_one(made: list[Tensor]) -> list[Any]:
+            nonlocal structure
+            now = state.now
+            now.transforming += 1
+            try:
+                result = self._call(f, made)
+                results, structure = leaves_of_result(result)
+                return [_result(x) for x in results]
+            finally:
+                now.transforming -= 1
+
+        tensors = [self.values[i] for i in self.mapped_at]
+        found = of_each(on_one, tensors, [True] * len(tensors), size)
+        return found, structure
+
+    def _call(self, f: Callable, examples: list[Tensor]) -> Any:
+        mapped = dict(zip(self.mapped_at, examples, strict=True))
+        values = [mapped[i] if i in mapped else _own(x) for i, x in enumerate(self.values)]
+        args, kwargs = tree.unflatten(self.structure, values)
+        return f(*args, **kwargs)
+
+    def on_the_first(self, f: Callable) -> None:
+        """Run f on the first example: a host forward tells by its values what it returns."""
+        self._call(f, [reshaped(part(t, 0, 0, 1), t.shape[1:]) for t in (self.values[i] for i in self.mapped_at)])
+
+
+def _shared(x: Any, is_array: bool) -> Any:
+    """A leaf that all examples share: arrays as tensors."""
+    if isinstance(x, np.ndarray):
+        return constant_of(x) if is_array else as_tensor(x)
+    return x
+
+
+def _own(x: Any) -> Any:
+    """A tensor under a node of f's own: what f does to it in place is nothing to the caller's."""
+    if not isinstance(x, Tensor):
+        return x
+    if state.now.captures is not None:
+        state.now.meet(x)
+    return handle(identity_of(x.node, requires_grad=x.node.kind.out.requires_grad), x.masked)
+
+
+def _result(x: Any) -> Any:
+    """A leaf of the result as a tensor, unless it is no array."""
+    return as_tensor(x) if is_differentiable(x) or isinstance(x, (AbstractTensor, bool, np.bool_)) else x
+
+
+def _placed(x: Any, differs: bool, axis: int | None, size: int, what: str) -> Any:
+    """A result with its examples along an axis; `what` names it."""
+    if not isinstance(x, Tensor):
+        return x
+    if axis is None:
+        if differs:
+            raise ShapeError(
+                f"{what}, {_one(x)}, differs between examples, and out_axes is None for it\n"
+                f"  called at {caller()}\n"
+                "  give it an axis, or return what is the same for all of them"
+            )
+        return x
+    (x,) = with_examples(size, (x,), (differs,))
+    if not -x.ndim <= axis < x.ndim:
+        raise ShapeError(
+            f"{what}, {_one(x)}, has no place {axis} for the axis of its examples (out_axes)\n"
+            f"  called at {caller()}"
+        )
+    return examples_at(x, axis % x.ndim)
+
+
+def _one(x: Tensor) -> str:
+    """What a result is for one example."""
+    return str(x.aval.with_shape(x.shape[1:]))

@@ -1,0 +1,210 @@
+"""From what was recorded for one example to the same for all of them.
+
+    recorded for one      x: f64[3]      y = sin(x)       z = sum(y)          w = z * c
+    for size examples     X: f64[n,3]    Y = sin(X)       Z = sum(Y, 1)       W = Z * c
+
+The walk goes over the nodes by rising creation number, so it does not recurse.  A node that depends on
+what differs between examples is recorded again by the *batch rule* of its operation (`ops.batching`); what
+does not is left as it is.  The call of a custom function becomes the call for all examples, whose rule is
+that of one applied to each (`calls`).  A node tracks gradients where the one of an example did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ... import tree
+from ...custom.boundary import MappedCall
+from ...custom.historyless import without_history
+from ...errors import Error, caller
+from ...ops.batching import Parts, with_examples
+from ...tape.node import Node, RichNode, new_number
+from ...tape.record import argument, grad_mode, identity_of, state
+from ...tape.tracing import tracing
+from ...tape.walk import by_number
+from ...tensor import Tensor, handle
+from ..hooks import run_hooks
+
+__all__ = ["CALLS", "OfAll", "of_each"]
+
+#: Custom functions of this library that know what many of their calls are at once:
+#: (size, arguments by name, whether each tensor in them differs) -> the outputs for all, in their container.
+CALLS: dict[Any, Callable[[int, dict[str, Any], dict[str, Any]], Any]] = {}
+
+
+def of_each(
+    f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence[Tensor], mapped: Sequence[bool], size: int
+) -> list[tuple[Any, bool]]:
+    """f(one example of `given`), for every example: each of its results, and whether it differs between examples.
+
+    given    those that are `mapped` have the examples along axis 0; the others are handed on
+    f        called once, on tensors without values; its results are tensors, or anything else
+
+    Raises ConcretizationError where f asks for the value of what differs.
+    """
+    since = new_number()
+    with tracing(since):
+        made = [_example(t) if m else t for t, m in zip(given, mapped, strict=True)]
+        results = f(made)
+    walk = OfAll(size)
+    for one, t, m in zip(made, given, mapped, strict=True):
+        if m:
+            walk.found[one.node] = walk.hooked(one.node, t)
+    walk.go(_since(since, [r.node for r in results if isinstance(r, Tensor)]))
+    return [walk.of(r.node) if isinstance(r, Tensor) else (r, False) for r in results]
+
+
+def _example(t: Tensor) -> Tensor:
+    """A tensor without a value that stands for each example of t."""
+    out = t.node.kind.out
+    made = argument(out.aval.with_shape(out.shape[1:]), requires_grad=out.requires_grad)
+    made.masked = t.masked
+    return made
+
+
+def _since(number: int, roots: Iterable[Node]) -> list[Node]:
+    """The pending nodes that were recorded after this number on the way to `roots`, by creation."""
+    seen = {r for r in roots if r.number > number}
+    stack = list(seen)
+    while stack:
+        for i in stack.pop().inputs:
+            if i.number > number and i not in seen:
+                seen.add(i)
+                stack.append(i)
+    return sorted(seen, key=by_number)
+
+
+class OfAll:
+    """A walk over the nodes of one example.
+
+    found    what differs: the same of all examples, along axis 0
+    stands   where nodes are put down anew (the body of a loop): what stands for those that do not differ
+    """
+
+    def __init__(
+        self,
+        size: int,
+        stands: dict[Node, Node] | None = None,
+        copied: Callable[[Node, list[Node]], Node] | None = None,
+    ) -> None:
+        """`copied(node, inputs)` puts a node down anew that does not differ; None leaves it where it is."""
+        self.size = size
+        self.found: dict[Node, Any] = {}
+        self.stands = {} if stands is None else stands
+        self._copied = copied
+        self._outputs: dict[Node, list[Tensor]] = {}
+
+    def of(self, node: Node) -> tuple[Tensor, bool]:
+        """What there is now for a node, and whether it differs between examples."""
+        found = self.found.get(node)
+        if found is None:
+            return handle(self.stands.get(node, node)), False
+        return found.vector(self.size) if isinstance(found, Parts) else found, True
+
+    def go(self, order: Sequence[Node]) -> None:
+        """Walk over nodes in the order of their creation."""
+        for node in order:
+            if node in self.found or node in self.stands:
+                continue
+            if any([i in self.found or i in self._outputs for i in node.inputs]):
+                self._visit(node)
+            elif self._copied is not None:
+                self.stands[node] = self._copied(node, [self.stands.get(i, i) for i in node.inputs])
+
+    def _visit(self, node: Node) -> None:
+        now, inputs = state.now, node.inputs
+        tracks = node.kind.out.requires_grad or not any([i.kind.out.requires_grad for i in inputs])
+        token = grad_mode.set(grad_mode.get() and tracks)
+        literal, now.literal = now.literal, True
+        try:
+            if node.slot is not None:
+                found: Any = self._outputs[inputs[0]][node.slot]
+            elif node.call is not None:
+                outputs = self._called(node)
+                if node.body is None:
+                    self._outputs[node] = outputs
+                    return
+                found = outputs[0]
+            elif node.body is not None:
+                found = self._without_history(node)
+            else:
+                found = self._computed(node)
+        finally:
+            now.literal = literal
+            grad_mode.reset(token)
+        if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
+            found.node.line = node.line
+        self.found[node] = self.hooked(node, found)
+
+    def _computed(self, node: Node) -> Any:
+        """By the batch rule of the operation."""
+        op = node.kind.op
+        if op.batch is None:
+            raise Error(
+                f"{op.name} has no batch rule: what it does to many examples is not known\n"
+                f"  called at {caller()}\n"
+                f"  state one where {op.name} is declared: batch=..., see autodiff.ops.batching"
+            )
+        if "part" in op.traits:  # it takes one of several results out
+            pairs = [(self.found[i], True) for i in node.inputs]
+        else:
+            pairs = [self.of(i) for i in node.inputs]
+        xs, mapped = tuple([x for x, _ in pairs]), tuple([m for _, m in pairs])
+        return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
+
+    def hooked(self, node: Node, found: Any) -> Any:
+        """What was found, with the hooks of an example's tensor called for every example."""
+        if not node.hooks or not found.node.kind.out.requires_grad:
+            return found
+        made = identity_of(found.node)
+        made.hooks = {node: _HooksOfEach(node.hooks, self.size)}
+        return handle(made, found.masked)
+
+    # ------------------------------------------------------------ custom functions
+
+    def _without_history(self, node: Node) -> Tensor:
+        value, *sources = [self.of(i) for i in node.inputs]
+        (t,) = with_examples(self.size, value[:1], value[1:])
+        return without_history(t, [s.node for s, _ in sources], node.kind.params[0], node.line)
+
+    def _called(self, node: Node) -> list[Tensor]:
+        """The tracked outputs of a call, for all examples: behind a boundary where gradients are tracked."""
+        call = node.call
+        pairs = [self.of(i) for i in node.inputs]
+        start, stop, _ = node.flow.indices(len(pairs))
+        tracks = grad_mode.get() and any([t.node.kind.out.requires_grad for t, _ in pairs[start:stop]])
+        if tracks and call.function in CALLS:
+            return self._known(call, pairs)
+        bodies = [0] if call.first else range(len(pairs) - len(call.avals), len(pairs))
+        for place in bodies:
+            t, m = pairs[place]
+            pairs[place] = (with_examples(self.size, (t,), (m,))[0], True)
+        if not tracks:
+            return [pairs[place][0] for place in bodies]
+        masked = any([t.masked for t, _ in pairs])
+        all_calls = MappedCall(call, self.size, tuple([m for _, m in pairs]))
+        return [handle(t.node, masked) for t in all_calls.boundary([t.node for t, _ in pairs], node.flow)]
+
+    def _known(self, call: Any, pairs: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
+        """The outputs of a function that knows what many of its calls are at once."""
+        values = {name: p.unpack(lambda place: pairs[place][0]) for name, p in call.arguments.items()}
+        differ = {name: p.unpack(lambda place: pairs[place][1]) for name, p in call.arguments.items()}
+        leaves = tree.leaves(CALLS[call.function](self.size, values, differ))
+        by_place = dict(zip(call.result.places, leaves, strict=True))
+        return [by_place[-1 - slot] for slot in range(len(call.avals))]
+
+
+class _HooksOfEach:
+    """The hooks of an example's tensor, as one hook on all of them: it sees each example's gradient."""
+
+    def __init__(self, hooks: dict[Any, Callable], size: int) -> None:
+        self.hooks = hooks
+        self.size = size
+
+    def __call__(self, g: Tensor) -> Tensor:
+        ((changed, differs),) = of_each(lambda one: [run_hooks(self.hooks, one[0])], [g], [True], self.size)
+        return with_examples(self.size, (changed,), (differs,))[0]
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.hooks.values())) or "a hook that was removed"
