@@ -1,0 +1,33 @@
+"""What `vmap` means: a Python loop over the examples, the results stacked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import autodiff as ad
+
+__all__ = ["assert_same", "looped"]
+
+
+def looped(f, in_axes=0):
+    """What `vmap(f, in_axes)` means: a call for each example, the results stacked."""
+
+    def run(*args):
+        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+        size = next(a.shape[axis] for a, axis in zip(args, axes, strict=True) if axis is not None)
+        calls = [
+            f(*[a if axis is None else ad.take(a, i, axis=axis) for a, axis in zip(args, axes, strict=True)])
+            for i in range(size)
+        ]
+        return ad.tree.map(lambda *ys: ad.stack(ys), *calls)
+
+    return run
+
+
+def assert_same(found, wanted, digits=10):
+    found, wanted = ad.tree.leaves(found), ad.tree.leaves(wanted)
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted, strict=True):
+        a, b = (np.asarray(t.detach() if isinstance(t, ad.Tensor) else t) for t in (a, b))
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=10.0**-digits, atol=10.0**-digits)
