@@ -263,3 +263,26 @@ def test_the_tables_are_what_the_tool_makes(monkeypatch):
             offsets, found, _ = tool.erf_of_interval("F32", number)
             assert offsets == tuple(part[number] for part in tables.ERF_OFFSETS_F32)
             assert found == [table[number] for table in tables.ERF_TABLES_F32]
+
+
+def test_the_table_of_logarithms_is_what_the_tool_makes(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
+    tool = importlib.import_module("fit_tables")
+    with mp.workdps(50):
+        assert tuple(tool.inverse("F64", j) for j in range(16)) == tables.LOG_INVERSES_F64
+        assert [tool.logarithm("F64", "10", j) for j in range(16)] == list(zip(*tables.LOGS_10_F64, strict=True))
+        assert tuple(tool.coefficients(tool.log_near_one("F32"))[0]) == tables.LOG_NEAR_F32
+
+
+@EACH_TYPE
+@pytest.mark.parametrize("name", ["log", "log2", "log10", "log1p"])
+def test_logarithms_next_to_one_and_at_the_ends_of_intervals(name, type, rng):
+    near = 1 + np.ldexp(rng.uniform(-1, 1, 200), -rng.integers(2, 50, 200))
+    near = np.concatenate([near, rng.uniform(0.7, 1.6, 200)])
+    ends = np.concatenate([np.arange(24, 49) / 32.0, np.arange(48, 97) / 64.0])
+    x = np.concatenate([near, ends, np.nextafter(ends, 0), np.nextafter(ends, 4)]).astype(DTYPES[type])
+    x = x - x.dtype.type(1) if name == "log1p" else x
+    x = x[x != (0 if name == "log1p" else 1)]
+    with mp.workprec(200):
+        errors = errors_in_ulps(run(name, type, x), [REFERENCES[name](mpf(v)) for v in x.tolist()], x.dtype)
+    assert max(errors) <= promised_ulps(name)

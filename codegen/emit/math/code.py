@@ -297,6 +297,10 @@ class Code:
         numbers = [f"{self.float} {float_literal(v, single=not self.double)}" for v in values]
         return f"<{', '.join(numbers)}>"
 
+    def mantissa_near_one(self, x: Term) -> Term:
+        """x / 2**n in [3/4, 3/2) for x > 0; 1 of 0 and inf, nan below 0."""
+        return self._by_register("getmant", (x,), "i32 11, ")
+
     def _by_register(self, name: str, operands: tuple[Term, ...], setting: str) -> Term:
         """An instruction on each register's lanes, and the results side by side again."""
         lanes = self.target.vector_bytes // (8 if self.double else 4)

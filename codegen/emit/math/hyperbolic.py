@@ -75,6 +75,7 @@ def atanh(k: Code, x: Term) -> Term:
     size = k.abs(x)
     twice = size + size
     # 2a / (1 - a); for small a with the part that is exact outside of the division.
-    inner = k.mad(twice, size / (1.0 - size), twice)
-    result = 0.5 * log1p(k, k.select(size < 0.5, inner, twice / (1.0 - size)))
+    quotient = size / (1.0 - size)
+    inner = k.mad(twice, quotient, twice)
+    result = 0.5 * log1p(k, k.select(size < 0.5, inner, quotient + quotient))
     return k.with_sign(k.select(_is_tiny(k, size), size, result), k.sign_of(x))

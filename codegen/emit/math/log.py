@@ -7,6 +7,13 @@ The formula with f outside keeps the part that is known exactly out of the divis
 
 For the other bases log(m) is kept in two parts, and so is the factor 1 / log(base), so that the
 powers of the base come out whole (the way of FreeBSD's e_log10.c).
+
+A machine that looks up in registers takes the mantissa's first bits instead, to 1/c near 1/m and log(c):
+
+    log(x) = e log(2) + log(c) + log(1 + r),   r = m/c - 1 exactly but for one rounding,  |r| <= 1/16
+
+No division; and the exponent and the mantissa of 0, inf, nan and negative numbers are such that they need no
+care.  The first two terms have a short first part each, whose sum is exact; c is 1 next to 1.
 """
 
 from __future__ import annotations
@@ -17,6 +24,18 @@ import struct
 from .code import Code, Term
 from .coefficients import LOG_F32, LOG_F64
 from .exp import LN2
+from .tables import (
+    LOG_INVERSES_F32,
+    LOG_INVERSES_F64,
+    LOG_NEAR_F32,
+    LOG_NEAR_F64,
+    LOGS_2_F32,
+    LOGS_2_F64,
+    LOGS_10_F32,
+    LOGS_10_F64,
+    LOGS_E_F32,
+    LOGS_E_F64,
+)  # fmt: skip
 
 __all__ = ["decompose", "log", "log1p", "log2", "log10"]
 
@@ -33,6 +52,13 @@ _PER_LOG = {
     (2, "f32"): ("0x1.714p+0", "0x1.47652cp-12"),
     (10, "f64"): ("0x1.bcb7b152p-2", "0x1.b9438ca9aadd5p-36"),
     (10, "f32"): ("0x1.bcap-2", "0x1.7b1526p-14"),
+}
+#: The same, the first part full: for fused multiply-adds.
+_PER_LOG_FULL = {
+    (2, "f64"): ("0x1.71547652b82fep+0", "0x1.777d0ffda0d24p-56"),
+    (2, "f32"): ("0x1.715476p+0", "0x1.4ae0c0p-26"),
+    (10, "f64"): ("0x1.bcb7b1526e50ep-2", "0x1.95355baaafad3p-57"),
+    (10, "f32"): ("0x1.bcb7b2p-2", "-0x1.5b235ep-27"),
 }
 #: log10(2), the first part short: its product with an exponent is exact.
 _LOG10_2 = {
@@ -84,8 +110,30 @@ def _edges(k: Code, x: Term, result: Term, zero: float) -> Term:
     return k.select(x.equals(zero), -math.inf, result)
 
 
+def _by_tables(k: Code, x: Term, base: int = 0, correction: Term | None = None) -> Term:
+    """The logarithm to a base (0: the natural one), plus the correction."""
+    m = k.mantissa_near_one(x)
+    e = k.exponent(x) - k.exponent(m)
+    first_bits = k.bits(m) >> k.pick(48, 18)
+    r = k.mad(m, k.lookup(k.pick(LOG_INVERSES_F64, LOG_INVERSES_F32), first_bits), -1.0)
+    logs = {0: (LOGS_E_F64, LOGS_E_F32), 2: (LOGS_2_F64, LOGS_2_F32), 10: (LOGS_10_F64, LOGS_10_F32)}[base]
+    high, low = (k.lookup(part, first_bits) for part in k.pick(*logs))
+    of_two = {0: LN2[k.suffix], 2: (1.0, 0.0), 10: tuple(map(float.fromhex, _LOG10_2[k.suffix]))}[base]
+    high = e + high if of_two[0] == 1.0 else k.mad(e, of_two[0], high)
+    low = k.mad(e, of_two[1], low) if of_two[1] else low
+    if correction is not None:
+        low = low + correction
+    tail = k.polynomial(r, k.pick(LOG_NEAR_F64, LOG_NEAR_F32)) * (r * r)
+    if not base:
+        return high + (r + (tail + low))
+    per = tuple(map(float.fromhex, _PER_LOG_FULL[base, k.suffix]))
+    return high + k.mad(r, per[0], k.mad(r, per[1], k.mad(tail, per[0], low)))
+
+
 def log(k: Code, x: Term) -> Term:
     """The natural logarithm within 1 ulp."""
+    if k.fills_registers:
+        return _by_tables(k, x)
     e, m = decompose(k, x)
     return _edges(k, x, _log(k, e, m - 1.0), 0.0)
 
@@ -96,6 +144,10 @@ def log1p(k: Code, x: Term) -> Term:
     # What rounding lost, exactly: x = (u - 1) + lost.
     added = u - 1.0
     lost = (1.0 - (u - added)) + (x - added)
+    if k.fills_registers:
+        # Nothing is lost where u is 0; nan where it is infinite.
+        correction = k.select(k.abs(lost) > 0.0, lost / u, 0.0)
+        return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, _by_tables(k, u, correction=correction))
     e, m = decompose(k, u)
     # 2**-e, of which only exponents up to the precision matter.
     scale = k.from_bits(k.bits(k.constant(1.0)) + k.bits(m) - k.bits(u))
@@ -107,6 +159,8 @@ def log1p(k: Code, x: Term) -> Term:
 
 def _log_to_base(k: Code, x: Term, base: int) -> Term:
     """log(x) / log(base)."""
+    if k.fills_registers:
+        return _by_tables(k, x, base)
     e, m = decompose(k, x)
     f = m - 1.0
     s, half_square, rest = _series(k, f)
