@@ -38,6 +38,7 @@ def operands(gemm, rng):
 SIZES = [
     (1, 1, 1), (1, 5, 7), (5, 1, 7), (5, 7, 1), (1, 1, 7), (7, 1, 1), (1, 7, 1), (3, 4, 5), (8, 8, 9), (33, 17, 20),
     (9, 32, 300), (70, 90, 40), (20, 65, 257), (1, 37, 70), (1, 70, 37), (37, 1, 70), (1, 1, 300),
+    (3, 200, 170),
 ]  # fmt: skip
 
 #: As LLVM writes what processors can do: 16, 32 and 64 bytes at once, with and without masks and many registers.
