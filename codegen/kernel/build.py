@@ -32,7 +32,7 @@ from .group import Cut, Group, Root
 from .index import Index, constant_index, flatten
 from .monoids import Accumulator, combine, element, start
 from .nest import Function, ScalarType, Value
-from .parts import Part, first_carrying, plan_parts, type_of
+from .parts import Part, first_carrying, pieces, plan_parts, type_of
 from .positions import Positions
 from .scalar import Scalar
 from .together import rows_at_a_time, rows_together
@@ -182,6 +182,10 @@ class _Builder:
                 self.k, self.positions, parts, count, lambda: self._body(roots), self.accumulators.enter
             )
             return {}
+        elif self._has_turns(parts, level, carried):
+            for piece in pieces(parts[level], self.group.turns):
+                self._loop([*parts[:level], piece], level, roots, carried, top)
+            return {}
         else:
             results = self._loop(parts, level, roots, carried, top)
         done = {}
@@ -232,6 +236,12 @@ class _Builder:
             free = level == len(parts) - 1
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
         return _taken_apart(starts, k.close_loop(loop, results))
+
+    def _has_turns(self, parts: list[Part], level: int, carried: dict[Root, int]) -> bool:
+        """Whether this loop is done in pieces; one that carries anything is not."""
+        if level != len(parts) - 1 or not self.group.turns:
+            return False
+        return parts[level].outer is None and all(carried[r] == len(parts) for r in carried)
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
         """How many iterations of the last loop but one are done together."""

@@ -20,7 +20,7 @@ from ..lowering import Map, Move
 from ..records import record
 from .index import Atom, Index, constant_index, flatten, unflatten
 from .nest import INDEX, ScalarType, Status, Value
-from .scalar import SCALAR_TYPES, Scalar
+from .scalar import SCALAR_TYPES, Element, Scalar
 
 __all__ = ["HEAVY", "Axes", "Edge", "Edges", "Probed", "Reader", "broadcast_index"]
 
@@ -46,11 +46,13 @@ class Edge:
 
 @record(frozen=True, slots=True)
 class Edges:
-    """All reads of a node; positions that it uses as numbers (`pinned`); its price per element."""
+    """All reads of a node; positions that it uses as numbers (`pinned`); its price per element; and positions
+    (axis, place) of its own from which on a comparison of positions comes out otherwise."""
 
     reads: tuple[Edge, ...]
     pinned: tuple[Index, ...]
     weight: int
+    turns: tuple[tuple[int, int], ...] = ()
 
 
 class Axes:
@@ -154,7 +156,9 @@ class Probed:
             return Reader(inputs[number].shape, read)
 
         lower.element(probe, index, *[reader(j) for j in range(len(inputs))], **node.keywords)
-        return Edges(tuple(reads_made), tuple(dict.fromkeys(probe.pinned)), probe.weight)
+        atoms = {i.terms[0][0]: axis for axis, i in enumerate(index) if i.terms}
+        turns = {(atoms[atom], place) for atom, place in probe.turns if atom in atoms}
+        return Edges(tuple(reads_made), tuple(dict.fromkeys(probe.pinned)), probe.weight, tuple(sorted(turns)))
 
 
 _NONE = Edges((), (), 0)
@@ -166,6 +170,7 @@ class _Probe(Scalar):
     def __init__(self) -> None:
         super().__init__()
         self.pinned: list[Index] = []
+        self.turns: list[tuple[Atom, int]] = []
         self.weight = 0
 
     def unknown(self, dtype) -> Value:
@@ -190,6 +195,21 @@ class _Probe(Scalar):
         value = Value(INDEX)
         self._depth[value] = 0
         return value
+
+    def lt(self, x: Element, y: Element) -> Value:
+        self._turn(x, y)
+        return super().lt(x, y)
+
+    def ge(self, x: Element, y: Element) -> Value:
+        self._turn(x, y)
+        return super().ge(x, y)
+
+    def _turn(self, x: Element, y: Element) -> None:
+        """Note from where on x < y is no longer so."""
+        if isinstance(x, Index) and isinstance(y, Index):
+            difference = x.plus(y.times(-1))
+            if len(difference.terms) == 1 and difference.terms[0][1] == 1 and difference.low < 0 <= difference.high:
+                self.turns.append((difference.terms[0][0], -difference.constant))
 
     def fail_unless(self, condition: Value, status: Status) -> None:
         self.weight += 2

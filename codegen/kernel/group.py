@@ -109,6 +109,7 @@ class Group:
     scratch   values kept in memory for a row, because a later stage needs them and they are dear
     cuts      stages whose sweep is cut into several loops
     cost      of one element of the dearest stage, in additions
+    turns     places of the last loop from which on elements come from elsewhere: it is cut there
     tail      what is computed of finished reductions, after the loops: single numbers
     """
 
@@ -120,6 +121,7 @@ class Group:
     scratch: frozenset[Node] = frozenset()
     cuts: dict[int, Cut] = field(default_factory=dict)
     cost: int = 0
+    turns: tuple[int, ...] = ()
     tail: list[Root] = field(default_factory=list)
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from .arguments import SMALL_INSIDE
 from .elements import element_type
@@ -21,7 +22,7 @@ from .nest import ScalarType, Value
 from .positions import Positions
 from .scalar import Scalar
 
-__all__ = ["BLOCK", "Part", "first_carrying", "plan_parts", "rows_in_block", "type_of"]
+__all__ = ["BLOCK", "Part", "first_carrying", "pieces", "plan_parts", "rows_in_block", "type_of"]
 
 #: Elements of one block of a long sum: in its loop some thirty partial sums run side by side, so the longest
 #: chain of additions is that of NumPy's pairwise blocks; and the loop is long enough that its start costs nothing.
@@ -53,9 +54,10 @@ class Part:
     whole      elements of the axes
     outer      the loop over larger blocks that this one is in
     is_apart   its iterations share nothing: each puts its results of reductions beside those of the others
+    first      where it begins
     """
 
-    __slots__ = ("axes", "counter", "extent", "is_apart", "outer", "step", "whole")
+    __slots__ = ("axes", "counter", "extent", "first", "is_apart", "outer", "step", "whole")
 
     def __init__(self, axes: tuple[int, ...], whole: int, step: int, outer: Part | None, *, is_apart: bool) -> None:
         self.axes = axes
@@ -63,6 +65,7 @@ class Part:
         self.step = step
         self.outer = outer
         self.is_apart = is_apart
+        self.first = constant_index(0)
         #: The most iterations it makes.
         self.extent = -(-min(whole, outer.step if outer else whole) // step)
         self.counter = constant_index(0)
@@ -74,7 +77,7 @@ class Part:
 
     def index(self) -> Index:
         """The first element of the present iteration."""
-        own = self.counter.times(self.step)
+        own = self.counter.times(self.step).plus(self.first)
         return self.outer.index().plus(own) if self.outer else own
 
     def length(self, k: Scalar) -> int | Value:
@@ -91,6 +94,16 @@ class Part:
         rest = Index(rest.terms, rest.constant, 1, rest.high)
         rest = k.minimum(rest, constant_index(self.outer.step))
         return rest.plus(constant_index(self.step - 1)).floordiv(self.step)
+
+
+def pieces(part: Part, turns: Sequence[int]) -> list[Part]:
+    """A loop as several, one after the other, that begin at these places."""
+    found = []
+    for begin, end in pairwise((0, *turns, part.whole)):
+        piece = Part(part.axes, end - begin, 1, None, is_apart=False)
+        piece.first = constant_index(begin)
+        found.append(piece)
+    return found
 
 
 def plan_parts(

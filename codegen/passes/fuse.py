@@ -30,7 +30,7 @@ from .demand import choose_roots, is_fused
 from .loops import lay_out
 from .prepare import Prepared
 from .reach import TREE_LIMIT, Reach, Reaches, bits
-from .segments import cut_sweeps
+from .segments import cut_sweeps, find_turns
 from .settle import choose_scratch, in_order, settle_storage, store_shared
 from .unit import Unit, fit
 
@@ -68,6 +68,7 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
             lay_out(unit.group, reaches)
             choose_scratch(unit.group, reaches)
             cut_sweeps(unit.group, reaches)
+            find_turns(unit.group, reaches)
     return Fused(units, stored, reaches)
 
 

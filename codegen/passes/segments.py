@@ -13,6 +13,7 @@ which stays in the cache.  What is cheap to compute again from memory is not han
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from ..ir import Node
 from ..kernel.edges import HEAVY
@@ -20,7 +21,7 @@ from ..kernel.group import Cut, Group, Root
 from ..kernel.index import flatten
 from .reach import Reaches, bits
 
-__all__ = ["cut_sweeps"]
+__all__ = ["cut_sweeps", "find_turns"]
 
 #: What one loop may cost, in additions.
 _COST_LIMIT = 2560
@@ -32,6 +33,9 @@ _REDUCTION_COST = 4
 #: cache's worth.  Beyond that many values the second cache has to do.
 _TILE_BYTES = 24 * 1024
 _SHORTEST, _LONGEST = 64, 1024
+
+#: A loop is cut at so many places at most, into pieces of so many elements at least.
+_TURNS, _SHORTEST_PIECE = 4, 8
 
 
 def cut_sweeps(group: Group, reaches: Reaches) -> None:
@@ -49,6 +53,22 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
         done.update([r.node for r in roots if not r.is_reduction and r.stored])
         # Any stage may fill it; the first that can, does.
         done.update([reaches.by_bit[j] for j in bits(_tree(roots, reaches)) if reaches.by_bit[j] in group.scratch])
+
+
+def find_turns(group: Group, reaches: Reaches) -> None:
+    """Where the last loop is cut in two, because elements come from elsewhere from there on: in a concatenation."""
+    if group.inner is not None or group.cuts or not group.loops or len(group.loops[-1]) != 1:
+        return
+    extent = group.extents[group.loops[-1][0]]
+    if any(r.is_reduction for r in group.roots) and len(group.loops) == 1:
+        return
+    turns = {0, extent}
+    for node in _here(group, group.roots, set(), reaches):
+        if node.aval.ndim and node.aval.shape[-1] == extent:
+            turns |= {place for axis, place in reaches.probed.edges(node).turns if axis == node.aval.ndim - 1}
+    places = sorted(turns)
+    if 2 < len(places) <= _TURNS + 2 and all(end - begin >= _SHORTEST_PIECE for begin, end in pairwise(places)):
+        group.turns = tuple(places[1:-1])
 
 
 def _tree(roots: list[Root], reaches: Reaches) -> int:

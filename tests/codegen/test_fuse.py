@@ -12,6 +12,7 @@ from codegen.compiler import compile_graph
 from codegen.emit import emit_module
 from codegen.ir import OPS, Aval, Graph, apply, input_node, parse
 from codegen.kernel import parts
+from codegen.kernel.mlir import print_function
 from codegen.passes import fuse, reach, segments
 from codegen.passes.plan import plan
 from codegen.program import Gemm
@@ -224,3 +225,25 @@ def test_several_rows_at_a_time_are_one_kernel_for_any_number_of_rows():
         (step,) = plan(Graph.of([x], [apply(OPS["sum"], x, axis=(0,))])).steps
         texts.add(emit_module([step.work.function]))
     assert len(texts) == 1
+
+
+def test_a_concatenation_is_several_loops_that_choose_nothing():
+    x, y = input_node(Aval((50, 40), np.float64)), input_node(Aval((50, 60), np.float64))
+    joined = apply(OPS["concatenate"], x, y, axis=1)
+    graph = Graph.of([x, y], [apply(OPS["exp"], joined)])
+    (step,) = plan(graph).steps
+    text = print_function(step.work.function)
+    assert text.count("scf.for") == 2 and "select" not in text and "minsi" not in text
+    check(graph)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [((50, 40), (50, 3)), ((50, 9), (50, 9)), ((1, 40), (1, 60)), ((3, 2), (3, 2))]
+)
+def test_concatenations_are_right_whatever_they_are_cut_into(one, other):
+    x, y = input_node(Aval(one, np.float64)), input_node(Aval(other, np.float64))
+    joined = apply(OPS["concatenate"], x, y, x, axis=1)
+    doubled = apply(OPS["add"], joined, joined)
+    check(Graph.of([x, y], [doubled, apply(OPS["sum"], joined, axis=(0,)), apply(OPS["max"], doubled, axis=(1,))]))
+    flat = [apply(OPS["reshape"], v, shape=(v.aval.size,)) for v in (x, y)]
+    check(Graph.of([x, y], [apply(OPS["exp"], apply(OPS["concatenate"], *flat, axis=0))]))
