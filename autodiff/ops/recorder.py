@@ -25,7 +25,8 @@ from codegen.runtime.record_table import Table
 from ..config import Config, config
 from ..custom.function import Function
 from ..dispatch import all_functions
-from ..tape.node import Kind, Node, RichNode, new_number
+from ..tape.expected import use_native
+from ..tape.node import Kind, Leaf, Node, RichNode, new_number
 from ..tape.record import WHEN_MOVED, Recording, grad_mode, look_at_size, state
 from ..tape.streak import WHEN_REPEATED
 from ..tensor import AbstractTensor, Tensor
@@ -63,6 +64,7 @@ def install() -> None:
             _replace_operators()
             _replace_calls()
             _attach()
+            use_native(_now.recorder)
 
 
 def uninstall() -> None:
@@ -71,6 +73,7 @@ def uninstall() -> None:
         while _now.replaced:
             cls, name, old = _now.replaced.pop()
             setattr(cls, name, old)
+        use_native(None)
 
 
 WHEN_REPEATED.append(install)
@@ -80,14 +83,12 @@ def _set_up() -> Any:
     from codegen.runtime.record import Layout, set_up
 
     return set_up(Layout(
-        handle=Tensor, node=Node, rich=RichNode, kind=Kind, recording=Recording, config=Config, function=Function,
+        handle=Tensor, node=Node, rich=RichNode, kind=Kind, leaf=Leaf, recording=Recording, config=Config,
+        function=Function,
         settings=config, counter=new_number.__self__, mode=grad_mode,  # type: ignore[attr-defined]
         note_small=Recording.note_small, look_at=look_at_size,
     ))  # fmt: skip
 
-
-#: Classes that are remembered as looked at, before all are looked at again.
-_CLASSES = 1024
 
 # ---------------------------------------------------------------- where this thread records
 
@@ -117,9 +118,6 @@ def _learning(function: Function, table: Table, run: Callable[..., Any]) -> tupl
     def slow(*args):
         if not config.careful:
             _attach()
-            for x in args:
-                if type(x) not in _met:
-                    _meet(type(x))
         return run(*args)
 
     def unknown(*args):
@@ -153,19 +151,6 @@ def _learn(function: Function, table: Table, age: int, args: tuple, y: Tensor) -
 def _may_be_known_later(serving: Any) -> bool:
     """Whether a body makes a template when it is met again."""
     return hasattr(serving, "templates")
-
-
-#: Classes of operands that were looked at.
-_met: set[type] = set()
-
-
-def _meet(cls: type) -> None:
-    """Let the recorder take handles of a class for what they are."""
-    if len(_met) > _CLASSES:
-        _met.clear()
-    _met.add(cls)
-    if issubclass(cls, Tensor):
-        _now.recorder.know(cls)
 
 
 def _key(x: Any) -> Any:

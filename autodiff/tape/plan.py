@@ -25,7 +25,7 @@ from .record import ALIASES, ARGUMENT, CONSTANT
 from .streak import executable_of, note_compiled
 from .walk import needed, value_inputs
 
-__all__ = ["COUNTS", "Counts", "Plan", "build", "located", "plans", "settle", "source"]
+__all__ = ["COUNTS", "Counts", "Plan", "build", "drops_inputs", "located", "plans", "settle", "source"]
 
 
 class Counts:
@@ -99,8 +99,13 @@ def located(error: OutOfRange, name: str = "") -> IndexError:
 def settle(node: Node, value: Any) -> None:
     """Give a pending node its value; what leads to it is dropped unless gradients may need it."""
     node.value = value
-    if node.leaf is not None or not node.kind.out.requires_grad or node.kind.released:
+    if drops_inputs(node):
         node.inputs = ()
+
+
+def drops_inputs(node: Node) -> bool:
+    """Whether a node that has its value needs what leads to it no more: no gradient will go there."""
+    return node.leaf is not None or not node.kind.out.requires_grad or node.kind.released
 
 
 def source(node: Node) -> Node:

@@ -223,14 +223,21 @@ def _again(purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: 
     known = checks.find(purpose, roots, live)
     if known is None:
         return False
-    values = separate(known.plan, known.run())
-    with _commit_lock:
-        if not _unchanged(known.leaves, known.olds):
-            return False
-        _write(known.leaves, values, known.olds)
-    due = due_after(known.leaves)
-    if not retain:
-        known.release()
+    if known.finish is not None:
+        results = known.results()
+        due = due_after(known.leaves)
+        with _commit_lock:
+            if not known.finish(results, known.gathered, not retain):
+                return False
+    else:
+        values = separate(known.plan, known.run())
+        with _commit_lock:
+            if not _unchanged(known.leaves, known.olds):
+                return False
+            _write(known.leaves, values, known.olds)
+        due = due_after(known.leaves)
+        if not retain:
+            known.release()
     end_recording(state.now)
     run_after(due)
     return True

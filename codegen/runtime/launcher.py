@@ -32,7 +32,7 @@ from .threads import sharing
 
 __all__ = [
     "NativeStep", "OutOfRange", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native",
-    "launcher", "launcher_or", "raise_status", "storage",
+    "launcher", "launcher_or", "method_definition", "new_builtin", "raise_status", "storage",
 ]  # fmt: skip
 
 
@@ -203,9 +203,14 @@ class _MethodDefinition(ctypes.Structure):
 
 
 _METH_FASTCALL = 0x80
-_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
+new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
+
+
+def method_definition(name: str, address: int) -> ctypes.Structure:
+    """What makes a builtin of the METH_FASTCALL function at an address; must live as long as that."""
+    return _MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
 
 
 def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,10 +242,10 @@ def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable
         allocator=id(native().allocator),
     )
     block = _words([values[word] for word in launcher_ir.PLAN])
-    method = _MethodDefinition(plan.name.encode(), native().launch, _METH_FASTCALL, None)
+    method = method_definition(plan.name, native().launch)
     self = Self(struct.pack("P", ctypes.addressof(block)))
     self.owned = (plan, steps, slow, block, method, input_specs, output_specs, offsets, raise_status, native())
-    return _new_builtin(ctypes.addressof(method), self, None)
+    return new_builtin(ctypes.addressof(method), self, None)
 
 
 class _Specs:

@@ -13,14 +13,16 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MemberDescriptorType
 from typing import Any
 
 from . import engine, objects
+from .check_ir import BLOCK, OPCODES
+from .launcher import method_definition, new_builtin
 from .native import Self, native
-from .record_ir import BINARY, CALLS, SITE_WORDS, TYPES, UNARY, WORDS, recorder_ir
+from .record_ir import BINARY, CALLS, SITE_WORDS, UNARY, WORDS, recorder_ir
 from .record_table import Table
 
 __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
@@ -37,7 +39,7 @@ _WRAPPER_BASE = 40
 class Layout:
     """The classes and objects of the one who records.
 
-    handle, node, kind, recording, config, function    classes with slots: those that `record_ir` names
+    handle, node, kind, leaf, recording, config, function    classes with slots: those that `record_ir` names
     rich       a class of nodes with more slots, which are operands too
     settings   the one object of class `config`
     counter    an iterator that gives each node its number
@@ -49,6 +51,7 @@ class Layout:
     node: type
     rich: type
     kind: type
+    leaf: type
     recording: type
     config: type
     function: type
@@ -68,7 +71,6 @@ class Recorder:
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._layout = layout
-        self._types = (ctypes.c_int64 * TYPES)()
         self._held: list[Any] = []
         self._recording: Any = None
         self._words = (ctypes.c_int64 * len(WORDS)).from_address(self._numbers("recorder_words"))
@@ -81,28 +83,19 @@ class Recorder:
             "call": iter(range(BINARY + UNARY, BINARY + UNARY + CALLS)),
         }
         values = dict(
-            node_type=layout.node, rich_type=layout.rich, kind_type=layout.kind, float_type=float, int_type=int,
-            list_type=list, self_type=Self, none=None, true=True, false=False, zero=0, config=layout.settings,
-            counter=layout.counter, mode=layout.mode, note_small=layout.note_small, look_at=layout.look_at,
+            handle_type=layout.handle, node_type=layout.node, rich_type=layout.rich, kind_type=layout.kind,
+            leaf_type=layout.leaf, float_type=float, int_type=int, list_type=list, dict_type=dict, self_type=Self,
+            none=None, true=True, false=False, zero=0, config=layout.settings, counter=layout.counter,
+            mode=layout.mode, note_small=layout.note_small, look_at=layout.look_at,
         )  # fmt: skip
         for name, value in (offsets | {k: id(v) for k, v in values.items()}).items():
             self._words[WORDS.index(name)] = value
-        self._words[WORDS.index("types")] = ctypes.addressof(self._types)
         self._values = values
 
     def _numbers(self, name: str) -> int:
         return ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.address(name))()
 
-    # ------------------------------------------------------------ what is known
-
-    def know(self, cls: type) -> None:
-        """Take objects of this class as handles.  It must be the layout's class or below it."""
-        assert issubclass(cls, self._layout.handle)
-        address = id(cls)
-        place = (address >> 4 ^ address >> 12) & TYPES - 1
-        if self._types[place] != address:
-            self._held.append(cls)  # classes of handles are few, and live as long as the process
-            self._types[place] = address
+    # ------------------------------------------------------------ where it records
 
     def attach(self, recording: Any) -> None:
         """This thread records here from now on."""
@@ -151,6 +144,67 @@ class Recorder:
         return made
 
 
+    # ------------------------------------------------------------ checks
+
+    def check(
+        self,
+        instructions: Sequence[tuple],
+        *,
+        registers: int,
+        leaf_registers: int,
+        given: int,
+        arguments: Sequence[tuple[int, Any]],
+        tables: Sequence[Sequence[int]],
+        freed: tuple,
+    ) -> Callable[..., tuple | None]:
+        """check(*given nodes, live list): see `check_ir`.
+
+        arguments   (register, None) for a node's value, or (-1, object)
+        tables      registers of what is stored, leaves, olds, past; -1 for None
+        """
+        held: list[Any] = [freed, [value for _, value in arguments]]
+        code: list[int] = []
+        for opcode, *operands in instructions:
+            code.append(OPCODES.index(opcode))
+            for operand in operands:
+                if type(operand) is not int:
+                    held.append(operand)
+                code.append(operand if type(operand) is int else id(operand))
+        code.append(OPCODES.index("end"))
+        pairs = [word for which, value in arguments for word in (which, id(value))]
+        arrays = [(ctypes.c_int64 * len(words))(*words) for words in (code, pairs, *tables)]
+        addresses = [ctypes.addressof(array) for array in arrays]
+        counts = [len(arguments), *map(len, tables)]
+        words = [registers, leaf_registers, given, addresses[0], id(freed)]
+        words += [word for pair in zip(counts, addresses[1:], strict=True) for word in pair]
+        assert len(words) == len(BLOCK)
+        block = (ctypes.c_int64 * len(words))(*words)
+        return self._builtin("check", (block, arrays, held), ctypes.addressof(block))
+
+    def finish(
+        self, settled: Sequence[tuple[int, bool]], groups: Sequence[tuple[int, Any, Any]]
+    ) -> Callable[[tuple, tuple, bool], bool]:
+        """finish(results, gathered, is_released): see `commit_ir`.
+
+        settled   per stored node: position of its value, whether its inputs are dropped
+        groups    per leaf: position of its gradient or -1, kind and class of what is made for it
+        """
+        tables = [
+            [word for position, drops in settled for word in (position, int(drops))],
+            [word for position, kind, cls in groups for word in (position, id(kind), id(cls))],
+        ]
+        arrays = [(ctypes.c_int64 * len(words))(*words) for words in tables]
+        words = [len(settled), ctypes.addressof(arrays[0]), len(groups), ctypes.addressof(arrays[1])]
+        block = (ctypes.c_int64 * len(words))(*words)
+        return self._builtin("finish", (block, arrays, tuple(groups)), ctypes.addressof(block))
+
+    def _builtin(self, name: str, owned: tuple, address: int) -> Callable[..., Any]:
+        method = method_definition(name, self._code.address(name))
+        own = Self(struct.pack("P", address))
+        own.owned = (*owned, method)
+        return new_builtin(ctypes.addressof(method), own, None)
+
+
 def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
     """A descriptor that puts a C function into the slot of `name` of a class and those below it.
 
@@ -179,10 +233,12 @@ def set_up(layout: Layout) -> Recorder | None:
 
 
 #: Which fields of which class the machine code reads and writes.
-_FIELDS = {
+_FIELDS: dict[str, tuple[str, ...]] = {
     "handle": ("node", "masked"),
     "node": ("kind", "inputs", "value", "number"),
+    "rich": ("hooks", "retained", "leaf", "call"),
     "kind": ("out",),
+    "leaf": ("grad", "hooks"),
     "recording": ("start", "look_at", "body", "literal", "small", "limit"),
     "config": ("careful",),
     "function": ("site",),
@@ -198,8 +254,10 @@ def _offsets(layout: Layout) -> dict[str, int]:
             offset = _offset(cls, name)
             if offset is None or not _is_confirmed(cls, name, offset):
                 return {}
-            found[f"{name}_at"] = offset
-    return found
+            found[f"{'leaf_' if (role, name) == ('leaf', 'hooks') else ''}{name}_at"] = offset
+    token = object()
+    counted = ctypes.c_ssize_t.from_address(id(token)).value  # where checks read how many references there are
+    return found if counted == sys.getrefcount(token) - 1 else {}
 
 
 def _offset(cls: type, name: str) -> int | None:

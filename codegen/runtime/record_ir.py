@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from string import Template
 
+from .check_ir import BLOCK, CHECKS
+from .commit_ir import COMMIT, FINISH
 from .record_parts_ir import PARTS
 from .record_sites_ir import BINARY_SITE, CALL_SITE, SITES, UNARY_SITE
 
@@ -35,7 +37,9 @@ BINARY, UNARY, CALLS = 16, 8, 12
 WORDS = (
     "node_at", "masked_at", "kind_at", "inputs_at", "value_at", "number_at", "out_at",
     "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "site_at",
-    "types", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
+    "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
+    "handle_type", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
+    "dict_type", "leaf_type",
     "none", "true", "false", "zero", "config", "counter", "mode", "thread", "recording", "note_small", "look_at",
 )  # fmt: skip
 
@@ -312,10 +316,14 @@ def recorder_ir(offsets: dict[str, int]) -> str:
     offsets   TYPE of any object, PAYLOAD of a bytes object
     """
     words = {name: number for number, name in enumerate(WORDS)}
-    text = Template(PARTS + _RECORDED + SITES).substitute(
-        words,
+    blocks = {name: number for block in (BLOCK, FINISH) for number, name in enumerate(block)}
+    assert not words.keys() & blocks.keys() and len(blocks) == len(BLOCK) + len(FINISH)
+    text = Template(PARTS + _RECORDED + SITES + CHECKS + COMMIT).substitute(
+        words | blocks,
+        REFERENCES=offsets["TYPE"] - 8,
         COUNT=len(WORDS),
         SITES=BINARY + UNARY + CALLS,
+        TYPES=TYPES,
         TYPES_MASK=TYPES - 1,
         SLOTS_MASK=SLOTS - 1,
         ENTRY_WORDS=ENTRY_WORDS,

@@ -12,6 +12,7 @@ __all__ = ["PARTS"]
 #: Names in capitals are offsets of CPython and sizes of tables; the others are numbers of words of the recorder.
 PARTS = """
 @recorder = internal global [$COUNT x i64] zeroinitializer
+@handle.classes = internal global [$TYPES x ptr] zeroinitializer
 @sites = internal global [$SITES x [3 x ptr]] zeroinitializer
 
 declare void @Py_IncRef(ptr)
@@ -20,6 +21,7 @@ declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
+declare i32 @PyType_IsSubtype(ptr, ptr)
 declare ptr @PyIter_Next(ptr)
 declare ptr @PyFloat_FromDouble(double)
 declare double @PyLong_AsDouble(ptr)
@@ -79,11 +81,18 @@ entry:
   %high = lshr i64 %bits, 12
   %mixed = xor i64 %low, %high
   %place = and i64 %mixed, $TYPES_MASK
-  %types = call ptr @own.object(i64 $types)
-  %known.at = getelementptr ptr, ptr %types, i64 %place
+  %known.at = getelementptr ptr, ptr @handle.classes, i64 %place
   %known = load ptr, ptr %known.at
-  %is.handle = icmp eq ptr %known, %class
-  br i1 %is.handle, label %handle, label %no
+  %is.known = icmp eq ptr %known, %class
+  br i1 %is.known, label %handle, label %ask
+ask:
+  %handle.type = call ptr @own.object(i64 $handle_type)
+  %is.handle = call i32 @PyType_IsSubtype(ptr %class, ptr %handle.type)
+  %is.other = icmp eq i32 %is.handle, 0
+  br i1 %is.other, label %no, label %remember
+remember:
+  store ptr %class, ptr %known.at                 ; classes of handles live as long as the process
+  br label %handle
 handle:
   %node = call ptr @field(ptr %x, i64 $node_at)
   %is.unset = icmp eq ptr %node, null
@@ -124,20 +133,21 @@ no:
 ; Its node, null for a number, goes to `cell`.
 define internal ptr @key_of(ptr %x, ptr %recording, ptr %cell) {
 entry:
-  %node = call ptr @node_of(ptr %x)
-  store ptr %node, ptr %cell
-  %is.no.handle = icmp eq ptr %node, null
-  br i1 %is.no.handle, label %number, label %handle
-number:
   %class = call ptr @class_of(ptr %x)
   %float.type = call ptr @own.object(i64 $float_type)
   %int.type = call ptr @own.object(i64 $int_type)
   %is.float = icmp eq ptr %class, %float.type
   %is.int = icmp eq ptr %class, %int.type
   %is.number = or i1 %is.float, %is.int
-  br i1 %is.number, label %a.number, label %no
-a.number:
+  br i1 %is.number, label %number, label %no.number
+number:
+  store ptr null, ptr %cell
   ret ptr %class
+no.number:
+  %node = call ptr @node_of(ptr %x)
+  store ptr %node, ptr %cell
+  %is.no.handle = icmp eq ptr %node, null
+  br i1 %is.no.handle, label %no, label %handle
 handle:
   %kind = call ptr @field(ptr %node, i64 $kind_at)
   %is.unset = icmp eq ptr %kind, null

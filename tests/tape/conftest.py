@@ -2,6 +2,7 @@
 
 import pytest
 
+import autodiff as ad
 from autodiff.ops import recorder
 
 
@@ -10,6 +11,7 @@ def way(request):
     """Both ways of recording; afterwards it is as it was."""
     was_installed = recorder.is_installed()
     recorder.install() if request.param == "native" else recorder.uninstall()
+    ad.clear_cache()
     assert recorder.is_installed() == (request.param == "native")
     yield request.param
     recorder.install() if was_installed else recorder.uninstall()

@@ -1,0 +1,437 @@
+"""Checks as LLVM IR text: is a graph of nodes the one that is expected, and what does it hold?
+
+`check(roots..., live)` is a METH_FASTCALL function.  Its `self` holds the address of a *check block*:
+
+    block     `BLOCK` names its words
+    code      instructions: an opcode of `OPCODES`, then its operands; nodes and leaves are numbers of registers
+    gather    per argument: register of a node whose value it is, or -1 and an object
+
+On a graph as expected it gives (arguments, stored, leaves, olds, past, freed), else None.  All memory is
+allocated before the first node is read, so nothing else runs in between and references can be borrowed.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BLOCK", "CHECKS", "OPCODES"]
+
+#: The words of a check block: counts, and the addresses of code and tables.
+BLOCK = (
+    "registers", "leaf_registers", "given", "code", "freed", "arguments", "argument_table", "stored", "stored_table",
+    "leaves", "leaf_table", "olds", "old_table", "past", "past_table",
+)  # fmt: skip
+
+#: What an instruction requires or binds; `a`, `b` are registers, operands in this order.
+#:    root k a        a = argument k, a node           root_is k a     argument k is a
+#:    live n          n nodes in the list              live_is k a / live_at k a       element k is a / a = element k
+#:    kind a K p      its kind, and whether pending    out a O p       its kind's out, and whether pending
+#:    rich a          a rich node without hooks or retained gradient
+#:    leaf a l        l = its leaf, without hooks      leaf_is a l     no_leaf a       no_call a
+#:    inputs a n      so many inputs                   input a k b     b = input k     input_is a k b
+#:    no_grad l       old l a: a = node of its grad    old_is l a
+#:    apart l m       different leaves                 not a b         different nodes
+#:    held a n        more references than n           free a n        at most n
+OPCODES = (
+    "end", "root", "root_is", "live", "live_at", "live_is", "kind", "out", "rich", "leaf", "leaf_is", "no_leaf",
+    "no_call", "inputs", "input", "input_is", "no_grad", "old", "old_is", "apart", "not", "held", "free",
+)  # fmt: skip
+
+_HEAD = """
+declare ptr @PyList_GetItem(ptr, i64)
+
+define internal i64 @operand_at(ptr %at, i64 %number) alwaysinline {
+  %where = getelementptr i64, ptr %at, i64 %number
+  %value = load i64, ptr %where
+  ret i64 %value
+}
+; The object that an operand is.
+define internal ptr @object_at(ptr %at, i64 %number) alwaysinline {
+  %where = getelementptr ptr, ptr %at, i64 %number
+  %value = load ptr, ptr %where
+  ret ptr %value
+}
+; What is in the register that an operand names.
+define internal ptr @register(ptr %registers, ptr %at, i64 %number) alwaysinline {
+  %which = call i64 @operand_at(ptr %at, i64 %number)
+  %where = getelementptr ptr, ptr %registers, i64 %which
+  %value = load ptr, ptr %where
+  ret ptr %value
+}
+define internal void @bind(ptr %registers, ptr %at, i64 %number, ptr %value) alwaysinline {
+  %which = call i64 @operand_at(ptr %at, i64 %number)
+  %where = getelementptr ptr, ptr %registers, i64 %which
+  store ptr %value, ptr %where
+  ret void
+}
+; The object if it is a node, else null.
+define internal ptr @if_node(ptr %object) alwaysinline {
+  %class = call ptr @class_of(ptr %object)
+  %node.type = call ptr @own.object(i64 $node_type)
+  %rich.type = call ptr @own.object(i64 $rich_type)
+  %is.plain = icmp eq ptr %class, %node.type
+  %is.rich = icmp eq ptr %class, %rich.type
+  %is.node = or i1 %is.plain, %is.rich
+  %node = select i1 %is.node, ptr %object, ptr null
+  ret ptr %node
+}
+define internal i1 @is_pending_as(ptr %node, i64 %expected) alwaysinline {
+  %value = call ptr @field(ptr %node, i64 $value_at)
+  %none = call ptr @own.object(i64 $none)
+  %is.pending = icmp eq ptr %value, %none
+  %is.expected = icmp ne i64 %expected, 0
+  %is.same = icmp eq i1 %is.pending, %is.expected
+  ret i1 %is.same
+}
+define internal i1 @is_none(ptr %object) alwaysinline {
+  %none = call ptr @own.object(i64 $none)
+  %is = icmp eq ptr %object, %none
+  ret i1 %is
+}
+; None, or a dictionary without entries.
+define internal i1 @is_nothing(ptr %object) {
+entry:
+  %is.none = call i1 @is_none(ptr %object)
+  br i1 %is.none, label %yes, label %look
+look:
+  %is.unset = icmp eq ptr %object, null
+  br i1 %is.unset, label %no, label %class
+class:
+  %a.class = call ptr @class_of(ptr %object)
+  %dict.type = call ptr @own.object(i64 $dict_type)
+  %is.dict = icmp eq ptr %a.class, %dict.type
+  br i1 %is.dict, label %size, label %no
+size:
+  %n = call i64 @PyDict_Size(ptr %object)
+  %is.empty = icmp eq i64 %n, 0
+  ret i1 %is.empty
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+; A tuple that a table describes: registers, in the order of their numbers.
+define internal void @fill(ptr %tuple, i64 %count, ptr %table, ptr %registers) {
+entry:
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %put ]
+  %done = icmp eq i64 %i, %count
+  br i1 %done, label %end, label %one
+one:
+  %which = call i64 @operand_at(ptr %table, i64 %i)
+  %is.none = icmp slt i64 %which, 0
+  br i1 %is.none, label %nothing, label %something
+nothing:
+  %none = call ptr @own.object(i64 $none)
+  br label %put
+something:
+  %at = getelementptr ptr, ptr %registers, i64 %which
+  %found = load ptr, ptr %at
+  br label %put
+put:
+  %item = phi ptr [ %none, %nothing ], [ %found, %something ]
+  call void @Py_IncRef(ptr %item)
+  %status = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
+  %i.next = add i64 %i, 1
+  br label %next
+end:
+  ret void
+}
+; Values of nodes, or objects of the plan.
+define internal void @fill_arguments(ptr %tuple, i64 %count, ptr %table, ptr %registers) {
+entry:
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %put ]
+  %done = icmp eq i64 %i, %count
+  br i1 %done, label %end, label %one
+one:
+  %double = shl i64 %i, 1
+  %pair = getelementptr i64, ptr %table, i64 %double
+  %which = call i64 @operand_at(ptr %pair, i64 0)
+  %is.object = icmp slt i64 %which, 0
+  br i1 %is.object, label %object, label %node
+object:
+  %own = call ptr @object_at(ptr %pair, i64 1)
+  br label %put
+node:
+  %at = getelementptr ptr, ptr %registers, i64 %which
+  %found = load ptr, ptr %at
+  %value = call ptr @field(ptr %found, i64 $value_at)
+  br label %put
+put:
+  %item = phi ptr [ %own, %object ], [ %value, %node ]
+  call void @Py_IncRef(ptr %item)
+  %status = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
+  %i.next = add i64 %i, 1
+  br label %next
+end:
+  ret void
+}
+"""
+
+_CHECK = """
+define ptr @check(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %block.at = getelementptr i8, ptr %self, i64 $PAYLOAD
+  %block = load ptr, ptr %block.at, align 1
+  %n.registers = call i64 @operand_at(ptr %block, i64 $registers)
+  %n.leaf.registers = call i64 @operand_at(ptr %block, i64 $leaf_registers)
+  %given = call i64 @operand_at(ptr %block, i64 $given)
+  %code = call ptr @object_at(ptr %block, i64 $code)
+  %registers = alloca ptr, i64 %n.registers
+  %owners = alloca ptr, i64 %n.leaf.registers
+  %tuples = alloca [6 x ptr]
+  br label %make
+make:
+  %t = phi i64 [ 0, %entry ], [ %t.next, %made ]
+  %all.made = icmp eq i64 %t, 5
+  br i1 %all.made, label %make.last, label %make.one
+make.one:
+  %doubled = shl i64 %t, 1
+  %size.word = add i64 %doubled, $arguments
+  %size = call i64 @operand_at(ptr %block, i64 %size.word)
+  %tuple = call ptr @PyTuple_New(i64 %size)
+  %tuple.at = getelementptr ptr, ptr %tuples, i64 %t
+  store ptr %tuple, ptr %tuple.at
+  %no.tuple = icmp eq ptr %tuple, null
+  br i1 %no.tuple, label %drop, label %made
+made:
+  %t.next = add i64 %t, 1
+  br label %make
+make.last:
+  %result = call ptr @PyTuple_New(i64 6)
+  %result.at = getelementptr ptr, ptr %tuples, i64 5
+  store ptr %result, ptr %result.at
+  %no.result = icmp eq ptr %result, null
+  br i1 %no.result, label %drop, label %begin
+begin:
+  %live.at = getelementptr ptr, ptr %arguments, i64 %given
+  %live = load ptr, ptr %live.at
+  br label %instruction
+instruction:
+  %at = phi ptr [ %code, %begin ], [ %then, %good ]
+  %opcode = load i64, ptr %at
+  switch i64 %opcode, label %no [
+$SWITCH
+  ]
+
+$CASES
+good:
+  %length = phi i64 $LENGTHS
+  %then = getelementptr i64, ptr %at, i64 %length
+  br label %instruction
+
+op.end:
+$FILL
+  %freed = call ptr @object_at(ptr %block, i64 $freed)
+  call void @Py_IncRef(ptr %freed)
+  %put.freed = call i32 @PyTuple_SetItem(ptr %result, i64 5, ptr %freed)
+  ret ptr %result
+
+no:
+  br label %drop
+drop:
+  %so.far = phi i64 [ %t, %make.one ], [ 5, %make.last ], [ 6, %no ]
+  %is.mismatch = phi i1 [ false, %make.one ], [ false, %make.last ], [ true, %no ]
+  br label %drop.next
+drop.next:
+  %d = phi i64 [ 0, %drop ], [ %d.next, %drop.one ]
+  %dropped = icmp eq i64 %d, %so.far
+  br i1 %dropped, label %answer, label %drop.one
+drop.one:
+  %drop.at = getelementptr ptr, ptr %tuples, i64 %d
+  %dropped.tuple = load ptr, ptr %drop.at
+  call void @Py_DecRef(ptr %dropped.tuple)
+  %d.next = add i64 %d, 1
+  br label %drop.next
+answer:
+  br i1 %is.mismatch, label %none, label %error
+none:
+  call void @PyErr_Clear()
+  %nothing = call ptr @own.object(i64 $none)
+  call void @Py_IncRef(ptr %nothing)
+  ret ptr %nothing
+error:
+  ret ptr null
+}
+"""
+
+#: Per opcode: how many words it has, and what it does: a line with `?` ends the check unless it is true.
+#: `#` makes names of one opcode differ from those of the others.
+_INSTRUCTIONS = {
+    "root": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %from# = getelementptr ptr, ptr %arguments, i64 %k#
+  %object# = load ptr, ptr %from#
+  %node# = call ptr @if_node(ptr %object#)
+  ? icmp ne ptr %node#, null
+  call void @bind(ptr %registers, ptr %at, i64 2, ptr %node#)"""),
+    "root_is": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %from# = getelementptr ptr, ptr %arguments, i64 %k#
+  %object# = load ptr, ptr %from#
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 2)
+  ? icmp eq ptr %node#, %object#"""),
+    "live": (2, """
+  %n# = call i64 @operand_at(ptr %at, i64 1)
+  %size# = call i64 @PyList_Size(ptr %live)
+  ? icmp eq i64 %n#, %size#"""),
+    "live_at": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %object# = call ptr @PyList_GetItem(ptr %live, i64 %k#)
+  %node# = call ptr @if_node(ptr %object#)
+  ? icmp ne ptr %node#, null
+  call void @bind(ptr %registers, ptr %at, i64 2, ptr %node#)"""),
+    "live_is": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %object# = call ptr @PyList_GetItem(ptr %live, i64 %k#)
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 2)
+  ? icmp eq ptr %node#, %object#"""),
+    "kind": (4, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %kind# = call ptr @field(ptr %node#, i64 $kind_at)
+  %expected# = call ptr @object_at(ptr %at, i64 2)
+  ? icmp eq ptr %kind#, %expected#
+  %pending# = call i64 @operand_at(ptr %at, i64 3)
+  ? call i1 @is_pending_as(ptr %node#, i64 %pending#)"""),
+    "out": (4, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %kind# = call ptr @field(ptr %node#, i64 $kind_at)
+  %out# = call ptr @field(ptr %kind#, i64 $out_at)
+  %expected# = call ptr @object_at(ptr %at, i64 2)
+  ? icmp eq ptr %out#, %expected#
+  %pending# = call i64 @operand_at(ptr %at, i64 3)
+  ? call i1 @is_pending_as(ptr %node#, i64 %pending#)"""),
+    "rich": (2, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %class# = call ptr @class_of(ptr %node#)
+  %rich# = call ptr @own.object(i64 $rich_type)
+  ? icmp eq ptr %class#, %rich#
+  %hooks# = call ptr @field(ptr %node#, i64 $hooks_at)
+  ? call i1 @is_nothing(ptr %hooks#)
+  %retained# = call ptr @field(ptr %node#, i64 $retained_at)
+  ? call i1 @is_none(ptr %retained#)"""),
+    "leaf": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %leaf# = call ptr @field(ptr %node#, i64 $leaf_at)
+  %class# = call ptr @class_of(ptr %leaf#)
+  %type# = call ptr @own.object(i64 $leaf_type)
+  ? icmp eq ptr %class#, %type#
+  %hooks# = call ptr @field(ptr %leaf#, i64 $leaf_hooks_at)
+  ? call i1 @is_nothing(ptr %hooks#)
+  call void @bind(ptr %owners, ptr %at, i64 2, ptr %leaf#)"""),
+    "leaf_is": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %leaf# = call ptr @field(ptr %node#, i64 $leaf_at)
+  %known# = call ptr @register(ptr %owners, ptr %at, i64 2)
+  ? icmp eq ptr %leaf#, %known#"""),
+    "no_leaf": (2, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %leaf# = call ptr @field(ptr %node#, i64 $leaf_at)
+  ? call i1 @is_none(ptr %leaf#)"""),
+    "no_call": (2, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %call# = call ptr @field(ptr %node#, i64 $call_at)
+  ? call i1 @is_none(ptr %call#)"""),
+    "inputs": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
+  %size# = call i64 @PyTuple_Size(ptr %inputs#)
+  %n# = call i64 @operand_at(ptr %at, i64 2)
+  ? icmp eq i64 %size#, %n#"""),
+    "input": (4, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
+  %k# = call i64 @operand_at(ptr %at, i64 2)
+  %input# = call ptr @PyTuple_GetItem(ptr %inputs#, i64 %k#)
+  call void @bind(ptr %registers, ptr %at, i64 3, ptr %input#)"""),
+    "input_is": (4, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
+  %k# = call i64 @operand_at(ptr %at, i64 2)
+  %input# = call ptr @PyTuple_GetItem(ptr %inputs#, i64 %k#)
+  %known# = call ptr @register(ptr %registers, ptr %at, i64 3)
+  ? icmp eq ptr %input#, %known#"""),
+    "no_grad": (2, """
+  %leaf# = call ptr @register(ptr %owners, ptr %at, i64 1)
+  %grad# = call ptr @field(ptr %leaf#, i64 $grad_at)
+  ? call i1 @is_none(ptr %grad#)"""),
+    "old": (3, """
+  %leaf# = call ptr @register(ptr %owners, ptr %at, i64 1)
+  %grad# = call ptr @field(ptr %leaf#, i64 $grad_at)
+  %node# = call ptr @node_of(ptr %grad#)
+  ? icmp ne ptr %node#, null
+  call void @bind(ptr %registers, ptr %at, i64 2, ptr %node#)"""),
+    "old_is": (3, """
+  %leaf# = call ptr @register(ptr %owners, ptr %at, i64 1)
+  %grad# = call ptr @field(ptr %leaf#, i64 $grad_at)
+  %node# = call ptr @node_of(ptr %grad#)
+  %known# = call ptr @register(ptr %registers, ptr %at, i64 2)
+  ? icmp eq ptr %node#, %known#"""),
+    "apart": (3, """
+  %leaf# = call ptr @register(ptr %owners, ptr %at, i64 1)
+  %other# = call ptr @register(ptr %owners, ptr %at, i64 2)
+  ? icmp ne ptr %leaf#, %other#"""),
+    "not": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %from# = getelementptr ptr, ptr %arguments, i64 %k#
+  %object# = load ptr, ptr %from#
+  %other# = call ptr @register(ptr %registers, ptr %at, i64 2)
+  ? icmp ne ptr %object#, %other#"""),
+    "held": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %count.at# = getelementptr i8, ptr %node#, i64 $REFERENCES
+  %count# = load i64, ptr %count.at#
+  %n# = call i64 @operand_at(ptr %at, i64 2)
+  ? icmp sgt i64 %count#, %n#"""),
+    "free": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %count.at# = getelementptr i8, ptr %node#, i64 $REFERENCES
+  %count# = load i64, ptr %count.at#
+  %n# = call i64 @operand_at(ptr %at, i64 2)
+  ? icmp sle i64 %count#, %n#"""),
+}  # fmt: skip
+
+
+def _case(name: str, text: str) -> tuple[str, str]:
+    """The blocks of one opcode, and the label of the last."""
+    number = OPCODES.index(name)
+    lines, label, conditions = [f"op.{name}:"], f"op.{name}", 0
+    for line in text.replace("#", f".{number}").strip("\n").splitlines():
+        if not line.startswith("  ? "):
+            lines.append(line)
+            continue
+        label = f"op.{name}.{conditions}"
+        lines += [f"  %holds.{number}.{conditions} = {line[4:]}",
+                  f"  br i1 %holds.{number}.{conditions}, label %{label}, label %no", f"{label}:"]  # fmt: skip
+        conditions += 1
+    lines.append("  br label %good")
+    return "\n".join(lines), label
+
+
+def _written() -> str:
+    cases = {name: _case(name, text) for name, (_, text) in _INSTRUCTIONS.items()}
+    fill = []
+    for t, (what, table) in enumerate(
+        (("arguments", "argument_table"), ("stored", "stored_table"), ("leaves", "leaf_table"), ("olds", "old_table"),
+         ("past", "past_table"))
+    ):  # fmt: skip
+        function = "fill_arguments" if what == "arguments" else "fill"
+        registers = "%owners" if what == "leaves" else "%registers"
+        fill.append(f"""  %tuple.of.{what}.at = getelementptr ptr, ptr %tuples, i64 {t}
+  %tuple.of.{what} = load ptr, ptr %tuple.of.{what}.at
+  %count.of.{what} = call i64 @operand_at(ptr %block, i64 ${what})
+  %table.of.{what} = call ptr @object_at(ptr %block, i64 ${table})
+  call void @{function}(ptr %tuple.of.{what}, i64 %count.of.{what}, ptr %table.of.{what}, ptr {registers})
+  %put.{what} = call i32 @PyTuple_SetItem(ptr %result, i64 {t}, ptr %tuple.of.{what})""")
+    switch = [f"    i64 {number}, label %op.{name}" for number, name in enumerate(OPCODES)]
+    lengths = [f"[ {_INSTRUCTIONS[name][0]}, %{label} ]" for name, (_, label) in cases.items()]
+    return (
+        _CHECK.replace("$SWITCH", "\n".join(switch))
+        .replace("$CASES", "\n".join([text for text, _ in cases.values()]))
+        .replace("$LENGTHS", ", ".join(lengths))
+        .replace("$FILL", "\n".join(fill))
+    )
+
+
+CHECKS = _HEAD + _written()

@@ -1,0 +1,234 @@
+"""What is done with the results of a known run, as LLVM IR text: `finish(results, gathered, is_released)`.
+
+    settle    nodes of the graph keep their values
+    commit    each leaf gets its gradient, a new handle: all of them or none
+    release   the history is marked as given up; what it kept for gradients is freed
+
+A METH_FASTCALL function; `gathered` is what the check gave.  Its `self` holds the address of a *finish block*,
+whose words `FINISH` names:
+
+    stored_table   per node: position of its value, and whether what led to it is dropped
+    group_table    per leaf: position of its gradient or -1, kind and class of the node and handle made for it
+
+Gives False, and writes no gradient, when a `.grad` is another than the check saw.
+"""
+
+from __future__ import annotations
+
+__all__ = ["COMMIT", "FINISH"]
+
+#: The words of a finish block.
+FINISH = ("settled", "settled_table", "groups", "group_table")
+
+COMMIT = """
+declare ptr @PyErr_NoMemory()
+
+; Let a node drop what led to it.
+define internal void @drop_inputs(ptr %node, ptr %empty) {
+  %old = call ptr @field(ptr %node, i64 $inputs_at)
+  call void @Py_IncRef(ptr %empty)
+  call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
+  call void @Py_DecRef(ptr %old)
+  ret void
+}
+
+; A handle on a new node that has this value, or null.
+define internal ptr @new_leaf(ptr %kind, ptr %class, ptr %value, ptr %empty) {
+entry:
+  %node = call ptr @new_node(ptr %kind, ptr %value)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %no, label %wire
+wire:
+  call void @Py_IncRef(ptr %empty)
+  call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
+  %handle = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  %no.handle = icmp eq ptr %handle, null
+  br i1 %no.handle, label %drop, label %name
+name:
+  call void @set_field(ptr %handle, i64 $node_at, ptr %node)
+  %false = call ptr @own.object(i64 $false)
+  call void @Py_IncRef(ptr %false)
+  call void @set_field(ptr %handle, i64 $masked_at, ptr %false)
+  ret ptr %handle
+drop:
+  call void @Py_DecRef(ptr %node)
+  br label %no
+no:
+  ret ptr null
+}
+
+define ptr @finish(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %block.at = getelementptr i8, ptr %self, i64 $PAYLOAD
+  %block = load ptr, ptr %block.at, align 1
+  %n.settled = call i64 @operand_at(ptr %block, i64 $settled)
+  %settled = call ptr @object_at(ptr %block, i64 $settled_table)
+  %n.groups = call i64 @operand_at(ptr %block, i64 $groups)
+  %groups = call ptr @object_at(ptr %block, i64 $group_table)
+  %grads = alloca ptr, i64 %n.groups
+  %results = call ptr @object_at(ptr %arguments, i64 0)
+  %gathered = call ptr @object_at(ptr %arguments, i64 1)
+  %flag = call ptr @object_at(ptr %arguments, i64 2)
+  %stored = call ptr @PyTuple_GetItem(ptr %gathered, i64 1)
+  %leaves = call ptr @PyTuple_GetItem(ptr %gathered, i64 2)
+  %olds = call ptr @PyTuple_GetItem(ptr %gathered, i64 3)
+  %past = call ptr @PyTuple_GetItem(ptr %gathered, i64 4)
+  %freed = call ptr @PyTuple_GetItem(ptr %gathered, i64 5)
+  %true = call ptr @own.object(i64 $true)
+  %empty = call ptr @PyTuple_New(i64 0)
+  %no.empty = icmp eq ptr %empty, null
+  br i1 %no.empty, label %error, label %settle
+
+settle:
+  %s = phi i64 [ 0, %entry ], [ %s.next, %settled.one ]
+  %all.settled = icmp eq i64 %s, %n.settled
+  br i1 %all.settled, label %make, label %settle.one
+settle.one:
+  %s.twice = shl i64 %s, 1
+  %s.at = getelementptr i64, ptr %settled, i64 %s.twice
+  %s.position = call i64 @operand_at(ptr %s.at, i64 0)
+  %s.drops = call i64 @operand_at(ptr %s.at, i64 1)
+  %s.node = call ptr @PyTuple_GetItem(ptr %stored, i64 %s)
+  %s.value = call ptr @PyTuple_GetItem(ptr %results, i64 %s.position)
+  %s.old = call ptr @field(ptr %s.node, i64 $value_at)
+  call void @Py_IncRef(ptr %s.value)
+  call void @set_field(ptr %s.node, i64 $value_at, ptr %s.value)
+  call void @Py_DecRef(ptr %s.old)
+  %s.keeps = icmp eq i64 %s.drops, 0
+  br i1 %s.keeps, label %settled.one, label %settle.drop
+settle.drop:
+  call void @drop_inputs(ptr %s.node, ptr %empty)
+  br label %settled.one
+settled.one:
+  %s.next = add i64 %s, 1
+  br label %settle
+
+make:
+  %m = phi i64 [ 0, %settle ], [ %m.next, %made.one ]
+  %all.made = icmp eq i64 %m, %n.groups
+  br i1 %all.made, label %verify, label %make.one
+make.one:
+  %m.thrice = mul i64 %m, 3
+  %m.at = getelementptr i64, ptr %groups, i64 %m.thrice
+  %m.position = call i64 @operand_at(ptr %m.at, i64 0)
+  %m.grad.at = getelementptr ptr, ptr %grads, i64 %m
+  store ptr null, ptr %m.grad.at
+  %m.is.absent = icmp slt i64 %m.position, 0
+  br i1 %m.is.absent, label %made.one, label %make.handle
+make.handle:
+  %m.kind = call ptr @object_at(ptr %m.at, i64 1)
+  %m.class = call ptr @object_at(ptr %m.at, i64 2)
+  %m.value = call ptr @PyTuple_GetItem(ptr %results, i64 %m.position)
+  %m.handle = call ptr @new_leaf(ptr %m.kind, ptr %m.class, ptr %m.value, ptr %empty)
+  store ptr %m.handle, ptr %m.grad.at
+  %m.failed = icmp eq ptr %m.handle, null
+  br i1 %m.failed, label %drop, label %made.one
+made.one:
+  %m.next = add i64 %m, 1
+  br label %make
+
+; From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
+verify:
+  %v = phi i64 [ 0, %make ], [ %v.next, %verified.one ]
+  %all.verified = icmp eq i64 %v, %n.groups
+  br i1 %all.verified, label %exchange, label %verify.one
+verify.one:
+  %v.grad.at = getelementptr ptr, ptr %grads, i64 %v
+  %v.grad = load ptr, ptr %v.grad.at
+  %v.is.absent = icmp eq ptr %v.grad, null
+  br i1 %v.is.absent, label %verified.one, label %verify.old
+verify.old:
+  %v.leaf = call ptr @PyTuple_GetItem(ptr %leaves, i64 %v)
+  %v.present = call ptr @field(ptr %v.leaf, i64 $grad_at)
+  %v.old = call ptr @PyTuple_GetItem(ptr %olds, i64 %v)
+  %v.had.none = call i1 @is_none(ptr %v.old)
+  %v.has.none = call i1 @is_none(ptr %v.present)
+  br i1 %v.had.none, label %verify.none, label %verify.same
+verify.none:
+  br i1 %v.has.none, label %verified.one, label %changed
+verify.same:
+  %v.node = call ptr @node_of(ptr %v.present)
+  %v.is.same = icmp eq ptr %v.node, %v.old
+  br i1 %v.is.same, label %verified.one, label %changed
+verified.one:
+  %v.next = add i64 %v, 1
+  br label %verify
+
+exchange:
+  %x = phi i64 [ 0, %verify ], [ %x.next, %exchanged.one ]
+  %all.exchanged = icmp eq i64 %x, %n.groups
+  br i1 %all.exchanged, label %release, label %exchange.one
+exchange.one:
+  %x.grad.at = getelementptr ptr, ptr %grads, i64 %x
+  %x.grad = load ptr, ptr %x.grad.at
+  %x.is.absent = icmp eq ptr %x.grad, null
+  br i1 %x.is.absent, label %exchanged.one, label %exchange.grad
+exchange.grad:
+  %x.leaf = call ptr @PyTuple_GetItem(ptr %leaves, i64 %x)
+  %x.old = call ptr @field(ptr %x.leaf, i64 $grad_at)
+  call void @set_field(ptr %x.leaf, i64 $grad_at, ptr %x.grad)
+  store ptr %x.old, ptr %x.grad.at                ; dropped below
+  br label %exchanged.one
+exchanged.one:
+  %x.next = add i64 %x, 1
+  br label %exchange
+
+release:
+  %is.released = icmp eq ptr %flag, %true
+  %n.past = call i64 @PyTuple_Size(ptr %past)
+  %n.released = select i1 %is.released, i64 %n.past, i64 0
+  br label %release.next
+release.next:
+  %r = phi i64 [ 0, %release ], [ %r.next, %released.one ]
+  %all.released = icmp eq i64 %r, %n.released
+  br i1 %all.released, label %done, label %release.one
+release.one:
+  %r.node = call ptr @PyTuple_GetItem(ptr %past, i64 %r)
+  %r.kind = call ptr @PyTuple_GetItem(ptr %freed, i64 %r)
+  %r.old = call ptr @field(ptr %r.node, i64 $kind_at)
+  call void @Py_IncRef(ptr %r.kind)
+  call void @set_field(ptr %r.node, i64 $kind_at, ptr %r.kind)
+  call void @Py_DecRef(ptr %r.old)
+  %r.value = call ptr @field(ptr %r.node, i64 $value_at)
+  %r.is.pending = call i1 @is_none(ptr %r.value)
+  br i1 %r.is.pending, label %released.one, label %release.inputs
+release.inputs:
+  call void @drop_inputs(ptr %r.node, ptr %empty)
+  br label %released.one
+released.one:
+  %r.next = add i64 %r, 1
+  br label %release.next
+
+done:
+  br label %drop
+changed:
+  br label %drop
+drop:
+  ; What stands in `grads` is not wanted any more: old gradients, or new ones that were not committed.
+  %until = phi i64 [ %m, %make.handle ], [ %n.groups, %done ], [ %n.groups, %changed ]
+  %answer.word = phi i64 [ 0, %make.handle ], [ 1, %done ], [ 2, %changed ]
+  br label %drop.next
+drop.next:
+  %d = phi i64 [ 0, %drop ], [ %d.next, %drop.one ]
+  %all.dropped = icmp eq i64 %d, %until
+  br i1 %all.dropped, label %answer, label %drop.one
+drop.one:
+  %d.at = getelementptr ptr, ptr %grads, i64 %d
+  %d.object = load ptr, ptr %d.at
+  call void @Py_DecRef(ptr %d.object)
+  %d.next = add i64 %d, 1
+  br label %drop.next
+answer:
+  call void @Py_DecRef(ptr %empty)
+  %false = call ptr @own.object(i64 $false)
+  switch i64 %answer.word, label %error [ i64 1, label %yes  i64 2, label %not ]
+yes:
+  call void @Py_IncRef(ptr %true)
+  ret ptr %true
+not:
+  call void @Py_IncRef(ptr %false)
+  ret ptr %false
+error:
+  ret ptr null
+}
+"""
