@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ WORKER = Path(__file__).parent / "worker.py"
 ENOUGH_S, FEWEST = 1.0, 3
 #: The same under load, where a ratio to one digit says enough.
 ENOUGH_LOADED_S, FEWEST_LOADED = 0.3, 1
+#: Between two turns: threads of the one before may still look for work.
+REST_S = 0.003
 
 
 @dataclass
@@ -126,6 +129,7 @@ def _take_turns(
     for _ in range(rounds):
         for peer, worker in running.items():
             if spent[peer] < enough_s or len(times[peer]) < fewest:
+                time.sleep(REST_S)
                 once = worker.run(seconds)
                 times[peer].append(once)
                 spent[peer] += max(once, seconds)

@@ -90,12 +90,22 @@ def _error(found: Found, peer: str) -> str:
     return f"{found.error[peer]:.0e}" if peer in found.error else ""
 
 
+_MET = {True: "met", False: "**not met**", None: "not measured"}
+
+
 def _targets(rows: Sequence[Row]) -> str:
     lines = [
-        _line([r.name, repr(t), t.seen(r.found), {True: "met", False: "**not met**", None: "not measured"}[met]])
+        _line([r.name, repr(t), t.seen(r.found), _MET[met]])
         for r in rows
         for t in r.targets
         for met in [t.is_met(r.found)]
+    ]
+    lines += [
+        _line([r.name, "error of ours ≤ jax's", f"{error['ours']:.0e}, {error['jax']:.0e}", _MET[is_met]])
+        for r in rows
+        for error in [r.found.error]
+        if "jax" in error and "ours" in error
+        for is_met in [error["ours"] <= error["jax"]]
     ]
     return "\n".join(["| work | asked | measured | |", "|---|---|---|---|", *lines]) if lines else ""
 
