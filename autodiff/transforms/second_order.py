@@ -1,8 +1,9 @@
 """Whole matrices of derivatives, and products with them: jacobian, hessian, hvp.
 
-A Jacobian is made a row at a time by reverse mode, or a column at a time by forward mode, whichever needs
-fewer.  The function is recorded once.  From plain code each row is one ask of a known shape, so there is one
-compile whatever the size; inside a trace or another transformation all rows are recorded.
+A Jacobian is made of rows by reverse mode, or of columns by forward mode, whichever are fewer.  The function is
+recorded once, and so is a pass; many passes are done at once, as `vmap` does it: what are products of a matrix and
+a vector in one are products of matrices in all of them.  A few passes are done one after the other, and so are those
+of a rule that needs values or is not known for many examples.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from .. import tree
 from ..errors import GradientError, caller
 from ..ops import as_tensor, stack, zeros_like
+from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
 from ..tape.node import Node
 from ..tape.plan import data
@@ -24,6 +26,7 @@ from ..tape.record import grad_mode, leaf
 from ..tape.walk import history
 from ..tensor import AbstractTensor, Tensor, handle
 from .arguments import Arguments, is_differentiable, name_of, run_recorded, tracks_outside
+from .batch.passes import together
 from .forward import jvp, push_forward
 from .functional import gradient_of
 from .gradient import emit, group_of, recording_rules, solve
@@ -36,7 +39,8 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
 
     f: ... -> s...  by  x: a...   →   s...a...     result axes first; nested results hold nested arguments
 
-    mode   "reverse" (one pass per result entry), "forward" (one per argument entry), or "auto": the fewer
+    mode   "reverse" (one pass per result entry), "forward" (one per argument entry), or "auto": the fewer.  Many passes
+           are done at once, as `vmap` does it
 
     Raises GradientError for another mode, or a result that is complex or no array; DTypeError for an argument
     that is not float.
@@ -59,8 +63,6 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
         results = [_float_result(r, name) for r in results]
         rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
         by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
-        if a.plain:
-            evaluate([r.node for r in results])
         blocks = (_by_row if by_row else _by_column)(results, a)
         return tree.unflatten(structure, [a.unflatten(row) for row in blocks])
 
@@ -88,11 +90,22 @@ def _basis(t: Tensor) -> Iterator[Tensor]:
 
 def _by_row(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
     """By reverse mode: one pass for each entry of each result."""
+    groups = [group_of(x.node) for x in a.leaves]
     blocks = []
     for r in results:
         past = history([r.node])
-        rows = [_row(r.node, past, e, a) for e in _basis(r)] if past else []
-        blocks.append([_block([row[j] for row in rows], r, x, 0, a.plain) for j, x in enumerate(a.leaves)])
+        tracks = not a.plain and _tracks(past, a)
+
+        def back(e: Tensor, r: Tensor = r, past: Sequence[Node] = past, tracks: bool = tracks) -> list[Any]:
+            return emit(past, [(r.node, e)], groups, tracks=tracks)
+
+        rows = together(back, r, past, a.plain) if past else [None] * len(a.leaves)
+        if rows is None:
+            if a.plain:
+                evaluate([t.node for t in results])
+            each = [_row(r.node, past, e, a) for e in _basis(r)]
+            rows = [_stacked([row[j] for row in each], x, a.plain) for j, x in enumerate(a.leaves)]
+        blocks.append([_block(row, r, x, 0, a.plain) for row, x in zip(rows, a.leaves, strict=True)])
     return blocks
 
 
@@ -100,8 +113,7 @@ def _row(result: Node, past: Sequence[Node], e: Tensor, a: Arguments) -> list[An
     groups = [group_of(x.node) for x in a.leaves]
     if a.plain:
         return list(solve([(result, e)], groups, retain=True, past=past))
-    tracks = _tracks(past, a)
-    return list(emit(past, [(result, e)], groups, tracks=tracks))
+    return list(emit(past, [(result, e)], groups, tracks=_tracks(past, a)))
 
 
 def _tracks(past: Sequence[Node], a: Arguments) -> bool:
@@ -112,34 +124,50 @@ def _by_column(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
     """By forward mode: one push for each entry of each argument."""
     past = history([r.node for r in results])
     tracks = not a.plain and _tracks(past, a)
-    columns: list[list[list[Any]]] = [[] for _ in a.leaves]  # argument, column, result
-    for j, x in enumerate(a.leaves):
-        for e in _basis(x):
+    columns: list[list[Any]] = []  # argument, result
+    for x in a.leaves:
+
+        def push(e: Tensor, x: Tensor = x) -> list[Any]:
             with recording_rules(tracks):
                 found = push_forward(past, {x.node: e})
-            dots = [found.get(r.node) for r in results]
+            return [found.get(r.node) for r in results]
+
+        found = together(push, x, past, a.plain)
+        if found is None:
+            each = [push(e) for e in _basis(x)]
             if a.plain:
-                evaluate([d.node for d in dots if d is not None])
-            columns[j].append([data(d.node) if a.plain and d is not None else d for d in dots])
+                evaluate([d.node for dots in each for d in dots if d is not None])
+                each = [[None if d is None else data(d.node) for d in dots] for dots in each]
+            found = [_stacked([dots[k] for dots in each], r, a.plain) for k, r in enumerate(results)]
+        columns.append(found)
     return [
-        [_block([c[k] for c in columns[j]], r, x, -1, a.plain) for j, x in enumerate(a.leaves)]
-        for k, r in enumerate(results)
+        [_block(columns[j][k], r, x, -1, a.plain) for j, x in enumerate(a.leaves)] for k, r in enumerate(results)
     ]
 
 
-def _block(slices: Sequence[Any], result: Tensor, x: Tensor, axis: int, is_plain: bool) -> Any:
-    """Rows (axis 0) or columns (axis -1) as one array of the result's and then the argument's axes."""
-    shape, size = result.shape + x.shape, prod(result.shape + x.shape)
-    dtype = np.promote_types(result.dtype, x.dtype)
-    if not size or all(s is None for s in slices):
-        zeros = np.zeros(shape, dtype)
-        return zeros[()] if is_plain else leaf(zeros)
-    like = x if axis == 0 else result
+def _stacked(slices: Sequence[Any], like: Tensor, is_plain: bool) -> Any:
+    """The results of passes along a new axis 0; None where none of them reached anything."""
+    if all(s is None for s in slices):
+        return None
     if is_plain:
         zero = np.zeros(like.shape, like.dtype)
-        return np.stack([zero if s is None else s for s in slices], axis).reshape(shape)[()]
-    joined = stack([zeros_like(handle(like.node)) if s is None else s for s in slices], axis=axis).reshape(shape)
-    return joined
+        return np.stack([zero if s is None else s for s in slices])
+    return stack([zeros_like(handle(like.node)) if s is None else s for s in slices])
+
+
+def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) -> Any:
+    """Rows (axis 0), or columns (axis -1), as one array of the result's and then the argument's axes.
+
+    passes    what they gave, along axis 0
+    """
+    shape = result.shape + x.shape
+    if not prod(shape) or passes is None:
+        zeros = np.zeros(shape, np.promote_types(result.dtype, x.dtype))
+        return zeros[()] if is_plain else leaf(zeros)
+    if is_plain:
+        return np.ascontiguousarray(np.moveaxis(passes, 0, axis)).reshape(shape)[()]
+    turned = passes if axis == 0 else transposed(passes, (*range(1, passes.ndim), 0))
+    return reshaped(turned, shape)
 
 
 def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:

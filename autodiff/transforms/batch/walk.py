@@ -26,7 +26,7 @@ from ...tape.walk import by_number
 from ...tensor import Tensor, handle
 from ..hooks import run_hooks
 
-__all__ = ["CALLS", "OfAll", "of_each"]
+__all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each"]
 
 #: Custom functions of this library that know what many of their calls are at once:
 #: (size, arguments by name, whether each tensor in them differs) -> the outputs for all, in their container.
@@ -73,6 +73,10 @@ def _since(number: int, roots: Iterable[Node]) -> list[Node]:
                 seen.add(i)
                 stack.append(i)
     return sorted(seen, key=by_number)
+
+
+class NoBatchRule(Error):
+    """An operation that says nothing of many examples."""
 
 
 class OfAll:
@@ -141,7 +145,7 @@ class OfAll:
         """By the batch rule of the operation."""
         op = node.kind.op
         if op.batch is None:
-            raise Error(
+            raise NoBatchRule(
                 f"{op.name} has no batch rule: what it does to many examples is not known\n"
                 f"  called at {caller()}\n"
                 f"  state one where {op.name} is declared: batch=..., see autodiff.ops.batching"
