@@ -8,7 +8,8 @@
     executable                    codegen.runtime         called with arrays
 
 `compile_graph` does all of it and keeps the result per graph shape (`Graph.key`).  `stages` shows each
-step of it as text.  State: two tables, executables by graph shape and kernels by text.
+step of it as text.  State: three tables, executables by graph shape, kernels by text, and `families` of graphs
+that differ in extents alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from .families import Families
 from .forks import held_over_fork
 from .ir import Graph
 from .passes import optimize
@@ -37,6 +39,7 @@ __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "m
 #: these tables hold some tens of MB.  What somebody holds lives on when they forget it.
 _executables = LRU(512)
 _kernels = KernelTable(256, disk.default)
+_families = Families(_kernels)
 
 #: Held while compiling: two threads that ask for the same graph compile it once.
 _lock = held_over_fork(threading.RLock())
@@ -55,9 +58,9 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
     with _lock:
         if graph.key in _executables and (found := _executables.get(graph.key)) is not None:
             return found
-        program = make_program(graph)
+        program, loaded = _families.find(graph) or (make_program(graph), None)
         program.name = name or graph.name
-        executable = Executable(program, _kernels)
+        executable = Executable(program, _kernels, loaded)
         _executables.put(graph.key, executable)
         global _compiles
         _compiles += 1
@@ -123,6 +126,7 @@ def clear() -> None:
     """
     _executables.clear()
     _kernels.clear()
+    _families.clear()
     native.trim_pool()
 
 

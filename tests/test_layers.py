@@ -28,7 +28,7 @@ ENGINE = [
     ["autodiff.__main__"],
 ]
 COMPILER = [
-    ["codegen.forks", "codegen.lazily", "codegen.records"],
+    ["codegen.forks", "codegen.lazily", "codegen.records", "codegen.symbols"],
     ["codegen.ir"],
     ["codegen.nested"],
     ["codegen.lowering"],
@@ -36,6 +36,7 @@ COMPILER = [
     ["codegen.passes"],
     ["codegen.emit"],
     ["codegen.runtime"],
+    ["codegen.families"],
     ["codegen.compiler"],
     ["codegen"],
 ]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ..ir import Aval, Node
 from ..records import record
+from ..symbols import typical
 from .elements import Elements
 from .group import Root
 from .index import Index, constant_index
@@ -92,8 +93,8 @@ class Accumulators:
         places = [*[self.temporary(a) for a in avals[:-1]], self.elements.place(root.node)]
         reduction = _Reduction(root, type_of(root), monoid, tuple(places))
         extent = self.positions.extent(outermost)
-        rows = rows_in_block(self.positions.group.total // extent)
-        if rows < extent and self._meets(root, outermost):
+        rows = rows_in_block(typical(self.positions.group.total // extent))
+        if rows < typical(extent) and self._meets(root, outermost):
             blocks = -(-extent // rows)
             reduction.blocks = tuple([self.temporary(a.with_shape((blocks * a.size,))) for a in avals])
         fill(self.k, reduction.places, start(self.k, monoid, reduction.type), reduction.size)
@@ -110,7 +111,7 @@ class Accumulators:
     def rows(self, outermost: tuple[int, ...]) -> int | None:
         """How many iterations of the first loop share accumulators; None where they do not meet in any."""
         if any(r.blocks for r in self._reductions.values()):
-            return rows_in_block(self.positions.group.total // self.positions.extent(outermost))
+            return rows_in_block(typical(self.positions.group.total // self.positions.extent(outermost)))
         return self.positions.extent(outermost) if any(self._meets(r, outermost) for r in self._reductions) else None
 
     def enter(self, root: Root, accumulator: Accumulator) -> None:

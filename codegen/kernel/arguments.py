@@ -21,11 +21,11 @@ are made, and are arguments however small they are.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Iterable, Iterator
 
 from ..program import Kernel
 from ..records import replace
+from ..symbols import Symbol, SymbolicFloat, common_factor, whole
 from .nest import F32, F64, I64, INDEX, Block, Extent, Function, MemRef, Operation, Value
 
 __all__ = ["MOST", "MULTIPLE", "SMALL", "SMALL_INSIDE", "with_arguments"]
@@ -95,7 +95,7 @@ class _Lifted:
         """The type of an argument whose extents are not known, but small ones."""
         shape: list[int | Extent] = []
         for n in memory.shape:
-            if isinstance(n, int) and n > small:
+            if isinstance(n, int) and (type(n) is Symbol or n > small):
                 shape.append(Extent(len(self.extents)))
                 self._argument(n)
             else:
@@ -137,10 +137,10 @@ class _Lifted:
 
     def _counted(self, old: Operation) -> list[Operation]:
         """A number that an extent may be, of another type."""
-        whole = Operation("arith.index_cast", (self._argument(int(old.attributes["value"])),), (I64,))
-        made = [whole]
+        count = self._argument(whole(old.attributes["value"]))
+        made = [Operation("arith.index_cast", (count,), (I64,))]
         if old.result.type is not I64:
-            made.append(Operation("arith.sitofp", (whole.result,), (old.result.type,)))
+            made.append(Operation("arith.sitofp", (made[0].result,), (old.result.type,)))
         self.values[old.result] = made[-1].result
         return made
 
@@ -159,7 +159,9 @@ class _Lifted:
         if value.type is not INDEX or not isinstance(owner, Operation) or owner.name != "arith.constant":
             return self.values[value]
         number: int = owner.attributes["value"]
-        if operation.name in _LOOPS:
+        if type(number) is Symbol:
+            is_large = True
+        elif operation.name in _LOOPS:
             is_large = abs(number) > (SMALL_INSIDE if depth else SMALL)
         elif operation.name in _DIVISIONS:
             is_large = place == 0 and abs(number) >= SMALL
@@ -170,7 +172,7 @@ class _Lifted:
             return self.values[value]
         argument = self._argument(number)
         if operation.name in _LOOPS:
-            self.multiples[argument] = math.gcd(number, MULTIPLE)
+            self.multiples[argument] = common_factor(number, MULTIPLE)
         return argument
 
 
@@ -194,6 +196,8 @@ def _is_count(constant: Operation) -> bool:
     Only floats: large integers may be masks and multipliers of bits, and small ones their places.
     """
     value = constant.attributes["value"]
+    if type(value) is SymbolicFloat:
+        return True
     return constant.result.type in (F32, F64) and SMALL < abs(value) < MOST and value == int(value)
 
 

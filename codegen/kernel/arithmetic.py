@@ -6,6 +6,7 @@ import math
 import struct
 from typing import Any
 
+from ..symbols import is_sure, larger, smaller
 from .index import Index
 from .logic import SCALAR_TYPES, Element, Logic, as_index, as_value
 from .nest import F32, F64, I1, I32, I64, INDEX, ScalarType, Value
@@ -283,11 +284,11 @@ class Arithmetic(Logic):
     def _extreme(self, of_floats: str, of_ints: str, keeps_first: str, x: Element, y: Element) -> Any:
         if isinstance(x, Index) or isinstance(y, Index):
             x, y = as_index(x), as_index(y)
-            if x.low >= y.high:
+            if is_sure(y.high, x.low):
                 return x if keeps_first == "gt" else y
-            if y.low >= x.high:
+            if is_sure(x.high, y.low):
                 return y if keeps_first == "gt" else x
-            choose = max if keeps_first == "gt" else min
+            choose = larger if keeps_first == "gt" else smaller
             value = self.emit(of_ints, (self.value_of(x), self.value_of(y)), INDEX)
             return self._opaque(value, choose(x.low, y.low), choose(x.high, y.high))
         if x.type is I1:

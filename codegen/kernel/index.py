@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 
+from ..symbols import is_sure, larger, smaller
 from .nest import INDEX, Value
 
 __all__ = ["Atom", "Index", "Merged", "Part", "Quotient", "constant_index", "flatten", "split_loop", "unflatten"]
@@ -141,7 +142,7 @@ class Index:
         if self.low // divisor == self.high // divisor:
             return constant_index(self.low // divisor)
         whole, rest = self._split(divisor)
-        if not (rest.low >= 0 and rest.high < divisor):
+        if not (rest.low >= 0 and is_sure(rest.high, divisor - 1)):
             # What does not fold axis by axis may fold for the counter of a merged loop.
             joined = self.joined()
             if joined is not self:
@@ -153,7 +154,7 @@ class Index:
 
     def mod(self, divisor: int) -> Index:
         """The remainder in [0, divisor), for a positive constant."""
-        if self.low >= 0 and self.high < divisor:
+        if self.low >= 0 and is_sure(self.high, divisor - 1):
             return self
         quotient = self.floordiv(divisor)
         remainder = self.plus(quotient.times(-divisor))
@@ -197,7 +198,7 @@ class Index:
 
     def _within(self, low: int, high: int) -> Index:
         """The same with a range known to hold besides its own."""
-        low, high = max(low, self.low), min(high, self.high)
+        low, high = larger(low, self.low), smaller(high, self.high)
         if low == self.low and high == self.high:
             return self
         return Index(self.terms, self.constant, low, high)
@@ -208,7 +209,7 @@ _SMALL = [Index((), n, n, n) for n in range(64)]
 
 def constant_index(value: int) -> Index:
     """A known index."""
-    return _SMALL[value] if 0 <= value < 64 else Index((), value, value, value)
+    return _SMALL[value] if type(value) is int and 0 <= value < 64 else Index((), value, value, value)
 
 
 def _sum(terms: Iterable[tuple[Atom, int]], constant: int) -> Index:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..symbols import SymbolicFloat
 from .body import Body
 from .index import Atom, Index, constant_index
 from .nest import F32, F64, I1, I32, I64, INDEX, ScalarType, Status, Value
@@ -37,7 +38,7 @@ class Logic(Body):
             return constant_index(int(value))
         assert isinstance(type, ScalarType), "a constant needs a dtype or an element to be like"
         if type.is_float:
-            return self.literal(float(value), type)
+            return self.literal(value if isinstance(value, SymbolicFloat) else float(value), type)
         if type is I1:
             return self.literal(bool(value), type)
         # Integers wrap as NumPy's do.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..ir import Node
 from ..lowering import Move
 from ..records import record
+from ..symbols import typical
 from .edges import Probed, broadcast_index
 from .index import Atom, Index, constant_index, flatten
 
@@ -52,7 +53,7 @@ class Product:
 
     def is_step(self, node: Node) -> bool:
         """Whether a step of its own is possible and pays."""
-        return node.aval.dtype.kind == "f" and self.m * self.n * self.k > _LOOP_LIMIT
+        return node.aval.dtype.kind == "f" and typical(self.m * self.n * self.k) > _LOOP_LIMIT
 
 
 def product_of(node: Node, probed: Probed) -> Product | tuple[int, ...]:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from ..symbols import typical
 from .arguments import SMALL_INSIDE
 from .elements import element_type
 from .group import Root
@@ -67,7 +68,7 @@ class Part:
         self.is_apart = is_apart
         self.first = constant_index(0)
         #: The most iterations it makes.
-        self.extent = -(-min(whole, outer.step if outer else whole) // step)
+        self.extent = -(-(outer.step if outer else whole) // step)
         self.counter = constant_index(0)
 
     @property
@@ -126,18 +127,21 @@ def plan_parts(
     axes_of_all = {a for axes in loops for a in axes}
     for level, axes in enumerate(loops):
         whole = positions.extent(axes)
-        within = math.prod([positions.extent(a) for a in loops[level + 1 :]])
+        size = typical(whole)
+        within = typical(math.prod([positions.extent(a) for a in loops[level + 1 :]]))
         steps = [1]
-        if tile is not None and level == len(loops) - 1 and tile < whole:
+        if tile is not None and level == len(loops) - 1 and tile < size:
             steps.insert(0, tile)
         apart = top and level == 0 and (rows or any(positions.reduced(r) == axes_of_all for r in reductions))
         # Both are powers of two: whole tiles make a block.
-        block = (rows or max(1, tile or 1, block_of(positions.group.cost) // within)) if apart else BLOCK
-        if whole > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions)):
+        block = BLOCK
+        if apart:
+            block = typical(rows) if rows else max(1, tile or 1, block_of(positions.group.cost) // within)
+        if size > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions)):
             steps.insert(0, block)
         outer = None
         for step in steps:
-            outer = Part(axes, whole, step, outer, is_apart=bool(apart) and step == block < whole)
+            outer = Part(axes, whole, step, outer, is_apart=bool(apart) and step == block < size)
             parts.append(outer)
     return parts
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..symbols import typical
 from .arguments import SMALL
 from .group import Root
 from .index import Index, constant_index
@@ -36,11 +37,11 @@ def rows_at_a_time(parts: Sequence[Part], roots: Sequence[Root], innermost: Sequ
     innermost   the roots that enter an accumulator in memory with each element
     """
     *_, rows, columns = parts
-    if rows.is_block or columns.is_block or columns.extent > _LONGEST:
+    if rows.is_block or columns.is_block or typical(columns.extent) > _LONGEST:
         return 1
     if not innermost or any(r.is_reduction and r not in innermost for r in roots):
         return 1
-    return next((count for most, count in _COSTS if cost <= most and rows.extent >= 2 * count), 1)
+    return next((count for most, count in _COSTS if cost <= most and typical(rows.extent) >= 2 * count), 1)
 
 
 def rows_together(
@@ -63,7 +64,7 @@ def rows_together(
     rest = Index(rest.terms, rest.constant, 0, count - 1)
     _loops(k, positions, rows, columns, whole, count, lambda i: i.times(count), body, enter)
     # Whether some are left over is not asked where another extent might leave some: it is the same code.
-    if not rest.is_constant or rest.constant or rows.whole > SMALL:
+    if not rest.is_constant or rest.constant or typical(rows.whole) > SMALL:
         first = whole.times(count)
         _loops(k, positions, rows, columns, rest, 1, first.plus, body, enter)
 

@@ -13,6 +13,7 @@ from ..ir.op import CONSTANT, INPUT
 from ..kernel.edges import HEAVY, Probed
 from ..kernel.index import Index, flatten
 from ..lowering import Contract, Map, Move, Reduce, Scan, Scatter
+from ..symbols import typical
 from .prepare import Prepared
 
 __all__ = ["Demand", "choose_roots", "is_fused"]
@@ -113,7 +114,7 @@ def _pass_on(node: Node, times: float, probed: Probed, want) -> None:
         if flat == own or _is_per_row(flat, shape, probed):
             want(x, times, None)
         else:
-            want(x, times * max(1.0, node.aval.size / x.aval.size), flat)
+            want(x, times * max(1.0, typical(node.aval.size) / typical(x.aval.size)), flat)
 
 
 def _is_per_row(flat: Index, shape: tuple[int, ...], probed: Probed) -> bool:

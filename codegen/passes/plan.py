@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from ..ir import Aval, Graph, Node
@@ -19,6 +19,7 @@ from ..kernel.edges import Axes, Probed
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
+from ..records import record
 from .choose import choose
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
@@ -31,7 +32,7 @@ from .storage import place_buffers
 from .turn import turn
 from .unit import Unit
 
-__all__ = ["plan"]
+__all__ = ["Planned", "place", "plan", "planned"]
 
 #: Operations named in a kernel's name.
 _NAMED = 4
@@ -40,11 +41,45 @@ _NAMED = 4
 _LOOKED_AT = 64
 
 
+@record(frozen=True)
+class Planned:
+    """What will run, before everything has its place in memory.
+
+    graph      optimised, to be looked at              ends     as the steps name inputs and outputs
+    drafts     steps on values, in order               avals    of all values, in a fixed order
+    """
+
+    graph: Graph
+    ends: Graph
+    drafts: list[Draft]
+    avals: dict[Hashable, Aval]
+
+
 def plan(graph: Graph, prefix: str = "k") -> Program:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
     prefix    names of kernels begin with it, also those of the bodies of loops
     """
+    found = planned(graph, prefix)
+    return place(found, found.drafts, found.avals)
+
+
+def place(found: Planned, drafts: list[Draft], avals: Mapping[Hashable, Aval]) -> Program:
+    """The program of these steps on values of these avals."""
+    buffers, numbers, size = place_buffers(found.ends, dict(avals), [values for _, values in drafts])
+    return Program(
+        name=found.graph.name,
+        buffers=buffers,
+        steps=tuple([Step(work, tuple([numbers[v] for v in values])) for work, values in drafts]),  # type: ignore[arg-type]
+        inputs=tuple([avals[i] for i in found.ends.inputs]),
+        outputs=tuple([avals[o] for o in found.ends.outputs]),
+        workspace_bytes=size,
+        graph=found.graph,
+    )
+
+
+def planned(graph: Graph, prefix: str = "k") -> Planned:
+    """The steps of the program that computes a graph."""
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
     original, graph = graph, turn(choose(separate(graph)))
     probed = Probed(Axes())
@@ -75,16 +110,7 @@ def plan(graph: Graph, prefix: str = "k") -> Program:
     drafts = share_memory(prepared.graph, drafts)
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
     avals.update({v: v.aval for _, values in drafts for v in values})  # type: ignore[attr-defined]
-    buffers, numbers, size = place_buffers(prepared.graph, avals, [values for _, values in drafts])
-    return Program(
-        name=graph.name,
-        buffers=buffers,
-        steps=tuple(_steps(drafts, numbers)),
-        inputs=tuple([i.aval for i in graph.inputs]),
-        outputs=tuple([o.aval for o in graph.outputs]),
-        workspace_bytes=size,
-        graph=original,
-    )
+    return Planned(original, prepared.graph, list(_for_any_extent(drafts)), avals)
 
 
 def _body_planner(prefix: str) -> Callable[[Graph, str], Program]:
@@ -92,12 +118,12 @@ def _body_planner(prefix: str) -> Callable[[Graph, str], Program]:
     return lambda body, letter: plan(optimize(body), prefix + letter)
 
 
-def _steps(drafts: Iterable[Draft], numbers: dict[Hashable, int]) -> Iterator[Step]:
-    """The steps on numbered buffers, with kernels for any extent."""
+def _for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """The same with kernels for any extent."""
     for work, values in drafts:
         if isinstance(work, Kernel):
             work = with_arguments(work, [j for j, value in enumerate(values) if isinstance(value, Temporary)])
-        yield Step(work, tuple([numbers[v] for v in values]))  # type: ignore[arg-type]
+        yield work, values
 
 
 def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], name: str) -> Draft | None:

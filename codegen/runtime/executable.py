@@ -33,7 +33,7 @@ from .loops import NativeBody, Table, branch_table, loop_table, while_table
 from .products import Product, product_step
 from .share import Piece, shared
 
-__all__ = ["Executable", "Stats"]
+__all__ = ["Executable", "Pieces", "Stats"]
 
 
 class Stats(NamedTuple):
@@ -67,12 +67,11 @@ class Executable:
 
     call: Callable[..., tuple[np.ndarray, ...]]
 
-    def __init__(self, program: Program, kernels: KernelTable) -> None:
+    def __init__(self, program: Program, kernels: KernelTable, loaded: Pieces | None = None) -> None:
         started = time.perf_counter()
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
         every = [step.work for step, _, _ in every_step(program)]
-        parts = {id(work): shared(work.function, work.extents) for work in every if isinstance(work, Kernel)}
-        native = kernels.load([part.function for found in parts.values() for part in found])
+        parts, native = loaded or _loaded(every, kernels)
         layout, pieces = _laid_out(program, _Code(parts, native, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
@@ -165,8 +164,21 @@ class _Host(NamedTuple):
     writes: int = 1
 
 
-class _Code(NamedTuple):
+class Pieces(NamedTuple):
     """The pieces of each kernel by `id(work)`, and the machine code of each piece's function by its id."""
+
+    parts: dict[int, list[Piece]]
+    native: dict[int, NativeKernel]
+
+
+def _loaded(works: Sequence[Any], kernels: KernelTable) -> Pieces:
+    """The pieces of all kernels among these."""
+    parts = {id(work): shared(work.function, work.extents) for work in works if isinstance(work, Kernel)}
+    return Pieces(parts, kernels.load([part.function for found in parts.values() for part in found]))
+
+
+class _Code(NamedTuple):
+    """As `Pieces`, and where further kernels are found."""
 
     parts: dict[int, list[Piece]]
     native: dict[int, NativeKernel]

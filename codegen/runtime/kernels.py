@@ -19,7 +19,7 @@ from .cache import LRU
 from .disk import DiskCache
 from .engine import Passes
 
-__all__ = ["KernelTable", "NativeKernel"]
+__all__ = ["KernelTable", "NativeKernel", "text_of"]
 
 #: A kernel's name in its module is this and its key.
 _PREFIX = "k"
@@ -107,6 +107,12 @@ class KernelTable:
 
     def __len__(self) -> int:
         return len(self._living)
+
+
+def text_of(function: Function) -> str:
+    """What tells kernels apart: the text of a function, whatever it is called."""
+    features = engine.target_features()
+    return module_of([emit_function(_nameless(function), features)], features)
 
 
 def _nameless(function: Function) -> Function:

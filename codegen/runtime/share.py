@@ -19,11 +19,11 @@ which code a kernel is does not depend on what it is called with.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from ..kernel.nest import INDEX, Block, Function, MemRef, Operation, Value
 from ..records import record, replace
+from ..symbols import common_factor, typical
 from .cost import operations_of_block
 
 __all__ = ["CHUNK", "SHARED", "Piece", "shared"]
@@ -46,23 +46,39 @@ class Piece:
     """A part of a kernel: all of it that is no shared loop, or `total` iterations in chunks of `chunk`.
 
     A loop of one chunk is not worth sharing, and runs as it stands.
+
+    loop       of the kernel's own function, where it is one
+    is_even    the function relies on chunks that are multiples of `ELEMENTS`
     """
 
     function: Function
     total: int = 0
     chunk: int = 0
+    loop: Operation | None = None
+    is_even: bool = False
+
+
+def sized(piece: Piece, function: Function, extents: Sequence[int]) -> Piece:
+    """A piece of this function for other extents."""
+    if piece.loop is None:
+        return piece
+    known = _known(function, extents)
+    total, weight = _trips(piece.loop, known), operations_of_block([piece.loop], dict(known))
+    chunk = _chunk(total, weight)
+    if piece.is_even and chunk < total:
+        chunk = -(-chunk // ELEMENTS) * ELEMENTS
+    return replace(piece, total=total, chunk=chunk)
 
 
 def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
     """The pieces of a kernel; the kernel itself where there is nothing to share."""
-    indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
     *operations, end = function.body.operations
     if not any(o.name == "scf.parallel" for o in operations):
         return [Piece(function)]
-    known = dict(zip(indices, extents, strict=True)) | {
-        o.result: o.attributes["value"] for o in operations if o.name == "arith.constant" and o.result.type is INDEX
-    }
-    weights = [operations_of_block([o], dict(known)) if _trips(o, known) > 1 else 0 for o in operations]
+    indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
+    known = _known(function, extents)
+    numbers = {value: typical(number) for value, number in known.items()}
+    weights = [operations_of_block([o], dict(numbers)) if _trips(o, numbers) > 1 else 0 for o in operations]
     # A loop of a run-time extent is apart whatever its weight today, so that for any it is the same code.
     is_apart = [w >= SHARED or _is_open(o, known, indices) for o, w in zip(operations, weights, strict=True)]
     if not any(is_apart):
@@ -74,11 +90,21 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
     pieces = []
     for number, (is_loop, run) in enumerate(runs):
         if is_loop:
-            total, weight = _trips(run[0], known), operations_of_block(run, dict(known))
+            total, weight = _trips(run[0], known), operations_of_block(run, dict(numbers))
             pieces.append(_loop_piece(function, pure, run[0], end, number, total, weight))
         else:
             pieces.append(Piece(_part(function, pure, run, end, f"{function.name}_{number}")))
     return pieces
+
+
+def _known(function: Function, extents: Sequence[int]) -> dict[Value, int]:
+    """The positions and extents of a function that are certain: its index arguments and constants."""
+    indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
+    return dict(zip(indices, extents, strict=True)) | {
+        o.result: o.attributes["value"]
+        for o in function.body.operations
+        if o.name == "arith.constant" and o.result.type is INDEX
+    }
 
 
 def _runs(
@@ -168,18 +194,22 @@ def _loop_piece(
     operands = list(loop.operands)
     operands[0], operands[n] = begin, stop
     part = Operation("scf.parallel", operands, (), loop.attributes, loop.regions)
-    each = max(1, weight // max(total, 1))
-    chunk = max(-(-CHUNK // each), -(-total // CHUNKS))
-    if chunk >= ELEMENTS:
-        chunk = -(-chunk // ELEMENTS) * ELEMENTS
-    if weight < SHARED:
-        chunk = max(total, 1)
+    chunk = _chunk(typical(total), weight)
     name = f"{function.name}_{number}"
     piece = _part(function, pure, [part], end, name, (begin, stop))
-    if chunk >= total or chunk % ELEMENTS == 0:
-        multiple = math.gcd(total, ELEMENTS)
-        piece.multiples = {**function.multiples, begin: ELEMENTS, stop: multiple}
-    return Piece(piece, total, chunk)
+    is_even = chunk >= typical(total) or chunk % ELEMENTS == 0
+    if is_even:
+        piece.multiples = {**function.multiples, begin: ELEMENTS, stop: common_factor(total, ELEMENTS)}
+    return Piece(piece, total, chunk, loop, is_even)
+
+
+def _chunk(total: int, weight: int) -> int:
+    """Iterations in one chunk of a loop of so many operations: all, where it is not worth sharing."""
+    if weight < SHARED:
+        return max(total, 1)
+    each = max(1, weight // max(total, 1))
+    chunk = max(-(-CHUNK // each), -(-total // CHUNKS))
+    return -(-chunk // ELEMENTS) * ELEMENTS if chunk >= ELEMENTS else chunk
 
 
 def _part(

@@ -1,0 +1,344 @@
+"""Numbers that stand for any: a program planned once serves every size of a batch.
+
+A `Symbol` is an int, so the passes and the builder of kernels compute with it as with any extent; beside its value,
+which is an example, it knows the polynomial that made it. What comes out of planning is then numbers for the example
+and formulas for the rest.
+
+    n = symbol("n", 10007)         -(-(17 * n) // 64)   is 2658, and ceil(17 n / 64)
+
+Every comparison must hold for the rest too. One that holds for all n >= 2 is known to (17 n > 17); of any other the
+outcome is kept as a condition (`watched`), which whoever uses the formulas checks. Where planning only chooses
+what is likely to be faster, it compares `typical(n)`, and nothing is kept; where it simplifies what it can
+prove, it asks `is_sure`.
+
+Different formulas count as different numbers, also where an example makes them equal: a symbol is in no dictionary
+the same key as a plain number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = [
+    "NotSymbolic", "Symbol", "SymbolicFloat", "common_factor", "evaluated", "formula", "is_sure", "larger", "smaller",
+    "symbol", "typical", "watched", "whole",
+]
+
+#: What a symbol may be, at the least.
+LEAST = 2
+
+#: Quotients of which the least is remembered.
+_MOST_QUOTIENTS = 4096
+
+#: A product of symbols and quotients, each as often as it is a factor.
+Monomial = tuple[str, ...]
+#: Coefficients by monomial; the empty one is the constant.  No coefficient is zero.
+Terms = dict[Monomial, int]
+
+
+class NotSymbolic(Exception):
+    """Something needs the very number."""
+
+
+#: Conditions found so far: (formula, comparison with zero, outcome), of every `watched` that is going on.
+_watches: list[dict[tuple[str, str, bool], None]] = []
+
+
+@contextmanager
+def watched() -> Iterator[dict[tuple[str, str, bool], None]]:
+    """Collect the conditions that comparisons rely on."""
+    found: dict[tuple[str, str, bool], None] = {}
+    _watches.append(found)
+    try:
+        yield found
+    finally:
+        _watches.remove(found)
+
+
+class Symbol(int):
+    """See the file's head.  Made by `symbol`, and by arithmetic."""
+
+    terms: Terms
+
+    # int has no room for more, and equal values are not equal symbols.
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Symbol and int(other) == int(self) and other.terms == self.terms
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __repr__(self) -> str:
+        return formula(self)
+
+    def __bool__(self) -> bool:
+        return _compared(self, "!=", True)
+
+    def __lt__(self, other: Any) -> bool:
+        return _ordered(self, other, "<")
+
+    def __le__(self, other: Any) -> bool:
+        return _ordered(self, other, "<=")
+
+    def __gt__(self, other: Any) -> bool:
+        return _ordered(self, other, ">")
+
+    def __ge__(self, other: Any) -> bool:
+        return _ordered(self, other, ">=")
+
+    def __add__(self, other: Any) -> Any:
+        return _sum(self, other) if isinstance(other, int) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return _sum(self, _product(other, -1)) if isinstance(other, int) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return _sum(other, _product(self, -1)) if isinstance(other, int) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        return _product(self, other) if isinstance(other, int) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return _product(self, -1)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _quotient(self, other) if isinstance(other, int) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _quotient(other, self) if isinstance(other, int) else NotImplemented
+
+    def __mod__(self, other: Any) -> Any:
+        return self - self // other * other if isinstance(other, int) else NotImplemented
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - other // self * self if isinstance(other, int) else NotImplemented
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotSymbolic(f"the very number of {formula(self)} is asked for")
+
+    bit_length = bit_count = _refuse
+    __index__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse
+    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _refuse
+    __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = __invert__ = _refuse
+
+
+class SymbolicFloat(float):
+    """A float that a symbol became: the count of a mean.  Arithmetic on it gives plain floats."""
+
+    count: Symbol
+
+    def __repr__(self) -> str:
+        return f"float({self.count!r})"
+
+
+def symbol(name: str, example: int) -> Symbol:
+    """An unknown of at least `LEAST`."""
+    return _made(example, {(name,): 1})
+
+
+def _made(value: int, terms: Terms) -> Any:
+    if not terms or (len(terms) == 1 and () in terms):
+        return value
+    found = Symbol(value)
+    found.terms = terms
+    return found
+
+
+def _terms(x: int) -> Terms:
+    return x.terms if type(x) is Symbol else {(): int(x)} if x else {}
+
+
+def _sum(a: int, b: int) -> Any:
+    terms = dict(_terms(a))
+    for monomial, factor in _terms(b).items():
+        both = terms.pop(monomial, 0) + factor
+        if both:
+            terms[monomial] = both
+    return _made(int(a) + int(b), terms)
+
+
+def _product(a: int, b: int) -> Any:
+    terms: Terms = {}
+    for left, p in _terms(a).items():
+        for right, q in _terms(b).items():
+            monomial = tuple(sorted(left + right))
+            both = terms.pop(monomial, 0) + p * q
+            if both:
+                terms[monomial] = both
+    return _made(int(a) * int(b), terms)
+
+
+def _quotient(a: int, b: int) -> Any:
+    """a // b: exact where every term is a multiple; else a factor of its own."""
+    value, above, below = int(a) // int(b), _terms(a), _terms(b)
+    if len(below) == 1:
+        (monomial, factor), = below.items()
+        terms: Terms | None = {}
+        for m, c in above.items():
+            rest = _without(m, monomial)
+            if rest is None or c % factor:
+                terms = None
+                break
+            terms[rest] = c // factor  # type: ignore[index]
+        if terms is not None:
+            return _made(value, terms)
+    if all(c < 0 for c in above.values()):  # as in -(-a // b), which rounds up
+        a = _product(a, -1)
+        return _factor(value, f"-(-({_written(a)}) // ({_written(b)}))", -1, 1 if _is_above(a, 0) else 0, b)
+    least = _bound(above) // b if type(b) is int else 0
+    return _factor(value, f"(({_written(a)}) // ({_written(b)}))", 1, least if _is_above(a, -1) else -math.inf, b)
+
+
+def _is_above(x: int, least: int) -> bool:
+    return _bound(_terms(x)) > least
+
+
+def _factor(value: int, text: str, sign: int, least: float, below: int) -> Any:
+    """A quotient, as a factor that is at least `least` where the divisor is positive."""
+    if len(_leasts) > _MOST_QUOTIENTS:
+        _leasts.clear()  # less is certain then
+    _leasts[text] = least if _is_above(below, 0) else -math.inf
+    return _made(value, {(text,): sign})
+
+
+def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
+    rest = list(monomial)
+    for factor in factors:
+        if factor not in rest:
+            return None
+        rest.remove(factor)
+    return tuple(rest)
+
+
+def _written(x: int) -> str:
+    parts = [" * ".join([str(c), *m]) for m, c in sorted(_terms(x).items())]
+    return " + ".join(parts) or "0"
+
+
+def formula(x: int) -> str:
+    """A number as an expression of Python in the names of its symbols."""
+    return _written(x) if type(x) is Symbol else repr(int(x))
+
+
+#: What quotients are at the least, by their text.
+_leasts: dict[str, float] = {}
+
+
+def _least(factor: str) -> float:
+    """What a factor is at the least."""
+    return LEAST if factor.isidentifier() else _leasts.get(factor, -math.inf)
+
+
+def _bound(terms: Terms) -> float:
+    """A number that the sum is never below, for any symbols."""
+    shared = set.intersection(*map(set, terms)) if len(terms) > 1 else ()
+    for common in shared:
+        # n m - n is n times m - 1.
+        least = _least(common)
+        rest = _bound({_without(m, (common,)): c for m, c in terms.items()})  # type: ignore[misc]
+        return rest * least if rest >= 0 and least >= 0 else -math.inf
+    total: float = 0
+    for monomial, factor in terms.items():
+        leasts = [_least(f) for f in monomial]
+        if monomial and (factor < 0 or min(leasts) < 0):
+            return -math.inf
+        total += factor * math.prod(leasts)
+    return total
+
+
+_HOLDS: dict[str, Callable[[float], bool]] = {
+    "<": lambda d: d < 0,
+    "<=": lambda d: d <= 0,
+    ">": lambda d: d > 0,
+    ">=": lambda d: d >= 0,
+    "!=": lambda d: d != 0,
+}
+
+
+def _compared(difference: Symbol, comparison: str, outcome: bool) -> bool:
+    """Keep the outcome of comparing with 0 as a condition, unless it is certain."""
+    low, high = _bound(difference.terms), -_bound({m: -c for m, c in difference.terms.items()})
+    holds = _HOLDS[comparison]
+    # Of an interval that does not hold 0 inside, either end tells.
+    is_certain = (low >= 0 or high <= 0) and holds(low) == holds(high)
+    if not is_certain:
+        for found in _watches:
+            found[_written(difference), comparison, outcome] = None
+    return outcome
+
+
+def _ordered(a: Symbol, b: Any, comparison: str) -> bool:
+    if isinstance(b, float):
+        if math.isinf(b):
+            return _HOLDS[comparison](-1 if b > 0 else 1)
+        raise NotSymbolic(f"{formula(a)} is compared with {b}")
+    if not isinstance(b, int):
+        return NotImplemented
+    difference = _sum(a, _product(b, -1))
+    outcome = _HOLDS[comparison](int(difference))
+    return _compared(difference, comparison, outcome) if type(difference) is Symbol else outcome
+
+
+def typical(x: int) -> int:
+    """The number, or the example of a symbol: for choices that are right either way."""
+    return int(x) if type(x) is Symbol else x
+
+
+def is_sure(a: int, b: int) -> bool:
+    """Whether a <= b, for any symbols; False where that depends."""
+    if type(a) is not Symbol and type(b) is not Symbol:
+        return a <= b
+    terms = _terms(_sum(b, _product(a, -1)))
+    return not terms or _bound(terms) >= 0
+
+
+def larger(a: int, b: int) -> int:
+    """The larger of two bounds that hold both; of symbols either will do."""
+    return a if typical(a) >= typical(b) else b
+
+
+def smaller(a: int, b: int) -> int:
+    """The smaller of two bounds that hold both; of symbols either will do."""
+    return a if typical(a) <= typical(b) else b
+
+
+def whole(x: float) -> int:
+    """The number that a float is."""
+    return x.count if type(x) is SymbolicFloat else int(x)
+
+
+def common_factor(x: int, other: int) -> int:
+    """What x and `other` have in common as a factor, whatever the symbols are."""
+    return math.gcd(other, *_terms(x).values()) if type(x) is Symbol else math.gcd(x, other)
+
+
+def evaluated(numbers: list[int], names: list[str]) -> Callable[..., tuple[int, ...]]:
+    """A function of these symbols that gives all the numbers at once."""
+    return _function(f"({', '.join([*map(formula, numbers), ''])})" if numbers else "()", names)
+
+
+def checked(conditions: Mapping[tuple[str, str, bool], None], names: list[str]) -> Callable[..., bool]:
+    """A function of these symbols that tells whether all conditions hold."""
+    parts = [f"(({text}) {comparison} 0) is {outcome}" for text, comparison, outcome in conditions]
+    return _function(" and ".join(parts) or "True", names)
+
+
+def _function(expression: str, names: list[str]) -> Any:
+    env: dict[str, Any] = {"__name__": __name__}
+    exec(f"def f({', '.join(names)}): return {expression}", env)  # our own text: sums and quotients
+    return env["f"]
