@@ -31,6 +31,7 @@ from .operations import SCALAR, Writer
 from .phases import phases
 from .target import Target
 from .types import ALIGNMENT, LLVM_TYPES, llvm_type
+from .unroll import pays, unrolled
 from .vector_loop import VectorLoop
 
 __all__ = ["Body", "Needs", "argument_names"]
@@ -253,6 +254,10 @@ class Body(Writer):
         """The loop in vectors; gives what it carried, or None if it cannot be."""
         carried = block.arguments[1:] if initial else []
         plan = plan_loop(block, counter, carried, independent=independent) if step == "1" else None
+        if plan is None and step == "1" and (flat := unrolled(block)) is not None:
+            block = flat
+            plan = plan_loop(block, counter, carried, independent=independent)
+            plan = plan if plan and pays(plan) else None
         if plan is None:
             return None
         trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None

@@ -24,10 +24,13 @@ from .math import JOINT
 from .operations import ELEMENTARY, SCALAR
 from .reductions import Reduction, is_free
 
-__all__ = ["VARYING", "LoopPlan", "plan_loop"]
+__all__ = ["STEPS", "VARYING", "LoopPlan", "plan_loop"]
 
 #: Not a stride: the lanes have no pattern.
 VARYING = None
+
+#: By so many elements from lane to lane, vectors are taken out of whole ones.
+STEPS = (2, 3, 4)
 
 #: Costs in additions, of a vector whose lanes fill one register; roughly.
 _COSTS = {
@@ -253,7 +256,7 @@ class _Planner:
             return
         self._differs(operation.result, VARYING)
         self._wide(operation.result.type)  # type: ignore[arg-type]
-        self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
+        self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in STEPS else _COST_OF_A_GATHER  # type: ignore[operator]
 
     def _store(self, operation: Operation) -> None:
         if operation in self.in_memory:

@@ -9,7 +9,8 @@ import numpy as np
 from ..kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, MemRef, ScalarType, Type
 
 __all__ = [
-    "ALIGNMENT", "LLVM_TYPES", "float_literal", "intrinsic_suffix", "literal", "llvm_type", "splat", "vector_type",
+    "ALIGNMENT", "LLVM_TYPES", "first_lanes", "float_literal", "intrinsic_suffix", "literal", "llvm_type", "splat",
+    "steps", "vector_type",
 ]
 
 LLVM_TYPES = {INDEX: "i64", I1: "i1", I8: "i8", I32: "i32", I64: "i64", F32: "float", F64: "double"}
@@ -54,3 +55,13 @@ def intrinsic_suffix(type: str, lanes: int) -> str:
 def splat(type: str, text: str, lanes: int) -> str:
     """A constant in all lanes."""
     return text if lanes == 1 else f"splat ({type} {text})"
+
+
+def first_lanes(count: int, lanes: int) -> str:
+    """A constant mask."""
+    return f"<{', '.join('i1 true' if j < count else 'i1 false' for j in range(lanes))}>"
+
+
+def steps(type: str, lanes: int, stride: int = 1) -> str:
+    """<0, 1, 2, ...> times the stride."""
+    return f"<{', '.join(f'{type} {j * stride}' for j in range(lanes))}>"

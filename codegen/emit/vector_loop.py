@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, Block, MemRef, Operation, ScalarType, Value
-from .loop_plan import VARYING, LoopPlan
+from .loop_plan import STEPS, VARYING, LoopPlan
 from .operations import SCALAR, Writer
 from .phases import Phase
 from .reductions import Reduction, combined, halved
-from .types import ALIGNMENT, LLVM_TYPES
+from .types import ALIGNMENT, LLVM_TYPES, first_lanes, steps
 
 if TYPE_CHECKING:
     from .body import Body
@@ -72,7 +72,7 @@ class VectorLoop(Writer):
         self.lanes, self.vectors, self.hoisted = phase.lanes, {}, []
         place = len(body.lines)
         if phase.is_straight:
-            self.mask = _first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
+            self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
             results = self._iteration(start, partial)
             # What does not change between lanes may have been asked for after other lines used it.
             body.lines[place:place] = self.hoisted
@@ -124,7 +124,7 @@ class VectorLoop(Writer):
         rest = self.body.value(f"call i64 {umin}(i64 {rest}, i64 {lanes})")
         rest = self.body.value(f"trunc i64 {rest} to i32")
         rest = self._splat("i32", rest, self.body.value)
-        return self.body.value(f"icmp ugt <{lanes} x i32> {rest}, {_steps('i32', lanes)}")
+        return self.body.value(f"icmp ugt <{lanes} x i32> {rest}, {steps('i32', lanes)}")
 
     def _iteration(self, counter: str, partial: list[str]) -> list[str]:
         """The body, once; gives the new partial results."""
@@ -205,8 +205,8 @@ class VectorLoop(Writer):
         stride = self.plan.strides.get(value, 0)
         if stride:
             first = self._splat(LLVM_TYPES[type], name, self.body.value)
-            steps = _steps(LLVM_TYPES[type], self.lanes, stride)
-            return self.value(f"add {self.spelled(type)} {first}, {steps}")
+            offsets = steps(LLVM_TYPES[type], self.lanes, stride)
+            return self.value(f"add {self.spelled(type)} {first}, {offsets}")
         return self._splat(LLVM_TYPES[type], name, self.body.value if value in self.inside else self._hoist)
 
     def _splat(self, type: str, name: str, write) -> str:
@@ -235,6 +235,8 @@ class VectorLoop(Writer):
             self.body.load(operation)
         elif stride in (1, -1):
             self.vectors[operation.result] = self._load_row(memory, element, indices, stride)
+        elif stride in STEPS and not self.mask and self.body.target.has_masks and self.lanes >= stride:
+            self.vectors[operation.result] = self._load_steps(memory, element, indices, stride)
         else:
             self.vectors[operation.result] = self._gather(memory, element, indices, stride)
 
@@ -251,6 +253,34 @@ class VectorLoop(Writer):
             f"call {type} {callee}(ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)"
         )
         return self._turned(loaded, type, stride)
+
+    def _load_steps(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
+        """Every second element, or third, ...: of whole vectors, which takes a third of what a gather does."""
+        type, lanes, alignment = self.spelled(element), self.lanes, ALIGNMENT[element]
+        address = self._row_address(memory, element, indices, 1)
+        found = self.value(f"load {type}, ptr {address}, align {alignment}")
+        for part in range(1, stride):
+            at = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {part * lanes}")
+            # Of the last vector nothing behind the last element: there may be none.
+            last = lanes - stride + 1 if part == stride - 1 else lanes
+            more = self._load_first(type, element, at, last)
+            places = [_place_of(j, j * stride, part * lanes, lanes) for j in range(lanes)]
+            if part == 1:
+                places = [j * stride if j * stride < lanes else place for j, place in enumerate(places)]
+            order = ", ".join(f"i32 {place}" for place in places)
+            found = self.value(f"shufflevector {type} {found}, {type} {more}, <{lanes} x i32> <{order}>")
+        return found
+
+    def _load_first(self, type: str, element: ScalarType, address: str, count: int) -> str:
+        """The first elements of a vector."""
+        if count == self.lanes:
+            return self.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}")
+        bits = self.spelled(I1)
+        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
+        mask = first_lanes(count, self.lanes)
+        return self.value(
+            f"call {type} {callee}(ptr {address}, i32 {ALIGNMENT[element]}, {bits} {mask}, {type} zeroinitializer)"
+        )
 
     def _row_address(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
         """Of the lowest of the adjacent elements."""
@@ -285,7 +315,7 @@ class VectorLoop(Writer):
             places = self.vector(index)
         else:
             pointer = body.address(memory.type, pointer, [body.names[i] for i in indices])  # type: ignore[arg-type]
-            places = _steps("i64", self.lanes, stride)
+            places = steps("i64", self.lanes, stride)
         return self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {pointer}, <{self.lanes} x i64> {places}")
 
     def _store(self, operation: Operation) -> None:
@@ -360,11 +390,6 @@ class VectorLoop(Writer):
         return self.body.needs.function(name, self.suffix(type), type, self.lanes)
 
 
-def _first_lanes(count: int, lanes: int) -> str:
-    """A constant mask."""
-    return f"<{', '.join('i1 true' if j < count else 'i1 false' for j in range(lanes))}>"
-
-
-def _steps(type: str, lanes: int, stride: int = 1) -> str:
-    """<0, 1, 2, ...> times the stride."""
-    return f"<{', '.join(f'{type} {j * stride}' for j in range(lanes))}>"
+def _place_of(lane: int, place: int, begin: int, lanes: int) -> int:
+    """Which of the lanes of what is found and of the vector that begins at `begin` has the element at a place."""
+    return lanes + place - begin if begin <= place < begin + lanes else lane

@@ -1,0 +1,69 @@
+"""Rows of a few elements run side by side, and every second, third or fourth element is taken out of whole vectors."""
+
+import re
+
+import numpy as np
+import pytest
+from fusible import check
+from nests import Nest, call, memref
+
+from codegen.emit import emit_module
+from codegen.ir import OPS, Aval, Graph, apply, input_node
+from codegen.kernel.nest import F64, INDEX, Extent
+from codegen.passes.plan import plan
+from codegen.runtime import engine
+
+MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
+EACH_MACHINE = pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
+WIDEST = "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"
+
+
+def every(step, first):
+    """y[i] = x[step * i + first]."""
+    nest = Nest("every", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
+    with nest.parallel(nest.n) as (i,):
+        at = nest.op("arith.muli", i, nest.constant(step, INDEX))
+        nest.store(nest.load(nest.x, nest.op("arith.addi", at, nest.constant(first, INDEX))), nest.y, i)
+    return nest.end()
+
+
+@EACH_MACHINE
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_every_few_elements_are_read_and_nothing_behind_them(step, features, rng):
+    for first in (0, step - 1):
+        function = every(step, first)
+        code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+        for n in (0, 1, 7, 8, 31, 32, 33, 100):
+            # The last element read is the last one there is.
+            x, y = rng.normal(size=max(0, step * (n - 1) + 1) + first), np.zeros(n)
+            assert call(code, function, (x, y, n)) == 0
+            np.testing.assert_array_equal(y, x[first::step][:n])
+
+
+def test_such_elements_are_taken_out_of_whole_vectors():
+    text = emit_module([every(3, 1)], WIDEST)
+    assert "shufflevector" in text and re.search(r"masked\.load\.v\d+f64", text)
+    assert "gather" in emit_module([every(5, 1)], WIDEST)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 5])
+@pytest.mark.parametrize("rows", [3, 40, 1003])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+def test_reductions_of_short_rows_are_right(rows, columns, dtype):
+    x = input_node(Aval((rows, columns), dtype))
+    outputs = [apply(OPS[name], x, axis=(1,)) for name in ("sum", "max", "argmin")]
+    if dtype != np.int32:
+        outputs.append(apply(OPS["sqrt"], apply(OPS["sum"], apply(OPS["mul"], x, x), axis=(1,))))
+    for output in outputs:
+        check(Graph.of([x], [output]))
+    check(Graph.of([x], outputs))
+
+
+def test_short_rows_fill_whole_vectors():
+    x = input_node(Aval((1000, 3), np.float32))
+    (step,) = plan(Graph.of([x], [apply(OPS["sum"], x, axis=(1,))])).steps
+    text = emit_module([step.work.function], WIDEST)
+    assert re.search(r"fadd [a-z ]*<(16|32|64) x float>", text)
+    wide = input_node(Aval((1000, 5), np.float32))
+    (step,) = plan(Graph.of([wide], [apply(OPS["sum"], wide, axis=(1,))])).steps
+    assert not re.search(r"fadd [a-z ]*<(16|32|64) x float>", emit_module([step.work.function], WIDEST))
