@@ -256,7 +256,7 @@ class _Planner:
             return
         self._differs(operation.result, VARYING)
         self._wide(operation.result.type)  # type: ignore[arg-type]
-        self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in STEPS else _COST_OF_A_GATHER  # type: ignore[operator]
+        self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in STEPS else _COST_OF_A_GATHER
 
     def _store(self, operation: Operation) -> None:
         if operation in self.in_memory:
