@@ -85,7 +85,9 @@ def pull_back(
             if not any(i in open_nodes for i in gradient_inputs(node)):
                 continue
         if node.slot is not None:
-            bars.setdefault(node.inputs[0], {})[node.slot] = bar  # type: ignore[index]
+            # An output that a rule read back stands there once more.
+            slots: dict[int, Cotangent] = bars.setdefault(node.inputs[0], {})  # type: ignore[assignment]
+            slots[node.slot] = _sum(slots.get(node.slot), bar)
             continue
         pulled = _called(node, {0: bar.value}, open_nodes) if node.call is not None else _pulled(node, bar)
         if watch:
@@ -134,5 +136,8 @@ def _accumulate(bars: dict, node: Node, new: Cotangent, open_nodes: set[Node]) -
     if node not in open_nodes or not node.kind.out.requires_grad:
         return
     assert new.value.aval == node.kind.out.aval, f"cotangent {new.value.aval} for {node.kind.out.aval}"
-    old = bars.get(node)
-    bars[node] = new if old is None else Cotangent(add(old.value, new.value), old.masked and new.masked)
+    bars[node] = _sum(bars.get(node), new)
+
+
+def _sum(old: Cotangent | None, new: Cotangent) -> Cotangent:
+    return new if old is None else Cotangent(add(old.value, new.value), old.masked and new.masked)

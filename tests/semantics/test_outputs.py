@@ -294,3 +294,23 @@ def test_outputs_of_a_known_call_run_no_rule():
     for _ in range(5):
         step()
     assert done() == before
+
+
+def test_a_saved_output_of_several_is_one_value_with_the_output_itself():
+    @ad.function
+    def powers(x): ...
+
+    @powers.forward(ad.Tensor)
+    def _(ctx, x):
+        e = ad.exp(x)
+        ctx.save_for_backward(e=e)
+        return e, x * 2.0
+
+    @powers.backward(ad.Tensor)
+    def _(ctx, e_bar, twice_bar):
+        return {"x": e_bar * ctx.saved_variables.e + 2.0 * twice_bar}
+
+    x = ad.tensor(X, requires_grad=True)
+    e, _ = powers(x)
+    (slope,) = ad.grad(e.sum(), [x], create_graph=True)  # e, read back by the rule
+    np.testing.assert_allclose(ad.grad((slope * e).sum(), [x])[0].numpy(), 2.0 * np.exp(2.0 * X))
