@@ -78,7 +78,7 @@ Place = tuple[int, int]
 
 @record(frozen=True)
 class Loop:
-    """`length` runs of `body`; buffers (*inputs, *written, workspace).
+    """`length` runs of `body`; buffers (*inputs, *written, workspace), the first `reads` inputs.
 
     The body's inputs are states, elements (from the last to the first if `is_reversed`), and what every run gets as
     it is; its outputs the next states, and what is stacked.  Where they lie:
@@ -91,6 +91,7 @@ class Loop:
     befores   the states before each run, likewise, or None
     """
 
+    reads: int
     body: Program
     length: int
     is_reversed: bool
@@ -104,11 +105,6 @@ class Loop:
     @property
     def carried(self) -> int:
         return len(self.firsts)
-
-    @property
-    def reads(self) -> int:
-        """How many of the buffers are inputs."""
-        return len(self.body.inputs)
 
     @property
     def elements(self) -> tuple[Aval, ...]:
@@ -166,9 +162,10 @@ class Branch:
 class While:
     """Runs of `step` as long as `condition` holds; buffers (*inputs, *written, workspace), the first `reads` inputs.
 
-    Both get the states first, then what every run gets as it is: `of_condition`, `of_step`.  Where nobody wants a
-    last state, `lasts` has None.  With `back`, the states before each run are kept, and that loop goes over them
-    afterwards, last first: they are its elements, and its length and `scanned` are known only then.
+    Both get the states first, then what every run gets as it is: `of_condition`, `of_step`.  The condition is asked
+    before the first run only: a step gives the next states, and whether the condition holds for them.  Where nobody
+    wants a last state, `lasts` has None.  With `back`, the states before each run are kept, and that loop goes over
+    them afterwards, last first: they are its elements, and its length and `scanned` are known only then.
     """
 
     reads: int
@@ -183,7 +180,7 @@ class While:
     @property
     def states(self) -> tuple[Aval, ...]:
         """Of the states."""
-        return self.step.outputs
+        return self.step.outputs[:-1]
 
     def record(self) -> tuple[list[int], int]:
         """All states as they lie together: the byte where each begins, and the size."""
@@ -242,7 +239,7 @@ class Program:
 def bodies(work: object) -> list[tuple[str, Program, int]]:
     """The programs that a step runs inside: what each is for, and how often it runs (at most, or roughly)."""
     match work:
-        case Loop(body, length):
+        case Loop(body=body, length=length):
             return [("", body, length)]
         case Branch(yes=yes, no=no):
             return [("yes", yes.body, 1), ("no", no.body, 1)]

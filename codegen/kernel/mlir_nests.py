@@ -88,17 +88,16 @@ class NestWriter(Writer):
         of_condition, copies = self._read(buffers, loop.of_condition, loop.condition.inputs[carried:])
         of_step, more = self._read(buffers, loop.of_step, loop.step.inputs[carried:])
         self._copy_from(buffers, loop.firsts, loop.states, states)
-        zero, none = self.constant(0, "i32"), self.constant(0, "index")
+        asked, none = self._run(condition, [*states, *of_condition, answer]), self.constant(0, "index")
         result, before, count = self.fresh(), self.fresh(), self.fresh()
-        head = f"{result}:2 = scf.while ({before} = {zero}, {count} = {none}) : (i32, index) -> (i32, index) {{"
+        head = f"{result}:2 = scf.while ({before} = {asked}, {count} = {none}) : (i32, index) -> (i32, index) {{"
         with self.region(head, "} do {"):
-            said = self.first_failure(before, self._run(condition, [*states, *of_condition, answer]))
-            goes_on = self.given(f"arith.andi {self._is_true(answer)}, {self.is_zero(said)} : i1")
-            self.lines.append(f"scf.condition({goes_on}) {said}, {count} : i32, index")
+            goes_on = self.given(f"arith.andi {self._is_true(answer)}, {self.is_zero(before)} : i1")
+            self.lines.append(f"scf.condition({goes_on}) {before}, {count} : i32, index")
         done, runs = self.fresh(), self.fresh()
         with self.region(self.lines.pop()):
             self.lines.append(f"^bb0({done}: i32, {runs}: index):")
-            status = self._run(step, [*states, *of_step, *after])
+            status = self._run(step, [*states, *of_step, *after, answer])
             for value, state in zip(after, states, strict=True):
                 self.copy(value, state)
             more_runs = self.index("addi", runs, self.constant(1, "index"))
@@ -109,7 +108,7 @@ class NestWriter(Writer):
         else:
             self._copy_from(buffers, loop.firsts, loop.states, states)
             counted = f"{result}#1"
-            went = self._back(loop, loop.back, buffers, counted, step, states, of_step, after)
+            went = self._back(loop, loop.back, buffers, counted, step, states, of_step, [*after, answer])
             status = self.first_failure(status, went)
         self._free([*states, *after, answer, *copies, *more])
         return status
@@ -129,7 +128,7 @@ class NestWriter(Writer):
             for memory, state, aval in zip(kept, states, loop.states, strict=True):
                 self.copy(state, self.element(memory, 0, aval, t))
             self._run(step, [*states, *of_step, *after])
-            for value, state in zip(after, states, strict=True):
+            for value, state in zip(after, states, strict=False):
                 self.copy(value, state)
         status = self._loop(back, buffers, count, [(memory, 0) for memory in kept])
         self._free(kept)

@@ -23,7 +23,7 @@ from ..program import Gemm, Kernel
 from ..records import record
 from .fuse import Fused
 
-__all__ = ["Draft", "renamed", "same_memory", "share_memory"]
+__all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]
 
 #: A step before buffers have numbers: its work, and what it works on.
 Draft = tuple[object, tuple[Hashable, ...]]
@@ -119,7 +119,7 @@ def _merged(
             access.operation.operands[1] = function.arguments[source]
         keeps = [j for j in range(len(values)) if j != target]
         writes = {*function.writes, source} - {target}
-        names = _names(len(keeps), {keeps.index(j) for j in writes})
+        names = argument_names(len(keeps), {keeps.index(j) for j in writes})
         accesses[source] = accesses[source] + accesses[target]
         del accesses[target], function.body.arguments[target]
         merged = Function(
@@ -137,7 +137,7 @@ def _size(value: Any) -> tuple[int, Any]:
     return value.aval.size, value.aval.dtype
 
 
-def _names(count: int, writes: set[int]) -> list[str]:
+def argument_names(count: int, writes: set[int]) -> list[str]:
     """x0, y0, ... as kernels name their arguments."""
     names, reads = [], 0
     for j in range(count):

@@ -13,6 +13,7 @@ from ..ir import Aval, Graph, Node
 from ..ir.op import Op
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..program import Branch, Loop, Place, Program, Run, While
+from .both import inlined
 
 __all__ = ["draft_nest"]
 
@@ -85,20 +86,35 @@ def _draft(
 def _loop(
     recurrence: Recurrence, reads: Sequence[Place], places: list[Place | None], plan: Planner, letter: str = "k"
 ) -> Loop:
-    carried, outputs = recurrence.carried, recurrence.body.outputs
-    given, befores = places[carried : len(outputs)], places[len(outputs) :]
+    carried, body = recurrence.carried, recurrence.body
+    given, befores = places[carried : len(body.outputs)], places[len(body.outputs) :] or [None] * carried
+    stacked = [o for o, place in zip(body.outputs[carried:], given, strict=True) if place is not None]
+    live = _live(body, carried, stacked, [k for k in range(carried) if places[k] is not None or befores[k] is not None])
+    inputs = [*[body.inputs[k] for k in live], *body.inputs[carried:]]
     split = carried + recurrence.scanned
     return Loop(
-        body=plan(_wanting(recurrence.body, [(0, 0)] * carried + given), letter),
+        reads=len(reads),
+        body=plan(Graph.of(inputs, [*[body.outputs[k] for k in live], *stacked], body.name), letter),
         length=recurrence.length,
         is_reversed=recurrence.is_reversed,
-        firsts=tuple(reads[:carried]),
+        firsts=tuple([reads[k] for k in live]),
         scanned=tuple(reads[carried:split]),
         hidden=tuple(reads[split:]),
-        lasts=tuple(places[:carried]),
+        lasts=tuple([places[k] for k in live]),
         stacks=tuple([p for p in given if p is not None]),
-        befores=tuple(befores) if recurrence.keeps else (None,) * carried,
+        befores=tuple([befores[k] for k in live]),
     )
+
+
+def _live(body: Graph, carried: int, stacked: Sequence[Node], wanted: Sequence[int]) -> list[int]:
+    """The states that are wanted, or from which anything is computed that is."""
+    live, before = set(wanted), -1
+    while before != len(live):
+        before = len(live)
+        needed = Graph.of(body.inputs, [*stacked, *[body.outputs[k] for k in sorted(live)]])
+        read = {i for node in needed.nodes for i in node.inputs} | set(needed.outputs)
+        live |= {k for k in range(carried) if body.inputs[k] in read}
+    return sorted(live)
 
 
 def _wanting(body: Graph, places: Sequence[Place | None]) -> Graph:
@@ -119,10 +135,18 @@ def _while(
     return While(
         reads=len(reads),
         condition=plan(nested.condition, "c"),
-        step=plan(nested.step, "s"),
+        step=plan(_asking(nested), "s"),
         firsts=tuple(reads[:carried]),
         of_condition=tuple(reads[carried:split]),
-        of_step=tuple(reads[split : split + own]),
+        of_step=(*reads[split : split + own], *reads[carried:split]),
         lasts=tuple(places),
         back=back,
     )
+
+
+def _asking(nested: Repetition | Retreat) -> Graph:
+    """A step, and whether the condition holds after it."""
+    step, condition = nested.step, nested.condition
+    hidden = condition.inputs[nested.carried :]
+    answer = inlined(condition, [*step.outputs, *hidden])
+    return Graph.of([*step.inputs, *hidden], [*step.outputs, *answer], step.name)

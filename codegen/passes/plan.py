@@ -20,9 +20,11 @@ from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
 from ..records import record
+from .both import both_sides
 from .choose import choose
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
+from .merge import merged
 from .nests import draft_nest
 from .pipeline import optimize
 from .prepare import Prepared, prepare
@@ -55,12 +57,13 @@ class Planned:
     avals: dict[Hashable, Aval]
 
 
-def plan(graph: Graph, prefix: str = "k") -> Program:
+def plan(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Program:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
     prefix    names of kernels begin with it, also those of the bodies of loops
+    is_body   it runs inside of a step, perhaps often
     """
-    found = planned(graph, prefix)
+    found = planned(graph, prefix, is_body=is_body)
     return place(found, found.drafts, found.avals)
 
 
@@ -78,10 +81,10 @@ def place(found: Planned, drafts: list[Draft], avals: Mapping[Hashable, Aval]) -
     )
 
 
-def planned(graph: Graph, prefix: str = "k") -> Planned:
+def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planned:
     """The steps of the program that computes a graph."""
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
-    original, graph = graph, turn(choose(separate(graph)))
+    original, graph = graph, turn(choose(separate(both_sides(graph))))
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     fused = fuse(prepared, probed)
@@ -108,6 +111,8 @@ def planned(graph: Graph, prefix: str = "k") -> Planned:
     drafts = renamed(drafts, {x: node for node, x in reshaped.items()})
     assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
     drafts = share_memory(prepared.graph, drafts)
+    if is_body:
+        drafts = merged(drafts)
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
     avals.update({v: v.aval for _, values in drafts for v in values})  # type: ignore[attr-defined]
     return Planned(original, prepared.graph, list(_for_any_extent(drafts)), avals)
@@ -115,7 +120,7 @@ def planned(graph: Graph, prefix: str = "k") -> Planned:
 
 def _body_planner(prefix: str) -> Callable[[Graph, str], Program]:
     """What makes the programs of a loop or branch, with names of their own for kernels."""
-    return lambda body, letter: plan(optimize(body), prefix + letter)
+    return lambda body, letter: plan(optimize(body), prefix + letter, is_body=True)
 
 
 def _for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:

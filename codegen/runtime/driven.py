@@ -68,10 +68,11 @@ def run_while(
     of_condition = _values(arrays, loop.of_condition, loop.condition.inputs[carried:])
     of_step = _values(arrays, loop.of_step, loop.step.inputs[carried:])
     kept: list[Sequence[np.ndarray]] = []
-    while condition(*states, *of_condition)[0]:
+    (goes_on,) = condition(*states, *of_condition)
+    while goes_on:
         if back:
             kept.append(states)
-        states = step(*states, *of_step)
+        *states, goes_on = step(*states, *of_step)
     if loop.back is None or back is None:
         _write(arrays, loop.lasts, states)
     else:

@@ -14,8 +14,9 @@ inside is a *body*:
 
 `run_branch`: buffer and element of the bool to choose by, two bodies
 
-`run_while`: condition, step (two bodies), states, their number, bytes of a record, number of the workspace, where in
-it records begin, and where the answer is; a loop that goes back (or 0), number of pointers, work of one run
+`run_while`: condition, asked before the first run; step, which gives an answer too (two bodies);
+states, their number, bytes of a record, number of the workspace, where in it records begin, and where the answer is;
+a loop that goes back (or 0), number of pointers, work of one run
 
     record   all states at one time: of two in the workspace, used in turn; or, where a loop goes back over them,
              of as many as there are, in memory that grows
@@ -351,31 +352,30 @@ begin.one:
   %b.next = add i64 %b, 1
   br label %begin.next
 
-ask:                                            ; t runs are done; their result is in `record`
-  %t = phi i64 [ 0, %begin.next ], [ %t.next, %note ]
-  %records = phi ptr [ %first.record, %begin.next ], [ %records.now, %note ]
-  %room = phi i64 [ $FIRST_RECORDS, %begin.next ], [ %room.now, %note ]
-  %t.even = and i64 %t, 1
-  %place = select i1 %keeps, i64 %t, i64 %t.even
-  %offset = mul i64 %place, %bytes
-  %record = getelementptr i8, ptr %records, i64 %offset
-  br label %ask.next
-ask.next:
-  %q = phi i64 [ 0, %ask ], [ %q.next, %ask.one ]
+ask:                                            ; the condition, for the first record
+  %q = phi i64 [ 0, %begin.next ], [ %q.next, %ask.one ]
   %all.asked = icmp eq i64 %q, %n.states
   br i1 %all.asked, label %ask.run, label %ask.one
 ask.one:
   %ask.state = getelementptr %Kept, ptr %states, i64 %q
   %ask.offset = call i64 @number_of(ptr %ask.state, i64 5)
-  %ask.value = getelementptr i8, ptr %record, i64 %ask.offset
+  %ask.value = getelementptr i8, ptr %first.record, i64 %ask.offset
   call void @set_slot(ptr %asked, ptr %ask.state, i64 0, ptr %ask.value)
   %q.next = add i64 %q, 1
-  br label %ask.next
+  br label %ask
 ask.run:
   %ask.status = call i32 @run_body(ptr %numbers, ptr %asked)
   %ask.ok = icmp eq i32 %ask.status, 0
-  br i1 %ask.ok, label %ask.answer, label %failed
-ask.answer:
+  br i1 %ask.ok, label %turn, label %failed
+
+turn:                                           ; t runs are done: their result is in `record`, and the answer
+  %t = phi i64 [ 0, %ask.run ], [ %t.next, %note ]
+  %records = phi ptr [ %first.record, %ask.run ], [ %records.now, %note ]
+  %room = phi i64 [ $FIRST_RECORDS, %ask.run ], [ %room.now, %note ]
+  %t.even = and i64 %t, 1
+  %place = select i1 %keeps, i64 %t, i64 %t.even
+  %offset = mul i64 %place, %bytes
+  %record = getelementptr i8, ptr %records, i64 %offset
   %said = load i8, ptr %answer
   %goes.on = icmp ne i8 %said, 0
   br i1 %goes.on, label %go, label %finish
@@ -420,7 +420,7 @@ run:
 note:
   %signal = call i32 @account(i64 %work)
   %is.quiet = icmp eq i32 %signal, 0
-  br i1 %is.quiet, label %ask, label %failed
+  br i1 %is.quiet, label %turn, label %failed
 
 finish:
   br i1 %keeps, label %go.back, label %last.next
@@ -461,7 +461,7 @@ go.back:                                        ; a loop of t runs, from the rec
   ret i32 %back.status
 
 failed:
-  %left = phi ptr [ %records, %ask.run ], [ %records, %grow ], [ %records.now, %run ], [ %records.now, %note ]
+  %left = phi ptr [ %first.record, %ask.run ], [ %records, %grow ], [ %records.now, %run ], [ %records.now, %note ]
   %code = phi i32 [ %ask.status, %ask.run ], [ $NO_MEMORY, %grow ], [ %status, %run ], [ %signal, %note ]
   br i1 %keeps, label %failed.free, label %failed.end
 failed.free:

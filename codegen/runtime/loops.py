@@ -138,7 +138,8 @@ def while_table(
     first_answer = len(condition.program.inputs)
     asked = _still(loop.of_condition, condition.program.inputs[carried:], carried)
     asked += (first_answer, workspace, answer, 0, *_temporaries(condition, workspace))
-    moves = [*_still(loop.of_step, step.program.inputs[carried:], carried), *_temporaries(step, workspace)]
+    moves = _still(loop.of_step, step.program.inputs[carried:], carried)
+    moves += (len(step.program.inputs) + carried, workspace, answer, 0, *_temporaries(step, workspace))
     states: list[int] = []
     for k, (aval, offset, (buffer, start)) in enumerate(zip(loop.states, offsets, loop.firsts, strict=True)):
         last = loop.lasts[k]
@@ -150,9 +151,8 @@ def while_table(
         # One more buffer: the record before the last step.
         scanned = [(buffers, offset, -size) for offset in offsets]
         over = table.words(_loop_words(table, loop.back, buffers, back, scanned))
-    work = work_of(condition.program) + work_of(step.program)
     table.numbers = [
         *table.body(condition, asked), *table.body(step, moves), table.words(states), carried, size,
-        workspace, records, answer, over, buffers, work,
+        workspace, records, answer, over, buffers, work_of(step.program),
     ]  # fmt: skip
     return table

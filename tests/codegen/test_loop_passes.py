@@ -1,0 +1,117 @@
+"""What passes do with loops and branches: small kernels joined, small choices on both sides, dead states dropped."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen.compiler import compile_graph, make_program
+from codegen.ir import evaluate, parse
+from codegen.program import Branch, Kernel, Loop, While
+
+assert ad.scan  # declares the operations
+
+
+def steps(text):
+    graph = parse(text)
+    return graph, make_program(graph).steps
+
+
+def agree(graph, *inputs):
+    for a, b in zip(compile_graph(graph).call(*inputs), evaluate(graph, *inputs), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+CHOICE = """
+f(c: bool[], x: f64[{n}]) {{
+  a: f64[{n}] = cond(c, x, dtype="f64", hidden=0, yes=double(x: f64[{n}]) {{
+    a: f64[{n}] = add(x, x)
+    return a
+  }}, no=inverse(x: f64[{n}]) {{
+    a: f64[{n}] = {no}
+    return a
+  }})
+  b: f64[{n}] = unpack(a, start=0, shape=({n},))
+  return b
+}}
+"""
+
+
+@pytest.mark.parametrize(("n", "no", "kind"), [
+    (4, "neg(x)", Kernel), (400, "neg(x)", Branch), (4, "cumsum(x, axis=0)", Branch)])
+def test_a_small_elementwise_choice_is_computed_on_both_sides(n, no, kind):
+    graph, (step,) = steps(CHOICE.format(n=n, no=no))
+    assert isinstance(step.work, kind)
+    x = np.linspace(-1.0, 2.0, n)
+    for chosen in (True, False):
+        agree(graph, np.asarray(chosen), x)
+
+
+def test_a_choice_that_is_wanted_as_a_vector_stays_one():
+    part = "  b: f64[4] = unpack(a, start=0, shape=(4,))\n  return b\n"
+    graph, (step,) = steps(CHOICE.format(n=4, no="neg(x)").replace(part, "  return a\n"))
+    assert isinstance(step.work, Branch)
+    agree(graph, np.asarray(False), np.arange(4.0))
+
+
+def test_small_kernels_of_a_body_are_one():
+    graph, (*_, loop) = steps("""
+    f(n: i64[], x: f64[]) {
+      z: i64[] = constant(value=0, dtype="i64")
+      a: f64[1] = while(x, z, n, dtype="f64", hidden=1, condition=c(x: f64[], i: i64[], n: i64[]) {
+        a: bool[] = less(i, n)
+        return a
+      }, step=s(x: f64[], i: i64[]) {
+        a: f64[] = mul(x, x)
+        o: i64[] = constant(value=1, dtype="i64")
+        b: i64[] = add(i, o)
+        return a, b
+      })
+      b: f64[] = unpack(a, start=0, shape=())
+      return b
+    }""")
+    assert isinstance(loop.work, While)
+    assert [type(s.work) for s in loop.work.step.steps] == [Kernel]
+    assert len(loop.work.step.steps[0].work.function.writes) == 3  # both states, and whether it goes on
+    agree(graph, np.asarray(3), np.asarray(1.5))
+
+
+def test_kernels_that_exchange_values_are_joined_in_order():
+    """Two states that change places: each is read by one kernel and written by the other."""
+    f = ad.jit(lambda n: ad.scan(lambda c, _: ((c[1] * 2.0, c[0] + 1.0), c[0] - c[1]), (1.0, 2.0), length=5))
+    a, b, seen = 1.0, 2.0, []
+    for _ in range(5):
+        seen.append(a - b)
+        a, b = b * 2.0, a + 1.0
+    (x, y), ys = f(0)
+    assert (x, y, ys.tolist()) == (a, b, seen)
+
+
+def test_states_that_nothing_wanted_depends_on_are_not_computed():
+    def program(x):
+        def step(c, e):
+            a, b, d, n = c
+            return (a + e, b * a, d * b, n + 1), a * 2.0
+
+        return ad.scan(step, (0.0, 1.0, 1.0, 0), x)
+
+    x = np.arange(1.0, 5.0)
+    for wanted, live in ((lambda r: r[1], 1), (lambda r: r[0][1], 2), (lambda r: r[0][2], 3), (lambda r: r[0][3], 1)):
+        graph = parse(str(ad.inspect(lambda x, w=wanted: w(program(x)), "f64[4]").graph))
+        (loop,) = [s.work for s in make_program(graph).steps if isinstance(s.work, Loop)]
+        assert loop.carried == live
+        (a, b, d, n), ys = program(x)
+        expected = wanted(((a, b, d, n), ys))
+        np.testing.assert_allclose(ad.jit(lambda x, w=wanted: w(program(x)))(x), expected.numpy())
+
+
+def test_sums_of_a_gradient_that_nobody_wants_are_not_computed_in_a_branch():
+    def loss(x, w):
+        def inner(v):
+            return ad.while_loop(lambda v: v.sum() < 10.0, lambda v: v * w, v)
+
+        return ad.cond(x[0] > 0, inner, lambda v: v, x).sum()
+
+    graph = parse(str(ad.inspect(loss, np.ones(50), np.full(50, 1.5), backward=True).graph))
+    branches = [s.work for s in make_program(graph).steps if isinstance(s.work, Branch)]
+    backs = [s.work.back for b in branches for s in b.yes.body.steps if isinstance(s.work, While) and s.work.back]
+    assert [back.carried for back in backs] == [1]
