@@ -119,15 +119,38 @@ class Known(NamedTuple):
                 node.inputs = ()
 
 
+#: A check, the plan of what it accepts, and what commits its gradients in machine code.
+_Check = tuple[Callable, Plan, Callable | None]
+
+
 class Checks:
-    """The checks, by purpose and kind of the first root."""
+    """The checks, by purpose and kind of the first root.
+
+    Episodes of many lengths end in the same operation, and differ where they began.  So a backward's check is
+    also found by how many nodes were made since the backward before it, which is as good as the length where a
+    program repeats; elsewhere it is a bad guess, which costs a look.
+    """
 
     def __init__(self) -> None:
-        self._found: dict[tuple, list[tuple[Callable, Plan, Callable | None]]] = {}
+        self._found: dict[tuple, list[_Check]] = {}
+        self._by_length: dict[tuple[tuple, int], _Check] = {}
+        self._of_plan: dict[Plan, _Check] = {}
+        self._last: dict[tuple, tuple[int, int]] = {}  # number of the last root of a key, and the length then
 
     def find(self, key: tuple, roots: Sequence[Node], live: Sequence[Node]) -> Known | None:
         """What the check that accepts a recording gathered; None when none does."""
         tried = self._found.get(key)
+        if key[0] == "backward":
+            number = int(roots[0].number)
+            length = number - self._last.get(key, (0, 0))[0]
+            if len(self._last) >= KEYS:
+                self._last.clear()
+            self._last[key] = number, length
+            if tried is not None and len(tried) > 1 and (likely := self._by_length.get((key, length))) is not None:
+                check, plan, finish = likely
+                gathered = check(*roots, live) if plan.valid else None
+                if gathered is not None:
+                    return Known(plan, gathered, finish)
         if tried is None:
             return None
         for i, (check, plan, finish) in enumerate(tried):
@@ -146,18 +169,31 @@ class Checks:
             return
         if not all(place is None or computed for place, computed in zip(plan.grads, plan.computed, strict=True)):
             return
-        if len(self._found) >= KEYS:
-            self._found.clear()
+        if max(len(self._found), len(self._of_plan)) >= KEYS:
+            self.clear()
         others = [known for known in self._found.get(key, ()) if known[1] is not plan]
         expected = Expected(recipe)
         check = native_check(expected) or python_check(expected)
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
         finish = native_finish(expected, kinds) if recipe.groups else None
         self._found[key] = [(check, plan, finish), *others[: PER_KEY - 1]]
+        if key in self._last:
+            self._of_plan[plan] = check, plan, finish
+            self.note_length(key, plan)
+
+    def note_length(self, key: tuple, plan: Plan) -> None:
+        """The plan was found for a recording that no check accepted in `find`: next time its own is tried."""
+        if key in self._last and plan in self._of_plan:
+            if len(self._by_length) >= 4 * KEYS:
+                self._by_length.clear()
+            self._by_length[key, self._last[key][1]] = self._of_plan[plan]
 
     def clear(self) -> None:
         """Forget them all."""
         self._found.clear()
+        self._by_length.clear()
+        self._of_plan.clear()
+        self._last.clear()
 
 
 #: Checks of values and of gradients.

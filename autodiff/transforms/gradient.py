@@ -155,10 +155,13 @@ def solve(
     if plan is not None:
         COUNTS.hits += 1
         plan.uses += 1
-        if plan.uses == 1 and repeat is not None and not now.tracing:
+        if repeat is not None and not now.tracing:
             purpose, given = repeat
-            sums = [(g.nodes, g.old) for g in groups]
-            checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums))
+            if plan.uses == 1:
+                sums = [(g.nodes, g.old) for g in groups]
+                checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums))
+            else:
+                checks.note_length(purpose, plan)
     else:
         COUNTS.misses += 1
         plan = _make(key, past, seeds, groups, kept, number)

@@ -77,3 +77,46 @@ def test_a_running_total_is_computed_along_with_the_next_step():
     assert COUNTS.runs - runs == 1
     assert total.item() == 15.0
     assert COUNTS.runs - runs == 1
+
+
+def test_episodes_of_many_lengths_are_each_answered_by_their_check(monkeypatch, way):
+    w = ad.tensor([0.3, 0.7], requires_grad=True)
+
+    def play(length):
+        total = 0.0
+        for i in range(length):
+            total = total + ad.sin(w * (0.5 + i)).sum()
+        total.backward()
+        gradient, w.grad = w.grad.numpy(), None
+        return gradient
+
+    def by_hand(length):
+        steps = 0.5 + np.arange(length)[:, None]
+        return (steps * np.cos(w.detach().numpy() * steps)).sum(axis=0)
+
+    lengths = (3, 9, 5, 12, 7, 4, 10, 6)  # more than are tried one after the other
+    for _ in range(5):
+        for length in lengths:
+            play(length)
+    found = answered(monkeypatch)
+    for length in (*lengths, *lengths[::-1]):
+        np.testing.assert_allclose(play(length), by_hand(length), rtol=1e-12)
+    assert [known for purpose, known in found if purpose == "backward"][1:] == [True] * 15
+
+
+def test_an_episode_between_others_of_its_length_is_told_from_them(way):
+    x = ad.tensor([0.3, 0.7], requires_grad=True)
+
+    def play(f, length):
+        y = x
+        for _ in range(length):
+            y = f(y) * 0.5
+        y.sum().backward()
+        gradient, x.grad = x.grad.numpy(), None
+        return gradient
+
+    programs = [(f, n) for n in (3, 4, 5, 6, 7) for f in (ad.sin, ad.cos, ad.tanh)]
+    first = [play(f, n) for f, n in programs]
+    for _ in range(5):
+        for (f, n), expected in zip(programs, first, strict=True):
+            np.testing.assert_allclose(play(f, n), expected, rtol=1e-14)
