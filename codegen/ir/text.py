@@ -248,11 +248,11 @@ class _Reader:
             if token.text not in self.regions:
                 self.fail(f"expected a value, found {token.text!r}", token.at)
             return self.regions[token.text]
-        if token.text in self.regions:
-            self.fail(f"region {token.text!r} is defined twice", token.at)
         around, self.nodes = self.nodes, {}
-        region = self.regions[token.text] = Region(self.graph_called(token.text))
+        region = Region(self.graph_called(token.text))
         self.nodes = around
+        if self.regions.setdefault(token.text, region) is not region:
+            self.fail(f"region {token.text!r} is defined twice", token.at)
         return region
 
     def statement(self) -> Node:
