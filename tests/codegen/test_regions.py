@@ -38,7 +38,7 @@ def test_graphs_whose_regions_differ_have_other_keys():
 
 @pytest.mark.parametrize(("before", "after", "message"), [
     ("no=body1)\n  return", "no=body7)\n  return", r"line 12: expected a value, found 'body7'"),
-    ("yes=body1(x0", "yes=body0(x0", r"line 2: region 'body0' is defined twice"),
+    ("body1", "body0", "line 2: region 'body0' is defined twice"),
     ("neg(x0)", "neg(x1)", r"line 7: 'x1' is not defined here"),
     ("neg(x0)", "neg(x0, axis=1)", "neg takes no parameters"),
 ])
