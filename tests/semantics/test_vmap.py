@@ -135,6 +135,22 @@ def test_a_number_that_is_shared_stays_a_number():
     np.testing.assert_allclose(ad.vmap(f, (0, None))(X, 3), X**3)
 
 
+def test_a_number_argument_of_jit_stays_a_number():
+    @ad.function
+    def scaled(x, c): ...
+
+    @scaled.method(ad.Vector, ad.Number)
+    def _(x, c):
+        return x * c
+
+    f = ad.jit(lambda x, c: ad.vmap(scaled, (0, None))(x, c))
+    y = f(X.astype(np.float32), 2.0)
+    assert y.dtype == np.float32
+    np.testing.assert_array_equal(y, 2 * X.astype(np.float32))
+    g = ad.jit(lambda x, c: ad.vmap(lambda x: x * c)(x))
+    assert g(X.astype(np.float32), 2.0).dtype == np.float32
+
+
 def test_no_examples_give_results_of_no_examples():
     y, total = ad.vmap(lambda x: (ad.exp(x), x.sum()))(np.ones((0, 4)))
     assert y.shape == (0, 4) and total.shape == (0,)

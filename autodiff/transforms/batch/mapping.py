@@ -17,7 +17,7 @@ from ...ops.shaping import reshaped
 from ...ops.slicing import part
 from ...tape.ask import evaluate
 from ...tape.record import identity_of, state
-from ...tensor import AbstractTensor, Tensor, handle
+from ...tensor import AbstractTensor, Tensor, handle, tensor_class
 from ..arguments import constant_of, is_differentiable, is_plain, name_of, plain
 from .axes import (
     Leaves,
@@ -140,8 +140,11 @@ def _shared(x: Any, is_array: bool) -> Any:
 
 
 def _own(x: Any) -> Any:
-    """A tensor under a node of f's own: what f does to it in place is nothing to the caller's."""
-    if not isinstance(x, Tensor):
+    """A tensor under a node of f's own: what f does to it in place is nothing to the caller's.
+
+    A number argument of `jit` stays one: it dispatches, and takes part in dtypes, as a number.
+    """
+    if not isinstance(x, Tensor) or type(x) is not tensor_class(x.aval):
         return x
     if state.now.captures is not None:
         state.now.meet(x)
