@@ -24,6 +24,7 @@ from .comparison import not_equal
 from .conversion import cast_to
 from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .promotion import common
+from .reductions import summed
 from .shaping import reshaped, transposed
 from .template import remembered
 
@@ -91,7 +92,8 @@ def _turned(x: Tensor) -> Tensor:
 def _matmul_batch(op, size, xs, mapped):
     """One plain product where only one factor differs and the other is a matrix; else a product for each example.
 
-    A column times a row is elementwise, so it fuses: the gradient of one example by a matrix of weights.
+    A column times a row is elementwise, and a row times a column a sum of such, so they fuse: the gradient of one
+    example by a matrix of weights, and its length.
     """
     a, b = xs
     if not mapped[1] and b.ndim == 2:
@@ -103,7 +105,13 @@ def _matmul_batch(op, size, xs, mapped):
         reshaped(x, (size, *(1,) * (rank - x.ndim), *x.shape[1:])) if m else x
         for x, m in zip(xs, mapped, strict=True)
     ]
-    return multiply(*aligned) if a.shape[-1] == 1 else record(op, tuple(aligned))
+    left, right = aligned
+    if left.shape[-1] == 1:
+        return multiply(left, right)
+    if left.shape[-2] == right.shape[-1] == 1:
+        y = summed(multiply(left, _turned(right)), (rank - 1,))
+        return reshaped(y, (*y.shape, 1))
+    return record(op, (left, right))
 
 
 _matmul = linear(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from example_loops import assert_same, looped
@@ -209,6 +212,43 @@ def test_one_product_serves_all_examples():
     text = str(ad.inspect(gradient, "f64[64,64]", "f64[128,64]").graph)
     assert all(len(line.partition(":")[2].partition("=")[0].split(",")) == 2
                for line in text.splitlines() if "matmul" in line)  # fmt: skip
+
+
+def test_a_shared_matrix_is_factored_once():
+    text = str(ad.inspect(ad.vmap(ad.linalg.solve, (None, 0)), "f64[3,3]", "f64[50,3]").graph)
+    assert "f64[3,50] = solve(" in text
+    np.testing.assert_allclose(ad.vmap(ad.linalg.solve, (None, 0))(W, X), np.linalg.solve(W, X.T).T)
+
+
+def test_both_branches_are_run_where_examples_choose_differently():
+    def f(x):
+        return ad.cond(x > 0, lambda x: ad.linalg.inv(ad.reshape(x, (1, 1)))[0, 0], lambda x: x, x)
+
+    np.testing.assert_allclose(ad.vmap(f)(np.array([2.0, -4.0])), [0.5, -4.0])
+    with pytest.raises(ad.LinAlgError):
+        ad.vmap(f)(np.array([2.0, 0.0]))
+
+
+def test_a_dropped_result_is_freed_at_once():
+    x = ad.tensor(X, requires_grad=True)
+
+    def f(x):
+        y = ad.sin(x)
+        y.register_hook(lambda g: g * 2.0)
+        return (y * x).sum()
+
+    kept = []
+    gc.collect()
+    gc.disable()
+    try:
+        y = ad.vmap(lambda x: kept.append(weakref.ref(x)) or f(x))(x)
+        assert kept[0]() is None
+        y.sum().backward()
+        seen = weakref.ref(y)
+        del y
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_eager_mode_gives_the_same():

@@ -162,7 +162,7 @@ class OfAll:
         if not node.hooks or not found.node.kind.out.requires_grad:
             return found
         made = identity_of(found.node)
-        made.hooks = {node: _HooksOfEach(node.hooks, self.size)}
+        made.hooks = {"of each example": _HooksOfEach(node.hooks, self.size)}
         return handle(made, found.masked)
 
     # ------------------------------------------------------------ custom functions
