@@ -22,6 +22,7 @@ from .custom.reads import static_key
 from .errors import DispatchError, DTypeError, Error, caller, check_not_masked
 from .ops import as_tensor
 from .tape.record import grad_mode, number_like_traced
+from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
 __all__ = ["SCALAR", "Leaf", "Static", "Statics", "as_value", "kind_of", "leaf_of", "why_traced"]
@@ -120,6 +121,8 @@ def leaf_of(x: Any) -> Leaf:
         return Leaf((kind.__name__, (), _WEAK[kind], False), x)
     if isinstance(x, AbstractTensor):
         return leaf_of(as_tensor(x))
+    if kind in WATCHED:
+        return leaf_of(plain(x))
     value = x.value if kind is Static else x
     key, _ = static_key(value)
     return Leaf(("static", key if key is not None else _by_hash(value)), None)

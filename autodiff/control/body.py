@@ -255,7 +255,7 @@ def _interned(
     for node in order:
         call = None
         if node.call is not None:
-            call = node.call.key()
+            call = node.call.whole_key()
             pure = pure and node.call.is_pure
         parts.append((node.kind, call, bool(node.hooks), *[number[i] for i in node.inputs]))
     if not pure or any(n.hooks for n in order):

@@ -33,11 +33,12 @@ from ..tape.node import Kind, Node, Out, Primitive, RichNode, leaf_kind, out_of,
 from ..tape.record import DETACH, record, state
 from ..tensor import Tensor, handle
 from .context import ForwardContext, attributes, said
+from .looks import looked_at
 from .outputs import Outputs
 from .packed import Packed
-from .reads import function_key
+from .reads import function_key, static_key
 
-__all__ = ["Call", "MappedCall", "bounded", "call_of", "detached", "output_of"]
+__all__ = ["Call", "MappedCall", "bounded", "call_of", "detached", "key_of", "output_of"]
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
@@ -68,11 +69,13 @@ class Call:
     transparent  reverse mode differentiates the body: there is a jvp, but no backward
     token      place of the number by which a host rule finds this call when it runs; None: no host rule
     line       the user's line
+    numbers    Python's numbers, and arrays, that its rule may read, as `key` found them last
+    structure  everything else of its key
     """
 
     __slots__ = (
         "__weakref__", "arguments", "attributes", "avals", "first", "function", "is_pure", "line", "materialize",
-        "method", "opaque", "result", "saved", "token", "transparent", "types",
+        "method", "numbers", "opaque", "result", "saved", "structure", "token", "transparent", "types",
     )
 
     function: Any
@@ -90,6 +93,8 @@ class Call:
     line: UserLine | None
     first: int
     is_pure: bool
+    numbers: list[Any]
+    structure: Any
 
     def rule(self, kind: str = "backward") -> Any:
         """The rule that serves this call now; None when there is none."""
@@ -101,17 +106,38 @@ class Call:
         return [*self.arguments.values(), *saved, *self.attributes.values(), self.result]
 
     def key(self) -> Any:
-        """What the rule key says about this call.  `is_pure` tells whether it says everything."""
+        """What the rule key says about this call.  `is_pure` tells whether it says everything, apart from `numbers`.
+
+        Of numbers it says the kind, and the value of those that the rule was seen to look at.
+        """
         rule = self.rule()
         shape = (tuple([n for n, _ in self.saved]), tuple(self.attributes), self.materialize)
+        numbers: list[Any] = []
+        self.numbers = numbers
         if rule is not None and rule.host and self.token is not None:
             # A host rule reads everything else when it runs.
             self.is_pure = True
             return (rule, shape, tuple([(p.structure, p.places) for p in self.packed()]))
-        rule_key, pure = (None, True) if rule is None else function_key(rule.implementation)
-        parts = [p.key() for p in self.packed()]
-        self.is_pure = pure and not (rule is not None and rule.host) and all(ok for _, ok in parts)
-        return (rule_key, shape, tuple([k for k, _ in parts]))
+        parts = [p.key(numbers) for p in self.packed()]
+        key, pure = (None, True) if rule is None else function_key(rule.implementation, (), numbers)
+        structure = self.structure = (key, shape, tuple([k for k, _ in parts]))
+        self.is_pure = pure and not (rule is not None and rule.host) and all([ok for _, ok in parts])
+        if not numbers:
+            return structure
+        looked = looked_at(rule, structure)
+        self.is_pure &= all([type(numbers[i]) is not np.ndarray for i in looked])
+        return key_of(structure, numbers, looked)
+
+    def whole_key(self) -> Any:
+        """What distinguishes this call for those who record its rule with the numbers that there are."""
+        key = self.key()
+        self.is_pure &= all([type(x) is not np.ndarray for x in self.numbers])
+        return (key, tuple([static_key(x)[0] for x in self.numbers]))
+
+
+def key_of(structure: Any, numbers: Sequence[Any], looked: tuple[int, ...]) -> Any:
+    """The key of a call of this structure, some of whose numbers count by value."""
+    return (structure, looked, tuple([static_key(numbers[i])[0] for i in looked]))
 
 
 class MappedCall(Call):
@@ -134,8 +160,9 @@ class MappedCall(Call):
 
     def key(self) -> Any:
         """What the rule key says about this call."""
-        key = self.inner.key()
+        key = self.inner.whole_key()
         self.is_pure = self.inner.is_pure
+        self.numbers = []  # the rule of one example gets them as they are
         return (key, self.size, self.mapped)
 
     def boundary(self, inputs: Sequence[Node], flow: Any) -> list[Tensor]:

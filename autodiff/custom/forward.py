@@ -90,7 +90,7 @@ def call_forward(
         call.function, call.method, call.types = function, method, types
         call.arguments, call.materialize = packed, told.materialize
         call.opaque, call.transparent = now.looked != looked, transparent
-        call.is_pure = True
+        call.is_pure, call.numbers, call.structure = True, [], None
         call.line = line
         leaves = bounded(call, ctx, inputs, place, outputs, masked, has_token)
         now.bounded = covered + now.looked - looked

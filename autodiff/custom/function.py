@@ -22,6 +22,7 @@ from ..dispatch.signature import ANY, dispatched, type_name
 from ..errors import UserLine, check_not_masked
 from ..tape.misses import note
 from ..tape.record import identity_of, leaf, number_leaf, taken
+from ..tape.watched import WATCHED, WatchedArray, plain
 from ..tensor import AbstractTensor, Tensor, handle
 from .forward import call_forward
 
@@ -29,6 +30,8 @@ __all__ = ["CONVERSIONS", "Function", "function", "told_dense"]
 
 _KNOWN = frozenset(DTYPES.values())
 _NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+
+_WATCHED = WATCHED | {WatchedArray}
 
 #: What else may be tried where no method fits: structured value -> tensor.  Filled by `ops.conversion`.
 CONVERSIONS: list[Callable[[AbstractTensor], Tensor]] = []
@@ -42,12 +45,15 @@ class Function(GenericFunction):
 
     is_generic_function = True
     primitive: Any = None
+    takes_watched = False
 
     # ------------------------------------------------------------ what a call runs
 
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The method itself, or a boundary around it where a rule replaces its derivative."""
         run = method.implementation
+        if not (self.takes_watched and run is self.__wrapped__) and not _WATCHED.isdisjoint(classes):
+            return self._call_seen
         backward = self.rule_for("backward", method, classes)
         if method.kind == "forward":
 
@@ -82,9 +88,13 @@ class Function(GenericFunction):
 
         return call
 
+    def _call_seen(self, *args: Any, **keywords: Any) -> Any:
+        """A call with numbers that a rule is watched with: what knows nothing of them gets the numbers."""
+        return self(*map(plain, args), **{name: plain(x) for name, x in keywords.items()})
+
     # ------------------------------------------------------------ arguments
 
-    adopted = (np.ndarray,)
+    adopted = (np.ndarray, WatchedArray)
 
     def adopt(self, argument: Any) -> Any:
         """An array of one of our dtypes as a constant tensor (a copy: a tensor's value never changes)."""
@@ -131,6 +141,7 @@ class Function(GenericFunction):
 
 
 def _as_scalar(a: Any) -> Any:
+    a = plain(a)
     if isinstance(a, Tensor) and dispatched(type(a)) is not type(a):
         return handle(identity_of(a.node, requires_grad=a.node.kind.out.requires_grad))
     if type(a) in _NUMBERS:

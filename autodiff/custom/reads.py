@@ -7,10 +7,14 @@ call of a recorded function (a microsecond or two), so nothing that a rule reads
     number, str, None, bool, dtype, slice, range       by value (a number's kind counts, and the sign of zero)
     tuple, frozenset; tensors                          by their parts; by node
     functions                                          by code, closure, defaults and globals, recursively
-    generic functions; namedtuples and dataclasses; what the library, NumPy and Python define    by identity
+    generic functions                                  by identity; those of the user by their methods besides
+    namedtuples and dataclasses; what the library, NumPy and Python define    by identity
     anything else: lists, arrays, instances, other classes and modules where they are not merely a way to
     a value (`settings.alpha`), clocks, random numbers, files, attributes of functions
                                                        cannot be told: the rule is run again each time
+
+Where `numbers` is given, Python's numbers and arrays are not part of the key but put there, in order: the key
+then says of a number its kind, of an array its dtype and shape.  See `watching`.
 """
 
 from __future__ import annotations
@@ -24,12 +28,16 @@ from typing import Any
 
 import numpy as np
 
+from codegen.ir import DTYPES
+
+from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 
-__all__ = ["function_key", "static_key"]
+__all__ = ["can_be_watched", "function_key", "is_fixed", "reads_of", "static_key"]
 
 _BY_VALUE = (str, bytes, bool, int, type(None), type(...), np.dtype, range)
 _BY_IDENTITY = (np.ufunc, type(np.sum))
+_ARRAYS = frozenset(DTYPES.values())
 _MAX_DEPTH = 6
 
 #: Packages whose classes and modules are what they are: nothing in them is changed by a program that uses them.
@@ -44,41 +52,72 @@ _BY_VALUE_CLASSES = (str, bytes, bool, int, float, complex)
 Key = tuple[Any, bool]
 
 
-def static_key(value: Any, depth: int = 0) -> Key:
-    """(key, whether the key says everything that can be read from the value)."""
+def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> Key:
+    """(key, whether the key says everything that can be read from the value, apart from `numbers`).
+
+    within   the functions and tuples that it is a part of
+    """
     kind = type(value)
+    if numbers is not None and can_be_watched(value):
+        numbers.append(value)
+        return (kind if kind is not np.ndarray else (kind, value.shape, value.dtype)), True
+    if kind in WATCHED:
+        value = plain(value)
+        kind = type(value)
     if kind is float or kind is complex:
         return (kind, value if value == value and value else repr(value)), True
     if kind in _BY_VALUE:
         return (kind, value), True
-    if isinstance(value, _BY_IDENTITY) or getattr(value, "is_generic_function", False):
+    if isinstance(value, _BY_IDENTITY):
         return value, True
+    if getattr(value, "is_generic_function", False):
+        return _generic_key(value, within)
     if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
         return value, True
     if isinstance(value, type):
-        return value, _is_fixed(value.__module__) or _is_container(value)
+        return value, is_fixed(value.__module__) or _is_container(value)
     if kind is ModuleType:
-        return value, _is_fixed(value.__name__)
+        return value, is_fixed(value.__name__)
     if kind is BuiltinFunctionType:
-        return value, _is_fixed(value.__module__) and value not in _LOOSE and _is_plain(value.__self__)
+        return value, is_fixed(value.__module__) and value not in _LOOSE and _is_plain(value.__self__)
     if isinstance(value, np.generic):
         return (kind, value.tobytes()), True
     if isinstance(value, Tensor):
         return (Tensor, value.node.number), True
-    if depth > _MAX_DEPTH:
+    if len(within) > _MAX_DEPTH:
         return None, False
     if kind is tuple or kind is frozenset:
-        parts = [static_key(v, depth + 1) for v in value]
+        parts = [static_key(v, (*within, value)) for v in value]
         keys = [k for k, _ in parts]
         return (kind, tuple(keys) if kind is tuple else frozenset(keys)), all(ok for _, ok in parts)
     if kind is slice:
-        return static_key(("slice", value.start, value.stop, value.step), depth)
+        return static_key(("slice", value.start, value.stop, value.step), within)
     if kind is FunctionType:
-        return function_key(value, depth + 1)
+        return function_key(value, within, numbers)
     return None, False
 
 
-def _is_fixed(module: str | None) -> bool:
+def can_be_watched(value: Any) -> bool:
+    """Whether something is a number, or an array, that a rule can be watched with."""
+    kind = type(value)
+    if kind is float or kind is int or kind is complex:
+        return True
+    return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
+
+
+def _generic_key(function: Any, within: tuple) -> Key:
+    """A generic function: one of the library is what it is, one of the user is what its methods read."""
+    if is_fixed(function.__module__):
+        return function, True
+    if _is_one_of(function, within):
+        return "itself", True
+    if len(within) > _MAX_DEPTH:
+        return None, False
+    parts = [function_key(method.implementation, (*within, function)) for method in function.table]
+    return (function, tuple([key for key, _ in parts])), all(pure for _, pure in parts)
+
+
+def is_fixed(module: str | None) -> bool:
     return (module or "").partition(".")[0] in _FIXED
 
 
@@ -96,36 +135,54 @@ def _is_plain(owner: Any) -> bool:
     return owner is None or isinstance(owner, (ModuleType, *_BY_VALUE_CLASSES))
 
 
-def function_key(function: Any, depth: int = 0) -> Key:
+def function_key(function: Any, within: tuple = (), numbers: list | None = None) -> Key:
     """The key of a function: its code and everything that it can read by name."""
     if type(function) is MethodType:
         return None, False
     if type(function) is not FunctionType:
-        return static_key(function, depth)
-    if function.__closure__ is None and _is_fixed(function.__module__):
+        return static_key(function, within)
+    if function.__closure__ is None and is_fixed(function.__module__):
         return function, True
-    if depth > _MAX_DEPTH:
+    if _is_one_of(function, within):
+        return "itself", True
+    if len(within) > _MAX_DEPTH:
         return None, False
+    within = (*within, function)
     code = function.__code__
     parts: list[Any] = [code]
-    pure = True
-    cells = function.__closure__ or ()
-    for value in (*[_contents(c, function) for c in cells], *(function.__defaults__ or ())):
-        key, ok = static_key(value, depth + 1) if value is not function else ("itself", True)
+    pure = not _imports(code)
+    for where, value, is_certain in reads_of(function):
+        # What a module's attribute is cannot be another thing for this function alone.
+        key, ok = static_key(value, within, numbers if len(where) == 2 else None)
         parts.append(key)
-        pure &= ok
-    for name, value in (function.__kwdefaults__ or {}).items():
-        key, ok = static_key(value, depth + 1)
-        parts.append((name, key))
-        pure &= ok
-    for path in _global_paths(code):
-        key, ok = _read(function, path, depth)
-        parts.append(key)
-        pure &= ok
+        pure &= ok and is_certain
+    if function.__kwdefaults__:
+        parts.append(tuple(function.__kwdefaults__))
     return tuple(parts), pure
 
 
-def _contents(cell: Any, function: Any) -> Any:
+def _is_one_of(x: Any, within: tuple) -> bool:
+    return any([x is other for other in within])
+
+
+def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:
+    """What a function reads by name: (where, the value, whether that is all there is to it).
+
+    where   ("cell", number), ("default", number), ("keyword", name), ("global", name, attribute, ...)
+    """
+    found: list[tuple[tuple, Any, bool]] = []
+    for i, cell in enumerate(function.__closure__ or ()):
+        found.append((("cell", i), _contents(cell), True))
+    for i, value in enumerate(function.__defaults__ or ()):
+        found.append((("default", i), value, True))
+    for name, value in (function.__kwdefaults__ or {}).items():
+        found.append((("keyword", name), value, True))
+    for path in _global_paths(function.__code__):
+        found.append((("global", *path), *_read(function, path)))
+    return found
+
+
+def _contents(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # not filled yet
@@ -135,8 +192,8 @@ def _contents(cell: Any, function: Any) -> Any:
 _MISSING = object()
 
 
-def _read(function: FunctionType, path: tuple[str, ...], depth: int) -> Key:
-    """The key of `name.attribute.attribute` as the function would read it now."""
+def _read(function: FunctionType, path: tuple[str, ...]) -> tuple[Any, bool]:
+    """What `name.attribute.attribute` is for the function now, and whether that is all there is to it."""
     value = function.__globals__.get(path[0], _MISSING)
     if value is _MISSING:
         value = getattr(builtins, path[0], None)
@@ -146,11 +203,17 @@ def _read(function: FunctionType, path: tuple[str, ...], depth: int) -> Key:
             break  # an attribute of something that the rest of this file judges as a whole
         value = getattr(value, attribute, None)
         used += 1
-    if value is function:
-        return "itself", used == len(path)
-    key, pure = static_key(value, depth + 1)
     # An attribute of a function may be set by anybody.
-    return key, pure and not (used < len(path) and type(value) is FunctionType)
+    return value, used == len(path) or type(value) is not FunctionType
+
+
+@lru_cache(maxsize=1024)
+def _imports(code: CodeType) -> bool:
+    """Whether a code object, or a function that it defines, imports what may change."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "IMPORT_NAME" and not is_fixed(str(instruction.argval)):
+            return True
+    return any(_imports(c) for c in code.co_consts if isinstance(c, CodeType))
 
 
 @lru_cache(maxsize=1024)

@@ -30,6 +30,7 @@ class Elementwise(Function):
     """A function whose body has a faster equal for tensors and numbers: see `warm`."""
 
     warm: Body | None = None
+    takes_watched = True
     of_complex: Callable[[Tensor], Tensor] | None = None
 
     def on_complex(self, compute: Callable[[Tensor], Tensor]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from codegen.lowering import Call, Map
 
-from ..custom.function import Function, function
+from ..custom.function import function
 from ..errors import caller
 from ..tape import record
 from ..tensor import Tensor, another
@@ -155,7 +155,7 @@ def _refuse_negative(exponent: Any) -> None:
         )
 
 
-power: Function = public(
+power = public(
     "power",
     _power_body,
     """x1 ** x2.   T[...], T[...]  →  T[...]
@@ -170,6 +170,7 @@ power: Function = public(
     _power,
     _power_warm,
 )
+power.takes_watched = False  # which operation it is depends on the exponent
 
 
 @function

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import DTypeError, caller
 from ..tape import number_leaf, promoted
+from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to
 
@@ -29,7 +30,7 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
 
     Raises DTypeError for a dtype that it does not take, OverflowError for a Python int that does not fit.
     """
-    values = [x if type(x) in WEAK else as_tensor(x, function, name) for name, x in arguments]
+    values = [x if type(x) in WEAK or type(x) in WATCHED else as_tensor(x, function, name) for name, x in arguments]
     dtype = common_dtype(values)
     if dtype.kind not in accepts:
         dtype = _admitted(function, dtype, accepts)
@@ -42,7 +43,7 @@ def common_dtype(values: Sequence[Any]) -> np.dtype:
     weak = [_NUMBER_OF[x.dtype.kind] if isinstance(x, Tensor) else x
             for x in values if not isinstance(x, Tensor) or x.node.kind.out.weak]
     if not strong:
-        return np.result_type(*[DEFAULT_DTYPES[type(x)] for x in weak])
+        return np.result_type(*[DEFAULT_DTYPES[KIND_OF.get(type(x), type(x))] for x in weak])
     dtype = strong[0] if len(strong) == 1 else np.result_type(*strong)
     for number in weak:
         dtype = promoted(number, dtype)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .formulas import Misfit
 from .node import Node, released
 from .plan import drops_inputs
 from .walk import _followed
@@ -39,6 +40,7 @@ class Expected:
         self._write()
         plan = recipe.plan
         self.arguments = [(g, None) if type(g) is int else (-1, g.value) for g in plan.gather]
+        self.formulas = plan.formulas
         self.stored = [number for number, _ in plan.store]
         self.groups = [self.leaves.get(nodes[0].leaf, -1) for nodes, _ in recipe.groups]
         self.olds = [-1 if old is None else self.number[old] for _, old in recipe.groups]
@@ -206,8 +208,12 @@ def python_check(expected: Expected) -> Callable:
                 env[f"k{len(env)}"] = operands[1]
                 operands[1] = f"k{len(env) - 1}"
             lines.append(_LINES[opcode].format(*operands))
+    computed = _computed(expected, env, lines)
     arguments = []
-    for number, value in expected.arguments:
+    for place, (number, value) in enumerate(expected.arguments):
+        if place in computed:
+            arguments.append(f"a{place}")
+            continue
         if number < 0:
             env[f"k{len(env)}"] = value
         arguments.append(f"v{number}.value" if number >= 0 else f"k{len(env) - 1}")
@@ -224,6 +230,18 @@ def python_check(expected: Expected) -> Callable:
     parameters = [f"r{k}" for k in range(len(expected.recipe.roots))]
     exec(f"def check({', '.join(parameters)}, live):\n " + "\n ".join(lines) + "\n", env)  # our own templates
     return env["check"]
+
+
+def _computed(expected: Expected, env: dict[str, Any], lines: list[str]) -> tuple[int, ...]:
+    """Write out the inputs that are made of the numbers of custom calls, which their keys have just found."""
+    formulas = expected.formulas
+    if formulas is None:
+        return ()
+    env["formulas"], env["Misfit"] = formulas.values, Misfit
+    given = ", ".join([f"v{c}.call.numbers" for c in formulas.calls])
+    lines.append(f"try: {''.join([f'a{place}, ' for place in formulas.places])}= formulas({given})")
+    lines.append("except Misfit: return None")
+    return formulas.places
 
 
 def _wired(

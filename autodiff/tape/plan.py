@@ -20,6 +20,7 @@ from codegen.runtime.cache import LRU
 from codegen.runtime.launcher import OutOfRange
 
 from ..errors import ConcretizationError, caller
+from .formulas import Formulas
 from .node import Node
 from .record import ALIASES, ARGUMENT, CONSTANT
 from .streak import executable_of, note_compiled
@@ -54,9 +55,10 @@ class Plan:
     computed    for each of them, whether it is among the results (else it is the value of a node)
     choices     of dispatch that the rules relied on; when one changes, the plan is not `valid` any more
     uses        how often it was found by its key: from the second time on, a check pays
+    formulas    inputs that are computed from the present numbers of custom calls (None: there are none)
     """
 
-    __slots__ = ("choices", "computed", "copies", "executable", "gather", "grads", "store", "uses", "valid")
+    __slots__ = ("choices", "computed", "copies", "executable", "formulas", "gather", "grads", "store", "uses", "valid")
 
     def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
         self.executable = executable
@@ -68,14 +70,24 @@ class Plan:
         self.choices: Any = None
         self.valid = True
         self.uses = 0
+        self.formulas: Formulas | None = None
 
     def run(self, order: Sequence[Node]) -> tuple:
-        """Call the executable on the values of a recording in canonical order.  Changes no node."""
+        """Call the executable on the values of a recording in canonical order.  Changes no node.
+
+        Raises Misfit when there are numbers from which the inputs cannot be computed.
+        """
         if self.executable is None:
             return ()
+        values = [order[g].value if type(g) is int else g.value for g in self.gather]
+        formulas = self.formulas
+        if formulas is not None:
+            computed = formulas.values(*[order[c].call.numbers for c in formulas.calls])
+            for place, value in zip(formulas.places, computed, strict=True):
+                values[place] = value
         COUNTS.runs += 1
         try:
-            return self.executable.call(*[order[g].value if type(g) is int else g.value for g in self.gather])
+            return self.executable.call(*values)
         except OutOfRange as error:
             raise located(error) from None
 

@@ -34,6 +34,7 @@ from .node import (
     out_of,
     rich_node,
 )
+from .watched import KIND_OF, WATCHED, WatchedArray
 
 __all__ = [
     "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "data_node",
@@ -221,6 +222,10 @@ def taken(array: Any, dtype: np.dtype) -> Tensor:
     can write to it.  Met while tracing it is a hidden input: what it holds at each call counts.
     """
     if type(array) is not np.ndarray or array.dtype != dtype:
+        if type(array) is WatchedArray:
+            from .watched_leaves import leaf_of_array
+
+            return leaf_of_array(array, dtype)
         return leaf(_owned(array, dtype))
     now = state.now
     if now.captures is None:
@@ -299,7 +304,7 @@ _NUMBER_OUT: dict[np.dtype, tuple[Kind, type, str]] = {}
 _INT_RANGE = {d: (np.iinfo(d).min, np.iinfo(d).max) for d in (np.dtype(np.int32), np.dtype(np.int64))}
 
 
-def number_leaf(value: complex, dtype: np.dtype) -> Tensor:
+def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     """A Python number taking part as `dtype`: a run-time argument, so its value is in no key.
 
     In the library's own rules (`state.now.literal`) it is a constant of the graph instead.
@@ -315,6 +320,10 @@ def number_leaf(value: complex, dtype: np.dtype) -> Tensor:
         entry = _NUMBER_OUT[dtype] = (kind, python, dtype_name(dtype))
     kind, python, name = entry
     if type(value) is not python:
+        if type(value) in WATCHED:
+            from .watched_leaves import leaf_of_number
+
+            return leaf_of_number(value, dtype, python)
         if type(value) is complex:
             raise DTypeError(f"a complex number cannot take part as {name}\n  called at {caller()}")
         value = python(value)
@@ -336,7 +345,8 @@ def promoted(value: complex, dtype: np.dtype) -> np.dtype:
     key = (type(value), dtype)
     found = _PROMOTED.get(key)
     if found is None:
-        found = _PROMOTED[key] = np.result_type(dtype, type(value)(0))
+        kind = KIND_OF.get(type(value), type(value))
+        found = _PROMOTED[key] = np.result_type(dtype, kind(0))
     return found
 
 

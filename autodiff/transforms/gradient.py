@@ -25,6 +25,7 @@ from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
 from ..tape.ask import end_recording, live_small, stored_along
 from ..tape.check import Recipe, checks
+from ..tape.formulas import Misfit
 from ..tape.misses import compared, note
 from ..tape.node import Node, released
 from ..tape.plan import COUNTS, Plan, build, data, plans
@@ -34,6 +35,7 @@ from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .hooks import run_hooks
 from .reverse import pull_back, reaching
+from .watched_rules import Watches
 
 __all__ = [
     "Group", "check_not_released", "emit", "emit_with_history", "group_of", "live_beside", "passed",
@@ -165,7 +167,11 @@ def solve(
     else:
         COUNTS.misses += 1
         plan = _make(key, past, seeds, groups, kept, number)
-    results = plan.run(order)
+    try:
+        results = plan.run(order)
+    except Misfit:
+        plan = _make(key, past, seeds, groups, kept, number, "a rule cannot compute with a number as it did before")
+        results = plan.run(order)
     plan.commit(order, results)
     now.asked += 1  # a rule that goes back itself has looked at values, and may have changed a .grad
     now.looked += 1
@@ -191,13 +197,28 @@ def _make(
     groups: Sequence[Group],
     kept: Sequence[Node],
     number: dict[Node, int],
+    why: str = "",
 ) -> Plan:
+    why = why or _why_unkept(past, groups)  # before the rules run: a hook may remove itself
     asked = state.now.asked
-    why = _why_unkept(past, groups)  # before the rules run: a hook may remove itself
+    watches = Watches(past if not why else ())
     with observed() as choices:
-        gradients = emit(past, seeds, groups, tracks=False)
+        try:
+            with watches.open():
+                gradients = emit(past, seeds, groups, tracks=False)
+        except Exception:
+            if not watches:
+                raise
+            # The rules are run once more, with the numbers themselves: what is raised then is meant.
+            watches.see_all()
+            asked = state.now.asked
+            gradients = emit(past, seeds, groups, tracks=False)
     if state.now.asked != asked and not why:
         why = "a rule asked for a value, or went back itself: the rules run each time"
+    watches.see_returned(gradients)
+    if not why and watches.looked_at_array():
+        why = "a rule looks at the contents of an array that it reads: it runs each time"
+    key = _with_calls(key, watches.keys(), number)
     known = not why
     with recording_rules(False):
         for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
@@ -215,6 +236,7 @@ def _make(
     )
     plan.computed = tuple([g is not None and g.node in places for g in gradients])
     if known:
+        plan.formulas = watches.formulas(plan.gather, number)
         plans.put(key, plan)
         plan.choices = choices
         choices.on_change(lambda: _drop(key))
@@ -222,6 +244,16 @@ def _make(
         COUNTS.unkept += 1
     note("backward", why or compared(key))
     return plan
+
+
+def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
+    """A key with other keys of its calls: rules were seen to look at numbers that they read."""
+    purpose, parts, *rest = key
+    parts = list(parts)
+    for node, call in calls.items():
+        kind, pending, identity, _, *others = parts[number[node]]
+        parts[number[node]] = (kind, pending, identity, call, *others)
+    return (purpose, tuple(parts), *rest)
 
 
 def _drop(key: tuple) -> None:

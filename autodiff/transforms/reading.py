@@ -92,13 +92,15 @@ class Reading:
         return self._value(self.call.attributes[name])
 
 
-def from_node(node: Node) -> Reading:
-    """Reads tensors from the inputs of a boundary, each with its own history.
+def from_node(node: Node, call: Call | None = None) -> Reading:
+    """Reads tensors from the inputs of a boundary, each with its own history; the rest from `call`, by default its own.
 
     Of a forward that asked for values, what it made and saved is historyless: only inputs and outputs
     can be differentiated through.
     """
-    return Reading(node.call, partial(_handle_at, node), partial(_given_or_made, node), lambda: node.kind.released)
+    return Reading(
+        call or node.call, partial(_handle_at, node), partial(_given_or_made, node), lambda: node.kind.released
+    )
 
 
 def _handle_at(node: Node, place: int) -> Tensor:

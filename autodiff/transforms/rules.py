@@ -16,6 +16,7 @@ from .host_rules import host_backward
 from .nesting import call_nested
 from .reading import by_output, context_of, flow_of, from_node, needs_of, zeros_or_none
 from .returned import gradients_by_place
+from .watched_rules import watching_at
 
 __all__ = ["call_rule", "found_out", "missing_rule"]
 
@@ -69,7 +70,9 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     call: Call = node.call
     needs = needs_of(call, places.__contains__)
     where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
-    ctx = context_of(call, from_node(node), needs)
+    watching = watching_at(node)
+    own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
+    ctx = context_of(call, from_node(node, own), needs)
     given = by_output(
         call,
         lambda slot: handle(cotangents[slot].node) if slot in cotangents else zeros_or_none(call, call.avals[slot]),
@@ -78,7 +81,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     now = state.now
     asked, looked = now.asked, now.looked - now.bounded
     try:
-        returned = call_nested(rule.implementation, ctx, *given)
+        returned = call_nested(run, ctx, *given)
     except Exception as error:
         error.add_note(f"in the backward rule of {where}")
         raise

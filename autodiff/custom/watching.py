@@ -1,0 +1,212 @@
+"""Watching a rule: it is run on watched numbers, so that what it looks at is known and the rest is arithmetic.
+
+What `Call.key` finds to be numbers is put, watched, where the rule reads it: among what was saved, the
+arguments and attributes, and in a copy of the rule's function (of its cells, defaults and globals, and those
+of functions that it calls).  Both go the same way through what can be read, so the numbers are met in one order.
+
+Only code that cannot tell the difference is run so.  Others get plain numbers, which then count by value: code
+that asks for `type(x)`, writes to cells or globals, uses names with two underscores, defines classes, or calls
+what was not written with watched numbers in mind.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..tape.watched import Watch
+from .boundary import Call
+from .packed import Packed
+from .reads import can_be_watched, is_fixed, reads_of
+
+__all__ = ["Watching", "watched"]
+
+
+class Watching:
+    """One run of a rule under watch.
+
+    watch   its numbers;  call: the call with watched numbers;  rule: the rule's function with watched numbers
+    """
+
+    __slots__ = ("call", "rule", "watch")
+
+    def __init__(self, watch: Watch, call: Call, rule: Callable) -> None:
+        self.watch = watch
+        self.call = call
+        self.rule = rule
+
+
+def watched(call: Call) -> Watching | None:
+    """The rule of a call and what it reads, with watched numbers; None where it has to get plain ones.
+
+    `call.numbers` holds what `call.key` found just now.
+    """
+    rule = call.rule()
+    if not call.numbers or rule is None or rule.host or not call.is_pure:
+        return None
+    watch = Watch(call.numbers)
+    spread = _Spread(watch)
+    try:
+        own = _with_watched(call, spread)
+        function = spread.function(rule.implementation, ())
+    except _Unwatchable:
+        return None
+    return Watching(watch, own, function) if spread.is_done() else None
+
+
+class _Unwatchable(Exception):
+    """Something that must not meet a watched number."""
+
+
+def _with_watched(call: Call, spread: _Spread) -> Call:
+    """A copy of a call whose numbers are watched."""
+    own = Call()
+    for name in Call.__slots__:
+        if name != "__weakref__" and hasattr(call, name):
+            setattr(own, name, getattr(call, name))
+    own.arguments = {n: spread.packed(p) for n, p in call.arguments.items()}
+    own.saved = tuple([(n, spread.packed(p)) for n, p in call.saved])
+    own.attributes = {n: spread.packed(p) for n, p in call.attributes.items()}
+    own.result = spread.packed(call.result)
+    return own
+
+
+class _Spread:
+    """Puts the numbers of a watch where they are read, in the order of `static_key`."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self._next: Iterator[int] = iter(range(len(watch.numbers)))
+
+    def is_done(self) -> bool:
+        """Whether every number has found its place."""
+        return next(self._next, None) is None
+
+    def packed(self, packed: Packed) -> Packed:
+        """What was taken apart, its numbers watched."""
+        if not packed.statics:
+            return packed
+        return packed.with_statics([self.value(x, ()) for x in packed.statics])
+
+    def value(self, value: Any, within: tuple) -> Any:
+        """A value as the rule will read it."""
+        if can_be_watched(value):
+            i = next(self._next, None)
+            if i is None or self.watch.numbers[i] is not value:
+                raise _Unwatchable  # it has changed meanwhile
+            return self.watch.number(i)
+        if type(value) is FunctionType:
+            return self.function(value, within)
+        if not _is_innocent(value):
+            raise _Unwatchable
+        return value
+
+    def function(self, function: Any, within: tuple) -> Any:
+        """A function that reads watched numbers: itself where it reads none."""
+        if type(function) is not FunctionType or function in within:
+            raise _Unwatchable
+        if function.__closure__ is None and is_fixed(function.__module__):
+            if not _is_innocent(function):
+                raise _Unwatchable
+            return function
+        if not _is_watchable(function.__code__):
+            raise _Unwatchable
+        within = (*within, function)
+        changed: dict[tuple, Any] = {}
+        for where, value, _ in reads_of(function):
+            if value is function:
+                changed[where] = _ITSELF
+                continue
+            if len(where) > 2:  # an attribute of a module is where everybody reads it
+                if not _is_innocent(value):
+                    raise _Unwatchable
+                continue
+            new = self.value(value, within)
+            if new is not value:
+                changed[where] = new
+        return _changed(function, changed)
+
+
+_ITSELF = object()
+
+
+def _changed(function: FunctionType, changed: dict[tuple, Any]) -> FunctionType:
+    """A copy of a function that reads other things."""
+    if all(value is _ITSELF for value in changed.values()):
+        return function
+    names = function.__globals__
+    if any(where[0] == "global" for where in changed):
+        names = dict(names)
+    cells = [CellType() if ("cell", i) in changed else c for i, c in enumerate(function.__closure__ or ())]
+    defaults = function.__defaults__
+    if defaults is not None:
+        defaults = tuple([changed.get(("default", i), value) for i, value in enumerate(defaults)])
+    own = FunctionType(function.__code__, names, function.__name__, defaults, tuple(cells) or None)
+    own.__kwdefaults__ = function.__kwdefaults__ and {
+        name: changed.get(("keyword", name), value) for name, value in function.__kwdefaults__.items()
+    }
+    for (kind, where), value in [(w, v) for w, v in changed.items() if len(w) == 2]:
+        value = own if value is _ITSELF else value
+        if kind == "cell":
+            cells[where].cell_contents = value
+        elif kind == "global":
+            names[where] = value
+    return own
+
+
+# ---------------------------------------------------------------- what may meet a watched number
+
+#: Built-in functions and classes that go by a number's protocol, or by isinstance.
+_BUILTINS = frozenset((
+    abs, all, any, ascii, bin, bool, callable, chr, complex, dict, divmod, enumerate, filter, float, format, frozenset,
+    hash, hex, int, isinstance, issubclass, len, list, map, max, min, oct, ord, pow, range, repr, reversed, round, set,
+    slice, sorted, str, tuple, zip,
+))  # fmt: skip
+_MODULES = frozenset(("math", "cmath", "_operator", "numpy"))
+#: They compute with exact floats in a way of their own.
+_PARTICULAR = frozenset(("prod", "sumprod", "fsum"))
+
+
+def _is_innocent(value: Any, within: tuple = ()) -> bool:
+    """Whether something that a rule reads treats a watched number as the number it stands for."""
+    kind = type(value)
+    if kind is FunctionType:
+        return value in within or _is_innocent_function(value, (*within, value))
+    if isinstance(value, (np.ufunc, type(np.sum))) or getattr(value, "is_generic_function", False):
+        return True
+    if isinstance(value, type):
+        if value in _BUILTINS or issubclass(value, BaseException):
+            return True
+        return is_fixed(value.__module__) and value.__module__.partition(".")[0] in ("autodiff", "numpy")
+    if kind is BuiltinFunctionType:
+        if value in _BUILTINS:
+            return True
+        return (value.__module__ or "").partition(".")[0] in _MODULES and value.__name__ not in _PARTICULAR
+    if kind is ModuleType or callable(value):
+        return False
+    return kind not in (tuple, frozenset) or all([_is_innocent(x, within) for x in value])
+
+
+def _is_innocent_function(function: FunctionType, within: tuple) -> bool:
+    if function.__closure__ is None and is_fixed(function.__module__):
+        return function.__module__.partition(".")[0] == "autodiff"
+    return _is_watchable(function.__code__) and all([_is_innocent(v, within) for _, v, _ in reads_of(function)])
+
+
+@lru_cache(maxsize=1024)
+def _is_watchable(code: CodeType) -> bool:
+    """Whether a code object, and the functions that it defines, can be run with watched numbers."""
+    for instruction in dis.get_instructions(code):
+        name, argument = instruction.opname, instruction.argval
+        if name in ("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS", "IMPORT_NAME", "LOAD_NAME"):
+            return False
+        if name in ("STORE_DEREF", "DELETE_DEREF") and argument in code.co_freevars:
+            return False
+        if name in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR") and str(argument).startswith("__"):
+            return False
+    return all([_is_watchable(c) for c in code.co_consts if isinstance(c, CodeType)])

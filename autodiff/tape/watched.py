@@ -1,0 +1,365 @@
+"""Watched numbers: what a rule is given for a number, to find out whether it looks at its value.
+
+A rule that only does arithmetic with a number, and combines it with tensors, records the same graph for
+any number: the number is an argument of the graph.  A rule that looks (`if c > 0`, `math.cos(c)`, an axis,
+text) may record another graph for another number: its value belongs to the rule's key.
+
+    Watch      the numbers that one run of a rule may read; which of them were looked at
+    Watched    one of them, or what arithmetic made of them; has a value, which is taken by looking
+
+An array that a rule reads is watched as well: a tensor that meets it takes it as an argument of the graph, and
+everything else is a look at its contents, which no key can hold.
+
+A watched number is no subclass of float, since native code would read such a one unseen; it says that its
+class is float, so `isinstance` holds.  Arithmetic among numbers is Python's own, now and when it is done
+again with other numbers (`formulas`), down to its exceptions.
+
+    w = c * 2 + 1          steps   t0 = n[3]    t1 = t0 * k[0]    t2 = t1 + k[1]
+    g * w                  a leaf of the graph, which takes float(t2)
+    if w > 0: ...          a look: number 3 counts by value
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..tensor import AbstractTensor
+from .node import Node
+
+__all__ = ["KIND_OF", "WATCHED", "Step", "Watch", "Watched", "WatchedArray", "plain", "seen_within"]
+
+
+class Step(NamedTuple):
+    """How something watched is computed.
+
+    text      over n{c} (the numbers of call c), k{c} (its constants) and t{c}_0, t{c}_1, ... (earlier steps)
+    steps     the earlier steps that it reads;  sources: the numbers that it depends on
+    """
+
+    text: str
+    steps: tuple[int, ...]
+    sources: frozenset[int]
+
+
+class Watch:
+    """The numbers that one run of a rule may read.
+
+    numbers   Python's int, float and complex numbers, and arrays
+    looked    numbers of those whose value the rule has seen
+    steps     how everything watched is computed;  constants: what the steps name by k{c}
+    leaves    nodes that hold what was made of them -> (step, what converts it to a node's value)
+    is_open   whether the rule is still running; afterwards a watched number is a number like any other
+    """
+
+    __slots__ = ("constants", "is_open", "leaves", "looked", "numbers", "steps")
+
+    def __init__(self, numbers: Sequence[Any]) -> None:
+        self.numbers = tuple(numbers)
+        self.looked: set[int] = set()
+        self.leaves: dict[Node, tuple[int, Callable]] = {}
+        self.is_open = True
+        self.steps: list[Step] = []
+        self.constants: list[Any] = []
+
+    def number(self, i: int) -> Any:
+        """Number i, watched."""
+        return self.made(f"n{{c}}[{i}]", (), frozenset((i,)), self.numbers[i])
+
+    def made(self, text: str, steps: tuple[int, ...], sources: frozenset[int], value: Any) -> Any:
+        """What one more step makes, which has this value now."""
+        self.steps.append(Step(text, steps, sources))
+        w: Any = _new(_CLASSES[type(value)])
+        w._watch, w._step, w._value = self, len(self.steps) - 1, value
+        return w
+
+    def operand(self, x: Any) -> str:
+        """How a step names a watched number of this watch, or a constant."""
+        if type(x) in WATCHED:
+            return f"t{{c}}_{x._step}"
+        self.constants.append(x)
+        return f"k{{c}}[{len(self.constants) - 1}]"
+
+    def see(self, step: int) -> None:
+        """The value of a step was looked at."""
+        self.looked |= self.steps[step].sources
+
+
+_new = object.__new__
+
+
+class _Seen:
+    """What is watched: its value counts only if it is looked at."""
+
+    __slots__ = ("_step", "_value", "_watch")
+
+    _watch: Watch
+    _step: int
+    _value: Any
+
+    def _seen(self) -> Any:
+        """The value itself, which counts from now on."""
+        if self._watch.is_open:
+            self._watch.see(self._step)
+        return self._value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._seen(), name)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array(self._seen(), dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        if any(isinstance(x, AbstractTensor) for x in inputs):
+            return NotImplemented  # a tensor's own business
+        return getattr(ufunc, method)(*seen_within(inputs), **seen_within(keywords))
+
+    def __array_function__(self, function: Callable, types: Iterable[type], args: tuple, keywords: dict) -> Any:
+        if any(issubclass(t, AbstractTensor) for t in types):
+            return NotImplemented
+        return function(*seen_within(args), **seen_within(keywords))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._seen().__reduce_ex__(protocol)
+
+
+class Watched(_Seen):
+    """A watched number: arithmetic with other numbers stays unseen."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Watched:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Watched:
+        return self
+
+    def __pos__(self) -> Any:
+        return _prefixed(self, "+", operator.pos)
+
+    def __neg__(self) -> Any:
+        return _prefixed(self, "-", operator.neg)
+
+    def __abs__(self) -> Any:
+        return _prefixed(self, "abs", abs)
+
+    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+        if isinstance(exponent, AbstractTensor) and modulus is None:
+            return NotImplemented
+        if modulus is None and type(exponent) is int and exponent >= 0:  # then the kind of the result is known
+            return _combined("**", operator.pow, self, exponent, self, exponent)
+        return pow(self._seen(), plain(exponent), plain(modulus))
+
+    def __rpow__(self, base: Any, modulus: Any = None) -> Any:
+        return pow(plain(base), self._seen(), plain(modulus))
+
+
+def plain(x: Any) -> Any:
+    """What a watched number stands for, which is thereby looked at; anything else as it is."""
+    return x._seen() if type(x) in _ALL else x
+
+
+def seen_within(x: Any) -> Any:
+    """`plain` of everything in nested tuples, lists, dicts and slices."""
+    kind = type(x)
+    if kind in _ALL:
+        return x._seen()
+    if kind is tuple or kind is list:
+        return kind([seen_within(v) for v in x])
+    if kind is dict:
+        return {k: seen_within(v) for k, v in x.items()}
+    if kind is slice:
+        return slice(seen_within(x.start), seen_within(x.stop), seen_within(x.step))
+    return x
+
+
+# ---------------------------------------------------------------- arithmetic stays unseen
+
+
+def _prefixed(x: Watched, symbol: str, function: Callable) -> Any:
+    watch, step = x._watch, x._step
+    if not watch.is_open:
+        return function(x._value)
+    try:
+        value = function(x._value)
+    except ArithmeticError:  # of the size of a complex number
+        x._seen()
+        raise
+    return watch.made(f"{symbol}({watch.operand(x)})", (step,), watch.steps[step].sources, value)
+
+
+def _combined(symbol: str, function: Callable, left: Any, right: Any, me: Watched, other: Any) -> Any:
+    """`left symbol right`, one of which is `me` and one `other`."""
+    kind, watch = type(other), me._watch
+    if kind not in _NUMBERS and (kind not in WATCHED or other._watch is not watch):
+        if isinstance(other, AbstractTensor):
+            return NotImplemented  # the tensor records it
+        return function(plain(left), plain(right))
+    if not watch.is_open:
+        return function(plain(left), plain(right))
+    a, b = [x._value if type(x) in WATCHED else x for x in (left, right)]
+    try:
+        value = function(a, b)
+    except ArithmeticError:  # a rule that goes on after it has learnt something of the value
+        me._seen(), plain(other)
+        raise
+    except TypeError:
+        return NotImplemented
+    steps = tuple([x._step for x in (left, right) if type(x) in WATCHED])
+    sources = frozenset().union(*[watch.steps[step].sources for step in steps])
+    return watch.made(f"{watch.operand(left)} {symbol} {watch.operand(right)}", steps, sources, value)
+
+
+def _attach_arithmetic(name: str, symbol: str) -> None:
+    function = getattr(operator, name)
+
+    def forward(self, other):
+        return _combined(symbol, function, self, other, self, other)
+
+    def reflected(self, other):
+        return _combined(symbol, function, other, self, self, other)
+
+    for prefix, method in (("", forward), ("r", reflected)):
+        _attach(Watched, f"__{prefix}{name}__", method)
+
+
+def _attach(cls: type, name: str, method: Callable) -> None:
+    method.__name__ = method.__qualname__ = name
+    setattr(cls, name, method)
+
+
+for _name, _symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"}.items():
+    _attach_arithmetic(_name, _symbol)
+
+
+# ---------------------------------------------------------------- everything else is a look
+
+
+def _looking(function: Callable) -> Callable:
+    """`function` as a method: of the number, the other arguments plain."""
+
+    def method(self, *args):
+        if args and isinstance(args[0], AbstractTensor):
+            return NotImplemented
+        return function(self._seen(), *map(plain, args))
+
+    return method
+
+
+def _turned(function: Callable) -> Callable:
+    """The same with the number as the second operand."""
+    return _looking(lambda x, other: function(other, x))
+
+
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_COMPARED: dict[str, Callable] = {f"__{name}__": getattr(operator, name) for name in _COMPARISONS}
+_OF_ALL: dict[str, Callable] = {
+    **_COMPARED, "__hash__": hash, "__bool__": bool, "__repr__": repr, "__str__": str, "__format__": format,
+    "__divmod__": divmod, "__rdivmod__": lambda x, other: divmod(other, x), "__dir__": dir,
+}  # fmt: skip
+_OF_REALS: dict[str, Callable] = {
+    "__float__": float, "__int__": int, "__round__": round, "__trunc__": math.trunc, "__floor__": math.floor,
+    "__ceil__": math.ceil,
+}  # fmt: skip
+_OF_BITS: dict[str, Callable] = {
+    "and_": operator.and_, "or_": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
+    "rshift": operator.rshift,
+}  # fmt: skip
+
+for _name, _look in _OF_ALL.items():
+    _attach(Watched, _name, _looking(_look))
+for _name, _look in _OF_BITS.items():  # of a float: the TypeError that Python gives
+    _attach(Watched, f"__{_name.rstrip('_')}__", _looking(_look))
+    _attach(Watched, f"__r{_name.rstrip('_')}__", _turned(_look))
+_attach(Watched, "__invert__", _looking(operator.invert))
+
+
+def _class_for(kind: type, looks: dict[str, Callable]) -> type:
+    namespace = {
+        "__slots__": (),
+        "__module__": __name__,
+        "__doc__": f"A watched {kind.__name__}.",
+        "__class__": property(lambda self: kind),
+        "__dispatches_as__": kind,
+    }
+    cls = type(f"Watched[{kind.__name__}]", (Watched,), namespace)
+    for name, look in looks.items():
+        _attach(cls, name, _looking(look))
+    return cls
+
+
+_CLASSES: dict[type, type] = {
+    float: _class_for(float, _OF_REALS),
+    int: _class_for(int, {**_OF_REALS, "__index__": operator.index}),
+    complex: _class_for(complex, {"__complex__": complex}),
+}
+#: The classes of watched numbers.
+WATCHED = frozenset(_CLASSES.values())
+#: Class of a watched number -> class of the number it stands for.
+KIND_OF = {cls: kind for kind, cls in _CLASSES.items()}
+_NUMBERS = frozenset((bool, int, float, complex))
+
+# ---------------------------------------------------------------- arrays
+
+
+class WatchedArray(_Seen):
+    """A watched array: dtype and shape are known, the contents count if anything but a tensor meets them."""
+
+    __slots__ = ()
+
+    __class__ = property(lambda self: np.ndarray)
+    __dispatches_as__ = np.ndarray
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """As of the array."""
+        return self._value.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As of the array."""
+        return self._value.shape
+
+    @property
+    def ndim(self) -> int:
+        """As of the array."""
+        return self._value.ndim
+
+    @property
+    def size(self) -> int:
+        """As of the array."""
+        return self._value.size
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+
+_WITH_TENSORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift",
+                 "rshift")  # fmt: skip
+for _name in _WITH_TENSORS:
+    _look, _name = getattr(operator, _name), _name.rstrip("_")
+    _attach(WatchedArray, f"__{_name}__", _looking(_look))
+    _attach(WatchedArray, f"__r{_name}__", _turned(_look))
+    _attach(WatchedArray, f"__i{_name}__", _looking(getattr(operator, f"i{_name}")))
+for _name, _look in _COMPARED.items():
+    _attach(WatchedArray, _name, _looking(_look))
+_OF_ARRAYS: dict[str, Callable] = {
+    "neg": operator.neg, "pos": operator.pos, "abs": abs, "invert": operator.invert, "bool": bool, "float": float,
+    "int": int, "complex": complex, "index": operator.index, "iter": iter, "contains": operator.contains,
+    "getitem": operator.getitem, "setitem": operator.setitem, "delitem": operator.delitem, "repr": repr, "str": str,
+    "format": format, "dir": dir, "round": round, "divmod": divmod, "copy": copy.copy,
+    "deepcopy": lambda x, _memo: x.copy(),
+}  # fmt: skip
+for _name, _look in _OF_ARRAYS.items():
+    _attach(WatchedArray, f"__{_name}__", _looking(_look))
+
+_CLASSES[np.ndarray] = WatchedArray
+_ALL = WATCHED | {WatchedArray}
+
+

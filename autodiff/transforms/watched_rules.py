@@ -1,0 +1,103 @@
+"""Running the rules of a backward under watch, for a plan that serves other numbers.
+
+    watches = Watches(past)
+    with watches.open():
+        gradients = emit(...)          # rules get watched numbers (`custom.watching`)
+    watches.keys()                     # what they looked at counts by value from now on
+    plan.formulas = watches.formulas(plan.gather)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..custom.boundary import key_of
+from ..custom.looks import looked_at, note_looks
+from ..custom.watching import Watching, watched
+from ..tape.formulas import Formulas
+from ..tape.node import Node
+from ..tape.plan import source
+
+__all__ = ["Watches", "watching_at"]
+
+
+class _Open(threading.local):
+    """The watches of the rules that run in this thread, innermost backward last."""
+
+    def __init__(self) -> None:
+        self.now: dict[Node, Watching] = {}
+
+
+_open = _Open()
+
+
+def watching_at(node: Node) -> Watching | None:
+    """How the rule of this boundary is watched; None: it gets plain numbers."""
+    return _open.now.get(node)
+
+
+@contextmanager
+def _opened(watching: dict[Node, Watching]) -> Iterator[None]:
+    before, _open.now = _open.now, watching
+    try:
+        yield
+    finally:
+        _open.now = before
+        for w in watching.values():
+            w.watch.is_open = False
+
+
+class Watches:
+    """The watches of all calls in a history, whose keys were asked for just now."""
+
+    def __init__(self, past: Sequence[Node]) -> None:
+        #: Calls that read numbers: the structure of each, and its numbers, as they were before its rule ran.
+        reading = [n for n in past if n.call is not None and n.call.numbers]
+        self._calls = {n: (n.call.structure, list(n.call.numbers)) for n in reading}
+        found = [(n, watched(n.call)) for n in self._calls]
+        self._by_node = {n: w for n, w in found if w is not None}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_node)
+
+    def open(self) -> Any:
+        """A context in which rules get watched numbers."""
+        return _opened(self._by_node)
+
+    def see_returned(self, gradients: Sequence[Any]) -> None:
+        """A gradient that is nothing but what a rule read is no result of the graph: it counts by value."""
+        nodes = [source(g.node) for g in gradients if g is not None]
+        for w in self._by_node.values():
+            for node in nodes:
+                if node in w.watch.leaves:
+                    w.watch.see(w.watch.leaves[node][0])
+
+    def see_all(self) -> None:
+        """Every number counts by value."""
+        for w in self._by_node.values():
+            w.watch.looked.update(range(len(w.watch.numbers)))
+
+    def keys(self) -> dict[Node, Any]:
+        """The keys of the calls, now that it is known what their rules look at: that counts by value from now on."""
+        keys = {}
+        for node, (structure, numbers) in self._calls.items():
+            watching = self._by_node.get(node)
+            rule = node.call.rule()
+            note_looks(rule, structure, range(len(numbers)) if watching is None else watching.watch.looked)
+        for node, (structure, numbers) in self._calls.items():
+            keys[node] = key_of(structure, numbers, looked_at(node.call.rule(), structure))
+        return keys
+
+    def looked_at_array(self) -> bool:
+        """Whether a rule has looked at the contents of an array."""
+        return any(type(w.watch.numbers[i]) is np.ndarray for w in self._by_node.values() for i in w.watch.looked)
+
+    def formulas(self, gathered: Sequence[Any], number: dict[Node, int]) -> Formulas | None:
+        """What the inputs of a plan are for other numbers; None when they do not depend on any."""
+        made = Formulas(gathered, {number[n]: w.watch for n, w in self._by_node.items()})
+        return made or None
