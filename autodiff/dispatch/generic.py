@@ -23,7 +23,7 @@ from .declaration import Declaration, has_body, place_of
 from .late import complete
 from .method import RULES, Method
 from .registry import Registry
-from .reliance import FUNCTIONS, cache_now, note
+from .reliance import FUNCTIONS, cache_now, is_kept, note
 from .resolution import not_found
 from .signature import type_name
 from .warm import completed, with_arity
@@ -154,6 +154,8 @@ class GenericFunction(Registry):
         """A call off the warm path: with keywords, or with types not met before."""
         if keywords:
             args, keywords = self.declaration.bind(args, keywords)
+        if not is_kept(self._cache):
+            self.choose_cache()
         run = self._cache.get(_key(args))
         if run is None:
             run = self._resolve(args)
@@ -324,7 +326,7 @@ class GenericFunction(Registry):
 
     def choose_cache(self) -> None:
         """Answer from the warm path, unless somebody observes the choices that are made."""
-        self._cache = cache_now(self._kept)
+        self._cache = cache_now(self, self._kept)
 
     def answer(self, question: tuple) -> Any:
         """What dispatch says now to a question that was noted: see `reliance`.

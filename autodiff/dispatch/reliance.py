@@ -8,7 +8,8 @@ deleted that changes one of the choices it was made with; then it is dropped, an
     choices.on_change(lambda: entries.drop(key))
 
 While somebody observes, no call is answered from the warm path (`GenericFunction._cache` keeps
-nothing), so every choice passes by; otherwise observation costs a call nothing.
+nothing), so every choice passes by.  A function gets its cache back when it is called next; so to observe
+costs as much as there were functions called since the last time, and otherwise costs a call nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 from ..config import config
 
-__all__ = ["Choices", "cache_now", "include", "note", "observed"]
+__all__ = ["Choices", "cache_now", "include", "is_kept", "note", "observed"]
 
 
 class _KeepsNothing(dict):
@@ -35,6 +36,9 @@ class _KeepsNothing(dict):
 
 #: Every generic function that is alive.
 FUNCTIONS: weakref.WeakSet = weakref.WeakSet()
+
+#: Those that answer from their caches.
+_answering: weakref.WeakSet = weakref.WeakSet()
 
 _NOTHING = _KeepsNothing()
 _lock = threading.RLock()
@@ -98,9 +102,18 @@ def note(function: Any, *question: Any) -> None:
         _collecting.open = waiting
 
 
-def cache_now(cache: dict) -> dict:
+def cache_now(function: Any, cache: dict) -> dict:
     """What a function has for its cache now: one that keeps nothing while somebody observes."""
-    return _NOTHING if _observers else cache
+    with _lock:
+        if _observers:
+            return _NOTHING
+        _answering.add(function)
+        return cache
+
+
+def is_kept(cache: dict) -> bool:
+    """Whether a cache is a function's own."""
+    return cache is not _NOTHING
 
 
 def include(choices: Choices) -> None:
@@ -119,8 +132,9 @@ def observed() -> Iterator[Choices]:
     with _lock:
         _observers += 1
         if _observers == 1:
-            for function in FUNCTIONS:
+            for function in list(_answering):
                 function.choose_cache()
+            _answering.clear()
     _collecting.open.append(choices)
     config.count_trace(1)  # recording leaves its shortcuts past dispatch
     try:
@@ -130,6 +144,3 @@ def observed() -> Iterator[Choices]:
         _collecting.open.pop()
         with _lock:
             _observers -= 1
-            if _observers == 0:
-                for function in FUNCTIONS:
-                    function.choose_cache()
