@@ -18,7 +18,7 @@ from codegen.ir import Aval
 from ..config import config
 from ..dispatch import observed
 from ..tape.node import leaf_kind, new_number, out_of
-from ..tape.record import data_node, grad_mode, state
+from ..tape.record import grad_mode, state
 from ..tensor import Tensor, handle
 from .template import LIMIT, Template
 
@@ -41,7 +41,7 @@ def by_pattern(selected: Callable[[Tensor, Any], Tensor], x: Tensor, key: Any) -
     where = (node.kind.out, grad_mode.get(), parts)
     template = _templates.get(where)
     if template is not None:
-        return template.record([node, *[data_node(_START, s) for s in starts]], False)
+        return template.put(now, (x,), starts, _START)
     if where not in _templates:
         if len(_templates) >= LIMIT:
             _templates.clear()

@@ -31,6 +31,7 @@ from ..tape.record import WHEN_MOVED, Recording, grad_mode, look_at_size, state
 from ..tape.streak import WHEN_REPEATED
 from ..tensor import AbstractTensor, Tensor
 from .operators import BINARY, PREFIX
+from .template import NATIVE
 
 __all__ = ["install", "is_installed", "uninstall"]
 
@@ -65,6 +66,7 @@ def install() -> None:
             _replace_calls()
             _attach()
             use_native(_now.recorder)
+            NATIVE.append(_now.recorder)
 
 
 def uninstall() -> None:
@@ -74,6 +76,7 @@ def uninstall() -> None:
             cls, name, old = _now.replaced.pop()
             setattr(cls, name, old)
         use_native(None)
+        NATIVE.clear()
 
 
 WHEN_REPEATED.append(install)

@@ -23,13 +23,16 @@ from codegen.runtime.record_table import Program, Step, fits
 from ..config import config
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, new_number
-from ..tape.record import grad_mode, look_at_size, state
+from ..tape.record import Recording, data_node, grad_mode, look_at_size, state
 from ..tensor import Tensor, handle
 
-__all__ = ["Template", "remembered"]
+__all__ = ["NATIVE", "Template", "remembered"]
 
 #: Templates kept per function.
 LIMIT = 1024
+
+#: The native recorder while it is in front of Python (`ops.recorder`).
+NATIVE: list[Any] = []
 
 _new = object.__new__
 
@@ -43,12 +46,13 @@ class Template:
     holders   called when one of the choices changes
     """
 
-    __slots__ = ("choices", "holders", "steps")
+    __slots__ = ("_put", "choices", "holders", "steps")
 
     def __init__(self, steps: list[tuple[Kind, Any, tuple[int, ...]]], choices: Choices) -> None:
         self.steps = steps
         self.choices = choices
         self.holders: list[Callable[[], None]] = []
+        self._put: Any = None
 
     @classmethod
     def of(
@@ -78,6 +82,30 @@ class Template:
                 return None  # somebody asked for it
             steps.append((node.kind, node.value, tuple([number[i] for i in node.inputs])))
         return cls(steps, choices)
+
+    def program(self, operands: int, number_kind: Kind | None = None) -> Program | None:
+        """The same for the native recorder; None where it has no room.  Operands beyond the tensors are numbers."""
+        steps = [Step(*step) for step in self.steps]
+        if not fits(operands, steps):
+            return None
+        out = steps[-1].kind.out
+        return Program(
+            operands, steps, out.cls, is_small=out.small, is_distinct=operands > 1 and number_kind is None,
+            number_kind=number_kind, keeps_numbers=number_kind is not None,
+        )  # fmt: skip
+
+    def put(
+        self, now: Recording, tensors: tuple, numbers: Sequence[int] = (), number_kind: Kind | None = None
+    ) -> Tensor:
+        """Put the nodes down again behind these tensors and numbers."""
+        if self._put is None and NATIVE:
+            program = self.program(len(tensors) + len(numbers), number_kind)
+            self._put = program is not None and NATIVE[-1].putter(program)
+        if self._put and NATIVE:
+            return self._put(now, *tensors, *numbers)
+        nodes = [t.node for t in tensors]
+        nodes += [data_node(number_kind, n) for n in numbers] if number_kind is not None else []
+        return self.record(nodes, now.body != 0 and any([t.masked for t in tensors]))
 
     def record(self, nodes: list[Node], masked: bool) -> Tensor:
         """Put the nodes down again behind these arguments.  The list is used up."""
@@ -164,7 +192,7 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
                 template = templates.get(key)
                 if template is None:
                     return again(key, (x, *rest), keywords)
-                return template.record([node], now.body != 0 and x.masked)
+                return template.put(now, (x,))
 
         else:
 
@@ -186,7 +214,7 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
                 template = templates.get(key)
                 if template is None:
                     return again(key, (x1, x2, *rest), keywords)
-                return template.record([a, b], now.body != 0 and (x1.masked or x2.masked))
+                return template.put(now, (x1, x2))
 
         def natively(args: tuple, y: Tensor) -> tuple[Program, list[Callable[[], None]]] | None:
             """What the native recorder puts down for such arguments, and who is told when that changes."""
@@ -194,11 +222,8 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
             static = _static(rest, {}) if rest else ()
             outs = tuple([x.node.kind.out for x in args[:tensors]])
             template = templates.get((*outs, grad_mode.get(), False, static))
-            steps = [] if template is None else [Step(*step) for step in template.steps]
-            if template is None or not fits(tensors, steps):
-                return None
-            out = steps[-1].kind.out
-            return Program(tensors, steps, out.cls, is_small=out.small, is_distinct=tensors > 1), template.holders
+            program = None if template is None else template.program(tensors)
+            return None if template is None or program is None else (program, template.holders)
 
         made: Any = run
         made.natively = natively

@@ -23,7 +23,7 @@ from .check_ir import BLOCK, OPCODES
 from .launcher import method_definition, new_builtin
 from .native import Self, native
 from .record_ir import BINARY, CALLS, SITE_WORDS, UNARY, WORDS, recorder_ir
-from .record_table import Table
+from .record_table import Program, Table
 
 __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
 
@@ -143,6 +143,10 @@ class Recorder:
         made.owned = (words, table, slow, unknown)
         return made
 
+
+    def putter(self, program: Program) -> Callable[..., Any]:
+        """put(recording, *operands): the handle on what the program puts down for these."""
+        return self._builtin("put_program", (program,), program.address)
 
     # ------------------------------------------------------------ checks
 

@@ -6,8 +6,7 @@ down for given operands is data, a *program*; it is found in a *table* by what t
     handle    object with a node                       node     object with kind, inputs, value, number
     kind      object with an out                       recording, config: objects whose flags are looked at
     table     entries of $KEYS words: out (or number class) of each operand, grad mode, who owns the program, program
-    program   number of steps, class of the handle, flags, kind of a number, then per step: kind, value,
-              number of inputs, which: operands first, then steps
+    program   see `PROGRAM_WORDS`; per step: kind, value, number of inputs, which: operands first, then steps
 
 `recorded` answers from a table, or gives `CIRCUMSTANCE` (not now: a trace, another thread, an older operand)
 or `UNKNOWN` (no entry), and then the Python function that the *site* names for it is called.  Sites are the
@@ -25,6 +24,7 @@ from string import Template
 from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
 from .record_parts_ir import PARTS
+from .record_put_ir import PUT
 from .record_sites_ir import BINARY_SITE, CALL_SITE, SITES, UNARY_SITE
 
 __all__ = ["BINARY", "CALLS", "ENTRY_WORDS", "MOST_NODES", "PROBES", "PROGRAM_WORDS", "SITE_WORDS", "SLOTS",
@@ -51,8 +51,9 @@ ENTRY_WORDS = 5
 SLOTS, PROBES = 64, 4
 #: Classes of handles are found in a table of this many places.
 TYPES = 256
-#: A program: steps, class, is small, operands must differ, kind of a number; then the steps.
-PROGRAM_WORDS = 5
+#: A program: steps, class, is small, operands must differ, kind of a number, operands, numbers stay as they are;
+#: then the steps.
+PROGRAM_WORDS = 7
 #: Arguments that a call can have beside the function, to be laid on the stack.
 _MOST_ARGUMENTS = 16
 #: Operands and steps of a program.
@@ -66,7 +67,7 @@ entry:
   %node2.cell = alloca ptr
   %mode.cell = alloca ptr
   %nodes = alloca [$MOST_NODES x ptr]
-  %look.arguments = alloca [2 x ptr]
+  %xs = alloca [2 x ptr]
   %config = call ptr @own.object(i64 $config)
   %careful = call ptr @field(ptr %config, i64 $careful_at)
   %false = call ptr @own.object(i64 $false)
@@ -165,141 +166,12 @@ hold:
   %node2.at = getelementptr ptr, ptr %nodes, i64 1
   store ptr %node1, ptr %nodes
   store ptr %node2, ptr %node2.at
+  %x2.at = getelementptr ptr, ptr %xs, i64 1
+  store ptr %x1, ptr %xs
+  store ptr %x2, ptr %x2.at
   %operand.count = select i1 %is.unary, i64 1, i64 2
-  %number.kind.at = getelementptr ptr, ptr %program, i64 4
-  %number.kind = load ptr, ptr %number.kind.at
-  %is.number1 = icmp eq ptr %node1, null
-  br i1 %is.number1, label %number1, label %next.operand
-number1:
-  %made1 = call ptr @number_node(ptr %x1, ptr %number.kind)
-  store ptr %made1, ptr %nodes
-  %no.made1 = icmp eq ptr %made1, null
-  br i1 %no.made1, label %release, label %next.operand
-next.operand:
-  %is.handle2 = icmp ne ptr %node2, null
-  %is.no.number2 = or i1 %is.unary, %is.handle2
-  br i1 %is.no.number2, label %step.first, label %number2
-number2:
-  %made2 = call ptr @number_node(ptr %x2, ptr %number.kind)
-  store ptr %made2, ptr %node2.at
-  %no.made2 = icmp eq ptr %made2, null
-  br i1 %no.made2, label %release, label %step.first
-step.first:
-  %steps = load i64, ptr %program
-  %steps.at = getelementptr i64, ptr %program, i64 $PROGRAM_WORDS
-  br label %step
-step:
-  %s = phi i64 [ 0, %step.first ], [ %s.next, %stepped ]
-  %count = phi i64 [ %operand.count, %step.first ], [ %count.next, %stepped ]
-  %at = phi ptr [ %steps.at, %step.first ], [ %at.next, %stepped ]
-  %kind = load ptr, ptr %at
-  %value.at = getelementptr ptr, ptr %at, i64 1
-  %value = load ptr, ptr %value.at
-  %n.at = getelementptr i64, ptr %at, i64 2
-  %n = load i64, ptr %n.at
-  %picks = getelementptr i64, ptr %at, i64 3
-  %node = call ptr @new_node(ptr %kind, ptr %value)
-  %no.node = icmp eq ptr %node, null
-  br i1 %no.node, label %release, label %wire
-wire:
-  %node.at = getelementptr ptr, ptr %nodes, i64 %count
-  store ptr %node, ptr %node.at
-  %count.next = add i64 %count, 1
-  %inputs = call ptr @PyTuple_New(i64 %n)
-  %no.inputs = icmp eq ptr %inputs, null
-  br i1 %no.inputs, label %release, label %input
-input:
-  %i = phi i64 [ 0, %wire ], [ %i.next, %put ]
-  %wired = icmp eq i64 %i, %n
-  br i1 %wired, label %stepped, label %put
-put:
-  %pick.at = getelementptr i64, ptr %picks, i64 %i
-  %pick = load i64, ptr %pick.at
-  %picked.at = getelementptr ptr, ptr %nodes, i64 %pick
-  %picked = load ptr, ptr %picked.at
-  call void @Py_IncRef(ptr %picked)
-  %never.bad = call i32 @PyTuple_SetItem(ptr %inputs, i64 %i, ptr %picked)
-  %i.next = add i64 %i, 1
-  br label %input
-stepped:
-  call void @set_field(ptr %node, i64 $inputs_at, ptr %inputs)
-  %s.next = add i64 %s, 1
-  %at.next = getelementptr i64, ptr %picks, i64 %n
-  %more.steps = icmp ult i64 %s.next, %steps
-  br i1 %more.steps, label %step, label %handle
-
-handle:
-  %class.at = getelementptr ptr, ptr %program, i64 1
-  %class = load ptr, ptr %class.at
-  %y = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
-  %no.y = icmp eq ptr %y, null
-  br i1 %no.y, label %release, label %name
-name:
-  call void @Py_IncRef(ptr %node)
-  call void @set_field(ptr %y, i64 $node_at, ptr %node)
-  %body = call ptr @field(ptr %recording, i64 $body_at)
-  %zero = call ptr @own.object(i64 $zero)
-  %is.outside = icmp eq ptr %body, %zero
-  br i1 %is.outside, label %mask, label %inside
-inside:
-  %masked1 = call i1 @is_masked(ptr %x1, ptr %node1)
-  %masked2 = call i1 @is_masked(ptr %x2, ptr %node2)
-  %masked.any = or i1 %masked1, %masked2
-  br label %mask
-mask:
-  %is.masked = phi i1 [ false, %name ], [ %masked.any, %inside ]
-  %true = call ptr @own.object(i64 $true)
-  %masked = select i1 %is.masked, ptr %true, ptr %false
-  call void @Py_IncRef(ptr %masked)
-  call void @set_field(ptr %y, i64 $masked_at, ptr %masked)
-  %small.at = getelementptr i64, ptr %program, i64 2
-  %small = load i64, ptr %small.at
-  %is.large = icmp eq i64 %small, 0
-  br i1 %is.large, label %size, label %note
-note:
-  %noted = call i32 @note(ptr %recording, ptr %y)
-  %note.failed = icmp ne i32 %noted, 0
-  br i1 %note.failed, label %drop, label %size
-size:
-  %made = call i64 @number_in(ptr %node, i64 $number_at, i64 0)
-  %limit = call i64 @number_in(ptr %recording, i64 $look_at_at, i64 0)
-  %is.long = icmp sgt i64 %made, %limit
-  br i1 %is.long, label %look, label %release
-look:
-  %look.function = call ptr @own.object(i64 $look_at)
-  store ptr %recording, ptr %look.arguments
-  %look.second = getelementptr ptr, ptr %look.arguments, i64 1
-  store ptr %inputs, ptr %look.second
-  %looked = call ptr @PyObject_Vectorcall(ptr %look.function, ptr %look.arguments, i64 2, ptr null)
-  %look.failed = icmp eq ptr %looked, null
-  br i1 %look.failed, label %drop, label %looked.at
-looked.at:
-  call void @Py_DecRef(ptr %looked)
-  br label %release
-drop:
-  call void @Py_DecRef(ptr %y)
-  br label %release
-
-release:
-  %result = phi ptr [ null, %number1 ], [ null, %number2 ], [ null, %step ], [ null, %wire ], [ null, %handle ],
-                    [ null, %drop ], [ %y, %size ], [ %y, %looked.at ]
-  %held = phi i64 [ %operand.count, %number1 ], [ %operand.count, %number2 ], [ %count, %step ], [ %count.next, %wire ],
-                  [ %count.next, %handle ], [ %count.next, %drop ], [ %count.next, %size ], [ %count.next, %looked.at ]
-  br label %each
-each:
-  %h = phi i64 [ 0, %release ], [ %h.next, %one ]
-  %all = icmp eq i64 %h, %held
-  br i1 %all, label %done, label %one
-one:
-  %held.at = getelementptr ptr, ptr %nodes, i64 %h
-  %held.node = load ptr, ptr %held.at
-  call void @Py_DecRef(ptr %held.node)
-  %h.next = add i64 %h, 1
-  br label %each
-done:
-  call void @Py_DecRef(ptr %owner)
-  ret ptr %result
-
+  %y = call ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %operand.count)
+  ret ptr %y
 error:
   ret ptr null
 circumstance:
@@ -318,7 +190,7 @@ def recorder_ir(offsets: dict[str, int]) -> str:
     words = {name: number for number, name in enumerate(WORDS)}
     blocks = {name: number for block in (BLOCK, FINISH) for number, name in enumerate(block)}
     assert not words.keys() & blocks.keys() and len(blocks) == len(BLOCK) + len(FINISH)
-    text = Template(PARTS + _RECORDED + SITES + CHECKS + COMMIT).substitute(
+    text = Template(PARTS + PUT + _RECORDED + SITES + CHECKS + COMMIT).substitute(
         words | blocks,
         REFERENCES=offsets["TYPE"] - 8,
         COUNT=len(WORDS),

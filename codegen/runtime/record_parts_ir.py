@@ -38,6 +38,7 @@ declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyObject_Call(ptr, ptr, ptr)
 declare ptr @PyErr_Occurred()
 declare void @PyErr_Clear()
+declare i32 @PyErr_BadArgument()
 
 define ptr @recorder_words() { ret ptr @recorder }
 define ptr @recorder_sites() { ret ptr @sites }
@@ -202,12 +203,13 @@ no:
 }
 
 ; The leaf of a number, or null.
-define internal ptr @number_node(ptr %x, ptr %kind) {
+define internal ptr @number_node(ptr %x, ptr %kind, i1 %keeps) {
 entry:
   %class = call ptr @class_of(ptr %x)
   %float.type = call ptr @own.object(i64 $float_type)
   %is.float = icmp eq ptr %class, %float.type
-  br i1 %is.float, label %as.is, label %convert
+  %stays = or i1 %is.float, %keeps
+  br i1 %stays, label %as.is, label %convert
 as.is:
   call void @Py_IncRef(ptr %x)
   br label %make

@@ -37,7 +37,8 @@ class Program:
 
     is_small      the result is noted
     is_distinct   not for twice the same operand
-    number_kind   of the leaf that is made of an operand that is a number
+    number_kind   of the leaf that is made of an operand that is a number: of its value as a float, or,
+                  where it `keeps_numbers`, as it is
     """
 
     __slots__ = ("_held", "_words", "operands")
@@ -51,10 +52,11 @@ class Program:
         is_small: bool,
         is_distinct: bool = False,
         number_kind: Any = None,
+        keeps_numbers: bool = False,
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
-        words = [len(steps), id(cls), int(is_small), int(is_distinct), id(number_kind)]
+        words = [len(steps), id(cls), int(is_small), int(is_distinct), id(number_kind), operands, int(keeps_numbers)]
         for step in steps:
             words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
         self.operands = operands

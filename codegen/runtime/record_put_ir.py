@@ -1,0 +1,202 @@
+"""Putting a program of the recorder (`record_ir`) down, as LLVM IR text: nodes, their inputs, the handle.
+
+    put           for operands whose nodes are held
+    put_program   the same, called from Python: for a body that knows its program
+"""
+
+from __future__ import annotations
+
+__all__ = ["PUT"]
+
+PUT = """
+; Put a program down: a new reference to a new handle, or null with an exception.
+; `nodes` has references to the operands' nodes, null for a number; they are given away here, and so is `owner`.
+define internal ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %operand.count) {
+entry:
+  %look.arguments = alloca [2 x ptr]
+  %number.kind.at = getelementptr ptr, ptr %program, i64 4
+  %number.kind = load ptr, ptr %number.kind.at
+  %keeps.at = getelementptr i64, ptr %program, i64 6
+  %keeps.word = load i64, ptr %keeps.at
+  %keeps = icmp ne i64 %keeps.word, 0
+  br label %operand
+operand:
+  %o = phi i64 [ 0, %entry ], [ %o.next, %operand.good ]
+  %are.ready = icmp eq i64 %o, %operand.count
+  br i1 %are.ready, label %step.first, label %operand.one
+operand.one:
+  %o.at = getelementptr ptr, ptr %nodes, i64 %o
+  %o.node = load ptr, ptr %o.at
+  %o.is.number = icmp eq ptr %o.node, null
+  br i1 %o.is.number, label %number, label %operand.good
+number:
+  %x.at = getelementptr ptr, ptr %xs, i64 %o
+  %x = load ptr, ptr %x.at
+  %made.leaf = call ptr @number_node(ptr %x, ptr %number.kind, i1 %keeps)
+  store ptr %made.leaf, ptr %o.at
+  %no.leaf = icmp eq ptr %made.leaf, null
+  br i1 %no.leaf, label %release, label %operand.good
+operand.good:
+  %o.next = add i64 %o, 1
+  br label %operand
+step.first:
+  %steps = load i64, ptr %program
+  %steps.at = getelementptr i64, ptr %program, i64 $PROGRAM_WORDS
+  br label %step
+step:
+  %s = phi i64 [ 0, %step.first ], [ %s.next, %stepped ]
+  %count = phi i64 [ %operand.count, %step.first ], [ %count.next, %stepped ]
+  %at = phi ptr [ %steps.at, %step.first ], [ %at.next, %stepped ]
+  %kind = load ptr, ptr %at
+  %value.at = getelementptr ptr, ptr %at, i64 1
+  %value = load ptr, ptr %value.at
+  %n.at = getelementptr i64, ptr %at, i64 2
+  %n = load i64, ptr %n.at
+  %picks = getelementptr i64, ptr %at, i64 3
+  %node = call ptr @new_node(ptr %kind, ptr %value)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %release, label %wire
+wire:
+  %node.at = getelementptr ptr, ptr %nodes, i64 %count
+  store ptr %node, ptr %node.at
+  %count.next = add i64 %count, 1
+  %inputs = call ptr @PyTuple_New(i64 %n)
+  %no.inputs = icmp eq ptr %inputs, null
+  br i1 %no.inputs, label %release, label %input
+input:
+  %i = phi i64 [ 0, %wire ], [ %i.next, %put ]
+  %wired = icmp eq i64 %i, %n
+  br i1 %wired, label %stepped, label %put
+put:
+  %pick.at = getelementptr i64, ptr %picks, i64 %i
+  %pick = load i64, ptr %pick.at
+  %picked.at = getelementptr ptr, ptr %nodes, i64 %pick
+  %picked = load ptr, ptr %picked.at
+  call void @Py_IncRef(ptr %picked)
+  %never.bad = call i32 @PyTuple_SetItem(ptr %inputs, i64 %i, ptr %picked)
+  %i.next = add i64 %i, 1
+  br label %input
+stepped:
+  call void @set_field(ptr %node, i64 $inputs_at, ptr %inputs)
+  %s.next = add i64 %s, 1
+  %at.next = getelementptr i64, ptr %picks, i64 %n
+  %more.steps = icmp ult i64 %s.next, %steps
+  br i1 %more.steps, label %step, label %handle
+
+handle:
+  %class.at = getelementptr ptr, ptr %program, i64 1
+  %class = load ptr, ptr %class.at
+  %y = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  %no.y = icmp eq ptr %y, null
+  br i1 %no.y, label %release, label %name
+name:
+  call void @Py_IncRef(ptr %node)
+  call void @set_field(ptr %y, i64 $node_at, ptr %node)
+  %body = call ptr @field(ptr %recording, i64 $body_at)
+  %zero = call ptr @own.object(i64 $zero)
+  %is.outside = icmp eq ptr %body, %zero
+  br i1 %is.outside, label %mask, label %inside
+inside:
+  %i.x = phi i64 [ 0, %name ], [ %i.x.next, %inside.one ]
+  %none.masked = icmp eq i64 %i.x, %operand.count
+  br i1 %none.masked, label %mask, label %inside.one
+inside.one:
+  %i.x.at = getelementptr ptr, ptr %xs, i64 %i.x
+  %i.x.object = load ptr, ptr %i.x.at
+  %i.x.node = call ptr @node_of(ptr %i.x.object)
+  %i.x.masked = call i1 @is_masked(ptr %i.x.object, ptr %i.x.node)
+  %i.x.next = add i64 %i.x, 1
+  br i1 %i.x.masked, label %mask, label %inside
+mask:
+  %is.masked = phi i1 [ false, %name ], [ false, %inside ], [ true, %inside.one ]
+  %true = call ptr @own.object(i64 $true)
+  %false = call ptr @own.object(i64 $false)
+  %masked = select i1 %is.masked, ptr %true, ptr %false
+  call void @Py_IncRef(ptr %masked)
+  call void @set_field(ptr %y, i64 $masked_at, ptr %masked)
+  %small.at = getelementptr i64, ptr %program, i64 2
+  %small = load i64, ptr %small.at
+  %is.large = icmp eq i64 %small, 0
+  br i1 %is.large, label %size, label %note
+note:
+  %noted = call i32 @note(ptr %recording, ptr %y)
+  %note.failed = icmp ne i32 %noted, 0
+  br i1 %note.failed, label %drop, label %size
+size:
+  %made = call i64 @number_in(ptr %node, i64 $number_at, i64 0)
+  %limit = call i64 @number_in(ptr %recording, i64 $look_at_at, i64 0)
+  %is.long = icmp sgt i64 %made, %limit
+  br i1 %is.long, label %look, label %release
+look:
+  %look.function = call ptr @own.object(i64 $look_at)
+  store ptr %recording, ptr %look.arguments
+  %look.second = getelementptr ptr, ptr %look.arguments, i64 1
+  store ptr %inputs, ptr %look.second
+  %looked = call ptr @PyObject_Vectorcall(ptr %look.function, ptr %look.arguments, i64 2, ptr null)
+  %look.failed = icmp eq ptr %looked, null
+  br i1 %look.failed, label %drop, label %looked.at
+looked.at:
+  call void @Py_DecRef(ptr %looked)
+  br label %release
+drop:
+  call void @Py_DecRef(ptr %y)
+  br label %release
+
+release:
+  %result = phi ptr [ null, %number ], [ null, %step ], [ null, %wire ], [ null, %handle ],
+                    [ null, %drop ], [ %y, %size ], [ %y, %looked.at ]
+  %held = phi i64 [ %operand.count, %number ], [ %count, %step ], [ %count.next, %wire ],
+                  [ %count.next, %handle ], [ %count.next, %drop ], [ %count.next, %size ], [ %count.next, %looked.at ]
+  br label %each
+each:
+  %h = phi i64 [ 0, %release ], [ %h.next, %one ]
+  %all = icmp eq i64 %h, %held
+  br i1 %all, label %done, label %one
+one:
+  %held.at = getelementptr ptr, ptr %nodes, i64 %h
+  %held.node = load ptr, ptr %held.at
+  call void @Py_DecRef(ptr %held.node)
+  %h.next = add i64 %h, 1
+  br label %each
+done:
+  call void @Py_DecRef(ptr %owner)
+  ret ptr %result
+}
+
+; put_program(recording, operands...): a METH_FASTCALL function whose `self` holds the address of the program.
+define ptr @put_program(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %nodes = alloca [$MOST_NODES x ptr]
+  %program.at = getelementptr i8, ptr %self, i64 $PAYLOAD
+  %program = load ptr, ptr %program.at, align 1
+  %operands.at = getelementptr i64, ptr %program, i64 5
+  %operands = load i64, ptr %operands.at
+  %n = sub i64 %count, 1
+  %are.all = icmp eq i64 %n, %operands
+  br i1 %are.all, label %hold, label %wrong
+hold:
+  %recording = load ptr, ptr %arguments
+  %xs = getelementptr ptr, ptr %arguments, i64 1
+  br label %next
+next:
+  %i = phi i64 [ 0, %hold ], [ %i.next, %one ]
+  %all.held = icmp eq i64 %i, %n
+  br i1 %all.held, label %put, label %one
+one:
+  %x.at = getelementptr ptr, ptr %xs, i64 %i
+  %x = load ptr, ptr %x.at
+  %node = call ptr @node_of(ptr %x)
+  call void @Py_IncRef(ptr %node)
+  %node.at = getelementptr ptr, ptr %nodes, i64 %i
+  store ptr %node, ptr %node.at
+  %i.next = add i64 %i, 1
+  br label %next
+put:
+  call void @Py_IncRef(ptr %self)
+  %y = call ptr @put(ptr %program, ptr %self, ptr %recording, ptr %xs, ptr %nodes, i64 %n)
+  ret ptr %y
+wrong:
+  %is.error = call i32 @PyErr_BadArgument()
+  ret ptr null
+}
+"""
