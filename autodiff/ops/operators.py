@@ -27,7 +27,7 @@ from .comparison import equal, greater, greater_equal, less, less_equal, not_equ
 from .elementwise import round_
 from .power import power
 
-__all__ = ["BINARY", "PREFIX", "attach", "attach_operators"]
+__all__ = ["BINARY", "COMPARISONS", "PREFIX", "attach", "attach_operators"]
 
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
@@ -130,17 +130,16 @@ attach_operators({
     "lshift": bitwise_left_shift,
     "rshift": bitwise_right_shift,
 })
-attach_operators(
-    {
-        "eq": equal,
-        "ne": not_equal,
-        "lt": less,
-        "le": less_equal,
-        "gt": greater,
-        "ge": greater_equal,
-    },
-    reflected=False,
-)
+#: In the order in which Python numbers them.
+COMPARISONS: dict[str, Function] = {
+    "lt": less,
+    "le": less_equal,
+    "eq": equal,
+    "ne": not_equal,
+    "gt": greater,
+    "ge": greater_equal,
+}
+attach_operators(COMPARISONS, reflected=False)
 PREFIX |= {"neg": negative, "pos": positive, "abs": abs_, "invert": bitwise_not}
 for _name, _function in PREFIX.items():
     _attach_one(f"__{_name}__", _prefix(_function))

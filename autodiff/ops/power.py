@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from codegen.lowering import Call, Map
+from codegen.runtime.record_table import Program, Step
 
 from ..custom.function import function
 from ..errors import caller
@@ -141,6 +142,16 @@ def _of_number(x: Tensor, exponent: float) -> Tensor:
     return _power_body(x, exponent) if static is None else power_to(x, *static)
 
 
+def _of_number_natively(args: tuple, y: Tensor, keywords: dict) -> tuple[Program, None] | None:
+    """What the native recorder puts down for a base and this very exponent."""
+    node, x = y.node, args[0].node
+    if node.kind.op is not _power_static or node.inputs != (x,):
+        return None
+    out = node.kind.out
+    return Program(1, (Step(node.kind, None, (0,)),), out.cls, is_small=out.small), None
+
+
+_of_number.natively, _of_number.tensors = _of_number_natively, 1  # type: ignore[attr-defined]
 _of_tensors = binary_body(_power, _power_body)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.runtime.record_ir import MOST_STATICS
 from codegen.runtime.record_table import Table
 
 from ..config import Config, config
@@ -30,7 +31,7 @@ from ..tape.node import Kind, Leaf, Node, RichNode, new_number
 from ..tape.record import WHEN_MOVED, Recording, grad_mode, look_at_size, state
 from ..tape.streak import WHEN_REPEATED
 from ..tensor import AbstractTensor, Tensor
-from .operators import BINARY, PREFIX
+from .operators import BINARY, COMPARISONS, PREFIX
 from .template import NATIVE
 
 __all__ = ["install", "is_installed", "uninstall"]
@@ -117,38 +118,59 @@ WHEN_MOVED.append(_moved)
 
 def _learning(function: Function, table: Table, run: Callable[..., Any]) -> tuple[Callable, Callable]:
     """`slow` and `unknown` of a site: what they call, and what they make of it."""
+    latest = [None]  # a static argument that was met once
+
+    def stays(value):
+        """Whether a static argument is likely to be the same object when it is met again."""
+        if value is None or type(value) is bool or (type(value) is int and value in _KEPT_BY_PYTHON):
+            return True
+        if type(value) not in (float, tuple, str):
+            return False
+        is_known, latest[0] = value is latest[0], value
+        return is_known
 
     def slow(*args):
         if not config.careful:
             _attach()
         return run(*args)
 
-    def unknown(*args):
+    def unknown(*args, **keywords):
         age = table.age
-        y = run(*args)
+        y = run(*args, **keywords)
         if not config.careful and isinstance(y, Tensor):
-            _learn(function, table, age, args, y)
+            _learn(function, table, age, args, keywords, y, stays)
         return y
 
     return slow, unknown
 
 
-def _learn(function: Function, table: Table, age: int, args: tuple, y: Tensor) -> None:
+#: Python has one object for each of these.
+_KEPT_BY_PYTHON = range(-5, 257)
+
+
+def _learn(
+    function: Function, table: Table, age: int, args: tuple, keywords: dict, y: Tensor, stays: Callable[[Any], bool]
+) -> None:
     """Remember what was recorded for these arguments."""
-    keys = [_key(x) for x in args]
-    if None in keys or type(y) is not y.node.kind.out.cls:
+    bound, named = function.declaration.bind(args, keywords) if keywords else (args, {})
+    serving, full = function.served_by(bound)
+    operands = getattr(serving, "tensors", None) or len(args)
+    statics = [*[(None, a) for a in args[operands:]], *keywords.items()]
+    keys = [_key(x) for x in args[:operands]]
+    if None in keys or len(keys) > 2 or not keys or type(y) is not y.node.kind.out.cls:
         return
-    serving, full = function.served_by(args)
+    if len(statics) > MOST_STATICS or not all([stays(value) for _, value in statics]):
+        return
     natively = getattr(serving, "natively", None)
-    found = None if natively is None else natively(full, y)
+    found = None if natively is None else natively(full, y, named)
     program, holders = (None, None) if found is None else found
-    if program is not None and program.operands != len(args):
-        program = None  # an axis, say: a number that is no operand
     if found is None and _may_be_known_later(serving):
         return
+    if program is not None and program.operands != len(keys):
+        program = None
     if holders is not None:
         holders.append(table.forget)
-    table.learn(age, keys[0], keys[1] if len(keys) > 1 else None, grad_mode.get(), program)
+    table.learn(age, keys[0], keys[1] if len(keys) > 1 else None, grad_mode.get(), program, statics)
 
 
 def _may_be_known_later(serving: Any) -> bool:
@@ -192,14 +214,20 @@ def _example(name: str) -> Any:
 def _replace_operators() -> None:
     recorder, known = _now.recorder, _now.operators
     for word, function in BINARY.items():
-        if word == "pow":
-            continue  # its slot takes three operands
+        make = recorder.power if word == "pow" else recorder.binary
         name, mirrored = f"__{word}__", f"__r{word}__"
         if word not in known:
             table = _table(function)
-            known[word] = recorder.binary(table, *_learning(function, table, _either(name, mirrored)))
+            known[word] = make(table, *_learning(function, table, _either(name, mirrored)))
         for one in (name, mirrored):
             _replace(AbstractTensor, one, _example(one), known[word])
+    for number, (word, function) in enumerate(COMPARISONS.items()):
+        name = f"__{word}__"
+        if word not in known:
+            table = _table(function)
+            python = AbstractTensor.__dict__[name]
+            known[word] = recorder.comparison(number, table, *_learning(function, table, python))
+        _replace(AbstractTensor, name, _example(name), known[word])
     for word, function in PREFIX.items():
         name = f"__{word}__"
         if word not in known:
@@ -230,7 +258,9 @@ def _replace_calls() -> None:
         classes[cls] = python
         if not hasattr(function, "site"):
             table = _table(function)
-            function.site = recorder.function_site(table, *_learning(function, table, _bound(python, function)))
+            slow, unknown = _learning(function, table, _bound(python, function))
+            operands = getattr(getattr(function, "__wrapped__", None), "tensors", 0)
+            function.site = recorder.function_site(table, slow, unknown, operands)
     for cls, python in classes.items():
         if cls not in _now.calls:
             _now.calls[cls] = recorder.call(python)
@@ -244,7 +274,7 @@ def _learns(function: Function) -> bool:
 
 
 def _bound(call: Callable[..., Any], function: Function) -> Callable[..., Any]:
-    def python(*args):
-        return call(function, *args)
+    def python(*args, **keywords):
+        return call(function, *args, **keywords)
 
     return python

@@ -216,17 +216,17 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
                     return again(key, (x1, x2, *rest), keywords)
                 return template.put(now, (x1, x2))
 
-        def natively(args: tuple, y: Tensor) -> tuple[Program, list[Callable[[], None]]] | None:
+        def natively(args: tuple, y: Tensor, keywords: dict) -> tuple[Program, list[Callable[[], None]]] | None:
             """What the native recorder puts down for such arguments, and who is told when that changes."""
             rest = args[tensors:]
-            static = _static(rest, {}) if rest else ()
+            static = _static(rest, keywords) if rest or keywords else ()
             outs = tuple([x.node.kind.out for x in args[:tensors]])
             template = templates.get((*outs, grad_mode.get(), False, static))
             program = None if template is None else template.program(tensors)
             return None if template is None or program is None else (program, template.holders)
 
         made: Any = run
-        made.natively = natively
+        made.natively, made.tensors = natively, tensors
         made.__kwdefaults__ = getattr(body, "__kwdefaults__", None)  # dispatch need not pass them on
         made.templates = templates
         return made

@@ -132,7 +132,7 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
             kinds[mode][tuple([i.kind.out for i in node.inputs])] = node.kind
         return y
 
-    def natively(args: tuple, y: Tensor) -> tuple[Program, None] | None:
+    def natively(args: tuple, y: Tensor, keywords: dict) -> tuple[Program, None] | None:
         """What the native recorder puts down for such arguments, when y is what these gave."""
         node = y.node
         given = [None if o.is_number else x.node for o, x in zip(operands, args, strict=True)]

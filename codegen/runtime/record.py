@@ -22,7 +22,7 @@ from . import engine, objects
 from .check_ir import BLOCK, OPCODES
 from .launcher import method_definition, new_builtin
 from .native import Self, native
-from .record_ir import BINARY, CALLS, SITE_WORDS, UNARY, WORDS, recorder_ir
+from .record_ir import BINARY, CALLS, COMPARISONS, POWER, SITE_WORDS, UNARY, WORDS, recorder_ir
 from .record_table import Program, Table
 
 __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
@@ -74,7 +74,7 @@ class Recorder:
         self._held: list[Any] = []
         self._recording: Any = None
         self._words = (ctypes.c_int64 * len(WORDS)).from_address(self._numbers("recorder_words"))
-        self._sites = (ctypes.c_int64 * (SITE_WORDS * (BINARY + UNARY + CALLS))).from_address(
+        self._sites = (ctypes.c_int64 * (SITE_WORDS * (POWER + 1))).from_address(
             self._numbers("recorder_sites")
         )
         self._free = {
@@ -85,8 +85,8 @@ class Recorder:
         values = dict(
             handle_type=layout.handle, node_type=layout.node, rich_type=layout.rich, kind_type=layout.kind,
             leaf_type=layout.leaf, float_type=float, int_type=int, list_type=list, dict_type=dict, self_type=Self,
-            none=None, true=True, false=False, zero=0, config=layout.settings, counter=layout.counter,
-            mode=layout.mode, note_small=layout.note_small, look_at=layout.look_at,
+            none=None, not_implemented=NotImplemented, true=True, false=False, zero=0, config=layout.settings,
+            counter=layout.counter, mode=layout.mode, note_small=layout.note_small, look_at=layout.look_at,
         )  # fmt: skip
         for name, value in (offsets | {k: id(v) for k, v in values.items()}).items():
             self._words[WORDS.index(name)] = value
@@ -128,6 +128,16 @@ class Recorder:
         """The address of a C function that serves as `tp_call`: see `function_site`; `slow` gets (self, ...)."""
         return self._new_site("call", None, slow, slow)
 
+    def comparison(self, number: int, table: Table, slow: Callable, unknown: Callable) -> int:
+        """The address of the C function that compares; one for all six, each with a site (0: <, <=, ==, !=, >, >=)."""
+        self._site(COMPARISONS + number, table, slow, unknown)
+        return self._code.address("compare")
+
+    def power(self, table: Table, slow: Callable, unknown: Callable) -> int:
+        """The address of the C function of `**`."""
+        self._site(POWER, table, slow, unknown)
+        return self._code.address("power")
+
     def _new_site(self, sort: str, table: Table | None, slow: Callable, unknown: Callable) -> int:
         number = next(self._free[sort], None)
         if number is None:
@@ -136,9 +146,12 @@ class Recorder:
         first = {"binary": 0, "unary": BINARY, "call": BINARY + UNARY}[sort]
         return self._code.address(f"{sort}_{number - first}")
 
-    def function_site(self, table: Table, slow: Callable, unknown: Callable) -> Self:
-        """What a function keeps in its slot so that calls of it record from a table."""
-        words = (ctypes.c_int64 * SITE_WORDS)(table.address, id(slow), id(unknown))
+    def function_site(self, table: Table, slow: Callable, unknown: Callable, operands: int) -> Self:
+        """What a function keeps in its slot so that calls of it record from a table.
+
+        operands   how many arguments are operands, the others being static (0: all are)
+        """
+        words = (ctypes.c_int64 * SITE_WORDS)(table.address, id(slow), id(unknown), operands)
         made = Self(struct.pack("P", ctypes.addressof(words)))
         made.owned = (words, table, slow, unknown)
         return made

@@ -27,11 +27,16 @@ from .record_parts_ir import PARTS
 from .record_put_ir import PUT
 from .record_sites_ir import BINARY_SITE, CALL_SITE, SITES, UNARY_SITE
 
-__all__ = ["BINARY", "CALLS", "ENTRY_WORDS", "MOST_NODES", "PROBES", "PROGRAM_WORDS", "SITE_WORDS", "SLOTS",
-           "TYPES", "UNARY", "WORDS", "recorder_ir"]  # fmt: skip
+__all__ = [
+    "BINARY", "CALLS", "COMPARISONS", "ENTRY_WORDS", "MOST_NODES", "MOST_STATICS", "POWER", "PROBES", "PROGRAM_WORDS",
+    "SITE_WORDS", "SLOTS", "TYPES", "UNARY", "WORDS", "recorder_ir",
+]  # fmt: skip
 
 #: How many entry points of each sort there are.
 BINARY, UNARY, CALLS = 16, 8, 12
+#: The sites behind those: the six comparisons, and powers.
+COMPARISONS = BINARY + UNARY + CALLS
+POWER = COMPARISONS + 6
 
 #: The words of the recorder.  Those that end in `_at` are offsets of fields.
 WORDS = (
@@ -40,20 +45,24 @@ WORDS = (
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
     "handle_type", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
     "dict_type", "leaf_type",
-    "none", "true", "false", "zero", "config", "counter", "mode", "thread", "recording", "note_small", "look_at",
+    "none", "not_implemented", "true", "false", "zero", "config", "counter", "mode",
+    "thread", "recording", "note_small", "look_at",
 )  # fmt: skip
 
-#: A site: the address of its table's cell, who is called in circumstances, who for an unknown key.
-SITE_WORDS = 3
+#: A site: the address of its table's cell, who is called in circumstances, who for an unknown key; how many
+#: arguments are operands, the others being static (0: all are operands).
+SITE_WORDS = 4
 #: An entry: two keys, mode, owner, program.
 ENTRY_WORDS = 5
 #: A table has this many places, and an entry is at most PROBES - 1 places behind its own.
 SLOTS, PROBES = 64, 4
 #: Classes of handles are found in a table of this many places.
 TYPES = 256
-#: A program: steps, class, is small, operands must differ, kind of a number, operands, numbers stay as they are;
-#: then the steps.
-PROGRAM_WORDS = 7
+#: A program: steps, class, is small, operands must differ, kind of a number, operands, numbers stay as they are,
+#: number of static arguments, second key, name and value of each static argument; then the steps.
+PROGRAM_WORDS = 9 + 2 * 3
+#: Static arguments that a call can have: beyond the operands, by position or by name.
+MOST_STATICS = 3
 #: Arguments that a call can have beside the function, to be laid on the stack.
 _MOST_ARGUMENTS = 16
 #: Operands and steps of a program.
@@ -61,7 +70,7 @@ MOST_NODES = 64
 
 _RECORDED = """
 ; A new reference to a new handle, null with an exception, 1 for CIRCUMSTANCE, 2 for UNKNOWN.  `x2` may be null.
-define internal ptr @recorded(ptr %table.cell, ptr %x1, ptr %x2) {
+define internal ptr @recorded(ptr %table.cell, ptr %x1, ptr %x2, ptr %statics, i64 %n.statics) {
 entry:
   %node1.cell = alloca ptr
   %node2.cell = alloca ptr
@@ -110,10 +119,26 @@ look.up:
   call void @Py_DecRef(ptr %mode)                 ; True or False: it stays
   %table = load ptr, ptr %table.cell
   %no.table = icmp eq ptr %table, null
-  br i1 %no.table, label %unknown, label %hash
+  %bits.of.2 = ptrtoint ptr %key2 to i64
+  br i1 %no.table, label %unknown, label %mix
+mix:
+  ; What is static goes into the second key; the program says exactly what it is for.
+  %x = phi i64 [ 0, %look.up ], [ %x.next, %mix.one ]
+  %bits2 = phi i64 [ %bits.of.2, %look.up ], [ %mixed.more, %mix.one ]
+  %are.mixed = icmp eq i64 %x, %n.statics
+  br i1 %are.mixed, label %hash, label %mix.one
+mix.one:
+  %x.name.at = getelementptr [2 x i64], ptr %statics, i64 %x
+  %x.name = load i64, ptr %x.name.at
+  %x.value.at = getelementptr i64, ptr %x.name.at, i64 1
+  %x.value = load i64, ptr %x.value.at
+  %x.pair = add i64 %x.name, %x.value
+  %x.scaled = mul i64 %bits2, 31
+  %mixed.more = add i64 %x.scaled, %x.pair
+  %x.next = add i64 %x, 1
+  br label %mix
 hash:
   %bits1 = ptrtoint ptr %key1 to i64
-  %bits2 = ptrtoint ptr %key2 to i64
   %low1 = lshr i64 %bits1, 4
   %low2 = lshr i64 %bits2, 4
   %scaled = mul i64 %low1, 31
@@ -128,11 +153,11 @@ probe:
   %entry.at = getelementptr [$ENTRY_WORDS x ptr], ptr %table, i64 %place
   %entry1 = load ptr, ptr %entry.at
   %entry2.at = getelementptr ptr, ptr %entry.at, i64 1
-  %entry2 = load ptr, ptr %entry2.at
+  %entry2 = load i64, ptr %entry2.at
   %entry.mode.at = getelementptr ptr, ptr %entry.at, i64 2
   %entry.mode = load ptr, ptr %entry.mode.at
   %same1 = icmp eq ptr %entry1, %key1
-  %same2 = icmp eq ptr %entry2, %key2
+  %same2 = icmp eq i64 %entry2, %bits2
   %same.mode = icmp eq ptr %entry.mode, %mode
   %both = and i1 %same1, %same2
   %is.entry = and i1 %both, %same.mode
@@ -148,7 +173,33 @@ found:
   %program.at = getelementptr ptr, ptr %entry.at, i64 4
   %program = load ptr, ptr %program.at
   %is.hopeless = icmp eq ptr %program, null
-  br i1 %is.hopeless, label %circumstance, label %operands
+  br i1 %is.hopeless, label %circumstance, label %exactly
+exactly:
+  %n.exact.at = getelementptr i64, ptr %program, i64 7
+  %n.exact = load i64, ptr %n.exact.at
+  %exact2.at = getelementptr ptr, ptr %program, i64 8
+  %exact2 = load ptr, ptr %exact2.at
+  %as.many = icmp eq i64 %n.exact, %n.statics
+  %same.exact2 = icmp eq ptr %exact2, %key2
+  %is.exact.so.far = and i1 %as.many, %same.exact2
+  br i1 %is.exact.so.far, label %static, label %unknown
+static:
+  %q = phi i64 [ 0, %exactly ], [ %q.next, %static.same ]
+  %are.same.statics = icmp eq i64 %q, %n.statics
+  br i1 %are.same.statics, label %operands, label %static.one
+static.one:
+  %q.given.at = getelementptr [2 x ptr], ptr %statics, i64 %q
+  %q.given = load <2 x i64>, ptr %q.given.at, align 8
+  %q.exact.first = getelementptr ptr, ptr %program, i64 9
+  %q.exact.at = getelementptr [2 x ptr], ptr %q.exact.first, i64 %q
+  %q.exact = load <2 x i64>, ptr %q.exact.at, align 8
+  %q.difference = xor <2 x i64> %q.given, %q.exact
+  %q.any = call i64 @llvm.vector.reduce.or.v2i64(<2 x i64> %q.difference)
+  %q.is.same = icmp eq i64 %q.any, 0
+  br i1 %q.is.same, label %static.same, label %unknown
+static.same:
+  %q.next = add i64 %q, 1
+  br label %static
 operands:
   %node1 = load ptr, ptr %node1.cell
   %node2 = load ptr, ptr %node2.cell
@@ -194,7 +245,10 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         words | blocks,
         REFERENCES=offsets["TYPE"] - 8,
         COUNT=len(WORDS),
-        SITES=BINARY + UNARY + CALLS,
+        SITES=POWER + 1,
+        COMPARISONS=COMPARISONS,
+        POWER=POWER,
+        MOST_STATICS=MOST_STATICS,
         TYPES=TYPES,
         TYPES_MASK=TYPES - 1,
         SLOTS_MASK=SLOTS - 1,

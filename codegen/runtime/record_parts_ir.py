@@ -13,7 +13,7 @@ __all__ = ["PARTS"]
 PARTS = """
 @recorder = internal global [$COUNT x i64] zeroinitializer
 @handle.classes = internal global [$TYPES x ptr] zeroinitializer
-@sites = internal global [$SITES x [3 x ptr]] zeroinitializer
+@sites = internal global [$SITES x [4 x ptr]] zeroinitializer
 
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
@@ -33,6 +33,8 @@ declare ptr @PyWeakref_NewRef(ptr, ptr)
 declare i32 @PyList_Append(ptr, ptr)
 declare i64 @PyList_Size(ptr)
 declare i64 @PyDict_Size(ptr)
+declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
+declare i64 @llvm.vector.reduce.or.v2i64(<2 x i64>)
 declare i64 @PyTuple_Size(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyObject_Call(ptr, ptr, ptr)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .record_ir import ENTRY_WORDS, MOST_NODES, PROBES, SLOTS
+from .record_ir import ENTRY_WORDS, MOST_NODES, PROBES, PROGRAM_WORDS, SLOTS
 
 __all__ = ["Program", "Step", "Table", "fits"]
 
@@ -57,6 +57,7 @@ class Program:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
         words = [len(steps), id(cls), int(is_small), int(is_distinct), id(number_kind), operands, int(keeps_numbers)]
+        words += [0] * (PROGRAM_WORDS - len(words))
         for step in steps:
             words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
         self.operands = operands
@@ -66,6 +67,17 @@ class Program:
     @property
     def address(self) -> int:
         return ctypes.addressof(self._words)
+
+    def belongs_to(self, key2: Any, statics: Sequence[tuple[str | None, Any]]) -> None:
+        """Say exactly what it is for: the second key (None: there is none), and static arguments by name."""
+        words = [len(statics), 0 if key2 is None else id(key2)]
+        words += [0 if part is None and not i else id(part) for pair in statics for i, part in enumerate(pair)]
+        for place, word in enumerate(words, _FIRST_STATIC):
+            self._words[place] = word
+
+
+#: The word of a program with the number of its static arguments.
+_FIRST_STATIC = 7
 
 
 def fits(operands: int, steps: Sequence[Step]) -> bool:
@@ -97,16 +109,29 @@ class Table:
     def __len__(self) -> int:
         return len(self._held)
 
-    def learn(self, age: int, key1: Any, key2: Any, mode: bool, program: Program | None) -> None:
-        """Record this program from now on; None: it is no use asking again, `slow` is called."""
+    def learn(
+        self,
+        age: int,
+        key1: Any,
+        key2: Any,
+        mode: bool,
+        program: Program | None,
+        statics: Sequence[tuple[str | None, Any]] = (),
+    ) -> None:
+        """Record this program from now on; None: it is no use asking again, `slow` is called.
+
+        statics   name (None: by position) and value of arguments that are the very same objects each time
+        """
+        if program is not None:
+            program.belongs_to(key2, statics)
         with _lock:
             if age == self.age:
-                self._learn(key1, key2, mode, program)
+                self._learn(key1, key2, mode, program, statics)
 
-    def _learn(self, key1: Any, key2: Any, mode: bool, program: Program | None) -> None:
+    def _learn(self, key1: Any, key2: Any, mode: bool, program: Program | None, statics: Sequence) -> None:
         if self._words is None:
             self._words = (ctypes.c_int64 * ((SLOTS + PROBES) * ENTRY_WORDS))()
-        keys = (id(key1), 0 if key2 is None else id(key2), id(mode))
+        keys = (id(key1), _mixed(key2, statics), id(mode))
         first = _place(*keys[:2])
         places = range(first, first + PROBES)
         place = next((p for p in places if self._is_at(p, keys)), None)
@@ -119,7 +144,7 @@ class Table:
         owner = program if program is not None else self._words
         for i, word in enumerate((*keys[1:], id(owner), program.address if program is not None else 0), 1):
             self._words[at + i] = word
-        self._held[place] = (key1, key2, program, owner)
+        self._held[place] = (key1, key2, statics, program, owner)
         self._words[at] = keys[0]
         self._cell.value = ctypes.addressof(self._words)
         del old
@@ -138,6 +163,14 @@ class Table:
         del held, words  # what they hold may run code of its own when it goes
 
 
+def _mixed(key2: Any, statics: Sequence[tuple[str | None, Any]]) -> int:
+    """The second key with what is static, as a signed word."""
+    word = 0 if key2 is None else id(key2)
+    for name, value in statics:
+        word = word * 31 + (0 if name is None else id(name)) + id(value)
+    return (word + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def _place(key1: int, key2: int) -> int:
-    mixed = (key1 >> 4) * 31 + (key2 >> 4) & (1 << 64) - 1
+    mixed = (key1 >> 4) * 31 + ((key2 & (1 << 64) - 1) >> 4) & (1 << 64) - 1
     return (mixed ^ mixed >> 7) & SLOTS - 1
