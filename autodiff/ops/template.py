@@ -218,6 +218,8 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
 
         def natively(args: tuple, y: Tensor, keywords: dict) -> tuple[Program, list[Callable[[], None]]] | None:
             """What the native recorder puts down for such arguments, and who is told when that changes."""
+            if not all(isinstance(x, Tensor) for x in args[:tensors]):
+                return None  # a number or an array in place of a tensor
             rest = args[tensors:]
             static = _static(rest, keywords) if rest or keywords else ()
             outs = tuple([x.node.kind.out for x in args[:tensors]])
