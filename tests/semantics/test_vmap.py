@@ -215,6 +215,18 @@ def test_in_place_changes_are_those_of_each_example():
         np.testing.assert_allclose(found[1], wanted[1])
 
 
+@pytest.mark.parametrize("traced", [ad.jit, ad.vmap, lambda f: lambda x: ad.scan(lambda c, e: (c, f(e)), 0.0, x)[1]])
+def test_what_a_traced_function_made_it_may_change_in_place(traced):
+    def f(x):
+        y = ad.zeros(2)
+        y[0] = x.sum()
+        y += 1.0
+        return y
+
+    total = X.sum() if traced is ad.jit else X.sum(1)
+    np.testing.assert_allclose(np.asarray(traced(f)(X))[..., 0], total + 1)
+
+
 def test_a_shared_tensor_changed_in_place_is_not_the_callers():
     shared = ad.tensor([1.0, 2.0, 3.0, 4.0])
 

@@ -66,7 +66,26 @@ def square_or_exp(t, x):
     return ad.cond(t > 0.4, lambda x: (x * x, 1.0), lambda x: (ad.exp(x), t), x)
 
 
+def vmap_in_a_loop(w, x):
+    return ad.scan(lambda c, e: (ad.vmap(lambda a, b: ad.tanh(a * b.sum()), (0, None))(c, e), e), w[0], x)
+
+
+def while_of_rows(x):
+    return ad.vmap(lambda r: ad.while_loop(lambda v: ad.max(ad.abs(v)) > 0.5, lambda v: v * 0.7, r))(x)
+
+
 PROGRAMS = {
+    "a vmap in a loop": (vmap_in_a_loop, (R, S), (None, 0)),
+    "a loop in a vmap in a vmap": (
+        lambda x: ad.vmap(lambda r: ad.scan(lambda c, e: (c * 0.5 + e, c * e), 0.0, r))(x), (S,), (0,)),
+    "steps in a vmap in a vmap": (while_of_rows, (S,), (0,)),
+    "a choice in a vmap in a vmap": (
+        lambda x: ad.vmap(lambda r: ad.cond(r.sum() > 0, lambda r: r * r, lambda r: -r, r))(x), (S,), (0,)),
+    "what a loop captures": (lambda x, w: ad.scan(lambda c, e: (c * x.sum() + e @ x, c), 0.0, w)[0], (X, R), (0, None)),
+    "what a choice captures": (
+        lambda x, w: ad.cond(w.sum() > 100.0, lambda: x * w[0], lambda: x @ w), (X, R), (0, None)),
+    "what each choice captures": (
+        lambda x, w: ad.cond(x.sum() > 0, lambda: x * w[0], lambda: x @ w), (X, R), (0, None)),
     "a recurrence with shared weights": (recurrence, (R, S), (None, 0)),
     "a recurrence with weights that differ": (recurrence, (RNG.normal(size=(5, 3, 3)), S), (0, 0)),
     "what is computed again": (kept_less, (R, S), (None, 0)),

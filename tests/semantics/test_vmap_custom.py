@@ -97,7 +97,57 @@ def _(ctx, g):
     return g
 
 
+@ad.function
+def mixed(x, *rest, k=2): ...
+
+
+@mixed.forward
+def _(ctx, x, *rest, k=2):
+    ctx.set_materialize_grads(False)
+    floor = ad.floor(x)
+    ctx.mark_non_differentiable(floor)
+    ctx.save_for_backward(x=x, nothing=None, text="t")
+    return x * k, ad.argmax(x), {"floor": floor, "product": rest[0] * x, "none": None, "number": 7}
+
+
+@mixed.backward
+def _(ctx, g, _place, rest_bars):
+    saved, (w,) = ctx.saved_variables, ctx.inputs.rest
+    assert saved.nothing is None and saved.text == "t"
+    bars = [] if g is None else [g * 2.0]
+    h = rest_bars["product"]
+    bars += [] if h is None else [h * w]
+    return {"x": sum(bars[1:], bars[0]), "rest": (None if h is None else h * saved.x,)}
+
+
+@ad.function
+def raised(t): ...
+
+
+@raised.forward
+def _(ctx, t: ad.Tensor):
+    ctx.mark_dirty(t)
+    t += 1.0
+    return t
+
+
+@raised.backward
+def _(ctx, g):
+    return g
+
+
+def in_place(x):
+    y = x * 2.0
+    raised(y)
+    return y * y
+
+
 CALLS = {
+    "what is changed in place": (in_place, (X,), (0,)),
+    "outputs of all kinds": (
+        lambda x, w: (mixed(x, w)[0], mixed(x, w)[1] * 1.0, mixed(x, w)[2]["product"]), (X, W[0]), (0, None)),
+    "an output that is not used": (lambda x, w: mixed(x, w)[2]["product"], (X, W[0]), (0, None)),
+    "another that is not": (lambda x, w: mixed(x, w)[0] * w, (X, W[0]), (0, None)),
     "matrices and weights": (lambda x, w, b: linear(x, w, b), (M, W, B), (0, None, None)),
     "weights that differ": (lambda x, w: linear(x, w), (M, RNG.normal(size=(2, 5, 3))), (0, 1)),
     "the bias alone": (lambda x, w, b: linear(x, w, b), (M[0], W, RNG.normal(size=(5, 2))), (None, None, 0)),
