@@ -199,6 +199,16 @@ def test_rules_says_what_would_run(user_file):
     assert "user.py:10" in text and "user.py:14" in text
 
 
+def test_rules_says_in_which_folder_a_method_was_written(user_file, monkeypatch):
+    assert "double(x: Tensor)  forward  user.py:10" in run("rules", f"{user_file}:double").stdout
+    monkeypatch.chdir(user_file.parent.parent)
+    inside = f"{user_file.parent.name}/user.py"
+    text = run("rules", f"{user_file}:double").stdout
+    assert f"double(x: Tensor)  forward  {inside}:10" in text and f"{inside}:14" in text
+    assert f"{inside}:14" in run("rules", f"{user_file}:double", "--args", "f64[3]").stdout
+    assert "autodiff/structured/fill.py:" in run("rules", "matmul").stdout
+
+
 def test_the_librarys_own_methods_are_not_ambiguous():
     assert run("rules").stdout == "no two methods are ambiguous\n"
 

@@ -11,10 +11,11 @@ from codegen.ir import Aval
 
 from .. import tree
 from ..api import asarray
-from ..dispatch import Unreachable, ambiguities, coverage, methods, which, which_backward
+from ..dispatch import Unreachable, all_functions, ambiguities, coverage, methods, which, which_backward
 from ..errors import Error
 from .app import AsJson, reported, say, user_errors
 from .arguments import parse_arguments
+from .places import located
 from .targets import find
 
 __all__ = ["rules"]
@@ -28,13 +29,15 @@ def rules(
 ) -> None:
     """The methods of a generic function and its rules, with where they were written, and what they leave open."""
     if not name:
-        found = [str(a) for a in ambiguities()]
+        every = [m for f in all_functions() for m in _methods(f)]
+        found = [located(str(a), every) for a in ambiguities()]
         say({"ambiguities": found}, "\n".join(found) or "no two methods are ambiguous", as_json)
         return
     path, function, names = _generic(name)
     if args:
         with user_errors(path):
-            method, rule = _chosen(function, parse_arguments(args, names))
+            chosen = _chosen(function, parse_arguments(args, names))
+        method, rule = [x and located(x, _methods(function)) for x in chosen]
         text = f"{method}\nbackward: {rule or 'its own derivative'}"
         say({"method": method, "backward": rule}, text, as_json)
         return
@@ -45,10 +48,18 @@ def rules(
     listed["never chosen"] = [str(c) for c in left_open if isinstance(c, Unreachable)]
     listed["without a rule"] = [str(c) for c in left_open if not isinstance(c, Unreachable)]
     listed["ambiguous"] = [str(a) for a in ambiguities(function)]
+    written = _methods(function)
+    listed = {kind: [located(row, written) for row in rows] for kind, rows in listed.items()}
     lines = [function.__name__]
     for kind, rows in listed.items():
         lines += [f"{kind}:", *[f"  {row}" for row in rows]] if rows else []
     say({"function": function.__name__, **listed}, "\n".join(lines), as_json)
+
+
+def _methods(function: Any) -> list[Any]:
+    """Everything that was registered with a function."""
+    found = [*function.table, *[rule for table in function.rules.values() for rule in table]]
+    return found + [rule for method in found for rule in method.rules.values()]
 
 
 def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:

@@ -35,6 +35,7 @@ from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .hooks import run_hooks
 from .reverse import pull_back, reaching
+from .rules import found_out, rules_that_ask
 from .watched_rules import Watches
 
 __all__ = [
@@ -202,7 +203,7 @@ def _make(
     why = why or _why_unkept(past, groups)  # before the rules run: a hook may remove itself
     asked = state.now.asked
     watches = Watches(past if not why else ())
-    with observed() as choices:
+    with observed() as choices, rules_that_ask() as asking:
         try:
             with watches.open():
                 gradients = emit(past, seeds, groups, tracks=False)
@@ -214,7 +215,7 @@ def _make(
             asked = state.now.asked
             gradients = emit(past, seeds, groups, tracks=False)
     if state.now.asked != asked and not why:
-        why = "a rule asked for a value, or went back itself: the rules run each time"
+        why = "; ".join([found_out[rule] for rule in asking]) or "a value was asked for: the rules run each time"
     watches.see_returned(gradients)
     if not why and watches.looked_at_array():
         why = "a rule looks at the contents of an array that it reads: it runs each time"

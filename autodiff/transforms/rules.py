@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..custom.boundary import Call, MappedCall
@@ -9,6 +13,7 @@ from ..custom.historyless import without_history
 from ..custom.host import Unlearnt
 from ..dispatch import note
 from ..errors import ConcretizationError, GradientError
+from ..tape.misses import note as explained
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import Tensor, handle
@@ -18,10 +23,29 @@ from .reading import by_output, context_of, flow_of, from_node, needs_of, zeros_
 from .returned import gradients_by_place
 from .watched_rules import watching_at
 
-__all__ = ["call_rule", "found_out", "missing_rule"]
+__all__ = ["call_rule", "found_out", "missing_rule", "rules_that_ask"]
 
 #: Rules that were found to ask for values: they run each time, and each was reported once.
-found_out: dict[Any, str] = {}
+found_out: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+class _Asking(threading.local):
+    """The rules that asked for a value in this thread, while somebody listens."""
+
+    rules: list[Any] | None = None
+
+
+_asking = _Asking()
+
+
+@contextmanager
+def rules_that_ask() -> Iterator[list[Any]]:
+    """Collects the rules that ask for a value inside, not those of a backward inside a rule."""
+    before, _asking.rules = _asking.rules, []
+    try:
+        yield _asking.rules
+    finally:
+        _asking.rules = before
 
 
 def missing_rule(node: Node) -> GradientError:
@@ -98,11 +122,15 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
 
 def _report(rule: Any) -> None:
     """Say once that a rule asks for values."""
+    if _asking.rules is not None and rule not in _asking.rules:
+        _asking.rules.append(rule)
     if rule not in found_out:
         found_out[rule] = (
-            f"{rule} asks for values, so it runs in Python each time; declare it with host=True to get arrays,"
-            " or write it in ad.* operations to have it compiled"
+            f"the {rule.kind} of {rule.function.__name__} ({rule.place}) asks for values, or goes back itself: it runs"
+            " each time; with host=True it gets arrays, written in ad.* operations it is compiled"
         )
+        if state.now.tracing:  # a backward that is recorded says it itself
+            explained("rule", found_out[rule])
         import logging  # most rules do not
 
         logging.getLogger("autodiff").info(found_out[rule])

@@ -171,3 +171,57 @@ def test_only_the_latest_misses_are_remembered():
         misses.note("value", f"reason {i}")
     assert len(ad.explain()) == misses.LIMIT
     assert last().reason == f"reason {2 * misses.LIMIT - 1}"
+
+
+# ---------------------------------------------------------------- rules that ask
+
+
+def asking(look):
+    """A function whose backward looks at the value of its cotangent."""
+
+    @ad.function
+    def f(x): ...
+
+    f.forward(ad.Tensor)(lambda ctx, x: x * 2.0)
+
+    @f.backward(ad.Tensor)
+    def _(ctx, g):
+        return g * (2.0 if look(g) > 0 else 3.0)
+
+    return f
+
+
+def told():
+    """What is explained, with the lines of this file counted away."""
+    return re.sub(r"(test_explain\.py):\d+", r"\1:N", str(ad.explain()))
+
+
+@pytest.mark.parametrize("look", [lambda g: float(g.sum()), lambda g: np.asarray(g).sum()])
+def test_a_rule_that_asks_for_a_value_is_named_once_with_its_line(look, golden):
+    f = asking(look)
+    x = parameter(np.ones(3))
+    for _ in range(5):
+        x.grad = None
+        f(x).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), np.full(3, 2.0))
+    (miss,) = [m for m in ad.explain() if "asks for values" in m.reason]
+    (rule,) = f.rules["backward"]
+    assert miss.times == 5 and miss.reason.startswith(f"the backward of f ({rule.place}) asks for values")
+    assert rule.place == f"test_explain.py:{rule.implementation.__code__.co_firstlineno}"
+    golden(told())
+
+
+def test_a_rule_that_asks_inside_jit_is_named_once(golden):
+    f = asking(lambda g: float(g.sum()))
+    compiled = ad.jit(ad.grad(lambda x: f(x).sum()))
+    for n in (3, 4, 3):
+        np.testing.assert_array_equal(compiled(np.ones(n)), np.full(n, 2.0))
+    assert str(ad.explain()).count("asks for values") == 1
+    golden(told())
+
+
+def test_two_rules_that_ask_are_both_named_and_a_third_is_not():
+    first, second = asking(lambda g: float(g.sum())), asking(lambda g: g.sum().item())
+    x = parameter(np.ones(3))
+    ad.sin(second(first(x))).sum().backward()
+    assert last().reason.count("the backward of f (test_explain.py:") == 2

@@ -282,3 +282,12 @@ def test_tensor_copies_its_data():
     t = ad.tensor(a)
     a[0] = 9.0
     assert t.tolist() == [1.0, 2.0]
+
+
+def test_what_needs_no_summing_is_still_another_tensor():
+    x = ad.tensor([1.0, 2.0])
+    for f in (ad.unbroadcast, ad.project):
+        y = f(x, x)
+        y += 1.0
+        np.testing.assert_array_equal(x.numpy(), [1.0, 2.0])
+        np.testing.assert_array_equal(y.numpy(), [2.0, 3.0])
