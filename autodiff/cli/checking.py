@@ -14,7 +14,7 @@ from ..errors import Error
 from ..testing import CheckFailed, check_gradients
 from .app import AsJson, reported, say, user_errors
 from .arguments import parse_argnums, parse_arguments
-from .targets import find
+from .targets import find, names_for
 
 __all__ = ["check"]
 
@@ -31,7 +31,6 @@ def check(
     as_json: bool = AsJson,
 ) -> None:
     """Check the derivatives of a function at a random point, in both modes, against differences."""
-    import autodiff
 
     path, _, name = target.partition(":")
     if not name:
@@ -40,7 +39,7 @@ def check(
         raise typer.BadParameter(f"--low {low} is not below --high {high}")
     module, function = find(path, name)
     with user_errors(path):
-        given = parse_arguments(args, {**vars(autodiff), **vars(module)})
+        given = parse_arguments(args, names_for(module))
     numbers = parse_argnums(argnums, len(given)) if argnums else None
     rng = np.random.default_rng(seed)
     point = tree.map(lambda x: _random(x, rng, low, high), given)

@@ -18,7 +18,7 @@ from ..errors import Error
 from ..inspection import STAGES, inspect
 from .app import AsJson, reported, say, user_errors
 from .arguments import parse_argnums, parse_arguments
-from .targets import beside, find, is_file
+from .targets import beside, find, is_file, names_for
 
 __all__ = ["inspect_"]
 
@@ -53,11 +53,10 @@ def inspect_(
 
 
 def _stage_of_function(path: str, name: str, args: str, stage: str, which: str, argnums: str) -> str:
-    import autodiff
 
     module, function = find(path, name)
     with user_errors(path):
-        given = parse_arguments(args, {**vars(autodiff), **vars(module)})
+        given = parse_arguments(args, names_for(module))
     numbers = parse_argnums(argnums, len(given)) if which == "backward" else (0,)
     with user_errors(path):
         seen = inspect(function, *given, backward=which == "backward", argnums=numbers)

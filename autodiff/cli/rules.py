@@ -16,7 +16,7 @@ from ..errors import Error
 from .app import AsJson, reported, say, user_errors
 from .arguments import parse_arguments
 from .places import located
-from .targets import find
+from .targets import find, names_for
 
 __all__ = ["rules"]
 
@@ -70,7 +70,7 @@ def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
     module, function = find(path, attribute) if path else (autodiff, getattr(autodiff, name, None))
     if not getattr(function, "is_generic_function", False):
         raise Error(f"{name!r} is no generic function: give a name such as matmul, or FILE.py:FUNCTION")
-    return path, function, {**vars(autodiff), **vars(module)}
+    return path, function, names_for(module)
 
 
 def _derivative(function: Any) -> list[str]:

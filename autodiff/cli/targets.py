@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import Error
 from .app import user_errors
 
-__all__ = ["beside", "find", "is_file", "load"]
+__all__ = ["beside", "find", "is_file", "load", "names_for"]
 
 
 def find(path: str, name: str) -> tuple[Any, Any]:
@@ -29,6 +29,12 @@ def find(path: str, name: str) -> tuple[Any, Any]:
         names = [n for n, v in vars(module).items() if _is_own(n, v, module)]
         raise Error(f"{path} has no function {name!r}: there are {', '.join(names) or 'none'}")
     return module, found
+
+
+def names_for(module: Any) -> dict[str, Any]:
+    """What an argument on the command line may name: this library's names, then the module's own."""
+    library = importlib.import_module(__package__.partition(".")[0])
+    return {**{name: getattr(library, name) for name in dir(library)}, **vars(module)}
 
 
 def _is_own(name: str, value: Any, module: Any) -> bool:
