@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "make_program", "recorded", "stages"]
 
-#: A small executable takes some 40 KB, most of it its module of machine code, which has pages of its own:
-#: these tables hold some tens of MB.  What somebody holds lives on when they forget it.
-_executables = LRU(512)
+#: A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own:
+#: these tables hold some twenty MB.  What somebody holds lives on when they forget it.
+_executables = LRU(256)
 _kernels = KernelTable(256, disk.default)
 _families = Families(_kernels)
 

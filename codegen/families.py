@@ -23,10 +23,11 @@ from .passes.plan import Planned, place, planned
 from .program import Gemm, Kernel, Program
 from .records import record, replace
 from .runtime.cache import LRU
+from .runtime.disk import blake2b
 from .runtime.executable import Pieces
 from .runtime.kernels import KernelTable, NativeKernel, text_of
 from .runtime.share import Piece, shared, sized
-from .symbols import LEAST, SymbolicFloat, checked, evaluated, formula, symbol, watched
+from .symbols import LEAST, NotSymbolic, SymbolicFloat, checked, evaluated, formula, symbol, watched
 
 __all__ = ["Families"]
 
@@ -39,7 +40,8 @@ _NEAR = 4
 #: How often planning for any is tried for one family.
 _TRIES = 3
 
-_INT, _FLOAT = "int", "float"
+#: What stands where a number stood: of no class that a parameter is of.
+_INT, _FLOAT = int, float
 
 
 class Families:
@@ -52,7 +54,12 @@ class Families:
     def find(self, graph: Graph) -> tuple[Program, Pieces] | None:
         """The program of a graph with its kernels, if its family has one for any extents."""
         numbers: list[int] = []
-        skeleton = _apart(graph, numbers)
+        try:
+            text = repr(_apart(graph, numbers))
+        except NotSymbolic:
+            return None
+        # A skeleton takes some 300 bytes a node, and is only compared.
+        skeleton = blake2b(text.encode(), digest_size=16).digest()
         family = self._table.get(skeleton)
         if family is None:
             self._table.put(skeleton, _Family(tuple(numbers)))
@@ -95,13 +102,13 @@ class _Family:
 def _apart(graph: Graph, numbers: list[int]) -> Hashable:
     """A graph without its numbers, which are put in the list, in a fixed order."""
     place_of = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
-    inputs = [(_without(i.aval.shape, numbers), i.aval.dtype) for i in graph.inputs]
+    inputs = [(_without(i.aval.shape, numbers), i.aval.dtype.str) for i in graph.inputs]
     nodes = [
         (
             n.op.name,
             _without(n.params, numbers) if n.op is not CONSTANT else _constant_without(n.params, numbers),
             _without(n.aval.shape, numbers),
-            n.aval.dtype,
+            n.aval.dtype.str,
             *[place_of[i] for i in n.inputs],
         )
         for n in graph.nodes
@@ -116,7 +123,13 @@ def _without(value: Any, numbers: list[int]) -> Hashable:
         return _INT
     if kind is tuple:
         return tuple([_without(v, numbers) for v in value])
-    return kind, value
+    if kind not in _PLAIN:
+        raise NotSymbolic(f"{value!r} is compared by more than its text")
+    return value
+
+
+#: Classes of parameters whose text says all.
+_PLAIN = frozenset((bool, float, str, type(None)))
 
 
 def _constant_without(params: tuple, numbers: list[int]) -> Hashable:

@@ -9,10 +9,13 @@ is never asked for is never read from disk.
 from __future__ import annotations
 
 import importlib
+import sys
+import threading
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
-__all__ = ["lazily"]
+__all__ = ["imported", "lazily"]
 
 
 def lazily(package: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -26,8 +29,32 @@ def lazily(package: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
-        module = importlib.import_module(f".{home}", package["__name__"])
+        module = imported(f"{package['__name__']}.{home}")
         value = package[name] = module if name == home else getattr(module, name)
         return value
 
     return find, lambda: sorted({*package, *homes})
+
+
+def imported(name: str) -> ModuleType:
+    """A module, imported whole: Ctrl-C interrupts who waits for it, not the module.
+
+    What a module declares is declared once, so half of one that was interrupted could not be imported again.
+    Signals are handled by the main thread; so another one imports.
+    """
+    if name in sys.modules or threading.current_thread() is not threading.main_thread():
+        return importlib.import_module(name)
+    errors: list[BaseException] = []
+
+    def load() -> None:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:  # raised again where it was asked for
+            errors.append(error)
+
+    thread = threading.Thread(target=load, name=f"import {name}", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return importlib.import_module(name)

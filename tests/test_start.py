@@ -111,3 +111,17 @@ def test_an_index_outside_is_found_at_the_first_call_too():
         "assert not native.is_made()\n"
     )
     assert "autodiff" in modules_after(program)
+
+
+def test_ctrl_c_while_something_is_imported_leaves_it_whole():
+    program = (
+        "import autodiff as ad, signal, threading\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "timer = threading.Timer(0.003, signal.raise_signal, (signal.SIGINT,))\n"
+        "timer.start()\n"
+        "try:\n"
+        "    while True: ad.scan, ad.Diagonal\n"
+        "except KeyboardInterrupt: pass\n"
+        "assert ad.scan.__module__ == 'autodiff.control.loops' and ad.Diagonal.__module__.startswith('autodiff')\n"
+    )
+    assert "autodiff.structured" in modules_after(program)

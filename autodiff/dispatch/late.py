@@ -9,7 +9,7 @@ methods wants all of them, and so does who compares one's own with them.
 
 from __future__ import annotations
 
-import importlib
+from codegen.lazily import imported
 
 __all__ = ["complete", "late"]
 
@@ -25,5 +25,5 @@ def complete() -> None:
     """Import what was announced."""
     while _modules:
         name = _modules[0]
-        importlib.import_module(name)
+        imported(name)
         _modules[:] = [module for module in _modules if module != name]

@@ -40,8 +40,8 @@ class Counts:
 
 COUNTS = Counts()
 
-#: Plans by rule key.  Each holds its executable, some 60 KB with its machine code: as many as the compiler keeps.
-plans = LRU(512)
+#: Plans by rule key.  Each holds its executable, some 80 KB with its machine code: as many as the compiler keeps.
+plans = LRU(256)
 
 
 class Plan:
