@@ -79,9 +79,14 @@ def _batch(a: Aval, b: Aval) -> tuple[int, ...]:
 
 def _matmul_transpose(y_bar, y, a, b):
     return (
-        lambda: sum_to(record(_matmul, (y_bar, adjoint_of(_turned(b)))), a.shape),
-        lambda: sum_to(record(_matmul, (adjoint_of(_turned(a)), y_bar)), b.shape),
+        lambda: sum_to(_matrices(y_bar, adjoint_of(_turned(b))), a.shape),
+        lambda: sum_to(_matrices(adjoint_of(_turned(a)), y_bar), b.shape),
     )
+
+
+def _matrices(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b; a column times a row is elementwise, so that it fuses: the gradient of `a @ x` by a."""
+    return multiply(a, b) if a.shape[-1] == 1 else record(_matmul, (a, b))
 
 
 def _turned(x: Tensor) -> Tensor:
@@ -106,12 +111,10 @@ def _matmul_batch(op, size, xs, mapped):
         for x, m in zip(xs, mapped, strict=True)
     ]
     left, right = aligned
-    if left.shape[-1] == 1:
-        return multiply(left, right)
     if left.shape[-2] == right.shape[-1] == 1:
         y = summed(multiply(left, _turned(right)), (rank - 1,))
         return reshaped(y, (*y.shape, 1))
-    return record(op, (left, right))
+    return _matrices(left, right)
 
 
 _matmul = linear(
@@ -133,7 +136,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
         # One large product instead of many small ones; its transpose is one product as well.
         rows = reshaped(a, (math.prod(a.shape[:-1]), a.shape[-1]))
         return reshaped(record(_matmul, (rows, b)), (*a.shape[:-1], b.shape[-1]))
-    return record(_matmul, (a, b))
+    return _matrices(a, b)
 
 
 # ---------------------------------------------------------------- operands
