@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ WORKER = Path(__file__).parent / "worker.py"
 ENOUGH_S, FEWEST = 1.0, 3
 #: The same under load, where a ratio to one digit says enough.
 ENOUGH_LOADED_S, FEWEST_LOADED = 0.3, 1
+#: Figures that are no times do not mind another process beside them.
+COUNTED_TOGETHER = 2
 #: Between two turns: threads of the one before may still look for work.
 REST_S = 0.003
 
@@ -57,6 +60,7 @@ class _Peer:
         for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
             environment[f"{name}_NUM_THREADS"] = str(threads)
         self._result = result
+        self.seconds = 0.0  # of a call, when it was ready
         self._process = subprocess.Popen(
             [sys.executable, WORKER, row, case, peer, result], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if not peer.startswith("ours") else None, text=True, env=environment,
@@ -104,8 +108,11 @@ def measure(
                 found.absent[peer] = said["absent"]
                 worker.end()
             else:
-                running[peer] = worker
+                worker.seconds, running[peer] = said["ready"], worker
         timed = {peer: worker for peer, worker in running.items() if peer != "reference"}
+        for worker in timed.values():
+            if worker.seconds < ENOUGH_LOADED_S:
+                worker.run(seconds)  # now it knows how long a call takes, and third calls may make what later ones use
         found.values = _take_turns(timed, rounds, seconds, ENOUGH_S, FEWEST)
         if loaded:
             with _busy_core():
@@ -153,10 +160,16 @@ def count(row: str, case: str, peers: list[str], figures: dict[str, str], *, thr
     figures   what is counted -> its unit
     """
     found = {name: Found(", ".join(filter(None, (case, name))), unit) for name, unit in figures.items()}
-    for peer in peers:
+
+    def asked(peer: str) -> dict:
         worker = _Peer(row, case, peer, threads, Path(os.devnull))
         said = worker.answer()
         worker.end()
+        return said
+
+    with ThreadPoolExecutor(COUNTED_TOGETHER) as pool:
+        answers = list(pool.map(asked, peers))
+    for peer, said in zip(peers, answers, strict=True):
         for name, one in found.items():
             if "absent" in said:
                 one.absent[peer] = said["absent"]

@@ -4,6 +4,7 @@ import math
 
 import c_kernel
 import numpy as np
+from precision import wider
 from targets import faster, within
 
 TITLE = "elementwise chain, value and gradient"
@@ -28,7 +29,7 @@ def by_hand(x):
 
 
 def reference(x):
-    x = x.astype(np.float64)
+    x = wider(x)
     return lambda: by_hand(x)
 
 

@@ -11,7 +11,7 @@ from targets import at_most
 from rows import episodes
 
 TITLE = "memory grown"
-GRAPHS, CALLS, EPISODES = often(700, 5000), often(2_000_000, 10_000_000), often(1000, 20_000)
+GRAPHS, CALLS, EPISODES = often(600, 5000), often(2_000_000, 10_000_000), often(1000, 20_000)
 CASES = [f"{GRAPHS:,} graphs compiled and dropped", f"{CALLS:,} calls", f"{EPISODES:,} episodes of random length"]
 FIGURES = {"": "MB"}
 TARGETS = [at_most(50)]

@@ -12,7 +12,7 @@ from targets import at_most
 from rows import epoch
 
 TITLE = "compiled"
-SIZES = often(700, 10_000)
+SIZES = often(600, 10_000)
 CASES = ["epoch of X[i:i+32] after two steps", f"{SIZES:,} batch sizes through one MLP step"]
 FIGURES = {
     "graphs": "", "LLVM runs": "", "LLVM runs for more than 32 rows": "", "memory grown": "MB", "a new size": "ms",

@@ -4,6 +4,7 @@ import math
 
 import c_kernel
 import numpy as np
+from precision import wider
 from targets import faster, within
 
 TITLE = "tiny function, value and gradient"
@@ -51,3 +52,7 @@ def drjit(*arrays):
     import peers
 
     return peers.drjit(program, ARGNUMS, arrays)
+
+
+def reference(*arrays):
+    return numpy(*map(wider, arrays))
