@@ -23,7 +23,7 @@ sys.path[0:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 from absence import Absent  # noqa: E402  the folders above come first
 from peers import GENERIC  # noqa: E402
 
-__all__ = ["leaves", "program_of"]
+__all__ = ["leaves", "program_of", "timed"]
 
 #: Of malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
@@ -69,6 +69,19 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+def timed(program: Callable[[], Any], seconds: float, once: float) -> float:
+    """Seconds of a call, from as many calls as take half of `seconds` at least; `once` is what one took before."""
+    while True:
+        calls = max(1, int(seconds / max(once, 1e-8)))
+        start = time.perf_counter()
+        for _ in range(calls):
+            program()
+        elapsed = time.perf_counter() - start
+        once = elapsed / calls
+        if elapsed >= seconds / 2:
+            return once
+
+
 def main(row: str, case: str, peer: str, result: str) -> None:
     if peer in ("c", "plain_c") and not hasattr(importlib.import_module(f"rows.{row}"), "FIGURES"):
         keep_freed_memory()
@@ -95,11 +108,7 @@ def main(row: str, case: str, peer: str, result: str) -> None:
     del first
     say(ready=once)
     for line in sys.stdin:
-        calls = max(1, int(float(line) / max(once, 1e-8)))
-        start = time.perf_counter()
-        for _ in range(calls):
-            program()
-        once = (time.perf_counter() - start) / calls
+        once = timed(program, float(line), once)
         say(seconds=once)
 
 
