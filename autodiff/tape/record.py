@@ -74,11 +74,12 @@ class Recording:
     captures  while tracing: computed nodes that were met, and what they are the present contents of
     outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
     inside    while tracing: nodes from this number on belong to the innermost trace
+    updated   weak references to handles of leaves with a pending update
     """
 
     __slots__ = (
         "asked", "body", "bounded", "captures", "inside", "lent", "limit", "literal", "look_at", "looked", "outside",
-        "small", "start", "tracing", "transforming",
+        "small", "start", "tracing", "transforming", "updated",
     )
 
     def __init__(self) -> None:
@@ -97,6 +98,7 @@ class Recording:
         self.captures: dict[Node, Any] | None = None
         self.outside = 0
         self.inside: float = 0
+        self.updated: list[weakref.ref] = []
 
     def meet(self, t: Tensor) -> None:
         """While tracing: what t holds is a hidden input, also where it is still pending; its contents count."""
@@ -112,6 +114,19 @@ class Recording:
         if len(self.small) > self.limit:
             self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
             self.limit = 2 * len(self.small) + 256
+
+
+    def note_updated(self, t: Tensor) -> None:
+        """Remember a leaf that was updated and is pending: all of them are evaluated when one is."""
+        self.updated.append(_ref(t))
+        if len(self.updated) & 0xFF == 0:
+            self.updated = [r for r in self.updated if (h := r()) is not None and h.node.value is None]
+
+    def waiting(self) -> list[Node]:
+        """The updates of leaves that earlier recordings left pending."""
+        pending = [t for r in self.updated if (t := r()) is not None and t.node.value is None]
+        self.updated = [_ref(t) for t in pending if t.node.number >= self.start]
+        return [t.node for t in pending if t.node.number < self.start]
 
 
 class State(threading.local):
@@ -193,7 +208,9 @@ def _force(node: Node) -> None:
     from .ask import evaluate
 
     if node.kind.op is not CONSTANT:
-        evaluate((node,), ends_recording=False)
+        # The parameters of a model are updated together, and will be needed together.
+        beside = state.now.waiting() if node.leaf is not None else ()
+        evaluate((node, *beside), ends_recording=False)
 
 
 def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:

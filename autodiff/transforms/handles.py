@@ -262,6 +262,8 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
             "  do it under `with ad.no_grad():`"
         )
     t.node = _as_leaf(new.node, node.leaf)
+    if t.node.value is None and not t.node.kind.out.small:
+        state.now.note_updated(t)
     return t
 
 

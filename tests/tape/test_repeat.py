@@ -120,3 +120,24 @@ def test_an_episode_between_others_of_its_length_is_told_from_them(way):
     for _ in range(5):
         for (f, n), expected in zip(programs, first, strict=True):
             np.testing.assert_allclose(play(f, n), expected, rtol=1e-14)
+
+
+def test_updates_that_an_ask_left_pending_are_evaluated_together():
+    rng = np.random.default_rng(0)
+    data = ad.tensor(rng.normal(size=(30, 20)))
+    leaves = [ad.tensor(rng.normal(size=s), requires_grad=True) for s in ((20, 70), (70,), (70, 3))]
+    runs = []
+    for step in range(9):
+        before = COUNTS.runs
+        w, b, v = leaves
+        loss = (ad.tanh(data @ w + b) @ v).sum()
+        loss.backward()
+        with ad.no_grad():
+            for t in leaves:
+                t -= 0.01 * t.grad
+                t.grad = None
+        if step in (3, 6):
+            assert float(loss.detach() * 2) == 2 * float(loss.detach())
+        runs.append(COUNTS.runs - before)
+    # The print is a run of its own, and so are, once, the updates at the next step.
+    assert runs == [1, 1, 1, 2, 2, 1, 2, 2, 1]
