@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,6 +76,31 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
             raise ValueError(f"asarray: {t.aval} has to be copied to become {wanted}\n  called at {caller()}")
         return astype(t, wanted)
     return tensor(t, requires_grad=False) if copy else t
+
+
+#: Versions of the Array-API standard whose names this namespace has (not every function of each).
+_STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+
+def _array_namespace(t: AbstractTensor, *, api_version: str | None = None) -> ModuleType:
+    """The module whose functions take this tensor: `autodiff` (Array-API standard).
+
+    Raises ValueError for a version of the standard that is not known here.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1.0]).__array_namespace__() is ad
+    True
+    """
+    if api_version is not None and api_version not in _STANDARDS:
+        raise ValueError(
+            f"__array_namespace__: no version {api_version!r} of the standard\n  called at {caller()}\n"
+            f"  it is one of {', '.join(_STANDARDS)}, or left out"
+        )
+    return sys.modules["autodiff"]
+
+
+_array_namespace.__name__ = _array_namespace.__qualname__ = "__array_namespace__"
+AbstractTensor.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]
 
 
 class CacheInfo(NamedTuple):
