@@ -1,6 +1,6 @@
 """What a recording must look like to be answered by a plan: instructions, from one recording that had its key.
 
-    instructions   as in `codegen.runtime.check_ir`: what to bind and to compare, nodes and leaves by number
+    instructions   as in `codegen.runtime.check_steps_ir`: what to bind and to compare, nodes and leaves by number
     python_check   them written out as a function of Python
     native_check   them as words that machine code reads: a tenth of the time, if the recorder is set up
 

@@ -19,7 +19,8 @@ from types import MemberDescriptorType
 from typing import Any
 
 from . import engine, objects
-from .check_ir import BLOCK, OPCODES
+from .check_ir import BLOCK
+from .check_steps_ir import OPCODES
 from .launcher import method_definition, new_builtin
 from .native import Self, native
 from .record_ir import BINARY, CALLS, COMPARISONS, POWER, SITE_WORDS, UNARY, WORDS, recorder_ir

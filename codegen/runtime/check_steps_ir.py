@@ -1,0 +1,156 @@
+"""The instructions of checks (`check_ir`): what each requires of a graph of nodes, as LLVM IR text."""
+
+from __future__ import annotations
+
+__all__ = ["INSTRUCTIONS", "OPCODES"]
+
+#: What an instruction requires or binds; `a`, `b` are registers, operands in this order.
+#:    root k a        a = argument k, a node           root_is k a     argument k is a
+#:    live n          n nodes in the list              live_is k a / live_at k a       element k is a / a = element k
+#:    kind a K p      its kind, and whether pending    out a O p       its kind's out, and whether pending
+#:    rich a          a rich node without hooks or retained gradient
+#:    leaf a l        l = its leaf, without hooks      leaf_is a l     no_leaf a       no_call a
+#:    inputs a n      so many inputs                   input a k b     b = input k     input_is a k b
+#:    no_grad l       old l a: a = node of its grad    old_is l a
+#:    apart l m       different leaves                 not a b         different nodes
+#:    held a n        more references than n           free a n        at most n
+OPCODES = (
+    "end", "root", "root_is", "live", "live_at", "live_is", "kind", "out", "rich", "leaf", "leaf_is", "no_leaf",
+    "no_call", "inputs", "input", "input_is", "no_grad", "old", "old_is", "apart", "not", "held", "free",
+)  # fmt: skip
+
+#: Per opcode: how many words it has, and what it does: a line with `?` ends the check unless it is true.
+#: `#` makes names of one opcode differ from those of the others.
+INSTRUCTIONS = {
+    "root": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %from# = getelementptr ptr, ptr %arguments, i64 %k#
+  %object# = load ptr, ptr %from#
+  %node# = call ptr @if_node(ptr %object#)
+  ? icmp ne ptr %node#, null
+  call void @bind(ptr %registers, ptr %at, i64 2, ptr %node#)"""),
+    "root_is": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %from# = getelementptr ptr, ptr %arguments, i64 %k#
+  %object# = load ptr, ptr %from#
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 2)
+  ? icmp eq ptr %node#, %object#"""),
+    "live": (2, """
+  %n# = call i64 @operand_at(ptr %at, i64 1)
+  %size# = call i64 @PyList_Size(ptr %live)
+  ? icmp eq i64 %n#, %size#"""),
+    "live_at": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %object# = call ptr @PyList_GetItem(ptr %live, i64 %k#)
+  %node# = call ptr @if_node(ptr %object#)
+  ? icmp ne ptr %node#, null
+  call void @bind(ptr %registers, ptr %at, i64 2, ptr %node#)"""),
+    "live_is": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %object# = call ptr @PyList_GetItem(ptr %live, i64 %k#)
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 2)
+  ? icmp eq ptr %node#, %object#"""),
+    "kind": (4, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %kind# = call ptr @field(ptr %node#, i64 $kind_at)
+  %expected# = call ptr @object_at(ptr %at, i64 2)
+  ? icmp eq ptr %kind#, %expected#
+  %pending# = call i64 @operand_at(ptr %at, i64 3)
+  ? call i1 @is_pending_as(ptr %node#, i64 %pending#)"""),
+    "out": (4, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %kind# = call ptr @field(ptr %node#, i64 $kind_at)
+  %out# = call ptr @field(ptr %kind#, i64 $out_at)
+  %expected# = call ptr @object_at(ptr %at, i64 2)
+  ? icmp eq ptr %out#, %expected#
+  %pending# = call i64 @operand_at(ptr %at, i64 3)
+  ? call i1 @is_pending_as(ptr %node#, i64 %pending#)"""),
+    "rich": (2, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %class# = call ptr @class_of(ptr %node#)
+  %rich# = call ptr @own.object(i64 $rich_type)
+  ? icmp eq ptr %class#, %rich#
+  %hooks# = call ptr @field(ptr %node#, i64 $hooks_at)
+  ? call i1 @is_nothing(ptr %hooks#)
+  %retained# = call ptr @field(ptr %node#, i64 $retained_at)
+  ? call i1 @is_none(ptr %retained#)"""),
+    "leaf": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %leaf# = call ptr @field(ptr %node#, i64 $leaf_at)
+  %class# = call ptr @class_of(ptr %leaf#)
+  %type# = call ptr @own.object(i64 $leaf_type)
+  ? icmp eq ptr %class#, %type#
+  %hooks# = call ptr @field(ptr %leaf#, i64 $leaf_hooks_at)
+  ? call i1 @is_nothing(ptr %hooks#)
+  call void @bind(ptr %owners, ptr %at, i64 2, ptr %leaf#)"""),
+    "leaf_is": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %leaf# = call ptr @field(ptr %node#, i64 $leaf_at)
+  %known# = call ptr @register(ptr %owners, ptr %at, i64 2)
+  ? icmp eq ptr %leaf#, %known#"""),
+    "no_leaf": (2, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %leaf# = call ptr @field(ptr %node#, i64 $leaf_at)
+  ? call i1 @is_none(ptr %leaf#)"""),
+    "no_call": (2, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %call# = call ptr @field(ptr %node#, i64 $call_at)
+  ? call i1 @is_none(ptr %call#)"""),
+    "inputs": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
+  %size# = call i64 @PyTuple_Size(ptr %inputs#)
+  %n# = call i64 @operand_at(ptr %at, i64 2)
+  ? icmp eq i64 %size#, %n#"""),
+    "input": (4, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
+  %k# = call i64 @operand_at(ptr %at, i64 2)
+  %input# = call ptr @PyTuple_GetItem(ptr %inputs#, i64 %k#)
+  call void @bind(ptr %registers, ptr %at, i64 3, ptr %input#)"""),
+    "input_is": (4, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
+  %k# = call i64 @operand_at(ptr %at, i64 2)
+  %input# = call ptr @PyTuple_GetItem(ptr %inputs#, i64 %k#)
+  %known# = call ptr @register(ptr %registers, ptr %at, i64 3)
+  ? icmp eq ptr %input#, %known#"""),
+    "no_grad": (2, """
+  %leaf# = call ptr @register(ptr %owners, ptr %at, i64 1)
+  %grad# = call ptr @field(ptr %leaf#, i64 $grad_at)
+  ? call i1 @is_none(ptr %grad#)"""),
+    "old": (3, """
+  %leaf# = call ptr @register(ptr %owners, ptr %at, i64 1)
+  %grad# = call ptr @field(ptr %leaf#, i64 $grad_at)
+  %node# = call ptr @node_of(ptr %grad#)
+  ? icmp ne ptr %node#, null
+  call void @bind(ptr %registers, ptr %at, i64 2, ptr %node#)"""),
+    "old_is": (3, """
+  %leaf# = call ptr @register(ptr %owners, ptr %at, i64 1)
+  %grad# = call ptr @field(ptr %leaf#, i64 $grad_at)
+  %node# = call ptr @node_of(ptr %grad#)
+  %known# = call ptr @register(ptr %registers, ptr %at, i64 2)
+  ? icmp eq ptr %node#, %known#"""),
+    "apart": (3, """
+  %leaf# = call ptr @register(ptr %owners, ptr %at, i64 1)
+  %other# = call ptr @register(ptr %owners, ptr %at, i64 2)
+  ? icmp ne ptr %leaf#, %other#"""),
+    "not": (3, """
+  %k# = call i64 @operand_at(ptr %at, i64 1)
+  %from# = getelementptr ptr, ptr %arguments, i64 %k#
+  %object# = load ptr, ptr %from#
+  %other# = call ptr @register(ptr %registers, ptr %at, i64 2)
+  ? icmp ne ptr %object#, %other#"""),
+    "held": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %count.at# = getelementptr i8, ptr %node#, i64 $REFERENCES
+  %count# = load i64, ptr %count.at#
+  %n# = call i64 @operand_at(ptr %at, i64 2)
+  ? icmp sgt i64 %count#, %n#"""),
+    "free": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %count.at# = getelementptr i8, ptr %node#, i64 $REFERENCES
+  %count# = load i64, ptr %count.at#
+  %n# = call i64 @operand_at(ptr %at, i64 2)
+  ? icmp sle i64 %count#, %n#"""),
+}  # fmt: skip
