@@ -67,6 +67,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         _evaluate_by_reference(roots)
         return
     live: list[Node] = []
+    start = now.start
     if ends_recording:
         now.asked += 1
         if not now.tracing:
@@ -74,7 +75,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
             _begin_another(now)
     tracks = grad_mode.get()
     purpose = ("value", len(roots), roots[0].kind, tracks)
-    known = checks.find(purpose, roots, live)
+    known = checks.find(purpose, roots, live, start)
     if known is not None:
         known.run()
         return
@@ -96,7 +97,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         plan.uses += 1
     recipe = Recipe(plan, order, frozenset(), asked, live, watched) if plan.uses == 1 else None
     if recipe is not None:
-        checks.add(purpose, recipe)
+        checks.add(purpose, recipe, start)
     results = plan.run(order)
     plan.commit(order, results)
 

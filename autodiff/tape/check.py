@@ -34,8 +34,9 @@ __all__ = ["Checks", "Known", "Recipe", "checks"]
 
 #: Nodes beyond which a check is not generated: making it takes about 13 µs a node.
 LIMIT = 3000
-#: Checks kept per purpose and kind of root, last hit first.
+#: Checks kept per purpose and kind of root, last hit first; and by how much was recorded.
 PER_KEY = 4
+LENGTHS = 256
 #: Purposes and kinds of roots: as many as there are plans, since a check holds one and its machine code.
 KEYS = 512
 
@@ -119,49 +120,67 @@ class Known(NamedTuple):
                 node.inputs = ()
 
 
-#: A check, the plan of what it accepts, and what commits its gradients in machine code.
-_Check = tuple[Callable, Plan, Callable | None]
+class _Check(NamedTuple):
+    """A check, what it answers with, and what follows a run."""
+
+    accepts: Callable
+    plan: Plan
+    finish: Callable[[tuple, tuple, bool], bool] | None
+
+
+class _Tried:
+    """The checks of one purpose and kind of root.
+
+    latest      the last that accepted or were made, last one first
+    by_length   by how much was recorded: episodes end in the same operation, and differ where they began
+    of_plan     by the plan that they answer with
+    """
+
+    __slots__ = ("by_length", "latest", "of_plan")
+
+    def __init__(self) -> None:
+        self.latest: list[_Check] = []
+        self.by_length: dict[float, _Check] = {}
+        self.of_plan: dict[Plan, _Check] = {}
+
+    def put(self, check: _Check, length: float) -> None:
+        """Try this one first from now on."""
+        self.latest = [check, *[c for c in self.latest if c.plan is not check.plan][: PER_KEY - 1]]
+        if len(self.by_length) >= LENGTHS:
+            self.by_length.clear()
+        if len(self.of_plan) >= LENGTHS:
+            self.of_plan.clear()
+        self.by_length[length] = self.of_plan[check.plan] = check
 
 
 class Checks:
-    """The checks, by purpose and kind of the first root.
-
-    Episodes of many lengths end in the same operation, and differ where they began.  So a backward's check is
-    also found by how many nodes were made since the backward before it, which is as good as the length where a
-    program repeats; elsewhere it is a bad guess, which costs a look.
-    """
+    """The checks, by purpose and kind of the first root."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple, list[_Check]] = {}
-        self._by_length: dict[tuple[tuple, int], _Check] = {}
-        self._of_plan: dict[Plan, _Check] = {}
-        self._last: dict[tuple, tuple[int, int]] = {}  # number of the last root of a key, and the length then
+        self._found: dict[tuple, _Tried] = {}
 
-    def find(self, key: tuple, roots: Sequence[Node], live: Sequence[Node]) -> Known | None:
-        """What the check that accepts a recording gathered; None when none does."""
+    def find(self, key: tuple, roots: Sequence[Node], live: Sequence[Node], start: float) -> Known | None:
+        """What the check that accepts a recording gathered; None when none does.
+
+        start   the number that the recording began with
+        """
         tried = self._found.get(key)
-        if key[0] == "backward":
-            number = int(roots[0].number)
-            length = number - self._last.get(key, (0, 0))[0]
-            if len(self._last) >= KEYS:
-                self._last.clear()
-            self._last[key] = number, length
-            if tried is not None and len(tried) > 1 and (likely := self._by_length.get((key, length))) is not None:
-                check, plan, finish = likely
-                gathered = check(*roots, live) if plan.valid else None
-                if gathered is not None:
-                    return Known(plan, gathered, finish)
         if tried is None:
             return None
-        for i, (check, plan, finish) in enumerate(tried):
-            gathered = check(*roots, live) if plan.valid else None
+        length = roots[0].number - start
+        likely = tried.by_length.get(length)
+        if likely is not None and likely.plan.valid:
+            gathered = likely.accepts(*roots, live)
             if gathered is not None:
-                if i:
-                    self._found[key] = [tried[i], *tried[:i], *tried[i + 1 :]]
-                return Known(plan, gathered, finish)
+                return Known(likely.plan, gathered, likely.finish)
+        for check in tried.latest:
+            gathered = check.accepts(*roots, live) if check is not likely and check.plan.valid else None
+            if gathered is not None:
+                tried.put(check, length)
+                return Known(check.plan, gathered, check.finish)
         return None
 
-    def add(self, key: tuple, recipe: Recipe) -> None:
+    def add(self, key: tuple, recipe: Recipe, start: float) -> None:
         """Make the check of a recipe, if it is small enough to pay and only runs and stores."""
         plan = recipe.plan
         note_repeated()
@@ -169,31 +188,25 @@ class Checks:
             return
         if not all(place is None or computed for place, computed in zip(plan.grads, plan.computed, strict=True)):
             return
-        if max(len(self._found), len(self._of_plan)) >= KEYS:
-            self.clear()
-        others = [known for known in self._found.get(key, ()) if known[1] is not plan]
+        if key not in self._found:
+            if len(self._found) >= KEYS:
+                self._found.clear()
+            self._found[key] = _Tried()
         expected = Expected(recipe)
-        check = native_check(expected) or python_check(expected)
+        accepts = native_check(expected) or python_check(expected)
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
         finish = native_finish(expected, kinds) if recipe.groups else None
-        self._found[key] = [(check, plan, finish), *others[: PER_KEY - 1]]
-        if key in self._last:
-            self._of_plan[plan] = check, plan, finish
-            self.note_length(key, plan)
+        self._found[key].put(_Check(accepts, plan, finish), recipe.roots[0].number - start)
 
-    def note_length(self, key: tuple, plan: Plan) -> None:
+    def note_length(self, key: tuple, plan: Plan, length: float) -> None:
         """The plan was found for a recording that no check accepted in `find`: next time its own is tried."""
-        if key in self._last and plan in self._of_plan:
-            if len(self._by_length) >= 4 * KEYS:
-                self._by_length.clear()
-            self._by_length[key, self._last[key][1]] = self._of_plan[plan]
+        tried = self._found.get(key)
+        if tried is not None and plan in tried.of_plan:
+            tried.put(tried.of_plan[plan], length)
 
     def clear(self) -> None:
         """Forget them all."""
         self._found.clear()
-        self._by_length.clear()
-        self._of_plan.clear()
-        self._last.clear()
 
 
 #: Checks of values and of gradients.

@@ -83,6 +83,7 @@ def backward(
         _commit_recorded(leaves, emit_with_history(past, seeds, groups))
     else:
         _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
+        end_recording(state.now)  # as after a known one: checks are found by how much was recorded since
         if not retain_graph:
             release(through)
     run_after(due)
@@ -220,7 +221,7 @@ def _commit_computed(
 
 def _again(purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: bool) -> bool:
     """Answer a repeated backward by its check.  False: there is none, or a `.grad` changed meanwhile."""
-    known = checks.find(purpose, roots, live)
+    known = checks.find(purpose, roots, live, state.now.start)
     if known is None:
         return False
     if known.finish is not None:

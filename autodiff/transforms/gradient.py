@@ -162,9 +162,9 @@ def solve(
             purpose, given = repeat
             if plan.uses == 1:
                 sums = [(g.nodes, g.old) for g in groups]
-                checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums))
+                checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums), now.start)
             else:
-                checks.note_length(purpose, plan)
+                checks.note_length(purpose, plan, given[0].number - now.start)
     else:
         COUNTS.misses += 1
         plan = _make(key, past, seeds, groups, kept, number)

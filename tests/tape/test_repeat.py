@@ -31,8 +31,8 @@ def answered(monkeypatch):
     found = []
     look = checks.find
 
-    def find(key, roots, live):
-        known = look(key, roots, live)
+    def find(key, roots, live, start):
+        known = look(key, roots, live, start)
         found.append((key[0], known is not None))
         return known
 
@@ -141,3 +141,22 @@ def test_updates_that_an_ask_left_pending_are_evaluated_together():
         runs.append(COUNTS.runs - before)
     # The print is a run of its own, and so are, once, the updates at the next step.
     assert runs == [1, 1, 1, 2, 2, 1, 2, 2, 1]
+
+
+def test_loops_of_many_lengths_have_a_check_for_each(monkeypatch):
+    w = ad.tensor(np.full(70, 0.5), requires_grad=True)
+
+    def episode(steps):
+        w.grad = None
+        y = w
+        for _ in range(steps):
+            y = ad.tanh(y * w)
+        y.sum().backward()
+
+    for _ in range(3):
+        for steps in range(2, 14):
+            episode(steps)
+    found = answered(monkeypatch)
+    for steps in np.random.default_rng(0).integers(2, 14, size=30):
+        episode(steps)
+    assert found == [("backward", True)] * 30
