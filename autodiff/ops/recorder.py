@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_ir import MOST_STATICS
-from codegen.runtime.record_table import Table
+from codegen.runtime.record_table import MOST_STATICS, Table
 
 from ..config import Config, config
 from ..custom.function import Function

@@ -173,7 +173,9 @@ class Checks:
             gathered = likely.accepts(*roots, live)
             if gathered is not None:
                 return Known(likely.plan, gathered, likely.finish)
-        for check in tried.latest:
+        # Something beside it may have been recorded, too: a value that was looked at, say.
+        others = [c for k in (1, 2) if (c := tried.by_length.get(length - k)) is not None]
+        for check in (*tried.latest, *others):
             gathered = check.accepts(*roots, live) if check is not likely and check.plan.valid else None
             if gathered is not None:
                 tried.put(check, length)

@@ -14,10 +14,10 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import MemberDescriptorType
 from typing import Any
 
+from ..records import record
 from . import engine, objects
 from .check_ir import BLOCK
 from .check_steps_ir import OPCODES
@@ -36,7 +36,7 @@ _OFFSET = 16
 _WRAPPER_BASE = 40
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Layout:
     """The classes and objects of the one who records.
 

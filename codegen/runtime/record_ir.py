@@ -5,8 +5,8 @@ down for given operands is data, a *program*; it is found in a *table* by what t
 
     handle    object with a node                       node     object with kind, inputs, value, number
     kind      object with an out                       recording, config: objects whose flags are looked at
-    table     entries of $KEYS words: out (or number class) of each operand, grad mode, who owns the program, program
-    program   see `PROGRAM_WORDS`; per step: kind, value, number of inputs, which: operands first, then steps
+    table     entries: out (or number class) of each operand, grad mode, who owns the program, program
+    program   see `record_table.PROGRAM_WORDS`; per step: kind, value, number of inputs, which: operands, then steps
 
 `recorded` answers from a table, or gives `CIRCUMSTANCE` (not now: a trace, another thread, an older operand)
 or `UNKNOWN` (no entry), and then the Python function that the *site* names for it is called.  Sites are the
@@ -26,11 +26,9 @@ from .commit_ir import COMMIT, FINISH
 from .record_parts_ir import PARTS
 from .record_put_ir import PUT
 from .record_sites_ir import BINARY_SITE, CALL_SITE, SITES, UNARY_SITE
+from .record_table import ENTRY_WORDS, MOST_NODES, MOST_STATICS, PROBES, PROGRAM_WORDS, SLOTS
 
-__all__ = [
-    "BINARY", "CALLS", "COMPARISONS", "ENTRY_WORDS", "MOST_NODES", "MOST_STATICS", "POWER", "PROBES", "PROGRAM_WORDS",
-    "SITE_WORDS", "SLOTS", "TYPES", "UNARY", "WORDS", "recorder_ir",
-]  # fmt: skip
+__all__ = ["BINARY", "CALLS", "COMPARISONS", "POWER", "SITE_WORDS", "UNARY", "WORDS", "recorder_ir"]
 
 #: How many entry points of each sort there are.
 BINARY, UNARY, CALLS = 16, 8, 12
@@ -52,21 +50,10 @@ WORDS = (
 #: A site: the address of its table's cell, who is called in circumstances, who for an unknown key; how many
 #: arguments are operands, the others being static (0: all are operands).
 SITE_WORDS = 4
-#: An entry: two keys, mode, owner, program.
-ENTRY_WORDS = 5
-#: A table has this many places, and an entry is at most PROBES - 1 places behind its own.
-SLOTS, PROBES = 64, 4
 #: Classes of handles are found in a table of this many places.
 TYPES = 256
-#: A program: steps, class, is small, operands must differ, kind of a number, operands, numbers stay as they are,
-#: number of static arguments, second key, name and value of each static argument; then the steps.
-PROGRAM_WORDS = 9 + 2 * 3
-#: Static arguments that a call can have: beyond the operands, by position or by name.
-MOST_STATICS = 3
 #: Arguments that a call can have beside the function, to be laid on the stack.
 _MOST_ARGUMENTS = 16
-#: Operands and steps of a program.
-MOST_NODES = 64
 
 _RECORDED = """
 ; A new reference to a new handle, null with an exception, 1 for CIRCUMSTANCE, 2 for UNKNOWN.  `x2` may be null.

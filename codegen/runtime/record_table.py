@@ -12,18 +12,31 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from .record_ir import ENTRY_WORDS, MOST_NODES, PROBES, PROGRAM_WORDS, SLOTS
+from ..records import record
 
-__all__ = ["Program", "Step", "Table", "fits"]
+__all__ = [
+    "ENTRY_WORDS", "MOST_NODES", "MOST_STATICS", "PROBES", "PROGRAM_WORDS", "SLOTS", "Program", "Step", "Table", "fits",
+]  # fmt: skip
+
+#: An entry: two keys, mode, owner, program.
+ENTRY_WORDS = 5
+#: A table has this many places, and an entry is at most PROBES - 1 places behind its own.
+SLOTS, PROBES = 64, 4
+#: A program: steps, class, is small, operands must differ, kind of a number, operands, numbers stay as they are,
+#: number of static arguments, second key, name and value of each static argument; then the steps.
+PROGRAM_WORDS = 9 + 2 * 3
+#: Static arguments that a call can have: beyond the operands, by position or by name.
+MOST_STATICS = 3
+#: Operands and steps of a program.
+MOST_NODES = 64
 
 #: Re-entrant: an entry may be dropped, by the garbage collector, while another is learnt.
 _lock = threading.RLock()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Step:
     """A node of a program: its kind, its value (None: pending), its inputs by number: operands, then steps."""
 
