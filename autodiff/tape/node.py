@@ -47,7 +47,7 @@ class Out:
             what it meets.  The result of an operation on weak values alone is weak.
     """
 
-    __slots__ = ("aval", "cls", "requires_grad", "shape", "small", "weak")
+    __slots__ = ("aval", "cls", "flows", "requires_grad", "shape", "small", "weak")
 
     def __init__(self, aval: Aval, requires_grad: bool, weak: bool, number: bool = False) -> None:
         self.aval = aval
@@ -55,6 +55,7 @@ class Out:
         self.requires_grad = requires_grad
         self.weak = weak
         self.small = aval.size <= SMALL
+        self.flows = aval.dtype.kind in "fc"  # a bool or integer decides, but nothing flows from it
         is_number = (weak or number) and not aval.shape
         self.cls = number_class(aval, weak) if is_number else tensor_class(aval)
 

@@ -29,7 +29,7 @@ __all__ = ["GradFn", "rebind"]
 
 
 def _refuse_losing_gradient(t: Tensor, what: str) -> None:
-    if t.requires_grad and grad_mode.get():
+    if t.node.kind.out.requires_grad and not t.masked and grad_mode.get():
         raise GradientError(
             f"{what} of a {t.aval} that requires grad would lose its gradient\n"
             f"  called at {caller()}\n"
