@@ -100,19 +100,56 @@ def fits(operands: int, steps: Sequence[Step]) -> bool:
     return len(steps) > 0 and count <= MOST_NODES and are_behind
 
 
+class _Entries:
+    """The entries of a table: words, and by their places what they are the addresses of."""
+
+    __slots__ = ("held", "words")
+
+    def __init__(self) -> None:
+        self.words: Any = None
+        self.held: dict[int, tuple] = {}
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.words)
+
+    def put(self, keys: tuple[int, int, int], program: Program | None, held: tuple) -> None:
+        """Write an entry; another that is in its way goes."""
+        if self.words is None:
+            self.words = (ctypes.c_int64 * ((SLOTS + PROBES) * ENTRY_WORDS))()
+        words = self.words
+        first = _place(*keys[:2])
+        places = range(first, first + PROBES)
+        place = next((p for p in places if p in self.held and self._keys_at(p) == keys), None)
+        if place is None:
+            place = next((p for p in places if p not in self.held), first)
+        at = place * ENTRY_WORDS
+        old = self.held.get(place)
+        # Another thread may look between any two of these lines: the entry is empty meanwhile.
+        words[at] = 0
+        for i, word in enumerate((*keys[1:], id(program), 0 if program is None else program.address), 1):
+            words[at + i] = word
+        self.held[place] = held
+        words[at] = keys[0]
+        del old
+
+    def _keys_at(self, place: int) -> tuple[int, ...]:
+        at = place * ENTRY_WORDS
+        return tuple(self.words[at : at + 3])
+
+
 class Table:
     """The programs of one function, by operands and grad mode.
 
     age   how often it was emptied: what was found out before that must not be learnt any more
     """
 
-    __slots__ = ("__weakref__", "_cell", "_held", "_words", "age")
+    __slots__ = ("__weakref__", "_cell", "_entries", "age")
 
     def __init__(self) -> None:
         self.age = 0
         self._cell = ctypes.c_int64(0)
-        self._words: Any = None
-        self._held: dict[int, tuple] = {}
+        self._entries = _Entries()
 
     @property
     def address(self) -> int:
@@ -120,7 +157,7 @@ class Table:
         return ctypes.addressof(self._cell)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries.held)
 
     def learn(
         self,
@@ -138,42 +175,22 @@ class Table:
         if program is not None:
             program.belongs_to(key2, statics)
         with _lock:
-            if age == self.age:
-                self._learn(key1, key2, mode, program, statics)
-
-    def _learn(self, key1: Any, key2: Any, mode: bool, program: Program | None, statics: Sequence) -> None:
-        if self._words is None:
-            self._words = (ctypes.c_int64 * ((SLOTS + PROBES) * ENTRY_WORDS))()
-        keys = (id(key1), _mixed(key2, statics), id(mode))
-        first = _place(*keys[:2])
-        places = range(first, first + PROBES)
-        place = next((p for p in places if self._is_at(p, keys)), None)
-        if place is None:
-            place = next((p for p in places if p not in self._held), first)
-        at = place * ENTRY_WORDS
-        old = self._held.get(place)
-        # Another thread may look between any two of these lines: the entry is empty meanwhile.
-        self._words[at] = 0
-        owner = program if program is not None else self._words
-        for i, word in enumerate((*keys[1:], id(owner), program.address if program is not None else 0), 1):
-            self._words[at + i] = word
-        self._held[place] = (key1, key2, statics, program, owner)
-        self._words[at] = keys[0]
-        self._cell.value = ctypes.addressof(self._words)
-        del old
-
-    def _is_at(self, place: int, keys: tuple[int, int, int]) -> bool:
-        at = place * ENTRY_WORDS
-        return place in self._held and tuple(self._words[at : at + 3]) == keys
+            if age != self.age:
+                return
+            entries = self._entries
+            entries.put((id(key1), _mixed(key2, statics), id(mode)), program, (key1, key2, statics, program))
+            self._cell.value = entries.address
+            # The garbage collector may have run code meanwhile that made this table forget.
+            if entries is not self._entries:
+                self._cell.value = 0
 
     def forget(self) -> None:
         """Drop every entry."""
         with _lock:
             self.age += 1
             self._cell.value = 0
-            held, self._held = self._held, {}
-            words, self._words = self._words, None
-        del held, words  # what they hold may run code of its own when it goes
+            entries, self._entries = self._entries, _Entries()
+        del entries  # what they hold may run code of its own when it goes
 
 
 def _mixed(key2: Any, statics: Sequence[tuple[str | None, Any]]) -> int:
