@@ -9,6 +9,7 @@ They are fitted as those of `fit_elementary`.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -87,6 +88,82 @@ def logarithms() -> list[str]:
     return lines
 
 
+#: For pow: entries; the degrees of the logarithm's tail and of the power of two; as LOG the last bit of the first part.
+POW = {"F64": (16, 10, 5, 42), "F32": (32, 2, 2, 16)}
+MANTISSA = {"F64": 52, "F32": 23}
+
+
+def factor(suffix: str, number: int) -> float:
+    """The short number next to count / number for which m * it - 1 is a float, for all m that round to number / count.
+
+    Of those the one that gives the smallest.  Mantissas are in [3/4, 3/2).
+    """
+    count = POW[suffix][0]
+    low, high = max(number - 0.5, 0.75 * count) / count, min(number + 0.5, 1.5 * count) / count
+    places = MANTISSA[suffix] + (low < 1)
+    found = []
+    for bits in range(9):
+        for k in range(2**bits // 2, 2 ** (bits + 1)):
+            largest = max(abs(low * k / 2**bits - 1), abs(high * k / 2**bits - 1))
+            if places + bits + math.floor(math.log2(largest)) <= MANTISSA[suffix]:
+                found.append((largest, k / 2**bits))
+    return min(found)[1]
+
+
+def factors(suffix: str) -> list[float]:
+    """By the last bits of the number."""
+    count = POW[suffix][0]
+    found = [1.0] * count
+    for number in range(3 * count // 4, 3 * count // 2 + 1):
+        found[number % count] = factor(suffix, number)
+    return found
+
+
+def log2_parts(suffix: str, inverse: float) -> tuple[float, float]:
+    """-log2(inverse) in two parts, the first as short as POW says."""
+    exact, bits = -mp.log(mpf(inverse), 2), POW[suffix][3]
+    first = float(mp.nint(mp.ldexp(exact, bits)) / mpf(2) ** bits)
+    return first, rounded(exact - mpf(first), suffix == "F32")
+
+
+def root_parts(suffix: str, number: int) -> tuple[float, float]:
+    """2**(number / count), and what it lacks for that, relative to it."""
+    exact = mpf(2) ** (mpf(number) / POW[suffix][0])
+    first = rounded(exact, suffix == "F32")
+    return first, rounded(exact / mpf(first) - 1, suffix == "F32")
+
+
+def pow_fits(suffix: str) -> list[Fit]:
+    count, tail, short, _ = POW[suffix]
+    numbers = range(3 * count // 4, 3 * count // 2 + 1)
+    ends = [abs((n + half) / count * factor(suffix, n) - 1) for n in numbers[1:-1] for half in (-0.5, 0.5)]
+    bound, half, single = mpf(max(ends)), mpf("0.501") / count, suffix == "F32"
+    return [
+        Fit(f"POW_LOG_{suffix}", "(log(1 + r) - r + r**2/2) / r**3", lambda r: (mp.log1p(r) - r + r**2 / 2) / r**3,
+            lambda r: abs(r**3 / mp.log1p(r)), -bound - TINY, bound, tail, single),
+        Fit(f"POW_EXP2_{suffix}", "(2**f - 1) / f", lambda f: mp.expm1(f * mp.log(2)) / f, abs,
+            -half - TINY, half, short, single),
+    ]  # fmt: skip
+
+
+def powers() -> list[str]:
+    lines = []
+    for suffix, (count, *_) in POW.items():
+        inverses = factors(suffix)
+        logs, roots = [log2_parts(suffix, f) for f in inverses], [root_parts(suffix, n) for n in range(count)]
+        lines += ["", f"#: 1 / m for mantissas m rounded to {count}ths, short enough that r = m / m - 1 is exact.",
+                  f"POW_INVERSES_{suffix} = {table(inverses)[:-1]}",
+                  "", "#: The logarithms of these m to base 2, in two parts.", f"POW_LOGS_{suffix} = (",
+                  *[f"    {table([pair[part] for pair in logs])}" for part in (0, 1)], ")",
+                  "", f"#: 2**(j/{count}), and what each lacks, relative to it.", f"POW_ROOTS_{suffix} = (",
+                  *[f"    {table([pair[part] for pair in roots])}" for part in (0, 1)], ")"]
+        for fit in pow_fits(suffix):
+            values, error = coefficients(fit)
+            lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = {table(values)[:-1]}"]
+            print(f"{fit.name} degree {fit.degree} 2^{error:.1f}", file=sys.stderr)
+    return lines
+
+
 def table(values: list[float]) -> str:
     return "(" + ", ".join([f"{v!r}" for v in values]) + "),"
 
@@ -111,7 +188,7 @@ def text() -> str:
             *[f"    {table([c[power] for _, c, _ in found])}" for power in range(degree + 1)], ")",
         ]
         print(f"erf {suffix} degree {degree} 2^{worst:.1f}", file=sys.stderr)
-    return "\n".join(lines + logarithms()) + "\n"
+    return "\n".join(lines + logarithms() + powers()) + "\n"
 
 
 if __name__ == "__main__":

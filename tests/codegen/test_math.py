@@ -8,6 +8,7 @@ import importlib.util
 import math
 import re
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,43 @@ def test_the_table_of_logarithms_is_what_the_tool_makes(monkeypatch):
         assert tuple(tool.inverse("F64", j) for j in range(16)) == tables.LOG_INVERSES_F64
         assert [tool.logarithm("F64", "10", j) for j in range(16)] == list(zip(*tables.LOGS_10_F64, strict=True))
         assert tuple(tool.coefficients(tool.log_near_one("F32"))[0]) == tables.LOG_NEAR_F32
+
+
+def test_the_tables_of_powers_are_what_the_tool_makes(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
+    tool = importlib.import_module("fit_tables")
+    with mp.workdps(50):
+        assert tuple(tool.factors("F64")) == tables.POW_INVERSES_F64
+        assert [tool.log2_parts("F32", f) for f in tables.POW_INVERSES_F32] == list(
+            zip(*tables.POW_LOGS_F32, strict=True)
+        )
+        assert [tool.root_parts("F64", n) for n in range(16)] == list(zip(*tables.POW_ROOTS_F64, strict=True))
+        for fit in tool.pow_fits("F32"):
+            assert tuple(tool.coefficients(fit)[0]) == getattr(tables, fit.name)
+
+
+@pytest.mark.parametrize(("suffix", "dtype", "count"), [("F64", np.float64, 16), ("F32", np.float32, 32)])
+def test_the_factors_of_mantissas_leave_exact_remainders(suffix, dtype, count, rng):
+    inverses = getattr(tables, f"POW_INVERSES_{suffix}")
+    m = np.concatenate([rng.uniform(0.75, 1.5, 500), (np.arange(24, 48) + 0.5) / 32]).astype(dtype)
+    m = np.concatenate([m, np.nextafter(m, dtype(0)), np.nextafter(m, dtype(2))])
+    for value in m[m < 1.5].tolist():
+        r = Fraction(value) * Fraction(inverses[round(value * count) % count]) - 1
+        assert Fraction(float(dtype(float(r)))) == r and abs(r) < Fraction(1, 16)
+
+
+@EACH_TYPE
+def test_powers_that_are_huge_or_tiny_by_large_exponents_of_numbers_next_to_one(type, rng):
+    info = np.finfo(DTYPES[type])
+    near = 1 + np.ldexp(rng.uniform(-1, 1, 150), -rng.integers(3, 40 if type is F64 else 18, 150))
+    x = np.concatenate([near, rng.uniform(0.74, 1.51, 150), 1 + rng.uniform(-0.04, 0.04, 100)]).astype(DTYPES[type])
+    x = x[x != 1]
+    y = rng.choice([-1.04, -0.999, -0.9, 0.9, 0.999], x.size) * info.maxexp / np.log2(x.astype(float))
+    y = y.astype(x.dtype)
+    with mp.workprec(200):
+        exact = [mp.power(mpf(a), mpf(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+        errors = errors_in_ulps(run("pow", type, x, y), exact, x.dtype)
+    assert errors.max() <= promised_ulps("pow")
 
 
 @EACH_TYPE

@@ -13,9 +13,28 @@ from .code import Code, Term
 from .coefficients import ATANH_TAIL, EXP2, EXP2_SHORT, LOG_SHORT
 from .exp import magic, scaled
 from .log import decompose
+from .tables import (
+    POW_EXP2_F32,
+    POW_EXP2_F64,
+    POW_INVERSES_F32,
+    POW_INVERSES_F64,
+    POW_LOG_F32,
+    POW_LOG_F64,
+    POW_LOGS_F32,
+    POW_LOGS_F64,
+    POW_ROOTS_F32,
+    POW_ROOTS_F64,
+)  # fmt: skip
 
 __all__ = ["pow_"]
 
+#: 1 / log(2) in two parts.
+_PER_LN2 = {
+    "f64": (float.fromhex("0x1.71547652b82fep+0"), float.fromhex("0x1.777d0ffda0d24p-56")),
+    "f32": (float.fromhex("0x1.715476p+0"), float.fromhex("0x1.4ae0c0p-26")),
+}
+#: Beyond, 2**n is 0 or inf, also with another factor below 2.
+_EXPONENTS = (1100.0, 200.0)
 #: 2 / log(2) and 1/3 in two parts.
 _TWO_PER_LN2 = (float.fromhex("0x1.71547652b82fep+1"), float.fromhex("0x1.777d0ffda0d24p-55"))
 _THIRD = (float.fromhex("0x1.5555555555555p-2"), float.fromhex("0x1.5555555555555p-56"))
@@ -25,6 +44,8 @@ Pair = tuple[Term, Term]
 
 def pow_(k: Code, x: Term, y: Term) -> Term:
     """x**y within 1.5 ulp, with C's and NumPy's rules for zeros, infinities, nan and negative x."""
+    if k.fills_registers:
+        return _signed(k, x, y, _magnitude_by_tables(k, k.abs(x), y))
     if not k.double:
         wide = k.of_doubles()
         size, exponent = k.convert(k.abs(x), "double"), k.convert(y, "double")
@@ -50,6 +71,55 @@ def _specials(k: Code, x: Term, y: Term, magnitude: Term) -> Term:
     result = k.select((x < 0.0) & (x > -math.inf) & k.floor(y).differs(y), math.nan, result)
     result = k.select(x.is_nan() | y.is_nan(), x + y, result)
     return k.select(x.equals(1.0) | y.equals(0.0), k.constant(1.0), result)
+
+
+def _signed(k: Code, x: Term, y: Term, magnitude: Term) -> Term:
+    """The sign; magnitudes are right for zeros and infinities, and nan where x or y is."""
+    result = k.select(k.abs(x).equals(1.0) | y.equals(0.0), k.constant(1.0), magnitude)
+    half = y * 0.5
+    whole = k.floor(y).equals(y)
+    odd = whole & k.floor(half).differs(half)
+    result = k.select(odd, k.with_sign(result, k.sign_of(x)), result)
+    # Of -1 and nan, too.
+    return k.select((x < 0.0) & (x > -math.inf) & k.floor(y).differs(y), math.nan, result)
+
+
+def _magnitude_by_tables(k: Code, size: Term, y: Term) -> Term:
+    """size**y; nan of inf * 0, where the result is 1."""
+    count = k.pick(16, 32)
+    high, low = _log2_by_tables(k, size, count)
+    product = y * high
+    rest = k.mad(y, low, k.fma(y, high, -product))
+    # Where the first part is infinite, the second is nan.
+    beyond = k.abs(product) > k.pick(*_EXPONENTS)
+    # The sum's last bits number the roots of 2.  The second part may be a 2^-11th of the first.
+    shift = magic(k) / count
+    shifted = k.select(beyond, product, k.mad(y, low, product)) + shift
+    whole = shifted - shift
+    f = k.select(beyond, 0.0, (product - whole) + rest)
+    root, lacks = (k.lookup(part, k.bits(shifted)) for part in k.pick(POW_ROOTS_F64, POW_ROOTS_F32))
+    more = k.mad(f, k.polynomial(f, k.pick(POW_EXP2_F64, POW_EXP2_F32)), lacks)
+    return k.scaled(k.mad(root, more, root), whole)
+
+
+def _log2_by_tables(k: Code, size: Term, count: int) -> Pair:
+    """log2(size) in two parts; of 0 and inf the first is infinite."""
+    m = k.mantissa_near_one(size)
+    e = k.exponent(size) - k.exponent(m)
+    nearest = k.bits(k.mad(m, float(count), magic(k)))
+    r = k.mad(m, k.lookup(k.pick(POW_INVERSES_F64, POW_INVERSES_F32), nearest), -1.0)
+    log2, log2_low = (k.lookup(part, nearest) for part in k.pick(POW_LOGS_F64, POW_LOGS_F32))
+    # log(1 + r) = short + rest, the first term of the tail being the largest of what is not exact
+    square = r * r
+    square_low = k.fma(r, r, -square)
+    short = k.mad(square, -0.5, r)
+    rest = k.mad(square, -0.5, r - short)
+    tail = k.mad(square * r, k.polynomial(r, k.pick(POW_LOG_F64, POW_LOG_F32)), k.mad(square_low, -0.5, rest))
+    factor, factor_low = _PER_LN2[k.suffix]
+    near = short * factor
+    near_low = k.mad(tail, factor, k.mad(short, factor_low, k.fma(short, factor, -near)))
+    high, low = _sum_ordered(e + log2, near)
+    return high, low + (near_low + log2_low)
 
 
 def _bounded(k: Code, y: Term) -> Term:
