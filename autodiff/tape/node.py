@@ -33,8 +33,9 @@ __all__ = [
 SMALL = 64
 
 #: Interning tables are emptied at this size; what is interned again is merely another object,
-#: so a plan misses once and finds its executable by graph shape.
-TABLE_LIMIT = 1 << 14
+#: so a plan misses once and finds its executable by graph shape.  There is a table for each operation: ten
+#: thousand batch sizes through a perceptron kept 250 MB of kinds with eight times this size, now 20.
+TABLE_LIMIT = 1 << 11
 
 new_number: Callable[[], int] = itertools.count(1).__next__
 _new = object.__new__
