@@ -12,9 +12,6 @@ only; the body is never differentiated past.  (A method with a `jvp` and no back
 its boundary is transparent to reverse mode, cotangents flow to the body.)  Inside forward, handles of
 inputs are masked (they report requires_grad False), but body nodes keep their history, so a saved
 intermediate can be differentiated through: second order is right.
-
-A `Call` is data.  It holds no node and no tensor: where a tensor comes from is a number, the place among
-the boundary's inputs, or -1 - k for tracked output k, read back behind its boundary.
 """
 
 from __future__ import annotations
@@ -32,13 +29,12 @@ from ..errors import GradientError, UserLine
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, leaf_kind, out_of, rich_node
 from ..tape.record import DETACH, record, state
 from ..tensor import Tensor, handle
+from .call import Call, Site, shape_of
 from .context import ForwardContext, attributes, said
-from .looks import looked_at
 from .outputs import Outputs
 from .packed import Packed
-from .reads import function_key, static_key
 
-__all__ = ["Call", "MappedCall", "bounded", "call_of", "detached", "key_of", "output_of"]
+__all__ = ["MappedCall", "boundary_kind", "bounded", "call_of", "detached", "output_of"]
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
@@ -50,94 +46,11 @@ _next_token = itertools.count(1).__next__
 _calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
 
 
-def _boundary_kind(aval: Aval) -> Kind:
+def boundary_kind(aval: Aval) -> Kind:
+    """The kind of a boundary of one output, and of what picks one of several."""
     out = out_of(aval, True)
     found = _KINDS.get(out)
     return found or _KINDS.setdefault(out, Kind(_BOUNDARY, (), out))
-
-
-class Call:
-    """The call of a custom function that a boundary stands for.
-
-    function   the generic function;  method  its forward method;  types  of the call's arguments
-    arguments  one Packed per declared parameter, by name
-    saved      (name or None, Packed) in the order of save_for_backward
-    attributes Packed by name: what forward set on its context
-    result     Packed: the outputs in their container
-    avals      of the tracked outputs
-    opaque     forward asked for values: what it made may have a history that nobody knows
-    transparent  reverse mode differentiates the body: there is a jvp, but no backward
-    token      place of the number by which a host rule finds this call when it runs; None: no host rule
-    line       the user's line
-    numbers    Python's numbers, and arrays, that its rule may read, as `key` found them last
-    structure  everything else of its key
-    """
-
-    __slots__ = (
-        "__weakref__", "arguments", "attributes", "avals", "first", "function", "is_pure", "line", "materialize",
-        "method", "numbers", "opaque", "result", "saved", "structure", "token", "transparent", "types",
-    )
-
-    function: Any
-    method: Any
-    types: tuple[type, ...]
-    arguments: dict[str, Packed]
-    saved: tuple[tuple[str | None, Packed], ...]
-    attributes: dict[str, Packed]
-    result: Packed
-    avals: tuple[Aval, ...]
-    materialize: bool
-    opaque: bool
-    transparent: bool
-    token: int | None
-    line: UserLine | None
-    first: int
-    is_pure: bool
-    numbers: list[Any]
-    structure: Any
-
-    def rule(self, kind: str = "backward") -> Any:
-        """The rule that serves this call now; None when there is none."""
-        return self.function.rule_for(kind, self.method, self.types)
-
-    def packed(self) -> list[Packed]:
-        """Everything that a rule may read."""
-        saved = [p for _, p in self.saved]
-        return [*self.arguments.values(), *saved, *self.attributes.values(), self.result]
-
-    def key(self) -> Any:
-        """What the rule key says about this call.  `is_pure` tells whether it says everything, apart from `numbers`.
-
-        Of numbers it says the kind, and the value of those that the rule was seen to look at.
-        """
-        rule = self.rule()
-        shape = (tuple([n for n, _ in self.saved]), tuple(self.attributes), self.materialize)
-        numbers: list[Any] = []
-        self.numbers = numbers
-        if rule is not None and rule.host and self.token is not None:
-            # A host rule reads everything else when it runs.
-            self.is_pure = True
-            return (rule, shape, tuple([(p.structure, p.places) for p in self.packed()]))
-        parts = [p.key(numbers) for p in self.packed()]
-        key, pure = (None, True) if rule is None else function_key(rule.implementation, (), numbers)
-        structure = self.structure = (key, shape, tuple([k for k, _ in parts]))
-        self.is_pure = pure and not (rule is not None and rule.host) and all([ok for _, ok in parts])
-        if not numbers:
-            return structure
-        looked = looked_at(rule, structure)
-        self.is_pure &= all([type(numbers[i]) is not np.ndarray for i in looked])
-        return key_of(structure, numbers, looked)
-
-    def whole_key(self) -> Any:
-        """What distinguishes this call for those who record its rule with the numbers that there are."""
-        key = self.key()
-        self.is_pure &= all([type(x) is not np.ndarray for x in self.numbers])
-        return (key, tuple([static_key(x)[0] for x in self.numbers]))
-
-
-def key_of(structure: Any, numbers: Sequence[Any], looked: tuple[int, ...]) -> Any:
-    """The key of a call of this structure, some of whose numbers count by value."""
-    return (structure, looked, tuple([static_key(numbers[i])[0] for i in looked]))
 
 
 class MappedCall(Call):
@@ -180,7 +93,7 @@ class MappedCall(Call):
 
 def _again(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
     """The node that stands for a call: the boundary of one output, the call of several."""
-    node = rich_node(_boundary_kind(call.avals[0]) if call.first else _CALL_KIND, tuple(inputs), call=call)
+    node = rich_node(boundary_kind(call.avals[0]) if call.first else _CALL_KIND, tuple(inputs), call=call)
     node.body = 0 if call.first else None
     node.flow = flow
     node.line = call.line
@@ -193,31 +106,35 @@ def call_of(token: int) -> Call:
 
 
 def bounded(
-    call: Call,
+    site: Site,
     ctx: ForwardContext,
+    arguments: dict[str, Packed],
     inputs: Sequence[Node],
     place: dict[Node, int],
     outputs: Outputs,
     masked: bool,
     has_token: bool,
+    opaque: bool,
+    line: UserLine | None,
 ) -> list[Any]:
     """Make the boundary of a call that tracks: one node with one tracked output, a call and its picks with several.
 
-    place   numbers of `inputs`.  Completes `call`; returns the leaves of the result.
+    arguments, inputs   of the call, and the nodes of the tensors in them;  place: numbers of `inputs`
+    opaque              forward asked for values
+
+    Returns the leaves of the result.
     """
     told = said(ctx)
     tracked = outputs.tracked
     if not tracked:
         if not outputs.has_untracked:
             raise GradientError(
-                f"{call.function.__name__}: an argument requires a gradient, but no output can carry one\n"
-                f"  called at {call.line}\n"
+                f"{site.function.__name__}: an argument requires a gradient, but no output can carry one\n"
+                f"  called at {line}\n"
                 "  return a float tensor, or declare the outputs with ctx.mark_non_differentiable"
             )
         return [detached(x, masked) for x in outputs.leaves]
-    single = len(tracked) == 1
-    n_inputs = len(inputs)
-    call.first = int(single)
+    n_inputs, first = len(inputs), int(len(tracked) == 1)
     body = tuple([t.node for t in tracked])
     number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
     extra: list[Node] = []
@@ -226,36 +143,35 @@ def bounded(
         node = t.node
         found = place.get(node)
         if found is not None:
-            return found + call.first
+            return found + first
         if node in number:
             return number[node]
         place[node] = n_inputs + len(extra)
         extra.append(node)
-        return place[node] + call.first
+        return place[node] + first
 
-    if call.first:
-        call.arguments = {n: p.shifted(call.first) for n, p in call.arguments.items()}
-    call.saved = tuple([(n, Packed(v, place_of, outputs.tensor_of)) for n, v in told.saved or ()])
-    call.attributes = {n: Packed(v, place_of, outputs.tensor_of) for n, v in attributes(ctx).items()}
+    if first:
+        arguments = {n: p.shifted(first) for n, p in arguments.items()}
+    saved = [(n, Packed(v, place_of, outputs.tensor_of)) for n, v in told.saved or ()]
+    set_on_it = {n: Packed(v, place_of, outputs.tensor_of) for n, v in attributes(ctx).items()}
     untracked = [x if slot is not None else detached(x, masked) for x, slot in zip(*outputs.slotted, strict=True)]
-    call.result = Packed.of(outputs.structure, untracked, place_of)
-    call.result.places = tuple(
-        [p if slot is None else -1 - slot for p, slot in zip(call.result.places, outputs.slots, strict=True)]
-    )
-    call.avals = tuple([t.aval for t in tracked])
-    call.token = None
+    result = Packed.of(outputs.structure, untracked, place_of)
+    behind = zip(result.places, outputs.slots, strict=True)
+    result.places = tuple([p if slot is None else -1 - slot for p, slot in behind])
+    shape, statics = shape_of(arguments, saved, set_on_it, result, told.materialize, first)
+    token = n_inputs + len(extra) + first if has_token else None
+    call = Call(site, shape, statics, tuple([t.aval for t in tracked]), opaque, token, line)
     if has_token:
-        call.token = n_inputs + len(extra) + call.first
         extra.append(_token(call))
-    if single:
-        node = rich_node(_boundary_kind(tracked[0].aval), (body[0], *inputs, *extra), call=call)
-        node.body, node.flow = 0, slice(0, 1) if call.transparent else slice(1, 1 + n_inputs)
+    if first:
+        node = rich_node(boundary_kind(tracked[0].aval), (body[0], *inputs, *extra), call=call)
+        node.body, node.flow = 0, slice(0, 1) if site.transparent else slice(1, 1 + n_inputs)
         picks = [node]
     else:
         node = rich_node(_CALL_KIND, (*inputs, *extra, *body), call=call)
-        node.flow = slice(len(node.inputs) - len(body), None) if call.transparent else slice(0, n_inputs)
+        node.flow = slice(len(node.inputs) - len(body), None) if site.transparent else slice(0, n_inputs)
         picks = [_pick(node, k, b) for k, b in enumerate(body)]
-    node.line = call.line
+    node.line = line
     pairs = zip(untracked, outputs.slots, strict=True)
     return [x if slot is None else _handle(picks[slot], masked) for x, slot in pairs]
 
@@ -268,7 +184,7 @@ def _token(call: Call) -> Node:
 
 
 def _pick(call: Node, slot: int, body: Node) -> RichNode:
-    node = rich_node(_boundary_kind(body.kind.out.aval), (call, body))
+    node = rich_node(boundary_kind(body.kind.out.aval), (call, body))
     node.body, node.flow, node.slot = 1, slice(0, 1), slot
     return node
 

@@ -7,6 +7,7 @@ mark_non_differentiable, set_materialize_grads.  Attributes set on a context bel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Protocol
 
 from ..errors import GradientError, caller
@@ -89,33 +90,42 @@ class Said:
     materialize  whether the cotangent of an unused output is zeros
     """
 
-    __slots__ = ("constant", "dirty", "materialize", "saved")
-
-    def __init__(self) -> None:
-        self.saved: tuple[tuple[str | None, Any], ...] | None = None
-        self.constant: list[Any] = []
-        self.dirty: list[Any] = []
-        self.materialize = True
+    saved: tuple[tuple[str | None, Any], ...] | None = None
+    constant: Sequence[Any] = ()
+    dirty: Sequence[Any] = ()
+    materialize = True
 
 
-class ForwardContext:
+_SAID, _FUNCTION, _NAMES, _NEEDS, _INPUTS = [
+    f"_ForwardContext__{name}" for name in ("said", "function", "names", "needs", "inputs")
+]
+
+
+class _Own:
+    """What a context has of its own, apart from what a forward sets on it."""
+
+    __slots__ = (_FUNCTION, _INPUTS, _NAMES, _NEEDS, _SAID)
+
+
+class ForwardContext(_Own):
     """What a forward method gets as `ctx`.  Any other attribute set on it is kept for backward."""
 
     def __init__(self, function: str, names: Sequence[str], needs: Sequence[bool], inputs: Sequence[Any]) -> None:
         self.__function = function
-        self.__needs = Fields(names, needs, "needs_input_grad")
-        self.__inputs = Fields(names, inputs, "inputs")
+        self.__names = names
+        self.__needs = needs
+        self.__inputs = inputs
         self.__said = Said()
 
     @property
     def needs_input_grad(self) -> Fields:
         """For every declared parameter, whether a gradient may be asked for; by name and position."""
-        return self.__needs
+        return Fields(self.__names, self.__needs, "needs_input_grad")
 
     @property
     def inputs(self) -> Fields:
         """The arguments of the call, by parameter name."""
-        return self.__inputs
+        return Fields(self.__names, self.__inputs, "inputs")
 
     def save_for_backward(self, /, *values: Any, **named: Any) -> None:
         """Keep values for backward: inputs, outputs, intermediates, and things that are no tensors.
@@ -128,7 +138,8 @@ class ForwardContext:
                 f"  called at {caller()}\n"
                 "  save everything in one call"
             )
-        self.__said.saved = tuple([(None, v) for v in values] + list(named.items()))
+        told = self.__said
+        told.saved = (*[(None, v) for v in values], *named.items()) if values else tuple(named.items())
 
     def mark_dirty(self, *inputs: Tensor) -> None:
         """Declare inputs that this forward changes in place; each of them must also be returned.
@@ -136,36 +147,35 @@ class ForwardContext:
         The caller's handle then carries the new value and this function's history.
         Raises GradientError (when forward returns) for what is no input or is not returned.
         """
-        self.__said.dirty.extend(inputs)
+        self.__said.dirty = (*self.__said.dirty, *inputs)
 
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare outputs through which no gradient flows.
 
         Raises GradientError (when forward returns) for what forward does not return.
         """
-        self.__said.constant.extend(outputs)
+        self.__said.constant = (*self.__said.constant, *outputs)
 
     def set_materialize_grads(self, flag: bool) -> None:
         """Whether the cotangent of an unused output is zeros (the default) or None."""
         self.__said.materialize = bool(flag)
 
 
-_SAID, _FUNCTION = "_ForwardContext__said", "_ForwardContext__function"
-_OWN = frozenset((_SAID, _FUNCTION, "_ForwardContext__needs", "_ForwardContext__inputs"))
+_said_of = attrgetter(_SAID)
 
 
 def said(ctx: ForwardContext) -> Said:
     """What forward has said so far."""
-    return ctx.__dict__[_SAID]
+    return _said_of(ctx)
 
 
 def attributes(ctx: ForwardContext) -> dict[str, Any]:
     """What forward has set on its context.  Raises GradientError for what backward could not read."""
-    found = {name: value for name, value in ctx.__dict__.items() if name not in _OWN}
+    found = dict(ctx.__dict__)
     taken = [name for name in found if hasattr(BackwardContext, name) or hasattr(ForwardContext, name)]
     if taken:
         raise GradientError(
-            f"{ctx.__dict__[_FUNCTION]}: forward sets ctx.{taken[0]}, which is a context's own\n"
+            f"{getattr(ctx, _FUNCTION)}: forward sets ctx.{taken[0]}, which is a context's own\n"
             f"  called at {caller()}\n"
             "  use another name, or ctx.save_for_backward(...)"
         )

@@ -9,7 +9,8 @@ from ..errors import ConcretizationError, user_line
 from ..tape.node import Node
 from ..tape.record import grad_mode, state
 from ..tensor import Tensor, handle
-from .boundary import Call, bounded
+from .boundary import bounded
+from .call import Site
 from .context import ForwardContext, said
 from .dirty import dirty_places, rebind_callers
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
@@ -86,13 +87,9 @@ def call_forward(
     if now.asked != asked and not now.tracing:
         learn(visit, ctx, outputs)
     if tracks:
-        call = Call()
-        call.function, call.method, call.types = function, method, types
-        call.arguments, call.materialize = packed, told.materialize
-        call.opaque, call.transparent = now.looked != looked, transparent
-        call.is_pure, call.numbers, call.structure = True, [], None
-        call.line = line
-        leaves = bounded(call, ctx, inputs, place, outputs, masked, has_token)
+        site = Site(function, method, types, transparent)
+        opaque = now.looked != looked
+        leaves = bounded(site, ctx, packed, inputs, place, outputs, masked, has_token, opaque, line)
         now.bounded = covered + now.looked - looked
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]

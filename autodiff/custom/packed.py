@@ -78,11 +78,9 @@ class Packed:
         """Whether there is any tensor in it."""
         return any(p is not None for p in self.places)
 
-    def key(self, numbers: list | None = None) -> tuple[Any, bool]:
-        """(what a rule key says about this value, whether that says everything); `numbers` as for `static_key`."""
-        if not self.statics:
-            return (self.structure, self.places), True
-        parts = [static_key(x, (), numbers) for x in self.statics]
+    def key(self) -> tuple[Any, bool]:
+        """(what a key says about this value, whether that says everything)."""
+        parts = [static_key(x) for x in self.statics]
         return (self.structure, self.places, tuple([k for k, _ in parts])), all([pure for _, pure in parts])
 
     def with_statics(self, statics: Sequence[Any]) -> Packed:

@@ -33,7 +33,7 @@ from codegen.ir import DTYPES
 from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 
-__all__ = ["can_be_watched", "function_key", "is_fixed", "reads_of", "static_key"]
+__all__ = ["can_be_watched", "function_key", "is_fixed", "reads_of", "rule_key", "static_key"]
 
 _BY_VALUE = (str, bytes, bool, int, type(None), type(...), np.dtype, range)
 _BY_IDENTITY = (np.ufunc, type(np.sum))
@@ -163,6 +163,20 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
 
 def _is_one_of(x: Any, within: tuple) -> bool:
     return any([x is other for other in within])
+
+
+def rule_key(rule: Any, numbers: list) -> Key:
+    """The key of a rule's function, as `function_key`; one that reads nothing by name has it ready."""
+    function = rule.implementation
+    if type(function) is FunctionType and function.__defaults__ is None and function.__kwdefaults__ is None:
+        code = function.__code__
+        known = rule.reads_nothing
+        if known is None or known[0] is not code:
+            nothing = not (function.__closure__ or _global_paths(code) or _imports(code))
+            known = rule.reads_nothing = (code, nothing)
+        if known[1]:
+            return known[:1], True
+    return function_key(function, (), numbers)
 
 
 def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..tape.watched import Watch
-from .boundary import Call
-from .packed import Packed
+from .call import Call
 from .reads import can_be_watched, is_fixed, reads_of
 
 __all__ = ["Watching", "watched"]
@@ -52,8 +51,8 @@ def watched(call: Call) -> Watching | None:
     watch = Watch(call.numbers)
     spread = _Spread(watch)
     try:
-        own = _with_watched(call, spread)
         function = spread.function(rule.implementation, ())
+        own = call.with_statics([spread.value(x, ()) for x in call.statics])
     except _Unwatchable:
         return None
     return Watching(watch, own, function) if spread.is_done() else None
@@ -61,19 +60,6 @@ def watched(call: Call) -> Watching | None:
 
 class _Unwatchable(Exception):
     """Something that must not meet a watched number."""
-
-
-def _with_watched(call: Call, spread: _Spread) -> Call:
-    """A copy of a call whose numbers are watched."""
-    own = Call()
-    for name in Call.__slots__:
-        if name != "__weakref__" and hasattr(call, name):
-            setattr(own, name, getattr(call, name))
-    own.arguments = {n: spread.packed(p) for n, p in call.arguments.items()}
-    own.saved = tuple([(n, spread.packed(p)) for n, p in call.saved])
-    own.attributes = {n: spread.packed(p) for n, p in call.attributes.items()}
-    own.result = spread.packed(call.result)
-    return own
 
 
 class _Spread:
@@ -86,12 +72,6 @@ class _Spread:
     def is_done(self) -> bool:
         """Whether every number has found its place."""
         return next(self._next, None) is None
-
-    def packed(self, packed: Packed) -> Packed:
-        """What was taken apart, its numbers watched."""
-        if not packed.statics:
-            return packed
-        return packed.with_statics([self.value(x, ()) for x in packed.statics])
 
     def value(self, value: Any, within: tuple) -> Any:
         """A value as the rule will read it."""

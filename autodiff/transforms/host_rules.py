@@ -16,7 +16,8 @@ import numpy as np
 
 from codegen.ir import Aval
 
-from ..custom.boundary import Call, call_of
+from ..custom.boundary import call_of
+from ..custom.call import Call
 from ..custom.historyless import without_history
 from ..custom.host import arrays_of, host_call, in_own_recording
 from ..ops import as_tensor

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..custom.boundary import Call
+from ..custom.call import Call
 from ..custom.historyless import without_history
 from ..errors import GradientError
 from ..ops import as_tensor

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..custom.boundary import Call, output_of
+from ..custom.boundary import output_of
+from ..custom.call import Call
 from ..custom.context import BackwardContext, Fields
 from ..custom.historyless import without_history
 from ..custom.packed import Packed, as_it_is

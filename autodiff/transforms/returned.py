@@ -17,7 +17,7 @@ import numpy as np
 from codegen.ir import Aval
 
 from .. import tree
-from ..custom.boundary import Call
+from ..custom.call import Call
 from ..custom.packed import Packed
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import as_tensor, astype, project

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..custom.boundary import Call, MappedCall
+from ..custom.boundary import MappedCall
+from ..custom.call import Call
 from ..custom.historyless import without_history
 from ..custom.host import Unlearnt
 from ..dispatch import note

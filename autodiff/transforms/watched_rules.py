@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..custom.boundary import key_of
+from ..custom.call import key_of
 from ..custom.looks import looked_at, note_looks
 from ..custom.watching import Watching, watched
 from ..tape.formulas import Formulas

@@ -1,0 +1,278 @@
+"""`Call`: what a boundary knows of the call that it stands for.  Data: it holds no node and no tensor.
+
+Most of it is the same for every call in a loop, so it is kept once and shared:
+
+    Site    which function was called, by which method, for which types
+    Shape   where each tensor comes from, and the containers around: interned, so equal ones are one object
+    Call    a site, a shape, the values that are no tensors, the user's line
+
+Where a tensor comes from is a number: the place among the boundary's inputs, or -1 - k for tracked output k, read
+back behind its boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codegen.ir import Aval
+
+from ..errors import UserLine
+from ..tape.node import TABLE_LIMIT
+from .looks import looked_at
+from .packed import Packed
+from .reads import rule_key, static_key
+
+__all__ = ["Call", "Shape", "Site", "key_of", "shape_of"]
+
+
+class Site(NamedTuple):
+    """Who was called.
+
+    function   the generic function;  method  its forward method;  types  of the call's arguments
+    transparent  reverse mode differentiates the body: there is a jvp, but no backward
+    """
+
+    function: Any
+    method: Any
+    types: tuple[type, ...]
+    transparent: bool
+
+
+class Shape:
+    """Everything about a call but its site, its avals and the values that are no tensors.
+
+    arguments, attributes  by name;  saved: (name or None, ...) in order;  result: the outputs: each a Packed that
+                           lacks its values, and how many they are
+    materialize            whether the cotangent of an unused output is zeros
+    first                  1 where the boundary's first input is the body's output, before the call's inputs; else 0
+    """
+
+    __slots__ = ("arguments", "attributes", "first", "materialize", "result", "saved")
+
+    def __init__(
+        self,
+        arguments: Mapping[str, tuple[Packed, int]],
+        saved: Sequence[tuple[str | None, tuple[Packed, int]]],
+        attributes: Mapping[str, tuple[Packed, int]],
+        result: tuple[Packed, int],
+        materialize: bool,
+        first: int,
+    ) -> None:
+        self.arguments = arguments
+        self.saved = saved
+        self.attributes = attributes
+        self.result = result
+        self.materialize = materialize
+        self.first = first
+
+    @property
+    def parts(self) -> list[tuple[Packed, int]]:
+        """All of them, in the order in which a call has their values."""
+        return [*self.arguments.values(), *[p for _, p in self.saved], *self.attributes.values(), self.result]
+
+
+_SHAPES: dict[Any, Shape] = {}
+
+
+def shape_of(
+    arguments: Mapping[str, Packed],
+    saved: Sequence[tuple[str | None, Packed]],
+    attributes: Mapping[str, Packed],
+    result: Packed,
+    materialize: bool,
+    first: int,
+) -> tuple[Shape, tuple[Any, ...]]:
+    """(the one shape of a call of these parts, the values that are no tensors)."""
+    named = [*arguments.items(), *saved, *attributes.items(), (None, result)]
+    key = (
+        tuple([(name, p.structure, p.places) for name, p in named]),
+        len(arguments), len(saved), materialize, first,
+    )  # fmt: skip
+    shape = _SHAPES.get(key)
+    if shape is None:
+        if len(_SHAPES) >= TABLE_LIMIT:
+            _SHAPES.clear()
+        shape = _SHAPES[key] = Shape(
+            {n: _bare(p) for n, p in arguments.items()},
+            [(n, _bare(p)) for n, p in saved],
+            {n: _bare(p) for n, p in attributes.items()},
+            _bare(result),
+            materialize,
+            first,
+        )
+    return shape, tuple([x for _, p in named for x in p.statics])
+
+
+def _bare(packed: Packed) -> tuple[Packed, int]:
+    return packed.with_statics(()), len(packed.statics)
+
+
+class Call:
+    """The call of a custom function that a boundary stands for.
+
+    site, shape  what it shares with others: see above
+    statics    the values that are no tensors: of arguments, saved, attributes, result
+    avals      of the tracked outputs
+    opaque     forward asked for values: what it made may have a history that nobody knows
+    token      place of the number by which a host rule finds this call when it runs; None: no host rule
+    line       the user's line
+    numbers    Python's numbers, and arrays, that its rule may read, as `key` found them last
+    structure  everything else of its key
+    """
+
+    __slots__ = (
+        "__weakref__", "avals", "is_pure", "line", "numbers", "opaque", "shape", "site", "statics", "structure", "token"
+    )  # fmt: skip
+
+    site: Site
+    shape: Shape
+    statics: tuple[Any, ...]
+    avals: tuple[Aval, ...]
+    opaque: bool
+    token: int | None
+    line: UserLine | None
+    is_pure: bool
+    numbers: list[Any]
+    structure: Any
+
+    def __init__(
+        self,
+        site: Site,
+        shape: Shape,
+        statics: tuple[Any, ...],
+        avals: tuple[Aval, ...],
+        opaque: bool,
+        token: int | None,
+        line: UserLine | None,
+    ) -> None:
+        self.site = site
+        self.shape = shape
+        self.statics = statics
+        self.avals = avals
+        self.opaque = opaque
+        self.token = token
+        self.line = line
+        self.is_pure = True
+        self.numbers = _NONE
+        self.structure = None
+
+    def with_statics(self, statics: Sequence[Any]) -> Call:
+        """The same call with other values."""
+        return Call(self.site, self.shape, tuple(statics), self.avals, self.opaque, self.token, self.line)
+
+    # ------------------------------------------------------------ what is shared
+
+    @property
+    def function(self) -> Any:
+        """The generic function."""
+        return self.site.function
+
+    @property
+    def method(self) -> Any:
+        """Its forward method."""
+        return self.site.method
+
+    @property
+    def types(self) -> tuple[type, ...]:
+        """Of the arguments."""
+        return self.site.types
+
+    @property
+    def transparent(self) -> bool:
+        """Whether reverse mode differentiates the body."""
+        return self.site.transparent
+
+    @property
+    def materialize(self) -> bool:
+        """Whether the cotangent of an unused output is zeros."""
+        return self.shape.materialize
+
+    @property
+    def first(self) -> int:
+        """How many inputs of the boundary come before those of the call."""
+        return self.shape.first
+
+    # ------------------------------------------------------------ what a rule reads
+
+    @property
+    def arguments(self) -> dict[str, Packed]:
+        """One Packed per declared parameter, by name."""
+        parts = iter(self.packed())
+        return {name: next(parts) for name in self.shape.arguments}
+
+    @property
+    def saved(self) -> list[tuple[str | None, Packed]]:
+        """(name or None, Packed) in the order of save_for_backward."""
+        parts = self.packed()[len(self.shape.arguments) :]
+        return [(name, p) for (name, _), p in zip(self.shape.saved, parts, strict=False)]
+
+    @property
+    def attributes(self) -> dict[str, Packed]:
+        """Packed by name: what forward set on its context."""
+        parts = self.packed()[len(self.shape.arguments) + len(self.shape.saved) :]
+        return dict(zip(self.shape.attributes, parts, strict=False))
+
+    @property
+    def result(self) -> Packed:
+        """The outputs in their container."""
+        return self.packed()[-1]
+
+    def packed(self) -> list[Packed]:
+        """Everything that a rule may read: arguments, saved, attributes, result."""
+        found, at = [], 0
+        for packed, count in self.shape.parts:
+            found.append(packed.with_statics(self.statics[at : at + count]) if count else packed)
+            at += count
+        return found
+
+    # ------------------------------------------------------------ rule and key
+
+    def rule(self, kind: str = "backward") -> Any:
+        """The rule that serves this call now; None when there is none."""
+        site = self.site
+        return site.method.rules.get(kind) or site.function.rule_for(kind, site.method, site.types)
+
+    def key(self) -> Any:
+        """What the rule key says about this call.  `is_pure` tells whether it says everything, apart from `numbers`.
+
+        Of numbers it says the kind, and the value of those that the rule was seen to look at.
+        """
+        rule = self.rule()
+        if rule is not None and rule.host and self.token is not None:
+            # A host rule reads everything else when it runs.
+            self.is_pure, self.numbers = True, _NONE
+            return (rule, self.shape)
+        numbers: list[Any] = []
+        code, pure = (None, True) if rule is None else rule_key(rule, numbers)
+        parts: tuple = ()
+        if self.statics:
+            keys = [static_key(x, (), numbers) for x in self.statics]
+            parts = tuple([k for k, _ in keys])
+            pure = pure and all([ok for _, ok in keys])
+        self.numbers = numbers
+        self.is_pure = pure and not (rule is not None and rule.host)
+        structure = (code, self.shape, parts)
+        if not numbers:
+            return structure
+        self.structure = structure
+        looked = looked_at(rule, structure)
+        if looked:
+            self.is_pure &= all([type(numbers[i]) is not np.ndarray for i in looked])
+        return key_of(structure, numbers, looked)
+
+    def whole_key(self) -> Any:
+        """What distinguishes this call for those who record its rule with the numbers that there are."""
+        key = self.key()
+        self.is_pure &= all([type(x) is not np.ndarray for x in self.numbers])
+        return (key, tuple([static_key(x)[0] for x in self.numbers]))
+
+
+_NONE: list[Any] = []
+
+
+def key_of(structure: Any, numbers: Sequence[Any], looked: tuple[int, ...]) -> Any:
+    """The key of a call of this structure, some of whose numbers count by value."""
+    return (structure, looked, tuple([static_key(numbers[i])[0] for i in looked]))
