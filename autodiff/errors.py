@@ -19,7 +19,8 @@ import numpy as np
 
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
-    "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "short_name", "user_frame", "user_line",
+    "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "is_ours", "short_name", "user_frame",
+    "user_line",
 ]
 
 
@@ -92,14 +93,15 @@ class UserLine(NamedTuple):
 
 
 @cache
-def _is_ours(module: str | None) -> bool:
+def is_ours(module: str | None) -> bool:
+    """Whether a frame of this module is not the user's."""
     return (module or "").partition(".")[0] in _OURS
 
 
 def user_frame() -> FrameType | None:
     """The innermost frame of the user's program; None when no frame but ours is on the stack."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(name := frame.f_globals.get("__name__")):
+    while frame is not None and is_ours(name := frame.f_globals.get("__name__")):
         frame = None if name == _COMMAND_LINE else frame.f_back
     return frame
 

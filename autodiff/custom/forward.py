@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ConcretizationError, user_line
+from ..errors import ConcretizationError, UserLine, user_line
 from ..tape.node import Node
 from ..tape.record import grad_mode, state
 from ..tensor import Tensor, handle
@@ -17,84 +17,121 @@ from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
 from .outputs import Outputs
 from .packed import Packed
 
-__all__ = ["call_forward"]
+__all__ = ["Entered", "call_forward", "completed"]
 
 
-def call_forward(
-    function: Any,
-    method: Any,
-    run: Callable,
-    arguments: dict[str, Any],
-    types: tuple,
-    has_token: bool = False,
-    transparent: bool = False,
-) -> Any:
+class Entered:
+    """The arguments of a call that was entered.
+
+    site     who was called;  run: run(ctx, arguments by name) calls the method;  line: the user's
+    packed   the arguments by name;  needs: for each, whether it needs a gradient
+    inputs   nodes of the tensors in them;  place: their numbers
+    given, inner   the caller's handles, and those that forward gets, in order
+    masked   whether any of the caller's is
+    asked, looked, covered   what the recording had counted before
+    """
+
+    __slots__ = (
+        "asked", "covered", "given", "inner", "inputs", "line", "looked", "masked", "needs", "packed", "place", "run",
+        "site",
+    )  # fmt: skip
+
+    def __init__(self, site: Site, run: Callable, arguments: dict[str, Any], line: UserLine | None) -> None:
+        self.site = site
+        self.run = run
+        self.line = line
+        self.inputs: list[Node] = []
+        self.place: dict[Node, int] = {}
+        self.given: list[Tensor] = []
+        self.inner: list[Tensor] = []
+        self.masked = False
+        self.packed = {name: Packed(value, self._place_of) for name, value in arguments.items()}
+        tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in self.inputs])
+        self.needs = [
+            tracks and any([p is not None and self.inputs[p].kind.out.requires_grad for p in a.places])
+            for a in self.packed.values()
+        ]
+        now = state.now
+        self.asked, self.looked, self.covered = now.asked, now.looked, now.bounded
+
+    def _place_of(self, t: Tensor) -> int:
+        self.masked |= t.masked
+        self.given.append(t)
+        number = self.place.get(t.node)
+        if number is None:
+            number = self.place[t.node] = len(self.inputs)
+            self.inputs.append(t.node)
+        return number
+
+    def inner_at(self, p: int) -> Tensor:
+        """A handle for forward on an input."""
+        self.inner.append(handle(self.inputs[p], masked=True))
+        return self.inner[-1]
+
+    def visit(self) -> Visit:
+        """The same for a host forward."""
+        return Visit(self.site.function, self.site.method, self.run, self.packed, self.needs, self.inputs)
+
+    def note_on(self, error: Exception) -> None:
+        """Say in which forward an error came up."""
+        site = self.site
+        error.add_note(
+            f"in the forward method of {site.function.__name__} ({site.method.place}), called at {self.line}"
+        )
+
+
+def call_forward(site: Site, run: Callable, arguments: dict[str, Any], has_token: bool = False) -> Any:
     """Run a forward method and put a boundary around what it recorded.
 
     arguments    every declared parameter by name, defaults filled in; a variadic one as a tuple
     run          run(ctx, arguments) calls the method
     has_token    its backward is a host rule, which finds the call by a token
-    transparent  reverse mode differentiates the body
 
     Returns forward's outputs in their container, tracking if any argument tracks.
     Raises GradientError when arguments track and nothing that is returned can.
     """
     now = state.now
-    inputs: list[Node] = []
-    place: dict[Node, int] = {}
-    given: list[Tensor] = []
-    inner: list[Tensor] = []
-    masked = False
-
-    def place_of(t: Tensor) -> int:
-        nonlocal masked
-        masked |= t.masked
-        given.append(t)
-        number = place.get(t.node)
-        if number is None:
-            number = place[t.node] = len(inputs)
-            inputs.append(t.node)
-        return number
-
-    def inner_at(p: int) -> Tensor:
-        inner.append(handle(inputs[p], masked=True))
-        return inner[-1]
-
-    packed = {name: Packed(value, place_of) for name, value in arguments.items()}
+    entered = Entered(site, run, arguments, user_line())
     if now.captures is not None:
-        for t in given:  # the caller's handles, before forward gets handles of its own
+        for t in entered.given:  # the caller's handles, before forward gets handles of its own
             now.meet(t)
-    tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in inputs])
-    needs = [tracks and any([p is not None and inputs[p].kind.out.requires_grad for p in a.places])
-             for a in packed.values()]
-    values = {name: a.unpack(inner_at) for name, a in packed.items()}
-    ctx = ForwardContext(function.__name__, list(values), needs, list(values.values()))
-    visit = Visit(function, method, run, packed, needs, inputs)
-    asked, looked, covered = now.asked, now.looked, now.bounded
-    line = user_line()
+    values = {name: a.unpack(entered.inner_at) for name, a in entered.packed.items()}
+    ctx = ForwardContext(site.function.__name__, list(values), entered.needs, list(values.values()))
     now.body += 1
     try:
-        result = _run(visit, ctx, values)
-        told = said(ctx)
-        outputs = Outputs(function.__name__, result, told.constant)
-        nodes = [g.node for g in given]
-        dirty = dirty_places(function.__name__, inner, given, nodes, told.dirty, outputs)
+        result = _run(entered.visit(), ctx, values)
     except Exception as error:
-        error.add_note(f"in the forward method of {function.__name__} ({method.place}), called at {line}")
+        entered.note_on(error)
         raise
     finally:
         now.body -= 1
-    if now.asked != asked and not now.tracing:
-        learn(visit, ctx, outputs)
-    if tracks:
-        site = Site(function, method, types, transparent)
-        opaque = now.looked != looked
-        leaves = bounded(site, ctx, packed, inputs, place, outputs, masked, has_token, opaque, line)
-        now.bounded = covered + now.looked - looked
+    return completed(entered, ctx, result, has_token)
+
+
+def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: bool) -> Any:
+    """What a call returns, given what its forward has said and returned."""
+    now, site, name = state.now, entered.site, entered.site.function.__name__
+    told = said(ctx)
+    try:
+        outputs = Outputs(name, result, told.constant)
+        nodes = [g.node for g in entered.given]
+        dirty = dirty_places(name, entered.inner, entered.given, nodes, told.dirty, outputs)
+    except Exception as error:
+        entered.note_on(error)
+        raise
+    if now.asked != entered.asked and not now.tracing:
+        learn(entered.visit(), ctx, outputs)
+    if any(entered.needs):
+        opaque = now.looked != entered.looked
+        leaves = bounded(
+            site, ctx, entered.packed, entered.inputs, entered.place, outputs, entered.masked, has_token, opaque,
+            entered.line,
+        )  # fmt: skip
+        now.bounded = entered.covered + now.looked - entered.looked
     else:
-        leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
+        leaves = [handle(t.node, entered.masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
     if dirty:
-        leaves = rebind_callers(dirty, given, outputs, leaves)
+        leaves = rebind_callers(dirty, entered.given, outputs, leaves)
     return outputs.rebuilt(leaves)
 
 

@@ -9,6 +9,7 @@ a number but one takes a 0-d tensor, the number is converted; where none takes a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,7 +25,9 @@ from ..tape.misses import note
 from ..tape.record import identity_of, leaf, number_leaf, taken
 from ..tape.watched import WATCHED, WatchedArray, plain
 from ..tensor import AbstractTensor, Tensor, handle
+from .call import Site
 from .forward import call_forward
+from .straight import straight_call
 
 __all__ = ["CONVERSIONS", "Function", "function", "told_dense"]
 
@@ -70,7 +73,13 @@ class Function(GenericFunction):
         names = self.declaration.fixed
         variadic = self.declaration.variadic
         has_token = backward is not None and backward.host
-        transparent = method.kind == "method" and backward is None
+        site = Site(self, method, classes, method.kind == "method" and backward is None)
+
+        def body(ctx: Any, inner: dict[str, Any], keywords: tuple[str, ...] = ()) -> Any:
+            values = tuple([inner[n] for n in names])
+            if variadic is not None:
+                values += inner[variadic]
+            return inside(ctx, values, {k: inner[k] for k in keywords})
 
         def call(*args: Any, **keywords: Any) -> Any:
             arguments = dict(zip(names, args, strict=False))
@@ -78,15 +87,12 @@ class Function(GenericFunction):
                 arguments[variadic] = args[len(names) :]
             arguments.update(keywords)
 
-            def body(ctx: Any, inner: dict[str, Any]) -> Any:
-                values = tuple([inner[n] for n in names])
-                if variadic is not None:
-                    values += inner[variadic]
-                return inside(ctx, values, {k: inner[k] for k in keywords})
+            return call_forward(site, functools.partial(body, keywords=tuple(keywords)), arguments, has_token)
 
-            return call_forward(self, method, body, arguments, classes, has_token, transparent)
-
-        return call
+        rare = has_token or method.host or site.transparent or variadic is not None
+        if rare or self.declaration.keywords or self.declaration.open:
+            return call
+        return straight_call(site, run, method.kind == "forward", names, body, call)
 
     def _call_seen(self, *args: Any, **keywords: Any) -> Any:
         """A call with numbers that a rule is watched with: what knows nothing of them gets the numbers."""
