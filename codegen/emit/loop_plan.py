@@ -22,6 +22,7 @@ from ..records import field, record
 from .extremes import find_extreme
 from .math import JOINT
 from .operations import ELEMENTARY, SCALAR
+from .pairs import Pair, find_pairs, never_meet
 from .reductions import Reduction, is_free
 
 __all__ = ["STEPS", "VARYING", "LoopPlan", "plan_loop"]
@@ -31,6 +32,9 @@ VARYING = None
 
 #: By so many elements from lane to lane, vectors are taken out of whole ones.
 STEPS = (2, 3, 4)
+
+#: The elements from lane to lane of the two parts of complex numbers.
+_BOTH = 2
 
 #: Costs in additions, of a vector whose lanes fill one register; roughly.
 _COSTS = {
@@ -50,6 +54,7 @@ class LoopPlan:
     partial     values on the way of a reduction: vectors of partial results
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
     again       what such a load gives, if the iteration has stored there before
+    pairs       loads or stores that are done together
     joint       operations that one function computes together: its name, and its results in order
     bits        of the widest element that differs between lanes
     cost        of one iteration
@@ -62,6 +67,7 @@ class LoopPlan:
     partial: set[Value] = field(default_factory=set)
     in_memory: dict[Operation, int] = field(default_factory=dict)
     again: dict[Value, Value] = field(default_factory=dict)
+    pairs: dict[Operation, Pair] = field(default_factory=dict)
     joint: dict[Operation, tuple[str, tuple[Value, ...]]] = field(default_factory=dict)
     bits: int = 8
     cost: int = 0
@@ -101,6 +107,7 @@ class _Planner:
                 self._operation(operation)
             self._ends()
             self._joint()
+            self._pairs()
         except _Unfit:
             return None
         self.found.partial |= self.chains.keys()
@@ -235,7 +242,7 @@ class _Planner:
         fixed = all(v not in self.inside for place in places for v in place)
         if not fixed:
             # One place per iteration (if it is one per lane is looked at when its stride is known).
-            if len(places) > 1 and not self.independent:
+            if len(places) > 1 and not self.independent and not self._are_apart(places):
                 raise _Unfit("iterations may meet in memory")
             return
         loads, stores = operations[::2], operations[1::2]
@@ -246,6 +253,24 @@ class _Planner:
         self.found.reductions.append(Reduction(-1, loads[0].result, load=loads[0], store=stores[-1]))
         self.in_memory |= dict.fromkeys(operations, number)
         self.found.again |= {load.result: store.operands[0] for load, store in zip(loads[1:], stores, strict=False)}
+
+    def _are_apart(self, places: set[tuple[Value | int, ...]]) -> bool:
+        """Whether no iteration uses a place of another, though it uses several."""
+        indices = [place[0] for place in places if len(place) == 1 and isinstance(place[0], Value)]
+        return len(indices) == len(places) and never_meet(indices, self.block.arguments[0], self.inside)
+
+    def _pairs(self) -> None:
+        """Accesses two elements apart from lane to lane whose neighbours are accessed too."""
+        accesses: dict[tuple[str, Value], list[Operation]] = {}
+        for operation, stride in self.found.places.items():
+            if stride == _BOTH and operation not in self.in_memory:
+                memory = operation.operands[operation.name == "memref.store"]
+                accesses.setdefault((operation.name, memory), []).append(operation)
+        for operations in accesses.values():
+            for pair in find_pairs(self.block, operations):
+                self.found.pairs |= {pair.low: pair, pair.high: pair}
+                if pair.low.name == "memref.store":
+                    self.found.cost -= 2 * (_COST_OF_A_GATHER - _BOTH)
 
     def _load(self, operation: Operation) -> None:
         if operation in self.in_memory:

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..kernel.nest import I1, Block, MemRef, Operation, ScalarType, Value
-from .loop_plan import STEPS, VARYING, LoopPlan
-from .operations import SCALAR, Writer
+from ..kernel.nest import I1, Block, Operation, ScalarType, Value
+from .loop_plan import VARYING, LoopPlan
+from .operations import SCALAR
 from .phases import Phase
 from .reductions import Reduction, combined, halved
-from .types import ALIGNMENT, LLVM_TYPES, first_lanes, steps
+from .types import LLVM_TYPES, first_lanes, steps
+from .vector_memory import VectorMemory
 
 if TYPE_CHECKING:
     from .body import Body
 
 __all__ = ["VectorLoop"]
 
-class VectorLoop(Writer):
+class VectorLoop(VectorMemory):
     """Writes one planned loop into a body."""
 
     def __init__(self, body: Body, block: Block, counter: Value, plan: LoopPlan) -> None:
@@ -31,6 +32,7 @@ class VectorLoop(Writer):
         self.vectors: dict[Value, str] = {}
         self.hoisted: list[str] = []
         self.mask = ""
+        self._stored: set[Operation] = set()
         inside = {r for o in block.operations for r in o.results}
         self.inside = inside | set(block.arguments)
 
@@ -153,9 +155,9 @@ class VectorLoop(Writer):
     def _operation(self, operation: Operation) -> None:
         body, name = self.body, operation.name
         if name == "memref.load":
-            self._load(operation)
+            self.load(operation)
         elif name == "memref.store":
-            self._store(operation)
+            self.store(operation)
         elif not self._is_varying(operation):
             # The same for all lanes, or, of a counter, what lane 0 has.
             body.names[operation.result] = SCALAR[name](body, operation, [body.names[v] for v in operation.operands])
@@ -220,129 +222,6 @@ class VectorLoop(Writer):
         self.hoisted.append(f"  {name} = {instruction}")
         return name
 
-    # ---- memory ----
-
-    def _load(self, operation: Operation) -> None:
-        memory, *indices = operation.operands
-        if operation in self.plan.in_memory:
-            if operation.result in self.plan.again:
-                self.vectors[operation.result] = self.vectors[self.plan.again[operation.result]]
-            return
-        assert isinstance(memory.type, MemRef)
-        element = memory.type.element
-        stride = self.plan.places[operation]
-        if stride == 0:
-            self.body.load(operation)
-        elif stride in (1, -1):
-            self.vectors[operation.result] = self._load_row(memory, element, indices, stride)
-        elif stride in STEPS and not self.mask and self.body.target.has_masks and self.lanes >= stride:
-            self.vectors[operation.result] = self._load_steps(memory, element, indices, stride)
-        else:
-            self.vectors[operation.result] = self._gather(memory, element, indices, stride)
-
-    def _load_row(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
-        """Adjacent elements."""
-        type, alignment = self.spelled(element), ALIGNMENT[element]
-        address = self._row_address(memory, element, indices, stride)
-        if not self.mask:
-            return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
-        mask = self._turned(self.mask, self.spelled(I1), stride)
-        bits = self.spelled(I1)
-        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
-        loaded = self.value(
-            f"call {type} {callee}(ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)"
-        )
-        return self._turned(loaded, type, stride)
-
-    def _load_steps(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
-        """Every second element, or third, ...: of whole vectors, which takes a third of what a gather does."""
-        type, lanes, alignment = self.spelled(element), self.lanes, ALIGNMENT[element]
-        address = self._row_address(memory, element, indices, 1)
-        found = self.value(f"load {type}, ptr {address}, align {alignment}")
-        for part in range(1, stride):
-            at = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {part * lanes}")
-            # Of the last vector nothing behind the last element: there may be none.
-            last = lanes - stride + 1 if part == stride - 1 else lanes
-            more = self._load_first(type, element, at, last)
-            places = [_place_of(j, j * stride, part * lanes, lanes) for j in range(lanes)]
-            if part == 1:
-                places = [j * stride if j * stride < lanes else place for j, place in enumerate(places)]
-            order = ", ".join(f"i32 {place}" for place in places)
-            found = self.value(f"shufflevector {type} {found}, {type} {more}, <{lanes} x i32> <{order}>")
-        return found
-
-    def _load_first(self, type: str, element: ScalarType, address: str, count: int) -> str:
-        """The first elements of a vector."""
-        if count == self.lanes:
-            return self.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}")
-        bits = self.spelled(I1)
-        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
-        mask = first_lanes(count, self.lanes)
-        return self.value(
-            f"call {type} {callee}(ptr {address}, i32 {ALIGNMENT[element]}, {bits} {mask}, {type} zeroinitializer)"
-        )
-
-    def _row_address(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
-        """Of the lowest of the adjacent elements."""
-        body = self.body
-        address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])  # type: ignore[arg-type]
-        if stride == 1:
-            return address
-        return body.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {1 - self.lanes}")
-
-    def _turned(self, vector: str, type: str, stride: int) -> str:
-        if stride == 1:
-            return vector
-        order = ", ".join(f"i32 {j}" for j in reversed(range(self.lanes)))
-        return self.value(f"shufflevector {type} {vector}, {type} poison, <{self.lanes} x i32> <{order}>")
-
-    def _gather(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | None) -> str:
-        addresses = self._addresses(memory, element, indices, stride)
-        type, pointers, bits = self.spelled(element), f"<{self.lanes} x ptr>", self.spelled(I1)
-        callee = self.declare(
-            f"llvm.masked.gather.{self.suffix(element)}.v{self.lanes}p0", type, (pointers, "i32", bits, type)
-        )
-        return self.value(
-            f"call {type} {callee}({pointers} {addresses}, i32 {ALIGNMENT[element]}, "
-            f"{bits} {self.mask or self.literal(True, I1)}, {type} zeroinitializer)"
-        )
-
-    def _addresses(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | None) -> str:
-        """One for each lane."""
-        body, pointer = self.body, self.body.names[memory]
-        if stride is VARYING:
-            (index,) = indices
-            places = self.vector(index)
-        else:
-            pointer = body.address(memory.type, pointer, [body.names[i] for i in indices])  # type: ignore[arg-type]
-            places = steps("i64", self.lanes, stride)
-        return self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {pointer}, <{self.lanes} x i64> {places}")
-
-    def _store(self, operation: Operation) -> None:
-        value, memory, *indices = operation.operands
-        assert isinstance(memory.type, MemRef)
-        if operation in self.plan.in_memory:
-            return
-        element = memory.type.element
-        type, alignment, bits = self.spelled(element), ALIGNMENT[element], self.spelled(I1)
-        name, stride = self.vector(value), self.plan.places[operation]
-        if stride not in (1, -1):
-            pointers = f"<{self.lanes} x ptr>"
-            callee = self.declare(
-                f"llvm.masked.scatter.{self.suffix(element)}.v{self.lanes}p0", "void", (type, pointers, "i32", bits)
-            )
-            addresses, mask = self._addresses(memory, element, indices, stride), self.mask or self.literal(True, I1)
-            self.line(f"call void {callee}({type} {name}, {pointers} {addresses}, i32 {alignment}, {bits} {mask})")
-            return
-        address = self._row_address(memory, element, indices, stride)
-        name = self._turned(name, type, stride)
-        if not self.mask:
-            self.line(f"store {type} {name}, ptr {address}, align {alignment}")
-            return
-        mask = self._turned(self.mask, bits, stride)
-        callee = self.declare(f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits))
-        self.line(f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})")
-
     # ---- reductions ----
 
     def _identities(self, lanes: int) -> list[str]:
@@ -389,7 +268,3 @@ class VectorLoop(Writer):
     def elementary(self, name: str, type: ScalarType) -> str:
         return self.body.needs.function(name, self.suffix(type), type, self.lanes)
 
-
-def _place_of(lane: int, place: int, begin: int, lanes: int) -> int:
-    """Which of the lanes of what is found and of the vector that begins at `begin` has the element at a place."""
-    return lanes + place - begin if begin <= place < begin + lanes else lane

@@ -1,0 +1,233 @@
+"""Loads and stores of a loop whose iterations run side by side.
+
+    adjacent elements           one load, turned round where the loop goes backwards
+    every second of them        of whole vectors; both parts of complex numbers at once
+    one place for all lanes     a number
+    anything else               a gather or scatter
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
+from .loop_plan import STEPS, VARYING, LoopPlan
+from .operations import Writer
+from .pairs import Pair
+from .types import ALIGNMENT, LLVM_TYPES, first_lanes, steps
+
+if TYPE_CHECKING:
+    from .body import Body
+
+__all__ = ["VectorMemory"]
+
+
+class VectorMemory(Writer):
+    """What a planned loop does with memory.
+
+    vectors   the names of values by lanes        mask   of the lanes in use, "" for all
+    """
+
+    body: Body
+    plan: LoopPlan
+    vectors: dict[Value, str]
+    mask: str
+    _stored: set[Operation]
+
+    def vector(self, value: Value) -> str:
+        """A value as a vector."""
+        raise NotImplementedError
+
+    def line(self, instruction: str) -> None:
+        """An instruction without a result."""
+        raise NotImplementedError
+
+    def load(self, operation: Operation) -> None:
+        memory, *indices = operation.operands
+        if operation in self.plan.in_memory:
+            if operation.result in self.plan.again:
+                self.vectors[operation.result] = self.vectors[self.plan.again[operation.result]]
+            return
+        assert isinstance(memory.type, MemRef)
+        element = memory.type.element
+        stride = self.plan.places[operation]
+        if operation in self.plan.pairs:
+            if operation.result not in self.vectors:
+                self._load_pair(operation, self.plan.pairs[operation])
+        elif stride == 0:
+            self.body.load(operation)
+        elif stride in (1, -1):
+            self.vectors[operation.result] = self._load_row(memory, element, indices, stride)
+        elif stride in STEPS and not self.mask and self.body.target.has_masks and self.lanes >= stride:
+            self.vectors[operation.result] = self._load_steps(memory, element, indices, stride)
+        else:
+            self.vectors[operation.result] = self._gather(memory, element, indices, stride)
+
+    def _load_row(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
+        """Adjacent elements."""
+        type, alignment = self.spelled(element), ALIGNMENT[element]
+        address = self._row_address(memory, element, indices, stride)
+        if not self.mask:
+            return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
+        mask = self._turned(self.mask, self.spelled(I1), stride)
+        bits = self.spelled(I1)
+        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
+        loaded = self.value(
+            f"call {type} {callee}(ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)"
+        )
+        return self._turned(loaded, type, stride)
+
+    def _load_pair(self, first: Operation, pair: Pair) -> None:
+        """Both of two neighbours: of whole vectors every second element."""
+        memory, *indices = first.operands
+        element = first.operands[0].type.element  # type: ignore[union-attr]
+        type, lanes = self.spelled(element), self.lanes
+        halves = []
+        for address, mask in self._halves(memory, element, indices, is_high=first is pair.high):
+            if mask:
+                halves.append(self._masked_load(type, element, address, mask))
+            else:
+                halves.append(self.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}"))
+        for j, load in enumerate((pair.low, pair.high)):
+            order = ", ".join(f"i32 {place}" for place in range(j, 2 * lanes, 2))
+            both = f"{type} {halves[0]}, {type} {halves[1]}"
+            self.vectors[load.result] = self.value(f"shufflevector {both}, <{lanes} x i32> <{order}>")
+
+    def _store_pair(self, last: Operation, pair: Pair) -> None:
+        """Both of two neighbours: two vectors of alternate elements."""
+        _, memory, *indices = last.operands
+        element = memory.type.element  # type: ignore[union-attr]
+        type, bits = self.spelled(element), self.spelled(I1)
+        both = ", ".join(f"{type} {self.vector(store.operands[0])}" for store in (pair.low, pair.high))
+        for j, (address, mask) in enumerate(self._halves(memory, element, indices, is_high=last is pair.high)):
+            half = self.value(f"shufflevector {both}, <{self.lanes} x i32> <{self._alternate(j)}>")
+            if mask:
+                callee = self.declare(
+                    f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits)
+                )
+                self.line(f"call void {callee}({type} {half}, ptr {address}, i32 {ALIGNMENT[element]}, {bits} {mask})")
+            else:
+                self.line(f"store {type} {half}, ptr {address}, align {ALIGNMENT[element]}")
+
+    def _halves(
+        self, memory: Value, element: ScalarType, indices: list[Value], *, is_high: bool
+    ) -> list[tuple[str, str]]:
+        """Where the two vectors lie that hold both neighbours of each lane, and their masks ("" for none)."""
+        address = self._row_address(memory, element, indices, 1)
+        bits, found = self.spelled(I1), []
+        for j in range(2):
+            place = j * self.lanes - is_high
+            at = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {place}") if place else address
+            mask = self.mask and self.value(
+                f"shufflevector {bits} {self.mask}, {bits} {self.mask}, <{self.lanes} x i32> <{self._alternate(j)}>"
+            )
+            found.append((at, mask))
+        return found
+
+    def _alternate(self, half: int) -> str:
+        """Lanes of two vectors in turn: the first or the second half of all."""
+        places = range(half * self.lanes, (half + 1) * self.lanes)
+        return ", ".join(f"i32 {place // 2 + self.lanes * (place % 2)}" for place in places)
+
+    def _load_steps(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
+        """Every second element, or third, ...: of whole vectors, which takes a third of what a gather does."""
+        type, lanes, alignment = self.spelled(element), self.lanes, ALIGNMENT[element]
+        address = self._row_address(memory, element, indices, 1)
+        found = self.value(f"load {type}, ptr {address}, align {alignment}")
+        for part in range(1, stride):
+            at = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {part * lanes}")
+            # Of the last vector nothing behind the last element: there may be none.
+            last = lanes - stride + 1 if part == stride - 1 else lanes
+            more = self._load_first(type, element, at, last)
+            places = [_place_of(j, j * stride, part * lanes, lanes) for j in range(lanes)]
+            if part == 1:
+                places = [j * stride if j * stride < lanes else place for j, place in enumerate(places)]
+            order = ", ".join(f"i32 {place}" for place in places)
+            found = self.value(f"shufflevector {type} {found}, {type} {more}, <{lanes} x i32> <{order}>")
+        return found
+
+    def _load_first(self, type: str, element: ScalarType, address: str, count: int) -> str:
+        """The first elements of a vector."""
+        if count == self.lanes:
+            return self.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}")
+        return self._masked_load(type, element, address, first_lanes(count, self.lanes))
+
+    def _masked_load(self, type: str, element: ScalarType, address: str, mask: str) -> str:
+        bits = self.spelled(I1)
+        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
+        return self.value(
+            f"call {type} {callee}(ptr {address}, i32 {ALIGNMENT[element]}, {bits} {mask}, {type} zeroinitializer)"
+        )
+
+    def _row_address(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
+        """Of the lowest of the adjacent elements."""
+        body = self.body
+        address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])  # type: ignore[arg-type]
+        if stride == 1:
+            return address
+        return body.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {1 - self.lanes}")
+
+    def _turned(self, vector: str, type: str, stride: int) -> str:
+        if stride == 1:
+            return vector
+        order = ", ".join(f"i32 {j}" for j in reversed(range(self.lanes)))
+        return self.value(f"shufflevector {type} {vector}, {type} poison, <{self.lanes} x i32> <{order}>")
+
+    def _gather(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | None) -> str:
+        addresses = self._addresses(memory, element, indices, stride)
+        type, pointers, bits = self.spelled(element), f"<{self.lanes} x ptr>", self.spelled(I1)
+        callee = self.declare(
+            f"llvm.masked.gather.{self.suffix(element)}.v{self.lanes}p0", type, (pointers, "i32", bits, type)
+        )
+        return self.value(
+            f"call {type} {callee}({pointers} {addresses}, i32 {ALIGNMENT[element]}, "
+            f"{bits} {self.mask or self.literal(True, I1)}, {type} zeroinitializer)"
+        )
+
+    def _addresses(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | None) -> str:
+        """One for each lane."""
+        body, pointer = self.body, self.body.names[memory]
+        if stride is VARYING:
+            (index,) = indices
+            places = self.vector(index)
+        else:
+            pointer = body.address(memory.type, pointer, [body.names[i] for i in indices])  # type: ignore[arg-type]
+            places = steps("i64", self.lanes, stride)
+        return self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {pointer}, <{self.lanes} x i64> {places}")
+
+    def store(self, operation: Operation) -> None:
+        value, memory, *indices = operation.operands
+        assert isinstance(memory.type, MemRef)
+        if operation in self.plan.in_memory:
+            return
+        if operation in self.plan.pairs:
+            self._stored ^= {operation}
+            pair = self.plan.pairs[operation]
+            if {pair.low, pair.high} <= self._stored:
+                self._stored -= {pair.low, pair.high}
+                self._store_pair(operation, pair)
+            return
+        element = memory.type.element
+        type, alignment, bits = self.spelled(element), ALIGNMENT[element], self.spelled(I1)
+        name, stride = self.vector(value), self.plan.places[operation]
+        if stride not in (1, -1):
+            pointers = f"<{self.lanes} x ptr>"
+            callee = self.declare(
+                f"llvm.masked.scatter.{self.suffix(element)}.v{self.lanes}p0", "void", (type, pointers, "i32", bits)
+            )
+            addresses, mask = self._addresses(memory, element, indices, stride), self.mask or self.literal(True, I1)
+            self.line(f"call void {callee}({type} {name}, {pointers} {addresses}, i32 {alignment}, {bits} {mask})")
+            return
+        address = self._row_address(memory, element, indices, stride)
+        name = self._turned(name, type, stride)
+        if not self.mask:
+            self.line(f"store {type} {name}, ptr {address}, align {alignment}")
+            return
+        mask = self._turned(self.mask, bits, stride)
+        callee = self.declare(f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits))
+        self.line(f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})")
+
+
+def _place_of(lane: int, place: int, begin: int, lanes: int) -> int:
+    """Which of the lanes of what is found and of the vector that begins at `begin` has the element at a place."""
+    return lanes + place - begin if begin <= place < begin + lanes else lane
