@@ -6,7 +6,7 @@ An argument fits its spec when it is
     for a 0-d spec, a NumPy scalar of the spec's dtype, or a Python number whose kind it can hold
 
 An array's data and a NumPy scalar's value are used where they are; a Python number is written to
-`cell`, eight bytes of the frame.  Everything else is null: a miss.
+`cell`, sixteen bytes of the frame.  Everything else is null: a miss.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from string import Template
 __all__ = ["ARGUMENTS", "NUMBER_KINDS"]
 
 #: How a Python number is written for a 0-d input of this dtype; 0 is no number at all.
-NUMBER_KINDS = {"f64": 1, "f32": 2, "i64": 3, "i32": 4, "bool": 5}
+NUMBER_KINDS = {"f64": 1, "f32": 2, "i64": 3, "i32": 4, "bool": 5, "c128": 6, "c64": 7}
 
 #: Names in capitals are offsets in objects, the others words of the plan (`launcher_ir`).
 ARGUMENTS = Template("""
 declare double @PyFloat_AsDouble(ptr)
+declare double @PyComplex_RealAsDouble(ptr)
+declare double @PyComplex_ImagAsDouble(ptr)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare i32 @PyObject_IsTrue(ptr)
 declare i64 @llvm.vector.reduce.or.v2i64(<2 x i64>)
@@ -155,7 +157,27 @@ not.int:
   %is.bool.type = icmp eq ptr %type, %bool.type
   %is.bool.kind = icmp eq i64 %kind, 5
   %is.bool = and i1 %is.bool.type, %is.bool.kind
-  br i1 %is.bool, label %bool, label %miss
+  br i1 %is.bool, label %bool, label %not.bool
+not.bool:
+  %complex.type = call ptr @address(ptr %plan, i64 $complex_type)
+  %is.complex = icmp eq ptr %type, %complex.type
+  br i1 %is.complex, label %complex, label %miss
+complex:
+  %re = call double @PyComplex_RealAsDouble(ptr %argument)
+  %im = call double @PyComplex_ImagAsDouble(ptr %argument)
+  switch i64 %kind, label %miss [ i64 6, label %complex.c128  i64 7, label %complex.c64 ]
+complex.c128:
+  %im.cell = getelementptr double, ptr %cell, i64 1
+  store double %re, ptr %cell
+  store double %im, ptr %im.cell
+  ret ptr %cell
+complex.c64:
+  %im.narrow.cell = getelementptr float, ptr %cell, i64 1
+  %re.narrow = fptrunc double %re to float
+  %im.narrow = fptrunc double %im to float
+  store float %re.narrow, ptr %cell
+  store float %im.narrow, ptr %im.narrow.cell
+  ret ptr %cell
 bool:
   %truth = call i32 @PyObject_IsTrue(ptr %argument)
   %byte = trunc i32 %truth to i8

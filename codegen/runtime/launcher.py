@@ -218,7 +218,7 @@ def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable
     input_specs, output_specs = _Specs(plan.inputs), _Specs(plan.outputs)
     offsets = _words(plan.offsets)
     slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
-    frame_words = slots + steps.scratch + len(plan.inputs) + len(plan.outputs)
+    frame_words = slots + steps.scratch + 2 * len(plan.inputs) + len(plan.outputs)
     values = dict(
         inputs=len(plan.inputs),
         outputs=len(plan.outputs),
@@ -239,6 +239,7 @@ def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable
         float_type=id(float),
         int_type=id(int),
         bool_type=id(bool),
+        complex_type=id(complex),
         allocator=id(native().allocator),
     )
     block = _words([values[word] for word in launcher_ir.PLAN])

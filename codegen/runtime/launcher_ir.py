@@ -12,7 +12,7 @@ and, per call, a *frame*:
 
     slots    one pointer per buffer: inputs, outputs, temporaries
     scratch  the pointers of the step that runs
-    numbers  eight bytes per input, for arguments that are Python numbers
+    numbers  sixteen bytes per input, for arguments that are Python numbers
     objects  the output arrays, until they stand in the result
     workspace, 64-byte aligned
 
@@ -43,7 +43,7 @@ __all__ = ["PLAN", "SPEC_WORDS", "STEP_WORDS", "launcher_ir"]
 PLAN = (
     "inputs", "outputs", "temporaries", "steps", "frame_words", "frame_bytes", "workspace_bytes", "is_long",
     "slots", "input_specs", "output_specs", "offsets", "step_table", "slow", "fail",
-    "array_type", "float_type", "int_type", "bool_type", "allocator",
+    "array_type", "float_type", "int_type", "bool_type", "complex_type", "allocator",
 )  # fmt: skip
 SPEC_WORDS = 6
 STEP_WORDS = 9
@@ -208,7 +208,8 @@ framed:
   ; from the end: objects, before them numbers, before them scratch
   %objects.first = sub i64 %frame.words, %n.outputs
   %objects = getelementptr ptr, ptr %frame, i64 %objects.first
-  %numbers.first = sub i64 %objects.first, %n.inputs
+  %numbers.words = shl i64 %n.inputs, 1
+  %numbers.first = sub i64 %objects.first, %numbers.words
   %numbers = getelementptr i64, ptr %frame, i64 %numbers.first
   %scratch = getelementptr ptr, ptr %frame, i64 %n.slots
   %input.specs = call ptr @address(ptr %plan, i64 $input_specs)
@@ -222,7 +223,7 @@ check:
   %argument.at = getelementptr ptr, ptr %arguments, i64 %i
   %argument = load ptr, ptr %argument.at
   %spec = getelementptr %Spec, ptr %input.specs, i64 %i
-  %cell = getelementptr i64, ptr %numbers, i64 %i
+  %cell = getelementptr { i64, i64 }, ptr %numbers, i64 %i
   %data = call ptr @data_of(ptr %plan, ptr %argument, ptr %spec, ptr %cell)
   %is.miss = icmp eq ptr %data, null
   br i1 %is.miss, label %miss, label %input.good
