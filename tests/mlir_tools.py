@@ -251,6 +251,8 @@ def run_program(program, inputs) -> list[np.ndarray]:
     name = re.findall(r"func\.func @(\w+)", text)[-1]
     outputs = [np.full(aval.shape, 77, aval.dtype) for aval in program.outputs]
     arrays = [np.array(x, aval.dtype, order="C") for x, aval in zip(inputs, program.inputs, strict=True)]
-    status = Loaded(text, name, program_symbols(program, text))([*arrays, *outputs])
+    ends = [b.aval for b in program.buffers[: len(arrays) + len(outputs)]]
+    memory = [a.reshape(-1).view(e.dtype).reshape(e.shape) for a, e in zip([*arrays, *outputs], ends, strict=True)]
+    status = Loaded(text, name, program_symbols(program, text))(memory)
     assert status == 0, f"status {status}"
     return outputs

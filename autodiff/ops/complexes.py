@@ -6,8 +6,8 @@ derivative multiplies by the conjugate of its partial, and the pull of a product
 transpose.  `elementwise` and `matmul` see to that; the functions here, which are no functions of
 x alone but of its parts, have their rules written out.
 
-Complex arrays are computed by NumPy, one call per operation (`codegen.passes.host`): no loops are
-generated for them.
+Complex arrays are compiled by parts: what is recorded here becomes operations on real numbers, and fuses with what
+is around it (`codegen.passes.complex`).
 """
 
 from __future__ import annotations

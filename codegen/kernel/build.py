@@ -27,7 +27,7 @@ from ..program import Kernel
 from ..records import record
 from .accumulators import Accumulators
 from .body import Loop
-from .elements import Elements, element_type
+from .elements import Elements, Placed, element_type
 from .group import Cut, Group, Root
 from .index import Index, constant_index, flatten
 from .monoids import Accumulator, combine, element, start
@@ -56,9 +56,9 @@ class _Filled:
     where: str
 
 
-def build(group: Group, is_stored, name: str) -> Built:
+def build(group: Group, is_stored, name: str, placed: Placed | None = None) -> Built:
     """The kernel of a group.  `is_stored(node)`: the node's value is in memory before this kernel runs."""
-    return _Builder(group, is_stored).build(name)
+    return _Builder(group, is_stored, placed).build(name)
 
 
 def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> Built:
@@ -73,10 +73,10 @@ def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> 
 
 
 class _Builder:
-    def __init__(self, group: Group, is_stored) -> None:
+    def __init__(self, group: Group, is_stored, placed: Placed | None) -> None:
         self.group = group
         self.k = Scalar()
-        self.elements = Elements(self.k, is_stored, self._own, self._made)
+        self.elements = Elements(self.k, is_stored, self._own, self._made, placed)
         self.positions = Positions(group)
         self.arrays = {r.node for r in group.roots if r.stored and not r.row and not r.is_reduction}
         # Values per row that are known by now; values of elements that earlier loops have put in memory.
@@ -107,8 +107,8 @@ class _Builder:
         self.is_done = True
         for root in group.tail:
             if root.stored:
-                self.k.store(self.elements.at(root.node, _first(root.node)), self.elements.place(root.node), _ZERO)
-        written = [r.node for r in (*group.roots, *group.tail) if r.stored]
+                self.elements.store(self.elements.at(root.node, _first(root.node)), root.node, _ZERO)
+        written = [self.elements.owner(r.node) for r in (*group.roots, *group.tail) if r.stored]
         return finish(name, self.k, self.elements, [*written, *self.accumulators.written])
 
     def _rows(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]], rows: int | None) -> None:
@@ -150,7 +150,7 @@ class _Builder:
             self.accumulators.enter(root, one)
         elif root.stored:
             value = self.elements.at(root.node, self.positions.index(root))
-            self.k.store(value, self.elements.place(root.node), self.positions.flat(root))
+            self.elements.store(value, root.node, self.positions.flat(root))
 
     # ------------------------------------------------------------ one nest
 
@@ -279,7 +279,7 @@ class _Builder:
             if not root.is_reduction:
                 if root.stored:
                     value = self.elements.at(root.node, self.positions.index(root))
-                    k.store(value, self.elements.place(root.node), self.positions.flat(root))
+                    self.elements.store(value, root.node, self.positions.flat(root))
                 continue
             x = self.elements.at(root.node.inputs[0], self.positions.index(root))
             found[root] = element(k, root.node.op.lower.monoid, x, self.positions.place(root))
@@ -344,7 +344,7 @@ class _Builder:
             assert self.group.inner is not None
             return _Filled(self.k.scratch(self.group.inner, element_type(node)), "row")
         if node in self.arrays:
-            return _Filled(self.elements.place(node), "array")
+            return _Filled(self.elements.place(self.elements.owner(node)), "array")
         assert self.cut is not None
         slot = self.cut.slots[node][0], element_type(node)
         if slot not in self.slots:
@@ -353,7 +353,7 @@ class _Builder:
 
     def _place_of(self, filled: _Filled, node: Node, index: tuple[Index, ...]) -> Index:
         if filled.where == "array":
-            return flatten(index, node.aval.shape)
+            return self.elements.within(node, flatten(index, node.aval.shape))
         return self.positions.in_row() if filled.where == "row" else self.in_tile
 
     def _keep(self, segment: int | None) -> None:

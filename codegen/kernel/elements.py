@@ -7,17 +7,20 @@ and one that does not depend on the inner loop is computed outside of it (see `b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..ir import DTYPES, Node, dtype_name
 from ..ir.op import CONSTANT
 from ..lowering import Map, Move
 from .edges import Reader, broadcast_index
-from .index import Index, flatten, unflatten
+from .index import Index, constant_index, flatten, unflatten
 from .nest import I8, MemRef, ScalarType, Value
 from .scalar import SCALAR_TYPES, Scalar
 
-__all__ = ["Elements", "memory_type"]
+__all__ = ["Elements", "Placed", "memory_type"]
+
+#: Values that are stored in another's memory: as every second number there, from this one on.
+Placed = Mapping[Node, tuple[Node, int]]
 
 
 _TYPES = {DTYPES[name]: type for name, type in SCALAR_TYPES.items()}
@@ -39,6 +42,7 @@ class Elements:
     is_stored   whether a node's value is read from memory
     own         hook for what this kernel itself has made: own(node, index) -> value or None
     made        hook called with each computed element: made(node, index, value)
+    placed      values that are stored in the memory of a pair
     """
 
     def __init__(
@@ -47,11 +51,13 @@ class Elements:
         is_stored: Callable[[Node], bool],
         own: Callable[[Node, tuple[Index, ...]], Value | None] | None = None,
         made: Callable[[Node, tuple[Index, ...], Value], None] | None = None,
+        placed: Placed | None = None,
     ) -> None:
         self.k = k
         self.is_stored = is_stored
         self.own = own
         self.made = made
+        self.placed = placed or {}
         self.memory: dict[Node, Value] = {}
 
     def place(self, node: Node) -> Value:
@@ -60,6 +66,18 @@ class Elements:
         if found is None:
             found = self.memory[node] = self.k.argument(memory_type(node))
         return found
+
+    def owner(self, node: Node) -> Node:
+        """The node in whose memory a value is stored: itself, or the pair that it is a part of."""
+        return self.placed[node][0] if node in self.placed else node
+
+    def within(self, node: Node, flat: Index) -> Index:
+        """Where an element of a value is stored in the memory of its owner."""
+        return flat.times(2).plus(constant_index(self.placed[node][1])) if node in self.placed else flat
+
+    def store(self, value: Value, node: Node, flat: Index) -> None:
+        """Write an element of a node."""
+        self.k.store(value, self.place(self.owner(node)), self.within(node, flat))
 
     def at(self, node: Node, index: tuple[Index, ...]) -> Value:
         """The element of `node` at `index`.  Chains of maps are walked without recursion, moves recurse."""
@@ -108,7 +126,7 @@ class Elements:
         if node.aval.size == 0:
             # Read only where the result is not used: there is nothing to read.
             return self.k.constant(0, dtype_name(node.aval.dtype))  # type: ignore[return-value]
-        return self.k.load(self.place(node), flatten(index, node.aval.shape))
+        return self.k.load(self.place(self.owner(node)), self.within(node, flatten(index, node.aval.shape)))
 
     def _moved(self, node: Node, index: tuple[Index, ...]) -> Value:
         lower = node.op.lower

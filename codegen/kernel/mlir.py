@@ -111,9 +111,11 @@ class _Entry(NestWriter):
         self.kernels: dict[str, str] = outer.kernels if outer else {}  # text under no name -> name
         self.functions: list[str] = outer.functions if outer else []
         self.hosts: dict[tuple, str] = outer.hosts if outer else {}  # operation, parameters, types -> name
-        inputs = [f"%x{i}: {memref_of(aval)}" for i, aval in enumerate(program.inputs)]
-        outputs = [f"%y{i}: {memref_of(aval)}" for i, aval in enumerate(program.outputs)]
-        self.takes = [memref_of(aval) for aval in (*program.inputs, *program.outputs)]
+        # As they lie in memory: complex numbers are pairs there.
+        ends = [b.aval for b in program.buffers[: len(program.inputs) + len(program.outputs)]]
+        inputs = [f"%x{i}: {memref_of(aval)}" for i, aval in enumerate(ends[: len(program.inputs)])]
+        outputs = [f"%y{i}: {memref_of(aval)}" for i, aval in enumerate(ends[len(program.inputs) :])]
+        self.takes = [memref_of(aval) for aval in ends]
         visibility, attributes = ("private ", "") if outer else ("", f" attributes {{{C_INTERFACE}}}")
         self.head = f"func.func {visibility}@{self.name}({', '.join(inputs + outputs)}) -> i32{attributes} {{"
 

@@ -13,6 +13,7 @@ Each element of a value is stored once, so no iteration loads what another one h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -36,23 +37,30 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
         last.update(dict.fromkeys(values, step))
     # The host's arrays have shapes, and so have those of loops and branches; for all others memory is flat.
     lasting: set[Hashable] = {*graph.inputs, *graph.outputs}
+    several = _written_by_several(drafts)
     lasting.update([v for work, values in drafts if not isinstance(work, Kernel | Gemm) for v in values])
     taken_by: dict[Hashable, Hashable] = {}
     found: list[Draft] = []
     for step, (work, values) in enumerate(drafts):
         if isinstance(work, Kernel):
-            made = {_size(values[j]) for j in work.function.writes}
+            made = {_size(values[j]) for j in work.function.writes if values[j] not in several}
             ending = [
                 v for v in values
                 if isinstance(v, Node) and last[v] == step and _size(v) in made and v not in lasting
             ]
             accesses = _accesses(work.function, len(values)) if ending else []
             for old in ending:
-                merged = _merged(work, values, old, accesses)
+                merged = _merged(work, values, old, accesses, several)
                 if merged is not None:
                     work, values, taken_by[old] = merged
         found.append((work, values))
     return renamed(found, taken_by)
+
+
+def _written_by_several(drafts: Sequence[Draft]) -> set[Hashable]:
+    """What more than one kernel writes: pairs, by parts."""
+    times = Counter(values[j] for work, values in drafts if isinstance(work, Kernel) for j in work.function.writes)
+    return {value for value, count in times.items() if count > 1}
 
 
 def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
@@ -99,11 +107,11 @@ def _name(value: Hashable, taken_by: dict[Hashable, Hashable]) -> Hashable:
 
 
 def _merged(
-    kernel: Kernel, values: tuple[Hashable, ...], old: Node, accesses: list[list[_Access]]
+    kernel: Kernel, values: tuple[Hashable, ...], old: Node, accesses: list[list[_Access]], several: set[Hashable]
 ) -> tuple[Kernel, tuple[Hashable, ...], Hashable] | None:
     """The kernel with `old` and a value that it writes as one argument: kernel, its values, that value.
 
-    `accesses` of its arguments are kept up.
+    `accesses` of its arguments are kept up.  What `several` steps write has memory of its own from the first of them.
     """
     function = kernel.function
     source = values.index(old)
@@ -111,7 +119,7 @@ def _merged(
         return None
     for target in sorted(function.writes):
         new = values[target]
-        if not isinstance(new, Node) or _size(new) != _size(old):
+        if not isinstance(new, Node) or _size(new) != _size(old) or new in several:
             continue
         if not _may_share(accesses[source], accesses[target]):
             continue

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -46,6 +47,9 @@ def draft_nest(results: tuple[Node, ...], plan: Planner) -> tuple[object, tuple[
 def _filled(nested: Nested, node: Node) -> list[tuple[int, int]]:
     """Which results lie in a value, and where they begin."""
     number = node.params[2]
+    if isinstance(number, tuple):
+        sizes = [nested.results[k].size for k in number]
+        return list(zip(number, accumulate(sizes, initial=0), strict=False))
     if number is not None:
         return [(number, 0)]
     found = enumerate(zip(nested.results, nested.starts(), strict=True))

@@ -16,12 +16,15 @@ from ..kernel.accumulators import Temporary
 from ..kernel.arguments import with_arguments
 from ..kernel.build import Built, build
 from ..kernel.edges import Axes, Probed
+from ..kernel.elements import Placed
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
 from ..records import record
 from .both import both_sides
 from .choose import choose
+from .complex import by_parts, seen
+from .complex_ops import PAIR
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
 from .merge import merged
@@ -74,17 +77,22 @@ def place(found: Planned, drafts: list[Draft], avals: Mapping[Hashable, Aval]) -
         name=found.graph.name,
         buffers=buffers,
         steps=tuple([Step(work, tuple([numbers[v] for v in values])) for work, values in drafts]),  # type: ignore[arg-type]
-        inputs=tuple([avals[i] for i in found.ends.inputs]),
-        outputs=tuple([avals[o] for o in found.ends.outputs]),
+        inputs=_ends(found.ends.inputs, found.graph.inputs, avals),
+        outputs=_ends(found.ends.outputs, found.graph.outputs, avals),
         workspace_bytes=size,
         graph=found.graph,
     )
 
 
+def _ends(memory: tuple[Node, ...], nodes: tuple[Node, ...], avals: Mapping[Hashable, Aval]) -> tuple[Aval, ...]:
+    """The avals of inputs or outputs, as the graph's owner sees them."""
+    return tuple([seen(avals[m], node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
+
+
 def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planned:
     """The steps of the program that computes a graph."""
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
-    original, graph = graph, turn(choose(separate(both_sides(graph))))
+    original, graph = graph, turn(choose(by_parts(separate(both_sides(graph)))))
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     fused = fuse(prepared, probed)
@@ -92,6 +100,7 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
 
     reshaped = same_memory(prepared.graph, fused)
     loops = results_together([unit.node for unit in fused.units if unit.node])
+    placed = {part: (pair, j) for pair in prepared.graph.nodes if pair.op is PAIR for j, part in enumerate(pair.inputs)}
     drafts: list[Draft] = []
     for unit in fused.units:
         if unit.node in loops:
@@ -104,7 +113,7 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
         def is_stored(node: Node, unit: Unit = unit) -> bool:
             return node.op is INPUT or (node in fused.stored and made_by.get(node) is not unit)
 
-        draft = _draft(unit, prepared, is_stored, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
+        draft = _draft(unit, prepared, is_stored, placed, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
         if draft is not None:
             drafts.append(draft)
 
@@ -131,13 +140,15 @@ def _for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
         yield work, values
 
 
-def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], name: str) -> Draft | None:
+def _draft(
+    unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], placed: Placed, name: str
+) -> Draft | None:
     """The step of a unit, on nodes; None when it has nothing to do."""
     node = unit.node
     if node is None:
         group = unit.group
         assert group is not None
-        return _kernel(build(group, is_stored, name)) if group.roots else None
+        return _kernel(build(group, is_stored, name, placed)) if group.roots else None
     lower = node.op.lower
     if isinstance(lower, Scatter):
         return _kernel(build_scatter(node, is_stored, name))
@@ -152,7 +163,9 @@ def _draft(unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], na
         strides = (a.stride, b.stride, product.m * product.n) if product.batch > 1 else (0, 0, 0)
         gemm = Gemm(dtype, product.m, product.n, product.k, a.transposed, b.transposed, product.batch, strides)
         return gemm, (a.base, b.base, node)
-    return HostCall(node), (*node.inputs, node)
+    if node.op is PAIR:
+        return None
+    return HostCall(node.params[0] if node.op.params == ("computed",) else node), (*node.inputs, node)
 
 
 def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:

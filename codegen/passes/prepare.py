@@ -4,6 +4,7 @@
     an output that is an input, or stands there twice                  becomes a copy of it
     a reduction of no elements, a product over an inner size of 0     becomes a fill
     an operand of a product that is no matrix where it is stored      is copied by rows
+    the parts of a pair                                               become copies, which are stored in it
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..kernel.monoids import identity
 from ..kernel.operands import Product, product_of
 from ..lowering import Call, Contract, Map, Move, Reduce
 from ..records import record
-from .host import host
+from .complex_ops import PAIR
 
 __all__ = ["Prepared", "prepare"]
 
@@ -29,8 +30,6 @@ def _no_rule(*_avals: Any, **_params: Any) -> Aval:
 
 #: These stand in no graph that a user sees, so they are not in the table of operations.
 _COPY = Op("copy", infer=_no_rule, reference=None, lower=Map(lambda k, x: x))
-#: The same for what is no memory of kernels.
-_HOST_COPY = Op("copy", infer=_no_rule, reference=lambda x: x, lower=Call())
 _ROWS = Op(
     "rows",
     infer=_no_rule,
@@ -58,14 +57,17 @@ class Prepared:
 
 def prepare(graph: Graph, probed: Probed) -> Prepared:
     """See the file's head."""
-    graph = host(graph)
     new: dict[Node, Node] = {}
     products: dict[Node, Product] = {}
     nodes: list[Node] = []
     arrays: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = [new.get(i, i) for i in node.inputs]
-        if isinstance(node.op.lower, Call):
+        if node.op is PAIR:
+            # Its parts are stored in its memory, and nobody else's values are.
+            inputs = [Node(_COPY, (i,), (), i.aval) for i in inputs]
+            nodes += inputs
+        elif isinstance(node.op.lower, Call):
             # The host and loops are given arrays: a constant must become one.
             for j, i in enumerate(inputs):
                 if i.op is CONSTANT:
@@ -91,8 +93,7 @@ def prepare(graph: Graph, probed: Probed) -> Prepared:
     for output in graph.outputs:
         value = new.get(output, output)
         if value in seen or value.op is CONSTANT:
-            copy = _HOST_COPY if value.aval.dtype.kind == "c" else _COPY
-            value = Node(copy, (value,), (), value.aval)
+            value = Node(_COPY, (value,), (), value.aval)
             nodes.append(value)
         seen.add(value)
         outputs.append(value)

@@ -30,14 +30,14 @@ def _no_rule(*_avals: Any, **_params: Any) -> Aval:
     raise AssertionError("made by a pass, which knows the aval")
 
 
-#: One result, by its number; or (None) all of the node's dtype, as a vector.  `starts`: where each input begins in
-#: the array that it is a part of.
+#: One result, by its number; or several, or (None) all of the node's dtype, as a vector.  `starts`: where each
+#: input begins in the array that it is a part of.
 RESULT = Op("nested", infer=_no_rule, reference=None, lower=Call(), params=("nested", "starts", "number"))
 
 
 def separate(graph: Graph) -> Graph:
     """The graph with results instead of the parts of vectors; the very graph where there is no loop or branch."""
-    nests = [n for n in graph.nodes if isinstance(n.op.lower, Nest) and not _is_complex(n)]
+    nests = [n for n in graph.nodes if isinstance(n.op.lower, Nest)]
     if not nests:
         return graph
     readers = graph.readers()
@@ -47,7 +47,7 @@ def separate(graph: Graph) -> Graph:
     new: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = [new.get(i, i) for i in node.inputs]
-        if isinstance(node.op.lower, Nest) and not _is_complex(node):
+        if isinstance(node.op.lower, Nest):
             # Where nothing reads the vector as a whole, this only holds the inputs for its parts.
             key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"])
             if key not in trimmed:
@@ -60,11 +60,6 @@ def separate(graph: Graph) -> Graph:
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             new[node] = Node(node.op, inputs, node.params, node.aval)
     return Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name)
-
-
-def _is_complex(node: Node) -> bool:
-    """Complex arrays are for the host."""
-    return any(x.aval.dtype.kind == "c" for x in (node, *node.inputs))
 
 
 def _in_place(inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir import evaluate_node
+from ..ir import Aval, evaluate_node
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
 from . import driven, memory
 from .cost import LONG, operations_of
@@ -254,8 +254,18 @@ def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.n
 
 def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:
     """Write the reference's value into the last array."""
-    *inputs, output = arrays
+    *inputs, output = [_as_seen(a, n.aval.dtype) for a, n in zip(arrays, (*node.inputs, node), strict=True)]
     output[...] = evaluate_node(node, inputs)
+
+
+def _as_seen(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Memory as an array of its owner's dtype: pairs as complex numbers."""
+    return array.view(dtype)[..., 0] if dtype.kind == "c" and array.dtype.kind != "c" else array
+
+
+def _as_memory(array: np.ndarray, aval: Aval) -> np.ndarray:
+    """The other way round."""
+    return array if array.dtype == aval.dtype else array.reshape(-1).view(aval.dtype).reshape(aval.shape)
 
 
 class _SegmentedCall:
@@ -290,7 +300,7 @@ class _SegmentedCall:
         table = memory.pointer_table([memory.address_of(a) for a in arrays], self._steps.scratch)
         for segment in self._segments:
             if isinstance(segment, _Host):
-                used = [arrays[slot] for slot in segment.slots]
+                used = [_as_memory(arrays[slot], self._avals[slot]) for slot in segment.slots]
                 reads = len(used) - segment.writes
                 with np.errstate(all="ignore"):  # nan and overflow pass silently, as in kernels
                     segment.run(*[_read_only(a) for a in used[:reads]], *used[reads:])

@@ -208,7 +208,7 @@ def test_parts_are_attributes_and_numpys_functions_record():
     np.testing.assert_array_equal(ad.tensor(X).conj(), X)
 
 
-def test_a_compiled_program_mixes_native_and_host_steps():
+def test_a_compiled_program_mixes_real_and_complex_numbers():
     def f(x):
         z = ad.exp(1j * ad.sin(x))
         return ad.sum(ad.real(z) * x)

@@ -1,0 +1,162 @@
+"""Complex numbers become pairs of real ones: from here on the compiler sees nothing else.
+
+    y: c128[n] = mul(x, w)          x.re = part(x), ...         y.re = mul_re(x.re, x.im, w.re, w.im), ...
+
+What is in memory is an array of one more axis, of two: f64[n,2], the same bytes.  There the parts of inputs are read,
+every second number; what is an output, or read by the host or a loop, is a `pair` of its parts.  Bodies of loops and
+branches are graphs like any other: their states are such pairs.  What has no rule by parts is computed by
+NumPy, whose arrays are complex again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir import Aval, Graph, Node
+from ..ir.op import CONSTANT, INPUT
+from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
+from ..records import replace
+from .complex_ops import PAIR, PART, hosted
+from .complex_rules import REALS, Parts, parts_of_constant, rule_of, zeros
+from .recur import RESULT
+
+__all__ = ["by_parts", "seen"]
+
+
+def by_parts(graph: Graph) -> Graph:
+    """The graph without complex numbers; the very graph where there are none."""
+    if not any(_is_complex(node) for node in (*graph.inputs, *graph.nodes)) and not _nests(graph):
+        return graph
+    return _Splitter({}).graph(graph)
+
+
+def seen(memory: Aval, dtype: Any) -> Aval:
+    """The aval of memory as its owner sees it: that of a complex dtype has one axis less."""
+    return Aval(memory.shape[:-1], dtype) if dtype in REALS else memory
+
+
+def _is_complex(node: Node) -> bool:
+    return node.aval.dtype in REALS
+
+
+def _nests(graph: Graph) -> bool:
+    """Whether a loop or branch computes with complex numbers inside."""
+    return any(node.op is RESULT and _has_complex(node.params[0]) for node in graph.nodes)
+
+
+def _has_complex(nested: Nested) -> bool:
+    return any(by_parts(graph) is not graph for graph in _graphs(nested))
+
+
+def _graphs(nested: Any) -> list[Graph]:
+    match nested:
+        case Recurrence():
+            return [nested.body]
+        case Choice():
+            return [nested.yes, nested.no]
+        case Repetition():
+            return [nested.condition, nested.step]
+        case Retreat():
+            return [nested.condition, nested.step, nested.back]
+    raise AssertionError(f"control flow of an unknown kind: {nested!r}")
+
+
+def _memory_aval(aval: Aval) -> Aval:
+    """Of an array as it lies in memory."""
+    return Aval((*aval.shape, 2), REALS[aval.dtype]) if aval.dtype in REALS else aval
+
+
+class _Splitter:
+    """Makes one graph without complex numbers.  `nests`: those that are made already, of all graphs."""
+
+    def __init__(self, nests: dict[int, tuple[Nested, Nested]]) -> None:
+        self.nests = nests
+        #: Of a complex node its parts, of a real one the node that it has become.
+        self.values: dict[Node, Any] = {}
+        self.stored: dict[Node, Node] = {}
+
+    def graph(self, graph: Graph) -> Graph:
+        """The graph whose complex inputs and outputs are memory."""
+        inputs = [self._input(node) for node in graph.inputs]
+        for node in graph.nodes:
+            self.values[node] = self._value(node)
+        return Graph.of(inputs, [self.memory(o) for o in graph.outputs], graph.name)
+
+    def memory(self, node: Node) -> Node:
+        """A node as it lies in memory."""
+        value = self.values[node]
+        if not _is_complex(node):
+            return value
+        found = self.stored.get(node)
+        if found is None:
+            im = zeros(value.re.aval) if value.im is None else value.im
+            found = self.stored[node] = Node(PAIR, (value.re, im), (), _memory_aval(node.aval))
+        return found
+
+    def _input(self, node: Node) -> Node:
+        if not _is_complex(node):
+            self.values[node] = node
+            return node
+        memory = Node(INPUT, (), (), _memory_aval(node.aval))
+        self.values[node] = self._parts(node, memory)
+        return memory
+
+    def _parts(self, node: Node, memory: Node) -> Parts:
+        """The parts of what lies in memory."""
+        self.stored[node] = memory
+        aval = node.aval.with_dtype(REALS[node.aval.dtype])
+        return Parts(Node(PART, (memory,), (0,), aval), Node(PART, (memory,), (1,), aval))
+
+    def _value(self, node: Node) -> Any:
+        if node.op is CONSTANT:
+            return parts_of_constant(node) if _is_complex(node) else node
+        if node.op is RESULT:
+            return self._result(node)
+        if not _is_complex(node) and not any(_is_complex(i) for i in node.inputs):
+            return self._again(node, [self.values[i] for i in node.inputs], node.params)
+        rule = rule_of(node)
+        if rule is not None:
+            return rule(node, [self.values[i] for i in node.inputs])
+        memory = Node(hosted(node.op.name), [self.memory(i) for i in node.inputs], (node,), _memory_aval(node.aval))
+        return self._parts(node, memory) if _is_complex(node) else memory
+
+    def _again(self, node: Node, inputs: Sequence[Node], params: tuple) -> Node:
+        """The node, reading what its inputs have become."""
+        if params is node.params and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+            return node
+        return Node(node.op, inputs, params, node.aval)
+
+    # ------------------------------------------------------------ loops and branches
+
+    def _result(self, node: Node) -> Any:
+        nested, starts, number = node.params
+        params = node.params
+        if _has_complex(nested):
+            if number is None:
+                # Complex results and real ones have one dtype now: which are meant has to be said.
+                number = tuple([k for k, aval in enumerate(nested.results) if aval.dtype == node.aval.dtype])
+            starts = tuple([s * (1 + _is_complex(i)) for s, i in zip(starts, node.inputs, strict=True)])
+            params = (self._nested(nested), starts, number)
+        inputs = [self.memory(i) for i in node.inputs]
+        if not _is_complex(node):
+            return self._again(node, inputs, params)
+        return self._parts(node, Node(RESULT, inputs, params, _memory_aval(node.aval)))
+
+    def _nested(self, nested: Any) -> Nested:
+        """The same with graphs without complex numbers; one for all results of an operation."""
+        known = self.nests.get(id(nested))
+        if known is None:
+            found = [_Splitter(self.nests).graph(graph) for graph in _graphs(nested)]
+            made: Nested
+            match nested:
+                case Recurrence():
+                    made = replace(nested, body=found[0])
+                case Choice():
+                    made = replace(nested, yes=found[0], no=found[1])
+                case Repetition():
+                    made = replace(nested, condition=found[0], step=found[1])
+                case _:
+                    made = replace(nested, condition=found[0], step=found[1], back=found[2])
+            known = self.nests[id(nested)] = nested, made
+        return known[1]
