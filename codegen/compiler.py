@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .families import Families
 from .forks import held_over_fork
+from .garbage import Paused
 from .ir import Graph
 from .passes import optimize
 from .passes.plan import plan
@@ -58,7 +59,8 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
     with _lock:
         if graph.key in _executables and (found := _executables.get(graph.key)) is not None:
             return found
-        program, loaded = _families.find(graph) or (make_program(graph), None)
+        with Paused():
+            program, loaded = _families.find(graph) or (make_program(graph), None)
         program.name = name or graph.name
         executable = Executable(program, _kernels, loaded)
         _executables.put(graph.key, executable)

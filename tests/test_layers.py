@@ -28,7 +28,7 @@ ENGINE = [
     ["autodiff.__main__"],
 ]
 COMPILER = [
-    ["codegen.forks", "codegen.lazily", "codegen.records", "codegen.symbols"],
+    ["codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.records", "codegen.symbols"],
     ["codegen.ir"],
     ["codegen.nested"],
     ["codegen.lowering"],

@@ -21,7 +21,7 @@ are made, and are arguments however small they are.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container
 
 from ..program import Kernel
 from ..records import replace
@@ -52,6 +52,8 @@ def with_arguments(kernel: Kernel, varying: Container[int] = ()) -> Kernel:
     """The kernel with its large extents as arguments; itself where it has none.
 
     varying     the numbers of memory arguments whose extents follow from others, however small they are
+
+    The new kernel is made of the old one's operations, which is used up.
     """
     lifted = _Lifted(kernel, varying)
     function = lifted.function()
@@ -63,26 +65,29 @@ class _Lifted:
         self.kernel = kernel
         self.varying = varying
         self.extents = list(kernel.extents)
-        self.block = Block()
+        self.block = kernel.function.body
         self.added: list[Value] = []
-        self.values: dict[Value, Value] = {}
         self.multiples: dict[Value, int] = {}
+        self.used: set[Value] = set()
+        self.scratches: list[Value] = []
 
     def function(self) -> Function:
-        """The function anew."""
-        old = self.kernel.function
+        """The function with arguments for what was found."""
+        old, block = self.kernel.function, self.block
         memory = [a for a in old.arguments if isinstance(a.type, MemRef)]
         indices = old.arguments[len(memory) :]
-        for argument in old.arguments:
-            self.values[argument] = Value(argument.type, self.block)
         for j, argument in enumerate(memory):
-            self.values[argument].type = self._flexible(argument.type, 0 if j in self.varying else SMALL)  # type: ignore[arg-type]
-        operations = self._operations(old.body, 0)
-        used = set(_read_by(operations))
-        self.block.operations = [o for o in operations if o.name != "arith.constant" or o.result in used]
-        self.block.arguments = [*[self.values[a] for a in (*memory, *indices)], *self.added]
+            argument.type = self._flexible(argument.type, 0 if j in self.varying else SMALL)  # type: ignore[arg-type]
+        self._visit(block, 0)
+        if not self.extents:
+            return old
+        for scratch in self.scratches:
+            scratch.type = _roomy(scratch.type)  # type: ignore[arg-type]
+        used = self.used
+        block.operations = [o for o in block.operations if o.name != "arith.constant" or o.results[0] in used]
+        block.arguments = [*memory, *indices, *self.added]
         names = (*old.names, *[f"n{j}" for j in range(len(self.added))])
-        return replace(old, body=self.block, names=names, multiples=self.multiples)
+        return replace(old, body=block, names=names, multiples=self.multiples)
 
     def _argument(self, number: int) -> Value:
         """One more index argument, that is this number today."""
@@ -104,60 +109,46 @@ class _Lifted:
 
     # ------------------------------------------------------------ operations
 
-    def _operations(self, block: Block, depth: int) -> list[Operation]:
-        """The operations of a block of so many loops; constants stand where they are still used."""
-        is_innermost = depth > 0 and not any(o.regions for o in block.operations)
-        made: list[Operation] = []
+    def _visit(self, block: Block, depth: int) -> None:
+        """Let the operations of a block of so many loops read arguments instead of large numbers."""
+        is_innermost = depth > 0 and not any([o.regions for o in block.operations])
+        counts: dict[Operation, list[Operation]] = {}
+        used = self.used
         for operation in block.operations:
-            if operation.name == "memref.alloca":
-                made.append(self._scratch(operation))
+            name = operation.name
+            if name == "memref.alloca":
+                self.scratches.append(operation.results[0])
                 continue
-            if operation.name == "arith.constant" and _is_count(operation):
-                made += self._counted(operation)
+            if name == "arith.constant":
+                if _is_count(operation):
+                    counts[operation] = self._counted(operation)
                 continue
-            operands = [
-                self._operand(operation, j, value, depth, is_innermost) for j, value in enumerate(operation.operands)
-            ]
-            inside = depth + (operation.name in _LOOPS and not _runs_once(operation))
-            regions = [self._region(region, inside) for region in operation.regions]
-            made.append(self._made(operation, operands, regions))
-        return made
-
-    def _region(self, block: Block, depth: int) -> Block:
-        new = Block([a.type for a in block.arguments])
-        self.values.update(zip(block.arguments, new.arguments, strict=True))
-        new.operations = self._operations(block, depth)
-        return new
-
-    def _made(self, old: Operation, operands: list[Value], regions: list[Block]) -> Operation:
-        types = [r.type for r in old.results]
-        new = Operation(old.name, operands, types, old.attributes, regions)
-        self.values.update(zip(old.results, new.results, strict=True))
-        return new
+            operands = operation.operands
+            for j, value in enumerate(operands):
+                if value.type is INDEX and type(owner := value.owner) is Operation and owner.name == "arith.constant":
+                    operands[j] = self._operand(operation, j, value, owner, depth, is_innermost)
+            used.update(operands)
+            if operation.regions:
+                inside = depth + (name in _LOOPS and not _runs_once(operation))
+                for region in operation.regions:
+                    self._visit(region, inside)
+        if counts:
+            block.operations = [made for o in block.operations for made in counts.get(o, (o,))]
 
     def _counted(self, old: Operation) -> list[Operation]:
-        """A number that an extent may be, of another type."""
+        """A number that an extent may be, of another type; its readers read the same value as before."""
         count = self._argument(whole(old.attributes["value"]))
         made = [Operation("arith.index_cast", (count,), (I64,))]
         if old.result.type is not I64:
             made.append(Operation("arith.sitofp", (made[0].result,), (old.result.type,)))
-        self.values[old.result] = made[-1].result
+        made[-1].results = [old.result]
+        old.result.owner = made[-1]
         return made
 
-    def _scratch(self, old: Operation) -> Operation:
-        """Scratch is as large as the next power of two: most sizes share it."""
-        memory = old.result.type
-        assert isinstance(memory, MemRef)
-        shape = tuple([_rounded(n) if isinstance(n, int) else n for n in memory.shape])
-        new = Operation(old.name, old.operands, [MemRef(shape, memory.element)], old.attributes)
-        self.values[old.result] = new.result
-        return new
-
-    def _operand(self, operation: Operation, place: int, value: Value, depth: int, is_innermost: bool) -> Value:
-        """What an operation reads now."""
-        owner = value.owner
-        if value.type is not INDEX or not isinstance(owner, Operation) or owner.name != "arith.constant":
-            return self.values[value]
+    def _operand(
+        self, operation: Operation, place: int, value: Value, owner: Operation, depth: int, is_innermost: bool
+    ) -> Value:
+        """What an operation reads now, instead of this constant."""
         number: int = owner.attributes["value"]
         if type(number) is Symbol:
             is_large = True
@@ -169,7 +160,7 @@ class _Lifted:
             # The last place of an axis is one less than its extent.
             is_large = abs(number) >= SMALL and not (is_innermost and operation.name in _PLACES)
         if not is_large and not owner.attributes.get("varies"):
-            return self.values[value]
+            return value
         argument = self._argument(number)
         if operation.name in _LOOPS:
             self.multiples[argument] = common_factor(number, MULTIPLE)
@@ -182,14 +173,6 @@ def _runs_once(loop: Operation) -> bool:
     return isinstance(upper, Operation) and upper.name == "arith.constant" and upper.attributes["value"] == 1
 
 
-def _read_by(operations: Iterable[Operation]) -> Iterator[Value]:
-    """What operations read, those in their regions too."""
-    for operation in operations:
-        yield from operation.operands
-        for region in operation.regions:
-            yield from _read_by(region.operations)
-
-
 def _is_count(constant: Operation) -> bool:
     """Whether a constant may come from an extent, as that of a mean does.
 
@@ -199,6 +182,11 @@ def _is_count(constant: Operation) -> bool:
     if type(value) is SymbolicFloat:
         return True
     return constant.result.type in (F32, F64) and SMALL < abs(value) < MOST and value == int(value)
+
+
+def _roomy(scratch: MemRef) -> MemRef:
+    """Scratch is as large as the next power of two: most sizes share it."""
+    return MemRef(tuple([_rounded(n) if isinstance(n, int) else n for n in scratch.shape]), scratch.element)
 
 
 def _rounded(extent: int) -> int:

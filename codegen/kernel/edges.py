@@ -38,10 +38,15 @@ HEAVY = 12
 
 @record(frozen=True, slots=True)
 class Edge:
-    """Input number `input` is read at `index`, in terms of the reader's axes."""
+    """Input number `input` is read at `index`, in terms of the reader's axes; `flat` is its position there.
+
+    `is_same`: reader and input have one shape, and the index is the reader's own
+    """
 
     input: int
     index: tuple[Index, ...]
+    flat: Index
+    is_same: bool
 
 
 @record(frozen=True, slots=True)
@@ -136,19 +141,18 @@ class Probed:
         if isinstance(lower, Map):
             probe = _Probe()
             lower.scalar(probe, *[probe.unknown(a.dtype) for a in inputs], **node.keywords)
-            reads = tuple(
-                [Edge(j, broadcast_index(index, node.aval.shape, a.shape)) for j, a in enumerate(inputs)]
-            )
+            shape = node.aval.shape
+            reads = tuple([self._edge(node, j, broadcast_index(index, shape, a.shape)) for j, a in enumerate(inputs)])
             return Edges(reads, (), probe.weight)
         assert isinstance(lower, Move), f"{node.op.name} is neither a map nor a move"
         if lower.is_reshape:
-            return Edges((Edge(0, unflatten(self.axes.flat(node.aval.shape), inputs[0].shape)),), (), 0)
+            return Edges((self._edge(node, 0, unflatten(self.axes.flat(node.aval.shape), inputs[0].shape)),), (), 0)
         probe = _Probe()
         reads_made: list[Edge] = []
 
         def reader(number: int) -> Reader:
             def read(*at: Index) -> Value:
-                edge = Edge(number, tuple(at))
+                edge = self._edge(node, number, at)
                 if edge not in reads_made:
                     reads_made.append(edge)
                 return probe.unknown(inputs[number].dtype)
@@ -159,6 +163,10 @@ class Probed:
         atoms = {i.terms[0][0]: axis for axis, i in enumerate(index) if i.terms}
         turns = {(atoms[atom], place) for atom, place in probe.turns if atom in atoms}
         return Edges(tuple(reads_made), tuple(dict.fromkeys(probe.pinned)), probe.weight, tuple(sorted(turns)))
+
+    def _edge(self, node: Node, number: int, index: tuple[Index, ...]) -> Edge:
+        shape, own = node.inputs[number].aval.shape, node.aval.shape
+        return Edge(number, index, flatten(index, shape), shape == own and index == self.axes.of(own))
 
 
 _NONE = Edges((), (), 0)

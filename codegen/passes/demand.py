@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..ir import Node
 from ..ir.op import CONSTANT, INPUT
 from ..kernel.edges import HEAVY, Probed
-from ..kernel.index import Index, flatten
+from ..kernel.index import Index
 from ..lowering import Contract, Map, Move, Reduce, Scan, Scatter
 from ..symbols import typical
 from .prepare import Prepared
@@ -41,7 +41,7 @@ class Demand:
     @property
     def total(self) -> float:
         """All together."""
-        return self.here + sum(self.elsewhere.values())
+        return self.here + sum(self.elsewhere.values()) if self.elsewhere else self.here
 
 
 def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
@@ -59,10 +59,10 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
         seen = demand.get(node)
         if seen is None:
             seen = demand[node] = Demand()
-        if index is None:
-            seen.here = max(seen.here, times)
-        else:
+        if index is not None:
             seen.elsewhere[index] = max(seen.elsewhere.get(index, 0.0), times)
+        elif times > seen.here:
+            seen.here = times
 
     for output in graph.outputs:
         # What has no elements needs nothing.
@@ -98,23 +98,22 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
 
 def _pass_on(node: Node, times: float, probed: Probed, want) -> None:
     """Tell the inputs of a computed node how it reads them."""
-    shape = node.aval.shape
     own = None
     for edge in probed.edges(node).reads:
         x = node.inputs[edge.input]
-        if x.aval.shape == shape and edge.index == probed.axes.of(shape):
+        if edge.is_same:
             want(x, times, None)
             continue
         # One element, or one per row: computed outside of the inner loop.
         if x.aval.size <= 1:
             want(x, min(times, 1.0), None)
             continue
+        shape = node.aval.shape
         own = own or probed.axes.flat(shape)
-        flat = flatten(edge.index, x.aval.shape)
-        if flat == own or _is_per_row(flat, shape, probed):
+        if edge.flat == own or _is_per_row(edge.flat, shape, probed):
             want(x, times, None)
         else:
-            want(x, times * max(1.0, typical(node.aval.size) / typical(x.aval.size)), flat)
+            want(x, times * max(1.0, typical(node.aval.size) / typical(x.aval.size)), edge.flat)
 
 
 def _is_per_row(flat: Index, shape: tuple[int, ...], probed: Probed) -> bool:
@@ -128,8 +127,11 @@ def _prices(nodes, probed: Probed) -> dict[Node, int]:
     """The price of the longest way to a node from stored values: of what computing it again would cost."""
     price: dict[Node, int] = {}
     for node in nodes:
+        dearest = 0
         if is_fused(node):
-            price[node] = probed.edges(node).weight + max([price.get(i, 0) for i in node.inputs], default=0)
-        else:
-            price[node] = 0
+            for i in node.inputs:
+                if (own := price.get(i, 0)) > dearest:
+                    dearest = own
+            dearest += probed.edges(node).weight
+        price[node] = dearest
     return price

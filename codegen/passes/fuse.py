@@ -58,8 +58,8 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
     roots = choose_roots(prepared, probed)
     reaches = Reaches(nodes, roots, probed)
     units = in_order(_Clustering(prepared, reaches).run())
-    if store_shared(units, reaches, nodes):
-        reaches = Reaches(nodes, reaches.roots, probed, are_final=True)
+    if new := store_shared(units, reaches, nodes):
+        reaches.settle(nodes, new)
         for unit in units:
             unit.refresh(reaches)
     stored = settle_storage(units, prepared, reaches)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from ..ir import Node
 from ..ir.op import CONSTANT, INPUT
-from ..kernel.edges import Probed
-from ..kernel.index import Atom, Index, flatten
+from ..kernel.edges import Edge, Probed
+from ..kernel.index import Atom, Index
 from ..lowering import Move
 from .demand import is_fused
 
@@ -31,12 +31,25 @@ _MOVES_LIMIT = 24
 _READS_LIMIT = 24
 
 
+#: From here on a set of bits is read as text.
+_WIDE = 1 << 128
+
+
 def bits(number: int) -> Iterator[int]:
     """The places of the ones in a set of bits, in rising order."""
-    while number:
-        low = number & -number
-        yield low.bit_length() - 1
-        number ^= low
+    if number < _WIDE:
+        while number:
+            low = number & -number
+            yield low.bit_length() - 1
+            number ^= low
+        return
+    # Each step above takes time in the length of the number.
+    start = (number & -number).bit_length() - 1
+    digits = bin(number >> start)[:1:-1]
+    at = 0
+    while at >= 0:
+        yield start + at
+        at = digits.find("1", at + 1)
 
 
 class Reach:
@@ -55,16 +68,15 @@ class Reach:
 class Reaches:
     """The reach of every node of a graph, given which nodes are roots.
 
-    `roots` grows by what is too large, unless they are final.
+    `roots` grows by what is too large.
 
     bit, by_bit    the bit of each computed node in a `tree`, and the other way round
     leaves         the nodes that bits of `leaves` stand for
     small          the leaves of one element, as bits
     """
 
-    def __init__(self, nodes: Iterable[Node], roots: set[Node], probed: Probed, *, are_final: bool = False) -> None:
+    def __init__(self, nodes: Iterable[Node], roots: set[Node], probed: Probed) -> None:
         self.probed = probed
-        self.are_final = are_final
         self.roots = roots
         self.bit: dict[Node, int] = {}
         self.by_bit: list[Node] = []
@@ -76,10 +88,25 @@ class Reaches:
         self._reads_of: dict[Node, int] = {}
         # Reads of one known element: the same wherever they are seen from.
         self._fixed = 0
+        # A read as seen through an edge: by flat position, and edge.
+        self._seen_through: dict[tuple[Index, int], Index] = {}
         self._own: dict[Node, Reach] = {}
         self._seen: dict[Node, Reach] = {}
         for node in nodes:
             self._add(node)
+
+    def settle(self, nodes: Iterable[Node], new: set[Node]) -> None:
+        """Read off again what has changed since these became roots; nothing becomes one for its size now."""
+        changed: set[Node] = set()
+        for node in nodes:
+            if not changed.isdisjoint(node.inputs):
+                own = self._own[node] = self._computed(node) if is_fused(node) else self._read(node)
+                if node not in self.roots and is_fused(node):
+                    self._seen[node] = own
+                    changed.add(node)
+            if node in new:
+                self._seen[node] = self._leaf(node)
+                changed.add(node)
 
     def of(self, root: Node) -> Reach:
         """How a root is computed (a reduction: how its input's elements are)."""
@@ -116,32 +143,82 @@ class Reaches:
             self._own[node] = self._seen[node] = _NOTHING
             return
         if not is_fused(node):
-            self._own[node] = _joined([self._read_at(i, None) for i in node.inputs], 0, 0)
+            self._own[node] = self._read(node)
             self._seen[node] = self._leaf(node)
             return
-        edges = self.probed.edges(node)
-        self.bit[node] = bit = 1 << len(self.by_bit)
+        self.bit[node] = 1 << len(self.by_bit)
         self.by_bit.append(node)
-        identity = self.probed.axes.of(node.aval.shape)
-        parts = []
-        for edge in edges.reads:
-            x = node.inputs[edge.input]
-            same = edge.index == identity and x.aval.shape == node.aval.shape
-            parts.append(self._read_at(x, None if same else edge.index))
-        own = _joined(parts, bit, edges.weight)
-        for index in edges.pinned:
-            own.reads |= self._bit_of_read(None, index)
-        if isinstance(node.op.lower, Move):
-            own.moves += 1
-        self._own[node] = own
+        own = self._own[node] = self._computed(node)
+        if node in self.roots:
+            self._seen[node] = self._leaf(node)
+            return
         too_large = (
-            own.tree.bit_count() > TREE_LIMIT
-            or own.moves > _MOVES_LIMIT
+            own.moves > _MOVES_LIMIT
+            or own.tree.bit_count() > TREE_LIMIT
             or (own.reads & ~self._fixed).bit_count() > _READS_LIMIT
         )
-        if too_large and node.aval.size > 1 and not self.are_final:
+        if too_large and node.aval.size > 1:
             self.roots.add(node)
-        self._seen[node] = self._leaf(node) if node in self.roots else own
+            own = self._leaf(node)
+        self._seen[node] = own
+
+    def _computed(self, node: Node) -> Reach:
+        """The reach of a node that is computed element by element."""
+        edges, inputs = self.probed.edges(node), node.inputs
+        tree, reads, leaves, moves, price = self.bit[node], 0, 0, 0, 0
+        for edge in edges.reads:
+            x = inputs[edge.input]
+            part = self._seen.get(x) or self._entering(x)
+            reads |= part.reads if edge.is_same else self._through(edge, x, part)
+            tree |= part.tree
+            leaves |= part.leaves
+            if part.moves > moves:
+                moves = part.moves
+            if part.price > price:
+                price = part.price
+        for index in edges.pinned:
+            reads |= self._bit_of_read(None, index)
+        if type(node.op.lower) is Move:
+            moves += 1
+        return Reach(tree, reads, leaves, moves, price + edges.weight)
+
+    def _read(self, node: Node) -> Reach:
+        """What a node reads that is computed as a whole."""
+        own = Reach(0, 0, 0, 0, 0)
+        for x in node.inputs:
+            part = self._seen.get(x) or self._entering(x)
+            own.tree |= part.tree
+            own.reads |= part.reads
+            own.leaves |= part.leaves
+            own.moves = max(own.moves, part.moves)
+            own.price = max(own.price, part.price)
+        return own
+
+    def _entering(self, node: Node) -> Reach:
+        """An input of the graph, seen for the first time."""
+        assert node.op is INPUT, f"{node} is read before it is computed"
+        found = self._seen[node] = self._leaf(node)
+        return found
+
+    def _through(self, edge: Edge, node: Node, seen: Reach) -> int:
+        """The reads of `node` as seen by a reader through this edge."""
+        moving = seen.reads & ~self._fixed
+        if not moving:
+            return seen.reads
+        if self._reads[moving.bit_length() - 1][0] is node:
+            return self._bit_of_read(node, edge.flat)
+        images: dict[Atom, Index] | None = None
+        reads = seen.reads ^ moving
+        for leaf, flat in self.reads(moving):
+            key = flat, id(edge)
+            at = self._seen_through.get(key)
+            if at is None:
+                if images is None:
+                    own = self.probed.axes.of(node.aval.shape)
+                    images = {i.terms[0][0]: image for i, image in zip(own, edge.index, strict=True) if i.terms}
+                at = self._seen_through[key] = flat.substitute(images)
+            reads |= self._bit_of_read(leaf, at)
+        return reads
 
     def _leaf(self, node: Node) -> Reach:
         """A stored value, as its readers see it."""
@@ -159,39 +236,6 @@ class Reaches:
             if at.is_constant:
                 self._fixed |= bit
         return bit
-
-    def _read_at(self, node: Node, index: tuple[Index, ...] | None) -> Reach:
-        """The reach of `node` as seen by a reader at `index` of it (None: at its own)."""
-        seen = self._seen.get(node)
-        if seen is None:
-            assert node.op is INPUT, f"{node} is read before it is computed"
-            seen = self._seen[node] = self._leaf(node)
-        moving = seen.reads & ~self._fixed
-        if index is None or not moving:
-            return seen
-        if self._reads[moving.bit_length() - 1][0] is node:
-            return Reach(0, self._bit_of_read(node, flatten(index, node.aval.shape)), seen.leaves, 0, 0)
-        images: dict[Atom, Index] = {
-            own.terms[0][0]: at
-            for own, at in zip(self.probed.axes.of(node.aval.shape), index, strict=True)
-            if own.terms
-        }
-        reads = seen.reads ^ moving
-        for leaf, flat in self.reads(moving):
-            reads |= self._bit_of_read(leaf, flat.substitute(images))
-        return Reach(seen.tree, reads, seen.leaves, seen.moves, seen.price)
-
-
-def _joined(parts: list[Reach], tree: int, weight: int) -> Reach:
-    """An expression of these operands, whose own node is `tree`."""
-    reads = leaves = moves = price = 0
-    for part in parts:
-        tree |= part.tree
-        reads |= part.reads
-        leaves |= part.leaves
-        moves = max(moves, part.moves)
-        price = max(price, part.price)
-    return Reach(tree, reads, leaves, moves, price + weight)
 
 
 _NOTHING = Reach(0, 0, 0, 0, 0)

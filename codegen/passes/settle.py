@@ -40,8 +40,8 @@ def in_order(units: list[Unit]) -> list[Unit]:
     return ordered
 
 
-def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> bool:
-    """Make roots of dear values that two units would both compute; tells whether there were any.
+def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> set[Node]:
+    """Make roots of dear values that two units would both compute; gives them.
 
     The first unit that computes such a value stores it, if it computes all of it; else a new unit
     before that one does.  `units` are in the order in which they run, and stay so.
@@ -51,34 +51,47 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
         for i in node.inputs:
             readers.setdefault(i, []).append(node)
     dear = 0
-    for j, node in enumerate(reaches.by_bit):
-        if node not in reaches.roots and node.aval.size > 1 and reaches.of(node).price >= HEAVY:
-            dear |= 1 << j
+    # Written as text: setting one bit after another would copy all of them each time.
+    if reaches.by_bit:
+        dear = int("".join(["1" if _is_dear(node, reaches) else "0" for node in reversed(reaches.by_bit)]), 2)
     seen = found = 0
     for unit in units:
-        here = unit.tree & ~seen
         shared = unit.tree & seen & dear & ~found
+        if shared:
+            here = {reaches.by_bit[j] for j in bits(unit.tree & ~seen)}
+            for j in bits(shared):
+                readers_of = readers[reaches.by_bit[j]]
+                if any([r in here or r in reaches.roots or not is_fused(r) for r in readers_of]):
+                    found |= 1 << j
         seen |= unit.tree
-        for j in bits(shared):
-            node = reaches.by_bit[j]
-            if any(r in reaches.roots or not is_fused(r) or reaches.bit[r] & here for r in readers[node]):
-                found |= 1 << j
+    first: dict[int, Unit] = {}
+    missing = found
+    for unit in units:
+        for j in bits(unit.tree & missing):
+            first[j] = unit
+        missing &= ~unit.tree
     before: dict[Unit, list[Unit]] = {}
     hosted: dict[Unit, int] = {}
+    new: set[Node] = set()
     for j in bits(found):
         node = reaches.by_bit[j]
-        first = next(u for u in units if u.tree >> j & 1)
-        if _hosts(first, node, reaches):
-            hosted[first] = hosted.get(first, 0) | 1 << j
-        elif reaches.of(node).tree & hosted.get(first, 0) or reaches.of(node).leaves & first.made:
+        unit = first[j]
+        if _hosts(unit, node, reaches):
+            hosted[unit] = hosted.get(unit, 0) | 1 << j
+        elif reaches.of(node).tree & hosted.get(unit, 0) or reaches.of(node).leaves & unit.made:
             # It needs what the first unit makes, or only then stores.
             continue
         else:
-            before.setdefault(first, []).append(_maker(node, len(units) + len(before)))
+            before.setdefault(unit, []).append(_maker(node, len(units) + len(before)))
+        new.add(node)
         reaches.roots.add(node)
     if before:
         units[:] = [u for unit in units for u in (*before.get(unit, ()), unit)]
-    return bool(found)
+    return new
+
+
+def _is_dear(node: Node, reaches: Reaches) -> bool:
+    return node not in reaches.roots and node.aval.size > 1 and reaches.of(node).price >= HEAVY
 
 
 def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:

@@ -1,0 +1,42 @@
+"""The collector is paused while a graph is planned, and goes on as it was."""
+
+import gc
+
+import pytest
+
+from codegen import compiler
+from codegen.garbage import Paused
+from codegen.ir.text import parse
+
+
+@pytest.fixture(params=[True, False])
+def was_on(request):
+    before = gc.isenabled()
+    (gc.enable if request.param else gc.disable)()
+    yield request.param
+    (gc.enable if before else gc.disable)()
+
+
+def test_a_pause_ends_as_it_began(was_on):
+    with Paused():
+        assert not gc.isenabled()
+        with Paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled() == was_on
+
+
+def test_a_pause_ends_as_it_began_after_an_exception(was_on):
+    with pytest.raises(ZeroDivisionError), Paused():
+        raise ZeroDivisionError
+    assert gc.isenabled() == was_on
+
+
+def test_planning_does_not_collect_and_leaves_the_collector_as_it_was(was_on, monkeypatch):
+    seen = []
+    make = compiler.make_program
+    monkeypatch.setattr(compiler, "make_program", lambda graph: seen.append(gc.isenabled()) or make(graph))
+    compiler.clear()
+    compiler.compile_graph(parse("f(x: f64[9]) { a = exp(x)  b = sum(a, axis=(0,))  return b }"))
+    assert seen == [False]
+    assert gc.isenabled() == was_on
