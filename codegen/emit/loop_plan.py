@@ -38,7 +38,7 @@ _BOTH = 2
 
 #: Costs in additions, of a vector whose lanes fill one register; roughly.
 _COSTS = {
-    "arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50, "arith.remf": 90,
+    "arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50,
 }  # fmt: skip
 _COST_OF_A_FUNCTION, _COST_OF_A_GATHER = 24, 10
 #: How long a result takes, in additions that could begin meanwhile.

@@ -27,7 +27,7 @@ ELEMENTARY = {
         "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "expm1", "log",
         "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
     )
-} | {"math.powf": "pow"}  # fmt: skip
+} | {"math.powf": "pow", "arith.remf": "fmod"}  # fmt: skip
 
 _INTRINSICS = {
     "arith.maximumf": "maximum",
@@ -47,7 +47,6 @@ _FLOAT_BINARY = {
     "arith.subf": "fsub",
     "arith.mulf": "fmul",
     "arith.divf": "fdiv",
-    "arith.remf": "frem",
 }
 
 _INTEGER_BINARY = {

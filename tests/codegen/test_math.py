@@ -21,7 +21,9 @@ from codegen.emit.math import FUNCTIONS, coefficients, tables
 from codegen.kernel.nest import F32, F64
 from codegen.runtime import engine
 
-OF_TWO = ("atan2", "pow")
+OF_TWO = ("atan2", "fmod", "pow")
+#: MLIR's names of those that are not "math." and their own.
+OPERATIONS = {"pow": "math.powf", "fmod": "arith.remf"}
 TYPES = (F64, F32)
 EACH_TYPE = pytest.mark.parametrize("type", TYPES, ids=str)
 EACH_FUNCTION = pytest.mark.parametrize("name", FUNCTIONS)
@@ -29,9 +31,11 @@ EACH_FUNCTION = pytest.mark.parametrize("name", FUNCTIONS)
 #: Where functions are defined, if not everywhere.
 DOMAINS = {"acos": (-1, 1), "asin": (-1, 1), "atanh": (-1, 1), "acosh": (1, math.inf), "log": (0, math.inf),
            "log1p": (-1, math.inf), "log2": (0, math.inf), "log10": (0, math.inf)}  # fmt: skip
-REFERENCES = {"pow": mp.power, "log2": lambda x: mp.log(x, 2)} | {
-    name: getattr(mp, name) for name in FUNCTIONS if name not in ("pow", "log2")
-}
+REFERENCES = {
+    "pow": mp.power, "log2": lambda x: mp.log(x, 2),
+    "fmod": lambda x, y: mpf(math.fmod(float(x), float(y))),  # that of C is exact, and mpmath's has the sign of y
+}  # fmt: skip
+REFERENCES |= {name: getattr(mp, name) for name in FUNCTIONS if name not in REFERENCES}
 
 #: Functions of doubles, for the exhaustive slices of floats.
 IN_DOUBLES = {
@@ -52,7 +56,7 @@ def compiled(machine):
     """All functions of both types, as kernels of a run-time number of elements, in one module."""
     functions = {}
     for name in FUNCTIONS:
-        operation = "math.powf" if name == "pow" else f"math.{name}"
+        operation = OPERATIONS.get(name, f"math.{name}")
         for type in TYPES:
             functions[name, type] = elementwise(f"{name}_{type}", operation, [type] * (1 + (name in OF_TWO)), type)
     text = emit_module(list(functions.values()), MACHINES[machine])
@@ -206,7 +210,7 @@ def test_functions_of_slope_one_give_subnormals_back(name, type):
 
 
 @EACH_TYPE
-@pytest.mark.parametrize(("name", "reference"), [("pow", np.power), ("atan2", np.arctan2)])
+@pytest.mark.parametrize(("name", "reference"), [("pow", np.power), ("atan2", np.arctan2), ("fmod", np.fmod)])
 def test_functions_of_two_follow_numpy_at_all_pairs_of_special_values(name, reference, type):
     # 2.0**53 + 1 is odd and no float; -7.0 is odd, -0.5 not whole.
     numbers = [_NAN, _INF, -_INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -7.0, 1e30, -1e30]
@@ -296,6 +300,21 @@ def test_the_factors_of_mantissas_leave_exact_remainders(suffix, dtype, count, r
     for value in m[m < 1.5].tolist():
         r = Fraction(value) * Fraction(inverses[round(value * count) % count]) - 1
         assert Fraction(float(dtype(float(r)))) == r and abs(r) < Fraction(1, 16)
+
+
+@EACH_TYPE
+@pytest.mark.parametrize("machine", MACHINES)
+def test_remainders_next_to_multiples_and_of_huge_quotients_are_exact(machine, type, rng):
+    info, dtype = np.finfo(DTYPES[type]), DTYPES[type]
+    y = np.ldexp(rng.uniform(1, 2, 600), rng.integers(-20, 20, 600)).astype(dtype)
+    whole = np.ldexp(1.0, rng.integers(0, info.nmant + 4, 600)).astype(np.int64) + rng.integers(-3, 4, 600)
+    x = (y.astype(float) * whole).astype(dtype)
+    x = np.concatenate([x, np.nextafter(x, dtype(0)), np.nextafter(x, dtype(np.inf)), -x, rng.uniform(-9, 9, 99)])
+    y = np.concatenate([y, y, y, -y, np.full(99, info.smallest_subnormal * 3)])
+    x, y = x.astype(dtype), y.astype(dtype)
+    result, expected = run("fmod", type, x, y, machine=machine), np.fmod(x, y)
+    np.testing.assert_array_equal(result, expected)
+    assert np.array_equal(np.signbit(result), np.signbit(expected))
 
 
 @EACH_TYPE

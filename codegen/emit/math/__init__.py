@@ -5,8 +5,9 @@
 Each is straight-line arithmetic that is inlined into its loop.  Errors are stated in ulps by each
 function, the same for both types; infinities, nan, subnormals and the signs of zeros are right.
 
-Only sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) are
-not computed like that: a branch, which is never taken on ordinary numbers, asks libm for those.
+Only sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) and fmod
+of huge quotients (4.5e15, 8.4e6) are not computed like that: a branch, which is never taken on ordinary
+numbers, asks libm for those.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .exp import exp, expm1
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from .log import log, log1p, log2, log10
 from .power import pow_
+from .remainder import fmod, is_large_quotient
 from .trig import cos, is_far, sin, tan
 
 __all__ = ["FUNCTIONS", "JOINT", "Need", "definitions"]
@@ -30,16 +32,16 @@ __all__ = ["FUNCTIONS", "JOINT", "Need", "definitions"]
 #: By MLIR's name, less the dialect.
 FUNCTIONS: dict[str, Callable[..., Term]] = {
     "acos": acos, "acosh": acosh, "asin": asin, "asinh": asinh, "atan": atan, "atan2": atan2, "atanh": atanh,
-    "cos": cos, "cosh": cosh, "erf": erf, "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "log2": log2,
-    "log10": log10, "pow": pow_,    "sin": sin, "sinh": sinh, "tan": tan, "tanh": tanh,
+    "cos": cos, "cosh": cosh, "erf": erf, "exp": exp, "expm1": expm1, "fmod": fmod, "log": log, "log1p": log1p,
+    "log2": log2, "log10": log10, "pow": pow_, "sin": sin, "sinh": sinh, "tan": tan, "tanh": tanh,
 }  # fmt: skip
 
-#: Those that need another way for huge arguments.
-_FAR = frozenset({"cos", "sin", "tan"})
+#: Those that need another way for huge arguments, and which these are.
+_FAR: dict[str, Callable[..., Term]] = {"cos": is_far, "sin": is_far, "tan": is_far, "fmod": is_large_quotient}
 #: What two functions of one number are together: most of their steps are the same.  The result is a struct.
 JOINT = {("sin", "cos"): "sincos"}
 _PARTS = {joint: parts for parts, joint in JOINT.items()}
-_OF_TWO = frozenset({"atan2", "pow"})
+_OF_TWO = frozenset({"atan2", "fmod", "pow"})
 
 #: (name, "f64" or "f32", lanes)
 Need = tuple[str, str, int]
@@ -71,11 +73,10 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     parameters = [k.argument(p) for p in (("x", "y") if name in _OF_TWO else ("x",))]
     parts = _PARTS.get(name, (name,))
     results = [FUNCTIONS[part](k, *parameters) for part in parts]
-    if _FAR.isdisjoint(parts):
+    if parts[0] not in _FAR or (name == "fmod" and not k.has_fma):
         return k.text(name, parameters, results), dict(k.declarations)
-    (x,) = parameters
     callees = [k.name_of(f"{name}.{part}.far" if len(parts) > 1 else f"{name}.far") for part in parts]
-    results = k.otherwise_call(is_far(k, x), callees, x, results)
+    results = k.otherwise_call(_FAR[parts[0]](k, *parameters), callees, parameters, results)
     text = k.text(name, parameters, results)
     declarations = dict(k.declarations)
     for part, callee in zip(parts, callees, strict=True):
@@ -85,40 +86,45 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
 
 
 def _far(name: str, callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
-    """The function (x, near): libm's where x is far, near elsewhere; lane by lane."""
+    """The function (x, near) or (x, y, near): libm's where x is far, near elsewhere; lane by lane."""
     k = Code(suffix, target)
-    x, near = k.argument("x.lane"), k.argument("near.lane")
+    parameters = [k.argument(f"{p}.lane") for p in (("x", "y") if name in _OF_TWO else ("x",))]
+    near = k.argument("near.lane")
     libm = name if k.double else f"{name}f"
-    k.declarations[libm] = f"declare {k.float} @{libm}({k.float})"
-    chosen = k.select(is_far(k, x), k.append(f"call {k.float} @{libm}({k.float} {x.name})", k.float), near)
+    k.declarations[libm] = f"declare {k.float} @{libm}({', '.join([k.float] * len(parameters))})"
+    passed = ", ".join(f"{k.float} {p.name}" for p in parameters)
+    chosen = k.select(_FAR[name](k, *parameters), k.append(f"call {k.float} @{libm}({passed})", k.float), near)
     lines = "\n".join(k.lines)
     type = vector_type(k.float, lanes)
     if lanes == 1:
         text = f"{lines}\n  ret {type} {chosen.name}\n"
-        x_name, near_name = x.name, near.name
+        names = [p.name for p in (*parameters, near)]
     else:
         # By way of memory: LLVM is slow at lanes whose number is not constant.
-        x_name, near_name = "%x", "%near"
+        inputs = (*parameters, near)
+        names = [f"%in.{j}" for j in range(len(inputs))]
+        memory = "\n".join(
+            f"  %all.{j} = alloca {type}\n  store {type} {name}, ptr %all.{j}" for j, name in enumerate(names)
+        )
+        loads = "\n".join(
+            f"  %at.{j} = getelementptr {k.float}, ptr %all.{j}, i64 %j\n  {p.name} = load {k.float}, ptr %at.{j}"
+            for j, p in enumerate(inputs)
+        )
+        last = len(inputs) - 1
         text = f"""entry:
-  %xs = alloca {type}
-  %ys = alloca {type}
-  store {type} {x_name}, ptr %xs
-  store {type} {near_name}, ptr %ys
+{memory}
   br label %loop
 loop:
   %j = phi i64 [ 0, %entry ], [ %j.next, %loop ]
-  %x.j = getelementptr {k.float}, ptr %xs, i64 %j
-  %y.j = getelementptr {k.float}, ptr %ys, i64 %j
-  {x.name} = load {k.float}, ptr %x.j
-  {near.name} = load {k.float}, ptr %y.j
+{loads}
 {lines}
-  store {k.float} {chosen.name}, ptr %y.j
+  store {k.float} {chosen.name}, ptr %at.{last}
   %j.next = add i64 %j, 1
   %more = icmp ult i64 %j.next, {lanes}
   br i1 %more, label %loop, label %done
 done:
-  %y = load {type}, ptr %ys
-  ret {type} %y
+  %result = load {type}, ptr %all.{last}
+  ret {type} %result
 """
-    head = f"define internal {type} @{callee}({type} {x_name}, {type} {near_name}) noinline cold nounwind"
+    head = f"define internal {type} @{callee}({', '.join(f'{type} {name}' for name in names)}) noinline cold nounwind"
     return f"{head} {{\n{text}}}\n", k.declarations

@@ -348,24 +348,27 @@ class Code:
 
     # ---- the one that is not straight-line arithmetic ----
 
-    def otherwise_call(self, condition: Term, callees: Sequence[str], x: Term, results: Sequence[Term]) -> list[Term]:
-        """The results, but where the condition holds for any lane, what each callee makes of x and its result.
+    def otherwise_call(
+        self, condition: Term, callees: Sequence[str], operands: Sequence[Term], results: Sequence[Term]
+    ) -> list[Term]:
+        """The results, but where the condition holds for any lane, what each callee makes of the operands and it.
 
         The branch is never taken on ordinary numbers; the callees are marked cold.
         """
-        type, test = self.spelled(x.type), condition.name
+        type, test = self.spelled(results[0].type), condition.name
+        passed = "".join(f"{type} {x.name}, " for x in operands)
         if self.lanes > 1:
             mask = f"i{self.lanes}"
             packed = self.append(f"bitcast {self.spelled('i1')} {test} to {mask}", mask)
             test = self.append(f"icmp ne {mask} {packed.name}, 0", "i1").name
         self.lines += [f"  br i1 {test}, label %rare, label %end", "rare:"]
         called = [
-            self.append(f"call {type} @{callee}({type} {x.name}, {type} {result.name})", x.type)
+            self.append(f"call {type} @{callee}({passed}{type} {result.name})", result.type)
             for callee, result in zip(callees, results, strict=True)
         ]
         self.lines += ["  br label %end", "end:"]
         return [
-            self.append(f"phi {type} [ {result.name}, %entry ], [ {rare.name}, %rare ]", x.type)
+            self.append(f"phi {type} [ {result.name}, %entry ], [ {rare.name}, %rare ]", result.type)
             for result, rare in zip(results, called, strict=True)
         ]
 
