@@ -147,7 +147,9 @@ def _scalar(operation: Operation, operands: list[Any]) -> Any:
         return as_type(operation.attributes["value"])
     if name in ("arith.cmpf", "arith.cmpi"):
         predicate = operation.attributes["predicate"]
-        return np.bool_(_RELATIONS[predicate[-2:]](*operands))
+        holds = np.bool_(_RELATIONS[predicate[-2:]](*operands))
+        # Of floats "ugt" is also true where there is a nan; of integers it is about those without a sign.
+        return holds | np.isnan(operands).any() if name == "arith.cmpf" and predicate[0] == "u" else holds
     if name == "arith.select":
         return operands[1] if operands[0] else operands[2]
     if name == "math.fma":

@@ -75,6 +75,13 @@ class Logic(Body):
         """Whether it is a bool."""
         return x.type is I1
 
+    def beats(self, relation: str, y: Element, x: Element) -> Value:
+        """Whether y is "gt" or "lt" x, or y is nan and x is not: whether it is the extreme of both, x coming first."""
+        if not self.is_float(x):
+            return self._compare(relation, y, x)
+        beyond = self.emit("arith.cmpf", (as_value(y), as_value(x)), I1, {"predicate": f"u{relation}"})
+        return self.logical_and(beyond, self.eq(x, x))
+
     def isnan(self, x: Element) -> Value:
         """Whether it is no number."""
         return self.ne(x, x) if self.is_float(x) else as_value(self.constant(False, "bool"))

@@ -54,9 +54,7 @@ def combine(k: Scalar, monoid: str, before: Accumulator, after: Accumulator, *, 
     """
     (x, *_), (y, *_) = before, after
     if monoid.startswith("arg"):
-        better = k.gt(y, x) if monoid == "argmax" else k.lt(y, x)
-        # nan beats every number, and the first nan stays.
-        takes = k.logical_or(better, k.logical_and(k.isnan(y), k.logical_not(k.isnan(x))))
+        takes = k.beats("gt" if monoid == "argmax" else "lt", y, x)
         return k.select(takes, y, x), k.select(takes, after[1], before[1])
     if monoid == "add":
         return (k.accumulate(x, y) if free_order else k.add(x, y),)
