@@ -30,7 +30,7 @@ from .creation import zeros_like
 from .primitive import Operation, dtype_name_of, expect, primitive
 from .selection import where
 
-__all__ = ["conj", "conjugated", "imag", "real", "real_part"]
+__all__ = ["conj", "conjugated", "imag", "imaginary_part", "real", "real_aval", "real_part"]
 
 _REAL = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
 
@@ -108,6 +108,16 @@ def _(x):
 def real_part(x: Tensor) -> Tensor:
     """The real part of a tensor; itself where it is real."""
     return record(_real, (x,)) if x.dtype.kind == "c" else x
+
+
+def imaginary_part(x: Tensor) -> Tensor:
+    """The imaginary part of a complex tensor."""
+    return record(_imag, (x,))
+
+
+def real_aval(aval: Aval) -> Aval:
+    """The aval of a part; itself where it is real."""
+    return aval.with_dtype(_REAL[aval.dtype]) if aval.dtype in _REAL else aval
 
 
 def conjugated(x: Tensor) -> Tensor:

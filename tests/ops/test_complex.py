@@ -13,7 +13,15 @@ from .cases import eager
 
 A = np.array([[1 + 2j, 0.5 - 1j, -0.7 + 0.2j], [0.3 + 0.1j, 2 - 0.4j, 1j]])
 B = np.array([[0.6 - 1j, 1.1 + 0.3j], [2.0 + 0j, -1j], [0.4 + 0.9j, 1 - 0.5j]])
+S = np.array([[3 + 1j, 0.5 - 1j, 0.2j], [0.3 + 0.1j, 2 - 0.4j, 1j], [0.4, -0.6 + 0.5j, 2.5 - 1j]])
 X = np.array([[0.5, -1.5, 2.0], [1.0, 0.25, -0.75]])
+
+
+
+def definite(x):
+    """A Hermitian positive definite matrix of any."""
+    return x @ x.conj().T + np.eye(len(x))
+
 
 #: name: (program, the same by NumPy, arguments).  Real arguments among complex ones get real gradients.
 PROGRAMS = {
@@ -66,6 +74,16 @@ PROGRAMS = {
     "gather": (lambda a: a[[1, 0, 1]], lambda a: a[[1, 0, 1]], (A,)),
     "concatenate": (lambda a, b: ad.concatenate([a, b.T]), lambda a, b: np.concatenate([a, b.T]), (A, B)),
     "where": (lambda a, b: ad.where(X > 0, a, b), lambda a, b: np.where(X > 0, a, b), (A, B.T)),
+    "solve": (ad.linalg.solve, np.linalg.solve, (S, B)),
+    "solve real": (ad.linalg.solve, np.linalg.solve, (S.real, B)),
+    "solve lower": (lambda a, b: ad.linalg.solve_triangular(a, b, lower=True),
+                    lambda a, b: np.linalg.solve(np.tril(a), b), (S, B)),
+    "solve upper": (ad.linalg.solve_triangular, lambda a, b: np.linalg.solve(np.triu(a), b), (S, B)),
+    "inv": (ad.linalg.inv, np.linalg.inv, (S,)),
+    "cholesky": (lambda a: ad.linalg.cholesky(definite(a)), lambda a: np.linalg.cholesky(definite(a)), (S,)),
+    "det": (ad.linalg.det, np.linalg.det, (S,)),
+    "slogdet sign": (lambda a: ad.linalg.slogdet(a).sign, lambda a: np.linalg.slogdet(a)[0], (S,)),
+    "slogdet size": (lambda a: ad.linalg.slogdet(a).logabsdet, lambda a: np.linalg.slogdet(a)[1], (S,)),
     "to complex": (lambda x: ad.astype(x, ad.complex128) * 1j, lambda x: x.astype(complex) * 1j, (X,)),
 }
 each = pytest.mark.parametrize("name", PROGRAMS)
@@ -169,6 +187,31 @@ def test_single_precision_stays_single_and_is_close(name):
 
 
 # ---------------------------------------------------------------- single facts
+
+
+def test_the_gradient_of_a_factor_is_hermitian_like_its_matrix():
+    a = definite(S)
+    g = ad.grad(lambda a: ad.sum(ad.abs(ad.linalg.cholesky(a)) ** 2))(a)
+    np.testing.assert_allclose(g, np.eye(3), atol=1e-14)  # |L|² is the trace
+
+
+def test_many_systems_at_once_are_each_by_itself():
+    many = np.stack([S, S.T, definite(S)])
+    for f in (ad.linalg.inv, ad.linalg.det, lambda a: ad.linalg.solve(a, B), lambda a: ad.linalg.slogdet(a).sign):
+        expected = np.stack([f(a) for a in many])
+        np.testing.assert_allclose(ad.vmap(f)(many), expected, rtol=1e-12)
+        np.testing.assert_allclose(ad.jit(f)(many), expected, rtol=1e-12)
+
+
+def test_a_singular_complex_matrix_has_a_determinant_with_a_gradient():
+    a = np.array([[1j, 2], [2j, 4]])
+    g = ad.grad(lambda a: ad.real(ad.linalg.det(a)))(a)
+    np.testing.assert_allclose(g, np.conj([[4, -2j], [-2, 1j]]), atol=1e-14)
+
+
+def test_structured_matrices_are_real():
+    with pytest.raises(ad.DTypeError, match=r"Cholesky: takes float .*got complex128"):
+        ad.Cholesky(definite(S))
 
 
 def test_the_size_of_zero_has_gradient_zero():

@@ -15,12 +15,14 @@ from ...tensor import Tensor
 from ..arguments import records
 from ..arithmetic import multiply, subtract
 from ..batching import along
+from ..complexes import conjugated, imaginary_part, real_aval, real_part
 from ..contraction import matmul
+from ..conversion import cast_to
 from ..creation import eye
 from ..primitive import primitive, spread_to
 from ..reductions import summed
 from ..shaping import reshaped
-from .matrices import flipped_axes, square, square_aval
+from .matrices import adjoint, flipped_axes, square, square_aval
 from .solving import inv, solved_factored
 
 __all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
@@ -51,14 +53,14 @@ def _adjugate_reference(a: np.ndarray) -> np.ndarray:
     n = a.shape[-1]
     others = np.prod(np.where(np.eye(n, dtype=bool), s.dtype.type(1), s[..., None, :]), axis=-1)
     sign = np.linalg.det(u) * np.linalg.det(vt)
-    adjugate = sign[..., None, None] * (vt.swapaxes(-1, -2) * others[..., None, :]) @ u.swapaxes(-1, -2)
+    adjugate = sign[..., None, None] * (vt.swapaxes(-1, -2).conj() * others[..., None, :]) @ u.swapaxes(-1, -2).conj()
     return np.where(is_sound, adjugate, a.dtype.type(np.nan))
 
 
 def _adjugate_vjp(y_bar, y, a):
-    inverse, turned = inv(a), flipped_axes(y)
-    first = _beside(_pairing(y_bar, inverse), turned)
-    return (subtract(first, matmul(matmul(turned, y_bar), flipped_axes(inverse))),)
+    inverse, turned = inv(a), adjoint(y)
+    first = _beside(_pairing(y_bar, conjugated(inverse)), turned)
+    return (subtract(first, matmul(matmul(turned, y_bar), adjoint(inverse))),)
 
 
 def _adjugate_jvp(dxs, y, a):
@@ -85,7 +87,7 @@ _det = primitive(
     "det",
     np.linalg.det,
     infer=lambda a: _number_aval("det", a),
-    vjp=lambda y_bar, y, a: (_beside(y_bar, flipped_axes(record(_adjugate, (a,)))),),
+    vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
     jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
     lower=Call(),
     batch=along(),
@@ -96,12 +98,12 @@ _det = primitive(
 
 @records(_det)
 def det(a):
-    """The determinant of each matrix.   f[..., n, n]  →  f[...]     integers and bool give float64
+    """The determinant of each matrix.   T[..., n, n]  →  T[...]     T float or complex; integers and bool give float64
 
     Singular matrices have gradients too, but no second derivatives: LinAlgError when such a value is computed.
     Raises ShapeError for matrices that are not square.
     """
-    return record(_det, (square("det", a),))
+    return record(_det, (square("det", a, "fc"),))
 
 
 class SlogdetResult(NamedTuple):
@@ -120,12 +122,37 @@ _sign = primitive(
     heavy=True,
     discrete=True,
 )
+
+
+def _turn(number: Tensor, y: Tensor) -> Tensor:
+    """i times a real number times a direction."""
+    return multiply(multiply(cast_to(number, y.dtype), y), 1j)
+
+
+def _direction_vjp(y_bar, y, a):
+    """Only what turns the direction counts: Re(conj(y_bar) i y), and i times it against the inverse."""
+    along_turn = imaginary_part(multiply(y_bar, conjugated(y)))
+    return (_beside(multiply(cast_to(along_turn, y.dtype), 1j), adjoint(inv(a))),)
+
+
+#: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
+_direction = primitive(
+    "det_direction",
+    lambda a: np.linalg.slogdet(a)[0],
+    infer=lambda a: _number_aval("slogdet", a),
+    vjp=_direction_vjp,
+    jvp=lambda dxs, y, a: _turn(imaginary_part(_pairing(flipped_axes(inv(a)), dxs[0])), y),
+    lower=Call(),
+    batch=along(),
+    heavy=True,
+    keeps_mask=False,
+)
 _log_abs_det = primitive(
     "log_abs_det",
     lambda a: np.linalg.slogdet(a)[1],
-    infer=lambda a: _number_aval("slogdet", a),
-    vjp=lambda y_bar, y, a: (_beside(y_bar, flipped_axes(inv(a))),),
-    jvp=lambda dxs, y, a: _pairing(flipped_axes(inv(a)), dxs[0]),
+    infer=lambda a: real_aval(_number_aval("slogdet", a)),
+    vjp=lambda y_bar, y, a: (_beside(cast_to(y_bar, a.dtype), adjoint(inv(a))),),
+    jvp=lambda dxs, y, a: real_part(_pairing(flipped_axes(inv(a)), dxs[0])),
     lower=Call(),
     batch=along(),
     heavy=True,
@@ -164,10 +191,12 @@ def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
 def slogdet(a):
     """The sign of each determinant, and the logarithm of its size: no overflow.
 
-    a: f[..., n, n]  →  (sign: f[...], logabsdet: f[...])     integers and bool give float64
+    a: T[..., n, n]  →  (sign: T[...], logabsdet: f[...])     T float or complex; integers and bool give float64
 
+    Of complex matrices the sign is the direction of the determinant, of size 1, and has a gradient.
     A singular matrix gives sign 0 and logarithm -inf, and has no gradient: LinAlgError when it is computed.
     Raises ShapeError for matrices that are not square.
     """
-    a = square("slogdet", a)
-    return SlogdetResult(record(_sign, (a,)), record(_log_abs_det, (a,)))
+    a = square("slogdet", a, "fc")
+    sign = _direction if a.dtype.kind == "c" else _sign
+    return SlogdetResult(record(sign, (a,)), record(_log_abs_det, (a,)))

@@ -1,4 +1,4 @@
-"""The Cholesky factor of a symmetric positive definite matrix."""
+"""The Cholesky factor of a positive definite matrix, symmetric or Hermitian."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..batching import along
 from ..contraction import matmul
 from ..primitive import primitive
 from ..triangles import halved_lower
-from .matrices import first_refused, flipped_axes, square, square_aval, symmetric_part
+from .matrices import adjoint, first_refused, hermitian_part, square, square_aval
 from .solving import solved_triangular
 
 __all__ = ["cholesky", "factored"]
@@ -28,15 +28,15 @@ def _reference(a: np.ndarray) -> np.ndarray:
 
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:
-    """y⁻ᵀ x y⁻¹ for a lower triangle y."""
-    turned = flipped_axes(y)
+    """y⁻ᴴ x y⁻¹ for a lower triangle y."""
+    turned = adjoint(y)
     left = solved_triangular(turned, x, False)
-    return flipped_axes(solved_triangular(turned, flipped_axes(left), False))
+    return adjoint(solved_triangular(turned, adjoint(left), False))
 
 
 def _jvp(dxs, y, a):
     left = solved_triangular(y, dxs[0], True)
-    both = flipped_axes(solved_triangular(y, flipped_axes(left), True))
+    both = adjoint(solved_triangular(y, adjoint(left), True))
     return matmul(y, halved_lower(both))
 
 
@@ -45,7 +45,7 @@ _cholesky = primitive(
     "cholesky",
     _reference,
     infer=lambda a: square_aval("cholesky", a),
-    vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(flipped_axes(y), y_bar)), y),),
+    vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
     jvp=_jvp,
     lower=Call(),
     batch=along(),
@@ -55,17 +55,17 @@ _cholesky = primitive(
 
 
 def factored(a: Tensor) -> Tensor:
-    """The Cholesky factor of matrices that are symmetric."""
+    """The Cholesky factor of matrices that are symmetric, or Hermitian."""
     return record(_cholesky, (a,))
 
 
 @records(_cholesky)
 def cholesky(a):
-    """The lower triangular y with y @ yᵀ = a, for symmetric positive definite matrices.
+    """The lower triangular y with y @ yᴴ = a, for positive definite matrices: symmetric, or Hermitian.
 
-    a: f[..., n, n]  →  f[..., n, n]     integers and bool give float64
+    a: T[..., n, n]  →  T[..., n, n]     T float or complex; integers and bool give float64
 
-    The symmetric part of a is taken, so its gradient is symmetric.
+    The symmetric part of a is taken (of complex numbers the Hermitian one), and its gradient is such too.
     Raises ShapeError for matrices that are not square; LinAlgError for one that is not positive definite,
     when the value is computed.
 
@@ -75,4 +75,4 @@ def cholesky(a):
     [[2. 0.]
      [1. 2.]]
     """
-    return factored(symmetric_part(square("cholesky", a)))
+    return factored(hermitian_part(square("cholesky", a, "fc")))

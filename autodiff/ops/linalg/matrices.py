@@ -11,24 +11,28 @@ from codegen.ir import Aval
 
 from ...errors import LinAlgError, ShapeError, caller
 from ...tensor import Tensor
+from ..complexes import conjugated
 from ..primitive import broadcast_avals, expect, spread_to
 from ..promotion import common
 from ..shaping import reshaped, transposed
 
-__all__ = ["first_refused", "flipped_axes", "right_side", "square", "square_aval", "symmetric_part"]
+__all__ = [
+    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "right_side", "square", "square_aval",
+    "symmetric_part",
+]  # fmt: skip
 
 
 def square_aval(name: str, a: Aval) -> Aval:
-    """The shape rule of square float matrices: Raises ShapeError or DTypeError for others."""
-    expect(name, (a,), "f")
+    """The shape rule of square matrices, float or complex.  Raises ShapeError or DTypeError for others."""
+    expect(name, (a,), "fc")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ShapeError(f"{name}: takes square matrices, not {a}\n  called at {caller()}")
     return a
 
 
-def square(name: str, a: Any) -> Tensor:
-    """An argument as square matrices of floats; integers and bool become float64."""
-    (a,) = common(name, (("a", a),), "f")
+def square(name: str, a: Any, accepts: str = "f") -> Tensor:
+    """An argument as square matrices of floats (or of other kinds too); integers and bool become float64."""
+    (a,) = common(name, (("a", a),), accepts)
     square_aval(name, a.aval)
     return a
 
@@ -38,17 +42,29 @@ def flipped_axes(x: Tensor) -> Tensor:
     return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
+def adjoint(x: Tensor) -> Tensor:
+    """Each matrix transposed, and conjugated where it is complex."""
+    return conjugated(flipped_axes(x))
+
+
 def symmetric_part(x: Tensor) -> Tensor:
     """(x + xᵀ) / 2 of each matrix: x itself, to the last bit, where it is symmetric."""
     return (x + flipped_axes(x)) * 0.5
 
 
-def right_side(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+def hermitian_part(x: Tensor) -> Tensor:
+    """(x + xᴴ) / 2 of each matrix, which is its symmetric part where it is real."""
+    return (x + adjoint(x)) * 0.5
+
+
+def right_side(
+    name: str, a: Any, b: Any, accepts: str = "f"
+) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
     """Matrices a [..., n, n] and b [..., n, m] with the same leading axes, and what undoes a change of b's shape.
 
     One axis in b is a vector, a single right-hand side for all.  Raises ShapeError where they do not fit.
     """
-    a, b = common(name, (("a", a), ("b", b)), "f")
+    a, b = common(name, (("a", a), ("b", b)), accepts)
     square_aval(name, a.aval)
     is_vector = b.ndim == 1
     if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-1]:

@@ -2,7 +2,7 @@
 
 All are one operation each, run by LAPACK through NumPy.  Their rules are the classical ones
 (Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation",
-2008) and are written in the same operations, so they can be differentiated again.
+2008), with conjugate transposes, and are written in the same operations, so they can be differentiated again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..contraction import matmul
 from ..primitive import expect, primitive
 from ..shaping import reshaped, transposed
 from ..triangles import lower_part, upper_part
-from .matrices import first_refused, flipped_axes, right_side, square, square_aval
+from .matrices import adjoint, first_refused, right_side, square, square_aval
 from .substitution import substituted
 
 __all__ = ["inv", "solve", "solve_triangular", "solved", "solved_factored", "solved_triangular"]
@@ -34,7 +34,7 @@ _MEND = "np.linalg.lstsq, or a small multiple of the identity added to the matri
 
 def _solve_aval(name: str, a: Aval, b: Aval) -> Aval:
     square_aval(name, a)
-    expect(name, (a, b), "f")
+    expect(name, (a, b), "fc")
     if b.ndim != a.ndim or b.shape[:-1] != a.shape[:-1]:
         raise ShapeError(f"{name}: {b} is no right-hand side of {a}\n  called at {caller()}")
     return b
@@ -71,8 +71,8 @@ def _solve_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _solve_vjp(x_bar, x, a, b):
-    b_bar = solved(flipped_axes(a), x_bar)
-    return (lambda: negative(matmul(b_bar, flipped_axes(x))), b_bar)
+    b_bar = solved(adjoint(a), x_bar)
+    return (lambda: negative(matmul(b_bar, adjoint(x))), b_bar)
 
 
 def _solve_jvp(dxs, x, a, b):
@@ -101,7 +101,7 @@ def solved(a: Tensor, b: Tensor) -> Tensor:
 def solve(a, b):
     """x with a @ x = b.
 
-    a: f[..., n, n]  b: f[..., n, m] or f[n]  →  f[..., n, m] or f[..., n]     integers and bool give float64
+    a: T[..., n, n]  b: T[..., n, m] or T[n]  →  T[..., n, m] or T[..., n]     float or complex; integers give float64
 
     Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a singular one,
     when the value is computed.
@@ -110,7 +110,7 @@ def solve(a, b):
     >>> ad.linalg.solve([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0])
     f64[2] [1. 2.]
     """
-    a, b, restored = right_side("solve", a, b)
+    a, b, restored = right_side("solve", a, b, "fc")
     return restored(solved(a, b))
 
 
@@ -118,9 +118,9 @@ def solve(a, b):
 
 
 def _triangular_vjp(x_bar, x, a, b, *, lower):
-    b_bar = solved_triangular(flipped_axes(a), x_bar, not lower)
+    b_bar = solved_triangular(adjoint(a), x_bar, not lower)
     cut = lower_part if lower else upper_part
-    return (lambda: cut(negative(matmul(b_bar, flipped_axes(x)))), b_bar)
+    return (lambda: cut(negative(matmul(b_bar, adjoint(x)))), b_bar)
 
 
 def _triangular_jvp(dxs, x, a, b, *, lower):
@@ -152,7 +152,7 @@ def solved_triangular(a: Tensor, b: Tensor, lower: bool) -> Tensor:
 def solve_triangular(a, b, *, lower=False):
     """x with triangle(a) @ x = b: the upper triangle of a, or with `lower` the lower one; the other is not read.
 
-    a: f[..., n, n]  b: f[..., n, m] or f[n]  →  f[..., n, m] or f[..., n]     integers and bool give float64
+    a: T[..., n, n]  b: T[..., n, m] or T[n]  →  T[..., n, m] or T[..., n]     float or complex; integers give float64
 
     Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a zero on the
     diagonal, when the value is computed.
@@ -161,7 +161,7 @@ def solve_triangular(a, b, *, lower=False):
     >>> ad.linalg.solve_triangular([[2.0, 9.0], [1.0, 1.0]], [2.0, 3.0], lower=True)
     f64[2] [1. 2.]
     """
-    a, b, restored = right_side("solve_triangular", a, b)
+    a, b, restored = right_side("solve_triangular", a, b, "fc")
     return restored(solved_triangular(a, b, bool(lower)))
 
 
@@ -170,12 +170,12 @@ def solve_triangular(a, b, *, lower=False):
 
 def _factored_reference(a: np.ndarray, factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     half = substituted(factor, b, lower=True)
-    return substituted(factor.swapaxes(-1, -2), half, lower=False)
+    return substituted(factor.swapaxes(-1, -2).conj(), half, lower=False)
 
 
 def _factored_vjp(x_bar, x, a, factor, b):
     b_bar = solved_factored(a, factor, x_bar)
-    return (lambda: negative(matmul(b_bar, flipped_axes(x))), None, b_bar)
+    return (lambda: negative(matmul(b_bar, adjoint(x))), None, b_bar)
 
 
 def _factored_jvp(dxs, x, a, factor, b):
@@ -183,7 +183,7 @@ def _factored_jvp(dxs, x, a, factor, b):
     return None if da is None and db is None else solved_factored(a, factor, _tangent(da, db, x))
 
 
-#: x with a @ x = b, where a = factor @ factorᵀ.  The factor is how it is computed; what gradients flow to is a:
+#: x with a @ x = b, where a = factor @ factorᴴ.  The factor is how it is computed; what gradients flow to is a:
 #: a backward pass, and its derivative, solve with the same factor again.
 _solve_factored = primitive(
     "solve_factored",
@@ -199,7 +199,7 @@ _solve_factored = primitive(
 
 
 def solved_factored(a: Tensor, factor: Tensor, b: Tensor) -> Tensor:
-    """x with a @ x = b for a symmetric a and its Cholesky factor; the same leading axes."""
+    """x with a @ x = b for a Hermitian a and its Cholesky factor; the same leading axes."""
     return record(_solve_factored, (a, factor, b))
 
 
@@ -214,7 +214,7 @@ def _inv_reference(a: np.ndarray) -> np.ndarray:
 
 
 def _inv_vjp(y_bar, y, a):
-    turned = flipped_axes(y)
+    turned = adjoint(y)
     return (negative(matmul(matmul(turned, y_bar), turned)),)
 
 
@@ -233,9 +233,9 @@ _inv = primitive(
 
 @records(_inv)
 def inv(a):
-    """The inverse of each matrix.   f[..., n, n]  →  f[..., n, n]     integers and bool give float64
+    """The inverse of each matrix.   T[..., n, n]  →  T[..., n, n]     float or complex; integers and bool give float64
 
     To solve a system, `solve` costs less and loses less.  Raises ShapeError for matrices that are not square;
     LinAlgError for a singular one, when the value is computed.
     """
-    return record(_inv, (square("inv", a),))
+    return record(_inv, (square("inv", a, "fc"),))
