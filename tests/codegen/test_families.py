@@ -117,9 +117,28 @@ def test_sizes_that_are_special_are_planned_for_themselves(n, rng):
 def test_two_extents_may_vary_each_by_itself(rng):
     compiled = Compiler()
     text = "f(x: f64[{a},{b}]) {{ e: f64[{a},{b}] = exp(x)  s: f64[{b}] = sum(e, axis=(0,))  return e, s }}"
-    for a, b in ((40, 9), (50, 11), (50, 9), (7, 300), (300, 7), (12, 12), (4000, 3)):
+    for a, b in ((40, 9), (50, 11), (50, 9), (7, 300), (300, 7), (12, 12), (4000, 33)):
         agrees(compiled, parse(text.format(a=a, b=b)), rng)
     assert compiled.kernels.compiled_modules <= 2
+
+
+def test_many_short_rows_are_compiled_for_their_length_and_the_family_is_as_it_was(rng):
+    compiled = Compiler()
+    text = "f(x: f64[{a},{b}]) {{ s: f64[{a}] = sum(x, axis=(1,))  return s }}"
+    for (a, b), is_general in {
+        (5000, 4): False, (6000, 3): False, (5500, 40): True, (4000, 50): True, (2000, 8): False, (20, 8): True,
+    }.items():  # fmt: skip
+        before = compiled.found
+        agrees(compiled, parse(text.format(a=a, b=b)), rng)
+        assert compiled.found == before + is_general
+
+
+def test_many_rows_of_one_short_length_share_kernels(rng):
+    compiled = Compiler()
+    text = "f(x: f64[{a},4]) {{ s: f64[{a}] = sum(x, axis=(1,))  return s }}"
+    for a in (5000, 6000, 7000, 8000):
+        agrees(compiled, parse(text.format(a=a)), rng)
+    assert compiled.found == 3 and compiled.kernels.compiled_modules <= 2
 
 
 def test_what_does_not_follow_from_the_extent_is_planned_for_itself(rng):
