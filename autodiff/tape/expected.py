@@ -229,7 +229,7 @@ def python_check(expected: Expected) -> Callable:
     lines.append(f"return ({', '.join(gathered)})")
     parameters = [f"r{k}" for k in range(len(expected.recipe.roots))]
     exec(f"def check({', '.join(parameters)}, live):\n " + "\n ".join(lines) + "\n", env)  # our own templates
-    return env["check"]
+    return env.pop("check")  # not left in its own globals: that would be a cycle
 
 
 def _computed(expected: Expected, env: dict[str, Any], lines: list[str]) -> tuple[int, ...]:

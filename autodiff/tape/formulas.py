@@ -69,7 +69,7 @@ def _function(lines: Sequence[str], results: Sequence[str], n_calls: int, env: d
         " except (ArithmeticError, TypeError, ValueError) as error:\n  raise Misfit from error\n"
     )
     exec(text, env)  # our own text; nothing of the user's is in it
-    return env["values"]
+    return env.pop("values")  # not left in its own globals: that would be a cycle
 
 
 def _written_out(watch: Watch, wanted: Sequence[int], c: int) -> list[str]:

@@ -238,6 +238,7 @@ def _make(
     plan.computed = tuple([g is not None and g.node in places for g in gradients])
     if known:
         plan.formulas = watches.formulas(plan.gather, number)
+        plan.gather = watches.let_go(plan.gather)
         plans.put(key, plan)
         plan.choices = choices
         choices.on_change(lambda: _drop(key))

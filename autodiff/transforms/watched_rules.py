@@ -22,6 +22,7 @@ from ..custom.watching import Watching, watched
 from ..tape.formulas import Formulas
 from ..tape.node import Node
 from ..tape.plan import source
+from ..tape.record import leaf
 
 __all__ = ["Watches", "watching_at"]
 
@@ -50,6 +51,10 @@ def _opened(watching: dict[Node, Watching]) -> Iterator[None]:
         _open.now = before
         for w in watching.values():
             w.watch.is_open = False
+
+
+#: Stands for an input that is computed anew each time, so that a plan holds nobody's arrays.
+_NOTHING = leaf(np.zeros(0)).node
 
 
 class Watches:
@@ -96,6 +101,11 @@ class Watches:
     def looked_at_array(self) -> bool:
         """Whether a rule has looked at the contents of an array."""
         return any(type(w.watch.numbers[i]) is np.ndarray for w in self._by_node.values() for i in w.watch.looked)
+
+    def let_go(self, gathered: Sequence[Any]) -> tuple:
+        """A plan's inputs without what the rules read: formulas put the present values in their places."""
+        mine = {x for w in self._by_node.values() for x in w.watch.leaves}
+        return tuple([_NOTHING if isinstance(x, Node) and x in mine else x for x in gathered])
 
     def formulas(self, gathered: Sequence[Any], number: dict[Node, int]) -> Formulas | None:
         """What the inputs of a plan are for other numbers; None when they do not depend on any."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import cmath
+import gc
 import json
 import math
 import sys
+import weakref
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autodiff as ad
+from autodiff.tape.plan import plans
 from autodiff.tape.watched import WATCHED, Watch, plain
 
 X = np.array([1.0, -2.0, 3.0])
@@ -459,6 +462,34 @@ def test_a_gradient_that_is_what_was_saved_is_its_own():
         x = ad.tensor(5.0, requires_grad=True)
         f(x, c).backward()
         assert x.grad.item() == c
+
+
+def test_a_plan_keeps_no_array_that_a_rule_has_read():
+    held = [np.arange(3.0)]
+
+    def forward(ctx, x, c):
+        ctx.save_for_backward(a=held[0])
+        return x * 1.0
+
+    f = pair(lambda ctx, g: {"x": g * ctx.saved_variables.a}, forward)
+    for _ in range(3):
+        slope(f)
+    gone = weakref.ref(held.pop())
+    assert gone() is None
+
+
+def test_what_was_made_for_a_number_leaves_no_cycle_behind():
+    f = pair(lambda ctx, g: {"x": g * ctx.saved_variables.c if ctx.saved_variables.c > 0 else g})
+    slope(f, 0.25)
+    gc.collect()
+    gc.disable()
+    try:
+        for i in range(1, 101):  # each is looked at, so each makes a plan
+            slope(f, i * 0.5)
+        plans.clear()
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
 
 
 # ---------------------------------------------------------------- random rules
