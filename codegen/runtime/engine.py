@@ -214,27 +214,43 @@ def _optimized_module(text: str, passes: Passes) -> Any:
     """Parse, verify, run the passes."""
     machine = _target_machine(2)
     try:
-        module = llvm.parse_assembly(text)
+        # A context of its own: a context keeps the constants and types of every module that it ever had.
+        module = llvm.parse_assembly(text, llvm.create_context())
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
         module.verify()
     except RuntimeError as error:
         raise CompileError("read", str(error), text) from error
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2 if passes is Passes.ALL else 0)
+    manager, builder = _vector_passes() if passes is Passes.VECTORS else _usual_passes(passes)
+    manager.run(module, builder)
+    return module
+
+
+def _usual_passes(passes: Passes) -> tuple[Any, Any]:
+    """LLVM's own passes; the next module needs new ones."""
+    builder = _builder(2 if passes is Passes.ALL else 0)
+    return builder.getModulePassManager(), builder
+
+
+@functools.cache
+def _vector_passes() -> tuple[Any, Any]:
+    """The passes over modules that are written as vectors: made once, since llvmlite never frees 10 KB of each."""
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_sroa_pass()
+    manager.add_instruction_combine_pass()
+    # Functions inlined side by side, sin and cos of one number say, have steps in common.
+    manager.add_new_gvn_pass()
+    manager.add_simplify_cfg_pass()
+    return manager, _builder(0)
+
+
+def _builder(effort: int) -> Any:
+    tuning = llvm.create_pipeline_tuning_options(speed_level=effort)
     tuning.loop_vectorization = True
     # Straight-line vectorising costs a third of the compile time and gains nothing: the loops are the work.
     tuning.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, tuning)
-    manager = llvm.create_new_module_pass_manager() if passes is Passes.VECTORS else builder.getModulePassManager()
-    if passes is Passes.VECTORS:
-        manager.add_always_inliner_pass()
-        manager.add_sroa_pass()
-        manager.add_instruction_combine_pass()
-        # Functions inlined side by side, sin and cos of one number say, have steps in common.
-        manager.add_new_gvn_pass()
-        manager.add_simplify_cfg_pass()
-    manager.run(module, builder)
-    return module
+    return llvm.create_pass_builder(_target_machine(2), tuning)
 
 
 @functools.cache

@@ -97,6 +97,23 @@ def test_code_is_unloaded_when_nobody_holds_it():
     assert tracker() is None
 
 
+def test_an_object_does_not_depend_on_what_was_compiled_before():
+    def text(constant):
+        return (
+            "define double @f(double %x, double %y) {\n"
+            f"  %a = fmul double %x, {constant}\n  %b = fmul double %x, {constant}\n  %c = fadd double %a, %b\n"
+            "  %d = call double @g(double %c, double %y)\n  ret double %d\n}\n"
+            "define internal double @g(double %x, double %y) alwaysinline {\n"
+            "  %s = fcmp olt double %x, %y\n  br i1 %s, label %yes, label %no\n"
+            "yes:\n  ret double %y\nno:\n  ret double %x\n}\n"
+        )
+
+    first = engine.object_of(text("2.5"), engine.Passes.VECTORS)
+    for k in range(8):
+        engine.object_of(text(f"{k}.25"), engine.Passes.VECTORS)
+    assert engine.object_of(text("2.5"), engine.Passes.VECTORS) == first
+
+
 def test_threads_may_compile_at_once():
     wrong = []
 
