@@ -17,8 +17,8 @@ from ..ir import Aval, Graph, Node
 from ..ir.op import CONSTANT, INPUT
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
-from .complex_ops import PAIR, PART, hosted
-from .complex_rules import REALS, Parts, parts_of_constant, rule_of, zeros
+from .complex_ops import PART, REALS, hosted, memory_aval
+from .complex_rules import Parts, memory_of, parts_of_constant, rule_of
 from .recur import RESULT
 
 __all__ = ["by_parts", "seen"]
@@ -62,11 +62,6 @@ def _graphs(nested: Any) -> list[Graph]:
     raise AssertionError(f"control flow of an unknown kind: {nested!r}")
 
 
-def _memory_aval(aval: Aval) -> Aval:
-    """Of an array as it lies in memory."""
-    return Aval((*aval.shape, 2), REALS[aval.dtype]) if aval.dtype in REALS else aval
-
-
 class _Splitter:
     """Makes one graph without complex numbers.  `nests`: those that are made already, of all graphs."""
 
@@ -90,15 +85,14 @@ class _Splitter:
             return value
         found = self.stored.get(node)
         if found is None:
-            im = zeros(value.re.aval) if value.im is None else value.im
-            found = self.stored[node] = Node(PAIR, (value.re, im), (), _memory_aval(node.aval))
+            found = self.stored[node] = memory_of(value)
         return found
 
     def _input(self, node: Node) -> Node:
         if not _is_complex(node):
             self.values[node] = node
             return node
-        memory = Node(INPUT, (), (), _memory_aval(node.aval))
+        memory = Node(INPUT, (), (), memory_aval(node.aval))
         self.values[node] = self._parts(node, memory)
         return memory
 
@@ -118,7 +112,7 @@ class _Splitter:
         rule = rule_of(node)
         if rule is not None:
             return rule(node, [self.values[i] for i in node.inputs])
-        memory = Node(hosted(node.op.name), [self.memory(i) for i in node.inputs], (node,), _memory_aval(node.aval))
+        memory = Node(hosted(node.op.name), [self.memory(i) for i in node.inputs], (node,), memory_aval(node.aval))
         return self._parts(node, memory) if _is_complex(node) else memory
 
     def _again(self, node: Node, inputs: Sequence[Node], params: tuple) -> Node:
@@ -141,7 +135,7 @@ class _Splitter:
         inputs = [self.memory(i) for i in node.inputs]
         if not _is_complex(node):
             return self._again(node, inputs, params)
-        return self._parts(node, Node(RESULT, inputs, params, _memory_aval(node.aval)))
+        return self._parts(node, Node(RESULT, inputs, params, memory_aval(node.aval)))
 
     def _nested(self, nested: Any) -> Nested:
         """The same with graphs without complex numbers; one for all results of an operation."""

@@ -12,19 +12,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from ..ir import Aval
+from ..ir import DTYPES, Aval, Node
 from ..ir.op import Op
+from ..kernel.edges import broadcast_index
 from ..lowering import Call, Map, Move
 
-__all__ = ["FORMULAS", "PAIR", "PART", "ZEROS", "hosted"]
+__all__ = ["FORMULAS", "PAIR", "PART", "REALS", "RESHAPE", "ROWS", "SPREAD", "ZEROS", "hosted", "memory_aval"]
 
 
-def _no_rule(*_avals: Any, **_params: Any) -> Aval:
-    raise AssertionError("made by a pass, which knows the aval")
+#: What the parts of a complex dtype are.
+REALS: dict[Any, np.dtype] = {
+    np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64),
+}  # fmt: skip
+
+
+def memory_aval(aval: Aval) -> Aval:
+    """Of an array as it lies in memory: complex numbers are pairs there."""
+    return Aval((*aval.shape, 2), REALS[aval.dtype]) if aval.dtype in REALS else aval
 
 
 def _part_aval(x: Aval, *, which: int) -> Aval:
@@ -52,17 +61,55 @@ PAIR = Op(
 #: An array of zeros: the imaginary parts of real numbers.
 ZEROS = Op(
     "zeros",
-    infer=_no_rule,
-    reference=lambda *, shape, dtype: np.zeros(shape, dtype),
+    infer=lambda *, shape, dtype: Aval(shape, DTYPES[dtype]),
+    reference=lambda *, shape, dtype: np.zeros(shape, DTYPES[dtype]),
     lower=Move(lambda k, index, *, shape, dtype: k.constant(0, dtype)),
     params=("shape", "dtype"),
+)
+
+
+
+def _row_of(k: Any, index: Any, x: Any, y: Any) -> Any:
+    *before, row, which, column = index
+    place = (*before, row, column)
+    return k.select(k.lt(which, k.index(1)), x(*place), y(*place))
+
+
+#: Rows of two matrices in turn: f64[k,n], f64[k,n] -> f64[k,2,n].
+ROWS = Op(
+    "rows",
+    infer=lambda x, y: x.with_shape((*x.shape[:-1], 2, x.shape[-1])),
+    reference=lambda x, y: np.stack([x, y], axis=-2),
+    lower=Move(_row_of, free=False),
+)
+
+RESHAPE = Op(
+    "reshape",
+    infer=lambda x, *, shape: x.with_shape(shape),
+    reference=lambda x, *, shape: x.reshape(shape),
+    lower=Move(lambda k, index, x, *, shape: x, free=False, is_reshape=True),
+    params=("shape",),
+    traits=frozenset(("move",)),
+)
+
+SPREAD = Op(
+    "broadcast_to",
+    infer=lambda x, *, shape: x.with_shape(shape),
+    reference=lambda x, *, shape: np.broadcast_to(x, shape),
+    lower=Move(lambda k, index, x, *, shape: x(*broadcast_index(index, shape, x.shape))),
+    params=("shape",),
+    traits=frozenset(("move",)),
 )
 
 
 @lru_cache(maxsize=1024)
 def hosted(name: str) -> Op:
     """An operation of NumPy on complex numbers: its parameter is the complex node."""
-    return Op(name, infer=_no_rule, reference=None, lower=Call(), params=("computed",))
+    return Op(name, infer=_hosted_aval, reference=None, lower=Call(), params=("computed",))
+
+
+def _hosted_aval(*_inputs: Aval, computed: Node) -> Aval:
+    return memory_aval(computed.aval)
 
 
 # ---------------------------------------------------------------- formulas
@@ -272,7 +319,6 @@ def _cast_bool(k: Any, a: Any, b: Any) -> Any:
 
 
 _RULES: dict[str, Callable[..., Any]] = {
-    "copy": lambda k, a: a,
     "neg": lambda k, a: k.neg(a),
     "add": lambda k, a, b: k.add(a, b),
     "sub": lambda k, a, b: k.sub(a, b),
@@ -331,11 +377,24 @@ _NUMPYS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of all together.  By comparisons only: an extent may stand for any."""
+    aligned = zip_longest(*[reversed(shape) for shape in shapes], fillvalue=1)
+    return tuple([next((n for n in extents if n != 1), 1) for extents in aligned])[::-1]
+
+
+#: Formulas that give a bool.
+_ANSWERS = frozenset(("is_equal", "differs", "is_zero", "is_not_zero", "is_positive"))
+
+
 def _formula(name: str, rule: Callable[..., Any]) -> Op:
     def reference(*arrays: np.ndarray) -> np.ndarray:
         return rule(_Numpys(), *[np.asarray(a) for a in arrays])
 
-    return Op(name, infer=_no_rule, reference=reference, lower=Map(rule), traits=frozenset(("elementwise",)))
+    def infer(*avals: Aval) -> Aval:
+        return Aval(_broadcast([a.shape for a in avals]), np.bool_ if name in _ANSWERS else avals[-1].dtype)
+
+    return Op(name, infer=infer, reference=reference, lower=Map(rule), traits=frozenset(("elementwise",)))
 
 
 #: The elementwise formulas by name.

@@ -11,20 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..ir import Aval, Node, dtype_name
 from ..ir.op import CONSTANT
 from ..lowering import Contract, Move, Reduce, Scan, Scatter
-from .complex_ops import FORMULAS, ZEROS
+from ..symbols import typical
+from .complex_ops import FORMULAS, PAIR, PART, REALS, RESHAPE, ROWS, SPREAD, ZEROS
 
-__all__ = ["REALS", "Parts", "parts_of_constant", "rule_of", "zeros"]
-
-#: What the parts of a complex dtype are.
-REALS: dict[Any, np.dtype] = {
-    np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64),
-}  # fmt: skip
-
+__all__ = ["Parts", "memory_of", "parts_of_constant", "rule_of"]
 
 class Parts(NamedTuple):
     """The real and the imaginary part of a value."""
@@ -37,7 +30,7 @@ Value = Parts | Node
 Rule = Callable[[Node, Sequence[Any]], Value]
 
 
-def zeros(aval: Aval) -> Node:
+def _zeros(aval: Aval) -> Node:
     """An array of zeros of a real dtype."""
     return Node(ZEROS, (), (aval.shape, dtype_name(aval.dtype)), aval)
 
@@ -69,19 +62,26 @@ def _real(node: Node) -> Aval:
     return node.aval.with_dtype(REALS[node.aval.dtype]) if node.aval.dtype in REALS else node.aval
 
 
+def _over(name: str, *inputs: Node) -> Node:
+    """A formula over its inputs, as far as they broadcast."""
+    formula = FORMULAS[name]
+    return Node(formula, inputs, (), formula.infer(*[i.aval for i in inputs]))
+
+
 def _apply(name: str, node: Node, *inputs: Node) -> Node:
     """A formula over the elements of a node."""
-    return Node(FORMULAS[name], inputs, (), _real(node))
+    return _spread(_over(name, *inputs), node)
 
 
-def _over(name: str, *inputs: Node) -> Node:
-    """A formula over its own inputs, as far as they broadcast."""
-    shape = np.broadcast_shapes(*[i.aval.shape for i in inputs])
-    return Node(FORMULAS[name], inputs, (), Aval(shape, inputs[0].aval.dtype))
+def _spread(x: Node, node: Node) -> Node:
+    """x in the shape of a node, which it broadcasts to."""
+    if x.aval.shape == node.aval.shape:
+        return x
+    return Node(SPREAD, (x,), (node.aval.shape,), x.aval.with_shape(node.aval.shape))
 
 
 def _im(x: Parts) -> Node:
-    return zeros(x.re.aval) if x.im is None else x.im
+    return _zeros(x.re.aval) if x.im is None else x.im
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -91,9 +91,9 @@ def _sum_of(node: Node, inputs: Sequence[Parts], name: str) -> Parts:
     x, y = inputs
     re = _apply(name, node, x.re, y.re)
     if y.im is None:
-        return Parts(re, None if x.im is None else _apply("copy", node, x.im))
+        return Parts(re, None if x.im is None else _spread(x.im, node))
     if x.im is None:
-        return Parts(re, _apply("copy" if name == "add" else "neg", node, y.im))
+        return Parts(re, _spread(y.im, node) if name == "add" else _apply("neg", node, y.im))
     return Parts(re, _apply(name, node, x.im, y.im))
 
 
@@ -133,7 +133,7 @@ def _number(value: float, like: Node) -> Parts:
 def _strong_product(node: Node, inputs: Sequence[Parts]) -> Parts:
     """0 where the first factor is, whatever the other."""
     g, p = inputs
-    is_zero = Node(FORMULAS["is_zero"], (g.re, _im(g)), (), g.re.aval.with_dtype(np.bool_))
+    is_zero = _over("is_zero", g.re, _im(g))
     return _chosen(node, is_zero, _number(0.0, node), _times(node, g, p))
 
 
@@ -152,7 +152,7 @@ def _power_static(node: Node, inputs: Sequence[Parts]) -> Parts:
         if n:
             factor = _times(node, factor, factor)
     if product is None:
-        return Parts(_apply("copy", node, one.re), None)
+        return Parts(_spread(one.re, node), None)
     return product if exponent > 0 else _quotient(node, one, product)
 
 
@@ -161,9 +161,8 @@ def _power(node: Node, inputs: Sequence[Parts]) -> Parts:
     x, p = inputs
     zero, one = _number(0.0, node), _number(1.0, node)
     found = _exp(node, [_times(node, p, _log(node, [x]))])
-    at_zero = Node(FORMULAS["is_zero"], (x.re, _im(x)), (), x.re.aval.with_dtype(np.bool_))
-    is_first = Node(FORMULAS["is_zero"], (p.re, _im(p)), (), p.re.aval.with_dtype(np.bool_))
-    falls = Node(FORMULAS["is_positive"], (p.re,), (), p.re.aval.with_dtype(np.bool_))
+    at_zero, is_first = _over("is_zero", x.re, _im(x)), _over("is_zero", p.re, _im(p))
+    falls = _over("is_positive", p.re)
     nan = Parts(_number(float("nan"), node).re, _number(float("nan"), node).re)
     found = _chosen(node, at_zero, _chosen(node, falls, zero, nan), found)
     return _chosen(node, is_first, one, found)
@@ -180,7 +179,7 @@ def _chosen(node: Node, chosen: Node, x: Parts, y: Parts) -> Parts:
 def _equal(name: str) -> Rule:
     def rule(node: Node, inputs: Sequence[Parts]) -> Value:
         x, y = inputs
-        return Node(FORMULAS[name], (x.re, _im(x), y.re, _im(y)), (), node.aval)
+        return _over(name, x.re, _im(x), y.re, _im(y))
 
     return rule
 
@@ -225,7 +224,7 @@ def _tan(node: Node, inputs: Sequence[Parts]) -> Parts:
 
 def _size(node: Node, inputs: Sequence[Parts]) -> Node:
     (x,) = inputs
-    return Node(FORMULAS["abs"], (x.re, _im(x)), (), node.aval)
+    return _over("abs", x.re, _im(x))
 
 
 def _conjugate(node: Node, inputs: Sequence[Parts]) -> Parts:
@@ -245,7 +244,7 @@ def _cast(node: Node, inputs: Sequence[Any]) -> Value:
 
     if node.aval.dtype not in REALS:
         if node.aval.dtype.kind == "b":
-            return Node(FORMULAS["is_not_zero"], (x.re, _im(x)), (), node.aval)
+            return _over("is_not_zero", x.re, _im(x))
         return cast(x.re)
     if isinstance(x, Node):
         return Parts(cast(x), None)
@@ -264,9 +263,47 @@ def _each_part(node: Node, inputs: Sequence[Any]) -> Parts:
     return Parts(of(0), None if is_real else of(1))
 
 
+#: Rows of the left factor from which on the right one is worth writing out twice.
+_FEWEST_ROWS = 4
+
+
+def _reshaped(x: Node, *shape: int) -> Node:
+    return Node(RESHAPE, (x,), (shape,), x.aval.with_shape(shape))
+
+
+def memory_of(x: Parts) -> Node:
+    """The pairs of a value; the memory that its parts are read from, where they are."""
+    re, im = x.re, _im(x)
+    if re.op is PART and im.op is PART and re.inputs == im.inputs and re.params != im.params:
+        return re.inputs[0]
+    return Node(PAIR, (re, im), (), re.aval.with_shape((*re.aval.shape, 2)))
+
+
+def _one_product(node: Node, x: Parts, y: Parts) -> Parts:
+    """One product of real matrices.  In memory, rows of x are numbers and rows of the result too:
+
+    a0 b0 a1 b1 ...  @  c  d        rows (c, d) and (-d, c) in turn
+                       -d  c
+    """
+    k, n = y.re.aval.shape[-2:]
+    c, d = y.re, _im(y)
+    rows = y.re.aval.with_shape((*y.re.aval.shape[:-1], 2, n))
+    re = Node(ROWS, (c, _over("neg", d)), (), rows)
+    im = Node(ROWS, (d, c), (), rows)
+    right = memory_of(Parts(re, im))
+    a = _reshaped(memory_of(x), *x.re.aval.shape[:-1], 2 * k)
+    b = _reshaped(right, *y.re.aval.shape[:-2], 2 * k, 2 * n)
+    real = _real(node)
+    found = Node(node.op, (a, b), node.params, real.with_shape((*real.shape[:-1], 2 * n)))
+    memory = _reshaped(found, *real.shape, 2)
+    return Parts(Node(PART, (memory,), (0,), real), Node(PART, (memory,), (1,), real))
+
+
 def _product(node: Node, inputs: Sequence[Parts]) -> Parts:
-    """Four products of real matrices, or two."""
+    """One product of real matrices, or four, or two where a factor is real."""
     x, y = inputs
+    if x.im is not None and y.im is not None and typical(x.re.aval.shape[-2]) >= _FEWEST_ROWS:
+        return _one_product(node, x, y)
 
     def product(a: Node, b: Node) -> Node:
         return Node(node.op, (a, b), node.params, _real(node))

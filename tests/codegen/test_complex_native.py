@@ -131,6 +131,27 @@ def test_two_arrays_may_share_a_part():
     np.testing.assert_array_equal(again, z.conj())
 
 
+# ---------------------------------------------------------------- products
+
+
+@pytest.mark.parametrize("shapes", [
+    ((1, 5), (5, 6)), ((3, 5), (5, 6)), ((4, 1), (1, 3)), ((7, 2), (2, 1)), ((40, 30), (30, 20)), ((5, 0), (0, 4)),
+    ((2, 6, 5), (5, 3)), ((6, 5), (2, 5, 3)), ((2, 1, 6, 5), (3, 5, 4)), ((5,), (5, 3)), ((6, 5), (5,)),
+])  # fmt: skip
+def test_products_of_any_shape_are_numpys(shapes):
+    a, b = (random(*shape) for shape in shapes)
+    np.testing.assert_allclose(ad.jit(lambda a, b: a @ b)(a, b), a @ b, rtol=1e-13, atol=1e-13)
+    turned = ad.jit(lambda a, b: ad.conj(a) @ (b * 1j))(a, b)
+    np.testing.assert_allclose(turned, a.conj() @ (b * 1j), rtol=1e-13, atol=1e-13)
+
+
+def test_a_product_is_one_product_of_real_matrices_into_the_result():
+    text = str(ad.inspect(lambda a, b: a @ b, "c128[64,48]", "c128[48,32]").fused)
+    assert text.count("gemm") == 1 and "gemm f64 64x64x96 (x0, t0) -> y0" in text
+    text = str(ad.inspect(lambda a, x: x @ a, "c128[64,48]", "f64[32,64]").fused)
+    assert text.count("gemm") == 2
+
+
 # ---------------------------------------------------------------- values
 
 FUNCTIONS = {
@@ -263,6 +284,27 @@ def test_a_loop_with_complex_states_is_native_and_right():
         np.testing.assert_allclose(last, states[-1], rtol=1e-13)
         np.testing.assert_allclose(squares, np.square(states), rtol=1e-13)
     assert works(recurrence, "c128[5]", "c128[7,5]")["host calls"] == "0"
+
+
+def test_the_passes_verify_what_is_made_of_complex_numbers(monkeypatch):
+    monkeypatch.setenv("AUTODIFF_VERIFY", "1")
+    c, xs = random(4), random(3, 4)
+
+    def step(c, x):
+        return ad.where(ad.abs(c) > 1, ad.exp(1j * c), c / (x + 3)) @ ad.eye(4), c**2
+
+    def loss(c, xs):
+        last, squares = ad.scan(step, c, xs)
+        return ad.sum(ad.abs(last + squares) ** 2) + ad.real(ad.prod(ad.abs(c)))
+
+    value, g = ad.jit(ad.value_and_grad(loss))(c, xs)
+    ad.config.eager = True
+    try:
+        expected = ad.value_and_grad(loss)(c, xs)
+    finally:
+        ad.config.eager = False
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(g, expected[1], rtol=1e-11)
 
 
 def test_loops_with_complex_states_are_differentiated_twice():
