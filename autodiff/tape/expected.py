@@ -239,7 +239,8 @@ def _computed(expected: Expected, env: dict[str, Any], lines: list[str]) -> tupl
         return ()
     env["formulas"], env["Misfit"] = formulas.values, Misfit
     given = ", ".join([f"v{c}.call.numbers" for c in formulas.calls])
-    lines.append(f"try: {''.join([f'a{place}, ' for place in formulas.places])}= formulas({given})")
+    names = "".join([f"a{place}, " for place in formulas.places])
+    lines.append(f"try: {names and f'{names}= '}formulas({given})")
     lines.append("except Misfit: return None")
     return formulas.places
 

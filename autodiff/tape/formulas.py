@@ -8,7 +8,8 @@ written out once as straight-line code, one block per call:
         t0_1 = t0_0 * k0[0]
         return (f0(t0_1),)
 
-It is Python's own arithmetic, as the rule did it, with Python's own exceptions.
+It is Python's own arithmetic, as the rule did it, with Python's own exceptions: so what the rule computed and
+did not use is computed as well.
 """
 
 from __future__ import annotations
@@ -44,22 +45,26 @@ class Formulas:
         results: list[str] = []
         env: dict[str, Any] = {"__name__": __name__, "Misfit": Misfit}
         for number, watch in watches.items():
-            found = [(i, *watch.leaves[x]) for i, x in enumerate(gathered) if isinstance(x, Node) and x in watch.leaves]
-            if not found:
+            made = [step for step, how in enumerate(watch.steps) if how.steps]
+            if not made and not watch.leaves:
                 continue
             c = len(calls)
             calls.append(number)
             env[f"k{c}"] = tuple(watch.constants)
-            lines += _written_out(watch, [step for _, step, _ in found], c)
-            for i, step, convert in found:
-                env[f"f{len(places)}"] = convert
-                results.append(f"f{len(places)}(t{c}_{step})")
-                places.append(i)
+            lines += _written_out(watch, [*made, *[step for step, _ in watch.leaves.values()]], c)
+            inputs = {x: i for i, x in enumerate(gathered) if isinstance(x, Node)}
+            for k, (node, (step, convert)) in enumerate(watch.leaves.items()):
+                env[f"f{c}_{k}"] = convert
+                if node in inputs:
+                    results.append(f"f{c}_{k}(t{c}_{step})")
+                    places.append(inputs[node])
+                else:
+                    lines.append(f"f{c}_{k}(t{c}_{step})")
         self.calls, self.places = tuple(calls), tuple(places)
         self.values = _function(lines, results, len(calls), env)
 
     def __bool__(self) -> bool:
-        return bool(self.places)
+        return bool(self.calls)
 
 
 def _function(lines: Sequence[str], results: Sequence[str], n_calls: int, env: dict[str, Any]) -> Callable[..., tuple]:

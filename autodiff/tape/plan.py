@@ -77,12 +77,14 @@ class Plan:
 
         Raises Misfit when there are numbers from which the inputs cannot be computed.
         """
+        formulas = self.formulas
+        computed: tuple = ()
+        if formulas is not None:
+            computed = formulas.values(*[order[c].call.numbers for c in formulas.calls])
         if self.executable is None:
             return ()
         values = [order[g].value if type(g) is int else g.value for g in self.gather]
-        formulas = self.formulas
         if formulas is not None:
-            computed = formulas.values(*[order[c].call.numbers for c in formulas.calls])
             for place, value in zip(formulas.places, computed, strict=True):
                 values[place] = value
         COUNTS.runs += 1

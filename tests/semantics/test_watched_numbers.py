@@ -248,6 +248,20 @@ def test_an_exception_depends_on_the_number_it_came_from():
         np.testing.assert_array_equal(slope(f, c), np.full(3, 1.0 / c if c else 100.0))
 
 
+def test_what_a_rule_computes_and_does_not_use_raises_as_well():
+    def rule(ctx, g):
+        c = ctx.saved_variables.c
+        return {"x": g * (1.0 % c, 2.0, g * c)[1]}
+
+    f = pair(rule)
+    for _ in range(2):
+        for c in (2, 3.5, 4, 10**9):
+            np.testing.assert_array_equal(slope(f, c), np.full(3, 2.0))
+        for c, error in ((0, ZeroDivisionError), (0.0, ZeroDivisionError), (10**400, OverflowError)):
+            with pytest.raises(error):
+                slope(f, c)
+
+
 def test_an_error_is_the_rule_s_own_whenever_it_comes():
     f = pair(lambda ctx, g: {"x": g * (1.0 / ctx.saved_variables.c)})
     slope(f, 2.0)
