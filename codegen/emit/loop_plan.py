@@ -19,19 +19,17 @@ from itertools import pairwise
 
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value
 from ..records import field, record
+from .every import STEPS, Member, members
 from .extremes import find_extreme
 from .math import JOINT
 from .operations import ELEMENTARY, SCALAR
 from .pairs import Pair, find_pairs, never_meet
 from .reductions import Reduction, is_free
 
-__all__ = ["STEPS", "VARYING", "LoopPlan", "plan_loop"]
+__all__ = ["VARYING", "LoopPlan", "plan_loop"]
 
 #: Not a stride: the lanes have no pattern.
 VARYING = None
-
-#: By so many elements from lane to lane, vectors are taken out of whole ones.
-STEPS = (2, 3, 4)
 
 #: The elements from lane to lane of the two parts of complex numbers.
 _BOTH = 2
@@ -56,6 +54,7 @@ class LoopPlan:
     again       what such a load gives, if the iteration has stored there before
     pairs       loads or stores that are done together
     joint       operations that one function computes together: its name, and its results in order
+    members     loads that together read all elements between their own
     bits        of the widest element that differs between lanes
     cost        of one iteration
     latency     of its longest way from a load to a result, in the same units
@@ -69,6 +68,7 @@ class LoopPlan:
     again: dict[Value, Value] = field(default_factory=dict)
     pairs: dict[Operation, Pair] = field(default_factory=dict)
     joint: dict[Operation, tuple[str, tuple[Value, ...]]] = field(default_factory=dict)
+    members: dict[Operation, Member] = field(default_factory=dict)
     bits: int = 8
     cost: int = 0
     latency: int = 0
@@ -108,6 +108,7 @@ class _Planner:
             self._ends()
             self._joint()
             self._pairs()
+            self.found.members = members(self.block, self.found.places)
         except _Unfit:
             return None
         self.found.partial |= self.chains.keys()

@@ -10,7 +10,8 @@ A vector along j would be three lanes full; along i it has them all, and every t
 from __future__ import annotations
 
 from ..kernel.nest import INDEX, Block, Operation, Value
-from .loop_plan import STEPS, LoopPlan
+from .every import STEPS
+from .loop_plan import LoopPlan
 
 __all__ = ["pays", "unrolled"]
 

@@ -30,6 +30,7 @@ class VectorLoop(VectorMemory):
     def __init__(self, body: Body, block: Block, counter: Value, plan: LoopPlan) -> None:
         self.body, self.block, self.counter, self.plan = body, block, counter, plan
         self.vectors: dict[Value, str] = {}
+        self.rows: dict[Operation, list[str]] = {}
         self.hoisted: list[str] = []
         self.mask = ""
         self._stored: set[Operation] = set()
@@ -71,7 +72,7 @@ class VectorLoop(VectorMemory):
     def _phase(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
         """Gives the partial results at its end."""
         body = self.body
-        self.lanes, self.vectors, self.hoisted = phase.lanes, {}, []
+        self.lanes, self.vectors, self.rows, self.hoisted = phase.lanes, {}, {}, []
         place = len(body.lines)
         if phase.is_straight:
             self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""

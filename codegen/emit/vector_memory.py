@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
-from .loop_plan import STEPS, VARYING, LoopPlan
+from .every import STEPS, load_every, load_rows, taken
+from .loop_plan import VARYING, LoopPlan
 from .operations import Writer
 from .pairs import Pair
-from .types import ALIGNMENT, LLVM_TYPES, first_lanes, steps
+from .types import ALIGNMENT, LLVM_TYPES, steps
 
 if TYPE_CHECKING:
     from .body import Body
@@ -26,11 +27,13 @@ class VectorMemory(Writer):
     """What a planned loop does with memory.
 
     vectors   the names of values by lanes        mask   of the lanes in use, "" for all
+    rows      vectors that several loads take their elements of, by the first of these
     """
 
     body: Body
     plan: LoopPlan
     vectors: dict[Value, str]
+    rows: dict[Operation, list[str]]
     mask: str
     _stored: set[Operation]
 
@@ -59,7 +62,7 @@ class VectorMemory(Writer):
         elif stride in (1, -1):
             self.vectors[operation.result] = self._load_row(memory, element, indices, stride)
         elif stride in STEPS and not self.mask and self.body.target.has_masks and self.lanes >= stride:
-            self.vectors[operation.result] = self._load_steps(memory, element, indices, stride)
+            self.vectors[operation.result] = self._load_steps(operation, memory, element, stride)
         else:
             self.vectors[operation.result] = self._gather(memory, element, indices, stride)
 
@@ -129,28 +132,16 @@ class VectorMemory(Writer):
         places = range(half * self.lanes, (half + 1) * self.lanes)
         return ", ".join(f"i32 {place // 2 + self.lanes * (place % 2)}" for place in places)
 
-    def _load_steps(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
-        """Every second element, or third, ...: of whole vectors, which takes a third of what a gather does."""
-        type, lanes, alignment = self.spelled(element), self.lanes, ALIGNMENT[element]
-        address = self._row_address(memory, element, indices, 1)
-        found = self.value(f"load {type}, ptr {address}, align {alignment}")
-        for part in range(1, stride):
-            at = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {part * lanes}")
-            # Of the last vector nothing behind the last element: there may be none.
-            last = lanes - stride + 1 if part == stride - 1 else lanes
-            more = self._load_first(type, element, at, last)
-            places = [_place_of(j, j * stride, part * lanes, lanes) for j in range(lanes)]
-            if part == 1:
-                places = [j * stride if j * stride < lanes else place for j, place in enumerate(places)]
-            order = ", ".join(f"i32 {place}" for place in places)
-            found = self.value(f"shufflevector {type} {found}, {type} {more}, <{lanes} x i32> <{order}>")
-        return found
-
-    def _load_first(self, type: str, element: ScalarType, address: str, count: int) -> str:
-        """The first elements of a vector."""
-        if count == self.lanes:
-            return self.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}")
-        return self._masked_load(type, element, address, first_lanes(count, self.lanes))
+    def _load_steps(self, operation: Operation, memory: Value, element: ScalarType, stride: int) -> str:
+        """Every second element, or third, ...; where others read those between them, of vectors loaded once for all."""
+        address = self._row_address(memory, element, operation.operands[1:], 1)
+        member = self.plan.members.get(operation)
+        if member is None:
+            return load_every(self, element, address, stride)
+        if member.first not in self.rows:
+            start = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {-member.column}")
+            self.rows[member.first] = load_rows(self, element, start, stride)
+        return taken(self, element, self.rows[member.first], member.column)
 
     def _masked_load(self, type: str, element: ScalarType, address: str, mask: str) -> str:
         bits = self.spelled(I1)
@@ -226,8 +217,3 @@ class VectorMemory(Writer):
         mask = self._turned(self.mask, bits, stride)
         callee = self.declare(f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits))
         self.line(f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})")
-
-
-def _place_of(lane: int, place: int, begin: int, lanes: int) -> int:
-    """Which of the lanes of what is found and of the vector that begins at `begin` has the element at a place."""
-    return lanes + place - begin if begin <= place < begin + lanes else lane

@@ -67,3 +67,39 @@ def test_short_rows_fill_whole_vectors():
     wide = input_node(Aval((1000, 5), np.float32))
     (step,) = plan(Graph.of([wide], [apply(OPS["sum"], wide, axis=(1,))])).steps
     assert not re.search(r"fadd [a-z ]*<(16|32|64) x float>", emit_module([step.work.function], WIDEST))
+
+
+def weighted(places, step):
+    """y[i] = sum of (k + 1) x[step * i + places[k]]."""
+    nest = Nest("weighted", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
+    with nest.parallel(nest.n) as (i,):
+        at, total = nest.op("arith.muli", i, nest.constant(step, INDEX)), nest.constant(0.0, F64)
+        for k, place in enumerate(places):
+            x = nest.load(nest.x, nest.op("arith.addi", at, nest.constant(place, INDEX)))
+            total = nest.op("arith.addf", total, nest.op("arith.mulf", x, nest.constant(k + 1.0, F64)))
+        nest.store(total, nest.y, i)
+    return nest.end()
+
+
+@EACH_MACHINE
+@pytest.mark.parametrize(("places", "step"), [
+    ((2, 0, 1), 3), ((3, 1, 2, 0), 4), ((5, 4, 6, 7), 4), ((0, 2), 3), ((0, 1, 3), 4), ((1, 2, 3), 3),
+    ((0, 0, 1, 2), 3),
+])  # fmt: skip
+def test_columns_are_read_in_any_order_and_not_all_of_them(places, step, features, rng):
+    function = weighted(places, step)
+    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    for n in (1, 8, 33, 100):
+        x, y = rng.normal(size=step * (n - 1) + max(places) + 1), np.zeros(n)
+        assert call(code, function, (x, y, n)) == 0
+        expected = sum((k + 1) * x[place::step][:n] for k, place in enumerate(places))
+        np.testing.assert_allclose(y, expected, rtol=1e-13, atol=1e-13)
+
+
+def test_columns_that_are_all_read_are_loaded_once():
+    def loads(places):
+        text = emit_module([weighted(places, 4)], WIDEST).split("\nloop.")[1].split("\ndone.")[0]
+        return len(re.findall(r"= load <\d+ x double>|masked\.load\.v", text))
+
+    assert loads((0, 1, 2, 3)) == 4
+    assert loads((0, 1, 2)) == 12
