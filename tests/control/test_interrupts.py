@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -104,24 +105,27 @@ def test_a_handler_that_raises_nothing_runs_and_the_loop_goes_on():
 
 
 def test_other_threads_run_while_a_loop_of_unknown_length_does(interrupted):
-    counts = []
-    ended = threading.Event()
+    f = ad.jit(endless)
+    interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        f(0.7)
+    is_running, counts = threading.Event(), []
 
     def count():
-        while not ended.is_set():
+        is_running.wait()
+        while len(counts) < 20:
             counts.append(1)
-            ended.wait(0.001)
+            time.sleep(0.001)
+        signal.raise_signal(signal.SIGINT)
 
     thread = threading.Thread(target=count)
     thread.start()
-    while not counts:
-        pass
-    before = len(counts)
-    interrupted()
     try:
+        # Nothing ends the loop but the thread, and that only when it has run.
         with pytest.raises(KeyboardInterrupt):
-            ad.jit(endless)(0.7)
-        assert len(counts) > before
+            is_running.set()
+            f(0.7)
+        assert len(counts) == 20
     finally:
-        ended.set()
+        is_running.set()
         thread.join()
