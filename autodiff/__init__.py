@@ -15,43 +15,46 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import numpy as _np
 
+from codegen.garbage import Paused as _Paused
 from codegen.lazily import lazily as _lazily
 
-from . import ops, tree
-from .api import asarray, cache_info, clear_cache, max_compiles, tensor
-from .config import config
-from .custom import function
-from .dispatch import ambiguities, coverage, methods, which, which_backward
-from .dispatch import late as _late
-from .errors import (
-    AmbiguityError,
-    ConcretizationError,
-    DispatchError,
-    DTypeError,
-    Error,
-    GradientError,
-    LinAlgError,
-    ShapeError,
-)
-from .jit import jit
-from .ops import *  # noqa: F403  every public operation, under its own name
-from .tape.misses import explain
-from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
-from .transforms import (
-    backward,
-    detect_anomaly,
-    enable_grad,
-    grad,
-    hessian,
-    hvp,
-    is_grad_enabled,
-    jacobian,
-    jvp,
-    no_grad,
-    value_and_grad,
-    vjp,
-    vmap,
-)
+# All that is imported stays, so there is nothing to collect: looking for it again and again takes a twentieth.
+with _Paused():
+    from . import ops, tree
+    from .api import asarray, cache_info, clear_cache, max_compiles, tensor
+    from .config import config
+    from .custom import function
+    from .dispatch import ambiguities, coverage, methods, which, which_backward
+    from .dispatch import late as _late
+    from .errors import (
+        AmbiguityError,
+        ConcretizationError,
+        DispatchError,
+        DTypeError,
+        Error,
+        GradientError,
+        LinAlgError,
+        ShapeError,
+    )
+    from .jit import jit
+    from .ops import *  # noqa: F403  every public operation, under its own name
+    from .tape.misses import explain
+    from .tensor import AbstractTensor, Matrix, Number, Scalar, Tensor, Vector
+    from .transforms import (
+        backward,
+        detect_anomaly,
+        enable_grad,
+        grad,
+        hessian,
+        hvp,
+        is_grad_enabled,
+        jacobian,
+        jvp,
+        no_grad,
+        value_and_grad,
+        vjp,
+        vmap,
+    )
 
 if _TYPE_CHECKING:
     from .control import checkpoint, cond, fori_loop, scan, while_loop

@@ -125,3 +125,21 @@ def test_ctrl_c_while_something_is_imported_leaves_it_whole():
         "assert ad.scan.__module__ == 'autodiff.control.loops' and ad.Diagonal.__module__.startswith('autodiff')\n"
     )
     assert "autodiff.structured" in modules_after(program)
+
+
+@pytest.mark.parametrize("switch", ["enable", "disable"])
+@pytest.mark.parametrize("broken", ["", "import sys; sys.modules['autodiff.jit'] = None"])
+def test_importing_leaves_the_collector_of_cycles_as_it_was_even_if_it_fails(switch, broken):
+    program = f"""
+import gc
+gc.{switch}()
+{broken}
+failed = False
+try:
+    import autodiff
+except ImportError:
+    failed = True
+assert failed == {bool(broken)}
+assert gc.isenabled() == {switch == "enable"}
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
