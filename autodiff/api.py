@@ -14,8 +14,9 @@ from codegen import compiler
 from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
 from .tape.check import checks
+from .tape.leaves import leaf
 from .tape.plan import COUNTS, plans
-from .tape.record import leaf, state
+from .tape.record import state
 from .tape.streak import clear_streak
 from .tensor import AbstractTensor, Tensor
 from .transforms.handles import refuse_discrete_leaf

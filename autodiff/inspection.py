@@ -26,9 +26,10 @@ from . import tree
 from .config import config
 from .errors import Error, UserLine, caller, check_callable
 from .ops import as_tensor
-from .tape.node import Node, new_number
+from .tape.leaves import leaf
+from .tape.node import CONSTANT, Node, new_number
 from .tape.plan import freeze, source
-from .tape.record import ARGUMENT, CONSTANT, argument, keeps_lines, leaf, state
+from .tape.record import ARGUMENT, argument, keeps_lines, state
 from .tape.walk import history, needed
 from .tensor import AbstractTensor, Tensor
 from .transforms.arguments import checked_numbers

@@ -36,10 +36,11 @@ from .errors import check_callable
 from .ops import as_tensor
 from .signature import SCALAR, Leaf, Static, Statics, as_value, leaf_of, why_traced
 from .tape.ask import value_of
+from .tape.leaves import leaf
 from .tape.misses import note
 from .tape.node import Node, new_number
 from .tape.plan import located
-from .tape.record import argument, grad_mode, leaf, state
+from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
 
 __all__ = ["jit"]

@@ -23,9 +23,9 @@ from . import tree
 from .errors import DTypeError, GradientError, caller, check_callable
 from .ops import as_tensor
 from .tape.ask import evaluate
+from .tape.leaves import leaf
 from .tape.node import Node
 from .tape.plan import data
-from .tape.record import leaf
 from .tape.walk import history
 from .tensor import AbstractTensor, Tensor
 from .transforms import jvp, vjp

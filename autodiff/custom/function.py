@@ -21,8 +21,9 @@ from ..dispatch import GenericFunction
 from ..dispatch.method import Method
 from ..dispatch.signature import ANY, dispatched, type_name
 from ..errors import UserLine, check_not_masked
+from ..tape.leaves import leaf, number_leaf, taken
 from ..tape.misses import note
-from ..tape.record import identity_of, leaf, number_leaf, taken
+from ..tape.record import identity_of
 from ..tape.watched import WATCHED, WatchedArray, plain
 from ..tensor import AbstractTensor, Tensor, handle
 from .call import Site

@@ -26,9 +26,10 @@ from codegen.lowering import Call as HostLowering
 from .. import tree
 from ..errors import ConcretizationError, GradientError, caller
 from ..tape.ask import evaluate, value_of
+from ..tape.leaves import leaf
 from ..tape.loans import give_back
 from ..tape.node import Node, Primitive
-from ..tape.record import Recording, grad_mode, leaf, record, state, use
+from ..tape.record import Recording, grad_mode, record, state, use
 from ..tensor import Tensor
 from .context import ForwardContext, attributes, said
 from .outputs import Outputs

@@ -17,7 +17,7 @@ from codegen.ir import DTYPES
 
 from .. import tree
 from ..errors import DTypeError, GradientError, caller
-from ..tape.record import leaf
+from ..tape.leaves import leaf
 from ..tensor import Tensor
 
 __all__ = ["Outputs"]

@@ -17,7 +17,7 @@ from codegen.lowering import Map
 from ..custom.function import CONVERSIONS, function, told_dense
 from ..errors import DispatchError, DTypeError, caller, check_not_masked
 from ..tape import number_leaf, record
-from ..tape.record import taken
+from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor, another
 from .primitive import primitive
 

@@ -22,8 +22,8 @@ from codegen.runtime.record_table import Program, Step, fits
 
 from ..config import config
 from ..dispatch import Choices, observed
-from ..tape.node import Kind, Node, new_number
-from ..tape.record import Recording, data_node, grad_mode, look_at_size, state
+from ..tape.node import Kind, Node, data_node, new_number
+from ..tape.record import Recording, grad_mode, look_at_size, state
 from ..tensor import Tensor, handle
 
 __all__ = ["NATIVE", "Template", "remembered"]

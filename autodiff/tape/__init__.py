@@ -4,25 +4,13 @@ What enters: operations on handles.  What leaves: pending nodes, and, when a val
 a graph for the compiler.
 
     node      Out, Kind, Node, Leaf: what a tape is made of
-    record    one node per primitive; numbers; identities
+    record    one node per primitive; identities
+    leaves    given data: arrays, numbers
 """
 
-from .node import LEAF, Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, out_of, rich_node
-from .record import (
-    ALIASES,
-    CONSTANT,
-    DETACH,
-    IDENTITY,
-    constant,
-    grad_mode,
-    is_tracking,
-    leaf,
-    leaf_node,
-    number_leaf,
-    promoted,
-    record,
-    state,
-)
+from .leaves import constant, leaf, leaf_node, number_leaf, promoted
+from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, out_of, rich_node
+from .record import ALIASES, DETACH, IDENTITY, grad_mode, is_tracking, record, state
 
 __all__ = [
     "ALIASES", "CONSTANT", "DETACH", "IDENTITY", "LEAF", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode",

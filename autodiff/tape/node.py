@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval, Op
+from codegen.ir import DTYPES, Aval, Op
 
 from ..tensor import number_class, tensor_class
 
 __all__ = [
-    "LEAF", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "kind_of", "leaf_kind",
-    "new_number", "out_of", "released", "rich_node",
+    "CONSTANT", "LEAF", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "data_node", "kind_of",
+    "leaf_kind", "new_number", "out_of", "released", "rich_node",
 ]
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
@@ -154,6 +154,15 @@ def released(kind: Kind) -> Kind:
 
 #: What a leaf's kind names as its operation.
 LEAF = Primitive("leaf", infer=lambda: None, reference=None, discrete=True)
+#: A 0-d number that is part of the graph: the compiler may compute with it.
+CONSTANT = Primitive(
+    "constant",
+    infer=lambda *, value, dtype: Aval((), DTYPES[dtype]),
+    reference=lambda *, value, dtype: np.asarray(value, DTYPES[dtype]),
+    params=("value", "dtype"),
+    discrete=True,
+)
+
 _LEAF_KINDS: dict[Out, Kind] = {}
 
 
@@ -238,5 +247,15 @@ def rich_node(
     node.body = None
     node.flow = None
     node.slot = None
+    node.number = new_number()
+    return node
+
+
+def data_node(kind: Kind, value: Any) -> Node:
+    """A node that holds a value, or stands for one (None)."""
+    node = _new(Node)
+    node.kind = kind
+    node.inputs = ()
+    node.value = value
     node.number = new_number()
     return node

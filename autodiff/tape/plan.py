@@ -21,8 +21,8 @@ from codegen.runtime.launcher import OutOfRange
 
 from ..errors import ConcretizationError, caller
 from .formulas import Formulas
-from .node import Node
-from .record import ALIASES, ARGUMENT, CONSTANT
+from .node import CONSTANT, Node
+from .record import ALIASES, ARGUMENT
 from .streak import executable_of, note_compiled
 from .walk import needed, value_inputs
 

@@ -14,32 +14,31 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval
+from codegen.ir import Aval
 
 from ..config import config
-from ..errors import DTypeError, caller, user_line
+from ..errors import user_line
 from ..tensor import BEFORE_COPY, Tensor, handle
-from .loans import Loan, can_be_lent, lend
+from .loans import Loan
 from .node import (
-    TABLE_LIMIT,
+    CONSTANT,
     Kind,
     Leaf,
     Node,
     Out,
     Primitive,
     RichNode,
+    data_node,
     kind_of,
     leaf_kind,
     new_number,
     out_of,
     rich_node,
 )
-from .watched import KIND_OF, WATCHED, WatchedArray
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "CONSTANT", "DETACH", "IDENTITY", "Recording", "argument", "constant", "data_node",
-    "grad_mode", "identity_of", "is_tracking", "leaf", "leaf_node", "look_at_size", "number_leaf", "promoted",
-    "record", "state", "taken", "use",
+    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "Recording", "argument", "grad_mode", "identity_of", "is_tracking",
+    "look_at_size", "record", "state", "use",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -225,149 +224,6 @@ def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
     for n in nodes if now.start else ():
         if n.value is None and pending_size(n, PENDING_LIMIT) >= PENDING_LIMIT:
             _force(n)
-
-
-def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
-    """A handle on given data, which nobody else may write to.  The array must be C-contiguous."""
-    return handle(leaf_node(array, requires_grad, identity))
-
-
-def taken(array: Any, dtype: np.dtype) -> Tensor:
-    """A user's array, or NumPy scalar, as a constant tensor.
-
-    An array that owns its memory is locked until the next ask (`loans`); any other is copied, unless nobody
-    can write to it.  Met while tracing it is a hidden input: what it holds at each call counts.
-    """
-    if type(array) is not np.ndarray or array.dtype != dtype:
-        if type(array) is WatchedArray:
-            from .watched_leaves import leaf_of_array
-
-            return leaf_of_array(array, dtype)
-        return leaf(_owned(array, dtype))
-    now = state.now
-    if now.captures is None:
-        if not can_be_lent(array):
-            return leaf(_owned(array, dtype))
-        node = rich_node(leaf_kind(out_of(Aval(array.shape, dtype))), ())
-        lend(array, node, now.lent)
-        return handle(node)
-    t = leaf(_owned(array, dtype))
-    now.captures[t.node] = array
-    return t
-
-
-def _owned(array: Any, dtype: np.dtype) -> np.ndarray:
-    """A C-contiguous array of these values that nobody else can write to; not copied when it is one."""
-    if type(array) is np.ndarray and array.dtype == dtype:
-        flags = array.flags
-        if flags.owndata and flags.c_contiguous and not flags.writeable:
-            return array
-    return np.array(array, dtype, order="C", subok=False)
-
-
-def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = None) -> Node:
-    """A node that holds `value`; with `requires_grad`, one that gradients accumulate in."""
-    key = (value.shape, value.dtype, requires_grad)
-    kind = _KINDS_OF_DATA.get(key)
-    if kind is None:
-        if len(_KINDS_OF_DATA) >= TABLE_LIMIT:
-            _KINDS_OF_DATA.clear()
-        kind = _KINDS_OF_DATA[key] = leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad))
-    if requires_grad:
-        return rich_node(kind, (), value, leaf=identity or Leaf())
-    return data_node(kind, value)
-
-
-#: Kinds of leaves by shape, dtype and requires_grad: making an Aval to ask for one costs a microsecond.
-_KINDS_OF_DATA: dict[tuple, Kind] = {}
-
-
-def data_node(kind: Kind, value: Any) -> Node:
-    """A node that holds a value, or stands for one (None)."""
-    node = _new(Node)
-    node.kind = kind
-    node.inputs = ()
-    node.value = value
-    node.number = new_number()
-    return node
-
-
-# ---------------------------------------------------------------- numbers
-
-#: A 0-d number that is part of the graph: the compiler may compute with it.
-CONSTANT = Primitive(
-    "constant",
-    infer=lambda *, value, dtype: Aval((), DTYPES[dtype]),
-    reference=lambda *, value, dtype: np.asarray(value, DTYPES[dtype]),
-    params=("value", "dtype"),
-    discrete=True,
-)
-_CONSTANTS: dict[tuple[str, str], Kind] = {}
-
-
-def constant(value: complex, dtype: str) -> Tensor:
-    """A 0-d constant of the graph.  Another value is another graph: for numbers that rules state.
-
-    dtype is a short name: `constant(0.5, "f64")`.
-    """
-    key = (repr(value), dtype)  # text: -0.0 is not 0.0, and 1 is not True
-    kind = _CONSTANTS.get(key)
-    if kind is None:
-        kind = _CONSTANTS.setdefault(key, Kind(CONSTANT, (value, dtype), out_of(Aval((), DTYPES[dtype]))))
-    return handle(data_node(kind, None))
-
-
-_NUMBER_OUT: dict[np.dtype, tuple[Kind, type, str]] = {}
-_INT_RANGE = {d: (np.iinfo(d).min, np.iinfo(d).max) for d in (np.dtype(np.int32), np.dtype(np.int64))}
-
-
-def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
-    """A Python number taking part as `dtype`: a run-time argument, so its value is in no key.
-
-    In the library's own rules (`state.now.literal`) it is a constant of the graph instead.
-    Raises OverflowError for an int outside the dtype, DTypeError for a complex number where a real
-    one is wanted.
-    """
-    entry = _NUMBER_OUT.get(dtype)
-    if entry is None:
-        from codegen.ir import dtype_name
-
-        kind = leaf_kind(out_of(Aval((), dtype)))
-        python = {"f": float, "i": int, "b": bool, "c": complex}[dtype.kind]
-        entry = _NUMBER_OUT[dtype] = (kind, python, dtype_name(dtype))
-    kind, python, name = entry
-    if type(value) is not python:
-        if type(value) in WATCHED:
-            from .watched_leaves import leaf_of_number
-
-            return leaf_of_number(value, dtype, python)
-        if type(value) is complex:
-            raise DTypeError(f"a complex number cannot take part as {name}\n  called at {caller()}")
-        value = python(value)
-    if type(value) is int:
-        low, high = _INT_RANGE[dtype]
-        if not low <= value <= high:
-            raise OverflowError(f"the number {value} does not fit {name}\n  called at {caller()}")
-    now = state.now
-    if now.literal:
-        return constant(value, name)
-    t: Tensor = _new(kind.out.cls)
-    t.node = data_node(kind, value)
-    t.masked = False
-    return t
-
-
-def promoted(value: complex, dtype: np.dtype) -> np.dtype:
-    """The dtype of `array + value` for a weak Python number (NEP 50)."""
-    key = (type(value), dtype)
-    found = _PROMOTED.get(key)
-    if found is None:
-        kind = KIND_OF.get(type(value), type(value))
-        found = _PROMOTED[key] = np.result_type(dtype, kind(0))
-    return found
-
-
-_PROMOTED: dict[tuple[type, np.dtype], np.dtype] = {}
 
 
 # ---------------------------------------------------------------- identities

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..tensor import Tensor
-from .record import number_leaf, state, taken
+from .leaves import number_leaf, taken
+from .record import state
 from .watched import Watched, WatchedArray, plain
 
 __all__ = ["leaf_of_array", "leaf_of_number"]

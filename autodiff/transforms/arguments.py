@@ -18,8 +18,9 @@ from .. import tree
 from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked
 from ..ops import as_tensor
 from ..tape.ask import value_of
+from ..tape.leaves import leaf, leaf_node
 from ..tape.node import Node
-from ..tape.record import grad_mode, identity_of, leaf, leaf_node, state
+from ..tape.record import grad_mode, identity_of, state
 from ..tape.walk import gradient_inputs
 from ..tensor import AbstractTensor, Tensor, handle
 

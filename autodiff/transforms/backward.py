@@ -16,8 +16,9 @@ from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
 from ..tape.ask import end_recording
 from ..tape.check import checks
+from ..tape.leaves import constant, leaf
 from ..tape.node import Leaf, Node
-from ..tape.record import constant, grad_mode, leaf, state
+from ..tape.record import grad_mode, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching

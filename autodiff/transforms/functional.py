@@ -21,8 +21,9 @@ from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import end_recording, evaluate
 from ..tape.check import checks
+from ..tape.leaves import constant, leaf
 from ..tape.node import Node
-from ..tape.record import DETACH, constant, grad_mode, leaf, record, state
+from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .arguments import Arguments, constant_of, is_plain, name_of, plain, run_recorded, tracks_outside

@@ -16,8 +16,9 @@ import numpy as np
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, astype, index_update, spread_to
 from ..tape.ask import value_of
+from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
-from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, leaf_node, record, state
+from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, record, state
 from ..tensor import Tensor, another, handle
 from . import hooks
 from .backward import backward

@@ -22,8 +22,9 @@ from ..custom.historyless import without_history
 from ..custom.host import arrays_of, host_call, in_own_recording
 from ..ops import as_tensor
 from ..tape.ask import evaluate, value_of
+from ..tape.leaves import leaf
 from ..tape.node import Node
-from ..tape.record import leaf, state
+from ..tape.record import state
 from ..tensor import Tensor, handle
 from .reading import by_output, context_of, flow_of, from_values, needs_of
 from .returned import gradients_by_place

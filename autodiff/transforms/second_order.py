@@ -20,9 +20,10 @@ from ..errors import GradientError, caller
 from ..ops import as_tensor, stack, zeros_like
 from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
+from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.plan import data
-from ..tape.record import grad_mode, leaf
+from ..tape.record import grad_mode
 from ..tape.walk import history
 from ..tensor import AbstractTensor, Tensor, handle
 from .arguments import Arguments, is_differentiable, name_of, run_recorded, tracks_outside

@@ -20,9 +20,9 @@ from ..custom.call import key_of
 from ..custom.looks import looked_at, note_looks
 from ..custom.watching import Watching, watched
 from ..tape.formulas import Formulas
+from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.plan import source
-from ..tape.record import leaf
 
 __all__ = ["Watches", "watching_at"]
 

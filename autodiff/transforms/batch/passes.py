@@ -11,9 +11,9 @@ from ...errors import ConcretizationError, GradientError
 from ...ops import concatenate
 from ...ops.batching import with_examples
 from ...tape.ask import evaluate
+from ...tape.leaves import leaf
 from ...tape.node import Node
 from ...tape.plan import data
-from ...tape.record import leaf
 from ...tensor import Tensor
 from .walk import NoBatchRule, of_each
 
