@@ -7,7 +7,9 @@ transpose.  `elementwise` and `matmul` see to that; the functions here, which ar
 x alone but of its parts, have their rules written out.
 
 Complex arrays are compiled by parts: what is recorded here becomes operations on real numbers, and fuses with what
-is around it (`codegen.passes.complex`).
+is around it (`codegen.passes.complex`).  Values are NumPy's within a few ulps, at finite arguments; exp, log, sqrt and
+abs also where a part is infinite or nan, the other functions may give nan there.  A real number times a complex one
+scales both parts, where NumPy multiplies by its zero imaginary part too: they differ beside inf and nan.
 """
 
 from __future__ import annotations
