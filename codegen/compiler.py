@@ -38,7 +38,8 @@ __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "m
 
 #: A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own:
 #: these tables hold some twenty MB.  What somebody holds lives on when they forget it.
-_executables = LRU(256)
+#: The key of a graph takes 200 bytes an operation, its code 100: of large graphs fewer are kept.
+_executables = LRU(256, most=100_000)
 _kernels = KernelTable(256, disk.default)
 _families = Families(_kernels)
 
@@ -63,7 +64,7 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
             program, loaded = _families.find(graph) or (make_program(graph), None)
         program.name = name or graph.name
         executable = Executable(program, _kernels, loaded)
-        _executables.put(graph.key, executable)
+        _executables.put(graph.key, executable, len(graph.nodes))
         global _compiles
         _compiles += 1
         for recording in _recordings:

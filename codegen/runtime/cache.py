@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Hashable, Iterator
@@ -24,7 +25,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class LRU:
-    """A dictionary of at most `maxsize` entries; those not used for longest go first.
+    """A dictionary of at most `maxsize` entries, and of `most` weight; those not used for longest go first.
 
     hits, misses    of `get`, since the table was made (`clear` keeps them)
     evictions       entries that went because the table was full
@@ -32,15 +33,16 @@ class LRU:
     Threads may share one: an entry lost in a race is a miss, never an error.
     """
 
-    __slots__ = ("_clock", "_entries", "evictions", "hits", "maxsize", "misses")
+    __slots__ = ("_clock", "_entries", "_weight", "evictions", "hits", "maxsize", "misses", "most")
 
-    def __init__(self, maxsize: int) -> None:
+    def __init__(self, maxsize: int, most: float = math.inf) -> None:
         if maxsize < 1:
             raise ValueError(f"LRU: maxsize should be at least 1, got {maxsize}")
-        self.maxsize = maxsize
+        self.maxsize, self.most = maxsize, most
+        self._weight: float = 0
         self.hits = self.misses = self.evictions = 0
         self._clock = 0
-        #: key -> [value, time of last use].  Reordering at each use would hash a long key once more.
+        #: key -> [value, time of last use, weight].  Reordering at each use would hash a long key once more.
         self._entries: dict[Hashable, list[Any]] = {}
 
     def get(self, key: Hashable, default: Any = None) -> Any:
@@ -54,25 +56,39 @@ class LRU:
             self._clock = entry[1] = self._clock + 1
             return entry[0]
 
-    def put(self, key: Hashable, value: Any) -> None:
+    def put(self, key: Hashable, value: Any, weight: int = 0) -> None:
         """Keep `value`; the oldest entries make room if they must."""
         with _lock:
             self._clock += 1
-            self._entries[key] = [value, self._clock]
-            if len(self._entries) > self.maxsize:
+            self._forget(key)
+            self._entries[key] = [value, self._clock, weight]
+            self._weight += weight
+            if len(self._entries) > self.maxsize or self._weight > self.most:
                 self._evict()
 
     def _evict(self) -> None:
-        """Drop the sixteenth that was not used for longest: finding them is a walk over all entries."""
+        """Drop the sixteenth that was not used for longest: finding them is a walk over all entries.
+
+        Where the entries are too heavy, as many as make them light enough; but never the last one.
+        """
         oldest = sorted(self._entries, key=lambda key: self._entries[key][1])
-        for key in oldest[: max(1, self.maxsize // 16)]:
-            del self._entries[key]
+        number = max(1, self.maxsize // 16) if len(self._entries) > self.maxsize else 0
+        for place, key in enumerate(oldest[:-1] if number < len(oldest) else oldest):
+            if place >= number and self._weight <= self.most:
+                break
+            self._forget(key)
             self.evictions += 1
+
+    def _forget(self, key: Hashable) -> list[Any] | None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._weight -= entry[2]
+        return entry
 
     def pop(self, key: Hashable, default: Any = None) -> Any:
         """Take an entry out."""
         with _lock:
-            entry = self._entries.pop(key, None)
+            entry = self._forget(key)
             return default if entry is None else entry[0]
 
     def clear(self) -> None:
@@ -80,6 +96,7 @@ class LRU:
         with _lock:
             # The entries die after the table is consistent again.
             self._entries, dropped = {}, self._entries
+            self._weight = 0
         del dropped
 
     def values(self) -> list[Any]:

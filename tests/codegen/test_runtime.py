@@ -446,3 +446,20 @@ def test_a_table_may_be_shared_by_threads():
     for thread in threads:
         thread.join()
     assert 40 <= len(table) <= 50 and table.hits + table.misses == 8000
+
+
+def test_a_table_keeps_fewer_entries_where_they_are_heavy_but_always_the_last():
+    table = LRU(16, most=100)
+    for k in range(10):
+        table.put(k, str(k), 30)
+    assert list(table) == [7, 8, 9]
+    table.put(7, "again", 10)
+    table.put(10, "10", 30)
+    assert list(table) == [8, 9, 7, 10]  # 100 together
+    table.pop(9)
+    table.put(11, "11", 1000)
+    assert list(table) == [11]
+    table.clear()
+    table.put(1, "1", 90)
+    table.put(2, "2", 10)
+    assert list(table) == [1, 2]
