@@ -3,6 +3,7 @@
     run         native code, on values
     replayed    the traced nodes once more onto the tape, so that gradients flow through
     caller_of   a straight line of Python from a plain call into the native launcher
+    native_of   the same call without any Python, where machine code knows what it needs
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import numpy as np
 
 from codegen.compiler import compile_graph
 from codegen.ir import Graph
+from codegen.runtime.entered import Entry as Native
 
 from . import tree
 from .calling import write_caller
 from .dispatch import Choices
+from .entering import native_entry
 from .ops import as_tensor
 from .signature import Leaf, kind_of
 from .tape.ask import evaluate
@@ -27,7 +30,7 @@ from .tape.record import identity_of, record, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
 
-__all__ = ["Entry", "caller_of", "frozen", "replayed", "run"]
+__all__ = ["Entry", "caller_of", "frozen", "native_of", "replayed", "run"]
 
 
 class Entry:
@@ -43,11 +46,12 @@ class Entry:
     results      nodes of the result leaves (None for those that are none)
     choices      of dispatch that the trace relied on
     is_repeated  whether it was called again;  caller: what plain code calls then, if there is one
+    native       of such calls those without keywords, for machine code
     """
 
     __slots__ = (
         "arguments", "caller", "captures", "choices", "executable", "graph", "hidden", "is_repeated", "leaves",
-        "outputs", "results", "structure",
+        "native", "outputs", "results", "structure",
     )
 
     graph: Graph
@@ -61,6 +65,7 @@ class Entry:
     results: list[Node | None]
     choices: Choices
     caller: Callable | None
+    native: Native | None
     is_repeated: bool
 
     @property
@@ -80,7 +85,7 @@ class Entry:
 def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str) -> Entry:
     """Freeze what was traced."""
     entry = Entry()
-    entry.caller, entry.is_repeated = None, False
+    entry.caller, entry.native, entry.is_repeated = None, None, False
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     for x in leaves:
@@ -110,10 +115,19 @@ def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]
     launch = entry.executable.launcher(_miss)
     if launch is None:
         return None
+    return write_caller(launch, *_written(entry, structure, parts, leaves), [n.aval for n in entry.graph.outputs])
+
+
+def native_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Native | None:
+    """What machine code does at a call without keywords, for an entry that has a caller."""
+    return native_entry(entry.executable, *_written(entry, structure, parts, leaves))
+
+
+def _written(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> tuple[Any, Any, Any, Any, Any]:
+    """What those who write out a call have to know of it."""
     kinds = [kind_of(part, x) for part, x in zip(parts, leaves, strict=True)]
     results = list(zip(entry.outputs, entry.leaves, strict=True))
-    avals = [n.aval for n in entry.graph.outputs]
-    return write_caller(launch, structure, kinds, entry.hidden, entry.structure, results, avals)
+    return structure, kinds, entry.hidden, entry.structure, results
 
 
 def _miss(*_args: Any) -> None:

@@ -16,14 +16,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cache, update_wrapper
+from types import MethodType
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
 from codegen.ir import Aval
 from codegen.runtime.cache import LRU
+from codegen.runtime.entered import Entry as Native
+from codegen.runtime.entered import install, site
 from codegen.runtime.launcher import OutOfRange
 
 from . import tree
@@ -31,7 +34,7 @@ from .calling import MISS
 from .config import config
 from .custom.host import Unlearnt
 from .dispatch import include, observed
-from .entry import Entry, caller_of, frozen, replayed, run
+from .entry import Entry, caller_of, frozen, native_of, replayed, run
 from .errors import check_callable
 from .ops import as_tensor
 from .signature import SCALAR, Leaf, Static, Statics, as_value, leaf_of, why_traced
@@ -74,23 +77,59 @@ def jit(
     if f is None:
         return lambda g: jit(g, static_argnums=static_argnums, static_argnames=static_argnames)
     check_callable(f, "jit")
-    traced = _Traced(f, Statics.of(f, static_argnums, static_argnames))
-    slow = traced.call
+    return Compiled(f, _Traced(f, Statics.of(f, static_argnums, static_argnames)))
 
-    @wraps(f)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if not config.careful:  # nothing is being traced, and eager mode is off
-                for known in traced.callers:
-                    result = known(args, kwargs)
-                    if result is not MISS:
-                        return result
-            return slow(args, kwargs)
-        except OutOfRange as error:
-            raise located(error, getattr(f, "__name__", "")) from None
 
-    call.traced = traced  # type: ignore[attr-defined]
-    return call
+class Compiled:
+    """A function that `jit` made.  Known calls are entered natively once there are any (`entering`).
+
+    traced   its entries
+    site     what machine code knows of them; not there before there is something
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "site", "traced")
+
+    __name__: str
+    __qualname__: str
+    site: Any
+
+    def __init__(self, f: Callable, traced: _Traced) -> None:
+        self.__name__ = self.__qualname__ = "call"  # of a callable without a name
+        self.traced = traced
+        traced.function = ref(self)
+        update_wrapper(self, f)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return _called(self, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by name, as functions are
+
+    def __repr__(self) -> str:
+        return f"<jit of {self.traced.f!r}>"
+
+
+def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> Any:
+    """A call in Python: by the caller that it fits, or else the general way."""
+    traced, kwargs = function.traced, kwargs or {}
+    try:
+        if not config.careful:  # nothing is being traced, and eager mode is off
+            for known in traced.callers:
+                result = known(args, kwargs)
+                if result is not MISS:
+                    return result
+        return traced.call(args, kwargs)
+    except OutOfRange as error:
+        raise located(error, getattr(traced.f, "__name__", "")) from None
+
+
+@cache
+def _enters() -> bool:
+    """Let calls of jit functions go by machine code; whether they can."""
+    return install(Compiled, "site", (config, "careful"), _called, (Tensor, "node", Node, "value"))
 
 
 _functions: WeakSet[_Traced] = WeakSet()
@@ -109,14 +148,18 @@ if hasattr(os, "register_at_fork"):
 class _Traced:
     """The entries of one function, by call signature.
 
+    function  a weak reference to what `jit` gave for it
     callers   of the entries last made, for plain code: see `autodiff.calling`
+    natives   of these the ones for machine code: see `autodiff.entering`
     """
 
     def __init__(self, f: Callable, statics: Statics) -> None:
         self.f = f
         self.statics = statics
         self.entries = LRU(ENTRIES)
+        self.function: Callable[[], Compiled | None] = lambda: None
         self.callers: tuple[Callable, ...] = ()
+        self.natives: tuple[Native, ...] = ()
         self.traced_last: tuple | None = None
         self.lock = threading.RLock()
         _functions.add(self)
@@ -173,12 +216,25 @@ class _Traced:
                 entry.caller = caller_of(entry, structure, parts, leaves)
                 if entry.caller is not None:
                     self.callers = (entry.caller, *self.callers[: CALLERS - 1])
+                    entry.native = native_of(entry, structure, parts, leaves) if _enters() else None
+                    if entry.native is not None:
+                        self._enter(entry.native, *self.natives[: CALLERS - 1])
 
     def _drop(self, key: Any) -> None:
         """A method was registered that changes what the trace of this entry would do."""
         entry = self.entries.pop(key)
         if entry is not None:
             self.callers = tuple([c for c in self.callers if c is not entry.caller])
+            self._enter(*[n for n in self.natives if n is not entry.native])
+
+    def _enter(self, *natives: Native) -> None:
+        """Let machine code try these."""
+        self.natives = natives
+        function = self.function()
+        if function is not None and natives:
+            function.site = site(natives)
+        elif function is not None and hasattr(function, "site"):
+            del function.site
 
     def _trace(self, parts: list[Leaf], leaves: list[Any], structure: Any) -> Entry:
         """Trace the function; where a host forward has to be known by its values first, run it once on them."""

@@ -19,7 +19,7 @@ ENGINE = [
     ["autodiff.transforms"],
     ["autodiff.control"],
     ["autodiff.structured"],
-    ["autodiff.signature", "autodiff.calling"],
+    ["autodiff.signature", "autodiff.calling", "autodiff.entering"],
     ["autodiff.entry"],
     ["autodiff.api", "autodiff.jit", "autodiff.inspection", "autodiff.testing"],
     ["autodiff"],

@@ -24,7 +24,8 @@ import numpy as np
 
 from ..ir import Aval, evaluate_node
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
-from . import driven, memory
+from . import driven, entered, memory
+from . import native as machine
 from .cost import LONG, operations_of
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
@@ -106,6 +107,12 @@ class Executable:
         None when the program, or this Python, has no such function.  `slow` must not hold the result.
         """
         return None if self._plan is None else launcher_or(self._plan, slow)
+
+    def entry(self, call: entered.Call) -> entered.Entry | None:
+        """A known call that goes straight into the program; None when there is no such way."""
+        if self._plan is None or not machine.is_native() or not entered.can_enter(self._plan):
+            return None
+        return entered.Entry(self._plan, call)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, avals)) for avals in (self.inputs, self.outputs))

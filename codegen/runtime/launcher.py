@@ -31,7 +31,7 @@ from .native import Self, is_native, native
 from .threads import sharing
 
 __all__ = [
-    "NativeStep", "OutOfRange", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native",
+    "Block", "NativeStep", "OutOfRange", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native",
     "launcher", "launcher_or", "method_definition", "new_builtin", "raise_status", "storage",
 ]  # fmt: skip
 
@@ -215,38 +215,74 @@ def method_definition(name: str, address: int) -> ctypes.Structure:
 
 def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable[..., Any]:
     """A builtin function whose code is `launch` and whose `self` is the plan."""
-    input_specs, output_specs = _Specs(plan.inputs), _Specs(plan.outputs)
-    offsets = _words(plan.offsets)
-    slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
-    frame_words = slots + steps.scratch + 2 * len(plan.inputs) + len(plan.outputs)
-    values = dict(
-        inputs=len(plan.inputs),
-        outputs=len(plan.outputs),
-        temporaries=len(plan.offsets),
-        steps=len(plan.steps),
-        frame_words=frame_words,
-        frame_bytes=-(-frame_words * 8 // memory.ALIGNMENT) * memory.ALIGNMENT,
-        workspace_bytes=plan.workspace_bytes,
-        is_long=int(plan.is_long),
-        slots=slots,
-        input_specs=input_specs.address,
-        output_specs=output_specs.address,
-        offsets=ctypes.addressof(offsets),
-        step_table=steps.address,
-        slow=id(slow),
-        fail=id(raise_status),
-        array_type=id(np.ndarray),
-        float_type=id(float),
-        int_type=id(int),
-        bool_type=id(bool),
-        complex_type=id(complex),
-        allocator=id(native().allocator),
-    )
-    block = _words([values[word] for word in launcher_ir.PLAN])
+    block = Block(plan, steps, slow)
     method = method_definition(plan.name, native().launch)
-    self = Self(struct.pack("P", ctypes.addressof(block)))
-    self.owned = (plan, steps, slow, block, method, input_specs, output_specs, offsets, raise_status, native())
+    self = Self(struct.pack("P", block.address))
+    self.owned = (block, method)
     return new_builtin(ctypes.addressof(method), self, None)
+
+
+class Block:
+    """A plan in memory as machine code reads it, and all that must live with it.
+
+    has_scalars   0-d outputs are NumPy scalars, not arrays
+    """
+
+    __slots__ = ("_block", "_owned")
+
+    def __init__(
+        self, plan: Plan, steps: StepTable, slow: Callable[..., Any], *, has_scalars: bool = False
+    ) -> None:
+        input_specs = _Specs(plan.inputs, _number)
+        output_specs = _Specs(plan.outputs, _scalar if has_scalars else lambda aval: (0, 0))
+        offsets = _words(plan.offsets)
+        slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
+        frame_words = slots + steps.scratch + 2 * len(plan.inputs) + len(plan.outputs)
+        values = dict(
+            inputs=len(plan.inputs),
+            outputs=len(plan.outputs),
+            temporaries=len(plan.offsets),
+            steps=len(plan.steps),
+            frame_words=frame_words,
+            frame_bytes=-(-frame_words * 8 // memory.ALIGNMENT) * memory.ALIGNMENT,
+            workspace_bytes=plan.workspace_bytes,
+            is_long=int(plan.is_long),
+            slots=slots,
+            input_specs=input_specs.address,
+            output_specs=output_specs.address,
+            offsets=ctypes.addressof(offsets),
+            step_table=steps.address,
+            slow=id(slow),
+            fail=id(raise_status),
+            array_type=id(np.ndarray),
+            float_type=id(float),
+            int_type=id(int),
+            bool_type=id(bool),
+            complex_type=id(complex),
+            allocator=id(native().allocator),
+        )
+        self._block = _words([values[word] for word in launcher_ir.PLAN])
+        self._owned = (plan, steps, slow, input_specs, output_specs, offsets, raise_status, native())
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._block)
+
+
+def _number(aval: Aval) -> tuple[int, int]:
+    """Of an input: how a Python number is written for it, and the class of NumPy's scalars."""
+    kind = NUMBER_KINDS.get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
+    return kind, id(aval.dtype.type) if kind else 0
+
+
+def _scalar(aval: Aval) -> tuple[int, int]:
+    """Of an output: what makes the NumPy scalar of a 0-d one (its class's `tp_alloc`), and that class."""
+    return (_slot(aval.dtype.type, _TP_ALLOC), id(aval.dtype.type)) if aval.ndim == 0 else (0, 0)
+
+
+#: Py_tp_alloc of CPython's typeslots.h.
+_TP_ALLOC = 47
+_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyType_GetSlot", ctypes.pythonapi))
 
 
 class _Specs:
@@ -254,15 +290,14 @@ class _Specs:
 
     __slots__ = ("_owned", "_table")
 
-    def __init__(self, avals: Sequence[Aval]) -> None:
+    def __init__(self, avals: Sequence[Aval], scalar: Callable[[Aval], tuple[int, int]]) -> None:
         self._owned: list[Any] = []
         words: list[int] = []
         for aval in avals:
             name, dims = dtype_name(aval.dtype), _words(aval.shape)
             dtype = DTYPES.get(name, aval.dtype)  # the one object that NumPy's own arrays point to
             self._owned += (dtype, dims)
-            kind = NUMBER_KINDS.get(name, 0) if aval.ndim == 0 else 0
-            words += (id(dtype), aval.ndim, ctypes.addressof(dims), kind, id(dtype.type) if kind else 0, aval.nbytes)
+            words += (id(dtype), aval.ndim, ctypes.addressof(dims), *scalar(aval), aval.nbytes)
         self._table = _words(words)
 
     @property

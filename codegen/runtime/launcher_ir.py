@@ -3,7 +3,8 @@
 One piece of machine code serves every program; what differs is data, in a *plan block*:
 
     plan     counts, sizes and the addresses of the tables below        `PLAN` names its words
-    spec     one per input, then one per output: descr, nd, dims, kind of number, NumPy scalar type
+    spec     one per input: descr, nd, dims, kind of number, NumPy scalar type, bytes; one per output, where the
+             fourth is what makes a NumPy scalar, or null for an array
     step     function, number of pointers, their slots, extents, and how it is shared among threads:
              the function that shares it out (null: nobody does), number of extents, blocks, chunk,
              total (`threads_ir`)
@@ -24,7 +25,7 @@ It checks each argument against its spec; on any difference it calls the plan's 
 arguments, and what that returns or raises is the result.  A step whose status is not zero ends the
 run: `fail(step << 32 | status)` is called, which raises (unless it says that something was raised).
 
-`run_steps` is the same loop for callers that bring their own pointers: the ctypes path, programs that
+`run_steps` (`steps_ir`) is the same loop for callers that bring their own pointers: the ctypes path, programs that
 stop in Python between native segments, and loops (`loop_ir`).
 """
 
@@ -34,10 +35,12 @@ from string import Template
 
 from ..kernel.nest import Status
 from .argument_ir import ARGUMENTS
+from .entered_ir import entered_ir
 from .loop_ir import COPY, LOOP_IR
 from .pool_ir import pool_ir
+from .steps_ir import RUN_STEPS
 
-__all__ = ["PLAN", "SPEC_WORDS", "STEP_WORDS", "launcher_ir"]
+__all__ = ["PLAN", "STEP_WORDS", "launcher_ir"]
 
 #: The words (64 bits each) of a plan, in order.
 PLAN = (
@@ -45,94 +48,10 @@ PLAN = (
     "slots", "input_specs", "output_specs", "offsets", "step_table", "slow", "fail",
     "array_type", "float_type", "int_type", "bool_type", "complex_type", "allocator",
 )  # fmt: skip
-SPEC_WORDS = 6
 STEP_WORDS = 9
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
 STACK_BYTES = 16384
-
-_RUN_STEPS = """
-%Step = type { ptr, i64, ptr, ptr, ptr, i64, i64, i64, i64 }
-%Spec = type { ptr, i64, ptr, i64, ptr, i64 }
-
-; Runs `count` steps.  Returns 0, or step << 32 | status of the one that failed.
-define i64 @run_steps(ptr %steps, i64 %count, ptr %slots, ptr %scratch) {
-entry:
-  %none = icmp eq i64 %count, 0
-  br i1 %none, label %done, label %step
-step:
-  %s = phi i64 [ 0, %entry ], [ %s.next, %ran ]
-  %at = getelementptr %Step, ptr %steps, i64 %s
-  %function = load ptr, ptr %at
-  %n.at = getelementptr %Step, ptr %at, i64 0, i32 1
-  %n = load i64, ptr %n.at
-  %places.at = getelementptr %Step, ptr %at, i64 0, i32 2
-  %places = load ptr, ptr %places.at
-  %extents.at = getelementptr %Step, ptr %at, i64 0, i32 3
-  %extents = load ptr, ptr %extents.at
-  %no.pointers = icmp eq i64 %n, 0
-  br i1 %no.pointers, label %call, label %pointer
-pointer:
-  %j = phi i64 [ 0, %step ], [ %j.next, %pointer ]
-  %place.at = getelementptr i64, ptr %places, i64 %j
-  %place = load i64, ptr %place.at
-  %from = getelementptr ptr, ptr %slots, i64 %place
-  %data = load ptr, ptr %from
-  %to = getelementptr ptr, ptr %scratch, i64 %j
-  store ptr %data, ptr %to
-  %j.next = add i64 %j, 1
-  %more.pointers = icmp ult i64 %j.next, %n
-  br i1 %more.pointers, label %pointer, label %call, !llvm.loop !0
-call:
-  %share.at = getelementptr %Step, ptr %at, i64 0, i32 4
-  %share = load ptr, ptr %share.at
-  %is.alone = icmp eq ptr %share, null
-  br i1 %is.alone, label %alone, label %shared
-alone:
-  %status.alone = call i32 %function(ptr %scratch, ptr %extents)
-  br label %called
-shared:
-  %n.extents.at = getelementptr %Step, ptr %at, i64 0, i32 5
-  %n.extents = load i64, ptr %n.extents.at
-  %blocks.at = getelementptr %Step, ptr %at, i64 0, i32 6
-  %blocks = load i64, ptr %blocks.at
-  %chunk.at = getelementptr %Step, ptr %at, i64 0, i32 7
-  %chunk = load i64, ptr %chunk.at
-  %total.at = getelementptr %Step, ptr %at, i64 0, i32 8
-  %total = load i64, ptr %total.at
-  %status.shared = call i32 %share(ptr %function, ptr %scratch, ptr %extents, i64 %n.extents, i64 %blocks,
-                                   i64 %chunk, i64 %total)
-  br label %called
-called:
-  %status = phi i32 [ %status.alone, %alone ], [ %status.shared, %shared ]
-  %is.ok = icmp eq i32 %status, 0
-  br i1 %is.ok, label %ran, label %failed
-ran:
-  %s.next = add i64 %s, 1
-  %more.steps = icmp ult i64 %s.next, %count
-  br i1 %more.steps, label %step, label %done
-failed:
-  %low = zext i32 %status to i64
-  %high = shl i64 %s, 32
-  %both = or i64 %high, %low
-  ret i64 %both
-done:
-  ret i64 0
-}
-
-; The same while other threads may hold the interpreter's lock.
-define i64 @run_steps_unlocked(ptr %steps, i64 %count, ptr %slots, ptr %scratch) {
-  %thread = call ptr @PyEval_SaveThread()
-  %status = call i64 @run_steps(ptr %steps, i64 %count, ptr %slots, ptr %scratch)
-  call void @PyEval_RestoreThread(ptr %thread)
-  ret i64 %status
-}
-
-; A handful of pointers: vectors would only cost.
-!0 = distinct !{!0, !1, !2}
-!1 = !{!"llvm.loop.vectorize.enable", i1 false}
-!2 = !{!"llvm.loop.unroll.disable"}
-"""
 
 # Names in capitals are filled in: offsets of CPython and NumPy that the self-check has confirmed.
 _LAUNCH = Template("""
@@ -140,7 +59,6 @@ declare ptr @new_array(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyTuple_New(i64)
-declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyErr_NoMemory()
@@ -181,9 +99,25 @@ entry:
   %plan = load ptr, ptr %plan.at, align 1
   %n.inputs = call i64 @word(ptr %plan, i64 $inputs)
   %is.count = icmp eq i64 %count, %n.inputs
-  br i1 %is.count, label %make.frame, label %call.slow
+  br i1 %is.count, label %try, label %call.slow
+try:
+  %result = call ptr @run_plan(ptr %plan, ptr %arguments, ptr null)
+  %is.miss = icmp eq ptr %result, inttoptr (i64 1 to ptr)
+  br i1 %is.miss, label %call.slow, label %done
+done:
+  ret ptr %result
+call.slow:
+  %slow = call ptr @address(ptr %plan, i64 $slow)
+  %answer = call ptr @PyObject_Vectorcall(ptr %slow, ptr %arguments, i64 %count, ptr null)
+  ret ptr %answer
+}
 
-make.frame:
+; Runs a plan on as many arguments as it has inputs: the result, null with an exception, or 1 for a miss.
+; `program` says how the results are put together (`entered_ir`), null: as one tuple.  With one, an index out
+; of range is a miss too.
+define internal ptr @run_plan(ptr %plan, ptr %arguments, ptr %program) noinline {
+entry:
+  %n.inputs = call i64 @word(ptr %plan, i64 $inputs)
   %frame.bytes = call i64 @word(ptr %plan, i64 $frame_bytes)
   %workspace.bytes = call i64 @word(ptr %plan, i64 $workspace_bytes)
   %bytes = add i64 %frame.bytes, %workspace.bytes
@@ -245,6 +179,24 @@ output:
   br i1 %outputs.done, label %make.temporaries, label %new
 new:
   %output.spec = getelementptr %Spec, ptr %output.specs, i64 %o
+  %output.slot.at = getelementptr ptr, ptr %output.slots, i64 %o
+  %object.at = getelementptr ptr, ptr %objects, i64 %o
+  %alloc.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 3
+  %alloc = load ptr, ptr %alloc.at
+  %is.array = icmp eq ptr %alloc, null
+  br i1 %is.array, label %new.array, label %new.scalar
+new.scalar:
+  %scalar.type.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 4
+  %scalar.type = load ptr, ptr %scalar.type.at
+  %scalar = call ptr %alloc(ptr %scalar.type, i64 0)
+  %no.scalar = icmp eq ptr %scalar, null
+  br i1 %no.scalar, label %failed, label %scalar.good
+scalar.good:
+  %scalar.data = getelementptr i8, ptr %scalar, i64 $SCALAR
+  store ptr %scalar, ptr %object.at
+  store ptr %scalar.data, ptr %output.slot.at
+  br label %output.good
+new.array:
   %descr = load ptr, ptr %output.spec
   %nd.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 1
   %nd = load i64, ptr %nd.at
@@ -264,12 +216,11 @@ wrap:
   %object = call ptr @new_array(ptr %array.type, ptr %descr, i32 %nd32, ptr %dims, ptr null, ptr %object.data,
                                 i32 1281, ptr null) ; C-contiguous, aligned, writeable
   %no.object = icmp eq ptr %object, null
-  br i1 %no.object, label %no.wrap, label %output.good
+  br i1 %no.object, label %no.wrap, label %array.good
 no.wrap:
   call void @give(ptr %object.data)
   br label %failed
-output.good:
-  %object.at = getelementptr ptr, ptr %objects, i64 %o
+array.good:
   store ptr %object, ptr %object.at
   ; From here on the array gives its memory back to the pool when it dies.
   call void @Py_IncRef(ptr %allocator)
@@ -279,8 +230,9 @@ output.good:
   %object.flags = load i32, ptr %object.flags.at
   %owning.flags = or i32 %object.flags, 4
   store i32 %owning.flags, ptr %object.flags.at
-  %output.slot.at = getelementptr ptr, ptr %output.slots, i64 %o
   store ptr %object.data, ptr %output.slot.at
+  br label %output.good
+output.good:
   %o.next = add i64 %o, 1
   br label %output
 
@@ -324,17 +276,29 @@ ran:
   br i1 %is.ok, label %make.result, label %bad.status
 
 make.result:
+  %is.flat = icmp eq ptr %program, null
+  br i1 %is.flat, label %make.tuple, label %put.together
+put.together:
+  %put = call ptr @put_together(ptr %program, ptr %objects)
+  %no.put = icmp eq ptr %put, null
+  br i1 %no.put, label %failed, label %was.put
+was.put:
+  call void @free_frame(ptr %to.free)
+  ret ptr %put
+make.tuple:
   %result = call ptr @PyTuple_New(i64 %n.outputs)
   %no.result = icmp eq ptr %result, null
   br i1 %no.result, label %failed, label %fill
 fill:
-  %r = phi i64 [ 0, %make.result ], [ %r.next, %fill.one ]
+  %r = phi i64 [ 0, %make.tuple ], [ %r.next, %fill.one ]
   %filled = icmp eq i64 %r, %n.outputs
   br i1 %filled, label %finish, label %fill.one
 fill.one:
   %from = getelementptr ptr, ptr %objects, i64 %r
   %item = load ptr, ptr %from
-  %set = call i32 @PyTuple_SetItem(ptr %result, i64 %r, ptr %item)
+  %items = getelementptr i8, ptr %result, i64 $ITEMS
+  %item.at = getelementptr ptr, ptr %items, i64 %r
+  store ptr %item, ptr %item.at
   %r.next = add i64 %r, 1
   br label %fill
 finish:
@@ -346,7 +310,12 @@ bad.status:
   call void @free_frame(ptr %to.free)
   %kind = trunc i64 %status to i32
   %is.raised = icmp eq i32 %kind, $INTERRUPTED
-  br i1 %is.raised, label %give.up, label %say
+  br i1 %is.raised, label %give.up, label %not.raised
+not.raised:
+  %is.index = icmp eq i32 %kind, $INDEX_OUT_OF_RANGE
+  %says.more = icmp ne ptr %program, null
+  %is.for.python = and i1 %is.index, %says.more
+  br i1 %is.for.python, label %missed, label %say
 say:
   %code = call ptr @PyLong_FromLongLong(i64 %status)
   %no.code = icmp eq ptr %code, null
@@ -362,18 +331,17 @@ call.fail:
   ret ptr %never
 
 failed:
-  %made = phi i64 [ %o, %no.data.left ], [ %o, %no.wrap ], [ %n.outputs, %make.result ]
+  %made = phi i64 [ %o, %no.data.left ], [ %o, %no.wrap ], [ %o, %new.scalar ], [ %n.outputs, %make.tuple ],
+                  [ %n.outputs, %put.together ]
   call void @release(ptr %objects, i64 %made)
   call void @free_frame(ptr %to.free)
   ret ptr null
 
 miss:
   call void @free_frame(ptr %to.free)
-  br label %call.slow
-call.slow:
-  %slow = call ptr @address(ptr %plan, i64 $slow)
-  %answer = call ptr @PyObject_Vectorcall(ptr %slow, ptr %arguments, i64 %count, ptr null)
-  ret ptr %answer
+  br label %missed
+missed:
+  ret ptr inttoptr (i64 1 to ptr)
 }
 
 define internal void @free_frame(ptr %memory) alwaysinline {
@@ -392,12 +360,13 @@ def launcher_ir(offsets: dict[str, int], *, is_linux: bool) -> str:
     """The module: `run_steps`, `run_loop` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
 
     offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS ALLOCATOR of an array, DTYPE of the first word of
-              a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object
+              a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object, ITEMS of a tuple
     """
     if not offsets:
-        return _RUN_STEPS + COPY + LOOP_IR
+        return RUN_STEPS + COPY + LOOP_IR
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
     own = dict(STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, INTERRUPTED=Status.INTERRUPTED.value)
+    own |= dict(INDEX_OUT_OF_RANGE=Status.INDEX_OUT_OF_RANGE.value)
     launch = _LAUNCH.substitute(words, **own, **offsets)
-    return _RUN_STEPS + LOOP_IR + pool_ir(has_huge_pages=is_linux) + launch
+    return RUN_STEPS + LOOP_IR + pool_ir(has_huge_pages=is_linux) + launch + entered_ir(offsets)

@@ -148,6 +148,7 @@ def _offsets() -> dict[str, int]:
         DTYPE=head,
         SCALAR=head,
         PAYLOAD=bytes.__basicsize__ - 1,
+        ITEMS=tuple.__basicsize__,
     )
     return offsets if _is_confirmed(offsets) else {}
 
@@ -164,8 +165,10 @@ def _is_confirmed(offsets: dict[str, int]) -> bool:
     array = np.zeros((3, 5, 7), np.float32)[::2, 1:, ::3]
     packed = np.zeros((2, 3))
     token = Self(b"12345678")
+    pair = (array, packed)
     allocator = ctypes.PYFUNCTYPE(ctypes.py_object)(_numpy_function(_GET_HANDLER))()
-    scalars = (np.float64(1.5), np.float32(-2.5), np.int64(-(2**40)), np.int32(77), np.bool_(True))
+    scalars: tuple[np.generic, ...] = (np.float64(1.5), np.float32(-2.5), np.int64(-(2**40)), np.int32(77))
+    scalars += (np.bool_(True), np.complex64(1 - 2j), np.complex128(3 + 4j))
     return (
         _numpy_function(_NDARRAY) == id(np.ndarray)
         and word(array, "TYPE") == id(np.ndarray)
@@ -180,6 +183,7 @@ def _is_confirmed(offsets: dict[str, int]) -> bool:
         and word(packed, "ALLOCATOR") == id(allocator)
         # Followed only when the fields around it are confirmed: a wrong pointer would end the process.
         and (ctypes.c_int64 * 3).from_address(word(array, "DIMS"))[:] == list(array.shape)
+        and word(pair, "ITEMS") == id(array)
         and ctypes.string_at(id(token) + offsets["PAYLOAD"], 8) == token
         and all(ctypes.string_at(id(s) + offsets["SCALAR"], s.nbytes) == s.tobytes() for s in scalars)
     )

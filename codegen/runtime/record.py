@@ -14,7 +14,6 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from types import MemberDescriptorType
 from typing import Any
 
 from ..records import record
@@ -25,16 +24,9 @@ from .launcher import method_definition, new_builtin
 from .native import Self, native
 from .record_ir import BINARY, CALLS, COMPARISONS, POWER, SITE_WORDS, UNARY, WORDS, recorder_ir
 from .record_table import Program, Table
+from .slots import is_known_python, offset_of, wrapper
 
 __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
-
-#: Versions of CPython whose descriptors look as they are read here (3.14 was not tried).
-_VERSIONS = ((3, 10), (3, 13))
-#: Where a member descriptor has its definition and that one the offset; where a slot wrapper has its base.
-_DEFINITION = 40
-_OFFSET = 16
-_WRAPPER_BASE = 40
-
 
 @record(frozen=True)
 class Layout:
@@ -223,20 +215,6 @@ class Recorder:
         return new_builtin(ctypes.addressof(method), own, None)
 
 
-def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
-    """A descriptor that puts a C function into the slot of `name` of a class and those below it.
-
-    example   a slot wrapper of that name of some class of Python's own: it knows what kind of slot it is
-    """
-    base = ctypes.c_void_p.from_address(id(example) + _WRAPPER_BASE).value
-    assert base is not None
-    assert ctypes.c_char_p.from_address(base).value == name.encode()
-    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
-        ("PyDescr_NewWrapper", ctypes.pythonapi)
-    )
-    return new(cls, base, address)
-
-
 def _thread_id() -> int:
     state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))()
     return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))(state)
@@ -244,7 +222,7 @@ def _thread_id() -> int:
 
 def set_up(layout: Layout) -> Recorder | None:
     """The recorder for these classes; None where there is no launcher, or objects do not look as expected."""
-    if not native().launch or not _VERSIONS[0] <= sys.version_info[:2] <= _VERSIONS[1]:
+    if not native().launch or not is_known_python():
         return None
     offsets = _offsets(layout)
     return Recorder(layout, offsets) if offsets else None
@@ -269,35 +247,10 @@ def _offsets(layout: Layout) -> dict[str, int]:
     for role, names in _FIELDS.items():
         cls = getattr(layout, role)
         for name in names:
-            offset = _offset(cls, name)
-            if offset is None or not _is_confirmed(cls, name, offset):
+            offset = offset_of(cls, name)
+            if offset is None:
                 return {}
             found[f"{'leaf_' if (role, name) == ('leaf', 'hooks') else ''}{name}_at"] = offset
     token = object()
     counted = ctypes.c_ssize_t.from_address(id(token)).value  # where checks read how many references there are
     return found if counted == sys.getrefcount(token) - 1 else {}
-
-
-def _offset(cls: type, name: str) -> int | None:
-    """Where objects of a class have a slot, by its member descriptor."""
-    member = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
-    if type(member) is not MemberDescriptorType:
-        return None
-    definition = ctypes.c_void_p.from_address(id(member) + _DEFINITION).value
-    return None if definition is None else ctypes.c_int64.from_address(definition + _OFFSET).value
-
-
-def _is_confirmed(cls: type, name: str, offset: int) -> bool:
-    """Whether an object of this class has there what is given to it in Python."""
-    if not object.__basicsize__ <= offset < cls.__basicsize__:
-        return False
-    probe: Any = object.__new__(cls)
-    token = object()
-    field = ctypes.c_void_p.from_address(id(probe) + offset)
-    if field.value:
-        return False
-    getattr(cls, name).__set__(probe, token)
-    return field.value == id(token)
-
-
-

@@ -1,0 +1,118 @@
+"""Known calls of a jit function written out as data, for machine code that takes arguments apart itself.
+
+It knows tuples, lists, dicts and namedtuples of arrays, numbers and static objects; of results the first three.
+For anything else there is no entry, and a straight-line caller (`calling`) does the same in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.runtime.entered import Call
+from codegen.runtime.entered import Entry as Native
+
+from . import tree
+from .tape.node import Node
+from .tensor import Tensor
+
+__all__ = ["native_entry"]
+
+#: Leaves of a call beyond which Python takes it apart.
+MOST = 512
+
+
+def native_entry(
+    executable: Any,
+    signature: tree.Structure,
+    kinds: Sequence[tuple[str, Any]],
+    hidden: Sequence[Any],
+    result: tree.Structure,
+    leaves: Sequence[tuple[int | None, Any]],
+) -> Native | None:
+    """The entry of one call; None where machine code does not know what it needs.  Parameters as of `write_caller`."""
+    args, kwargs = signature.children
+    if kwargs.size or kwargs.children or signature.size + result.size > MOST:
+        return None
+    given, put = _Arguments(args), _Result(leaves)
+    if not (given.take_apart(kinds) and put.together(result)):
+        return None
+    return executable.entry(Call(
+        given=len(args.children), registers=given.registers, checks=tuple(given.checks), places=tuple(given.places),
+        hidden=tuple([(isinstance(h, Tensor), h.value if isinstance(h, Node) else h) for h in hidden]),
+        holds=given.holds or any(isinstance(h, Tensor) for h in hidden),
+        result=tuple(put.program), depth=put.depth,
+    ))  # fmt: skip
+
+
+class _Arguments:
+    """Instructions that take arguments apart.  Registers are in the order of `tree.flatten` on each level."""
+
+    def __init__(self, args: tree.Structure) -> None:
+        self.args = args
+        self.registers = len(args.children)
+        self.checks: list[tuple[str, int, Any, int, int]] = []
+        self.places: list[int] = []
+        self.holds = False
+
+    def take_apart(self, kinds: Sequence[tuple[str, Any]]) -> bool:
+        """False: some container is not known."""
+        found: list[int] = []
+        if not all([self._bind(child, register, found) for register, child in enumerate(self.args.children)]):
+            return False
+        for register, (kind, what) in zip(found, kinds, strict=True):
+            if kind == "static":
+                self.checks.append(("object", register, what, 0, 0))
+                continue
+            if kind == "number" or not what:  # numbers, NumPy's too, dispatch as numbers
+                self.checks.append(("class", register, what if kind == "number" else np.ndarray, 0, 0))
+            self.places.append(register)
+        return True
+
+    def _bind(self, structure: tree.Structure, register: int, found: list[int]) -> bool:
+        """Instructions for what is in a register; `found`: registers of leaves in order."""
+        cls, count, first = structure.cls, len(structure.children), self.registers
+        if cls is None:
+            found.append(register)
+            return True
+        if cls is list or cls is dict:
+            self.holds = True
+        elif not issubclass(cls, tuple):
+            return False
+        name = "list" if cls is list else "dict" if cls is dict else "tuple"
+        self.checks.append((name, register, structure.rest if cls is dict else cls, first, count))
+        self.registers += count
+        return all([self._bind(child, first + i, found) for i, child in enumerate(structure.children)])
+
+
+class _Result:
+    """Instructions that put a result together."""
+
+    def __init__(self, leaves: Sequence[tuple[int | None, Any]]) -> None:
+        self.leaves = list(leaves)
+        self.program: list[tuple[str, Any]] = []
+        self.depth = 0
+        self._left = list(leaves)
+
+    def together(self, structure: tree.Structure, below: int = 0) -> bool:
+        """False: some container is not known.  `below`: how much is on the stack already."""
+        self.depth = max(self.depth, below + 1)
+        cls = structure.cls
+        if cls is None:
+            position, given = self._left.pop(0)
+            if position is None:
+                self.program.append(("object", given))
+            else:
+                is_last = all(position != other for other, _ in self._left)
+                self.program.append(("last" if is_last else "result", position))
+            return True
+        if cls not in (tuple, list, dict):
+            return False
+        for i, child in enumerate(structure.children):
+            if not self.together(child, below + i):
+                return False
+        name = {tuple: "tuple", list: "list", dict: "dict"}[cls]
+        self.program.append((name, structure.rest if cls is dict else len(structure.children)))
+        return True

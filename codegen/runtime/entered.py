@@ -1,0 +1,142 @@
+"""Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_ir`).
+
+    install(cls, "site", Settings(config, "careful"), slow)    calls of objects of the class look into their slot
+    entry = Entry(plan, Call(...), PutTogether)               one known call
+    f.site = site([entry, ...])                               what is tried at a call of f, in this order
+
+Where the self-check fails nothing is installed, and Python's own `__call__` stays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ir import dtype_name
+from ..records import record
+from .argument_ir import NUMBER_KINDS
+from .entered_ir import ENTRY, TAKE_APART, WORDS
+from .launcher import Block, Plan, StepTable, raise_status
+from .native import Self, native
+from .result_ir import PUT_TOGETHER
+from .slots import is_known_python, offset_of, wrapper
+
+__all__ = ["Call", "Entry", "can_enter", "install", "site"]
+
+#: Objects that a call may hand around: they lie on the stack.
+MOST = 1024
+
+
+@record(frozen=True)
+class Call:
+    """What arguments of a call look like, and its result: instructions by the names in `entered_ir` and `result_ir`.
+
+    given       number of arguments: the first registers
+    registers   how many there are
+    checks      (name, register, object, first register of the parts, count)
+    places      registers of the plan's first inputs
+    hidden      its further inputs: (False, an array) or (True, a handle on a node that has one)
+    holds       whether some inputs lie where somebody may change them, in containers or nodes
+    result      (name, operand)
+    depth       of the stack that they need
+    """
+
+    given: int
+    registers: int
+    checks: tuple[tuple[str, int, Any, int, int], ...]
+    places: tuple[int, ...]
+    hidden: tuple[tuple[bool, Any], ...]
+    holds: bool
+    result: tuple[tuple[str, Any], ...]
+    depth: int
+
+
+def can_enter(plan: Plan) -> bool:
+    """Whether calls can go straight into a plan."""
+    few = len(plan.inputs) + len(plan.outputs) <= MOST
+    return few and all(dtype_name(a.dtype) in NUMBER_KINDS for a in plan.outputs if not a.ndim)
+
+
+class Entry:
+    """One known call of a plan, in memory as `enter` reads it."""
+
+    __slots__ = ("_block", "_owned")
+
+    def __init__(self, plan: Plan, call: Call) -> None:
+        block = Block(plan, StepTable(plan.steps, is_long=plan.is_long), raise_status, has_scalars=True)
+        owned: list[Any] = [block, call]
+        checks = [
+            word
+            for name, register, thing, parts, count in call.checks
+            for word in (TAKE_APART.index(name), register, id(thing), parts, count)
+        ]
+        hidden = [word for is_handle, thing in call.hidden for word in (int(is_handle), id(thing))]
+        program = [max(call.depth, 1)]
+        for name, operand in call.result:
+            is_object = name in ("object", "dict")
+            program += (PUT_TOGETHER.index(name), id(operand) if is_object else operand)
+        tables = [_words(t) for t in (checks, call.places, hidden, [*program, 0, 0])]
+        addresses = [ctypes.addressof(t) for t in tables]
+        values = dict(
+            given=call.given, registers=max(call.registers, 1),
+            n_checks=len(call.checks), checks=addresses[0],
+            n_places=len(call.places), places=addresses[1],
+            n_hidden=len(call.hidden), hidden=addresses[2],
+            holds=int(call.holds), entry_plan=block.address, entry_program=addresses[3],
+        )  # fmt: skip
+        self._block = _words([values[name] for name in ENTRY])
+        self._owned = (owned, tables)
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._block)
+
+
+def site(entries: Sequence[Entry]) -> Self:
+    """What an object keeps in its slot."""
+    made = Self(struct.pack(f"{len(entries)}P", *[entry.address for entry in entries]))
+    made.owned = tuple(entries)
+    return made
+
+
+def install(
+    cls: type,
+    slot: str,
+    settings: tuple[Any, str],
+    slow: Callable[[Any, tuple, dict[str, Any] | None], Any],
+    handles: tuple[type, str, type, str],
+) -> bool:
+    """Let calls of objects of this class go by `enter`.  For one class of a process.
+
+    slot       of the class, for sites
+    settings   an object, and its slot that is not False when every call has to go to `slow`
+    slow       slow(self, args, kwargs or None): all other calls
+    handles    the class of handles and its slot for nodes, the class of nodes and its slot for values
+    """
+    config, flag = settings
+    if not native().launch or not is_known_python():
+        return False
+    fields = dict(
+        site_at=offset_of(cls, slot), careful_at=offset_of(type(config), flag),
+        node_at=offset_of(*handles[:2]), value_at=offset_of(*handles[2:]),
+    )  # fmt: skip
+    if None in fields.values():
+        return False
+    objects = dict(
+        settings=config, false=False, site_type=Self, slow=slow, none=None, dict_type=dict, list_type=list,
+    )  # fmt: skip
+    values: dict[str, Any] = fields | {name: id(thing) for name, thing in objects.items()}
+    # The code holds their addresses to the end of the process.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))
+    code = native().code
+    address = ctypes.PYFUNCTYPE(ctypes.c_int64)(code.address("entering_words"))()
+    (ctypes.c_int64 * len(WORDS)).from_address(address)[:] = [values[name] for name in WORDS]
+    name = "__call__"
+    setattr(cls, name, wrapper(cls, vars(type)[name], name, code.address("enter")))
+    return True
+
+
+def _words(values: Sequence[int]) -> ctypes.Array:
+    return (ctypes.c_int64 * len(values))(*values)

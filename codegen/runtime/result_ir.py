@@ -1,0 +1,137 @@
+"""How the result of a call is put together from new objects, as LLVM IR text: `put_together`.
+
+    program    depth of its stack, then instructions of two words, a code (`PUT_TOGETHER`) and an operand
+"""
+
+from __future__ import annotations
+
+__all__ = ["PUT_TOGETHER", "RESULT"]
+
+#: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys.
+PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict")
+
+RESULT = """
+declare ptr @PyList_New(i64)
+declare i32 @PyList_SetItem(ptr, i64, ptr)
+declare ptr @PyDict_New()
+declare i32 @PyDict_SetItem(ptr, ptr, ptr)
+
+; The result that a program makes of these new objects, which it takes; null with an exception.
+; What it does not take it leaves in `objects`.
+define internal ptr @put_together(ptr %program, ptr %objects) noinline {
+entry:
+  %depth = load i64, ptr %program
+  %stack = alloca ptr, i64 %depth
+  %first = getelementptr i64, ptr %program, i64 1
+  br label %step
+step:
+  %at = phi ptr [ %first, %entry ], [ %at.next, %push ]
+  %top = phi i64 [ 0, %entry ], [ %top.next, %push ]
+  %at.next = getelementptr i64, ptr %at, i64 2
+  %operand.at = getelementptr i64, ptr %at, i64 1
+  %code = load i64, ptr %at
+  %operand = load i64, ptr %operand.at
+  %given = inttoptr i64 %operand to ptr
+  switch i64 %code, label %end [ i64 1, label %last  i64 2, label %result  i64 3, label %object
+                                 i64 4, label %tuple  i64 5, label %list  i64 6, label %dict ]
+end:
+  %answer = load ptr, ptr %stack
+  ret ptr %answer
+last:
+  %last.at = getelementptr ptr, ptr %objects, i64 %operand
+  %last.object = load ptr, ptr %last.at
+  store ptr null, ptr %last.at
+  br label %push
+result:
+  %result.at = getelementptr ptr, ptr %objects, i64 %operand
+  %result.object = load ptr, ptr %result.at
+  call void @Py_IncRef(ptr %result.object)
+  br label %push
+object:
+  call void @Py_IncRef(ptr %given)
+  br label %push
+
+tuple:
+  %tuple.made = call ptr @PyTuple_New(i64 %operand)
+  %no.tuple = icmp eq ptr %tuple.made, null
+  br i1 %no.tuple, label %failed, label %tuple.parts
+tuple.parts:
+  %tuple.base = sub i64 %top, %operand
+  %tuple.from = getelementptr ptr, ptr %stack, i64 %tuple.base
+  %tuple.items = getelementptr i8, ptr %tuple.made, i64 $ITEMS
+  br label %tuple.part
+tuple.part:
+  %t = phi i64 [ 0, %tuple.parts ], [ %t.next, %tuple.one ]
+  %tuple.full = icmp eq i64 %t, %operand
+  br i1 %tuple.full, label %push, label %tuple.one
+tuple.one:
+  %tuple.item.at = getelementptr ptr, ptr %tuple.from, i64 %t
+  %tuple.item = load ptr, ptr %tuple.item.at
+  %tuple.to = getelementptr ptr, ptr %tuple.items, i64 %t
+  store ptr %tuple.item, ptr %tuple.to
+  %t.next = add i64 %t, 1
+  br label %tuple.part
+
+list:
+  %list.made = call ptr @PyList_New(i64 %operand)
+  %no.list = icmp eq ptr %list.made, null
+  br i1 %no.list, label %failed, label %list.parts
+list.parts:
+  %list.base = sub i64 %top, %operand
+  %list.from = getelementptr ptr, ptr %stack, i64 %list.base
+  br label %list.part
+list.part:
+  %l = phi i64 [ 0, %list.parts ], [ %l.next, %list.one ]
+  %list.full = icmp eq i64 %l, %operand
+  br i1 %list.full, label %push, label %list.one
+list.one:
+  %list.item.at = getelementptr ptr, ptr %list.from, i64 %l
+  %list.item = load ptr, ptr %list.item.at
+  %list.set = call i32 @PyList_SetItem(ptr %list.made, i64 %l, ptr %list.item)
+  %l.next = add i64 %l, 1
+  br label %list.part
+
+dict:
+  %dict.made = call ptr @PyDict_New()
+  %no.dict = icmp eq ptr %dict.made, null
+  br i1 %no.dict, label %failed, label %dict.parts
+dict.parts:
+  %n.keys = call i64 @PyTuple_Size(ptr %given)
+  %dict.base = sub i64 %top, %n.keys
+  %dict.from = getelementptr ptr, ptr %stack, i64 %dict.base
+  br label %dict.part
+dict.part:
+  %d = phi i64 [ 0, %dict.parts ], [ %d.next, %dict.next ]
+  %dict.full = icmp eq i64 %d, %n.keys
+  br i1 %dict.full, label %dict.done, label %dict.one
+dict.one:
+  %key = call ptr @item(ptr %given, i64 %d)
+  %dict.item.at = getelementptr ptr, ptr %dict.from, i64 %d
+  %dict.item = load ptr, ptr %dict.item.at
+  %dict.set = call i32 @PyDict_SetItem(ptr %dict.made, ptr %key, ptr %dict.item)
+  %dict.ok = icmp eq i32 %dict.set, 0
+  br i1 %dict.ok, label %dict.next, label %dict.failed
+dict.next:
+  %d.next = add i64 %d, 1
+  br label %dict.part
+dict.failed:
+  call void @Py_DecRef(ptr %dict.made)
+  br label %failed
+dict.done:
+  call void @release(ptr %dict.from, i64 %n.keys)    ; the dict holds them
+  br label %push
+
+push:
+  %made = phi ptr [ %last.object, %last ], [ %result.object, %result ], [ %given, %object ],
+                  [ %tuple.made, %tuple.part ], [ %list.made, %list.part ], [ %dict.made, %dict.done ]
+  %place = phi i64 [ %top, %last ], [ %top, %result ], [ %top, %object ],
+                   [ %tuple.base, %tuple.part ], [ %list.base, %list.part ], [ %dict.base, %dict.done ]
+  %push.at = getelementptr ptr, ptr %stack, i64 %place
+  store ptr %made, ptr %push.at
+  %top.next = add i64 %place, 1
+  br label %step
+failed:
+  call void @release(ptr %stack, i64 %top)
+  ret ptr null
+}
+"""

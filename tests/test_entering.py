@@ -1,0 +1,284 @@
+"""Calls of jit functions that go by machine code alone: what they give, what they leave to Python, what they hold."""
+
+import copy
+import functools
+import gc
+import inspect
+import pickle
+import sys
+import threading
+import weakref
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen.runtime.launcher import is_native
+
+Pair = namedtuple("Pair", "left right")
+KEY, HOW = "a key that is made here", object()
+
+
+def refused(*_):
+    raise AssertionError("Python was asked")
+
+
+def entered(f, *calls):
+    """f under jit that knows these calls, and has no other way than machine code for them."""
+    g = ad.jit(f)
+    for args in calls:
+        expected = g(*args)
+        again = g(*args)
+        assert repr(again) == repr(expected)
+    if is_native():
+        g.traced.callers = (refused,)
+    return g
+
+
+def same(a, b):
+    (xs, s), (ys, t) = ad.tree.flatten(a), ad.tree.flatten(b)
+    assert s == t
+    for x, y in zip(xs, ys, strict=True):
+        assert type(x) is type(y)
+        assert x is y or np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+X, Y = np.arange(3.0), np.array([2.0, -1.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "expected"),
+    [
+        (lambda x, y: x * y, (X, Y), X * Y),
+        (lambda x: x.sum(), (X,), np.float64(3.0)),
+        (lambda: ad.zeros(2) + 1.0, (), np.ones(2)),
+        (lambda x, s: x * s, (X, 3.0), X * 3.0),
+        (lambda x, s: x * s, (X, np.float64(3.0)), X * 3.0),
+        (lambda x, s: x * s, (X, np.array(3.0)), X * 3.0),
+        (lambda x, s: (x * s, s), (X, 3), (X * 3.0, np.int64(3))),
+        (lambda x: x > 1.0, (np.float32(2),), np.bool_(True)),
+        (lambda p: [p[0] + p[1][0], {KEY: p[0]}], ((X, [Y]),), [X + Y, {KEY: X}]),
+        (lambda p: {"b": p["a"] * p["c"], "n": None}, ({"a": X, "c": Y},), {"b": X * Y, "n": None}),
+        (lambda p, _: (p.left - p.right, "it"), (Pair(X, Y), HOW), (X - Y, "it")),
+        (lambda x, e: ((), [], {}, x + 1.0), (X, ()), ((), [], {}, X + 1.0)),
+        (lambda x: (x, (x, [x])), (X,), (X, (X, [X]))),
+        (lambda x: x[1:] * 2, (X,), X[1:] * 2),
+        (lambda x, s: (x * s).sum(), (X, 1j), np.complex128(3j)),
+    ],
+)
+def test_a_known_call_gives_what_python_gives(f, args, expected):
+    g = entered(f, args)
+    for _ in range(3):
+        same(g(*args), expected)
+
+
+def test_value_and_gradient_come_as_a_number_and_an_array():
+    f = entered(ad.value_and_grad(lambda x, y: (x * y).sum()), (X, Y))
+    value, gradient = f(X, Y)
+    assert type(value) is np.float64 and value == (X * Y).sum()
+    assert type(gradient) is np.ndarray and gradient.tolist() == Y.tolist()
+
+
+def test_several_known_calls_stay_known():
+    f = entered(lambda x, y: x + y, (X, Y), (X, 2.0), (X[:2], Y[:2]), (np.float32(1), np.float32(2)))
+    assert f(X, Y).tolist() == (X + Y).tolist()
+    assert f(X, 5.0).tolist() == (X + 5.0).tolist()
+    assert f(X[:2].copy(), Y[:2].copy()).tolist() == (X + Y)[:2].tolist()
+    assert f(np.float32(1), np.float32(4)) == 5
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ({"a": X, "b": [Y]}, 2.0), ({"b": [Y], "a": X}, 1.0), ({"a": X, "b": [Y, Y]}, 1.0), ({"a": X, "b": (Y,)}, 1.0),
+        ({"a": X}, 1.0), ({"a": X, "b": [Y]},), ({"a": X[::-1], "b": [Y]}, 1.0), ({"a": X, "b": [Y]}, 1),
+        ({"a": X, "b": [Y]}, 1.0, 2.0), ({"a": X.astype("f4"), "b": [Y]}, 1.0), (dict, 1.0), ([X], 1.0), (None, 1.0),
+    ],
+)  # fmt: skip
+def test_any_other_call_is_left_to_python(args):
+    asked = []
+    f = ad.jit(lambda p, s: [p["a"] * s, *p["b"]])
+    for _ in range(2):
+        f({"a": X, "b": [Y]}, np.float64(1.0))
+    f.traced.callers = (lambda args, kwargs: asked.append(args) or "asked",)
+    if is_native():
+        same(f({"a": X, "b": [Y]}, np.float64(2.0)), [X * 2.0, Y])
+    assert not asked
+    assert f(*args) == "asked" and asked == [args]
+
+
+def test_keywords_are_left_to_python():
+    f = ad.jit(lambda x, s=2.0: x * s)
+    for _ in range(2):
+        assert f(X).tolist() == f(X, s=2.0).tolist() == f(x=X).tolist() == (X * 2.0).tolist()
+    assert f(X, **{}).tolist() == (X * 2.0).tolist()
+
+
+def test_tensors_and_traces_and_eager_mode_are_left_to_python():
+    runs = []
+    f = ad.jit(lambda x: runs.append(1) or x * x)
+    for _ in range(2):
+        f(X)
+    assert hasattr(f, "site") == is_native()
+    x = ad.tensor(X, requires_grad=True)
+    f(x).sum().backward()
+    assert x.grad.numpy().tolist() == (2 * X).tolist()
+    assert ad.jit(lambda x: f(x) + f(Y))(X).tolist() == (X * X + Y * Y).tolist()
+    before = len(runs)
+    ad.config.eager = True
+    try:
+        f(X)
+    finally:
+        ad.config.eager = False
+    assert len(runs) == before + 1
+
+
+def test_what_is_captured_counts_with_its_present_contents():
+    a, t = np.arange(3.0), ad.tensor([1.0, 1.0, 1.0])
+    f = entered(lambda x: x * a + t * 2.0, (X,))
+    a[0] = 9.0
+    assert f(Y).tolist() == (Y * a + 2.0).tolist()
+    t += 1.0
+    assert t.numpy().tolist() == [2.0, 2.0, 2.0]
+    assert f(Y).tolist() == (Y * a + 4.0).tolist()
+
+
+def test_a_captured_tensor_that_waits_for_its_value_is_left_to_python():
+    t = ad.tensor([1.0, 1.0, 1.0])
+    f = ad.jit(lambda x: x + t)
+    for _ in range(2):
+        f(X)
+    t *= 3.0
+    assert f(X).tolist() == (X + 3.0).tolist()
+
+
+def test_an_index_out_of_range_is_raised_as_python_raises_it():
+    f = ad.jit(lambda x, i: x[i])
+    good, bad = np.array([0, 2]), np.array([0, 7])
+    for _ in range(2):
+        assert f(X, good).tolist() == [0.0, 2.0]
+    with pytest.raises(IndexError) as known:
+        f(X, bad)
+    g = ad.jit(lambda x, i: x[i])
+    with pytest.raises(IndexError) as first:
+        g(X, bad)
+    assert str(known.value).split("\n")[0] == str(first.value).split("\n")[0]
+    assert f(X, good).tolist() == [0.0, 2.0]
+
+
+def test_a_method_that_is_registered_later_counts():
+    @ad.function
+    def scaled(x):
+        return x * 2.0
+
+    f = ad.jit(lambda x: scaled(x))
+    for _ in range(3):
+        assert f(X).tolist() == (X * 2.0).tolist()
+
+    @scaled.method
+    def _(x: ad.Tensor):
+        return x * 3.0
+
+    for _ in range(3):
+        assert f(X).tolist() == (X * 3.0).tolist()
+
+
+def test_calls_keep_nothing_and_lose_nothing():
+    things = {KEY: X, "b": [Y, np.float64(1e9)]}
+    f = entered(lambda p, how: (how, {KEY: p[KEY] * p["b"][1]}, p["b"][0].sum(), [None, "it"]), (things, HOW))
+    watched = (X, Y, KEY, HOW, things["b"][1], things["b"], f, getattr(f, "site", None), np.float64, None)
+
+    def counts():
+        gc.collect()
+        return [sys.getrefcount(x) for x in watched]
+
+    f(things, HOW)
+    before, blocks = counts(), sys.getallocatedblocks()
+    for _ in range(1000):
+        f(things, HOW)
+    assert [abs(a - b) < 20 for a, b in zip(counts(), before, strict=True)] == [True] * len(watched)
+    assert abs(sys.getallocatedblocks() - blocks) < 200
+
+
+def test_a_function_that_is_gone_frees_what_it_knew():
+    captured = ad.tensor(X)
+    f = entered(lambda x: x + captured, (X,))
+    gone = weakref.ref(f)
+    kept = sys.getrefcount(captured)
+    del f
+    gc.collect()
+    assert gone() is None and sys.getrefcount(captured) < kept
+
+
+def test_a_container_may_change_while_a_call_runs():
+    n = 3_000_000
+    f = entered(lambda xs: ad.sin(xs[0]).sum() * 0.0 + xs[0].sum(), ([np.ones(n)],))
+    f.traced.callers = (lambda args, kwargs: "it was empty before",)
+    for _ in range(5):
+        xs = [np.ones(n)]
+        other = threading.Timer(0.002, xs.clear)
+        other.start()
+        try:
+            assert f(xs) in (n, "it was empty before")
+        finally:
+            other.join()
+
+
+def test_threads_may_call_at_once():
+    f = entered(lambda x, p: (x * p["w"], x.sum()), (X, {"w": Y}))
+    wrong = []
+
+    def work(k):
+        x = np.full(3, float(k))
+        for _ in range(300):
+            y, s = f(x, {"w": Y})
+            if y.tolist() != (x * Y).tolist() or s != 3.0 * k:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@ad.jit
+def doubled(x, factor=2.0):
+    """Twice as much."""
+    return x * factor
+
+
+def test_what_jit_gives_looks_like_the_function():
+    assert doubled.__name__ == "doubled" and doubled.__doc__ == "Twice as much."
+    assert list(inspect.signature(doubled).parameters) == ["x", "factor"]
+    assert "return x * factor" in inspect.getsource(doubled)
+    assert pickle.loads(pickle.dumps(doubled)) is doubled is copy.deepcopy(doubled)
+    assert "doubled" in repr(doubled) and callable(doubled)
+    doubled.note = 1
+    assert doubled.note == 1
+    f = ad.jit(functools.partial(doubled, factor=3.0))
+    assert [f(X).tolist() for _ in range(3)] == [[0.0, 3.0, 6.0]] * 3
+
+
+def test_a_method_is_bound_when_its_calls_are_known_too():
+    class Model:
+        @ad.jit
+        def scaled(self, x):
+            return x * self.k
+
+    one, two = Model(), Model()
+    one.k, two.k = 2.0, 3.0
+    for _ in range(3):
+        assert one.scaled(X).tolist() == (X * 2.0).tolist()
+        assert two.scaled(X).tolist() == Model.scaled(two, X).tolist() == (X * 3.0).tolist()
+    assert list(inspect.signature(one.scaled).parameters) == ["x"]
+
+
+def test_a_site_that_is_none_of_ours_is_not_followed():
+    f = ad.jit(lambda x: x + 1.0)
+    for _ in range(2):
+        f(X)
+    f.site = b"12345678"
+    assert f(X).tolist() == (X + 1.0).tolist()
