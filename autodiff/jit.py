@@ -210,6 +210,8 @@ class _Traced:
 
     def _repeat(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> None:
         """A second call of an entry: from now on it goes from plain code straight into the launcher."""
+        if any([isinstance(x, AbstractTensor) for x in leaves]):
+            return  # calls from plain code may follow
         with self.lock:
             if not entry.is_repeated:
                 entry.is_repeated = True

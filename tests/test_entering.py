@@ -134,6 +134,14 @@ def test_tensors_and_traces_and_eager_mode_are_left_to_python():
     assert len(runs) == before + 1
 
 
+def test_calls_with_tensors_do_not_keep_calls_with_arrays_from_being_known():
+    f = ad.jit(lambda x: x * x)
+    for x in (X, ad.tensor(X), ad.tensor(X), X):
+        f(x)
+    assert hasattr(f, "site") == is_native()
+    assert type(f(X)) is np.ndarray and isinstance(f(ad.tensor(X)), ad.Tensor)
+
+
 def test_what_is_captured_counts_with_its_present_contents():
     a, t = np.arange(3.0), ad.tensor([1.0, 1.0, 1.0])
     f = entered(lambda x: x * a + t * 2.0, (X,))
