@@ -14,8 +14,9 @@ class Config:
 
     eager       evaluate every operation at once by its NumPy reference, to step through with a
                 debugger (AUTODIFF_EAGER=1)
-    patience    after how many new graph shapes in a row that were used once a further one is evaluated
-                by NumPy, and compiled when it is seen again (AUTODIFF_PATIENCE, 8); 0: compile at once
+    patience    after how many new graph shapes, most of which were not used again soon, a further one is
+                evaluated by NumPy, and compiled when it runs in a loop or when evaluating it has taken as long
+                as compiling would (AUTODIFF_PATIENCE, 8); 0: compile at once
     threads     how many threads a large loop is shared among (AUTODIFF_THREADS, the number of cores); results
                 have the same bits for any number
     """
@@ -39,7 +40,7 @@ class Config:
 
     @property
     def patience(self) -> int:
-        """After how many shapes that were used once a new one waits to be compiled."""
+        """After how many shapes that were not used again soon a new one waits to be compiled."""
         return self._patience
 
     @patience.setter

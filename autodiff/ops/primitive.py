@@ -34,10 +34,6 @@ class Operation(Primitive):
 
     __slots__ = ()
 
-    def __init__(self, name: str, *, reference: Callable[..., Any], **rest: Any) -> None:
-        # What NumPy warns of (x / 0, overflow, nan) is a value like any other here.
-        super().__init__(name, reference=np.errstate(all="ignore")(reference), **rest)
-
     def __call__(self, *tensors: Tensor, **params: Any) -> Tensor:
         """Record `self(*tensors)`; parameters by name, hashable and canonical.
 

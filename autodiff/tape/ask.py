@@ -23,6 +23,7 @@ from .misses import compared, note
 from .node import Node, RichNode
 from .plan import COUNTS, build, data, plans, settle, source
 from .record import PENDING_LIMIT, Recording, grad_mode, new_number, state
+from .streak import note_found
 from .walk import needed, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_along", "value_of"]
@@ -95,10 +96,8 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         note("value", compared(key))
     else:
         COUNTS.hits += 1
-        plan.uses += 1
-    recipe = Recipe(plan, order, frozenset(), asked, live, watched) if plan.uses == 1 else None
-    if recipe is not None:
-        checks.add(purpose, recipe, start)
+        if note_found(plan):
+            checks.add(purpose, Recipe(plan, order, frozenset(), asked, live, watched), start)
     results = plan.run(order)
     plan.commit(order, results)
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from codegen import ir
-from codegen.compiler import is_known
 from codegen.runtime.cache import LRU
 from codegen.runtime.launcher import OutOfRange
 
@@ -54,7 +53,7 @@ class Plan:
     grads       of `transforms.gradient`: where each gradient is found, None for one that is not reached
     computed    for each of them, whether it is among the results (else it is the value of a node)
     choices     of dispatch that the rules relied on; when one changes, the plan is not `valid` any more
-    uses        how often it was found by its key: from the second time on, a check pays
+    uses        how often it was found by its key with compiled code to run: from the first time on, a check pays
     formulas    inputs that are computed from the present numbers of custom calls (None: there are none)
     """
 
@@ -140,8 +139,7 @@ def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, dict[
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
     graph, inputs = freeze(wanted)
-    known = is_known(graph)
-    executable = executable_of(graph) if wanted else None
+    executable, known = executable_of(graph) if wanted else (None, True)
     position = {node: i for i, node in enumerate(wanted)}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
@@ -154,7 +152,7 @@ def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, dict[
         elif o in number and o.value is None:
             copies.append((number[o], number.get(s, s)))
     plan = Plan(executable, gather, tuple(store), tuple(copies))
-    if wanted and not known:
+    if not known:
         note_compiled(plan)
     return plan, places
 

@@ -1,12 +1,19 @@
-"""Graphs that do not repeat: after several in a row that were used once, a new one waits to be compiled.
+"""Graphs that do not repeat: after several in a row, a new one waits to be compiled until that pays.
 
 Episodes of random length, trees, a batch of every size: each makes a new graph shape, and compiling costs
-more than running it once.  So while the last `config.patience` shapes that were compiled were used once
-only, a new shape is evaluated operation by operation with NumPy, and compiled when it is seen again.
+more than running it a hundred times.  Of the last `config.patience` new shapes, fewer than half may have been
+used again soon after: then a new one is evaluated operation by operation with NumPy, and compiled when
+
+  * it is run again and again in a loop: right after itself, or a third time at the same distance; or
+  * evaluating it has taken as long as compiling it is expected to take.
+
+The second is the rule of who does not know how long he will ski, and rents until that has cost as much as to
+buy: whatever comes, at most twice the cost of the better choice.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -14,43 +21,102 @@ from typing import Any
 import numpy as np
 
 from codegen.compiler import compile_graph, is_known
-from codegen.ir import Graph, evaluate
+from codegen.ir import Evaluation, Graph
 from codegen.runtime.cache import LRU
 
 from ..config import config
+from .misses import note
 
-__all__ = ["WHEN_REPEATED", "Waiting", "clear_streak", "executable_of", "note_compiled", "note_repeated"]
+__all__ = ["WHEN_REPEATED", "Waiting", "clear_streak", "executable_of", "note_compiled", "note_found", "note_repeated"]
+
+
+class _Prices:
+    """What compiling an operation costs, as learnt here, and the clock it is measured by."""
+
+    def __init__(self) -> None:
+        self.now: Callable[[], float] = time.perf_counter
+        #: 1202 operations took 199 ms (2 cores, 2026-11): a start that the first graphs outweigh.
+        self.seconds, self.operations = 0.16, 1000.0
+
+    def compiled(self, graph: Graph) -> Any:
+        """Compile a graph, and learn what that costs; what was learnt before fades."""
+        start = self.now()
+        executable = compile_graph(graph)
+        self.seconds = 0.8 * self.seconds + self.now() - start
+        self.operations = 0.8 * self.operations + len(graph.nodes)
+        return executable
+
+    def of(self, graph: Graph) -> float:
+        """The seconds that compiling a graph is expected to take."""
+        return len(graph.nodes) * self.seconds / self.operations
+
+
+prices = _Prices()
 
 
 class Waiting:
-    """Stands for the executable of a graph that was met once."""
+    """Stands for the executable of a graph that is evaluated for the time being."""
 
-    __slots__ = ("__weakref__", "_compiled", "_graph", "_uses")
+    __slots__ = ("__weakref__", "_compiled", "_evaluation", "_graph", "_runs", "_seconds")
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._evaluation: Evaluation | None = None
         self._compiled: Any = None
-        self._uses = 0
+        self._runs = 0
+        self._seconds = 0.0
 
     def call(self, *values: Any) -> tuple:
-        """As `Executable.call`: the first time by the reference of each operation."""
+        """As `Executable.call`, by the reference of each operation."""
+        if self._compiled is not None:
+            return self._compiled.call(*values)
+        start = prices.now()
+        if self._evaluation is None:
+            self._evaluation = Evaluation(self._graph)
+        arrays = [np.asarray(v, n.aval.dtype) for v, n in zip(values, self._graph.inputs, strict=True)]
+        results = self._evaluation(*arrays)
+        self._seconds += prices.now() - start
+        self._runs += 1
+        _ran.append(self)
+        return results
+
+    def settled(self) -> Any:
+        """What is to run the graph from now on, when it is met again: its executable if that pays by now, or this."""
         if self._compiled is None:
-            self._uses += 1
-            if self._uses == 1:
-                arrays = [np.asarray(v, n.aval.dtype) for v, n in zip(values, self._graph.inputs, strict=True)]
-                with np.errstate(all="ignore"):
-                    return evaluate(self._graph, *arrays)
-            self._compiled = compile_graph(self._graph)
-        return self._compiled.call(*values)
+            why = self._why_compiled()
+            if why:
+                self._compiled = prices.compiled(self._graph)
+                self._evaluation = None
+                _ran.append(self)
+                note(f"{len(self._graph.nodes)} operations that waited", why)
+        return self if self._compiled is None else self._compiled
+
+    def _why_compiled(self) -> str:
+        if not config.patience or is_known(self._graph):
+            return "nothing waits any more"
+        if _is_in_a_loop(self):
+            return "a graph that NumPy evaluated is run in a loop"
+        if self._seconds >= prices.of(self._graph):
+            return "NumPy has evaluated a graph for as long as compiling it was expected to take"
+        return ""
 
     def __repr__(self) -> str:
-        return f"<Waiting {self._graph.name}, {len(self._graph.nodes)} operations>"
+        return f"<Waiting {self._graph.name}, {len(self._graph.nodes)} operations, evaluated {self._runs} times>"
 
 
-#: Graphs that were met once and wait, by shape.
+#: Graphs that wait, by shape.
 _waiting = LRU(512)
-#: Plans whose graphs were compiled last.
-_latest: deque[Any] = deque(maxlen=64)
+#: What was evaluated last: twice as many as the longest patience.
+_ran: deque[Waiting] = deque(maxlen=128)
+
+
+def _is_in_a_loop(waiting: Waiting) -> bool:
+    """Whether a graph that is about to run ran last, or at one and the same distance twice."""
+    ran = list(_ran)
+    if ran[-1:] == [waiting]:
+        return True
+    most = min(config.patience, len(ran) // 2)
+    return any([ran[-p] is waiting and ran[-2 * p] is waiting for p in range(2, most + 1)])
 
 
 #: Called once, when a graph is asked for again: what repeats is worth being made faster.
@@ -63,27 +129,70 @@ def note_repeated() -> None:
         WHEN_REPEATED.pop()()
 
 
-def executable_of(graph: Graph) -> Any:
-    """What runs a graph: its executable, or a stand-in while shapes do not repeat."""
+class _Streak:
+    """Whether shapes repeat: the plans whose graphs were new last, and which of them were used again soon.
+
+    Time is counted in plans that were made or looked up; what checks answer is not seen here.
+    """
+
+    def __init__(self) -> None:
+        self.time = 0
+        self.made: deque[tuple[Any, int]] = deque(maxlen=64)
+        self.soon: set[Any] = set()
+
+    def is_varied(self, patience: int) -> bool:
+        """Whether of the last new shapes fewer than half were used again soon."""
+        if not patience or len(self.made) < patience:
+            return False
+        latest = list(self.made)[-patience:]
+        self.soon &= {plan for plan, _ in self.made}
+        return 2 * sum([plan in self.soon for plan, _ in latest]) < patience
+
+    def found(self, plan: Any) -> None:
+        """A plan was found by its key."""
+        self.time += 1
+        if plan not in self.soon and any([p is plan and self.time - then <= config.patience for p, then in self.made]):
+            self.soon.add(plan)
+
+
+_streak = _Streak()
+
+
+def executable_of(graph: Graph) -> tuple[Any, bool]:
+    """What runs a graph, its executable, or a stand-in while shapes do not repeat; and whether it was there before."""
     if is_known(graph):
-        return compile_graph(graph)
+        return compile_graph(graph), True
     waiting = _waiting.get(graph.key)
     if waiting is not None:
-        return waiting
-    patience = config.patience
-    if patience and len(_latest) >= patience and not any([p.uses for p in list(_latest)[-patience:]]):
+        return waiting.settled(), True
+    if _streak.is_varied(config.patience):
         waiting = Waiting(graph)
         _waiting.put(graph.key, waiting)
-        return waiting
-    return compile_graph(graph)
+        return waiting, False
+    return prices.compiled(graph), False
 
 
 def note_compiled(plan: Any) -> None:
-    """Remember a plan whose graph was new: whether it is used again tells if shapes repeat."""
-    _latest.append(plan)
+    """Remember a plan whose graph was new: whether it is used again soon tells if shapes repeat."""
+    _streak.time += 1
+    _streak.made.append((plan, _streak.time))
+
+
+def note_found(plan: Any) -> bool:
+    """A plan was found by its key.  True: for the first time since it is compiled, so that a check pays."""
+    if plan.uses < 2:
+        _streak.found(plan)
+    if type(plan.executable) is Waiting:
+        plan.executable = plan.executable.settled()
+        if type(plan.executable) is Waiting:
+            return False
+    plan.uses += 1
+    return plan.uses == 1
 
 
 def clear_streak() -> None:
     """Forget what waits, and the plans that were looked at."""
     _waiting.clear()
-    _latest.clear()
+    _ran.clear()
+    _streak.made.clear()
+    _streak.soon.clear()

@@ -30,6 +30,7 @@ from ..tape.misses import compared, note
 from ..tape.node import Node, released
 from ..tape.plan import COUNTS, Plan, build, data, plans
 from ..tape.record import Recording, grad_mode, state
+from ..tape.streak import note_found
 from ..tape.walk import gradient_inputs, history, needed, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
@@ -157,10 +158,10 @@ def solve(
     plan = None if config.eager or is_watching() else plans.get(key)
     if plan is not None:
         COUNTS.hits += 1
-        plan.uses += 1
+        pays = note_found(plan)
         if repeat is not None and not now.tracing:
             purpose, given = repeat
-            if plan.uses == 1:
+            if pays:
                 sums = [(g.nodes, g.old) for g in groups]
                 checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums), now.start)
             else:

@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 from ..errors import GradientError
 from ..ops import add
-from ..tape.node import Node
+from ..tape.node import Node, Primitive
 from ..tape.plan import COUNTS
 from ..tape.record import state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import watcher
+from .fragments import Fragments, is_repeatable
 from .hooks import run_hooks
 from .rules import call_rule, missing_rule
 
@@ -65,8 +66,9 @@ def pull_back(
     bars: dict[Node, Cotangent | dict[int, Cotangent]] = {}
     found: dict[Node, Tensor] = {}
     watch = watcher()
+    again = Fragments()
     for node, value in seeds:
-        _accumulate(bars, node, Cotangent(value), open_nodes)
+        _accumulate(bars, node, Cotangent(value), open_nodes, again)
     for node in reversed(order):
         bar = bars.pop(node, None)
         if bar is None:
@@ -76,7 +78,7 @@ def pull_back(
             if watch:
                 watch(node, [c.value for c in bar.values()], pulled)
             for i, cotangent in pulled:
-                _accumulate(bars, i, cotangent, open_nodes)
+                _accumulate(bars, i, cotangent, open_nodes, again)
             continue
         if node.hooks:
             bar = Cotangent(run_hooks(node.hooks, bar.value), bar.masked)
@@ -87,13 +89,13 @@ def pull_back(
         if node.slot is not None:
             # An output that a rule read back stands there once more.
             slots: dict[int, Cotangent] = bars.setdefault(node.inputs[0], {})  # type: ignore[assignment]
-            slots[node.slot] = _sum(slots.get(node.slot), bar)
+            slots[node.slot] = _sum(slots.get(node.slot), bar, again)
             continue
-        pulled = _called(node, {0: bar.value}, open_nodes) if node.call is not None else _pulled(node, bar)
+        pulled = _called(node, {0: bar.value}, open_nodes) if node.call is not None else _pulled(node, bar, again)
         if watch:
             watch(node, [bar.value], pulled)
         for i, cotangent in pulled:
-            _accumulate(bars, i, cotangent, open_nodes)
+            _accumulate(bars, i, cotangent, open_nodes, again)
     return found
 
 
@@ -105,7 +107,7 @@ def _called(node: Node, values: dict[int, Tensor], wanted: set[Node]) -> list[tu
     return [(i, Cotangent(g)) for i, g in zip(gradient_inputs(node), bars, strict=True) if g is not None]
 
 
-def _pulled(node: Node, bar: Cotangent) -> list[tuple[Node, Cotangent]]:
+def _pulled(node: Node, bar: Cotangent, again: Fragments) -> list[tuple[Node, Cotangent]]:
     """Apply the rule of a primitive.  Numbers it states are constants of the graph."""
     _refuse_released(node)
     COUNTS.rules += 1
@@ -115,13 +117,22 @@ def _pulled(node: Node, bar: Cotangent) -> list[tuple[Node, Cotangent]]:
             return []
         raise missing_rule(node)
     masked = bar.masked and op.keeps_mask
-    before, state.now.literal = state.now.literal, True
-    try:
-        pulled = op.pull(bar.value, handle(node), [handle(i) for i in node.inputs], node.kind.params, masked)
-    finally:
-        state.now.literal = before
+    if is_repeatable(op):
+        what = (node.kind, masked)
+        pulled = again.repeat(what, [bar.value.node, node, *node.inputs], lambda: _applied(op, node, bar, masked))
+    else:
+        pulled = _applied(op, node, bar, masked)
     masked = masked or op.masks
     return [(i, Cotangent(g, masked)) for i, g in zip(node.inputs, pulled, strict=True) if g is not None]
+
+
+def _applied(op: Primitive, node: Node, bar: Cotangent, masked: bool) -> Sequence[Tensor | None]:
+    assert op.pull is not None
+    before, state.now.literal = state.now.literal, True
+    try:
+        return op.pull(bar.value, handle(node), [handle(i) for i in node.inputs], node.kind.params, masked)
+    finally:
+        state.now.literal = before
 
 
 def _refuse_released(node: Node) -> None:
@@ -132,12 +143,16 @@ def _refuse_released(node: Node) -> None:
         )
 
 
-def _accumulate(bars: dict, node: Node, new: Cotangent, open_nodes: set[Node]) -> None:
+def _accumulate(bars: dict, node: Node, new: Cotangent, open_nodes: set[Node], again: Fragments) -> None:
     if node not in open_nodes or not node.kind.out.requires_grad:
         return
     assert new.value.aval == node.kind.out.aval, f"cotangent {new.value.aval} for {node.kind.out.aval}"
-    bars[node] = _sum(bars.get(node), new)
+    bars[node] = _sum(bars.get(node), new, again)
 
 
-def _sum(old: Cotangent | None, new: Cotangent) -> Cotangent:
-    return new if old is None else Cotangent(add(old.value, new.value), old.masked and new.masked)
+def _sum(old: Cotangent | None, new: Cotangent, again: Fragments) -> Cotangent:
+    if old is None:
+        return new
+    (total,) = again.repeat((add,), [old.value.node, new.value.node], lambda: (add(old.value, new.value),))
+    assert total is not None
+    return Cotangent(total, old.masked and new.masked)

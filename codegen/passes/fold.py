@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..ir import CONSTANT, Graph, Node, dtype_name, evaluate_node
 from ..kernel.arguments import MOST, SMALL
 from ..lowering import Call
@@ -26,8 +24,7 @@ def _folded(node: Node) -> Node:
     # Most nodes read no constant first: that settles them.
     if not node.inputs or node.inputs[0].op is not CONSTANT or not _is_foldable(node):
         return node
-    with np.errstate(all="ignore"):
-        value = evaluate_node(node, [evaluate_node(i, ()) for i in node.inputs])
+    value = evaluate_node(node, [evaluate_node(i, ()) for i in node.inputs])
     return Node(CONSTANT, (), (value.item(), dtype_name(value.dtype)), node.aval)
 
 

@@ -1,9 +1,13 @@
-"""Graph shapes that do not repeat are not compiled; those that do are."""
+"""Graph shapes that do not repeat are not compiled until that pays; those that do are."""
+
+import itertools
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.tape import misses, streak
 from codegen import compiler
 
 
@@ -15,6 +19,42 @@ def patience():
     yield 8
     ad.config.patience = 0
     ad.clear_cache()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Every look at the clock is a second later; compiling an operation is expected to take three and a half."""
+    prices = streak._Prices()
+    prices.now = itertools.count().__next__
+    prices.seconds, prices.operations = 3.5e6, 1e6
+    monkeypatch.setattr(streak, "prices", prices)
+    return prices
+
+
+def play(w, steps):
+    """One episode and its gradient; how many graphs that compiled."""
+    before = compiler.counts().compiles
+    w.grad = None
+    episode(w, steps).backward()
+    return compiler.counts().compiles - before
+
+
+def operations_of(w, steps):
+    with compiler.recorded() as graphs, patience_of(0):
+        ad.clear_cache()
+        play(w, steps)
+    ad.clear_cache()
+    (graph,) = graphs
+    return len(graph.nodes)
+
+
+@contextmanager
+def patience_of(count):
+    before, ad.config.patience = ad.config.patience, count
+    try:
+        yield
+    finally:
+        ad.config.patience = before
 
 
 def episode(w, steps):
@@ -40,7 +80,7 @@ def test_after_several_shapes_that_were_used_once_a_new_one_is_not_compiled(pati
     assert np.isclose(w.grad.numpy().sum(), gradient_by_hand(np.array([0.3, 0.7]), 39))
 
 
-def test_a_shape_that_waited_is_compiled_when_it_is_seen_again(patience):
+def test_a_shape_that_waited_is_compiled_when_it_is_run_in_a_loop(patience):
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     for steps in range(1, 15):
         episode(w, steps).backward()
@@ -55,14 +95,57 @@ def test_a_shape_that_waited_is_compiled_when_it_is_seen_again(patience):
         np.testing.assert_allclose(g, gradients[0], rtol=1e-13)
 
 
+def test_shapes_that_take_turns_are_a_loop_too(patience):
+    w = ad.tensor([0.3, 0.7], requires_grad=True)
+    for steps in range(1, 15):
+        play(w, steps)
+    turns = [[play(w, steps) for steps in (20, 21, 22)] for _ in range(4)]
+    assert turns == [[0, 0, 0], [0, 0, 0], [1, 1, 1], [0, 0, 0]]
+
+
+def test_a_shape_is_compiled_when_evaluating_it_has_cost_as_much(patience, clock):
+    w = ad.tensor([0.3, 0.7], requires_grad=True)
+    operations = operations_of(w, 3)
+    for steps in range(4, 18):
+        play(w, steps)
+    clock.seconds, clock.operations = 3.5, operations  # what it will take: three and a half evaluations
+    met = iter(range(100, 200))
+    compiled = []
+    for _ in range(6):
+        compiled.append(play(w, 3))
+        for _ in range(next(met) % 5 + 1):  # at no two equal distances
+            play(w, next(met))
+    assert compiled == [0, 0, 0, 0, 1, 0]
+
+
+def test_where_shapes_are_varied_meeting_one_again_is_no_reason_to_compile_it(patience, clock):
+    w = ad.tensor([0.3, 0.7], requires_grad=True)
+    rng = np.random.default_rng(0)
+    lengths = [*range(1, 41), *rng.permutation(np.arange(1, 41)), *rng.permutation(np.arange(1, 41))]
+    assert sum([play(w, steps) for steps in lengths]) <= patience + 2
+
+
 def test_when_shapes_repeat_again_new_ones_are_compiled_at_once(patience):
     w = ad.tensor([0.3, 0.7], requires_grad=True)
-    for _ in range(2):
-        for steps in range(1, 15):
-            episode(w, steps).backward()
-    before = compiler.counts().compiles
-    episode(w, 31).backward()
-    assert compiler.counts().compiles - before == 1
+    for steps in range(1, 15):
+        play(w, steps)
+    assert play(w, 31) == 0
+    for steps in range(40, 45):
+        play(w, steps)
+        play(w, steps)
+    assert play(w, 32) == 1
+
+
+def test_what_waited_and_is_compiled_is_explained(patience):
+    w = ad.tensor([0.3, 0.7], requires_grad=True)
+    for steps in range(1, 15):
+        play(w, steps)
+    misses.forget()
+    for _ in range(3):
+        play(w, 30)
+    found = [miss for miss in ad.explain() if "in a loop" in miss.reason]
+    assert [miss.compiles for miss in found] == [1]
+    assert "test_streak.py" in found[0].line
 
 
 def test_an_index_out_of_range_is_refused_also_where_the_graph_waits(patience):
