@@ -240,7 +240,10 @@ def _again(purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: 
         due = due_after(known.leaves)
         if not retain:
             known.release()
-    end_recording(state.now)
+    now = state.now
+    now.asked += 1  # as `solve` does: a rule that goes back is found out by it
+    now.looked += 1
+    end_recording(now)
     run_after(due)
     return True
 

@@ -554,7 +554,7 @@ def test_a_rule_may_call_backward_into_the_same_leaf():
         return g
 
     f = pair(lambda ctx, x: x * 1.0, backward)
-    for k in (1, 2, 3):
+    for k in range(1, 7):  # from the third on, the backward inside is a known one
         f(x).sum().backward()
         np.testing.assert_allclose(x.grad, [11.0 * k] * 3)
 
