@@ -17,13 +17,13 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from ..config import config
+from . import streak
 from .check import Recipe, checks
 from .loans import give_back
 from .misses import compared, note
 from .node import Node, RichNode
 from .plan import COUNTS, build, data, plans, settle, source
 from .record import PENDING_LIMIT, Recording, grad_mode, new_number, state
-from .streak import note_found
 from .walk import needed, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_along", "value_of"]
@@ -83,6 +83,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         return
     asked = list(roots)
     roots += live
+    since = streak.prices.now()
     order = needed(roots)
     along, watched = stored_along(order, roots, tracks)
     roots += along
@@ -96,10 +97,11 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         note("value", compared(key))
     else:
         COUNTS.hits += 1
-        if note_found(plan):
+        if streak.note_found(plan):
             checks.add(purpose, Recipe(plan, order, frozenset(), asked, live, watched), start)
     results = plan.run(order)
     plan.commit(order, results)
+    streak.note_spent(plan, since)
 
 
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:

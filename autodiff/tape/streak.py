@@ -4,7 +4,7 @@ Episodes of random length, trees, a batch of every size: each makes a new graph 
 more than running it a hundred times.  Of the last `config.patience` new shapes, fewer than half may have been
 used again soon after: then a new one is evaluated operation by operation with NumPy, and compiled when
 
-  * it is run again and again in a loop: right after itself, or a third time at the same distance; or
+  * it is run in a loop: for the third time at the same distance (twice in a row may well be chance); or
   * evaluating it has taken as long as compiling it is expected to take.
 
 The second is the rule of who does not know how long he will ski, and rents until that has cost as much as to
@@ -27,14 +27,18 @@ from codegen.runtime.cache import LRU
 from ..config import config
 from .misses import note
 
-__all__ = ["WHEN_REPEATED", "Waiting", "clear_streak", "executable_of", "note_compiled", "note_found", "note_repeated"]
+__all__ = [
+    "WHEN_REPEATED", "Waiting", "clear_streak", "executable_of", "note_compiled", "note_found", "note_repeated",
+    "note_spent", "prices",
+]
 
 
 class _Prices:
     """What compiling an operation costs, as learnt here, and the clock it is measured by."""
 
     def __init__(self) -> None:
-        self.now: Callable[[], float] = time.perf_counter
+        #: Of this thread: how busy the machine is otherwise is no reason to compile, or not to.
+        self.now: Callable[[], float] = time.thread_time
         #: 1202 operations took 199 ms (2 cores, 2026-11): a start that the first graphs outweigh.
         self.seconds, self.operations = 0.16, 1000.0
 
@@ -70,15 +74,17 @@ class Waiting:
         """As `Executable.call`, by the reference of each operation."""
         if self._compiled is not None:
             return self._compiled.call(*values)
-        start = prices.now()
         if self._evaluation is None:
             self._evaluation = Evaluation(self._graph)
         arrays = [np.asarray(v, n.aval.dtype) for v, n in zip(values, self._graph.inputs, strict=True)]
         results = self._evaluation(*arrays)
-        self._seconds += prices.now() - start
         self._runs += 1
         _ran.append(self)
         return results
+
+    def add(self, seconds: float) -> None:
+        """So long did it take to answer by evaluating, with the look at the recording that checks would save."""
+        self._seconds += seconds
 
     def settled(self) -> Any:
         """What is to run the graph from now on, when it is met again: its executable if that pays by now, or this."""
@@ -97,7 +103,7 @@ class Waiting:
         if _is_in_a_loop(self):
             return "a graph that NumPy evaluated is run in a loop"
         if self._seconds >= prices.of(self._graph):
-            return "NumPy has evaluated a graph for as long as compiling it was expected to take"
+            return f"NumPy has evaluated a graph {self._runs} times, for as long as compiling was expected to take"
         return ""
 
     def __repr__(self) -> str:
@@ -111,12 +117,10 @@ _ran: deque[Waiting] = deque(maxlen=128)
 
 
 def _is_in_a_loop(waiting: Waiting) -> bool:
-    """Whether a graph that is about to run ran last, or at one and the same distance twice."""
+    """Whether a graph that is about to run has run twice, one distance and twice that distance ago."""
     ran = list(_ran)
-    if ran[-1:] == [waiting]:
-        return True
     most = min(config.patience, len(ran) // 2)
-    return any([ran[-p] is waiting and ran[-2 * p] is waiting for p in range(2, most + 1)])
+    return any([ran[-p] is waiting and ran[-2 * p] is waiting for p in range(1, most + 1)])
 
 
 #: Called once, when a graph is asked for again: what repeats is worth being made faster.
@@ -188,6 +192,12 @@ def note_found(plan: Any) -> bool:
             return False
     plan.uses += 1
     return plan.uses == 1
+
+
+def note_spent(plan: Any, start: float) -> None:
+    """A recording was answered by a plan that it was compared with since `start`, a time of `prices.now`."""
+    if type(plan.executable) is Waiting:
+        plan.executable.add(prices.now() - start)
 
 
 def clear_streak() -> None:

@@ -72,8 +72,10 @@ class Fragments:
         """
         if not self._is_on:
             return rule()
-        same = None if len(set(operands)) == len(operands) else tuple([operands.index(n) for n in operands])
-        key = (*what, same, *[n.kind if n.kind.op is CONSTANT else n.kind.out for n in operands])
+        kinds = [n.kind for n in operands]
+        key = (*what, *[k if k.op is CONSTANT else k.out for k in kinds])
+        if len(set(operands)) < len(operands):
+            key = (*key, *[operands.index(n) for n in operands])
         fragment = _kept.get(key, _unknown)
         if fragment is None:
             return rule()

@@ -23,6 +23,7 @@ from ..errors import GradientError, caller
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
+from ..tape import streak
 from ..tape.ask import end_recording, live_small, stored_along
 from ..tape.check import Recipe, checks
 from ..tape.formulas import Misfit
@@ -30,7 +31,6 @@ from ..tape.misses import compared, note
 from ..tape.node import Node, released
 from ..tape.plan import COUNTS, Plan, build, data, plans
 from ..tape.record import Recording, grad_mode, state
-from ..tape.streak import note_found
 from ..tape.walk import gradient_inputs, history, needed, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
@@ -132,6 +132,7 @@ def solve(
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
     now = state.now
+    since = streak.prices.now()
     if past is None:
         past = history([r for r, _ in seeds])
     inside = frozenset(past)
@@ -158,7 +159,7 @@ def solve(
     plan = None if config.eager or is_watching() else plans.get(key)
     if plan is not None:
         COUNTS.hits += 1
-        pays = note_found(plan)
+        pays = streak.note_found(plan)
         if repeat is not None and not now.tracing:
             purpose, given = repeat
             if pays:
@@ -175,6 +176,7 @@ def solve(
         plan = _make(key, past, seeds, groups, kept, number, "a rule cannot compute with a number as it did before")
         results = plan.run(order)
     plan.commit(order, results)
+    streak.note_spent(plan, since)
     now.asked += 1  # a rule that goes back itself has looked at values, and may have changed a .grad
     now.looked += 1
     if not now.tracing:

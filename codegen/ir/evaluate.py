@@ -17,6 +17,7 @@ from .op import CONSTANT
 
 __all__ = ["Evaluation", "evaluate", "evaluate_node"]
 
+_NO_PARAMETERS: dict[str, Any] = {}
 #: Traits of operations that treat every element alike, wherever it lies.
 _ANY_LAYOUT = frozenset(("elementwise", "move"))
 
@@ -50,16 +51,16 @@ class Evaluation:
         steps = [node for node in nodes if node.op is not CONSTANT]
         place = {node: i for i, node in enumerate([*graph.inputs, *constants, *steps])}
         self._graph = graph
-        self._constants = [evaluate_node(node, ()) for node in constants]
+        self._constants = _values_of(constants)
         #: (node, reference, places of its operands, parameters, whether operands are packed, places read last here)
         self._steps = [
             (
                 node,
                 _reference_of(node),
                 [place[i] for i in node.inputs],
-                node.keywords,
+                node.keywords if node.params else _NO_PARAMETERS,
                 _ANY_LAYOUT.isdisjoint(node.op.traits),
-                [place[i] for i in dict.fromkeys(node.inputs) if last[i] is node],
+                [place[i] for i in node.inputs if last[i] is node],
             )
             for node in steps
         ]
@@ -97,6 +98,13 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
         arrays = [np.asarray(array, order="C") for array in arrays]
     with np.errstate(all="ignore"):
         return _as_aval(node, _reference_of(node)(*arrays, **node.keywords))
+
+
+def _values_of(constants: Sequence[Node]) -> list[np.ndarray]:
+    """Their values; one array for all that have the same parameters (by identity: -0.0 is not 0.0)."""
+    distinct = {id(node.params): node for node in constants}
+    known = {params: evaluate_node(node, ()) for params, node in distinct.items()}
+    return [known[id(node.params)] for node in constants]
 
 
 def _reference_of(node: Node) -> Callable[..., Any]:

@@ -75,7 +75,7 @@ class Graph:
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)
         self.name = name
-        self._key: tuple | None = None
+        self._key: Shape | None = None
 
     @classmethod
     def of(cls, inputs: Iterable[Node], outputs: Iterable[Node], name: str = "f") -> Graph:
@@ -97,24 +97,22 @@ class Graph:
         return cls(inputs, nodes, outputs, name)
 
     @property
-    def key(self) -> tuple:
+    def key(self) -> Shape:
         """The graph shape: hashable, equal for graphs that differ only in names and objects."""
         if self._key is None:
             number = {node: i for i, node in enumerate((*self.inputs, *self.nodes))}
-            self._key = (
-                tuple(i.aval for i in self.inputs),
-                tuple(
-                    (
-                        n.op.name,
-                        # -0.0 == 0.0 and nan != nan, but they are other constants: compare by text.
-                        repr(n.params) if n.op is CONSTANT else _shapes(n.params) if n.op.has_regions else n.params,
-                        n.aval,
-                        *[number[i] for i in n.inputs],
-                    )
-                    for n in self.nodes
-                ),
-                tuple(number[o] for o in self.outputs),
-            )
+            nodes = [
+                (
+                    n.op.name,
+                    # -0.0 == 0.0 and nan != nan, but they are other constants: compare by text.
+                    repr(n.params) if n.op is CONSTANT else _shapes(n.params) if n.op.has_regions else n.params,
+                    n.aval,
+                    *[number[i] for i in n.inputs],
+                )
+                for n in self.nodes
+            ]
+            inputs = tuple([i.aval for i in self.inputs])
+            self._key = Shape((inputs, tuple(nodes), tuple([number[o] for o in self.outputs])))
         return self._key
 
     def readers(self) -> dict[Node, list[Node]]:
@@ -142,21 +140,21 @@ class Region:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._shape: _Shape | None = None
+        self._shape: Shape | None = None
 
     @property
-    def shape(self) -> _Shape:
+    def shape(self) -> Shape:
         """What is equal for regions whose graphs have equal keys."""
         if self._shape is None:
-            self._shape = _Shape(self.graph.key)
+            self._shape = self.graph.key
         return self._shape
 
     def __repr__(self) -> str:
         return f"<{len(self.graph.nodes)} operations>"
 
 
-class _Shape:
-    """A graph's key, hashed once."""
+class Shape:
+    """A graph's key, hashed once: it is looked up in several tables."""
 
     __slots__ = ("_hash", "_key")
 
@@ -168,7 +166,7 @@ class _Shape:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Shape) and self._key == other._key)
+        return self is other or (isinstance(other, Shape) and self._hash == other._hash and self._key == other._key)
 
 
 def _shapes(params: tuple) -> tuple:
