@@ -47,6 +47,7 @@ class _Fragment:
 
     def put(self, nodes: list[Node]) -> list[Tensor | None]:
         """Put the nodes down behind these operands.  The list is used up."""
+        given = len(nodes)
         for kind, value, picks in self.steps:
             node = _new(Node)
             node.kind = kind
@@ -54,7 +55,11 @@ class _Fragment:
             node.value = value
             node.number = new_number()
             nodes.append(node)
-        return [None if i is None else handle(nodes[i]) for i in self.results]
+        results = [None if i is None else handle(nodes[i]) for i in self.results]
+        for i, t in zip(self.results, results, strict=True):
+            if t is not None and i is not None and i >= given and t.node.kind.out.small:
+                state.now.note_small(t)  # as `record` does: a rule may ask for a value meanwhile
+        return results
 
 
 class Fragments:
