@@ -110,8 +110,8 @@ class Waiting:
         return f"<Waiting {self._graph.name}, {len(self._graph.nodes)} operations, evaluated {self._runs} times>"
 
 
-#: Graphs that wait, by shape.
-_waiting = LRU(512)
+#: Graphs that wait, by shape: with what evaluating it needs, one takes a KB an operation.
+_waiting = LRU(512, most=50_000)
 #: What was evaluated last: twice as many as the longest patience.
 _ran: deque[Waiting] = deque(maxlen=128)
 
@@ -171,7 +171,7 @@ def executable_of(graph: Graph) -> tuple[Any, bool]:
         return waiting.settled(), True
     if _streak.is_varied(config.patience):
         waiting = Waiting(graph)
-        _waiting.put(graph.key, waiting)
+        _waiting.put(graph.key, waiting, len(graph.nodes))
         return waiting, False
     return prices.compiled(graph), False
 
