@@ -34,13 +34,14 @@ def native_entry(
 ) -> Native | None:
     """The entry of one call; None where machine code does not know what it needs.  Parameters as of `write_caller`."""
     args, kwargs = signature.children
-    if kwargs.size or kwargs.children or signature.size + result.size > MOST:
+    if signature.size + result.size > MOST:
         return None
-    given, put = _Arguments(args), _Result(leaves)
+    given, put = _Arguments(args, kwargs), _Result(leaves)
     if not (given.take_apart(kinds) and put.together(result)):
         return None
     return executable.entry(Call(
-        given=len(args.children), registers=given.registers, checks=tuple(given.checks), places=tuple(given.places),
+        given=len(args.children), has_keywords=bool(kwargs.children),
+        registers=given.registers, checks=tuple(given.checks), places=tuple(given.places),
         hidden=tuple([(isinstance(h, Tensor), h.value if isinstance(h, Node) else h) for h in hidden]),
         holds=given.holds or any(isinstance(h, Tensor) for h in hidden),
         result=tuple(put.program), depth=put.depth,
@@ -50,9 +51,9 @@ def native_entry(
 class _Arguments:
     """Instructions that take arguments apart.  Registers are in the order of `tree.flatten` on each level."""
 
-    def __init__(self, args: tree.Structure) -> None:
-        self.args = args
-        self.registers = len(args.children)
+    def __init__(self, args: tree.Structure, kwargs: tree.Structure) -> None:
+        self.given = (*args.children, kwargs) if kwargs.children else args.children
+        self.registers = len(self.given)
         self.checks: list[tuple[str, int, Any, int, int]] = []
         self.places: list[int] = []
         self.holds = False
@@ -60,7 +61,7 @@ class _Arguments:
     def take_apart(self, kinds: Sequence[tuple[str, Any]]) -> bool:
         """False: some container is not known."""
         found: list[int] = []
-        if not all([self._bind(child, register, found) for register, child in enumerate(self.args.children)]):
+        if not all([self._bind(child, register, found) for register, child in enumerate(self.given)]):
             return False
         for register, (kind, what) in zip(found, kinds, strict=True):
             if kind == "static":

@@ -46,7 +46,7 @@ class Entry:
     results      nodes of the result leaves (None for those that are none)
     choices      of dispatch that the trace relied on
     is_repeated  whether it was called again;  caller: what plain code calls then, if there is one
-    native       of such calls those without keywords, for machine code
+    native       the same for machine code, where it knows what it needs
     """
 
     __slots__ = (
@@ -119,7 +119,7 @@ def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]
 
 
 def native_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Native | None:
-    """What machine code does at a call without keywords, for an entry that has a caller."""
+    """What machine code does at a call, for an entry that has a caller."""
     return native_entry(entry.executable, *_written(entry, structure, parts, leaves))
 
 

@@ -108,11 +108,21 @@ def test_any_other_call_is_left_to_python(args):
     assert f(*args) == "asked" and asked == [args]
 
 
-def test_keywords_are_left_to_python():
-    f = ad.jit(lambda x, s=2.0: x * s)
+def test_keywords_are_arguments_by_name_in_their_order():
+    f = ad.jit(lambda x, s=2.0, p=None: x * s if p is None else x * s + p["b"])
     for _ in range(2):
         assert f(X).tolist() == f(X, s=2.0).tolist() == f(x=X).tolist() == (X * 2.0).tolist()
+        assert f(X, s=3.0, p={"b": Y}).tolist() == (X * 3.0 + Y).tolist()
     assert f(X, **{}).tolist() == (X * 2.0).tolist()
+    if is_native():
+        f.traced.callers = (lambda args, kwargs: sorted(kwargs),)
+    for _ in range(3):
+        assert f(X).tolist() == f(x=X).tolist() == (X * 2.0).tolist()
+        assert f(X, s=5.0).tolist() == (X * 5.0).tolist()
+        assert f(X, s=1.0, p={"b": Y}).tolist() == (X + Y).tolist()
+        if is_native():
+            assert f(X, p={"b": Y}, s=1.0) == f(X, s=1, p={"b": Y}) == ["p", "s"]
+            assert f(X, t=1.0) == ["t"] and f(s=2.0) == ["s"]
 
 
 def test_tensors_and_traces_and_eager_mode_are_left_to_python():

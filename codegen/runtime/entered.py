@@ -34,6 +34,7 @@ class Call:
     """What arguments of a call look like, and its result: instructions by the names in `entered_ir` and `result_ir`.
 
     given       number of arguments: the first registers
+    has_keywords    whether keywords are given too: their dict is in the next register
     registers   how many there are
     checks      (name, register, object, first register of the parts, count)
     places      registers of the plan's first inputs
@@ -44,6 +45,7 @@ class Call:
     """
 
     given: int
+    has_keywords: bool
     registers: int
     checks: tuple[tuple[str, int, Any, int, int], ...]
     places: tuple[int, ...]
@@ -80,7 +82,7 @@ class Entry:
         tables = [_words(t) for t in (checks, call.places, hidden, [*program, 0, 0])]
         addresses = [ctypes.addressof(t) for t in tables]
         values = dict(
-            given=call.given, registers=max(call.registers, 1),
+            given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
             n_checks=len(call.checks), checks=addresses[0],
             n_places=len(call.places), places=addresses[1],
             n_hidden=len(call.hidden), hidden=addresses[2],

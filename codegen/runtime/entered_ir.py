@@ -3,13 +3,14 @@
 An object that is called has a slot with its *site*: a bytes object of addresses of *entries*, tried one after the
 other.  An entry says what the arguments of its call look like, and what its result does, as data:
 
-    entry      words: number of arguments and of registers, instructions of five words that check and take apart
-               (`TAKE_APART`), registers of the plan's inputs, objects that are further inputs (or handles on nodes
-               that have a value then), whether somebody else may let inputs go, plan, program of the result
+    entry      words: number of arguments, whether there are keywords, number of registers, instructions of five
+               words that check and take apart (`TAKE_APART`), registers of the plan's inputs, objects that are
+               further inputs (or handles on nodes that have a value then), whether somebody else may let inputs
+               go, plan, program of the result
     program    see `result_ir`
 
-Registers hold borrowed objects, first the arguments in order.  Where no entry fits, there are keywords, or the
-settings ask for care, the Python function `slow(self, args, kwargs)` is called.  The site, and with it the
+Registers hold borrowed objects, first the arguments in order, then the dict of keywords.  Where no entry fits, or
+the settings ask for care, the Python function `slow(self, args, kwargs)` is called.  The site, and with it the
 entries and what they run, is held while a call is on.
 """
 
@@ -27,8 +28,8 @@ WORDS = ("settings", "careful_at", "false", "site_at", "site_type", "slow", "non
          "node_at", "value_at")
 #: The words of an entry.
 ENTRY = (
-    "given", "registers", "n_checks", "checks", "n_places", "places", "n_hidden", "hidden", "holds", "entry_plan",
-    "entry_program",
+    "given", "has_keywords", "registers", "n_checks", "checks", "n_places", "places", "n_hidden", "hidden", "holds",
+    "entry_plan", "entry_program",
 )  # fmt: skip
 #: (code, register, object, first register for the parts, count): an exact class; an object; a tuple of a class;
 #: a list; a dict whose keys are these of a tuple, in order.
@@ -72,8 +73,10 @@ keywords:
 count.keywords:
   %n.keywords = call i64 @PyDict_Size(ptr %kwargs)
   %no.keywords = icmp eq i64 %n.keywords, 0
-  br i1 %no.keywords, label %positional, label %python
+  br label %positional
 positional:
+  %is.positional = phi i1 [ true, %keywords ], [ %no.keywords, %count.keywords ]
+  %keywords.word = select i1 %is.positional, i64 0, i64 1
   %site.offset = call i64 @word(ptr @entering, i64 $site_at)
   %site.at = getelementptr i8, ptr %self, i64 %site.offset
   %site = load ptr, ptr %site.at
@@ -101,9 +104,12 @@ try:
   %known = load ptr, ptr %known.at, align 1
   %given = call i64 @word(ptr %known, i64 $given)
   %as.many = icmp eq i64 %given, %n.args
-  br i1 %as.many, label %look, label %other
+  %has.keywords = call i64 @word(ptr %known, i64 $has_keywords)
+  %same.way = icmp eq i64 %has.keywords, %keywords.word
+  %may.fit = and i1 %as.many, %same.way
+  br i1 %may.fit, label %look, label %other
 look:
-  %result = call ptr @tried(ptr %known, ptr %first)
+  %result = call ptr @tried(ptr %known, ptr %first, ptr %kwargs)
   %is.miss = icmp eq ptr %result, inttoptr (i64 1 to ptr)
   br i1 %is.miss, label %other, label %done
 other:
@@ -157,7 +163,7 @@ absent:
 }
 
 ; What an entry gives for these arguments: 1 where they do not fit.
-define internal ptr @tried(ptr %known, ptr %arguments) noinline {
+define internal ptr @tried(ptr %known, ptr %arguments, ptr %kwargs) noinline {
 entry:
   %given = call i64 @word(ptr %known, i64 $given)
   %n.checks = call i64 @word(ptr %known, i64 $n_checks)
@@ -177,7 +183,15 @@ entry:
 argument:
   %a = phi i64 [ 0, %entry ], [ %a.next, %copy ]
   %copied = icmp eq i64 %a, %given
-  br i1 %copied, label %check, label %copy
+  br i1 %copied, label %named, label %copy
+named:
+  %has.keywords = call i64 @word(ptr %known, i64 $has_keywords)
+  %no.names = icmp eq i64 %has.keywords, 0
+  br i1 %no.names, label %check, label %keep.names
+keep.names:
+  %names.at = getelementptr ptr, ptr %registers, i64 %given
+  store ptr %kwargs, ptr %names.at
+  br label %check
 copy:
   %argument.at = getelementptr ptr, ptr %arguments, i64 %a
   %argument.object = load ptr, ptr %argument.at
@@ -187,7 +201,7 @@ copy:
   br label %argument
 
 check:
-  %c = phi i64 [ 0, %argument ], [ %c.next, %good ]
+  %c = phi i64 [ 0, %named ], [ 0, %keep.names ], [ %c.next, %good ]
   %checked = icmp eq i64 %c, %n.checks
   br i1 %checked, label %place, label %one
 one:
