@@ -19,8 +19,9 @@ from typing import Any
 
 from codegen.ir import OPS
 
+from ..config import config
 from ..dispatch import Choices, include, observed
-from ..tape.node import Kind, Node, Primitive, new_number
+from ..tape.node import LEAF, Kind, Node, Primitive, new_number
 from ..tape.record import CONSTANT, grad_mode, keeps_lines, state
 from ..tensor import Tensor, handle
 
@@ -67,7 +68,9 @@ class Fragments:
 
     def __init__(self) -> None:
         now = state.now
-        self._is_on = not (grad_mode.get() or keeps_lines.get() or now.tracing or now.body or now.captures is not None)
+        elsewhere = now.tracing or now.body or now.captures is not None
+        # In eager mode what a rule records has values already, and they are of these numbers.
+        self._is_on = not (config.eager or grad_mode.get() or keeps_lines.get() or elsewhere)
         self._told: set[_Fragment] = set()
 
     def repeat(self, what: tuple, operands: list[Node], rule: Callable[[], _Results]) -> _Results:
@@ -123,8 +126,8 @@ def _fragment(operands: list[Node], results: _Results, since: float, choices: Ch
         node = stack.pop()
         if node in made:
             continue
-        if type(node) is not Node or node.number < since or (node.value is not None and node.inputs):
-            return None  # a boundary, something that was there before, or that somebody asked for
+        if type(node) is not Node or node.number < since or (node.value is not None and node.kind.op is not LEAF):
+            return None  # a boundary, something that was there before, or that was computed meanwhile
         made.add(node)
         stack.extend([i for i in node.inputs if i not in number and i not in made])
     steps = []
