@@ -106,5 +106,5 @@ def test_in_eager_mode_every_rule_runs(monkeypatch):
     monkeypatch.setattr(ad.config, "eager", True)
     for _ in range(2):
         for a, b in zip(gradients(), expected, strict=True):
-            np.testing.assert_allclose(np.frombuffer(a), b, rtol=1e-10)
+            np.testing.assert_allclose(np.frombuffer(a), b, rtol=1e-10, atol=1e-10)  # the largest are near 200
     assert not fragments._kept
