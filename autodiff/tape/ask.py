@@ -122,11 +122,12 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
 
 
 def end_recording(now: Recording) -> None:
-    """What is recorded from here on is another recording; older pending values are evaluated when used.
+    """After a gradient: what is recorded from here on is another recording; older pending values wait until used.
 
     Memory that was lent to this one is given back.
     """
     _begin_another(now)
+    now.began = now.start
     if now.lent:
         give_back(now.lent)
 

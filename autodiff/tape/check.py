@@ -162,7 +162,7 @@ class Checks:
     def find(self, key: tuple, roots: Sequence[Node], live: Sequence[Node], start: float) -> Known | None:
         """What the check that accepts a recording gathered; None when none does.
 
-        start   the number that the recording began with
+        start   the number that the recording began with; of a gradient, after the gradient before it
         """
         tried = self._found.get(key)
         if tried is None:

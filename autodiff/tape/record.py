@@ -64,6 +64,7 @@ class Recording:
     asked     how many values have been asked for (a rule that asks is found out by this)
     looked    how many of them were real or complex: what is made of those has a history that nobody knows
     bounded   how many of these by the forward of a custom call, whose rule is the derivative of what it made
+    began     number after the last gradient: what was recorded since then is what one will go through
     look_at   number of the node from which on the size of the pending graph is looked at again
     body      depth of custom forwards being recorded: handles of their inputs are masked
     lent      arrays of the user's that are locked until the next ask
@@ -77,12 +78,12 @@ class Recording:
     """
 
     __slots__ = (
-        "asked", "body", "bounded", "captures", "inside", "lent", "limit", "literal", "look_at", "looked", "outside",
-        "small", "start", "tracing", "transforming", "updated",
+        "asked", "began", "body", "bounded", "captures", "inside", "lent", "limit", "literal", "look_at", "looked",
+        "outside", "small", "start", "tracing", "transforming", "updated",
     )
 
     def __init__(self) -> None:
-        self.start = new_number()
+        self.start = self.began = new_number()
         self.small: list[weakref.ref] = []
         self.limit = 256
         self.asked = 0

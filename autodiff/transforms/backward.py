@@ -222,7 +222,7 @@ def _commit_computed(
 
 def _again(purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: bool) -> bool:
     """Answer a repeated backward by its check.  False: there is none, or a `.grad` changed meanwhile."""
-    known = checks.find(purpose, roots, live, state.now.start)
+    known = checks.find(purpose, roots, live, state.now.began)
     if known is None:
         return False
     if known.finish is not None:

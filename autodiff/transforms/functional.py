@@ -111,7 +111,7 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
     roots = [value.node, *also, *targets]
     live = live_beside(state.now, roots)
     purpose = ("value and gradient", value.node.kind, len(also), len(targets))
-    known = checks.find(purpose, roots, live, state.now.start)
+    known = checks.find(purpose, roots, live, state.now.began)
     if known is not None:
         found = separate(known.plan, known.run())
         end_recording(state.now)

@@ -164,9 +164,9 @@ def solve(
             purpose, given = repeat
             if pays:
                 sums = [(g.nodes, g.old) for g in groups]
-                checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums), now.start)
+                checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums), now.began)
             else:
-                checks.note_length(purpose, plan, given[0].number - now.start)
+                checks.note_length(purpose, plan, given[0].number - now.began)
     else:
         COUNTS.misses += 1
         plan = _make(key, past, seeds, groups, kept, number)

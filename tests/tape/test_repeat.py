@@ -1,10 +1,12 @@
 """A repeated training step is answered by its check: no walk over the graph, one native call."""
 
 import numpy as np
+import pytest
 
 import autodiff as ad
 from autodiff.tape.check import checks
-from autodiff.tape.plan import COUNTS
+from autodiff.tape.plan import COUNTS, plans
+from codegen.runtime.cache import LRU
 
 
 @ad.function
@@ -160,3 +162,28 @@ def test_loops_of_many_lengths_have_a_check_for_each(monkeypatch):
     for steps in np.random.default_rng(0).integers(2, 14, size=30):
         episode(steps)
     assert found == [("backward", True)] * 30
+
+
+def test_episodes_of_several_lengths_that_ask_at_each_step_each_have_a_check():
+    w = ad.tensor([0.3, 0.7], requires_grad=True)
+
+    def play(steps):
+        total = 0.0
+        for _ in range(steps):
+            z = (w * 0.5).sum()
+            total = total + ad.exp(z if float(z) > 0 else -z)
+        total.backward()
+        gradient, w.grad = w.grad.numpy(), None
+        return gradient
+
+    lengths = range(3, 13)  # more than are tried one after the other
+    for _ in range(3):
+        for steps in lengths:
+            play(steps)
+    looked_up = []
+    get = LRU.get
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LRU, "get", lambda self, key, *rest: looked_up.append(self) or get(self, key, *rest))
+        for steps in reversed(lengths):
+            np.testing.assert_allclose(play(steps), np.full(2, 0.5 * steps * np.exp(0.5)), rtol=1e-13)
+    assert not any([table is plans for table in looked_up])
