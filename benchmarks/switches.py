@@ -169,8 +169,8 @@ def _math() -> None:
     two = written._OF_TWO
     functions = {n: f if n in two else lambda k, x: x for n, f in written.FUNCTIONS.items()}
     _replace(written, "FUNCTIONS", functions)
-    _replace(written, "_FAR", frozenset(functions) - two)
-    _replace(written, "is_far", lambda k, x: k.abs(x) < math.inf)
+    everywhere = dict.fromkeys(functions.keys() - two, lambda k, x: k.abs(x) < math.inf)
+    _replace(written, "_FAR", written._FAR | everywhere)
 
 
 @_switch("explicit vectors")
