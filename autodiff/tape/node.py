@@ -14,11 +14,14 @@ Numbers count creation, so sorting by number is a topological order.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
+from codegen.forks import held_over_fork
 from codegen.ir import DTYPES, Aval, Op
 
 from ..tensor import number_class, tensor_class
@@ -48,7 +51,7 @@ class Out:
             what it meets.  The result of an operation on weak values alone is weak.
     """
 
-    __slots__ = ("aval", "cls", "flows", "requires_grad", "shape", "small", "weak")
+    __slots__ = ("__weakref__", "aval", "cls", "flows", "requires_grad", "shape", "small", "weak")
 
     def __init__(self, aval: Aval, requires_grad: bool, weak: bool, number: bool = False) -> None:
         self.aval = aval
@@ -64,7 +67,9 @@ class Out:
         return f"{self.aval}{' grad' if self.requires_grad else ''}"
 
 
-_OUTS: dict[tuple[Aval, bool, bool, bool], Out] = {}
+#: Held weakly: tables that know an Out are emptied one by one, and what is in two of them is one object.
+_OUTS: WeakValueDictionary[tuple[Aval, bool, bool, bool], Out] = WeakValueDictionary()
+_new_outs = held_over_fork(threading.Lock())
 
 
 def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
@@ -72,9 +77,8 @@ def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: 
     key = (aval, requires_grad, weak, number)
     found = _OUTS.get(key)
     if found is None:
-        if len(_OUTS) >= TABLE_LIMIT:
-            _OUTS.clear()
-        found = _OUTS.setdefault(key, Out(*key))
+        with _new_outs:
+            found = _OUTS.setdefault(key, Out(*key))
     return found
 
 
