@@ -23,6 +23,15 @@ def _numpy_solve(a, b):
     return np.linalg.solve(a, b[:, None])[..., 0] if b.ndim == 1 else np.linalg.solve(a, b)
 
 
+def _turned(a):
+    """A complex matrix of a real one, whose determinant has a direction that changes."""
+    return a + 1j * (a * a)
+
+
+def _numpy_direction(a):
+    return np.linalg.slogdet(a + 1j * (a * a))[0].real.astype(a.dtype)
+
+
 def _definite(x):
     """A symmetric positive definite matrix of any."""
     return x @ x.mT + ad.eye(x.shape[-1], dtype=x.dtype)
@@ -60,6 +69,8 @@ CASES = [
            ulps=64),
     *cases("slogdet-sign", lambda a: la.slogdet(a).sign, lambda a: np.linalg.slogdet(a)[0], _regular, shapes=SQUARES,
            smooth=False),
+    *cases("slogdet-direction", lambda a: ad.real(la.slogdet(_turned(a)).sign), lambda a: _numpy_direction(a), _regular,
+           shapes=SQUARES, ulps=256),
     *cases("log_det_factored", _factored_log_det, lambda x: np.linalg.slogdet(_numpy_definite(x))[1], between(-1, 1),
            shapes=SQUARES, ulps=256),
     *cases("adjugate", _adjugate, lambda a: np.linalg.det(a)[..., None, None] * np.linalg.inv(a), _regular,
