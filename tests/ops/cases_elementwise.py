@@ -148,7 +148,7 @@ CASES = [
     case("to_f64", _caster("f64"), lambda x: x.astype(np.float64), ["f32[5]"]),
     *cases("real", lambda x: ad.real(ad.exp((1 + 2j) * x)), lambda x: np.real(np.exp((1 + 2j) * x)), between(-1, 1)),
     *cases("imag", lambda x: ad.imag(ad.exp((1 + 2j) * x)), lambda x: np.imag(np.exp((1 + 2j) * x)), between(-1, 1)),
-    *cases("conj", lambda x: ad.imag(ad.conj(x + 2j) * x), lambda x: np.imag(np.conj(x + 2j) * x)),
+    *cases("conj", lambda x: ad.imag(ad.conj(x + 2j) * (x + 1j)), lambda x: np.imag(np.conj(x + 2j) * (x + 1j))),
     *cases("abs_complex", lambda x: ad.abs(x + 2j), lambda x: np.abs(x + 2j)),
     case("arange", lambda x: x + ad.arange(5), lambda x: x + np.arange(5), ["f64[5]"]),
     case("zeros", lambda x: x + ad.zeros(3), lambda x: x + np.zeros(3), ["f64[3]"]),
