@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.forks import held_over_fork
 from codegen.runtime.record_table import MOST_STATICS, Table
 
 from ..config import Config, config
@@ -49,6 +50,8 @@ class _Installed:
 
 _now = _Installed()
 _lock = threading.Lock()
+#: Threads attach one after the other: one with the recording of another would write into what that one frees.
+_attaching = held_over_fork(threading.RLock())
 
 
 def is_installed() -> bool:
@@ -100,14 +103,16 @@ def _attach() -> None:
     """Record natively where this thread records now."""
     here = (state.now, threading.get_ident())
     if _now.here != here:
-        _now.here = here
-        _now.recorder.attach(here[0])
+        with _attaching:
+            _now.here = here
+            _now.recorder.attach(here[0])
 
 
 def _moved() -> None:
     if _now.recorder is not None:
-        _now.here = (None, 0)
-        _now.recorder.detach()
+        with _attaching:
+            _now.here = (None, 0)
+            _now.recorder.detach()
 
 
 WHEN_MOVED.append(_moved)
