@@ -8,7 +8,8 @@ call of a recorded function (a microsecond or two), so nothing that a rule reads
     tuple, frozenset; tensors                          by their parts; by node
     functions                                          by code, closure, defaults and globals, recursively
     generic functions                                  by identity; those of the user by their methods besides
-    namedtuples and dataclasses; what the library, NumPy and Python define    by identity
+    structured types, namedtuples and dataclasses    by identity, and what their methods read
+    what the library, NumPy and Python define        by identity
     anything else: lists, arrays, instances, other classes and modules where they are not merely a way to
     a value (`settings.alpha`), clocks, random numbers, files, attributes of functions
                                                        cannot be told: the rule is run again each time
@@ -22,20 +23,30 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import dis
+import functools
 from functools import lru_cache
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
 
 from codegen.ir import DTYPES
+from codegen.runtime.cache import LRU
 
 from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 
 __all__ = ["can_be_watched", "function_key", "is_fixed", "reads_of", "rule_key", "static_key"]
 
-_BY_VALUE = (str, bytes, bool, int, type(None), type(...), np.dtype, range)
+_BY_VALUE = (str, bytes, bool, int, type(None), type(...), type(NotImplemented), np.dtype, range)
 _BY_IDENTITY = (np.ufunc, type(np.sum))
 _ARRAYS = frozenset(DTYPES.values())
 _MAX_DEPTH = 6
@@ -58,6 +69,8 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
     within   the functions and tuples that it is a part of
     """
     kind = type(value)
+    if kind is FunctionType:
+        return function_key(value, within, numbers)
     if numbers is not None and can_be_watched(value):
         numbers.append(value)
         return (kind if kind is not np.ndarray else (kind, value.shape, value.dtype)), True
@@ -72,14 +85,16 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
         return value, True
     if getattr(value, "is_generic_function", False):
         return _generic_key(value, within)
+    if kind.__module__ in _MACHINERY:  # marks that they know by identity
+        return value, True
     if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
         return value, True
     if isinstance(value, type):
-        return value, is_fixed(value.__module__) or _is_container(value)
+        return _class_key(value, within)
     if kind is ModuleType:
         return value, is_fixed(value.__name__)
     if kind is BuiltinFunctionType:
-        return value, is_fixed(value.__module__) and value not in _LOOSE and _is_plain(value.__self__)
+        return value, _is_plain(value)
     if isinstance(value, np.generic):
         return (kind, value.tobytes()), True
     if isinstance(value, Tensor):
@@ -92,8 +107,6 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
         return (kind, tuple(keys) if kind is tuple else frozenset(keys)), all(ok for _, ok in parts)
     if kind is slice:
         return static_key(("slice", value.start, value.stop, value.step), within)
-    if kind is FunctionType:
-        return function_key(value, within, numbers)
     return None, False
 
 
@@ -121,18 +134,76 @@ def is_fixed(module: str | None) -> bool:
     return (module or "").partition(".")[0] in _FIXED
 
 
+def _class_key(cls: type, within: tuple) -> Key:
+    """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
+    if is_fixed(cls.__module__):
+        return cls, True
+    if _is_one_of(cls, within):
+        return "itself", True
+    if not _is_container(cls) or len(within) > _MAX_DEPTH:
+        return cls, False
+    within = (*within, cls)
+    keys = [static_key(part, within) for part in _class_parts(cls)]
+    return (cls, *[k for k, _ in keys]), all([ok for _, ok in keys])
+
+
+#: Class -> (its order of resolution, what its namespaces held, the parts of that).
+_parts_of_classes = LRU(256)
+
+
+def _class_parts(cls: type) -> list[Any]:
+    """What the methods of a class, and of those it derives from that are not fixed, may run or read."""
+    names = [vars(owner) for owner in cls.__mro__ if not is_fixed(owner.__module__)]
+    held = [value for namespace in names for value in namespace.values()]
+    known = _parts_of_classes.get(cls)
+    if known is None or known[0] is not cls.__mro__ or list(map(id, known[1])) != list(map(id, held)):
+        parts = [part for namespace in names for item in namespace.items() for part in _parts_of(*item)]
+        known = (cls.__mro__, held, parts)
+        _parts_of_classes.put(cls, known)
+    return known[2]
+
+
 def _is_container(cls: type) -> bool:
-    """Whether making one only puts values together: a structured type, a namedtuple, a dataclass without own code."""
-    if issubclass(cls, AbstractTensor):
-        return all(type(make) is not FunctionType or function_key(make)[1] for make in (cls.__init__, cls.__new__))
-    if dataclasses.is_dataclass(cls):
-        return not hasattr(cls, "__post_init__")
-    return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    """Whether making one puts values together, by functions that `_parts_of` finds."""
+    if type(cls).__module__ not in ("abc", "builtins", AbstractTensor.__module__):
+        return False  # a class of classes makes instances as it likes
+    is_namedtuple = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    return is_namedtuple or issubclass(cls, AbstractTensor) or dataclasses.is_dataclass(cls)
 
 
-def _is_plain(owner: Any) -> bool:
-    """Whether a built-in belongs to a module or nobody, not to an object that it may read."""
-    return owner is None or isinstance(owner, (ModuleType, *_BY_VALUE_CLASSES))
+def _parts_of(name: str, value: Any) -> list[Any]:
+    """What something in a class may run or say to its instances, beyond what Python itself puts there."""
+    kind = type(value)
+    if kind is FunctionType:
+        # What `dataclass` writes for `repr` keeps a set against cycles around what it runs.
+        value = getattr(value, "__wrapped__", value) if name == "__repr__" else value
+        return [] if is_fixed(value.__module__) else [value]
+    if kind is property:
+        return [f for f in (value.fget, value.fset, value.fdel) if f is not None]
+    if kind is classmethod or kind is staticmethod:
+        return _parts_of(name, value.__func__)
+    if kind is functools.cached_property:
+        return [value.func]
+    is_pythons = kind in _DESCRIPTORS or kind.__module__ in _MACHINERY or name in _OF_NAMEDTUPLES
+    return [] if is_pythons or (name.startswith("__") and name.endswith("__")) else [value]
+
+
+_DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType)
+#: Where the classes are defined of what abstract classes, dataclasses and namedtuples put into themselves.
+_MACHINERY = frozenset(("_abc", "_collections", "dataclasses"))
+_OF_NAMEDTUPLES = frozenset(("_fields", "_field_defaults"))
+
+
+def _is_plain(built_in: Any) -> bool:
+    """Whether a built-in is of a fixed module, or makes instances of a fixed class: not of an object it may read."""
+    owner = built_in.__self__
+    if isinstance(owner, type):
+        return is_fixed(owner.__module__)
+    return (
+        is_fixed(built_in.__module__)
+        and built_in not in _LOOSE
+        and (owner is None or isinstance(owner, (ModuleType, *_BY_VALUE_CLASSES)))
+    )
 
 
 def function_key(function: Any, within: tuple = (), numbers: list | None = None) -> Key:
@@ -147,8 +218,10 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
         return "itself", True
     if len(within) > _MAX_DEPTH:
         return None, False
-    within = (*within, function)
     code = function.__code__
+    if not (function.__closure__ or function.__defaults__ or function.__kwdefaults__) and _reads_nothing(code):
+        return (code,), True
+    within = (*within, function)
     parts: list[Any] = [code]
     pure = not _imports(code)
     for where, value, is_certain in reads_of(function):
@@ -172,7 +245,7 @@ def rule_key(rule: Any, numbers: list) -> Key:
         code = function.__code__
         known = rule.reads_nothing
         if known is None or known[0] is not code:
-            nothing = not (function.__closure__ or _global_paths(code) or _imports(code))
+            nothing = not function.__closure__ and _reads_nothing(code)
             known = rule.reads_nothing = (code, nothing)
         if known[1]:
             return known[:1], True
@@ -228,6 +301,12 @@ def _imports(code: CodeType) -> bool:
         if instruction.opname == "IMPORT_NAME" and not is_fixed(str(instruction.argval)):
             return True
     return any(_imports(c) for c in code.co_consts if isinstance(c, CodeType))
+
+
+@lru_cache(maxsize=1024)
+def _reads_nothing(code: CodeType) -> bool:
+    """Whether a code object, and the functions it defines, read nothing by name but cells."""
+    return not (_global_paths(code) or _imports(code))
 
 
 @lru_cache(maxsize=1024)

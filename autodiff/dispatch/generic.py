@@ -317,7 +317,7 @@ class GenericFunction(Registry):
 
     def _run_method(self, method: Method, args: tuple, keywords: dict[str, Any]) -> Any:
         classes = tuple(map(type, args))
-        note(self, "rules", method, classes)
+        note(self, "run", method, classes)
         runs, key = self._runs, (method, *classes)
         run = runs.get(key) or _remember(runs, key, self._runner(method, classes))
         return run(*args, **keywords)
@@ -331,8 +331,9 @@ class GenericFunction(Registry):
     def answer(self, question: tuple) -> Any:
         """What dispatch says now to a question that was noted: see `reliance`.
 
-        ("method", classes) the method and the rules that serve it; ("rules", method, classes) those of a
-        given method; ("named", place, class) and ("pick", forms) how arguments are converted.
+        ("method", classes) the method that runs and the rules that serve it; ("run", method, classes) those of a
+        given method that runs, ("rules", method, classes) of one that ran before; ("named", place, class) and
+        ("pick", forms) how arguments are converted.
         """
         answers = self._answers
         if question in answers:
@@ -347,7 +348,7 @@ class GenericFunction(Registry):
                     return self._names(*rest)
                 case "pick":
                     return self._pick(*rest)
-                case "rules":
+                case "rules" | "run":
                     method, classes = rest
                 case _:
                     (classes,) = rest

@@ -21,6 +21,7 @@ from typing import Any
 from codegen.runtime.record_table import Program, Step, fits
 
 from ..config import config
+from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, data_node, new_number
 from ..tape.record import Recording, grad_mode, look_at_size, state
@@ -66,6 +67,8 @@ class Template:
         """
         if not isinstance(y, Tensor) or y.node in arguments or len(set(arguments)) < len(arguments):
             return None
+        if users_methods(choices):
+            return None  # they may read anything
         made = _between(y.node, arguments)
         if numbers:
             given = [n for n in made if n.value is not None and not n.inputs]

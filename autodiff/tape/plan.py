@@ -53,11 +53,15 @@ class Plan:
     grads       of `transforms.gradient`: where each gradient is found, None for one that is not reached
     computed    for each of them, whether it is among the results (else it is the value of a node)
     choices     of dispatch that the rules relied on; when one changes, the plan is not `valid` any more
+    relied      methods of users that the rules ran without naming them;  read: what these read then
     uses        how often it was found by its key with compiled code to run: from the first time on, a check pays
     formulas    inputs that are computed from the present numbers of custom calls (None: there are none)
     """
 
-    __slots__ = ("choices", "computed", "copies", "executable", "formulas", "gather", "grads", "store", "uses", "valid")
+    __slots__ = (
+        "choices", "computed", "copies", "executable", "formulas", "gather", "grads", "read", "relied", "store", "uses",
+        "valid",
+    )  # fmt: skip
 
     def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
         self.executable = executable
@@ -67,6 +71,8 @@ class Plan:
         self.grads: tuple = ()
         self.computed: tuple = ()
         self.choices: Any = None
+        self.relied: tuple = ()
+        self.read: tuple = ()
         self.valid = True
         self.uses = 0
         self.formulas: Formulas | None = None

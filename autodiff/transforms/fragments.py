@@ -20,6 +20,7 @@ from typing import Any
 from codegen.ir import OPS
 
 from ..config import config
+from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
 from ..tape.node import LEAF, Kind, Node, Primitive, new_number
 from ..tape.record import CONSTANT, grad_mode, keeps_lines, state
@@ -105,7 +106,8 @@ def _recorded(key: tuple, operands: list[Node], rule: Callable[[], _Results]) ->
     since, asked = new_number(), state.now.asked
     with observed() as choices:
         results = rule()
-    fragment = _fragment(operands, results, since, choices) if state.now.asked == asked else None
+    is_ours = state.now.asked == asked and not users_methods(choices)  # those of users may read anything
+    fragment = _fragment(operands, results, since, choices) if is_ours else None
     if len(_kept) >= LIMIT:
         _kept.clear()
     _kept[key] = fragment

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..config import config
+from ..custom.relied import reading, unnamed, users_methods
 from ..dispatch import observed
 from ..errors import GradientError, caller
 from ..ops import add
@@ -157,9 +158,11 @@ def solve(
     # Evaluated at once, what rules emit are values, not nodes: such a plan would answer with old numbers.
     # Where anomalies are looked for, every rule runs.
     plan = None if config.eager or is_watching() else plans.get(key)
+    if plan is not None and plan.relied and reading(plan.relied) != plan.read:
+        plan = None
     if plan is not None:
         COUNTS.hits += 1
-        pays = streak.note_found(plan)
+        pays = streak.note_found(plan) and not plan.relied  # a check looks at no methods
         if repeat is not None and not now.tracing:
             purpose, given = repeat
             if pays:
@@ -222,6 +225,9 @@ def _make(
     watches.see_returned(gradients)
     if not why and watches.looked_at_array():
         why = "a rule looks at the contents of an array that it reads: it runs each time"
+    relied = users_methods(choices)
+    read = reading(relied)
+    why = why or unnamed(relied)
     key = _with_calls(key, watches.keys(), number)
     known = not why
     with recording_rules(False):
@@ -232,6 +238,7 @@ def _make(
                 gradients[i] = add(handle(group.old), g)
     nodes = [g.node for g in gradients if g is not None]
     plan, places = build([*nodes, *kept], number)
+    plan.relied, plan.read = relied, read
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
     plan.store = tuple([(n, position) for n, position in plan.store if n not in own])

@@ -8,11 +8,10 @@ import types
 
 import numpy as np
 import pytest
+from rule_slopes import X, pair, slope
 from three_ways import done
 
 import autodiff as ad
-
-X = np.array([1.0, -2.0, 3.0])
 
 ALPHA = 2.0
 TABLE = {"alpha": 2.0}
@@ -42,25 +41,6 @@ def tagged(g):
 
 
 tagged.alpha = 2.0
-
-
-def pair(backward, forward=lambda ctx, x, c: x * 1.0):
-    """A custom function of a tensor and anything."""
-
-    @ad.function
-    def f(x, c=None): ...
-
-    f.forward(ad.Tensor)(forward)
-    f.backward(ad.Tensor)(backward)
-    return f
-
-
-def slope(f, *c):
-    """The gradient of f(x, *c).sum(), which is the same in every entry."""
-    x = ad.tensor(X, requires_grad=True)
-    f(x, *c).sum().backward()
-    (value,) = set(x.grad.numpy().tolist())
-    return value
 
 
 def saving(**values):
