@@ -23,7 +23,7 @@ from .declaration import Declaration, has_body, place_of
 from .late import complete
 from .method import RULES, Method
 from .registry import Registry
-from .reliance import FUNCTIONS, cache_now, is_kept, note
+from .reliance import cache_now, enter, functions, is_kept, note
 from .resolution import not_found
 from .signature import type_name
 from .warm import completed, with_arity
@@ -66,7 +66,7 @@ class GenericFunction(Registry):
         self._forget()
         if body is not None:
             self.table.add(Method(self, body, self._signature([]), "method"))
-        FUNCTIONS.add(self)
+        enter(self)
 
     @classmethod
     def declare(cls, function: Callable, **options: Any) -> Any:
@@ -382,4 +382,4 @@ def _remember(table: dict, key: Any, value: Any) -> Any:
 def all_functions() -> list[GenericFunction]:
     """Every generic function that is alive, by module and name."""
     complete()
-    return sorted(FUNCTIONS, key=lambda f: (f.__module__, f.__qualname__))
+    return sorted(functions(), key=lambda f: (f.__module__, f.__qualname__))

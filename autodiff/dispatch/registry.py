@@ -71,8 +71,8 @@ class Registry(_WithSite):
         self.table = Table()
         self.rules = {kind: Table() for kind in RULES}
         self._listeners: list[Listener] = []
-        #: What relies on choices of this function (`reliance.Choices`).
-        self.watchers: weakref.WeakSet = weakref.WeakSet()
+        #: What relies on choices of this function (`reliance.Choices`), by id.
+        self.watchers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._chosen: dict[tuple, Method | None] = {}
 
     # ------------------------------------------------------------ registering
@@ -168,8 +168,10 @@ class Registry(_WithSite):
         """Make every choice again, and say so."""
         self._forget()
         epoch.now += 1
-        for choices in list(self.watchers):
-            choices.look_again(self)
+        for reference in self.watchers.valuerefs():  # all at once: other threads may add to them
+            choices = reference()
+            if choices is not None:
+                choices.look_again(self)
         for listener in list(self._listeners):
             listener(self, method)
 

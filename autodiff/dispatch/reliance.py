@@ -22,7 +22,7 @@ from typing import Any
 
 from ..config import config
 
-__all__ = ["Choices", "cache_now", "include", "is_kept", "note", "observed"]
+__all__ = ["Choices", "cache_now", "enter", "functions", "include", "is_kept", "note", "observed"]
 
 
 class _KeepsNothing(dict):
@@ -34,8 +34,7 @@ class _KeepsNothing(dict):
         pass
 
 
-#: Every generic function that is alive.
-FUNCTIONS: weakref.WeakSet = weakref.WeakSet()
+_functions: weakref.WeakSet = weakref.WeakSet()
 
 #: Those that answer from their caches.
 _answering: weakref.WeakSet = weakref.WeakSet()
@@ -78,7 +77,7 @@ class Choices:
         """
         self._drop = drop
         for function in self.answers:
-            function.watchers.add(self)
+            function.watchers[id(self)] = self
 
     def look_again(self, function: Any) -> None:
         """After a change of `function`: drop what relies on an answer that is another now."""
@@ -87,6 +86,18 @@ class Choices:
             return
         self._drop = None
         drop()
+
+
+def enter(function: Any) -> None:
+    """Count a new generic function among those that are alive."""
+    with _lock:
+        _functions.add(function)
+
+
+def functions() -> list[Any]:
+    """Every generic function that is alive."""
+    with _lock:
+        return list(_functions)
 
 
 def note(function: Any, *question: Any) -> None:

@@ -25,7 +25,7 @@ from codegen.runtime.record_table import MOST_STATICS, Table
 
 from ..config import Config, config
 from ..custom.function import Function
-from ..dispatch.reliance import FUNCTIONS
+from ..dispatch.reliance import functions
 from ..tape.expected import use_native
 from ..tape.node import Kind, Leaf, Node, RichNode, new_number
 from ..tape.record import WHEN_MOVED, Recording, grad_mode, look_at_size, state
@@ -254,7 +254,7 @@ def _replace_calls() -> None:
     """Calls of the functions that have something to learn."""
     recorder = _now.recorder
     classes = {}
-    for function in list(FUNCTIONS):
+    for function in functions():
         cls = type(function)
         python = cls.__dict__.get("__call__")
         if python is None or not isinstance(function, Function) or not _learns(function):

@@ -24,7 +24,7 @@ from .misses import compared, note
 from .node import Node, RichNode
 from .plan import COUNTS, build, data, plans, settle, source
 from .record import PENDING_LIMIT, Recording, grad_mode, new_number, state
-from .walk import needed, structure, value_inputs
+from .walk import needed, still_true, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_along", "value_of"]
 
@@ -93,12 +93,13 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     if plan is None:
         COUNTS.misses += 1
         plan, _ = build(roots, number)
-        plans.put(key, plan)
+        if still_true(parts, order):
+            plans.put(key, plan)
         note("value", compared(key))
     else:
         COUNTS.hits += 1
         if streak.note_found(plan):
-            checks.add(purpose, Recipe(plan, order, frozenset(), asked, live, watched), start)
+            checks.add(purpose, Recipe(plan, order, parts, frozenset(), asked, live, watched), start)
     results = plan.run(order)
     plan.commit(order, results)
     streak.note_spent(plan, since)
@@ -107,6 +108,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:
     """One NumPy call per operation, in the order in which they were recorded."""
     for node in needed(roots):
+        inputs = node.inputs
         if node.value is not None:
             continue
         origin = source(node)
@@ -116,7 +118,7 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
         reference = node.kind.op.reference
         assert reference is not None, node
         with np.errstate(all="ignore"):
-            value = reference(*map(data, node.inputs), **node.kind.op.keywords(node.kind.params))
+            value = reference(*map(data, inputs), **node.kind.op.keywords(node.kind.params))
         aval = node.kind.out.aval
         settle(node, np.ascontiguousarray(value, aval.dtype).reshape(aval.shape))
 

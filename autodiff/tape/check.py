@@ -29,6 +29,7 @@ from .expected import Expected, native_check, native_finish, python_check
 from .node import Kind, Node, leaf_kind, out_of
 from .plan import COUNTS, Plan, located, settle
 from .streak import note_repeated
+from .walk import still_true
 
 __all__ = ["Checks", "Known", "Recipe", "checks"]
 
@@ -45,6 +46,7 @@ class Recipe:
     """What a check is made from: one recording that had the plan's key.
 
     order      its nodes in canonical order
+    parts      what its key says of them
     past       its history (empty for a value)
     roots      nodes given to the check, in order
     live       nodes of small live results, in order
@@ -52,12 +54,13 @@ class Recipe:
     groups     for gradients: the leaves, by the nodes of each, and the node of its old gradient
     """
 
-    __slots__ = ("groups", "live", "order", "past", "plan", "roots", "watched")
+    __slots__ = ("groups", "live", "order", "parts", "past", "plan", "roots", "watched")
 
     def __init__(
         self,
         plan: Plan,
         order: Sequence[Node],
+        parts: Sequence,
         past: AbstractSet[Node],
         roots: Sequence[Node],
         live: Sequence[Node],
@@ -66,6 +69,7 @@ class Recipe:
     ) -> None:
         self.plan = plan
         self.order = order
+        self.parts = parts
         self.past = past
         self.roots = roots
         self.live = live
@@ -183,22 +187,26 @@ class Checks:
         return None
 
     def add(self, key: tuple, recipe: Recipe, start: float) -> None:
-        """Make the check of a recipe, if it is small enough to pay and only runs and stores."""
+        """Make the check of a recipe, if it is small enough to pay and only runs and stores.
+
+        None is made of a recording that another thread has evaluated in part while it was looked at.
+        """
         plan = recipe.plan
         note_repeated()
         if len(recipe.order) > LIMIT or plan.copies or plan.executable is None:
             return
         if not all(place is None or computed for place, computed in zip(plan.grads, plan.computed, strict=True)):
             return
-        if key not in self._found:
-            if len(self._found) >= KEYS:
-                self._found.clear()
-            self._found[key] = _Tried()
         expected = Expected(recipe)
+        if not (expected.is_complete() and still_true(recipe.parts, recipe.order)):
+            return
+        if key not in self._found and len(self._found) >= KEYS:
+            self._found.clear()
+        tried = self._found.setdefault(key, _Tried())
         accepts = native_check(expected) or python_check(expected)
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
         finish = native_finish(expected, kinds) if recipe.groups else None
-        self._found[key].put(_Check(accepts, plan, finish), recipe.roots[0].number - start)
+        tried.put(_Check(accepts, plan, finish), recipe.roots[0].number - start)
 
     def note_length(self, key: tuple, plan: Plan, length: float) -> None:
         """The plan was found for a recording that no check accepted in `find`: next time its own is tried."""

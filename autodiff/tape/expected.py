@@ -48,6 +48,11 @@ class Expected:
         self.past = [self.number[n] for n in history]
         self.freed = tuple([released(n.kind) for n in history])
 
+    def is_complete(self) -> bool:
+        """Whether every node that is asked for afterwards is one that the instructions bind."""
+        asked = {*self.stored, *self.olds, *self.past, *[number for number, _ in self.arguments]} - {-1}
+        return asked <= {self.number[node] for node in self.bound}
+
     def _write(self) -> None:
         recipe = self.recipe
         apart = []
@@ -228,7 +233,10 @@ def python_check(expected: Expected) -> Callable:
     ]
     lines.append(f"return ({', '.join(gathered)})")
     parameters = [f"r{k}" for k in range(len(expected.recipe.roots))]
-    exec(f"def check({', '.join(parameters)}, live):\n " + "\n ".join(lines) + "\n", env)  # our own templates
+    head = f"def check({', '.join(parameters)}, live):\n try:\n  "
+    # Another thread may give a node its value, or take a .grad away, between two lines.
+    tail = "\n except (ValueError, IndexError, AttributeError): return None\n"
+    exec(head + "\n ".join(lines).replace("\n", "\n ") + tail, env)  # our own templates
     return env.pop("check")  # not left in its own globals: that would be a cycle
 
 

@@ -116,10 +116,14 @@ def located(error: OutOfRange, name: str = "") -> IndexError:
 
 
 def settle(node: Node, value: Any) -> None:
-    """Give a pending node its value; what leads to it is dropped unless gradients may need it."""
-    node.value = value
-    if drops_inputs(node):
-        node.inputs = ()
+    """Give a pending node its value; what leads to it is dropped unless gradients may need it.
+
+    The value first, then the inputs: see `walk`.  What another thread has given it meanwhile stays.
+    """
+    if node.value is None:
+        node.value = value
+        if drops_inputs(node):
+            node.inputs = ()
 
 
 def drops_inputs(node: Node) -> bool:
@@ -129,8 +133,11 @@ def drops_inputs(node: Node) -> bool:
 
 def source(node: Node) -> Node:
     """The node whose value this one has: identities, detached values and boundaries name another's."""
-    while node.value is None and (node.kind.op in ALIASES or node.body is not None):
-        (node,) = value_inputs(node)
+    while node.kind.op in ALIASES or node.body is not None:
+        inputs = value_inputs(node)
+        if node.value is not None:
+            break
+        (node,) = inputs
     return node
 
 
@@ -175,10 +182,11 @@ def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.
     for node in needed(outputs):
         if node in made:
             continue
+        reads = value_inputs(node)
         if node.value is not None:
             continue  # numbered at first use, below
         if node.body is not None or node.kind.op in ALIASES:
-            made[node] = _operand(value_inputs(node)[0], made, inputs)
+            made[node] = _operand(reads[0], made, inputs)
         elif node.kind.op is CONSTANT:
             made[node] = ir.Node(ir.CONSTANT, (), node.kind.params, node.kind.out.aval)
         elif node.kind.op is ARGUMENT:
@@ -189,7 +197,7 @@ def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.
                 " in vmap give it in_axes=None, or leave them"
             )
         else:
-            operands = [_operand(i, made, inputs) for i in node.inputs]
+            operands = [_operand(i, made, inputs) for i in reads]
             made[node] = ir.Node(node.kind.op, operands, node.kind.params, node.kind.out.aval)
     results = [_operand(o, made, inputs) for o in outputs]
     return ir.Graph.of([made[i] for i in inputs], results), inputs

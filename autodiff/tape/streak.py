@@ -148,14 +148,16 @@ class _Streak:
         """Whether of the last new shapes fewer than half were used again soon."""
         if not patience or len(self.made) < patience:
             return False
-        latest = list(self.made)[-patience:]
-        self.soon &= {plan for plan, _ in self.made}
+        made = list(self.made)  # at once: other threads add to it
+        latest = made[-patience:]
+        self.soon &= {plan for plan, _ in made}
         return 2 * sum([plan in self.soon for plan, _ in latest]) < patience
 
     def found(self, plan: Any) -> None:
         """A plan was found by its key."""
         self.time += 1
-        if plan not in self.soon and any([p is plan and self.time - then <= config.patience for p, then in self.made]):
+        made = list(self.made)
+        if plan not in self.soon and any([p is plan and self.time - then <= config.patience for p, then in made]):
             self.soon.add(plan)
 
 

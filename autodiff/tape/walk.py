@@ -12,6 +12,10 @@ Worked example.  `y = (x * w).sum()` with `x` data and `w` a leaf that wants gra
 
 A key names nodes only by these numbers and never mentions a value, so the next iteration of a
 loop, with other data in other nodes, has an equal key.
+
+Another thread may evaluate the same pending nodes meanwhile.  A node gets its value once, and lets go of its
+inputs afterwards; so whoever reads the inputs first and then looks for the value sees one of its two states,
+and a key is true of each node.  What was made for a key later is kept only if the key is `still_true`.
 """
 
 from __future__ import annotations
@@ -22,14 +26,15 @@ from operator import attrgetter
 
 from .node import Leaf, Node
 
-__all__ = ["by_number", "gradient_inputs", "history", "needed", "structure", "value_inputs"]
+__all__ = ["by_number", "gradient_inputs", "history", "needed", "still_true", "structure", "value_inputs"]
 
 by_number = attrgetter("number")
 
 
 def value_inputs(node: Node) -> tuple[Node, ...]:
     """What the value of a pending node is computed from: a boundary only passes its body's output on."""
-    return node.inputs if type(node) is Node or node.body is None else (node.inputs[node.body],)
+    inputs = node.inputs
+    return inputs if type(node) is Node or node.body is None or not inputs else (inputs[node.body],)
 
 
 def gradient_inputs(node: Node) -> tuple[Node, ...]:
@@ -70,9 +75,10 @@ def needed(roots: Iterable[Node], past: AbstractSet[Node] = frozenset()) -> list
 
 
 def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
-    if node in past:
-        return () if node.leaf is not None and node.value is not None else node.inputs
-    return value_inputs(node) if node.value is None else ()
+    inputs = node.inputs if node in past else value_inputs(node)
+    if node.value is not None and (node not in past or node.leaf is not None):
+        return ()
+    return inputs
 
 
 def structure(
@@ -95,16 +101,26 @@ def structure(
     leaves: dict[Leaf, int] = {}
     parts: list = []
     for n in number:
+        wiring = [number[i] for i in _followed(n, past)]
         pending = n.value is None
         if not pending and n not in past:
             parts.append(n.kind.out)
         elif type(n) is Node:
-            parts.append((n.kind, pending, *[number[i] for i in _followed(n, past)]))
+            parts.append((n.kind, pending, *wiring))
         else:
             identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
             call = n.call.key() if n.call is not None and n in past else None
-            wiring = [number[i] for i in _followed(n, past)]
             # A leaf that holds a value is the same whatever it was computed by.
             kind = n.kind if identity is None or pending else n.kind.out
             parts.append((kind, pending, identity, call, bool(n.hooks), *wiring))
     return parts, number, leaves, list(number)
+
+
+def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
+    """Whether no node has got a value, or been released, since `structure` described it."""
+    for n, part in zip(order, parts, strict=True):
+        if type(part) is tuple:
+            kind, pending, *_ = part
+            if pending is not (n.value is None) or (kind is not n.kind and kind is not n.kind.out):
+                return False
+    return True

@@ -18,6 +18,7 @@ from ..tape.ask import end_recording
 from ..tape.check import checks
 from ..tape.leaves import constant, leaf
 from ..tape.node import Leaf, Node
+from ..tape.plan import data
 from ..tape.record import grad_mode, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
@@ -259,12 +260,23 @@ def _unchanged(leaves: Iterable[Leaf], olds: Iterable[Node | None]) -> bool:
 def _write(
     leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], fused: Sequence[Node | None]
 ) -> None:
-    """Set each `.grad`; a value that is not the sum with the old gradient yet is added to it."""
+    """Set each `.grad`; a value that is not the sum with the old gradient yet is added to it.
+
+    At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
+    pending (create_graph left it) the sum is recorded.
+    """
     token = grad_mode.set(False)
     try:
         for identity, value, old in zip(leaves, values, fused, strict=True):
-            if value is not None:
-                g = leaf(value)
-                identity.grad = g if old is not None or identity.grad is None else add(identity.grad, g)
+            if value is None:
+                continue
+            present = identity.grad
+            if old is not None or present is None:
+                identity.grad = leaf(value)
+            elif present.node.value is None:
+                identity.grad = add(present, leaf(value))
+            else:
+                with np.errstate(all="ignore"):
+                    identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
     finally:
         grad_mode.reset(token)

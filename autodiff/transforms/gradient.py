@@ -32,7 +32,7 @@ from ..tape.misses import compared, note
 from ..tape.node import Node, released
 from ..tape.plan import COUNTS, Plan, build, data, plans
 from ..tape.record import Recording, grad_mode, state
-from ..tape.walk import gradient_inputs, history, needed, structure
+from ..tape.walk import gradient_inputs, history, needed, still_true, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .hooks import run_hooks
@@ -167,16 +167,17 @@ def solve(
             purpose, given = repeat
             if pays:
                 sums = [(g.nodes, g.old) for g in groups]
-                checks.add(purpose, Recipe(plan, order, inside, given, live, watched, sums), now.began)
+                checks.add(purpose, Recipe(plan, order, parts, inside, given, live, watched, sums), now.began)
             else:
                 checks.note_length(purpose, plan, given[0].number - now.began)
     else:
         COUNTS.misses += 1
-        plan = _make(key, past, seeds, groups, kept, number)
+        plan = _make(key, past, seeds, groups, kept, number, order)
     try:
         results = plan.run(order)
     except Misfit:
-        plan = _make(key, past, seeds, groups, kept, number, "a rule cannot compute with a number as it did before")
+        why = "a rule cannot compute with a number as it did before"
+        plan = _make(key, past, seeds, groups, kept, number, order, why)
         results = plan.run(order)
     plan.commit(order, results)
     streak.note_spent(plan, since)
@@ -204,6 +205,7 @@ def _make(
     groups: Sequence[Group],
     kept: Sequence[Node],
     number: dict[Node, int],
+    order: Sequence[Node],
     why: str = "",
 ) -> Plan:
     why = why or _why_unkept(past, groups)  # before the rules run: a hook may remove itself
@@ -246,13 +248,13 @@ def _make(
         [None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]
     )
     plan.computed = tuple([g is not None and g.node in places for g in gradients])
-    if known:
+    if known and still_true(key[1], order):
         plan.formulas = watches.formulas(plan.gather, number)
         plan.gather = watches.let_go(plan.gather)
         plans.put(key, plan)
         plan.choices = choices
         choices.on_change(lambda: _drop(key))
-    else:
+    elif not known:
         COUNTS.unkept += 1
     note("backward", why or compared(key))
     return plan

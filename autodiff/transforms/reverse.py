@@ -109,6 +109,7 @@ def _called(node: Node, values: dict[int, Tensor], wanted: set[Node]) -> list[tu
 
 def _pulled(node: Node, bar: Cotangent, again: Fragments) -> list[tuple[Node, Cotangent]]:
     """Apply the rule of a primitive.  Numbers it states are constants of the graph."""
+    inputs = node.inputs  # before the question whether they are all there still: another thread may release them
     _refuse_released(node)
     COUNTS.rules += 1
     op = node.kind.op
@@ -119,18 +120,20 @@ def _pulled(node: Node, bar: Cotangent, again: Fragments) -> list[tuple[Node, Co
     masked = bar.masked and op.keeps_mask
     if is_repeatable(op):
         what = (node.kind, masked)
-        pulled = again.repeat(what, [bar.value.node, node, *node.inputs], lambda: _applied(op, node, bar, masked))
+        pulled = again.repeat(what, [bar.value.node, node, *inputs], lambda: _applied(op, node, inputs, bar, masked))
     else:
-        pulled = _applied(op, node, bar, masked)
+        pulled = _applied(op, node, inputs, bar, masked)
     masked = masked or op.masks
-    return [(i, Cotangent(g, masked)) for i, g in zip(node.inputs, pulled, strict=True) if g is not None]
+    return [(i, Cotangent(g, masked)) for i, g in zip(inputs, pulled, strict=True) if g is not None]
 
 
-def _applied(op: Primitive, node: Node, bar: Cotangent, masked: bool) -> Sequence[Tensor | None]:
+def _applied(
+    op: Primitive, node: Node, inputs: Sequence[Node], bar: Cotangent, masked: bool
+) -> Sequence[Tensor | None]:
     assert op.pull is not None
     before, state.now.literal = state.now.literal, True
     try:
-        return op.pull(bar.value, handle(node), [handle(i) for i in node.inputs], node.kind.params, masked)
+        return op.pull(bar.value, handle(node), [handle(i) for i in inputs], node.kind.params, masked)
     finally:
         state.now.literal = before
 

@@ -107,6 +107,7 @@ INSTRUCTIONS = {
   %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
   %k# = call i64 @operand_at(ptr %at, i64 2)
   %input# = call ptr @PyTuple_GetItem(ptr %inputs#, i64 %k#)
+  ? icmp ne ptr %input#, null
   call void @bind(ptr %registers, ptr %at, i64 3, ptr %input#)"""),
     "input_is": (4, """
   %node# = call ptr @register(ptr %registers, ptr %at, i64 1)

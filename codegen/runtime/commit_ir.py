@@ -91,6 +91,9 @@ settle.one:
   %s.node = call ptr @PyTuple_GetItem(ptr %stored, i64 %s)
   %s.value = call ptr @PyTuple_GetItem(ptr %results, i64 %s.position)
   %s.old = call ptr @field(ptr %s.node, i64 $value_at)
+  %s.is.pending = call i1 @is_none(ptr %s.old)
+  br i1 %s.is.pending, label %settle.now, label %settled.one  ; another thread was first: its value stays
+settle.now:
   call void @Py_IncRef(ptr %s.value)
   call void @set_field(ptr %s.node, i64 $value_at, ptr %s.value)
   call void @Py_DecRef(ptr %s.old)

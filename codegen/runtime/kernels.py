@@ -97,7 +97,8 @@ class KernelTable:
     @property
     def code_bytes(self) -> int:
         """Bytes of the object files of all kernels that are loaded."""
-        codes: dict[int, Any] = {id(kernel.code): kernel.code for kernel in list(self._living.values())}
+        kernels = [kernel for r in self._living.valuerefs() if (kernel := r()) is not None]  # others may add to them
+        codes: dict[int, Any] = {id(kernel.code): kernel.code for kernel in kernels}
         return sum(code.size for code in codes.values())
 
     @property

@@ -1,0 +1,123 @@
+"""Threads may share pending graphs and leaves: each gets right values, and no gradient is lost."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.ops import recorder
+from autodiff.tape.check import Checks, Recipe
+from autodiff.tape.node import released
+from autodiff.tape.plan import build, settle
+from autodiff.tape.walk import needed, still_true, structure
+
+PROGRAM = Path(__file__).parent / "threads_program.py"
+
+
+@pytest.mark.parametrize("how", ["native", "python"])
+@pytest.mark.parametrize("what", ["values", "gradients", "random_asks"])
+def test_threads_that_ask_at_once_get_what_they_would_alone(what, how):
+    said = subprocess.run([sys.executable, PROGRAM, what, how], capture_output=True, text=True, timeout=300)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "0 mistakes\n", "")
+
+
+def test_one_thread_attaches_to_the_recorder_at_a_time(monkeypatch):
+    inside, most = [], []
+
+    class Slow:
+        def attach(self, recording):
+            inside.append(recording)
+            time.sleep(0.01)
+            most.append(len(inside))
+            inside.pop()
+
+        def detach(self):
+            self.attach(None)
+
+    monkeypatch.setattr(recorder._now, "recorder", Slow())
+    monkeypatch.setattr(recorder._now, "here", (None, 0))
+    threads = [threading.Thread(target=work) for work in [recorder._attach, recorder._moved] * 3]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert most == [1] * 6
+
+
+def test_a_sum_that_is_left_to_the_commit_is_there_at_once():
+    """So that no two threads go through one pending sum: both would evaluate it."""
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    x.register_hook(lambda g: g)
+    for _ in range(2):
+        (x * 3.0).sum().backward()
+    assert x.grad.node.value is not None
+    assert x.grad.numpy().tolist() == [6.0, 6.0]
+
+
+def described(y):
+    order = needed([y.node])
+    parts, number, _, order = structure(order)
+    return order, parts, number
+
+
+def pending():
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    s = ad.sin(x)
+    return s, s * s
+
+
+def test_a_description_is_true_until_a_node_gets_its_value():
+    s, y = pending()
+    order, parts, _ = described(y)
+    assert still_true(parts, order)
+    settle(s.node, np.zeros(2))
+    assert not still_true(parts, order)
+
+
+def test_a_description_is_true_until_its_history_is_released():
+    s, y = pending()
+    y.detach().numpy()
+    past = frozenset(n for n in (s.node, y.node))
+    order = needed([y.node], past)
+    parts, _, _, order = structure(order, past)
+    assert still_true(parts, order)
+    s.node.kind = released(s.node.kind)
+    assert not still_true(parts, order)
+
+
+def test_a_value_that_another_thread_gave_stays():
+    s, _ = pending()
+    first, second = np.zeros(2), np.ones(2)
+    settle(s.node, first)
+    settle(s.node, second)
+    assert s.node.value is first
+
+
+def test_no_check_is_made_of_what_changed_while_it_was_looked_at():
+    s, y = pending()
+    order, parts, number = described(y)
+    plan, _ = build([y.node], number)
+    checks = Checks()
+    settle(s.node, np.sin([1.0, 2.0]))
+    checks.add(("value",), Recipe(plan, order, parts, frozenset(), [y.node], [], {}), 0)
+    assert checks.find(("value",), [y.node], [], 0) is None
+
+
+def test_a_python_check_refuses_nodes_that_lose_their_inputs_meanwhile(monkeypatch):
+    """Between the look at its value and the look at its inputs."""
+    from autodiff.tape import check
+
+    monkeypatch.setattr(check, "native_check", lambda expected: None)
+    _, y = pending()
+    order, parts, number = described(y)
+    plan, _ = build([y.node], number)
+    checks = Checks()
+    checks.add(("value",), Recipe(plan, order, parts, frozenset(), [y.node], [], {}), 0)
+    assert checks.find(("value",), [y.node], [], 0) is not None
+    y.node.inputs = ()
+    assert checks.find(("value",), [y.node], [], 0) is None
