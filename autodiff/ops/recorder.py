@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from codegen.forks import held_over_fork
-from codegen.runtime.record_table import MOST_STATICS, Table
+from codegen.runtime.record_table import MOST_STATICS, Program, Step, Table
 
 from ..config import Config, config
 from ..custom.function import Function
 from ..dispatch.reliance import functions
 from ..tape.expected import use_native
-from ..tape.node import Kind, Leaf, Node, RichNode, new_number
-from ..tape.record import WHEN_MOVED, Recording, grad_mode, look_at_size, state
+from ..tape.node import Kind, Leaf, Node, Out, RichNode, new_number
+from ..tape.record import DETACH, WHEN_MOVED, Recording, grad_mode, look_at_size, state
 from ..tape.streak import WHEN_REPEATED
 from ..tensor import AbstractTensor, Tensor
 from .operators import BINARY, COMPARISONS, PREFIX
@@ -46,6 +46,7 @@ class _Installed:
         self.replaced: list[tuple[type, str, Any]] = []
         self.operators: dict[str, int] = {}
         self.calls: dict[type, int] = {}
+        self.reads: dict[str, Any] = {}
 
 
 _now = _Installed()
@@ -67,6 +68,7 @@ def install() -> None:
         if _now.recorder is not None and not _now.replaced:
             _replace_operators()
             _replace_calls()
+            _replace_reads()
             _attach()
             use_native(_now.recorder)
             NATIVE.append(_now.recorder)
@@ -89,11 +91,22 @@ def _set_up() -> Any:
     from codegen.runtime.record import Layout, set_up
 
     return set_up(Layout(
-        handle=Tensor, node=Node, rich=RichNode, kind=Kind, leaf=Leaf, recording=Recording, config=Config,
+        handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, config=Config,
         function=Function,
         settings=config, counter=new_number.__self__, mode=grad_mode,  # type: ignore[attr-defined]
-        note_small=Recording.note_small, look_at=look_at_size,
+        note_small=Recording.note_small, look_at=look_at_size, reads=_reads(),
     ))  # fmt: skip
+
+
+def _reads() -> dict[str, Callable[..., Any]]:
+    """What Python has for what handles are asked."""
+    python, grad = vars(Tensor), vars(Tensor)["grad"]
+
+    def set_grad(t: Tensor, *value: Any) -> None:
+        grad.__set__(t, *value) if value else grad.__delete__(t)
+
+    names = {"numpy": "numpy", "array": "__array__", "item": "item", "float": "__float__"}
+    return {name: python[word] for name, word in names.items()} | {"get_grad": grad.__get__, "set_grad": set_grad}
 
 
 # ---------------------------------------------------------------- where this thread records
@@ -269,6 +282,26 @@ def _replace_calls() -> None:
         if cls not in _now.calls:
             _now.calls[cls] = recorder.call(python)
         _replace(cls, "__call__", vars(type)["__call__"], _now.calls[cls])
+
+
+def _replace_reads() -> None:
+    """What handles are asked, where nothing has to be computed."""
+    if not _now.reads:
+        table, python = Table(), vars(Tensor)["detach"]
+
+        def unknown(t: Tensor) -> Tensor:
+            y = python(t)
+            key, node = _key(t), y.node
+            if key is not None and type(node) is Node and node.kind.op is DETACH and not config.careful:
+                step = Step(node.kind, None, (0,))
+                program = Program(1, (step,), node.kind.out.cls, is_small=node.kind.out.small)
+                table.learn(table.age, key, None, grad_mode.get(), program)
+            return y
+
+        _now.reads = _now.recorder.reads(Tensor, (table, python, unknown))
+    for name, made in _now.reads.items():
+        _now.replaced.append((Tensor, name, vars(Tensor)[name]))
+        setattr(Tensor, name, made)
 
 
 def _learns(function: Function) -> bool:

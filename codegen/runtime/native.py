@@ -23,7 +23,9 @@ import numpy as np
 from ..forks import held_over_fork
 from . import engine, launcher_ir, memory, objects
 
-__all__ = ["Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native", "trim_pool"]
+__all__ = [
+    "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native", "numpy_function", "trim_pool",
+]  # fmt: skip
 
 
 class Self(bytes):
@@ -59,7 +61,7 @@ class Native:
 
     def __init__(self) -> None:
         offsets = self.offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
-        imports = {"new_array": _numpy_function(_NEW_FROM_DESCR)} if offsets else {}
+        imports = {"new_array": numpy_function(_NEW_FROM_DESCR)} if offsets else {}
         text = launcher_ir.launcher_ir(offsets, is_linux=sys.platform == "linux")
         self.code = objects.compiled(text, imports, engine.Passes.INLINE)
         # Arrays give memory back to it to the end of the process.
@@ -119,7 +121,7 @@ _CAPSULE_NAME = b"mem_handler"
 _NEW_FROM_DESCR = 94
 
 
-def _numpy_function(number: int) -> int:
+def numpy_function(number: int) -> int:
     """An entry of NumPy's C-API table."""
     core = importlib.import_module(("numpy._core" if hasattr(np, "_core") else "numpy.core") + "._multiarray_umath")
     get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -166,11 +168,11 @@ def _is_confirmed(offsets: dict[str, int]) -> bool:
     packed = np.zeros((2, 3))
     token = Self(b"12345678")
     pair = (array, packed)
-    allocator = ctypes.PYFUNCTYPE(ctypes.py_object)(_numpy_function(_GET_HANDLER))()
+    allocator = ctypes.PYFUNCTYPE(ctypes.py_object)(numpy_function(_GET_HANDLER))()
     scalars: tuple[np.generic, ...] = (np.float64(1.5), np.float32(-2.5), np.int64(-(2**40)), np.int32(77))
     scalars += (np.bool_(True), np.complex64(1 - 2j), np.complex128(3 + 4j))
     return (
-        _numpy_function(_NDARRAY) == id(np.ndarray)
+        numpy_function(_NDARRAY) == id(np.ndarray)
         and word(array, "TYPE") == id(np.ndarray)
         and word(array, "DATA") == memory.address_of(array)
         and half(array, "ND") == array.ndim

@@ -16,34 +16,42 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..records import record
 from . import engine, objects
 from .check_ir import BLOCK
 from .check_steps_ir import OPCODES
 from .launcher import method_definition, new_builtin
-from .native import Self, native
-from .record_ir import BINARY, CALLS, COMPARISONS, POWER, SITE_WORDS, UNARY, WORDS, recorder_ir
+from .native import Self, native, numpy_function
+from .record_ir import BINARY, CALLS, COMPARISONS, DETACH, POWER, SITE_WORDS, UNARY, WORDS, recorder_ir
 from .record_table import Program, Table
-from .slots import is_known_python, offset_of, wrapper
+from .slots import attribute, is_known_python, method, offset_of, wrapper
 
 __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
+
+#: PyArray_View in NumPy's table.
+_VIEW = 137
 
 @record(frozen=True)
 class Layout:
     """The classes and objects of the one who records.
 
-    handle, node, kind, leaf, recording, config, function    classes with slots: those that `record_ir` names
+    handle, node, kind, out, leaf, recording, config, function    classes with slots: those that `record_ir` names
     rich       a class of nodes with more slots, which are operands too
     settings   the one object of class `config`
     counter    an iterator that gives each node its number
     mode       a ContextVar of bool
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
+    reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "get_grad",
+               "set_grad" (without a value: deleted)
     """
 
     handle: type
     node: type
     rich: type
     kind: type
+    out: type
     leaf: type
     recording: type
     config: type
@@ -53,21 +61,22 @@ class Layout:
     mode: Any
     note_small: Callable[[Any, Any], Any]
     look_at: Callable[[Any, Any], Any]
+    reads: dict[str, Callable[..., Any]]
 
 
 class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
     def __init__(self, layout: Layout, offsets: dict[str, int]) -> None:
-        text = recorder_ir({name: native().offsets[name] for name in ("TYPE", "PAYLOAD")})
-        self._code = objects.compiled(text, None, engine.Passes.INLINE)
+        text = recorder_ir({name: native().offsets[name] for name in ("TYPE", "PAYLOAD", "ND", "FLAGS")})
+        self._code = objects.compiled(text, {"new_view": numpy_function(_VIEW)}, engine.Passes.INLINE)
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._layout = layout
         self._held: list[Any] = []
         self._recording: Any = None
         self._words = (ctypes.c_int64 * len(WORDS)).from_address(self._numbers("recorder_words"))
-        self._sites = (ctypes.c_int64 * (SITE_WORDS * (POWER + 1))).from_address(
+        self._sites = (ctypes.c_int64 * (SITE_WORDS * (DETACH + 1))).from_address(
             self._numbers("recorder_sites")
         )
         self._free = {
@@ -80,6 +89,7 @@ class Recorder:
             leaf_type=layout.leaf, float_type=float, int_type=int, list_type=list, dict_type=dict, self_type=Self,
             none=None, not_implemented=NotImplemented, true=True, false=False, zero=0, config=layout.settings,
             counter=layout.counter, mode=layout.mode, note_small=layout.note_small, look_at=layout.look_at,
+            array_type=np.ndarray, item_name=_ITEM, **{f"python_{name}": read for name, read in layout.reads.items()},
         )  # fmt: skip
         for name, value in (offsets | {k: id(v) for k, v in values.items()}).items():
             self._words[WORDS.index(name)] = value
@@ -130,6 +140,22 @@ class Recorder:
         """The address of the C function of `**`."""
         self._site(POWER, table, slow, unknown)
         return self._code.address("power")
+
+    def reads(self, cls: type, detach: tuple[Table, Callable, Callable]) -> dict[str, Any]:
+        """What a class is given so that its objects answer in machine code (`record_read_ir`), by name.
+
+        detach   table, `slow` and `unknown` of its site
+        """
+        self._site(DETACH, *detach)
+        at = self._code.address
+        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "detach", "grad")}
+        made = {
+            name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item", "detach")
+        }
+        made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
+        made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
+        made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
+        return made
 
     def _new_site(self, sort: str, table: Table | None, slow: Callable, unknown: Callable) -> int:
         number = next(self._free[sort], None)
@@ -228,14 +254,29 @@ def set_up(layout: Layout) -> Recorder | None:
     return Recorder(layout, offsets) if offsets else None
 
 
+#: The method of arrays that gives a number, interned as attributes are.
+_ITEM = sys.intern("item")
+
+
+def _is_view(address: int) -> bool:
+    """Whether a function of NumPy's makes views: a table of another version would have another one there."""
+    array = np.arange(6.0)[1:4]
+    made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(address)
+    view = made(array, None, None)
+    return type(view) is np.ndarray and view is not array and view.base is not None and view.data == array.data
+
+
 #: Which fields of which class the machine code reads and writes.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "handle": ("node", "masked"),
     "node": ("kind", "inputs", "value", "number"),
     "rich": ("hooks", "retained", "leaf", "call"),
     "kind": ("out",),
+    "out": ("requires_grad", "flows", "cls"),
     "leaf": ("grad", "hooks"),
-    "recording": ("start", "look_at", "body", "literal", "small", "limit"),
+    "recording": (
+        "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "tracing",
+    ),
     "config": ("careful",),
     "function": ("site",),
 }
@@ -251,6 +292,8 @@ def _offsets(layout: Layout) -> dict[str, int]:
             if offset is None:
                 return {}
             found[f"{'leaf_' if (role, name) == ('leaf', 'hooks') else ''}{name}_at"] = offset
+    if not _is_view(numpy_function(_VIEW)):
+        return {}
     token = object()
     counted = ctypes.c_ssize_t.from_address(id(token)).value  # where checks read how many references there are
     return found if counted == sys.getrefcount(token) - 1 else {}

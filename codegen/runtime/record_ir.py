@@ -25,26 +25,30 @@ from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
 from .record_parts_ir import PARTS
 from .record_put_ir import PUT
+from .record_read_ir import READ
 from .record_sites_ir import BINARY_SITE, CALL_SITE, SITES, UNARY_SITE
 from .record_table import ENTRY_WORDS, MOST_NODES, MOST_STATICS, PROBES, PROGRAM_WORDS, SLOTS
 
-__all__ = ["BINARY", "CALLS", "COMPARISONS", "POWER", "SITE_WORDS", "UNARY", "WORDS", "recorder_ir"]
+__all__ = ["BINARY", "CALLS", "COMPARISONS", "DETACH", "POWER", "SITE_WORDS", "UNARY", "WORDS", "recorder_ir"]
 
 #: How many entry points of each sort there are.
 BINARY, UNARY, CALLS = 16, 8, 12
-#: The sites behind those: the six comparisons, and powers.
+#: The sites behind those: the six comparisons, powers, leaving the history behind.
 COMPARISONS = BINARY + UNARY + CALLS
 POWER = COMPARISONS + 6
+DETACH = POWER + 1
 
 #: The words of the recorder.  Those that end in `_at` are offsets of fields.
 WORDS = (
     "node_at", "masked_at", "kind_at", "inputs_at", "value_at", "number_at", "out_at",
     "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "site_at",
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
+    "requires_grad_at", "flows_at", "cls_at", "asked_at", "looked_at", "lent_at", "tracing_at",
     "handle_type", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
-    "dict_type", "leaf_type",
+    "dict_type", "leaf_type", "array_type",
     "none", "not_implemented", "true", "false", "zero", "config", "counter", "mode",
     "thread", "recording", "note_small", "look_at",
+    "item_name", "python_numpy", "python_array", "python_item", "python_float", "python_get_grad", "python_set_grad",
 )  # fmt: skip
 
 #: A site: the address of its table's cell, who is called in circumstances, who for an unknown key; how many
@@ -223,16 +227,17 @@ unknown:
 def recorder_ir(offsets: dict[str, int]) -> str:
     """The module of the recorder.
 
-    offsets   TYPE of any object, PAYLOAD of a bytes object
+    offsets   TYPE of any object, PAYLOAD of a bytes object, ND and FLAGS of an array
     """
     words = {name: number for number, name in enumerate(WORDS)}
     blocks = {name: number for block in (BLOCK, FINISH) for number, name in enumerate(block)}
     assert not words.keys() & blocks.keys() and len(blocks) == len(BLOCK) + len(FINISH)
-    text = Template(PARTS + PUT + _RECORDED + SITES + CHECKS + COMMIT).substitute(
+    text = Template(PARTS + PUT + _RECORDED + SITES + READ + CHECKS + COMMIT).substitute(
         words | blocks,
         REFERENCES=offsets["TYPE"] - 8,
         COUNT=len(WORDS),
-        SITES=POWER + 1,
+        SITES=DETACH + 1,
+        DETACH=DETACH,
         COMPARISONS=COMPARISONS,
         POWER=POWER,
         MOST_STATICS=MOST_STATICS,

@@ -2,6 +2,8 @@
 
     offset_of(Node, "value")                      what machine code adds to an object's address
     wrapper(cls, example, "__mul__", address)     a descriptor that puts a C function into the slot of a class
+    method(cls, "item", address)                  a C function as a method of a class
+    attribute(cls, "grad", get, set)              two as an attribute
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import sys
 from types import MemberDescriptorType
 from typing import Any
 
-__all__ = ["is_known_python", "offset_of", "wrapper"]
+__all__ = ["attribute", "is_known_python", "method", "offset_of", "wrapper"]
 
 #: Versions of CPython whose descriptors look as they are read here (3.14 was not tried).
 _VERSIONS = ((3, 10), (3, 13))
@@ -38,6 +40,55 @@ def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
         ("PyDescr_NewWrapper", ctypes.pythonapi)
     )
     return new(cls, base, address)
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Attribute(ctypes.Structure):
+    """CPython's PyGetSetDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    )
+
+
+#: Flags of a method without arguments, and of one that takes any, by position and by name.
+_METH_NOARGS, _METH_ANY = 0x4, 0x80 | 0x2
+
+#: Definitions live as long as the classes that have them, which is to the end of the process.
+_definitions: list[ctypes.Structure] = []
+
+
+def method(cls: type, name: str, address: int, *, takes_arguments: bool = False, doc: str | None = None) -> Any:
+    """A method of a class that is a C function: f(self, NULL), or f(self, arguments, count, names)."""
+    signature = "($self, /, *args, **keywords)" if takes_arguments else "($self, /)"
+    text = f"{name}{signature}\n--\n\n{doc or ''}".encode()
+    definition = _Method(name.encode(), address, _METH_ANY if takes_arguments else _METH_NOARGS, text)
+    return _described("PyDescr_NewMethod", cls, definition)
+
+
+def attribute(cls: type, name: str, get: int, set_: int, doc: str | None = None) -> Any:
+    """An attribute of a class by two C functions: get(self, NULL), set(self, value or NULL, NULL)."""
+    return _described("PyDescr_NewGetSet", cls, _Attribute(name.encode(), get, set_, (doc or "").encode(), None))
+
+
+def _described(function: str, cls: type, definition: ctypes.Structure) -> Any:
+    _definitions.append(definition)
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)((function, ctypes.pythonapi))
+    return new(cls, ctypes.addressof(definition))
 
 
 def offset_of(cls: type, name: str) -> int | None:

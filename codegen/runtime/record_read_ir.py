@@ -1,0 +1,469 @@
+"""What handles are asked (`record_ir`), answered where nothing has to be computed, as LLVM IR text.
+
+    read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
+    read_item, read_float     the number of a 0-d value                            METH_NOARGS; nb_float
+    read_detach               a handle without history, computed if x is           METH_NOARGS
+    get_grad, set_grad        `.grad` of a leaf; set to None                       getter; setter
+
+Whatever is otherwise (a pending value, an error, a trace) is left to what Python has for it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["READ"]
+
+READ = """
+declare ptr @new_view(ptr, ptr, ptr)
+declare ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)
+declare ptr @PyLong_FromLongLong(i64)
+
+; What Python has for this, called with a handle.
+define internal ptr @ask_python(i64 %number, ptr %x) noinline {
+  %argument = alloca ptr
+  store ptr %x, ptr %argument
+  %function = call ptr @own.object(i64 %number)
+  %answer = call ptr @PyObject_Vectorcall(ptr %function, ptr %argument, i64 1, ptr null)
+  ret ptr %answer
+}
+
+; Where this thread records; null where that is not known.
+define internal ptr @recording_here() alwaysinline {
+  %state = call ptr @PyThreadState_Get()
+  %thread = call i64 @PyThreadState_GetID(ptr %state)
+  %known = call i64 @own(i64 $thread)
+  %is.same = icmp eq i64 %thread, %known
+  %recording = call ptr @own.object(i64 $recording)
+  %here = select i1 %is.same, ptr %recording, ptr null
+  ret ptr %here
+}
+
+; The kind of a node; null where there is none.
+define internal ptr @kind_of(ptr %node) alwaysinline {
+entry:
+  %kind = call ptr @field(ptr %node, i64 $kind_at)
+  %is.unset = icmp eq ptr %kind, null
+  br i1 %is.unset, label %no, label %look
+look:
+  %class = call ptr @class_of(ptr %kind)
+  %kind.type = call ptr @own.object(i64 $kind_type)
+  %is.kind = icmp eq ptr %class, %kind.type
+  %found = select i1 %is.kind, ptr %kind, ptr null
+  ret ptr %found
+no:
+  ret ptr null
+}
+
+; Count one more in a field that is an int.  -1 with an exception.
+define internal i32 @count_up(ptr %object, i64 %number) {
+entry:
+  %count = call i64 @number_in(ptr %object, i64 %number, i64 0)
+  %next = add i64 %count, 1
+  %made = call ptr @PyLong_FromLongLong(i64 %next)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %no, label %set
+set:
+  %old = call ptr @field(ptr %object, i64 %number)
+  call void @set_field(ptr %object, i64 %number, ptr %made)
+  call void @Py_DecRef(ptr %old)
+  ret i32 0
+no:
+  ret i32 -1
+}
+
+; The array of a computed value, counted as an ask: null with an exception, 1 where Python is to be asked.
+define internal ptr @value_here(ptr %x, i1 %refuses.gradients) {
+entry:
+  %recording = call ptr @recording_here()
+  %elsewhere = icmp eq ptr %recording, null
+  br i1 %elsewhere, label %python, label %is.handle
+is.handle:
+  %node = call ptr @node_of(ptr %x)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %python, label %is.kind
+is.kind:
+  %kind = call ptr @kind_of(ptr %node)
+  %no.kind = icmp eq ptr %kind, null
+  br i1 %no.kind, label %python, label %tracks
+tracks:
+  %out = call ptr @field(ptr %kind, i64 $out_at)
+  %tracked = call ptr @field(ptr %out, i64 $requires_grad_at)
+  %false = call ptr @own.object(i64 $false)
+  %is.free = icmp eq ptr %tracked, %false
+  %may.be.lost = xor i1 %refuses.gradients, true
+  %is.fine = or i1 %is.free, %may.be.lost
+  br i1 %is.fine, label %computed, label %python
+computed:
+  %value = call ptr @field(ptr %node, i64 $value_at)
+  %class = call ptr @class_of(ptr %value)
+  %array.type = call ptr @own.object(i64 $array_type)
+  %is.array = icmp eq ptr %class, %array.type
+  br i1 %is.array, label %lent, label %python
+lent:
+  ; What was lent is given back at an ask.
+  %loans = call ptr @field(ptr %recording, i64 $lent_at)
+  %loans.class = call ptr @class_of(ptr %loans)
+  %list.type = call ptr @own.object(i64 $list_type)
+  %is.list = icmp eq ptr %loans.class, %list.type
+  br i1 %is.list, label %loans.size, label %python
+loans.size:
+  %n.loans = call i64 @PyList_Size(ptr %loans)
+  %no.loans = icmp eq i64 %n.loans, 0
+  br i1 %no.loans, label %asked, label %python
+asked:
+  %asked.status = call i32 @count_up(ptr %recording, i64 $asked_at)
+  %asked.bad = icmp ne i32 %asked.status, 0
+  br i1 %asked.bad, label %error, label %flows
+flows:
+  %flow = call ptr @field(ptr %out, i64 $flows_at)
+  %true = call ptr @own.object(i64 $true)
+  %is.flowing = icmp eq ptr %flow, %true
+  br i1 %is.flowing, label %looked, label %done
+looked:
+  %looked.status = call i32 @count_up(ptr %recording, i64 $looked_at)
+  %looked.bad = icmp ne i32 %looked.status, 0
+  br i1 %looked.bad, label %error, label %done
+done:
+  ret ptr %value
+python:
+  ret ptr inttoptr (i64 1 to ptr)
+error:
+  ret ptr null
+}
+
+; A view of a value that cannot be written to, or as `value_here`.
+define internal ptr @view_here(ptr %x) {
+entry:
+  %value = call ptr @value_here(ptr %x, i1 true)
+  %bits = ptrtoint ptr %value to i64
+  %is.none = icmp ule i64 %bits, 1
+  br i1 %is.none, label %as.it.is, label %view
+view:
+  %made = call ptr @new_view(ptr %value, ptr null, ptr null)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %error, label %lock
+lock:
+  %flags.at = getelementptr i8, ptr %made, i64 $FLAGS
+  %flags = load i32, ptr %flags.at
+  %locked = and i32 %flags, -1025                 ; NPY_ARRAY_WRITEABLE is 0x400
+  store i32 %locked, ptr %flags.at
+  ret ptr %made
+as.it.is:
+  ret ptr %value
+error:
+  ret ptr null
+}
+
+define ptr @read_numpy(ptr %x, ptr %unused) {
+entry:
+  %view = call ptr @view_here(ptr %x)
+  %is.python = icmp eq ptr %view, inttoptr (i64 1 to ptr)
+  br i1 %is.python, label %python, label %done
+done:
+  ret ptr %view
+python:
+  %answer = call ptr @ask_python(i64 $python_numpy, ptr %x)
+  ret ptr %answer
+}
+
+; METH_FASTCALL | METH_KEYWORDS: NumPy's protocol, which as a rule says nothing about dtype and copies.
+define ptr @read_array(ptr %x, ptr %arguments, i64 %count, ptr %names) {
+entry:
+  %stack = alloca [8 x ptr]
+  %is.short = icmp eq i64 %count, 0
+  %no.names = icmp eq ptr %names, null
+  %is.plain = and i1 %is.short, %no.names
+  br i1 %is.plain, label %look, label %python
+look:
+  %view = call ptr @view_here(ptr %x)
+  %is.python = icmp eq ptr %view, inttoptr (i64 1 to ptr)
+  br i1 %is.python, label %python, label %done
+done:
+  ret ptr %view
+python:
+  br i1 %no.names, label %counted, label %count.names
+count.names:
+  %n.names = call i64 @PyTuple_Size(ptr %names)
+  br label %counted
+counted:
+  %named = phi i64 [ 0, %python ], [ %n.names, %count.names ]
+  %all = add i64 %count, %named
+  %is.much = icmp ugt i64 %all, 7
+  br i1 %is.much, label %wrong, label %lay
+lay:
+  store ptr %x, ptr %stack
+  br label %next
+next:
+  %i = phi i64 [ 0, %lay ], [ %i.next, %one ]
+  %laid = icmp eq i64 %i, %all
+  br i1 %laid, label %call, label %one
+one:
+  %from = getelementptr ptr, ptr %arguments, i64 %i
+  %argument = load ptr, ptr %from
+  %i.next = add i64 %i, 1
+  %to = getelementptr ptr, ptr %stack, i64 %i.next
+  store ptr %argument, ptr %to
+  br label %next
+call:
+  %given = add i64 %count, 1
+  %function = call ptr @own.object(i64 $python_array)
+  %answer = call ptr @PyObject_Vectorcall(ptr %function, ptr %stack, i64 %given, ptr %names)
+  ret ptr %answer
+wrong:
+  %is.error = call i32 @PyErr_BadArgument()
+  ret ptr null
+}
+
+; The number of a computed 0-d value: null with an exception, 1 where Python is to be asked.
+define internal ptr @number_here(ptr %x) {
+entry:
+  %argument = alloca ptr
+  %value = call ptr @value_here(ptr %x, i1 false)
+  %bits = ptrtoint ptr %value to i64
+  %is.none = icmp ule i64 %bits, 1
+  br i1 %is.none, label %as.it.is, label %rank
+rank:
+  %nd.at = getelementptr i8, ptr %value, i64 $ND
+  %nd = load i32, ptr %nd.at
+  %is.scalar = icmp eq i32 %nd, 0
+  br i1 %is.scalar, label %item, label %python
+item:
+  store ptr %value, ptr %argument
+  %name = call ptr @own.object(i64 $item_name)
+  %found = call ptr @PyObject_VectorcallMethod(ptr %name, ptr %argument, i64 1, ptr null)
+  ret ptr %found
+as.it.is:
+  ret ptr %value
+python:
+  ret ptr inttoptr (i64 1 to ptr)
+}
+
+define ptr @read_item(ptr %x, ptr %unused) {
+entry:
+  %number = call ptr @number_here(ptr %x)
+  %is.python = icmp eq ptr %number, inttoptr (i64 1 to ptr)
+  br i1 %is.python, label %python, label %done
+done:
+  ret ptr %number
+python:
+  %answer = call ptr @ask_python(i64 $python_item, ptr %x)
+  ret ptr %answer
+}
+
+define ptr @read_float(ptr %x) {
+entry:
+  %number = call ptr @number_here(ptr %x)
+  %bits = ptrtoint ptr %number to i64
+  switch i64 %bits, label %found [ i64 0, label %error  i64 1, label %python ]
+found:
+  %class = call ptr @class_of(ptr %number)
+  %float.type = call ptr @own.object(i64 $float_type)
+  %is.float = icmp eq ptr %class, %float.type
+  br i1 %is.float, label %done, label %other
+other:
+  call void @Py_DecRef(ptr %number)
+  br label %python
+done:
+  ret ptr %number
+python:
+  %answer = call ptr @ask_python(i64 $python_float, ptr %x)
+  ret ptr %answer
+error:
+  ret ptr null
+}
+
+; A value without history is shared by another handle; to leave one behind is recorded.
+define ptr @read_detach(ptr %x, ptr %unused) {
+entry:
+  %node = call ptr @node_of(ptr %x)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %recorded, label %is.kind
+is.kind:
+  %kind = call ptr @kind_of(ptr %node)
+  %no.kind = icmp eq ptr %kind, null
+  br i1 %no.kind, label %recorded, label %careless
+careless:
+  %config = call ptr @own.object(i64 $config)
+  %careful = call ptr @field(ptr %config, i64 $careful_at)
+  %out = call ptr @field(ptr %kind, i64 $out_at)
+  %tracked = call ptr @field(ptr %out, i64 $requires_grad_at)
+  %false = call ptr @own.object(i64 $false)
+  %is.careless = icmp eq ptr %careful, %false
+  %is.free = icmp eq ptr %tracked, %false
+  %is.shared = and i1 %is.careless, %is.free
+  br i1 %is.shared, label %share, label %recorded
+share:
+  call void @Py_IncRef(ptr %node)
+  %class = call ptr @field(ptr %out, i64 $cls_at)
+  %y = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  %no.y = icmp eq ptr %y, null
+  br i1 %no.y, label %drop, label %fill
+fill:
+  call void @set_field(ptr %y, i64 $node_at, ptr %node)
+  %masked = call ptr @field(ptr %x, i64 $masked_at)
+  call void @Py_IncRef(ptr %masked)
+  call void @set_field(ptr %y, i64 $masked_at, ptr %masked)
+  ret ptr %y
+drop:
+  call void @Py_DecRef(ptr %node)
+  ret ptr null
+recorded:
+  %table.cell = load ptr, ptr getelementptr ([4 x ptr], ptr @sites, i64 $DETACH)
+  %known = call ptr @recorded(ptr %table.cell, ptr %x, ptr null, ptr null, i64 0)
+  %bits = ptrtoint ptr %known to i64
+  switch i64 %bits, label %settle [ i64 0, label %done  i64 1, label %slow  i64 2, label %slow ]
+settle:
+  ; Not of what Python recorded: a trace must see where a value comes from.
+  call void @settle_alias(ptr %known, ptr %x)
+  br label %done
+slow:
+  %answer = call ptr @at_site(ptr getelementptr ([4 x ptr], ptr @sites, i64 $DETACH), ptr %x, ptr null)
+  ret ptr %answer
+done:
+  ret ptr %known
+}
+
+; A pending node of one input has that one's value if it is an array: nothing is left to be computed.
+define internal void @settle_alias(ptr %y, ptr %x) {
+entry:
+  %node = call ptr @node_of(ptr %y)
+  %input = call ptr @node_of(ptr %x)
+  %no.node = icmp eq ptr %node, null
+  %no.input = icmp eq ptr %input, null
+  %is.other = or i1 %no.node, %no.input
+  br i1 %is.other, label %end, label %class
+class:
+  %node.class = call ptr @class_of(ptr %node)
+  %node.type = call ptr @own.object(i64 $node_type)
+  %is.plain = icmp eq ptr %node.class, %node.type
+  %old = call ptr @field(ptr %node, i64 $value_at)
+  %none = call ptr @own.object(i64 $none)
+  %is.pending = icmp eq ptr %old, %none
+  %value = call ptr @field(ptr %input, i64 $value_at)
+  %value.class = call ptr @class_of(ptr %value)
+  %array.type = call ptr @own.object(i64 $array_type)
+  %is.array = icmp eq ptr %value.class, %array.type
+  %is.new = and i1 %is.plain, %is.pending
+  %is.known = and i1 %is.new, %is.array
+  br i1 %is.known, label %empty, label %end
+empty:
+  %nothing = call ptr @PyTuple_New(i64 0)
+  %failed = icmp eq ptr %nothing, null
+  br i1 %failed, label %forget, label %set
+forget:
+  call void @PyErr_Clear()                        ; it stays pending
+  br label %end
+set:
+  call void @Py_IncRef(ptr %value)
+  call void @set_field(ptr %node, i64 $value_at, ptr %value)
+  call void @Py_DecRef(ptr %old)
+  call void @drop_inputs(ptr %node, ptr %nothing)
+  call void @Py_DecRef(ptr %nothing)
+  br label %end
+end:
+  ret void
+}
+
+; The leaf of a rich node, or what retains its gradient; None of a node without; null where that is not known.
+define internal ptr @leaf_of(ptr %x) {
+entry:
+  %node = call ptr @node_of(ptr %x)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %no, label %class
+class:
+  %none = call ptr @own.object(i64 $none)
+  %node.class = call ptr @class_of(ptr %node)
+  %rich.type = call ptr @own.object(i64 $rich_type)
+  %is.rich = icmp eq ptr %node.class, %rich.type
+  br i1 %is.rich, label %own.leaf, label %nothing
+own.leaf:
+  %leaf = call ptr @field(ptr %node, i64 $leaf_at)
+  %is.none = icmp eq ptr %leaf, %none
+  br i1 %is.none, label %retained, label %check
+retained:
+  %kept = call ptr @field(ptr %node, i64 $retained_at)
+  %is.neither = icmp eq ptr %kept, %none
+  br i1 %is.neither, label %nothing, label %check
+check:
+  %found = phi ptr [ %leaf, %own.leaf ], [ %kept, %retained ]
+  %is.unset = icmp eq ptr %found, null
+  br i1 %is.unset, label %no, label %check.class
+check.class:
+  %leaf.class = call ptr @class_of(ptr %found)
+  %leaf.type = call ptr @own.object(i64 $leaf_type)
+  %is.leaf = icmp eq ptr %leaf.class, %leaf.type
+  br i1 %is.leaf, label %yes, label %no
+yes:
+  ret ptr %found
+nothing:
+  ret ptr %none
+no:
+  ret ptr null
+}
+
+define ptr @get_grad(ptr %x, ptr %unused) {
+entry:
+  %leaf = call ptr @leaf_of(ptr %x)
+  %none = call ptr @own.object(i64 $none)
+  %is.unknown = icmp eq ptr %leaf, null
+  br i1 %is.unknown, label %python, label %look
+look:
+  %has.none = icmp eq ptr %leaf, %none
+  br i1 %has.none, label %found, label %read
+read:
+  %grad = call ptr @field(ptr %leaf, i64 $grad_at)
+  %is.unset = icmp eq ptr %grad, null
+  br i1 %is.unset, label %python, label %found
+found:
+  %answer = phi ptr [ %none, %look ], [ %grad, %read ]
+  call void @Py_IncRef(ptr %answer)
+  ret ptr %answer
+python:
+  %asked = call ptr @ask_python(i64 $python_get_grad, ptr %x)
+  ret ptr %asked
+}
+
+define i32 @set_grad(ptr %x, ptr %value, ptr %unused) {
+entry:
+  %arguments = alloca [2 x ptr]
+  %none = call ptr @own.object(i64 $none)
+  %clears = icmp eq ptr %value, %none
+  br i1 %clears, label %where, label %python
+where:
+  %recording = call ptr @recording_here()
+  %elsewhere = icmp eq ptr %recording, null
+  br i1 %elsewhere, label %python, label %is.traced
+is.traced:
+  %tracing = call ptr @field(ptr %recording, i64 $tracing_at)
+  %zero = call ptr @own.object(i64 $zero)
+  %is.plain = icmp eq ptr %tracing, %zero
+  br i1 %is.plain, label %leaf, label %python
+leaf:
+  %found = call ptr @leaf_of(ptr %x)
+  %is.unknown = icmp eq ptr %found, null
+  %is.none = icmp eq ptr %found, %none
+  %is.other = or i1 %is.unknown, %is.none
+  br i1 %is.other, label %python, label %clear
+clear:
+  %old = call ptr @field(ptr %found, i64 $grad_at)
+  call void @Py_IncRef(ptr %none)
+  call void @set_field(ptr %found, i64 $grad_at, ptr %none)
+  call void @Py_DecRef(ptr %old)
+  ret i32 0
+python:
+  ; Without a value it is deleted.
+  %is.deleted = icmp eq ptr %value, null
+  %count = select i1 %is.deleted, i64 1, i64 2
+  store ptr %x, ptr %arguments
+  %second = getelementptr ptr, ptr %arguments, i64 1
+  store ptr %value, ptr %second
+  %function = call ptr @own.object(i64 $python_set_grad)
+  %answer = call ptr @PyObject_Vectorcall(ptr %function, ptr %arguments, i64 %count, ptr null)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %error, label %set
+set:
+  call void @Py_DecRef(ptr %answer)
+  ret i32 0
+error:
+  ret i32 -1
+}
+"""
