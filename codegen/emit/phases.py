@@ -6,9 +6,9 @@
       <32 x double> at 0, 32, ..., 960                  <8 x double> at 0, 8, ..., with a mask
       <8 x double> with a mask at 992
 
-A cheap body takes several registers per value, which hides the latency of its accumulators; a dear
-one is written once, with a mask on every iteration, which costs little there and saves half of the
-code.  Without masks in the machine the rest runs one by one.
+A cheap body takes several registers per value, which hides the latency of its accumulators; so does one
+whose results come one after the other, which hides theirs.  A dear one is written once, with a mask on
+every iteration, which costs little there and saves half of the code.  Without masks in the machine the rest runs one by one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ _CHEAP, _MODERATE = 14, 40
 #: From here on a loop is written once, with a mask throughout.
 _DEAR = 60
 
-#: An iteration of more operations than these fills the list of those that a processor has under way; and its
-#: results then come one after the other, if its longest way takes this many times as long as all of it could.
-#: Two vectors at a time: a chain of 100 sines 172 us against 235; Black-Scholes, at .74, gains nothing.
-_LONG, _WAITS = 160, 1.0
+#: A dear iteration whose longest way takes this much of the time that all of it could: its results come one
+#: after the other, and the next iteration is too far away in the list of what a processor has under way.
+#: (Longest way, of all) -> two registers against one, four against one, ns per element f64, Zen 4:
+#: exp, log, tanh mixed .59: 4.2, 4.0 against 3.9;  Black-Scholes .74: 8.3, 8.1 against 9.4;  a mixture of normals
+#: .94: 4.6, 4.3 against 6.4;  60 steps of Horner, and back, 2.4: 10.2, 10.8 against 12.8;  log(sigmoid) 1.7: 2.4,
+#: 2.0 against 2.6;  six sines 1.4: 9.1, 7.1 against 13.3.
+_WAITS, _WAITS_LONG = 0.7, 1.3
+#: Of code longer than this four registers take LLVM half as long again as two (100 sines: 265 against 180 ms).
+_LONG = 400
 
 
 @record(frozen=True, slots=True)
@@ -54,8 +59,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
     """
     lanes = max(1, target.vector_bytes * 8 // max(plan.bits, 8))
     lanes = min(lanes, 64)
-    registers = 4 if plan.cost <= _CHEAP else 2 if plan.cost <= _MODERATE or _waits(plan) else 1
-    wide = lanes * registers
+    wide = lanes * _registers(plan)
     if trips is not None and (trips <= 1 or (not target.has_masks and trips < 4)):
         return [Phase(1, trips, False)]
     if trips is not None and trips <= max(wide, 2 * lanes):
@@ -79,6 +83,9 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
     return found if rest == 0 else [*found, Phase(1, rest, False)]
 
 
-def _waits(plan: LoopPlan) -> bool:
-    """Whether one iteration has too little to do side by side, and is too long for the next to begin meanwhile."""
-    return plan.cost >= _LONG and plan.latency > _WAITS * plan.cost
+def _registers(plan: LoopPlan) -> int:
+    """How many registers a value takes: what one iteration has to do side by side hides its latencies."""
+    cost, latency = plan.cost, plan.latency
+    if cost <= _CHEAP or (_MODERATE < cost <= _LONG and latency > _WAITS_LONG * cost):
+        return 4
+    return 2 if cost <= _MODERATE or latency > _WAITS * cost else 1

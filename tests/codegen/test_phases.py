@@ -1,0 +1,68 @@
+"""How many registers a value of a vector loop takes: several where one iteration's results come one after the other."""
+
+import re
+
+import numpy as np
+import pytest
+from nests import Nest, call, memref
+
+from codegen.emit import emit_module
+from codegen.emit.target import Target
+from codegen.kernel.interpret import interpret
+from codegen.kernel.nest import F32, F64, INDEX, Extent
+from codegen.runtime import engine
+
+SUM = {"fastmath": frozenset({"reassoc", "contract"})}
+
+
+def program(width, depth, type=F64):
+    """y[i] = f(f(...)) of x[i], `depth` deep, of so many numbers added, and the sum of all in s[0]."""
+    nest = Nest(
+        "f", writes=("y", "s"), x=memref(type, Extent(0)), y=memref(type, Extent(0)), s=memref(type, 1), n=INDEX
+    )
+
+    def body(i, total):
+        x = nest.load(nest.x, i)
+        sides = [nest.op("arith.mulf", x, nest.constant(0.5 + k, type)) for k in range(width)]
+        for _ in range(depth):
+            sides = [nest.op("math.tanh", side) for side in sides]
+        result = sides[0]
+        for side in sides[1:]:
+            result = nest.op("arith.addf", result, side)
+        nest.store(result, nest.y, i)
+        return [nest.op("arith.addf", total, result, **SUM)]
+
+    (total,) = nest.loop(nest.n, [nest.constant(0.0, type)], body)
+    nest.store(total, nest.s, 0)
+    return nest.end()
+
+
+def registers(function, type=F64):
+    """How many a value takes in the loop of full vectors."""
+    features = engine.target_features()
+    lanes = Target.of(features).vector_bytes * 8 // type.bits
+    spelled = {F64: "double", F32: "float"}[type]
+    return max(map(int, re.findall(rf"<(\d+) x {spelled}>", emit_module([function], features)))) // lanes
+
+
+@pytest.mark.parametrize("type", [F64, F32], ids=str)
+def test_a_chain_takes_more_registers_than_as_many_functions_side_by_side(type):
+    assert registers(program(1, 6, type), type) == 4
+    assert registers(program(6, 1, type), type) == 1
+
+
+def test_a_long_chain_takes_two_registers_because_its_code_is_long():
+    assert registers(program(1, 40)) == 2
+
+
+@pytest.mark.parametrize("depth", [6, 40])
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 31, 32, 33, 64, 65, 100, 1000])
+def test_a_chain_of_any_length_of_arrays_is_right(n, depth, rng):
+    function = program(1, depth)
+    code = engine.compile(emit_module([function], engine.target_features()), passes=engine.Passes.VECTORS)
+    x = rng.normal(size=n)
+    ours, right = ([x, np.full(n, 9.0), np.full(1, 9.0)] for _ in range(2))
+    interpret(function, [*right, n])
+    assert call(code, function, (*ours, n)) == 0
+    np.testing.assert_allclose(ours[1], right[1], rtol=1e-14 * depth)
+    np.testing.assert_allclose(ours[2], right[2], rtol=1e-13 * depth, atol=1e-13 * max(n, 1))
