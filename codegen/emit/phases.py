@@ -8,7 +8,8 @@
 
 A cheap body takes several registers per value, which hides the latency of its accumulators; so does one
 whose results come one after the other, which hides theirs.  A dear one is written once, with a mask on
-every iteration, which costs little there and saves half of the code.  Without masks in the machine the rest runs one by one.
+every iteration, which costs little there and saves half of the code.  Without masks in the machine the rest
+runs one by one.
 """
 
 from __future__ import annotations
