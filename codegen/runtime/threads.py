@@ -14,6 +14,7 @@ import functools
 import os
 import sys
 import threading
+from operator import index
 
 from ..forks import held_over_fork
 from . import engine, objects
@@ -38,13 +39,17 @@ def threads() -> int:
 def set_threads(count: int) -> None:
     """Share loops among `count` threads from the next call on; 1 uses none but the caller's.
 
-    Raises ValueError for a count below 1 or above 256.
+    Raises ValueError for a count below 1 or above 256, and for what is no whole number.
     """
     global _count
-    if not 1 <= count <= MOST_THREADS:
-        raise ValueError(f"threads should be from 1 to {MOST_THREADS}, got {count}")
+    try:
+        whole = index(count)
+    except TypeError:
+        whole = 0
+    if not 1 <= whole <= MOST_THREADS:
+        raise ValueError(f"threads should be a whole number from 1 to {MOST_THREADS}, got {count!r}")
     with _lock:
-        _count = int(count)
+        _count = whole
         if is_made():
             call_numbers(_code(), "set_threads", _count)
 

@@ -239,9 +239,9 @@ def test_threads_without_work_sleep(any_threads):
     assert time.process_time() - before < 0.1
 
 
-@pytest.mark.parametrize("count", [0, -1, 257])
+@pytest.mark.parametrize("count", [0, -1, 257, 1.5, "two"])
 def test_an_impossible_number_of_threads_is_refused(count):
-    with pytest.raises(ValueError, match=f"from 1 to 256, got {count}"):
+    with pytest.raises(ValueError, match=f"from 1 to 256, got {count!r}"):
         threads.set_threads(count)
 
 
