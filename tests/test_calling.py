@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from codegen.runtime.launcher import is_native
 
 Pair = namedtuple("Pair", "left right")
 
@@ -16,6 +17,12 @@ Pair = namedtuple("Pair", "left right")
 class Layer:
     w: object
     b: object
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    """In eager mode, which the environment may ask for, a function under jit runs each time."""
+    monkeypatch.setattr(ad.config, "eager", False)
 
 
 def rng():
@@ -54,7 +61,7 @@ def test_nested_arguments_and_results_keep_their_nesting():
     expected = {"y": X @ W + B, "n": [5, (B.sum(), None)]}
     for _ in range(3):
         same(f(p, X), expected)
-    assert len(runs) == 1 and len(f.traced.callers) == 1
+    assert len(runs) == 1 and len(f.traced.callers) == is_native(), "a caller goes straight into the launcher"
 
 
 def test_keywords_and_numbers_are_run_time_arguments():
