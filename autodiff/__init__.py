@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import numpy as _np
 
-from codegen.garbage import Paused as _Paused
+from codegen.garbage import Lasting as _Lasting
 from codegen.lazily import lazily as _lazily
 
 # All that is imported stays, so there is nothing to collect: looking for it again and again takes a twentieth.
-with _Paused():
+with _Lasting():
     from . import ops, tree
     from .api import asarray, cache_info, clear_cache, max_compiles, tensor
     from .config import config

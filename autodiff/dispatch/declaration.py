@@ -6,14 +6,16 @@ its default.  Keyword-only parameters never dispatch and are passed on by name.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from opcode import opmap
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
 from ..errors import DispatchError, caller, short_name
 
-__all__ = ["Declaration", "has_body", "place_of"]
+__all__ = ["Declaration", "Parameters", "has_body", "place_of"]
 
 _Kind = inspect._ParameterKind
 _BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
@@ -22,29 +24,80 @@ _BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
 _PLAN_LIMIT = 1024
 
 
+class Parameters(NamedTuple):
+    """What Python calls the parameters of a function; see `Declaration`."""
+
+    fixed: tuple[str, ...]
+    variadic: str | None
+    keywords: dict[str, Any]
+    open: bool
+    defaults: tuple
+
+    @staticmethod
+    def of(source: Callable | inspect.Signature) -> Parameters:
+        """Those of a function or a signature.
+
+        A plain function's are read from its code: `inspect.signature` takes 25 times as long, 4 ms for all operations.
+        """
+        if not isinstance(source, inspect.Signature):
+            plain = inspect.unwrap(source, stop=lambda f: hasattr(f, "__signature__"))
+            if isinstance(plain, FunctionType) and not hasattr(plain, "__signature__"):
+                return Parameters._of_code(plain)
+            source = inspect.signature(source)
+        found = list(source.parameters.values())
+        empty = inspect.Parameter.empty
+        positional = [p for p in found if p.kind in _BY_POSITION]
+        return Parameters(
+            tuple([p.name for p in positional]),
+            next((p.name for p in found if p.kind is _Kind.VAR_POSITIONAL), None),
+            {p.name: p.default for p in found if p.kind is _Kind.KEYWORD_ONLY},
+            any([p.kind is _Kind.VAR_KEYWORD for p in found]),
+            tuple([p.default for p in positional if p.default is not empty]),
+        )
+
+    @staticmethod
+    def _of_code(function: FunctionType) -> Parameters:
+        code = function.__code__
+        names, count, only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
+        defaults = function.__kwdefaults__ or {}
+        return Parameters(
+            names[:count],
+            names[count + only] if code.co_flags & inspect.CO_VARARGS else None,
+            {name: defaults.get(name, inspect.Parameter.empty) for name in names[count : count + only]},
+            bool(code.co_flags & inspect.CO_VARKEYWORDS),
+            function.__defaults__ or (),
+        )
+
+
 class Declaration:
     """The parameters of a generic function.
 
+    source     what has them: a function, or a signature
     fixed      names before `*`, in order: these dispatch
     variadic   the name of `*xs`, or None
     keywords   keyword-only names and their defaults (`Parameter.empty`: none)
     defaults   of the last of `fixed`
     """
 
-    def __init__(self, name: str, signature: inspect.Signature, place: str) -> None:
+    def __init__(self, name: str, source: Callable | inspect.Signature, place: str) -> None:
         self.name = name
-        self.signature = signature
         self.place = place
-        parameters = list(signature.parameters.values())
-        positional = [p for p in parameters if p.kind in _BY_POSITION]
-        self.parameters = positional + [p for p in parameters if p.kind is _Kind.VAR_POSITIONAL]
-        self.fixed = tuple(p.name for p in positional)
-        self.variadic = next((p.name for p in parameters if p.kind is _Kind.VAR_POSITIONAL), None)
-        self.keywords = {p.name: p.default for p in parameters if p.kind is _Kind.KEYWORD_ONLY}
+        self._source = source
+        self.fixed, self.variadic, self.keywords, self.open, self.defaults = Parameters.of(source)
         self.keyword_defaults = {k: v for k, v in self.keywords.items() if v is not inspect.Parameter.empty}
-        self.open = any(p.kind is _Kind.VAR_KEYWORD for p in parameters)
-        self.defaults = tuple(p.default for p in positional if p.default is not inspect.Parameter.empty)
         self._plans: dict[tuple, tuple] = {}
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The parameters as Python shows them."""
+        return self._source if isinstance(self._source, inspect.Signature) else inspect.signature(self._source)
+
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """Those that dispatch."""
+        found = list(self.signature.parameters.values())
+        positional = [p for p in found if p.kind in _BY_POSITION]
+        return positional + [p for p in found if p.kind is _Kind.VAR_POSITIONAL]
 
     @property
     def names(self) -> tuple[str, ...]:

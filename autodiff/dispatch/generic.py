@@ -36,28 +36,42 @@ _CACHE_LIMIT = 4096
 _CONVERSIONS = 8
 
 
+class _Shown:
+    """The attribute `__signature__` of instances: made when somebody looks."""
+
+    def __get__(self, instance: Any, _: type) -> inspect.Signature:
+        if instance is None:  # the class itself has its constructor's
+            raise AttributeError("__signature__")
+        return instance.declaration.signature
+
+
 class GenericFunction(Registry):
     """A function with methods.
 
     name         as users call it
-    signature    the parameters; those before `*` dispatch
+    source       what has the parameters, a function or a signature; those before `*` dispatch
     body         the least specific method, which takes anything (None: there is none)
     declared     the Python function that declares it, for its documentation and place
 
     Made from a Python declaration by `declare`.  Not to be copied: a copy is the function itself.
     """
 
-    def __new__(cls, name: str, signature: inspect.Signature, *_args: Any, **_keywords: Any) -> GenericFunction:
-        faster = with_arity(cls, signature) if cls.__call__ is GenericFunction.__call__ else cls
+    def __new__(
+        cls, name: str, source: Callable | inspect.Signature, *_args: Any, **_keywords: Any
+    ) -> GenericFunction:
+        faster = with_arity(cls, source) if cls.__call__ is GenericFunction.__call__ else cls
         return object.__new__(faster)
 
     def __init__(
-        self, name: str, signature: inspect.Signature, body: Callable | None = None, declared: Callable | None = None
+        self,
+        name: str,
+        source: Callable | inspect.Signature,
+        body: Callable | None = None,
+        declared: Callable | None = None,
     ) -> None:
         declared = declared or body
-        super().__init__(Declaration(name, signature, place_of(declared) if declared else caller()))
+        super().__init__(Declaration(name, source, place_of(declared) if declared else caller()))
         self.__qualname__ = name
-        self.__signature__ = signature
         if declared is not None:
             self.__doc__ = declared.__doc__
             self.__module__ = declared.__module__
@@ -77,7 +91,9 @@ class GenericFunction(Registry):
                 f"  called at {caller()}"
             )
         body = function if has_body(function) else None
-        return cls(function.__name__, inspect.signature(function), body, function, **options)
+        return cls(function.__name__, function, body, function, **options)
+
+    __signature__ = _Shown()
 
     # ------------------------------------------------------------ hooks for the floors above
 

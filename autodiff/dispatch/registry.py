@@ -71,8 +71,8 @@ class Registry(_WithSite):
         self.table = Table()
         self.rules = {kind: Table() for kind in RULES}
         self._listeners: list[Listener] = []
-        #: What relies on choices of this function (`reliance.Choices`), by id.
-        self.watchers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        #: What relies on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
+        self.watchers: weakref.WeakValueDictionary[int, Any] | None = None
         self._chosen: dict[tuple, Method | None] = {}
 
     # ------------------------------------------------------------ registering
@@ -168,7 +168,8 @@ class Registry(_WithSite):
         """Make every choice again, and say so."""
         self._forget()
         epoch.now += 1
-        for reference in self.watchers.valuerefs():  # all at once: other threads may add to them
+        watchers = self.watchers
+        for reference in () if watchers is None else watchers.valuerefs():  # all at once: other threads may add to them
             choices = reference()
             if choices is not None:
                 choices.look_again(self)

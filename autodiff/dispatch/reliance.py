@@ -77,6 +77,9 @@ class Choices:
         """
         self._drop = drop
         for function in self.answers:
+            with _lock:
+                if function.watchers is None:
+                    function.watchers = weakref.WeakValueDictionary()
             function.watchers[id(self)] = self
 
     def look_again(self, function: Any) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from .declaration import Parameters
+
 __all__ = ["completed", "with_arity"]
 
 _OMITTED: Any = object()
@@ -63,16 +65,13 @@ def completed(full: Callable, count: int, tail: tuple) -> Callable:
     return env["run"]
 
 
-def with_arity(cls: type, signature: inspect.Signature) -> type:
-    """The subclass of `cls` whose instances are called fast with this declaration's parameters.
+def with_arity(cls: type, source: Callable | inspect.Signature) -> type:
+    """The subclass of `cls` whose instances are called fast with the parameters of this function or signature.
 
     `cls` itself when there is no shorter way: no parameters, very many, or `*xs`.
     """
-    kinds = [p.kind for p in signature.parameters.values()]
-    if inspect.Parameter.VAR_POSITIONAL in kinds:
-        return cls
-    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return _specialised(cls, sum(kind in by_position for kind in kinds))
+    found = Parameters.of(source)
+    return cls if found.variadic is not None else _specialised(cls, len(found.fixed))
 
 
 @cache

@@ -150,27 +150,43 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
     return body
 
 
+def _when_called(
+    operation: Operation, slow: Callable[..., Tensor]
+) -> Callable[[tuple[_Operand, ...]], Callable[..., Tensor]]:
+    """A function that gives the body for operands, which is made when it is first asked for: most never are."""
+    made: dict[tuple[_Operand, ...], Callable[..., Tensor]] = {}
+
+    def body(operands: tuple[_Operand, ...]) -> Callable[..., Tensor]:
+        return made.get(operands) or made.setdefault(operands, _body(operation, slow, operands))
+
+    return body
+
+
+_ONE = (_Operand("x", "a"),)
+_BOTH = (_Operand("x1", "a"), _Operand("x2", "b"))
+_NUMBER_RIGHT = (_Operand("x1", "a"), _Operand("x2", "b", is_number=True))
+_NUMBER_LEFT = (_Operand("x1", "a", is_number=True), _Operand("x2", "b"))
+
+
 def unary_body(operation: Operation, slow: Callable[[Any], Tensor]) -> Body:
     """Bodies of a function of one argument.  `slow` records whatever the others do not know."""
-    of_tensor = _body(operation, slow, [_Operand("x", "a")])
-    return lambda classes: of_tensor if issubclass(classes[0], Tensor) else slow
+    body = _when_called(operation, slow)
+    return lambda classes: body(_ONE) if issubclass(classes[0], Tensor) else slow
 
 
 def binary_body(operation: Operation, slow: Callable[[Any, Any], Tensor]) -> Body:
     """Bodies of a function of two arguments.  `slow` records whatever the others do not know."""
-    of_tensors = _body(operation, slow, [_Operand("x1", "a"), _Operand("x2", "b")])
-    with_number_right = _body(operation, slow, [_Operand("x1", "a"), _Operand("x2", "b", is_number=True)])
-    with_number_left = _body(operation, slow, [_Operand("x1", "a", is_number=True), _Operand("x2", "b")])
+    body = _when_called(operation, slow)
 
-    def body(classes):
+    def choose(classes):
         left, right = classes
         if issubclass(left, Tensor):
             if issubclass(right, Tensor):
-                return of_tensors
-            return with_number_right if is_simple(left, right) else slow
-        return with_number_left if issubclass(right, Tensor) and is_simple(right, left) else slow
+                return body(_BOTH)
+            return body(_NUMBER_RIGHT) if is_simple(left, right) else slow
+        return body(_NUMBER_LEFT) if issubclass(right, Tensor) and is_simple(right, left) else slow
 
-    return body
+    return choose
 
 
 def is_simple(tensor: type, number: type) -> bool:

@@ -1,11 +1,12 @@
 """The collector is paused while a graph is planned, and goes on as it was."""
 
 import gc
+import weakref
 
 import pytest
 
 from codegen import compiler
-from codegen.garbage import Paused
+from codegen.garbage import Lasting, Paused
 from codegen.ir.text import parse
 
 
@@ -40,3 +41,35 @@ def test_planning_does_not_collect_and_leaves_the_collector_as_it_was(was_on, mo
     compiler.compile_graph(parse("f(x: f64[9]) { a = exp(x)  b = sum(a, axis=(0,))  return b }"))
     assert seen == [False]
     assert gc.isenabled() == was_on
+
+
+def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(was_on):
+    with Lasting():
+        made = [[] for _ in range(10)]
+    assert gc.isenabled() == was_on
+    assert gc.get_freeze_count() == 0
+    assert any(made is found for found in gc.get_objects(generation=2))
+    made[0].append(Lost(made))
+    lost = weakref.ref(made[0][0])
+    del made
+    gc.collect()
+    assert lost() is None
+
+
+class Lost:
+    """Part of a cycle."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+
+def test_what_somebody_froze_stays_frozen():
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        with Lasting():
+            made = [[]]
+        assert before // 2 < gc.get_freeze_count() <= before  # some of it was dropped since
+        assert not any(made is found for found in gc.get_objects(generation=2))
+    finally:
+        gc.unfreeze()
