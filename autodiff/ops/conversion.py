@@ -120,7 +120,8 @@ def dense(x):
     >>> ad.exp(Repeated(ad.tensor(0.0), 3))
     f64[3] [1. 1. 1.]
 
-    Tensors are themselves; arrays and numbers become constants.
+    A tensor is given back itself, as `ad.asarray` does: in-place changes of the result are changes of it.  Arrays and
+    numbers become constants.
     Raises DispatchError for a type without a method.
     """
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):

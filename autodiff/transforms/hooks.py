@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import DispatchError, GradientError, ShapeError, UserLine, caller, user_line
 from ..ops import as_tensor
 from ..tape.node import TABLE_LIMIT, Kind, Leaf, Node, RichNode
-from ..tape.record import DETACH, IDENTITY, grad_mode, identity_of, record
+from ..tape.record import DETACH, IDENTITY, grad_mode, identity_of, record, state
 from ..tensor import Tensor, handle
 from .nesting import call_nested
 
@@ -97,7 +97,8 @@ def register_post_accumulate_grad_hook(t: Tensor, hook: Callable) -> Removable:
 def retain_grad(t: Tensor) -> None:
     """Keep the gradient of a computed tensor in its `.grad`, as leaves do.  On a leaf it does nothing.
 
-    Raises GradientError when the tensor does not require grad.
+    Raises GradientError when the tensor does not require grad, and inside a function that is traced: there it is a
+    step of many calls, or of many examples.
     """
     node = t.node
     if not node.kind.out.requires_grad:
@@ -105,6 +106,12 @@ def retain_grad(t: Tensor) -> None:
             f"retain_grad needs a tensor that requires grad; this {t.aval} does not\n  called at {caller()}"
         )
     if node.leaf is None:
+        if state.now.tracing:
+            raise GradientError(
+                "retain_grad() inside a traced function (jit, vmap, checkpoint, a loop): .grad belongs to no trace\n"
+                f"  called at {caller()}\n"
+                "  see the gradient by register_hook, or return what is wanted and use ad.grad or ad.vjp"
+            )
         node = _with_room(t)
         node.retained = node.retained or Leaf()
         t.node = node  # `.grad` is read from here

@@ -453,6 +453,29 @@ def test_a_failing_backward_leaves_retained_gradients_too():
     assert z.grad is None and x.grad is None
 
 
+@pytest.mark.parametrize(
+    "traced",
+    [
+        lambda f, x: ad.jit(f)(x[0]),
+        lambda f, x: ad.vmap(f)(x),
+        lambda f, x: ad.vmap(ad.grad(f))(x),
+        lambda f, x: ad.checkpoint(f)(x[0]),
+    ],
+    ids=["jit", "vmap", "vmap of grad", "checkpoint"],
+)
+def test_retain_grad_inside_a_traced_function_is_an_error_that_says_so(traced):
+    def f(x):
+        y = x * 2.0
+        y.retain_grad()
+        return (y * y).sum()
+
+    x = ad.tensor([[1.0, -2.0], [3.0, 4.0]], requires_grad=True)
+    with pytest.raises(ad.GradientError, match=r"retain_grad\(\) inside a traced function[\s\S]*test_hooks.py"):
+        traced(f, x)
+    f(x[0]).backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [[8.0, -16.0], [0.0, 0.0]])
+
+
 def test_without_retain_grad_a_computed_tensor_has_no_grad():
     x = parameter()
     y = x * 2.0

@@ -336,3 +336,11 @@ def test_an_index_outside_of_the_classes_is_refused():
 def test_what_holds_integers_is_not_differentiated():
     with pytest.raises(ad.DTypeError, match="only float arrays have gradients"):
         ad.grad(lambda p: (p @ X).sum())(ad.Permutation([2, 0, 1]))
+
+
+def test_the_dense_form_of_a_tensor_is_that_tensor_and_of_a_structure_a_new_one():
+    t, d = ad.tensor([1.0, 2.0]), ad.Diagonal(ad.tensor([1.0, 2.0]))
+    assert ad.dense(t) is t and ad.asarray(t) is t
+    written_out = ad.dense(d)
+    written_out += 1.0
+    np.testing.assert_array_equal(np.asarray(d.diagonal), [1.0, 2.0])
