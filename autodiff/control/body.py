@@ -29,8 +29,8 @@ from ..tensor import Tensor, handle
 from ..transforms.functional import vjp
 
 __all__ = [
-    "RECOMPUTED", "Body", "Nesting", "Recorded", "Traced", "Weak", "again", "float_places", "is_float", "placed",
-    "trace",
+    "RECOMPUTED", "Body", "Nesting", "Recorded", "Traced", "Weak", "again", "clone", "float_places", "interned",
+    "is_float", "placed", "recomputed", "trace",
 ]  # fmt: skip
 
 _bodies = LRU(1024)
@@ -49,9 +49,10 @@ class Body(ir.Region):
     order                        all nodes on the way
     kept                         numbers in `order` of products and the like: what a gradient should find computed
     graph                        the same for the compiler
+    splits                       by number of states: what of it a loop does apart (see `fission`)
     """
 
-    __slots__ = ("_keeping", "arguments", "hidden", "kept", "order", "results")
+    __slots__ = ("_keeping", "arguments", "hidden", "kept", "order", "results", "splits")
 
     is_interned = True
 
@@ -65,6 +66,7 @@ class Body(ir.Region):
         super().__init__(freeze(self.results, [*self.arguments, *self.hidden])[0])
         self.kept = _kept(self)
         self._keeping: Body | None = None
+        self.splits: dict[int, Any] = {}
 
     @property
     def keeping(self) -> Body:
@@ -203,7 +205,7 @@ def trace(f: Any, *examples: Any) -> Traced:
         found, nesting = Nesting.of(f(*tree.unflatten(structure, made)))
         results = [as_tensor(x).node for x in found]
     order, hidden = _walk(results, arguments, since)
-    return Traced(_interned(arguments, hidden, results, order), nesting, [handle(n) for n in hidden])
+    return Traced(interned(arguments, hidden, results, order), nesting, [handle(n) for n in hidden])
 
 
 def _argument_of(example: Any) -> Any:
@@ -245,7 +247,7 @@ def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tup
     return sorted(inside, key=lambda n: n.number), sorted(outside, key=lambda n: n.number)
 
 
-def _interned(
+def interned(
     arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]
 ) -> Body:
     """The body of this structure that was met before, or a new one."""
@@ -276,13 +278,14 @@ def _bare(node: Node) -> Node:
 def _copied(order: Sequence[Node], results: Sequence[Node], stands: dict[Node, Node]) -> tuple[list[Node], list[Node]]:
     made = []
     for node in order:
-        new = _clone(node, tuple([stands[i] for i in node.inputs]))
+        new = clone(node, tuple([stands[i] for i in node.inputs]))
         stands[node] = new
         made.append(new)
     return made, [stands[n] for n in results]
 
 
-def _clone(node: Node, inputs: tuple[Node, ...]) -> Node:
+def clone(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """A node of the same kind on other inputs, as it stands."""
     new = rich_node(node.kind, inputs, call=node.call)
     new.body, new.flow, new.slot, new.line, new.hooks = node.body, node.flow, node.slot, node.line, node.hooks
     return new
@@ -293,11 +296,7 @@ def _kept(body: Body) -> tuple[int, ...]:
 
     Reductions are not: they are computed again along with what is elementwise.
     """
-    fresh: set[Node] = set(body.results)
-    for node in body.order:
-        if isinstance(node, RichNode) and node.call is not None and node.call.function in RECOMPUTED:
-            starts = set(node.inputs[node.flow]) if node.flow is not None else set(node.inputs)
-            fresh |= _between(node, starts)
+    fresh: set[Node] = {*body.results, *recomputed(body.order)}
     readers = Counter([i for node in body.order for i in node.inputs] + body.results)
     plain: set[Node] = {*body.arguments, *body.hidden}
     kept: set[Node] = set()
@@ -315,6 +314,16 @@ def _kept(body: Body) -> tuple[int, ...]:
             if node.kind.out.aval.nbytes <= size and plain.issuperset(others) and all(readers[t] == 1 for t in terms):
                 kept = kept - terms | {node}
     return tuple([k for k, node in enumerate(body.order) if node in kept])
+
+
+def recomputed(order: Sequence[Node]) -> set[Node]:
+    """The nodes that a backward pass computes again: those inside of calls of such functions."""
+    found: set[Node] = set()
+    for node in order:
+        if isinstance(node, RichNode) and node.call is not None and node.call.function in RECOMPUTED:
+            starts = set(node.inputs[node.flow]) if node.flow is not None else set(node.inputs)
+            found |= _between(node, starts)
+    return found
 
 
 #: Their rules read no value of theirs, so a sum stands for its terms.
@@ -342,4 +351,4 @@ def again(node: Node, inputs: list[Node]) -> Node:
     """A node of a body on other inputs: recorded anew, so that it tracks exactly if they do."""
     if node.call is None and node.body is None and node.inputs:
         return record(node.kind.op, tuple([handle(i) for i in inputs]), node.kind.params).node
-    return _clone(node, tuple(inputs))
+    return clone(node, tuple(inputs))

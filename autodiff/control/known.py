@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..custom import function
+from ..ops import zeros_like
 from ..tape.node import Node
 from ..tensor import Tensor, handle
+from ..transforms.forward import jvp
 from ..transforms.rules import missing_rule
 from .body import Body, Recorded, again
 
@@ -36,6 +38,17 @@ def _(ctx, y_bar):
         raise missing_rule(node)
     y = _known(body, number, value, inputs)  # what a rule reads: the known value, with its history
     return {"inputs": tuple(node.kind.op.pull(y_bar, y, inputs, node.kind.params, False))}
+
+
+@_known.jvp
+def _(ctx, _body, _number, _value, dots):
+    body, number, value, inputs = ctx.inputs
+    node = body.order[number]
+    if node.kind.op.push is None:
+        given = [zeros_like(x) if dot is None else dot for x, dot in zip(inputs, dots, strict=True)]
+        return jvp(lambda *xs: handle(again(node, [x.node for x in xs])), inputs, given)[1]
+    y = _known(body, number, value, inputs)
+    return node.kind.op.push(tuple(dots), y, inputs, node.kind.params)
 
 
 def knowing(body: Body, known: Sequence[Tensor]) -> Recorded:

@@ -32,8 +32,10 @@ from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record, state
 from ..tensor import Tensor
 from ..transforms.batch.walk import CALLS
-from .batching import looped_of_all, scan_batch
+from ..transforms.forward import jvp
+from .batching import differing, looped_of_all, scan_batch, until_stable
 from .body import Body, Nesting, Traced, Weak, float_places, is_float, placed, trace
+from .fission import apart
 from .known import knowing
 from .packing import pack, packed_aval, record_packed
 
@@ -177,6 +179,48 @@ def _backwards(loop, states, scanned, hidden, before, products, last_bars, given
     )
 
 
+@_looped.jvp
+def _(ctx, _loop, state_dots, scanned_dots, hidden_dots):
+    loop, states, scanned, hidden = ctx.inputs
+    kept = ctx.saved_variables
+    given = (state_dots, states), (scanned_dots, scanned), (hidden_dots, hidden)
+    dots = [list(d or [None] * len(xs)) for d, xs in given]
+    return _pushed(loop, states, scanned, hidden, kept.before, [p.detach() for p in kept.products], *dots)
+
+
+def _pushed(loop, states, scanned, hidden, before, products, state_dots, scanned_dots, hidden_dots):
+    """The loop of tangents: each step at the states that were kept."""
+    body, outputs = loop.body, len(loop.body.results)
+    moves = [d is not None for d in (*state_dots, *scanned_dots, *hidden_dots)]
+    floats = [is_float(s) for s in states]
+
+    def after(flags: list[bool]) -> list[bool]:
+        return [a and b for a, b in zip(differing(body, flags), floats, strict=False)]
+
+    moves[: loop.carried] = until_stable(moves[: loop.carried], moves[loop.carried :], after)
+    results = enumerate(zip(differing(body, moves), body.graph.outputs, strict=True))
+    given = [k for k, (m, y) in results if m and k >= loop.carried and is_float(y.aval)]
+    places = [k for k, m in enumerate(moves) if m]
+    moving = [k for k in places if k < loop.carried]
+    constant = [d for d in hidden_dots if d is not None]
+
+    def step(dots, x):
+        now, given_x, x_dots, known = x
+        inputs = [*now, *given_x, *hidden]
+        directions = [*dots, *[d for d in x_dots if d is not None], *constant]
+        _, found = jvp(body.moving(inputs, places, knowing(body, known)), ([inputs[k] for k in places],), (directions,))
+        return [found[k] for k in moving], ([found[k] for k in given], list(dots))
+
+    start = [zeros_like(states[k]) if state_dots[k] is None else state_dots[k] for k in moving]
+    xs = (list(before), list(scanned), scanned_dots, products)
+    last, (given_dots, before_dots) = scan(step, start, xs, length=loop.length, reverse=loop.reverse)
+    return (
+        tuple(placed(last, moving, loop.carried)),
+        tuple(placed(given_dots, [k - loop.carried for k in given], outputs - loop.carried)),
+        tuple(placed(before_dots, moving, loop.carried)),
+    )
+
+
 # ---------------------------------------------------------------- what users call
 
 
@@ -205,11 +249,23 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     first, carry = Nesting.of(init)
     is_number = [type(s) in (bool, int, float) for s in first]
     traced, states = _fitting(f, [as_tensor(s, "scan", "init") for s in first], carry, element, is_number)
-    loop = Loop(len(states), len(tensors), length, reverse, False, traced.body)
-    if not loop.results:  # nothing to do: effects are no results
-        return carry.filled(()), traced.result.parts()[1].filled(())
-    last, given, _ = _looped(loop, tuple(states), tuple(tensors), tuple(traced.hidden))
+    last, given = _in_parts(traced.body, states, tensors, traced.hidden, length, reverse)
     return carry.filled(last), traced.result.parts()[1].filled(given)
+
+
+def _in_parts(
+    body: Body, states: list[Tensor], scanned: list[Tensor], hidden: list[Tensor], length: int, reverse: bool
+) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """The last states and what steps gave, by a loop of what needs one."""
+    parts = apart(body, states, scanned, hidden, length)
+    if parts is not None:
+        body, states, scanned, hidden = parts.body, parts.states, parts.scanned, parts.hidden
+    loop = Loop(len(states), len(scanned), length, reverse, False, body)
+    last: Sequence[Tensor] = ()
+    given: Sequence[Tensor] = ()
+    if loop.results:  # else nothing is left to do: effects are no results
+        last, given, _ = _looped(loop, tuple(states), tuple(scanned), tuple(hidden))
+    return parts.finished(last, given) if parts is not None else (last, given)
 
 
 def _length_of(tensors: Sequence[Tensor], length: int | None) -> int:

@@ -23,6 +23,7 @@ from ..lowering import Call, Move
 from ..program import Gemm, Kernel
 from ..records import record
 from .fuse import Fused
+from .recur import RESULT
 
 __all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]
 
@@ -66,12 +67,12 @@ def _written_by_several(drafts: Sequence[Draft]) -> set[Hashable]:
 def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
     """For each value that is only another stored one in another shape, that one: they can be one buffer.
 
-    Not for what a user gives or is given, for what the host sees (its arrays have shapes), or where one kernel
-    reads both.
+    Not for what a user gives or is given, for what the host sees (its arrays have shapes; loops and branches have
+    places in memory), or where one kernel reads both.
     """
     fixed = {*graph.inputs, *graph.outputs}
     for unit in fused.units:
-        if unit.node is not None and isinstance(unit.node.op.lower, Call):
+        if unit.node is not None and isinstance(unit.node.op.lower, Call) and unit.node.op is not RESULT:
             fixed.update(unit.node.inputs, [unit.node])
     found: dict[Node, Node] = {}
     taken: set[Node] = set()

@@ -13,7 +13,7 @@ of a vector that is there are read where they lie.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..ir import Aval, Graph, Node
@@ -44,6 +44,7 @@ def separate(graph: Graph) -> Graph:
     whole = {n for n in nests if n in graph.outputs or any("part" not in r.op.traits for r in readers[n])}
     trimmed: dict[tuple, tuple[Nested, list[int]]] = {}
     found: dict[Node, Nested] = {}
+    given: dict[Node, list[Node]] = {}
     new: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = [new.get(i, i) for i in node.inputs]
@@ -53,10 +54,12 @@ def separate(graph: Graph) -> Graph:
             if key not in trimmed:
                 trimmed[key] = _trimmed(node.op.lower.control(**node.keywords))
             found[node], reads = trimmed[key]
-            read, starts = _in_place([inputs[k] for k in reads])
+            given[node] = [inputs[k] for k in reads]
+            read, starts = _in_place(given[node])
             new[node] = Node(RESULT, read, (found[node], starts, None), node.aval)
         elif "part" in node.op.traits and node.inputs[0] in found and node.inputs[0] not in whole:
-            new[node] = _result(found[node.inputs[0]], inputs[0], node)
+            (vector,) = node.inputs
+            new[node] = _result(found[vector], inputs[0], node, given[vector])
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             new[node] = Node(node.op, inputs, node.params, node.aval)
     return Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name)
@@ -68,11 +71,15 @@ def _in_place(inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
     return [i.inputs[0] if "part" in i.op.traits else i for i in inputs], tuple(starts)
 
 
-def _result(nested: Nested, vector: Node, part: Node) -> Node:
-    """The result that a part of the vector is."""
+def _result(nested: Nested, vector: Node, part: Node, given: Sequence[Node]) -> Node:
+    """The result that a part of the vector is: an input, where steps hand on their elements."""
     start = part.keywords["start"]
     found = zip(nested.results, nested.starts(), strict=True)
     number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
+    if isinstance(nested, Recurrence) and nested.carried <= number < len(nested.body.outputs):
+        elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
+        if (output := nested.body.outputs[number]) in elements:
+            return given[nested.carried + elements.index(output)]
     return Node(RESULT, vector.inputs, (*vector.params[:2], number), part.aval)
 
 

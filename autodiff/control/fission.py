@@ -1,0 +1,400 @@
+"""What of a loop needs no loop: done for all steps at once, before it or after it.
+
+    h[t+1] = tanh(h[t] @ w + x[t] @ u)         p = x @ u                   one product before the loop
+                                               h[t+1] = tanh(h[t] @ w + p[t])
+    s[t+1] = s[t] + a[t].T @ g[t]              g is stacked                and one after it
+                                               s = s[0] + a.T @ g          rows of all steps below each other
+
+Many small products become one large one, which is several times as fast, on all cores; a sum over steps leaves the
+cache alone.  What reads neither states nor elements is computed once.  The first is a rewrite of what the user
+wrote, so that the derivative of `p` with respect to u is one product too; the second finds it in the loop that goes
+back, for w.
+
+What stays: what is elementwise in the elements (reading its result costs more than computing it), what would store
+many times the elements, and everything that `checkpoint` computes again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from codegen.lowering import Contract, Move
+
+from ..ops import add, matmul, reshape, sum, transpose
+from ..tape.node import Node, RichNode
+from ..tape.record import IDENTITY
+from ..tensor import Tensor, handle
+from .batching import applied
+from .body import Body, again, clone, interned, is_float, recomputed
+
+__all__ = ["Apart", "apart"]
+
+#: A product of all steps may take so many times the memory of the elements it is computed from.
+_MOST = 8
+
+#: From so many steps on it pays to look.
+_LEAST = 2
+
+
+class Product(NamedTuple):
+    """A term of a sum over steps, `moves` of left.T @ right, where both are stacked; of their sum: one product.
+
+    rows        of both, in one step
+    is_turned   a step has left, not left.T
+    """
+
+    moves: tuple[Node, ...]
+    left: Node
+    right: Node
+    rows: int
+    is_turned: bool
+
+    @property
+    def values(self) -> tuple[Node, ...]:
+        """What is stacked for it."""
+        return self.left, self.right
+
+
+class Plain(NamedTuple):
+    """A term which is `moves` of a stacked value, perhaps summed over axes."""
+
+    moves: tuple[Node, ...]
+    value: Node
+    axes: tuple[int, ...]
+
+    @property
+    def values(self) -> tuple[Node, ...]:
+        """What is stacked for it."""
+        return (self.value,)
+
+
+Term = Product | Plain
+
+
+class Split(NamedTuple):
+    """A body in parts.
+
+    once, early   what is computed once, and for all steps before the loop: bodies of (elements, hidden)
+    rest          of the loop: (states, elements, early values, hidden, values of `once`) -> (states, results, stacked)
+    states        numbers of the states that stay            elements, hidden    numbers of those the rest reads
+    sums          for each state that is a sum of products: its terms
+    stacked       values that the loop stacks for them
+    early_nodes   what `early` gives, as nodes of the whole body
+    """
+
+    once: Body | None
+    early: Body | None
+    rest: Body
+    states: list[int]
+    elements: list[int]
+    hidden: list[int]
+    sums: dict[int, list[Term]]
+    stacked: list[Node]
+    early_nodes: list[Node]
+
+
+class Apart(NamedTuple):
+    """The loop that stays: its body and its inputs; `finished(last, given)` are the results of the whole."""
+
+    body: Body
+    states: list[Tensor]
+    scanned: list[Tensor]
+    hidden: list[Tensor]
+    finished: Callable[[Sequence[Tensor], Sequence[Tensor]], tuple[list[Tensor], list[Tensor]]]
+
+
+def apart(
+    body: Body, states: Sequence[Tensor], scanned: Sequence[Tensor], hidden: Sequence[Tensor], length: int
+) -> Apart | None:
+    """Do what comes before the loop; None where nothing can be done apart."""
+    if length < _LEAST:
+        return None
+    split = _split_of(body, len(states))
+    if split is None:
+        return None
+    inputs = [*scanned, *hidden]
+    of_all = [True] * len(scanned) + [False] * len(hidden)
+    once = split.once.apply(inputs[len(scanned) :]) if split.once else []
+    early = [t for t, _ in applied(split.early, inputs, of_all, length)] if split.early else []
+    elements = [scanned[k] for k in split.elements] + early
+    count = len(body.results) - len(states)
+
+    def finished(last: Sequence[Tensor], given: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """All last states, and what steps gave."""
+        values = dict(zip([*body.arguments[len(states) :], *split.early_nodes], [*scanned, *early], strict=True))
+        for node, t in zip([*body.results[len(states) :], *split.stacked], given, strict=True):
+            values[node] = t
+            base = _stripped(node, moves=_RESHAPES)[1]
+            values.setdefault(base, reshape(t, (length, *base.kind.out.aval.shape)))
+        stay = dict(zip(split.states, last, strict=True))
+        found = []
+        for k, first in enumerate(states):
+            total = stay.get(k, first)
+            for term in split.sums.get(k, ()):
+                total = add(total, _total(term, values))
+            found.append(total)
+        return found, list(given[:count])
+
+    hidden_now = [hidden[k] for k in split.hidden] + list(once)
+    return Apart(split.rest, [states[k] for k in split.states], elements, hidden_now, finished)
+
+
+def _total(term: Term, values: dict[Node, Tensor]) -> Tensor:
+    """The sum of a term over all steps."""
+    if isinstance(term, Product):
+        left, right = values[term.left], values[term.right]
+        if term.is_turned:
+            left = transpose(left, (0, 2, 1))
+        left, right = (reshape(x, (x.shape[0] * term.rows, x[0].size // term.rows)) for x in (left, right))
+        total = matmul(left.T, right)
+    else:
+        total = sum(values[term.value], axis=(0, *[1 + a for a in term.axes]))
+    for move in reversed(term.moves):
+        total = handle(again(move, [total.node]))
+    return total
+
+
+# ---------------------------------------------------------------- which parts there are
+
+
+def _split_of(body: Body, carried: int) -> Split | None:
+    """The parts of a body; None where it is one."""
+    if carried not in body.splits:
+        body.splits[carried] = _split(_Looked(body, carried))
+    return body.splits[carried]
+
+
+class _Looked:
+    """What is known of the nodes of a body.
+
+    of_elements, of_states   nodes that are computed from some
+    fixed                    nodes that stay where they are: calls of rules, and what follows from these
+    again                    what `checkpoint` computes again
+    readers                  how often each node is read
+    """
+
+    def __init__(self, body: Body, carried: int) -> None:
+        self.body, self.carried = body, carried
+        self.states, self.elements = body.arguments[:carried], body.arguments[carried:]
+        self.of_states, self.of_elements = set(self.states), set(self.elements)
+        self.fixed, self.again = set(recomputed(body.order)), set()
+        self.readers = Counter([i for node in body.order for i in node.inputs] + list(body.results))
+        for node in body.order:
+            if node.kind.op.name == "barrier":
+                self.again.add(node)
+                self.fixed.add(node)
+            elif isinstance(node, RichNode) and (node.call is not None or node.body is not None or node.hooks):
+                self.fixed.add(node)
+            for known in (self.of_states, self.of_elements, self.fixed, self.again):
+                if not known.isdisjoint(node.inputs):
+                    known.add(node)
+
+
+def _size(node: Node) -> int:
+    return node.kind.out.aval.nbytes
+
+
+def _sizes(nodes: Iterable[Node]) -> int:
+    return math.fsum(map(_size, nodes))  # type: ignore[return-value]
+
+
+def _early(looked: _Looked, results: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """What the loop reads of products of elements and what follows from these elementwise; and of what no step changes.
+
+    Moves stay in the loop, where they are free.
+    """
+    products: dict[Node, int] = {}  # and what follows: bytes of the largest on the way
+    same: set[Node] = set()
+    for node in looked.body.order:
+        if node in looked.of_states or node in looked.fixed or not node.inputs:
+            continue
+        if node not in looked.of_elements:
+            if not isinstance(node.kind.op.lower, Move) and _size(node) <= max(map(_size, node.inputs)):
+                same.add(node)
+        elif isinstance(node.kind.op.lower, Contract):
+            if _size(node) <= _MOST * _sizes([i for i in node.inputs if i in looked.of_elements]):
+                products[node] = _size(node)
+        else:
+            most = max([products.get(i, 0) for i in node.inputs])
+            if _size(node) <= most and node.kind.op.batch is not None:
+                products[node] = most
+    found: set[Node] = set()
+    seen: set[Node] = set()
+    stack = list(results)
+    while stack:
+        node = stack.pop()
+        if node in same or (node in products and not isinstance(node.kind.op.lower, Move)):
+            found.add(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.extend(node.inputs)
+    order = [n for n in looked.body.order if n in found]
+    return [n for n in order if n in products], [n for n in order if n in same]
+
+
+# ---------------------------------------------------------------- sums of products
+
+
+class _Sum(NamedTuple):
+    """A state that sums: the terms that are done after the loop, and the node that sums the others (None: none)."""
+
+    terms: list[Term]
+    others: list[Node]
+
+
+#: Moves that a sum over steps may be taken before.
+_MOVES = frozenset(("transpose", "reshape", "neg", "identity"))
+
+#: And those that leave the elements of a vector, or of anything, in order.
+_OF_VECTORS, _RESHAPES = frozenset(("transpose", "reshape", "identity")), frozenset(("reshape", "identity"))
+
+
+def _sums(looked: _Looked) -> dict[int, _Sum]:
+    """The states to which each step adds products, and nobody reads meanwhile."""
+    candidates: dict[int, list[Node]] = {}
+    for k, state in enumerate(looked.states):
+        terms = _terms(looked, state, looked.body.results[k])
+        if terms is not None:
+            candidates[k] = terms
+    products = {t: p for terms in candidates.values() for t in terms if (p := _product(looked, t)) is not None}
+    stacked = {n for p in products.values() for n in p.values}
+    found: dict[int, _Sum] = {}
+    for k, terms in candidates.items():
+        moved = {t: products.get(t) or _plain(looked, t, stacked) for t in terms}
+        after = [term for term in moved.values() if term is not None]
+        if after:
+            found[k] = _Sum(after, [t for t, term in moved.items() if term is None])
+    return found
+
+
+def _terms(looked: _Looked, state: Node, result: Node) -> list[Node] | None:
+    """What a step adds to a state; None where it does something else with it."""
+    if looked.readers[state] != 1 or result is state or not is_float(state.kind.out.aval):
+        return None
+    terms, stack, is_there = [], [result], False
+    while stack:
+        node = stack.pop()
+        if node is state:
+            is_there = True
+        elif (
+            node.kind.op.name == "add"
+            and node in looked.of_states
+            and looked.readers[node] == 1
+            and all(i.kind.out.aval == node.kind.out.aval for i in node.inputs)
+        ):
+            stack.extend(node.inputs)
+        else:
+            terms.append(node)
+    return terms[::-1] if is_there and len(set(terms)) == len(terms) else None
+
+
+def _stripped(
+    node: Node, stop: Collection[Node] = (), moves: Collection[str] = _MOVES
+) -> tuple[tuple[Node, ...], Node]:
+    """A node without the moves around it, as far as one of `stop`."""
+    found = []
+    while node.kind.op.name in moves and node not in stop:
+        found.append(node)
+        (node,) = node.inputs
+    return tuple(found), node
+
+
+def _product(looked: _Looked, term: Node) -> Product | None:
+    """A term as a product whose operands may be stacked."""
+    moves, node = _stripped(term)
+    if len(node.inputs) != 2:
+        return None
+    left, right = map(_itself, node.inputs)
+    shapes = [n.kind.out.aval.shape for n in (left, right)]
+    if any(len(s) != 2 for s in shapes):
+        return None
+    (_, rows), is_turned = shapes[0], False
+    if isinstance(node.kind.op.lower, Contract):
+        is_turned = left.kind.op.name != "transpose"
+        left = left if is_turned else _itself(left.inputs[0])
+    elif node.kind.op.name == "mul" and shapes[0][1] == shapes[1][0] == 1:  # a column times a row
+        left, right = (_stripped(n, moves=_OF_VECTORS)[1] for n in (left, right))
+    else:
+        return None
+    if any(n in looked.again or not (n in looked.of_states or n in looked.of_elements) for n in (left, right)):
+        return None
+    stacked = {n for n in (left, right) if n not in looked.elements}
+    return Product(moves, left, right, rows, is_turned) if _sizes(stacked) <= _size(node) else None
+
+
+def _itself(node: Node) -> Node:
+    """The node that this one is another identity of."""
+    while node.kind.op is IDENTITY:
+        (node,) = node.inputs
+    return node
+
+
+def _plain(looked: _Looked, term: Node, stacked: set[Node]) -> Plain | None:
+    """A term as the sum of something that is stacked anyway."""
+    moves, node = _stripped(term, stacked)
+    axes: tuple[int, ...] = ()
+    if node not in stacked and node.kind.op.name == "sum":
+        (axes,) = node.kind.params
+        node = _itself(node.inputs[0])
+    return Plain(moves, node, axes) if node in stacked else None
+
+
+# ---------------------------------------------------------------- the parts as bodies
+
+
+def _split(looked: _Looked) -> Split | None:
+    body, sums = looked.body, _sums(looked)
+    states = [k for k in range(looked.carried) if k not in sums or sums[k].others]
+    results, made = [], []
+    for k in states:
+        total = body.results[k]
+        if k in sums:
+            total = looked.states[k]
+            for other in sums[k].others:
+                total = clone(body.results[k], (total, other))  # the last of its sum: it adds
+                made.append(total)
+        results.append(total)
+    results += body.results[looked.carried :]
+    values = {n for s in sums.values() for term in s.terms for n in term.values}
+    early, once = _early(looked, [*results, *values])
+    given = body.results[looked.carried :]
+    there = {*early, *given, *[_stripped(n, moves=_RESHAPES)[1] for n in given]}
+    stacked = [n for n in (*looked.states, *body.order) if n in values and n not in there]
+    if not sums and not early and not once:
+        return None
+    results += stacked
+    first = [looked.states[k] for k in states]
+    order, read = _between([*first, *looked.elements, *early, *body.hidden, *once], results, [*body.order, *made])
+    elements = [k for k, n in enumerate(looked.elements) if n in read]
+    hidden = [k for k, n in enumerate(body.hidden) if n in read]
+    arguments = [*first, *[looked.elements[k] for k in elements], *early]
+    rest = interned(arguments, [*[body.hidden[k] for k in hidden], *once], results, order)
+    return Split(
+        _computing(looked, [], once), _computing(looked, looked.elements, early), rest, states, elements, hidden,
+        {k: s.terms for k, s in sums.items()}, stacked, early,
+    )  # fmt: skip
+
+
+def _computing(looked: _Looked, arguments: Sequence[Node], results: Sequence[Node]) -> Body | None:
+    """The body that gives these results."""
+    if not results:
+        return None
+    hidden = looked.body.hidden
+    order, _ = _between([*arguments, *hidden], results, looked.body.order)
+    return interned(arguments, hidden, results, order)
+
+
+def _between(given: Sequence[Node], results: Sequence[Node], order: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Of these nodes those between what is given and the results; and what of the former is read."""
+    start, known = set(given), set()
+    stack = list(results)
+    while stack:
+        node = stack.pop()
+        if node not in known:
+            known.add(node)
+            if node not in start:
+                stack.extend(node.inputs)
+    return [n for n in order if n in known and n not in start], known & start
