@@ -23,7 +23,7 @@ from codegen.ir import Aval
 
 from ..custom import function
 from ..errors import ConcretizationError, DTypeError, ShapeError, caller
-from ..tape import leaf, number_leaf, state
+from ..tape import constant, leaf, number_leaf, state
 from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .conversion import WEAK, as_tensor, cast_to
@@ -38,6 +38,9 @@ __all__ = ["getitem", "index_update"]
 
 _I64 = np.dtype(np.int64)
 _ALL = slice(None)
+
+#: How many elements are few, of an axis that is long: longer ones are arguments of kernels, not part of them.
+_FEW, _LONG = 4, 32
 
 
 class _IndexShapeError(ShapeError, IndexError):
@@ -100,7 +103,7 @@ def _selection(x: Aval, key: Any) -> _Selection:
         else:
             start, step, count = _steps(x, axis, entry)
             if count != x.shape[axis] or step != 1:
-                starts.append(number_leaf(start, _I64))
+                starts.append(_start(start, step, count, x.shape[axis]))
                 axes.append(axis)
                 steps.append(step)
             extents.append(count)
@@ -208,6 +211,16 @@ def _steps(x: Aval, axis: int, entry: int | slice) -> tuple[int, int, int]:
     return (start if count else 0), step, count
 
 
+def _start(start: int, step: int, count: int, extent: int) -> Tensor:
+    """A start as an argument; in a jit trace, which meets this start alone, as a constant of the graph.
+
+    Where a slice lies is then known to kernels: they need no test per element for what is around it.  The last few
+    elements of a long axis begin elsewhere for each extent, while all else of the graph stays as it is.
+    """
+    is_last = step < 0 or (extent > _LONG and count <= _FEW and start >= extent - 2 * _FEW)
+    return number_leaf(start, _I64) if is_last or not state.now.outside else constant(start, "i64")
+
+
 def _place(entries: list) -> int:
     """Where the axes of index arrays stand: in the place of the first, or in front if they are apart."""
     numbers = [i for i, e in enumerate(entries) if isinstance(e, (Tensor, _Fresh))]
@@ -225,9 +238,10 @@ def getitem(x, key):
 
     key   ints and slices (of any step), None, `...`, arrays of integers, bool masks, or a tuple of these
 
-    Starts of slices and ints are run-time arguments: another one is the same graph.  Negative indices
-    count from the end.  Raises IndexError for an index outside (when the value is computed, if only then
-    the indices are known), ShapeError for too many, ConcretizationError for a mask while `jit` traces.
+    Starts of slices and ints are run-time arguments: another one is the same graph (in `jit`, which meets
+    one alone, they are part of it).  Negative indices count from the end.  Raises IndexError for an index
+    outside (when the value is computed, if only then the indices are known), ShapeError for too many,
+    ConcretizationError for a mask while `jit` traces.
     What a mask leaves out gets a gradient of exactly zero, as in `ad.where`.
     """
     x = as_tensor(x, "x[...]", "x")

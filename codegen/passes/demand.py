@@ -36,7 +36,7 @@ class Demand:
 
     def __init__(self) -> None:
         self.here = 0.0
-        self.elsewhere: dict[Index, float] = {}
+        self.elsewhere: dict[tuple, float] = {}
 
     @property
     def total(self) -> float:
@@ -52,7 +52,7 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
     demand: dict[Node, Demand] = {}
     roots: set[Node] = set()
 
-    def want(node: Node, times: float, index: Index | None) -> None:
+    def want(node: Node, times: float, index: tuple | None) -> None:
         """`node` is read `times` per element at `index` (None: the reader's own)."""
         if node.op is INPUT or node.op is CONSTANT:
             return
@@ -113,7 +113,13 @@ def _pass_on(node: Node, times: float, probed: Probed, want) -> None:
         if edge.flat == own or _is_per_row(edge.flat, shape, probed):
             want(x, times, None)
         else:
-            want(x, times * max(1.0, typical(node.aval.size) / typical(x.aval.size)), edge.flat)
+            want(x, times * max(1.0, typical(node.aval.size) / typical(x.aval.size)), (edge.flat, *_deciding(node, x)))
+
+
+def _deciding(node: Node, x: Node) -> tuple[Node, ...]:
+    """What else says where a node reads x: starts of a slice, indices.  Equal positions of two nodes that name numbers
+    which only the run knows are the same where these are."""
+    return tuple([i for i in node.inputs if i is not x]) if type(node.op.lower) is Move else ()
 
 
 def _is_per_row(flat: Index, shape: tuple[int, ...], probed: Probed) -> bool:

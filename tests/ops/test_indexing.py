@@ -5,6 +5,8 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import index_update
+from codegen import compiler
+from codegen.ir import Aval
 
 X = np.arange(12.0).reshape(3, 4)
 
@@ -37,6 +39,29 @@ def test_another_start_runs_no_rule():
         ad.sum(data[i : i + 8] * w).backward()
     assert ad.cache_info().misses == before.misses
     np.testing.assert_array_equal(w.grad.numpy(), sum(np.arange(i, i + 8) for i in range(6)))
+
+
+def _graph_of(f, *args):
+    with compiler.recorded() as graphs:
+        f(*args)
+    return graphs[-1]
+
+
+def test_a_start_is_a_constant_of_what_jit_compiles_as_it_traces_once():
+    f = ad.jit(lambda x: ad.sum(x[1:-1] * x[2:] * x[:, 1:][:-2, :1] * x[-2]))
+    x = np.arange(400.0).reshape(100, 4)
+    graph = _graph_of(f, x)
+    # The last rows of many begin elsewhere for each number of rows: that start is an argument.
+    assert [i.aval for i in graph.inputs] == [Aval((100, 4), np.dtype(np.float64)), Aval((), np.dtype(np.int64))]
+    np.testing.assert_allclose(f(x), np.sum(x[1:-1] * x[2:] * x[:-2, 1:2] * x[-2]))
+
+
+def test_a_start_that_jit_has_met_is_not_kept_for_what_is_recorded_later():
+    data = ad.tensor(np.arange(60.0))
+    f = ad.jit(lambda x: x[2:10])
+    for i in range(5):
+        np.testing.assert_array_equal(f(np.arange(60.0)), np.arange(2.0, 10))
+        np.testing.assert_array_equal(data[i : i + 8].numpy(), np.arange(i, i + 8.0))
 
 
 # ---------------------------------------------------------------- bounds
