@@ -4,11 +4,16 @@
 
 Rows that meet in the same accumulators are done in blocks: each block has accumulators of its own,
 so blocks are independent, and they are added up at the end, in order.
+
+A sum to one number has one accumulator, to which each row adds what its loop gave: an f64 also of floats,
+so that thousands of rows err no more than one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from ..ir import Aval, Node
 from ..records import record
@@ -17,7 +22,7 @@ from .elements import Elements
 from .group import Root
 from .index import Index, constant_index
 from .monoids import Accumulator, combine, start
-from .nest import ScalarType, Value
+from .nest import F32, F64, ScalarType, Value
 from .parts import rows_in_block, type_of
 from .positions import Positions
 from .scalar import Scalar
@@ -25,6 +30,10 @@ from .scalar import Scalar
 __all__ = ["Accumulators", "Temporary", "fill"]
 
 _ZERO = constant_index(0)
+
+#: Rows of so many elements are done side by side, in the lanes of vectors (`emit.unroll`): these are as many partial
+#: sums, and half as many lanes would cost more than they gain.
+_SIDE_BY_SIDE = 4
 
 
 class Temporary:
@@ -40,7 +49,8 @@ class Temporary:
 class _Reduction:
     """A reduction with accumulators in memory.
 
-    places   the accumulators
+    type     of the accumulators
+    places   these
     blocks   where each block of rows has its own at first, block after block; empty where there is one block
     """
 
@@ -90,8 +100,12 @@ class Accumulators:
         if monoid.startswith("arg"):
             # The extreme itself is not asked for: it needs memory of its own beside the places.
             avals.insert(0, root.node.aval.with_dtype(root.node.inputs[0].aval.dtype))
-        places = [*[self.temporary(a) for a in avals[:-1]], self.elements.place(root.node)]
-        reduction = _Reduction(root, type_of(root), monoid, tuple(places))
+        type, last = type_of(root), self.elements.place(root.node)
+        if self._is_wide(root):
+            type, avals = F64, [root.node.aval.with_dtype(np.dtype(np.float64))]
+            last = self.temporary(avals[0])
+        places = [*[self.temporary(a) for a in avals[:-1]], last]
+        reduction = _Reduction(root, type, monoid, tuple(places))
         extent = self.positions.extent(outermost)
         rows = rows_in_block(typical(self.positions.group.total // extent))
         if rows < typical(extent) and self._meets(root, outermost):
@@ -117,6 +131,8 @@ class Accumulators:
     def enter(self, root: Root, accumulator: Accumulator) -> None:
         """Combine what is there for the present element with one more result."""
         reduction = self._reductions[root]
+        if reduction.type is not type_of(root):
+            accumulator = tuple([self.k.cast(x, "f64") for x in accumulator])
         at = self.positions.kept(root)
         if reduction.blocks:
             at = at.plus(self._block.times(reduction.size))
@@ -139,6 +155,20 @@ class Accumulators:
             self._combine(r, r.places, inner.index, block)
             k.close_loop(inner)
             k.close_loop(outer)
+
+    def finish(self) -> None:
+        """All loops are done: what was accumulated as an f64 becomes the result."""
+        k = self.k
+        for r in self._reductions.values():
+            if r.type is not type_of(r.root):
+                (total,) = r.places
+                k.store(k.cast(k.load(total, _ZERO, stable=False), "f32"), self.elements.place(r.root.node), _ZERO)
+
+    def _is_wide(self, root: Root) -> bool:
+        """Whether floats are accumulated as an f64: in one number, by rows whose own loops give one each."""
+        inner = self.positions.group.inner
+        is_sum_of_rows = inner is not None and typical(inner) > _SIDE_BY_SIDE and root.node.op.lower.monoid == "add"
+        return is_sum_of_rows and type_of(root) is F32 and root.node.aval.size == 1
 
     def _in_blocks(self) -> list[_Reduction]:
         return [r for r in self._reductions.values() if r.blocks]

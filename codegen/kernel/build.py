@@ -104,6 +104,7 @@ class _Builder:
             self._nest(inner, 0, group.roots, top=True, rows=rows)
         else:
             self._rows(outer, inner, rows)
+        self.accumulators.finish()
         self.is_done = True
         for root in group.tail:
             if root.stored:

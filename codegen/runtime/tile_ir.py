@@ -8,7 +8,9 @@ all rows stay in registers, and each element that is loaded is used often.  A pr
 vectors once or twice a cycle is kept busy by that (one thread, GFLOP/s, this / OpenBLAS 0.3.31, Zen 4 at a peak of
 about 115 and 58):  f32  64^3 102 / 94, 256^3 115 / 104, 1024^3 103 / 103;  f64  52 / 51, 57 / 52, 51 / 52.
 
-Elements are added in the order of l, whichever tile they are in: how a product is cut up never shows in its bits.
+Elements are added in the order of l, from zero on in each panel, and panels in their order, whichever tile they are
+in: how a product is cut up never shows in its bits, and a long sum errs like its panels (logistic regression
+256 x 784 x 10 f32: the gradient's largest error 4.9e-7 of the largest element, with one running total 7.4e-7).
 """
 
 from __future__ import annotations
@@ -76,18 +78,12 @@ def tile_ir(tile: Tile, vectors: int) -> str:
             *[f"  %c{i}.{j} = getelementptr {type_}, ptr %c{i}, i64 {j * lanes}" for j in columns],
         ]
     lines += [
-        "  br i1 %more, label %old, label %start",
-        "old:",
-        *[f"  %old{i}.{j} = load {vector}, ptr %c{i}.{j}, align {size}" for i, j in every],
-        "  br label %start",
-        "start:",
-        *[f"  %first{i}.{j} = phi {vector} [ zeroinitializer, %entry ], [ %old{i}.{j}, %old ]" for i, j in every],
         "  br label %loop",
         "loop:",
-        "  %l = phi i64 [ 0, %start ], [ %l.next, %loop ]",
-        "  %a.at = phi i64 [ 0, %start ], [ %a.next, %loop ]",
-        "  %b.at = phi ptr [ %b, %start ], [ %b.next, %loop ]",
-        *[f"  %sum{i}.{j} = phi {vector} [ %first{i}.{j}, %start ], [ %new{i}.{j}, %loop ]" for i, j in every],
+        "  %l = phi i64 [ 0, %entry ], [ %l.next, %loop ]",
+        "  %a.at = phi i64 [ 0, %entry ], [ %a.next, %loop ]",
+        "  %b.at = phi ptr [ %b, %entry ], [ %b.next, %loop ]",
+        *[f"  %sum{i}.{j} = phi {vector} [ zeroinitializer, %entry ], [ %new{i}.{j}, %loop ]" for i, j in every],
     ]
     for j in columns:
         lines += [
@@ -110,7 +106,14 @@ def tile_ir(tile: Tile, vectors: int) -> str:
         "  %is.more = icmp ult i64 %l.next, %k",
         "  br i1 %is.more, label %loop, label %done",
         "done:",
-        *[f"  store {vector} %new{i}.{j}, ptr %c{i}.{j}, align {size}" for i, j in every],
+        "  br i1 %more, label %add, label %put",
+        "add:",
+        *[f"  %old{i}.{j} = load {vector}, ptr %c{i}.{j}, align {size}" for i, j in every],
+        *[f"  %both{i}.{j} = fadd {vector} %old{i}.{j}, %new{i}.{j}" for i, j in every],
+        "  br label %put",
+        "put:",
+        *[f"  %end{i}.{j} = phi {vector} [ %new{i}.{j}, %done ], [ %both{i}.{j}, %add ]" for i, j in every],
+        *[f"  store {vector} %end{i}.{j}, ptr %c{i}.{j}, align {size}" for i, j in every],
         "  ret void",
         "}",
     ]
