@@ -6,7 +6,9 @@
 and `compile` is both.  A `Code` owns what it linked: whoever may still call an address of it must hold
 it, because unloading code that somebody calls ends the process.
 
-llvmlite is not thread safe, so one lock is held around every use of it.
+llvmlite holds one lock in every call of LLVM.  The two long ones, passes and code generation, go past it, for LLVM
+itself is thread safe where threads have nothing in common: each takes a `_Compiler` of its own.  So modules can be
+compiled beside each other (`ahead`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import itertools
 import re
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from ctypes import string_at
 from enum import Enum
 from typing import Any
 
@@ -146,11 +150,10 @@ def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes 
 
 def object_of(text: str, passes: Passes = Passes.ALL) -> tuple[bytes, tuple[str, ...]]:
     """The object file of a module, and the names of the functions that it exports."""
-    with _lock:
-        module = _optimized_module(text, passes)
-        exports = tuple(f.name for f in module.functions if _is_exported(f))
+    with _compiler() as compiler:
+        module = compiler.optimized(text, passes)
         try:
-            return _target_machine(_CODE_GENERATION[passes]).emit_object(module), exports
+            return _emitted(compiler.machine(_CODE_GENERATION[passes]), module), tuple(_EXPORTED.findall(text))
         except RuntimeError as error:
             raise CompileError("generate code for", str(error), text) from error
 
@@ -183,14 +186,14 @@ def link(
 
 def optimized_text(text: str, passes: Passes = Passes.ALL) -> str:
     """A module's LLVM text after the passes."""
-    with _lock:
-        return str(_optimized_module(text, passes))
+    with _compiler() as compiler:
+        return str(compiler.optimized(text, passes))
 
 
 def assembly_text(text: str, passes: Passes = Passes.ALL) -> str:
     """A module's assembly for this machine."""
-    with _lock:
-        return _target_machine(_CODE_GENERATION[passes]).emit_assembly(_optimized_module(text, passes))
+    with _compiler() as compiler:
+        return compiler.machine(_CODE_GENERATION[passes]).emit_assembly(compiler.optimized(text, passes))
 
 
 @functools.cache
@@ -206,51 +209,98 @@ def target_key() -> tuple[str, ...]:
     )
 
 
-def _is_exported(function: Any) -> bool:
-    return not function.is_declaration and function.linkage == llvm.Linkage.external
+#: A definition that says nothing of its linkage.  Asking LLVM takes four calls for each function.
+_EXPORTED = re.compile(r"^define (?!internal |private )[^@]*@([\w.]+)\(", re.MULTILINE)
 
 
-def _optimized_module(text: str, passes: Passes) -> Any:
-    """Parse, verify, run the passes."""
-    machine = _target_machine(2)
+class _Compiler:
+    """What compiles one module at a time: machines and passes are for one thread."""
+
+    def __init__(self) -> None:
+        self.lock = held_over_fork(threading.RLock())
+        self._machines: dict[int, Any] = {}
+        self._vector_passes: tuple[Any, Any] | None = None
+
+    def machine(self, effort: int) -> Any:
+        """Code generation for this very processor, made once per effort: 0 is fast, 2 makes fast code."""
+        if effort not in self._machines:
+            self._machines[effort] = _target_machine(effort)
+        return self._machines[effort]
+
+    def optimized(self, text: str, passes: Passes) -> Any:
+        """Parse, verify, run the passes."""
+        machine = self.machine(2)
+        try:
+            # A context of its own: a context keeps the constants and types of every module that it ever had.
+            module = llvm.parse_assembly(text, llvm.create_context())
+            module.triple = machine.triple
+            module.data_layout = str(machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise CompileError("read", str(error), text) from error
+        manager, builder = self._passes_over_vectors() if passes is Passes.VECTORS else self._usual_passes(passes)
+        _beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager)(manager, module, builder)
+        return module
+
+    def _usual_passes(self, passes: Passes) -> tuple[Any, Any]:
+        """LLVM's own passes; the next module needs new ones."""
+        builder = self._builder(2 if passes is Passes.ALL else 0)
+        return builder.getModulePassManager(), builder
+
+    def _passes_over_vectors(self) -> tuple[Any, Any]:
+        """The passes over modules that are written as vectors: made once, since llvmlite never frees 10 KB of each."""
+        if self._vector_passes is None:
+            manager = llvm.create_new_module_pass_manager()
+            manager.add_always_inliner_pass()
+            manager.add_sroa_pass()
+            manager.add_instruction_combine_pass()
+            # Functions inlined side by side, sin and cos of one number say, have steps in common.
+            manager.add_new_gvn_pass()
+            manager.add_simplify_cfg_pass()
+            self._vector_passes = manager, self._builder(0)
+        return self._vector_passes
+
+    def _builder(self, effort: int) -> Any:
+        tuning = llvm.create_pipeline_tuning_options(speed_level=effort)
+        tuning.loop_vectorization = True
+        # Straight-line vectorising costs a third of the compile time and gains nothing: the loops are the work.
+        tuning.slp_vectorization = False
+        return llvm.create_pass_builder(self.machine(2), tuning)
+
+
+#: As many modules can be compiled at once.
+_compilers = [_Compiler() for _ in range(4)]
+
+
+@contextmanager
+def _compiler() -> Iterator[_Compiler]:
+    """A compiler that nobody else uses meanwhile."""
+    found = next((c for c in _compilers if c.lock.acquire(blocking=False)), None)
+    if found is None:
+        found = _compilers[0]
+        found.lock.acquire()
     try:
-        # A context of its own: a context keeps the constants and types of every module that it ever had.
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.triple = machine.triple
-        module.data_layout = str(machine.target_data)
-        module.verify()
-    except RuntimeError as error:
-        raise CompileError("read", str(error), text) from error
-    manager, builder = _vector_passes() if passes is Passes.VECTORS else _usual_passes(passes)
-    manager.run(module, builder)
-    return module
+        yield found
+    finally:
+        found.lock.release()
 
 
-def _usual_passes(passes: Passes) -> tuple[Any, Any]:
-    """LLVM's own passes; the next module needs new ones."""
-    builder = _builder(2 if passes is Passes.ALL else 0)
-    return builder.getModulePassManager(), builder
+def _beside_others(function: Any) -> Callable[..., Any]:
+    """A function of llvmlite's library without the lock of all; with it where llvmlite is made in another way."""
+    return getattr(function, "_cfn", function)
 
 
-@functools.cache
-def _vector_passes() -> tuple[Any, Any]:
-    """The passes over modules that are written as vectors: made once, since llvmlite never frees 10 KB of each."""
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_always_inliner_pass()
-    manager.add_sroa_pass()
-    manager.add_instruction_combine_pass()
-    # Functions inlined side by side, sin and cos of one number say, have steps in common.
-    manager.add_new_gvn_pass()
-    manager.add_simplify_cfg_pass()
-    return manager, _builder(0)
-
-
-def _builder(effort: int) -> Any:
-    tuning = llvm.create_pipeline_tuning_options(speed_level=effort)
-    tuning.loop_vectorization = True
-    # Straight-line vectorising costs a third of the compile time and gains nothing: the loops are the work.
-    tuning.slp_vectorization = False
-    return llvm.create_pass_builder(_target_machine(2), tuning)
+def _emitted(machine: Any, module: Any) -> bytes:
+    """The object file of a module, as `machine.emit_object(module)` gives it.  Raises RuntimeError."""
+    library = llvm.ffi.lib
+    with llvm.ffi.OutputString() as error:
+        buffer = _beside_others(library.LLVMPY_TargetMachineEmitToMemory)(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        return string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 @functools.cache
@@ -259,9 +309,8 @@ def target_features() -> str:
     return llvm.get_host_cpu_features().flatten()
 
 
-@functools.cache
 def _target_machine(effort: int) -> Any:
-    """Code generation for this very processor, made once per effort: 0 is fast, 2 makes fast code."""
+    """Code generation for this very processor."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
@@ -289,5 +338,6 @@ def _present_linker() -> Any:
     holds its linker, which goes with the last of them.
     """
     if next(_linked) % _PER_LINKER == 0:
-        _linkers[:] = [llvm.create_lljit_compiler(_target_machine(2), suppress_errors=True, use_jit_link=_IS_NEAR)]
+        machine = _compilers[0].machine(2)  # asked for its target only, which may be done while it is in use
+        _linkers[:] = [llvm.create_lljit_compiler(machine, suppress_errors=True, use_jit_link=_IS_NEAR)]
     return _linkers[0]

@@ -31,7 +31,7 @@ from .early import call_of
 from .kernels import KernelTable, NativeKernel
 from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher_or, storage
 from .loops import NativeBody, Table, branch_table, loop_table, while_table
-from .products import Product, product_step
+from .products import Product, begin, product_step
 from .share import Piece, shared
 
 __all__ = ["Executable", "Pieces", "Stats"]
@@ -72,6 +72,7 @@ class Executable:
         started = time.perf_counter()
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
         every = [step.work for step, _, _ in every_step(program)]
+        begin([work for work in every if isinstance(work, Gemm)])
         parts, native = loaded or _loaded(every, kernels)
         layout, pieces = _laid_out(program, _Code(parts, native, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])

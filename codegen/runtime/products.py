@@ -1,6 +1,6 @@
 """Matrix products: which native step does a `Gemm`, and how threads share it.
 
-    product_step(gemm) -> its function, extents, share
+    product_step(gemm) -> its function, extents, share        begin(gemms)  its code is made meanwhile
 
 Own code for all of it, rather than a BLAS: it is as fast as OpenBLAS or faster (`tile_ir`); its tiles run on the
 threads of all other loops instead of on a second set, which fights them for the processors and collapses when one is
@@ -9,17 +9,20 @@ busy; and its results have the same bits for any number of threads.
 
 from __future__ import annotations
 
-import functools
+import threading
+from collections.abc import Iterable
 
+from ..forks import held_over_fork
 from ..program import Gemm
 from ..records import record, replace
 from . import engine, objects
+from .ahead import Ahead, gains
 from .launcher import Share
 from .product_ir import EXTENTS, product_ir
 from .tile_ir import Tile
 from .vector_product_ir import vector_product_ir
 
-__all__ = ["Product", "product_step"]
+__all__ = ["Product", "begin", "product_step"]
 
 
 @record(frozen=True)
@@ -33,22 +36,23 @@ class Product:
     share: Share | None
 
 
+def begin(gemms: Iterable[Gemm]) -> None:
+    """Make what these products will need and is not there, beside what the caller does next."""
+    if gains():
+        for need in {_need(gemm): None for gemm in gemms}:
+            _code(need)
+
+
 def product_step(gemm: Gemm) -> Product:
     """The native step for this product."""
-    is_swapped = gemm.n == 1 and gemm.m > 1
-    extents = _extents(gemm, is_swapped)
+    is_swapped, extents, tile, is_vector = _case(gemm)
     named = dict(zip(EXTENTS, extents, strict=False))
     m, n, k = (named[x] for x in "mnk")
-    tile = Tile.of(gemm.dtype, engine.target_features())
-    is_vector = m == 1 and k > 0
+    code = _code((tile, is_vector)).result()
     if is_vector:
-        code = _vector_code(tile)
         address = code.address("rows" if named["b_col"] == 1 and n > 1 else "dots")
         rows, columns = 1, _vector_columns(n, k, gemm.dtype)
     else:
-        if m <= FEW_ROWS and n * k >= FEW_LEAST:
-            tile = replace(tile, rows=FEW_ROWS)
-        code = _matrix_code(tile)
         address = code.address("product")
         rows, columns = _cut(m, n, k, gemm.batch, tile) if m and n else (1, 1)
     row_tiles, column_tiles = -(-m // rows), -(-n // columns)
@@ -58,6 +62,18 @@ def product_step(gemm: Gemm) -> Product:
     if is_large:
         return Product(address, extents, is_swapped, code, Share(total, max(1, total // TILES)))
     return Product(address, (*extents, 0, total), is_swapped, code, None)
+
+
+def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile, bool]:
+    """Whether it is turned round, its extents, the tile it is cut into, and whether it is one of a vector."""
+    is_swapped = gemm.n == 1 and gemm.m > 1
+    extents = _extents(gemm, is_swapped)
+    m, n, k = extents[:3]
+    tile = Tile.of(gemm.dtype, engine.target_features())
+    is_vector = m == 1 and k > 0
+    if not is_vector and m <= FEW_ROWS and n * k >= FEW_LEAST:
+        tile = replace(tile, rows=FEW_ROWS)
+    return is_swapped, extents, tile, is_vector
 
 
 def _extents(gemm: Gemm, is_swapped: bool) -> tuple[int, ...]:
@@ -125,11 +141,24 @@ def _size(dtype: str) -> int:
     return {"f32": 4, "f64": 8}[dtype]
 
 
-@functools.cache
-def _vector_code(tile: Tile) -> engine.Code:
-    return objects.compiled(vector_product_ir(tile), passes=engine.Passes.INLINE)
+#: The tile, and whether it is for products with a vector: what there is a module for.
+_Need = tuple[Tile, bool]
+
+_codes: dict[_Need, Ahead[engine.Code]] = {}
+_lock = held_over_fork(threading.Lock())
 
 
-@functools.cache
-def _matrix_code(tile: Tile) -> engine.Code:
-    return objects.compiled(product_ir(tile), passes=engine.Passes.INLINE)
+def _need(gemm: Gemm) -> _Need:
+    return _case(gemm)[2:]
+
+
+def _code(need: _Need) -> Ahead[engine.Code]:
+    """The module of products that is needed; made once."""
+    with _lock:
+        if need not in _codes:
+            _codes[need] = Ahead(lambda: _made(*need))
+        return _codes[need]
+
+
+def _made(tile: Tile, is_vector: bool) -> engine.Code:
+    return objects.compiled((vector_product_ir if is_vector else product_ir)(tile), passes=engine.Passes.INLINE)

@@ -1,0 +1,55 @@
+"""What is made in a thread of its own while its owner goes on: modules, by LLVM, which needs no Python.
+
+    code = Ahead(lambda: compiled(text))        begun, where that gains something
+    code.result()                               waits for it
+
+Threads are joined by who needs the result, or at the latest by the interpreter when it ends: none of them outlives
+its work.  A forked child has no such thread, and does the work itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Ahead", "gains"]
+
+_T = TypeVar("_T")
+
+
+def gains() -> bool:
+    """Whether this process may use a second processor."""
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) > 1
+
+
+class Ahead(Generic[_T]):
+    """What `make()` returns, made beside the caller; by whoever asks first where there is nobody beside."""
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make = make
+        self._made: list[_T] = []
+        self._thread: threading.Thread | None = None
+        if gains():
+            self._thread = threading.Thread(target=self._try, name="autodiff compiles")
+            try:
+                self._thread.start()
+            except RuntimeError:  # no more threads
+                self._thread = None
+
+    def _try(self) -> None:
+        try:
+            self._made = [self._make()]
+        except Exception:
+            return  # it is tried again by who asks, who then gets the exception
+
+    def result(self) -> _T:
+        """What was made.  Raises what `make` raises."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+            self._thread = None
+        if not self._made:
+            self._made = [self._make()]
+        return self._made[0]
