@@ -126,9 +126,7 @@ def install(
     )  # fmt: skip
     if None in fields.values():
         return False
-    objects = dict(
-        settings=config, false=False, site_type=Self, slow=slow, none=None, dict_type=dict, list_type=list,
-    )  # fmt: skip
+    objects = dict(settings=config, false=False, site_type=Self, slow=slow, none=None, dict_type=dict)
     values: dict[str, Any] = fields | {name: id(thing) for name, thing in objects.items()}
     # The code holds their addresses to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from string import Template
 
-from .result_ir import RESULT
+from .result_ir import result_ir
 
 __all__ = ["ENTRY", "TAKE_APART", "WORDS", "entered_ir"]
 
 #: What is the same for all calls: where the flag of care is and what it must be, where objects have their site,
 #: of which class sites are, who is called otherwise; Python's own; where handles have a node, and that a value.
-WORDS = ("settings", "careful_at", "false", "site_at", "site_type", "slow", "none", "dict_type", "list_type",
+WORDS = ("settings", "careful_at", "false", "site_at", "site_type", "slow", "none", "dict_type",
          "node_at", "value_at")
 #: The words of an entry.
 ENTRY = (
@@ -32,8 +32,29 @@ ENTRY = (
     "entry_plan", "entry_program",
 )  # fmt: skip
 #: (code, register, object, first register for the parts, count): an exact class; an object; a tuple of a class;
-#: a list; a dict whose keys are these of a tuple, in order.
+#: a list of one; a dict whose keys are these of a tuple, in order.
 TAKE_APART = ("class", "object", "tuple", "list", "dict")
+
+#: Takes a sequence of a class and a length apart.
+_SEQUENCE = Template("""
+is.$kind:
+  %same.$kind = icmp eq ptr %class, %object
+  br i1 %same.$kind, label %$kind.size, label %miss
+$kind.size:
+  %$kind.length = call i64 @$size(ptr %x)
+  %$kind.fits = icmp eq i64 %$kind.length, %count
+  br i1 %$kind.fits, label %$kind.item, label %miss
+$kind.item:
+  %$kind.i = phi i64 [ 0, %$kind.size ], [ %$kind.next, %$kind.one ]
+  %$kind.done = icmp eq i64 %$kind.i, %count
+  br i1 %$kind.done, label %good, label %$kind.one
+$kind.one:
+  %$kind.part = call ptr @$item(ptr %x, i64 %$kind.i)
+  %$kind.to = getelementptr ptr, ptr %to, i64 %$kind.i
+  store ptr %$kind.part, ptr %$kind.to
+  %$kind.next = add i64 %$kind.i, 1
+  br label %$kind.item
+""")
 
 _TEXT = """
 @entering = internal global [$COUNT x i64] zeroinitializer
@@ -228,43 +249,7 @@ is.object:
   %same.object = icmp eq ptr %x, %object
   br i1 %same.object, label %good, label %miss
 
-is.tuple:
-  %same.tuple = icmp eq ptr %class, %object
-  br i1 %same.tuple, label %tuple.size, label %miss
-tuple.size:
-  %size = call i64 @PyTuple_Size(ptr %x)
-  %same.size = icmp eq i64 %size, %count
-  br i1 %same.size, label %tuple.item, label %miss
-tuple.item:
-  %t = phi i64 [ 0, %tuple.size ], [ %t.next, %tuple.one ]
-  %tuple.done = icmp eq i64 %t, %count
-  br i1 %tuple.done, label %good, label %tuple.one
-tuple.one:
-  %tuple.part = call ptr @item(ptr %x, i64 %t)
-  %tuple.to = getelementptr ptr, ptr %to, i64 %t
-  store ptr %tuple.part, ptr %tuple.to
-  %t.next = add i64 %t, 1
-  br label %tuple.item
-
-is.list:
-  %list.type = call ptr @address(ptr @entering, i64 $list_type)
-  %same.list = icmp eq ptr %class, %list.type
-  br i1 %same.list, label %list.size, label %miss
-list.size:
-  %length = call i64 @PyList_Size(ptr %x)
-  %same.length = icmp eq i64 %length, %count
-  br i1 %same.length, label %list.item, label %miss
-list.item:
-  %l = phi i64 [ 0, %list.size ], [ %l.next, %list.one ]
-  %list.done = icmp eq i64 %l, %count
-  br i1 %list.done, label %good, label %list.one
-list.one:
-  %list.part = call ptr @PyList_GetItem(ptr %x, i64 %l)
-  %list.to = getelementptr ptr, ptr %to, i64 %l
-  store ptr %list.part, ptr %list.to
-  %l.next = add i64 %l, 1
-  br label %list.item
-
+$tuples$lists
 is.dict:
   %dict.type = call ptr @address(ptr @entering, i64 $dict_type)
   %same.dict = icmp eq ptr %class, %dict.type
@@ -361,6 +346,10 @@ def entered_ir(offsets: dict[str, int]) -> str:
 
     offsets   TYPE of any object, PAYLOAD of a bytes object, ITEMS of a tuple
     """
-    words = {name: number for block in (WORDS, ENTRY) for number, name in enumerate(block)}
+    words: dict[str, object] = {name: number for block in (WORDS, ENTRY) for number, name in enumerate(block)}
     assert len(words) == len(WORDS) + len(ENTRY)
-    return Template(_TEXT + RESULT).substitute(words, COUNT=len(WORDS), **offsets)
+    sequences = {
+        "tuples": _SEQUENCE.substitute(kind="tuple", size="PyTuple_Size", item="item"),
+        "lists": _SEQUENCE.substitute(kind="list", size="PyList_Size", item="PyList_GetItem"),
+    }
+    return Template(_TEXT).substitute(words | sequences, COUNT=len(WORDS), **offsets) + result_ir(offsets)

@@ -108,27 +108,20 @@ def step_ir(name: str, type_: str, body: str, memory: str = "") -> str:
     return _STEP.substitute(name=name, type=type_, memory=memory, loads="\n".join(lines), body=body)
 
 
-_PACKING = Template("""
-; Copies `rows` rows of `columns` elements; with what is left of a vector, nothing beside them is read or written.
-define internal void @copy(ptr %to, i64 %to_row, ptr %from, i64 %from_row, i64 %rows, i64 %columns) noinline optnone {
-entry:
+#: The rows of one vector of columns after the other: `start` is done once a vector, `move` takes one to `%to.at`.
+_COPY = """entry:
   br label %column
 column:
   %j = phi i64 [ 0, %entry ], [ %j.next, %column.done ]
-  %left = sub i64 %columns, %j
-  %left32 = trunc i64 %left to i32
-  %left.one = insertelement <$lanes x i32> poison, i32 %left32, i64 0
-  %left.all = shufflevector <$lanes x i32> %left.one, <$lanes x i32> poison, <$lanes x i32> zeroinitializer
-  %mask = icmp ugt <$lanes x i32> %left.all, <$numbers>
   %from.j = getelementptr $type, ptr %from, i64 %j
   %to.j = getelementptr $type, ptr %to, i64 %j
+$start
   br label %row
 row:
   %i = phi i64 [ 0, %column ], [ %i.next, %row ]
   %from.at = phi ptr [ %from.j, %column ], [ %from.next, %row ]
   %to.at = phi ptr [ %to.j, %column ], [ %to.next, %row ]
-  %x = call $vector @llvm.masked.load.v$lanes$dtype.p0(ptr %from.at, i32 $size, <$lanes x i1> %mask, $vector poison)
-  call void @llvm.masked.store.v$lanes$dtype.p0($vector %x, ptr %to.at, i32 $size, <$lanes x i1> %mask)
+$move
   %from.next = getelementptr $type, ptr %from.at, i64 %from_row
   %to.next = getelementptr $type, ptr %to.at, i64 %to_row
   %i.next = add i64 %i, 1
@@ -140,35 +133,28 @@ column.done:
   br i1 %more.columns, label %column, label %done
 done:
   ret void
-}
-
-; The same for `width` elements, one or two vectors of them, packed.
-define internal void @pack(ptr %to, i64 %width, ptr %from, i64 %from_row, i64 %rows) noinline optnone {
-entry:
-  br label %column
-column:
-  %j = phi i64 [ 0, %entry ], [ %j.next, %column.done ]
-  %from.j = getelementptr $type, ptr %from, i64 %j
-  %to.j = getelementptr $type, ptr %to, i64 %j
-  br label %row
-row:
-  %i = phi i64 [ 0, %column ], [ %i.next, %row ]
-  %from.at = phi ptr [ %from.j, %column ], [ %from.next, %row ]
-  %to.at = phi ptr [ %to.j, %column ], [ %to.next, %row ]
+"""
+_MASK = """
+  %left = sub i64 %columns, %j
+  %left32 = trunc i64 %left to i32
+  %left.one = insertelement <$lanes x i32> poison, i32 %left32, i64 0
+  %left.all = shufflevector <$lanes x i32> %left.one, <$lanes x i32> poison, <$lanes x i32> zeroinitializer
+  %mask = icmp ugt <$lanes x i32> %left.all, <$numbers>"""
+_MOVE_MASKED = """
+  %x = call $vector @llvm.masked.load.v$lanes$dtype.p0(ptr %from.at, i32 $size, <$lanes x i1> %mask, $vector poison)
+  call void @llvm.masked.store.v$lanes$dtype.p0($vector %x, ptr %to.at, i32 $size, <$lanes x i1> %mask)"""
+_MOVE_WHOLE = """
   %x = load $vector, ptr %from.at, align $size
-  store $vector %x, ptr %to.at, align $size
-  %from.next = getelementptr $type, ptr %from.at, i64 %from_row
-  %to.next = getelementptr $type, ptr %to.at, i64 %width
-  %i.next = add i64 %i, 1
-  %more.rows = icmp ult i64 %i.next, %rows
-  br i1 %more.rows, label %row, label %column.done
-column.done:
-  %j.next = add i64 %j, $lanes
-  %more.columns = icmp ult i64 %j.next, %width
-  br i1 %more.columns, label %column, label %done
-done:
-  ret void
-}
+  store $vector %x, ptr %to.at, align $size"""
+
+_PACKING = Template("""
+; Copies `rows` rows of `columns` elements; with what is left of a vector, nothing beside them is read or written.
+define internal void @copy(ptr %to, i64 %to_row, ptr %from, i64 %from_row, i64 %rows, i64 %columns) noinline optnone {
+$masked}
+
+; The same for `columns` that are one or two vectors.
+define internal void @pack(ptr %to, i64 %to_row, ptr %from, i64 %from_row, i64 %rows, i64 %columns) noinline optnone {
+$whole}
 
 ; Packs columns, whose elements lie one after the other: 8 x 8 at a time, the rest one by one.
 define internal void @pack_columns(ptr %to, i64 %width, ptr %from, i64 %from_column, i64 %rows, i64 %columns)
@@ -284,7 +270,7 @@ copy:
 full:
   br i1 %lies.by.rows, label %pack, label %pack.columns
 pack:
-  call void @pack(ptr %panel, i64 %width, ptr %b.j, i64 %b_row, i64 %depths)
+  call void @pack(ptr %panel, i64 %width, ptr %b.j, i64 %b_row, i64 %depths, i64 %width)
   br label %row
 pack.columns:
   call void @pack_columns(ptr %panel, i64 %width, ptr %b.j, i64 %b_col, i64 %depths, i64 %used)
@@ -351,4 +337,9 @@ def product_ir(tile: Tile) -> str:
         f"  %waste = alloca [2 x {tile.vector}], align 64\n"
     )
     step = step_ir("product", tile.type, _BODY.substitute(words), memory)
-    return "".join((tile_ir(tile, 1), tile_ir(tile, 2), turn_ir(tile), _PACKING.substitute(words), step, DECLARED))
+    copies = {
+        "masked": _COPY.replace("$start", _MASK).replace("$move", _MOVE_MASKED),
+        "whole": _COPY.replace("$start", "").replace("$move", _MOVE_WHOLE),
+    }
+    packing = Template(_PACKING.safe_substitute(copies)).substitute(words)
+    return "".join((tile_ir(tile, 1), tile_ir(tile, 2), turn_ir(tile), packing, step, DECLARED))

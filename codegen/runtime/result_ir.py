@@ -5,12 +5,42 @@
 
 from __future__ import annotations
 
-__all__ = ["PUT_TOGETHER", "RESULT"]
+from string import Template
+
+__all__ = ["PUT_TOGETHER", "result_ir"]
 
 #: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys.
 PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict")
 
-RESULT = """
+#: Puts a sequence together from the top of the stack; `store` takes %$kind.part into %$kind.made at %$kind.i.
+_SEQUENCE = Template("""
+$kind:
+  %$kind.made = call ptr @$new(i64 %operand)
+  %no.$kind = icmp eq ptr %$kind.made, null
+  br i1 %no.$kind, label %failed, label %$kind.parts
+$kind.parts:
+  %$kind.base = sub i64 %top, %operand
+  %$kind.from = getelementptr ptr, ptr %stack, i64 %$kind.base
+  br label %$kind.item
+$kind.item:
+  %$kind.i = phi i64 [ 0, %$kind.parts ], [ %$kind.next, %$kind.one ]
+  %$kind.full = icmp eq i64 %$kind.i, %operand
+  br i1 %$kind.full, label %push, label %$kind.one
+$kind.one:
+  %$kind.part.at = getelementptr ptr, ptr %$kind.from, i64 %$kind.i
+  %$kind.part = load ptr, ptr %$kind.part.at
+$store
+  %$kind.next = add i64 %$kind.i, 1
+  br label %$kind.item
+""")
+_INTO_TUPLE = """
+  %tuple.items = getelementptr i8, ptr %tuple.made, i64 $ITEMS
+  %tuple.to = getelementptr ptr, ptr %tuple.items, i64 %tuple.i
+  store ptr %tuple.part, ptr %tuple.to"""
+_INTO_LIST = """
+  %list.set = call i32 @PyList_SetItem(ptr %list.made, i64 %list.i, ptr %list.part)"""
+
+_TEXT = """
 declare ptr @PyList_New(i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare ptr @PyDict_New()
@@ -51,46 +81,7 @@ object:
   call void @Py_IncRef(ptr %given)
   br label %push
 
-tuple:
-  %tuple.made = call ptr @PyTuple_New(i64 %operand)
-  %no.tuple = icmp eq ptr %tuple.made, null
-  br i1 %no.tuple, label %failed, label %tuple.parts
-tuple.parts:
-  %tuple.base = sub i64 %top, %operand
-  %tuple.from = getelementptr ptr, ptr %stack, i64 %tuple.base
-  %tuple.items = getelementptr i8, ptr %tuple.made, i64 $ITEMS
-  br label %tuple.part
-tuple.part:
-  %t = phi i64 [ 0, %tuple.parts ], [ %t.next, %tuple.one ]
-  %tuple.full = icmp eq i64 %t, %operand
-  br i1 %tuple.full, label %push, label %tuple.one
-tuple.one:
-  %tuple.item.at = getelementptr ptr, ptr %tuple.from, i64 %t
-  %tuple.item = load ptr, ptr %tuple.item.at
-  %tuple.to = getelementptr ptr, ptr %tuple.items, i64 %t
-  store ptr %tuple.item, ptr %tuple.to
-  %t.next = add i64 %t, 1
-  br label %tuple.part
-
-list:
-  %list.made = call ptr @PyList_New(i64 %operand)
-  %no.list = icmp eq ptr %list.made, null
-  br i1 %no.list, label %failed, label %list.parts
-list.parts:
-  %list.base = sub i64 %top, %operand
-  %list.from = getelementptr ptr, ptr %stack, i64 %list.base
-  br label %list.part
-list.part:
-  %l = phi i64 [ 0, %list.parts ], [ %l.next, %list.one ]
-  %list.full = icmp eq i64 %l, %operand
-  br i1 %list.full, label %push, label %list.one
-list.one:
-  %list.item.at = getelementptr ptr, ptr %list.from, i64 %l
-  %list.item = load ptr, ptr %list.item.at
-  %list.set = call i32 @PyList_SetItem(ptr %list.made, i64 %l, ptr %list.item)
-  %l.next = add i64 %l, 1
-  br label %list.part
-
+$tuples$lists
 dict:
   %dict.made = call ptr @PyDict_New()
   %no.dict = icmp eq ptr %dict.made, null
@@ -123,9 +114,9 @@ dict.done:
 
 push:
   %made = phi ptr [ %last.object, %last ], [ %result.object, %result ], [ %given, %object ],
-                  [ %tuple.made, %tuple.part ], [ %list.made, %list.part ], [ %dict.made, %dict.done ]
+                  [ %tuple.made, %tuple.item ], [ %list.made, %list.item ], [ %dict.made, %dict.done ]
   %place = phi i64 [ %top, %last ], [ %top, %result ], [ %top, %object ],
-                   [ %tuple.base, %tuple.part ], [ %list.base, %list.part ], [ %dict.base, %dict.done ]
+                   [ %tuple.base, %tuple.item ], [ %list.base, %list.item ], [ %dict.base, %dict.done ]
   %push.at = getelementptr ptr, ptr %stack, i64 %place
   store ptr %made, ptr %push.at
   %top.next = add i64 %place, 1
@@ -135,3 +126,13 @@ failed:
   ret ptr null
 }
 """
+
+
+def result_ir(offsets: dict[str, int]) -> str:
+    """`put_together`; `offsets`: ITEMS of a tuple."""
+    into_tuple = Template(_INTO_TUPLE).substitute(offsets)
+    return Template(_TEXT).substitute(
+        offsets,
+        tuples=_SEQUENCE.substitute(kind="tuple", new="PyTuple_New", store=into_tuple),
+        lists=_SEQUENCE.substitute(kind="list", new="PyList_New", store=_INTO_LIST),
+    )

@@ -271,6 +271,7 @@ def test_memory_stays_flat_over_many_calls(make, code):
                 f(bad, 1.5, y)
 
     spend(count // 10)
+    gc.collect()  # what earlier tests left would go meanwhile, and with it references to the dtype
     references = sys.getrefcount(x), sys.getrefcount(np.dtype("f8")), sys.getrefcount(z)
     before = resident_bytes()
     spend(count)
