@@ -9,7 +9,7 @@ user's type is made the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from codegen.ir import Aval
 
@@ -20,8 +20,8 @@ from ..ops.shaping import reshaped
 from ..tensor import AbstractTensor, Number, Scalar, Tensor
 
 __all__ = [
-    "NUMBER", "Structured", "StructuredMatrix", "check_inner", "check_same", "column", "cotangent_of", "of_rank",
-    "order_of", "square",
+    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "check_inner", "check_same", "column", "cotangent_of",
+    "of_rank", "order_of", "square",
 ]
 
 #: What scales an array.
@@ -71,6 +71,33 @@ class StructuredMatrix(Structured, _MATRICES):
     """A structured type of this package that stands for a matrix."""
 
     __slots__ = ()
+
+
+class PartOfSquare(StructuredMatrix):
+    """What stands for a part of a square matrix that it stores.  Raises ShapeError for anything but a square matrix."""
+
+    __slots__ = ("stored",)
+    holds = ("stored",)
+    #: From what is stored to what it stands for.
+    part: ClassVar[staticmethod[..., Tensor]]
+
+    def __init__(self, x: Any) -> None:
+        self.stored = square(type(self).__name__, x)
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the matrix."""
+        return self.stored.aval
+
+    @property
+    def matrix(self) -> Tensor:
+        """The matrix it stands for."""
+        return type(self).part(self.stored)
+
+
+@dense.method(PartOfSquare)
+def _(x):
+    return x.matrix
 
 
 def order_of(axes: Any) -> bool:

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from codegen.ir import Aval
-
 from .. import ops
 from ..ops import linalg
 from ..ops.linalg.factorization import factored
 from ..ops.linalg.matrices import symmetric_part
-from ..tensor import Tensor
-from .base import StructuredMatrix, cotangent_of, order_of, square
+from .base import PartOfSquare, cotangent_of, order_of
 from .triangular import LowerTriangular
 
 __all__ = ["SelfAdjoint", "Symmetric"]
 
 
-class SelfAdjoint(StructuredMatrix):
+class SelfAdjoint(PartOfSquare):
     """What stands for the symmetric part, `.matrix`, of the square matrix that it stores."""
 
-    __slots__ = ("stored",)
-    holds = ("stored",)
-
-    def __init__(self, x: Any) -> None:
-        self.stored = square(type(self).__name__, x)
-
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        return self.stored.aval
-
-    @property
-    def matrix(self) -> Tensor:
-        """The matrix it stands for."""
-        return symmetric_part(self.stored)
+    __slots__ = ()
+    part = staticmethod(symmetric_part)
 
 
 class Symmetric(SelfAdjoint):
@@ -53,11 +35,6 @@ class Symmetric(SelfAdjoint):
     """
 
     __slots__ = ()
-
-
-@ops.dense.method(SelfAdjoint)
-def _(x):
-    return x.matrix
 
 
 @ops.project.method(object, SelfAdjoint)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from codegen.ir import Aval
-
 from .. import ops
 from ..ops import linalg
 from ..ops.linalg.determinant import SlogdetResult
 from ..ops.triangles import lower_part, upper_part
 from ..tensor import Tensor
-from .base import StructuredMatrix, check_inner, cotangent_of, order_of, square
+from .base import PartOfSquare, check_inner, cotangent_of, order_of
 
 __all__ = ["LowerTriangular", "UpperTriangular"]
 
 
-class LowerTriangular(StructuredMatrix):
+class LowerTriangular(PartOfSquare):
     """The lower triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]
 
     What x has above the diagonal does not matter, and the gradient has zeros there.  `.matrix` is the triangle.
@@ -28,45 +26,19 @@ class LowerTriangular(StructuredMatrix):
     f64[2] [1. 2.]
     """
 
-    __slots__ = ("stored",)
-    holds = ("stored",)
-
-    def __init__(self, x: Any) -> None:
-        self.stored = square(type(self).__name__, x)
-
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        return self.stored.aval
-
-    @property
-    def matrix(self) -> Tensor:
-        """The matrix it stands for."""
-        return lower_part(self.stored)
+    __slots__ = ()
+    part = staticmethod(lower_part)
 
 
-class UpperTriangular(StructuredMatrix):
+class UpperTriangular(PartOfSquare):
     """The upper triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]
 
     What x has below the diagonal does not matter, and the gradient has zeros there.  `.matrix` is the triangle.
     Raises ShapeError for anything but a square matrix.
     """
 
-    __slots__ = ("stored",)
-    holds = ("stored",)
-
-    def __init__(self, x: Any) -> None:
-        self.stored = square(type(self).__name__, x)
-
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        return self.stored.aval
-
-    @property
-    def matrix(self) -> Tensor:
-        """The matrix it stands for."""
-        return upper_part(self.stored)
+    __slots__ = ()
+    part = staticmethod(upper_part)
 
 
 _TRIANGULAR = LowerTriangular | UpperTriangular
@@ -75,11 +47,6 @@ _TRIANGULAR = LowerTriangular | UpperTriangular
 def _across(x: Any) -> type:
     """The type of its transpose."""
     return UpperTriangular if isinstance(x, LowerTriangular) else LowerTriangular
-
-
-@ops.dense.method(_TRIANGULAR)
-def _(x):
-    return x.matrix
 
 
 @ops.project.method(object, _TRIANGULAR)
