@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 import pytest
+from custom_functions import mul_constant_function
 
 import autodiff as ad
 from autodiff.tape.plan import COUNTS
@@ -195,22 +196,6 @@ def test_resident_memory_of_a_loop_stays_flat_without_the_collector():
 
 
 # ---------------------------------------------------------------- numbers that rules read
-
-
-def mul_constant_function():
-    @ad.function
-    def mul_constant(tensor, constant): ...
-
-    @mul_constant.forward
-    def scale(ctx, tensor: ad.Tensor, constant: ad.Number):
-        ctx.save_for_backward(constant=constant)
-        return tensor * constant
-
-    @scale.backward
-    def _(ctx, grad_output):
-        return {"tensor": grad_output * ctx.saved_variables.constant}
-
-    return mul_constant
 
 
 def test_mul_constant_with_1000_constants_is_one_compile_and_1000_right_gradients():

@@ -8,27 +8,12 @@ import weakref
 
 import numpy as np
 import pytest
+from custom_functions import X, leaf, pair
 from three_ways import gradients
 
 import autodiff as ad
 
-X = np.array([1.0, -2.0, 3.0])
 W = np.array([0.5, 0.25, -1.0])
-
-
-def leaf(value=X):
-    return ad.tensor(value, requires_grad=True)
-
-
-def pair(forward, backward):
-    """A custom function of one tensor."""
-
-    @ad.function
-    def f(x): ...
-
-    f.forward(ad.Tensor)(forward)
-    f.backward(ad.Tensor)(backward)
-    return f
 
 
 def saving(save, backward):

@@ -7,6 +7,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from custom_functions import exp2, linear, mul_constant
 from three_ways import difference, gradients, recorded, refused
 
 import autodiff as ad
@@ -41,59 +42,6 @@ def total(f):
 
 
 # ---------------------------------------------------------------- 1. the teaching examples
-
-
-@ad.function
-def linear(input, weight, bias=None):
-    """input @ weight.T (+ bias).   f[n,k], f[m,k], f[m] -> f[n,m]"""
-
-
-@linear.forward(ad.Matrix, ad.Matrix, ad.Vector | None)
-def _(ctx, input, weight, bias=None):
-    ctx.save_for_backward(input=input, weight=weight, bias=bias)
-    output = input @ weight.T
-    return output if bias is None else output + bias
-
-
-@linear.backward(ad.Matrix, ad.Matrix, ad.Vector | None)
-def _(ctx, grad_output):
-    s, needs = ctx.saved_variables, ctx.needs_input_grad
-    return {
-        "input": grad_output @ s.weight if needs.input else None,
-        "weight": grad_output.T @ s.input if needs.weight else None,
-        "bias": grad_output.sum(axis=0) if needs.bias else None,
-    }
-
-
-@ad.function
-def mul_constant(tensor, constant): ...
-
-
-@mul_constant.forward
-def scale(ctx, tensor: ad.Tensor, constant: ad.Number):
-    ctx.save_for_backward(constant=constant)
-    return tensor * constant
-
-
-@scale.backward
-def _(ctx, grad_output):
-    return {"tensor": grad_output * ctx.saved_variables.constant}
-
-
-@ad.function
-def exp2(x): ...
-
-
-@exp2.forward(ad.Tensor)
-def _(ctx, x):
-    result = ad.exp(x)
-    ctx.save_for_backward(result=result)
-    return result
-
-
-@exp2.backward(ad.Tensor)
-def _(ctx, grad_output):
-    return grad_output * ctx.saved_variables.result
 
 
 def test_linear_gives_the_gradients_of_all_three_inputs(rng):

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from custom_functions import mul_constant_function
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -67,18 +68,10 @@ def runs_of(function, work):
 
 
 def test_a_thousand_constants_are_one_compile_and_one_run_of_the_rule():
-    @ad.function
-    def mul_constant(tensor, constant): ...
-
-    @mul_constant.forward
-    def scale(ctx, tensor: ad.Tensor, constant: ad.Number):
-        ctx.save_for_backward(constant=constant)
-        return tensor * constant
-
     def rule(ctx, grad_output):
         return {"tensor": grad_output * ctx.saved_variables.constant}
 
-    scale.backward(rule)
+    mul_constant = mul_constant_function(rule)
     x = ad.tensor(X, requires_grad=True)
 
     def work():
