@@ -183,10 +183,12 @@ class _Builder:
                 self.k, self.positions, parts, count, lambda: self._body(roots), self.accumulators.enter
             )
             return {}
-        elif self._has_turns(parts, level, carried):
+        elif level == len(parts) - 1 and self.group.turns and parts[level].outer is None:
+            results = {}
             for piece in pieces(parts[level], self.group.turns):
-                self._loop([*parts[:level], piece], level, roots, carried, top)
-            return {}
+                found = self._loop([*parts[:level], piece], level, roots, carried, top)
+                for root, one in found.items():
+                    results[root] = self._added(root, results[root], one) if root in results else one
         else:
             results = self._loop(parts, level, roots, carried, top)
         done = {}
@@ -238,11 +240,9 @@ class _Builder:
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
         return _taken_apart(starts, k.close_loop(loop, results))
 
-    def _has_turns(self, parts: list[Part], level: int, carried: dict[Root, int]) -> bool:
-        """Whether this loop is done in pieces; one that carries anything is not."""
-        if level != len(parts) - 1 or not self.group.turns:
-            return False
-        return parts[level].outer is None and all(carried[r] == len(parts) for r in carried)
+    def _added(self, root: Root, so_far: Accumulator, one: Accumulator) -> Accumulator:
+        """The accumulators of a loop and of what came before it."""
+        return combine(self.k, root.node.op.lower.monoid, so_far, one, free_order=False)
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
         """How many iterations of the last loop but one are done together."""

@@ -129,6 +129,9 @@ class Probed:
         if node.op is CONSTANT:
             return _NONE
         key = (node.op, node.params, node.aval, tuple([i.aval for i in node.inputs]))
+        if type(node.op.lower) is Move:
+            # Where a slice lies that starts at a known place is known.
+            key += tuple([(j, repr(i.params)) for j, i in enumerate(node.inputs) if i.op is CONSTANT])
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._probe(node)
@@ -155,7 +158,8 @@ class Probed:
                 edge = self._edge(node, number, at)
                 if edge not in reads_made:
                     reads_made.append(edge)
-                return probe.unknown(inputs[number].dtype)
+                x = node.inputs[number]
+                return probe.constant(*x.params) if x.op is CONSTANT else probe.unknown(x.aval.dtype)
 
             return Reader(inputs[number].shape, read)
 

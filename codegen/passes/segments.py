@@ -34,8 +34,8 @@ _REDUCTION_COST = 4
 _TILE_BYTES = 24 * 1024
 _SHORTEST, _LONGEST = 64, 1024
 
-#: A loop is cut at so many places at most, into pieces of so many elements at least.
-_TURNS, _SHORTEST_PIECE = 4, 8
+#: Places at which nodes are looked at, to find where a loop is cut.
+_VIEWS = 1024
 
 
 def cut_sweeps(group: Group, reaches: Reaches) -> None:
@@ -56,19 +56,55 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
 
 
 def find_turns(group: Group, reaches: Reaches) -> None:
-    """Where the last loop is cut in two, because elements come from elsewhere from there on: in a concatenation."""
+    """Where the last loop is cut, because elements come from elsewhere from there on: in a concatenation, at the
+    edges of what is padded."""
     if group.inner is not None or group.cuts or not group.loops or len(group.loops[-1]) != 1:
         return
     extent = group.extents[group.loops[-1][0]]
-    if any(r.is_reduction for r in group.roots) and len(group.loops) == 1:
-        return
     turns = {0, extent}
-    for node in _here(group, group.roots, set(), reaches):
-        if node.aval.ndim and node.aval.shape[-1] == extent:
-            turns |= {place for axis, place in reaches.probed.edges(node).turns if axis == node.aval.ndim - 1}
-    places = sorted(turns)
-    if 2 < len(places) <= _TURNS + 2 and all(end - begin >= _SHORTEST_PIECE for begin, end in pairwise(places)):
+    for root in group.roots:
+        if extent > 1 and root.domain and root.domain[-1] == extent:
+            turns |= _turns_of(root, extent, reaches)
+    places = _as_few(sorted(turns), group.cost)
+    if len(places) > 2 and 2 * len(places) <= extent + 2:
         group.turns = tuple(places[1:-1])
+
+
+def _turns_of(root: Root, extent: int, reaches: Reaches) -> set[int]:
+    """Places of the last axis from which on anything that a root computes on the way is read from elsewhere."""
+    edges, axes = reaches.probed.edges, reaches.probed.axes
+    first = root.node.inputs[0] if root.is_reduction else root.node
+    tree = reaches.of(root.node).tree
+    if not any([edges(reaches.by_bit[j]).turns for j in bits(tree)]):
+        return set()
+    whole = axes.of(root.domain)
+    ((last, _),) = whole[-1].terms
+    found: set[int] = set()
+    views = [(first, whole)]
+    seen = set(views)
+    while views and len(seen) < _VIEWS:
+        node, index = views.pop()
+        if node not in reaches.bit or not tree >> reaches.bit[node].bit_length() - 1 & 1:
+            continue
+        for axis, place in edges(node).turns:
+            at = index[axis]
+            if at.terms == ((last, 1),) and 0 < place - at.constant < extent:
+                found.add(place - at.constant)
+        images = {i.terms[0][0]: image for i, image in zip(axes.of(node.aval.shape), index, strict=True) if i.terms}
+        for edge in edges(node).reads:
+            view = node.inputs[edge.input], tuple([i.substitute(images) for i in edge.index])
+            if view not in seen:
+                seen.add(view)
+                views.append(view)
+    return found
+
+
+def _as_few(places: list[int], cost: int) -> list[int]:
+    """The ends of pieces that are worth their code: all of them, or of the longest one and what is around it."""
+    if (len(places) - 1) * cost <= _COST_LIMIT:
+        return places
+    length, begin, end = max([(end - begin, begin, end) for begin, end in pairwise(places)])
+    return sorted({places[0], begin, end, places[-1]}) if 2 * length > places[-1] else []
 
 
 def _tree(roots: list[Root], reaches: Reaches) -> int:

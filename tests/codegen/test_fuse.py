@@ -268,3 +268,69 @@ def test_slices_from_places_that_only_the_run_knows_are_different_reads():
         return Graph.of([x, zero, *starts], [y])
 
     assert operations_of(plan(steps(4))) < 2.5 * operations_of(plan(steps(2)))
+
+
+def _constant(value):
+    return apply(OPS["constant"], value=value, dtype="i64")
+
+
+def _padded(x, before, after):
+    zero = apply(OPS["constant"], value=0.0, dtype="f64")
+    return apply(OPS["pad"], x, zero, widths=((0, 0), (before, after)))
+
+
+@pytest.mark.parametrize("widths", [(1, 1), (3, 0), (0, 2)])
+def test_what_is_padded_is_several_loops_that_choose_nothing(widths):
+    x = input_node(Aval((50, 40), np.float64))
+    graph = Graph.of([x], [apply(OPS["exp"], _padded(x, *widths))])
+    (step,) = plan(graph).steps
+    text = print_function(step.work.function)
+    assert "select" not in text and "minsi" not in text
+    check(graph)
+
+
+def test_what_stands_at_known_places_among_zeros_is_several_loops_that_choose_nothing():
+    x = input_node(Aval((50, 40), np.float64))
+    parts = [
+        apply(OPS["embed"], x, _constant(start), axes=(1,), steps=(1,), shape=(50, 44)) for start in (0, 2, 3)
+    ]
+    whole = apply(OPS["add"], apply(OPS["add"], *parts[:2]), parts[2])
+    seen = apply(OPS["slice"], whole, _constant(1), axes=(1,), steps=(1,), shape=(50, 42))
+    graph = Graph.of([x], [seen])
+    (step,) = plan(graph).steps
+    assert "select" not in print_function(step.work.function)
+    check(graph)
+
+
+def test_short_pieces_are_read_one_after_the_other():
+    x = input_node(Aval((20, 30, 3), np.float32))
+    parts = [
+        apply(OPS["slice"], x, _constant(i), _constant(j), axes=(0, 1), steps=(1, 1), shape=(18, 28, 3))
+        for i in range(3) for j in range(3)
+    ]
+    graph = Graph.of([x], [apply(OPS["concatenate"], *parts, axis=2)])
+    (step,) = plan(graph).steps
+    text = print_function(step.work.function)
+    assert "select" not in text and "minsi" not in text
+    check(graph)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "argmax", "argmin"])
+def test_a_reduction_goes_on_from_piece_to_piece(name):
+    x = input_node(Aval((50, 40), np.float64))
+    joined = apply(OPS["concatenate"], _padded(x, 1, 2), apply(OPS["sin"], x), axis=1)
+    found = [apply(OPS[name], joined, axis=axis) for axis in ((1,), (0, 1))]
+    check(Graph.of([x], [*found, apply(OPS["sum"], joined, axis=(0,))]))
+
+
+def test_of_many_pieces_the_longest_and_what_is_around_it_are_loops(monkeypatch):
+    monkeypatch.setattr(segments, "_COST_LIMIT", 40)
+    x = input_node(Aval((50, 90), np.float64))
+    parts = [apply(OPS["embed"], x, _constant(i), axes=(1,), steps=(1,), shape=(50, 96)) for i in range(6)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = apply(OPS["add"], whole, part)
+    graph = Graph.of([x], [whole])
+    (step,) = plan(graph).steps
+    assert print_function(step.work.function).count("scf.for") == 3
+    check(graph)
