@@ -13,6 +13,7 @@ so no operation has to be known by name.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..ir import Node, dtype_name
 from ..ir.op import CONSTANT
@@ -128,7 +129,7 @@ class Probed:
             return found
         if node.op is CONSTANT:
             return _NONE
-        key = (node.op, node.params, node.aval, tuple([i.aval for i in node.inputs]))
+        key: tuple = (node.op, node.params, node.aval, tuple([i.aval for i in node.inputs]))
         if type(node.op.lower) is Move:
             # Where a slice lies that starts at a known place is known.
             key += tuple([(j, repr(i.params)) for j, i in enumerate(node.inputs) if i.op is CONSTANT])
@@ -159,7 +160,7 @@ class Probed:
                 if edge not in reads_made:
                     reads_made.append(edge)
                 x = node.inputs[number]
-                return probe.constant(*x.params) if x.op is CONSTANT else probe.unknown(x.aval.dtype)
+                return probe.number(*x.params) if x.op is CONSTANT else probe.unknown(x.aval.dtype)
 
             return Reader(inputs[number].shape, read)
 
@@ -190,6 +191,12 @@ class _Probe(Scalar):
         value = Value(SCALAR_TYPES[dtype_name(dtype)])
         self._depth[value] = 0
         return value
+
+    def number(self, value: Any, dtype: str) -> Value:
+        """A known element."""
+        found = self.constant(value, dtype)
+        assert isinstance(found, Value), "an element is no position"
+        return found
 
     def emit(self, name: str, operands: tuple[Value, ...], type: ScalarType, attributes: dict | None = None) -> Value:
         default = _WEIGHT_OF_A_FUNCTION if name.startswith("math.") else 1
