@@ -23,7 +23,7 @@ from .index import Atom, Index, constant_index, flatten, unflatten
 from .nest import INDEX, ScalarType, Status, Value
 from .scalar import SCALAR_TYPES, Element, Scalar
 
-__all__ = ["HEAVY", "Axes", "Edge", "Edges", "Probed", "Reader", "broadcast_index"]
+__all__ = ["HEAVY", "Axes", "Edge", "Edges", "Probed", "Reader", "broadcast_index", "rows_kept"]
 
 #: Prices in units of one addition, from the measured time per element of vectorised loops.
 _WEIGHTS = {
@@ -175,6 +175,35 @@ class Probed:
 
 
 _NONE = Edges((), (), 0)
+
+
+def rows_kept(node: Node) -> int:
+    """How many of the last axes of its updates a scatter only copies: whole rows go to one place each.
+
+    out[i[j], k] += updates[j, k]        1: the elements of a row of updates lie side by side in the output too
+    """
+    updates, out = node.inputs[-1].aval.shape, node.aval.shape
+    index = Axes().of(updates)
+    probe, read = _Probe(), set()
+
+    def reader(number: int) -> Reader:
+        x = node.inputs[number].aval
+
+        def element(*at: Index) -> Value:
+            read.update([atom for i in at for atom, _ in i.terms])
+            return probe.unknown(x.dtype)
+
+        return Reader(x.shape, element)
+
+    target = node.op.lower.target(probe, index, *[reader(j) for j in range(len(node.inputs))], **node.keywords)
+    kept = 0
+    while kept < min(len(updates), len(out)):
+        own, extent = index[-1 - kept], updates[-1 - kept]
+        others = [atom for i in target[: len(target) - 1 - kept] for atom, _ in i.terms]
+        if out[-1 - kept] != extent or target[-1 - kept] != own or any(a in read or a in others for a, _ in own.terms):
+            break
+        kept += 1
+    return kept
 
 
 class _Probe(Scalar):

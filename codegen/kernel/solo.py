@@ -5,9 +5,13 @@ They take producers fused in like any group, but what they write is not one valu
 
 from __future__ import annotations
 
+from math import prod
+
 from ..ir import Node
 from .accumulators import fill
+from .body import Loop
 from .build import Built, finish
+from .edges import rows_kept
 from .elements import Elements, element_type
 from .group import strides_of
 from .index import Index, constant_index, flatten, split_loop
@@ -34,9 +38,13 @@ def build_scatter(node: Node, is_stored, name: str) -> Built:
         fill(k, [out], [k.literal(0.0 if element_type(node).is_float else 0, element_type(node))], node.aval.size)
     if updates.aval.size == 0:
         return finish(name, k, elements, [node])
+    # Rows that go to one place each are added element by element, side by side; the rows in their order.
+    shape = updates.aval.shape
+    split = len(shape) - rows_kept(node)
     # The status of a failed check and the sums are shared by all iterations: no parallel loop.
-    loop = k.open_loop(updates.aval.size)
-    index = tuple(split_loop(loop.index, updates.aval.shape)) if updates.aval.ndim else ()
+    rows = k.open_loop(prod(shape[:split]))
+    loop = k.open_loop(prod(shape[split:])) if split < len(shape) else None
+    index = (*_index(rows, shape[:split]), *_index(loop, shape[split:]))
     readers = [elements.reader(i) for i in (*others, updates)]
     target = node.op.lower.target(k, index, *readers, **node.keywords)
     # A target that failed its check is moved inside: nothing is ever written outside.
@@ -47,8 +55,15 @@ def build_scatter(node: Node, is_stored, name: str) -> Built:
     place = flatten(inside, node.aval.shape)
     update = elements.at(updates, index)
     k.store(update if replaces else k.add(k.load(out, place, stable=False), update), out, place)
-    k.close_loop(loop)
+    if loop:
+        k.close_loop(loop)
+    k.close_loop(rows)
     return finish(name, k, elements, [node])
+
+
+def _index(loop: Loop | None, shape: tuple[int, ...]) -> list[Index]:
+    """One index per axis of a loop over all of a shape."""
+    return split_loop(loop.index, shape) if loop and shape else []
 
 
 def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
