@@ -15,6 +15,7 @@ from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
 from .tape.check import checks
 from .tape.leaves import leaf
+from .tape.parts import clear_parts
 from .tape.plan import COUNTS, plans
 from .tape.record import state
 from .tape.streak import clear_streak
@@ -135,6 +136,7 @@ def clear_cache() -> None:
     plans.clear()
     checks.clear()
     clear_streak()
+    clear_parts()
     compiler.clear()
 
 

@@ -22,6 +22,7 @@ from .check import Recipe, checks
 from .loans import give_back
 from .misses import compared, note
 from .node import Node, RichNode
+from .parts import values_in_parts
 from .plan import COUNTS, build, data, plans, settle, source
 from .record import PENDING_LIMIT, Recording, grad_mode, new_number, state
 from .walk import needed, still_true, structure, value_inputs
@@ -83,6 +84,8 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         return
     asked = list(roots)
     roots += live
+    if not now.tracing and values_in_parts(roots, asked[0].number - start, _evaluate_beside):
+        return
     since = streak.prices.now()
     order = needed(roots)
     along, watched = stored_along(order, roots, tracks)
@@ -103,6 +106,10 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     results = plan.run(order)
     plan.commit(order, results)
     streak.note_spent(plan, since)
+
+
+def _evaluate_beside(nodes: Sequence[Node]) -> None:
+    evaluate((*nodes, *state.now.waiting()), ends_recording=False)
 
 
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:

@@ -322,7 +322,7 @@ def native_finish(expected: Expected, kinds: Sequence[Any]) -> Callable[[tuple, 
     """
     plan, order = expected.recipe.plan, expected.recipe.order
     reached = [place for place in plan.grads if place is not None]
-    if _recorder is None or not reached or len(set(reached)) < len(reached):
+    if _recorder is None or (plan.grads and not reached) or len(set(reached)) < len(reached):
         return None
     settled = [(position, drops_inputs(order[number])) for number, position in plan.store]
     groups = [

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ from ..config import config
 from .misses import note
 
 __all__ = [
-    "WHEN_REPEATED", "Waiting", "clear_streak", "executable_of", "note_compiled", "note_found", "note_repeated",
-    "note_spent", "prices",
+    "WHEN_REPEATED", "Rented", "Waiting", "clear_streak", "executable_of", "is_regular", "note_compiled", "note_found",
+    "note_regular", "note_repeated", "note_spent", "prices",
 ]
 
 
@@ -76,8 +76,7 @@ class Waiting:
             return self._compiled.call(*values)
         if self._evaluation is None:
             self._evaluation = Evaluation(self._graph)
-        arrays = [np.asarray(v, n.aval.dtype) for v, n in zip(values, self._graph.inputs, strict=True)]
-        results = self._evaluation(*arrays)
+        results = self._evaluation(*_arrays(self._graph, values))
         self._runs += 1
         _ran.append(self)
         return results
@@ -100,7 +99,7 @@ class Waiting:
     def _why_compiled(self) -> str:
         if not config.patience or is_known(self._graph):
             return "nothing waits any more"
-        if _is_in_a_loop(self):
+        if is_regular(self, _ran):
             return "a graph that NumPy evaluated is run in a loop"
         if self._seconds >= prices.of(self._graph):
             return f"NumPy has evaluated a graph {self._runs} times, for as long as compiling was expected to take"
@@ -110,17 +109,49 @@ class Waiting:
         return f"<Waiting {self._graph.name}, {len(self._graph.nodes)} operations, evaluated {self._runs} times>"
 
 
+class Rented:
+    """A graph of a stretch: evaluated until that has taken as long as compiling it is expected to take."""
+
+    __slots__ = ("_compiled", "_evaluation", "_graph", "_seconds")
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._evaluation: Evaluation | None = None
+        self._compiled: Any = compile_graph(graph) if is_known(graph) else None
+        self._seconds = 0.0
+
+    @property
+    def operations(self) -> int:
+        """How many there are."""
+        return len(self._graph.nodes)
+
+    def call(self, *values: Any) -> tuple:
+        """As `Executable.call`."""
+        if self._compiled is not None:
+            return self._compiled.call(*values)
+        evaluation = self._evaluation = self._evaluation or Evaluation(self._graph)
+        since = prices.now()
+        results = evaluation(*_arrays(self._graph, values))
+        self._seconds += prices.now() - since
+        if self._seconds >= prices.of(self._graph):
+            self._compiled, self._evaluation = prices.compiled(self._graph), None
+        return results
+
+
+def _arrays(graph: Graph, values: Sequence[Any]) -> list[np.ndarray]:
+    return [np.asarray(v, n.aval.dtype) for v, n in zip(values, graph.inputs, strict=True)]
+
+
 #: Graphs that wait, by shape: with what evaluating it needs, one takes a KB an operation.
 _waiting = LRU(512, most=50_000)
 #: What was evaluated last: twice as many as the longest patience.
 _ran: deque[Waiting] = deque(maxlen=128)
 
 
-def _is_in_a_loop(waiting: Waiting) -> bool:
-    """Whether a graph that is about to run has run twice, one distance and twice that distance ago."""
-    ran = list(_ran)
+def is_regular(what: Any, ran: Sequence[Any]) -> bool:
+    """Whether what is about to run has run twice, one distance and twice that distance ago."""
     most = min(config.patience, len(ran) // 2)
-    return any([ran[-p] is waiting and ran[-2 * p] is waiting for p in range(1, most + 1)])
+    return any([ran[-p] is what and ran[-2 * p] is what for p in range(1, most + 1)])
 
 
 #: Called once, when a graph is asked for again: what repeats is worth being made faster.
@@ -176,6 +207,11 @@ def executable_of(graph: Graph) -> tuple[Any, bool]:
         _waiting.put(graph.key, waiting, len(graph.nodes))
         return waiting, False
     return prices.compiled(graph), False
+
+
+def note_regular() -> None:
+    """What comes again and again is to be compiled: the next new shape is."""
+    _streak.made.clear()
 
 
 def note_compiled(plan: Any) -> None:

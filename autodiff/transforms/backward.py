@@ -14,17 +14,18 @@ import numpy as np
 
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
-from ..tape.ask import end_recording
+from ..tape.ask import end_recording, evaluate
 from ..tape.check import checks
 from ..tape.leaves import constant, leaf
 from ..tape.node import Leaf, Node
 from ..tape.plan import data
 from ..tape.record import grad_mode, state
-from ..tape.walk import history
+from ..tape.walk import by_number, history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .gradient import Group, check_not_released, emit_with_history, live_beside, passed, release, separate, solve
 from .hooks import due_after, run_after
+from .stretches import in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]
 
@@ -64,7 +65,7 @@ def backward(
         live = live_beside(state.now, (root,))
         if grad_tensors is None and inputs is None and not create_graph and not is_watching():
             repeat = (("backward", root.kind, retain_graph), (root,))
-            if _again(*repeat, live, retain_graph):
+            if _again(*repeat, live, retain_graph) or _in_parts(root, live, retain_graph):
                 return
     else:
         results = results_of(tensors, "backward")
@@ -241,6 +242,35 @@ def _again(purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: 
         due = due_after(known.leaves)
         if not retain:
             known.release()
+    now = state.now
+    now.asked += 1  # as `solve` does: a rule that goes back is found out by it
+    now.looked += 1
+    end_recording(now)
+    run_after(due)
+    return True
+
+
+def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
+    """Answer a long recording whose steps are alike.  False: it is none, or a `.grad` changed meanwhile."""
+    out = root.kind.out
+    if not out.requires_grad or out.aval.size != 1 or out.aval.dtype.kind != "f":
+        return False
+    found = in_parts(root, np.ones(out.shape, out.aval.dtype), live)
+    if found is None:
+        return False
+    leaves: dict[Leaf, list[Node]] = {}
+    for node in sorted(found.bars, key=by_number):
+        if node.leaf is not None:
+            leaves.setdefault(node.leaf, []).append(node)
+    olds = [None if identity.grad is None else identity.grad.node for identity in leaves]
+    evaluate([old for old in olds if old is not None and old.value is None], ends_recording=False)
+    values = found.gradients(list(leaves.values()), olds)
+    due = due_after(leaves)
+    with _commit_lock:
+        if not _unchanged(leaves, olds):
+            return False
+        found.commit(not retain)
+        _write(leaves, values, olds)
     now = state.now
     now.asked += 1  # as `solve` does: a rule that goes back is found out by it
     now.looked += 1

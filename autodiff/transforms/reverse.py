@@ -31,7 +31,7 @@ from .fragments import Fragments, is_repeatable
 from .hooks import run_hooks
 from .rules import call_rule, missing_rule
 
-__all__ = ["Cotangent", "pull_back", "reaching"]
+__all__ = ["Cotangent", "pull_back", "pull_back_masked", "reaching"]
 
 
 class Cotangent(NamedTuple):
@@ -61,14 +61,22 @@ def pull_back(
 
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
+    found = pull_back_masked(order, [(node, Cotangent(value)) for node, value in seeds], targets)
+    return {node: bar.value for node, bar in found.items()}
+
+
+def pull_back_masked(
+    order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node]
+) -> dict[Node, Cotangent]:
+    """`pull_back` where it is known which cotangents are masked, before and after."""
     targets = set(targets)
     open_nodes = reaching(order, targets)
     bars: dict[Node, Cotangent | dict[int, Cotangent]] = {}
-    found: dict[Node, Tensor] = {}
+    found: dict[Node, Cotangent] = {}
     watch = watcher()
     again = Fragments()
     for node, value in seeds:
-        _accumulate(bars, node, Cotangent(value), open_nodes, again)
+        _accumulate(bars, node, value, open_nodes, again)
     for node in reversed(order):
         bar = bars.pop(node, None)
         if bar is None:
@@ -83,7 +91,7 @@ def pull_back(
         if node.hooks:
             bar = Cotangent(run_hooks(node.hooks, bar.value), bar.masked)
         if node in targets:
-            found[node] = bar.value
+            found[node] = bar
             if not any(i in open_nodes for i in gradient_inputs(node)):
                 continue
         if node.slot is not None:

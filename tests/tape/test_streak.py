@@ -57,11 +57,29 @@ def patience_of(count):
         ad.config.patience = before
 
 
+@ad.function
+def squashed(x):
+    """tanh, by a rule of its own: what has rules of the user's is not taken apart into stretches.   f[n] -> f[n]"""
+
+
+@squashed.forward(ad.Vector)
+def _(ctx, x):
+    y = ad.tanh(x)
+    ctx.save_for_backward(y=y)
+    return y
+
+
+@squashed.backward(ad.Vector)
+def _(ctx, g):
+    y = ctx.saved_variables.y
+    return g * (1 - y * y)
+
+
 def episode(w, steps):
     """A recurrence of some length: another graph for each."""
     y = w
     for _ in range(steps):
-        y = ad.tanh(y * w + 0.5)
+        y = squashed(y * w + 0.5)
     return y.sum()
 
 

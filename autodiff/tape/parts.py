@@ -1,0 +1,159 @@
+"""What runs a recording that was taken apart (`peel`): forward from its beginning, values kept at the end.
+
+A recording in parts costs a call and a check for each part, whatever it is long; one graph of its own would be
+compiled once for this length, and then cost less.  So parts are what one rents: when they have taken as long as
+compiling the whole is expected to take, or the same recording comes again and again in a loop that would soon
+have paid for it, the whole is compiled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from codegen.runtime.cache import LRU
+from codegen.runtime.launcher import OutOfRange
+
+from ..config import config
+from . import streak
+from .check import LIMIT
+from .misses import note
+from .node import Node
+from .peel import Part, clear_stretches, peel
+from .plan import COUNTS, located
+from .stretch import Stretch, Unfit
+
+__all__ = ["clear_parts", "commit", "computed", "is_worth_trying", "note_parts", "values_in_parts", "whole_of"]
+
+#: What is shorter is compiled at once, unless it ends in a known stretch.
+SHORTEST = 12
+#: Of fewer parts it is one graph: what is asked at each step, say.
+FEWEST = 3
+#: A loop that has come three times is expected to come so many times more.
+MORE = 300
+
+
+def computed(parts: Sequence[Part]) -> list[tuple[Sequence[Any], tuple]]:
+    """The sources of each part, and what its forward gives; nothing is kept in nodes yet.
+
+    Raises Unfit when another thread has computed some of it meanwhile.
+    """
+    found: dict[Node, Any] = {}
+    done: list[tuple[Sequence[Any], tuple]] = []
+    try:
+        for stretch, roots, gathered in reversed(parts):
+            values = gathered[0]
+            if stretch.waits:
+                outer, values = gathered[3], list(values)
+                for at, k in stretch.waits:
+                    if outer[k] not in found:
+                        raise Unfit
+                    values[at] = found[outer[k]]
+            results: tuple = ()
+            if stretch.forward is not None:
+                results = stretch.forward(values)
+                for k, position in stretch.leads:
+                    found[roots[k]] = results[position]
+            done.append((values, results))
+    except OutOfRange as error:
+        raise located(error) from None
+    COUNTS.runs += 1
+    done.reverse()
+    return done
+
+
+def values_in_parts(
+    roots: Sequence[Node], length: float, compute: Callable[[Sequence[Node]], None]
+) -> bool:
+    """Compute pending nodes, if their recording falls into stretches; False: it does not, or is not to.
+
+    length    of the recording
+    compute   compute(nodes): evaluate leaves that are pending
+    """
+    if roots[0].leaf is not None or not is_worth_trying(length):
+        return False
+    since = streak.prices.now()
+    try:
+        parts, new = peel(roots, False, frozenset(), _complete, compute)
+        whole = whole_of((False,), parts)
+        done = computed(parts)
+    except Unfit:
+        return False
+    commit(parts, done, False)
+    whole.seconds += streak.prices.now() - since
+    note_parts("value", new)
+    return True
+
+
+def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
+    stretch.complete(nodes, roots, past)
+
+
+def note_parts(what: str, new: int) -> None:
+    """Count a recording that was run in parts, of which so many stretches were new."""
+    if new:
+        COUNTS.misses += 1
+        note(what, f"{new} stretch{'es' if new > 1 else ''} of a loop {'were' if new > 1 else 'was'} new")
+    else:
+        COUNTS.hits += 1
+
+
+def commit(parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool) -> None:
+    """Keep the values that belong to nodes, and mark the history as given up."""
+    for (stretch, _, gathered), (_, results) in zip(parts, done, strict=True):
+        (stretch.finish or stretch.finish_in_python)(results, gathered, is_released)
+
+
+# ---------------------------------------------------------------- in parts, or whole
+
+
+class _Whole:
+    """A recording that was run in parts: how often, and how long that took."""
+
+    __slots__ = ("is_bought", "runs", "seconds")
+
+    def __init__(self) -> None:
+        self.is_bought = False
+        self.runs = 0
+        self.seconds = 0.0
+
+
+#: By what their parts are.
+_wholes = LRU(512, most=50_000)
+_ran: deque[_Whole] = deque(maxlen=128)
+
+
+def whole_of(key: tuple, parts: Sequence[Part]) -> _Whole:
+    """The account of a recording.  Raises Unfit where the whole is to be compiled, or is."""
+    if len(parts) < FEWEST:
+        raise Unfit
+    key = (*key, *[p.stretch.serial for p in parts])
+    whole = _wholes.get(key)
+    if whole is None:
+        whole = _Whole()
+        _wholes.put(key, whole, len(parts))
+    if not whole.is_bought:
+        size = sum([len(p.stretch.nodes) for p in parts])
+        price = sum([p.stretch.operations for p in parts]) * streak.prices.seconds / streak.prices.operations
+        is_loop = streak.is_regular(whole, _ran) and price * whole.runs <= MORE * whole.seconds
+        if size <= LIMIT and (is_loop or whole.seconds >= price):
+            whole.is_bought = True
+            streak.note_regular()
+    if whole.is_bought:
+        raise Unfit
+    _ran.append(whole)
+    whole.runs += 1
+    return whole
+
+
+def is_worth_trying(length: float) -> bool:
+    """Whether a recording of so many nodes, or of an earlier one, may be taken apart at all."""
+    return not 0 <= length < SHORTEST and config.patience > 0 and not config.eager
+
+
+def clear_parts() -> None:
+    """Forget the stretches, and what was run in them."""
+    clear_stretches()
+    _wholes.clear()
+    _ran.clear()

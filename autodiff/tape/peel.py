@@ -1,0 +1,214 @@
+"""A recording taken apart into stretches, from its end to its beginning.
+
+    frontier    nodes that something taken off already reads, or that are asked for
+    peel        the stretch that ends in the latest of them comes off; what it reads goes to the frontier
+
+Every node of the frontier is older than all that was taken off.  So whatever reads a node was taken off before
+it: going through the parts in order, each has all its cotangents when its turn comes; in reverse order, each
+finds the values that it reads computed.  A stretch for which that would not hold does not fit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from codegen.ir import OPS
+
+from .cutting import top_stretch
+from .node import CONSTANT, Kind, Node
+from .plan import settle, source
+from .record import ALIASES
+from .stretch import Stretch, Unfit
+from .walk import by_number
+
+__all__ = ["Part", "clear_stretches", "peel"]
+
+#: Stretches that are tried behind another, and for one kind of node to end in.
+TRIED = 8
+#: Stretches that are kept, each with some 80 KB of machine code and more: all of them go when there are more.
+LIMIT = 256
+
+#: The stretches that end in a node of some kind, the latest first; whether gradients went through.
+_ending: dict[tuple[Kind, bool], list[Stretch]] = {}
+#: Of small results there are none to be looked at: those that are wanted are among the roots.
+_NOTHING: list[Node] = []
+
+
+class Part(NamedTuple):
+    """A stretch that was recognised: its roots, latest first, and what the check gave."""
+
+    stretch: Stretch
+    roots: tuple[Node, ...]
+    gathered: tuple
+
+
+class _Pending(Exception):
+    """A leaf whose value is wanted, and is pending."""
+
+
+def peel(
+    roots: Sequence[Node],
+    tracks: bool,
+    targets: AbstractSet[Node],
+    complete: Callable[[Stretch, Sequence[Node], Sequence[Node], frozenset[Node]], None],
+    compute: Callable[[Sequence[Node]], None],
+) -> tuple[list[Part], int]:
+    """The parts of what `roots` need, the latest first; and how many of them are new stretches.
+
+    roots      what gradients are asked of, or a pending value; then others that are wanted with it
+    tracks     whether gradients go through the history, to its leaves and to `targets`
+    complete   complete(stretch, nodes, roots, past): make the code of a new one
+    compute    compute(nodes): give leaves that are pending their values
+
+    Raises Unfit.  Nothing else has changed then but leaves that were pending.
+    """
+    while True:
+        try:
+            return _Peeling(tracks, targets, complete).of(roots)
+        except _Pending as found:
+            _settle(found.args[0], compute)
+
+
+def _settle(leaf: Node, compute: Callable[[Sequence[Node]], None]) -> None:
+    origin = source(leaf)
+    if origin is not leaf and origin.value is not None:
+        settle(leaf, origin.value)
+    else:
+        compute((leaf,))
+
+
+class _Peeling:
+    def __init__(self, tracks: bool, targets: AbstractSet[Node], complete: Callable) -> None:
+        self.tracks, self.targets, self.complete = tracks, targets, complete
+        self.frontier: list[Node] = []  # by number: the latest last
+
+    def of(self, roots: Sequence[Node]) -> tuple[list[Part], int]:
+        if self._is_end(roots[0]):
+            raise Unfit
+        others = [r for r in dict.fromkeys(roots) if r is not roots[0] and r.value is None and not self._is_end(r)]
+        self.frontier = [roots[0], *others]
+        self.frontier.sort(key=by_number)
+        parts: list[Part] = []
+        new = 0
+        likely: list[Stretch] = []
+        while self.frontier:
+            part = self._known(likely)
+            if part is None:
+                top = (self.frontier[-1].kind, self.tracks)
+                part = self._known(_ending.get(top, []))
+                if part is None:
+                    self._make(bool(parts), top)
+                    part = self._known(_ending.get(top, []))
+                    new += 1
+                    if part is None:
+                        raise Unfit
+                if parts:
+                    _first(likely, part.stretch)
+            parts.append(part)
+            likely = part.stretch.after
+        return parts, new
+
+    def _known(self, likely: list[Stretch]) -> Part | None:
+        """The part that one of these stretches recognises at the end; it is taken off."""
+        frontier = self.frontier
+        for k, stretch in enumerate(likely):
+            width = stretch.width
+            if width > len(frontier):
+                continue
+            roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
+            gathered = stretch.accepts(*roots, _NOTHING)
+            if gathered is not None and self._takes(stretch, gathered[3]):
+                if k:
+                    _first(likely, stretch)
+                return Part(stretch, roots, gathered)
+        return None
+
+    def _takes(self, stretch: Stretch, outer: tuple[Node, ...]) -> bool:
+        """Take a stretch off the frontier, if all that stays, and what it reads, is older than it."""
+        size = stretch.size
+        ends = outer[:size]
+        lowest = min([n.number for n in outer[size:]])
+        frontier = self.frontier
+        rest = frontier[: -stretch.width]
+        if (rest and rest[-1].number > lowest) or len(set(ends)) < size:
+            return False
+        for node in ends:
+            if self._is_end(node):
+                continue
+            if node.number > lowest:
+                return False
+            place = bisect_left(rest, node.number, key=by_number)
+            if place == len(rest) or rest[place] is not node:
+                rest.insert(place, node)
+        self.frontier = rest
+        return True
+
+    def _is_end(self, node: Node) -> bool:
+        """Whether gradients end here: a leaf, or a target."""
+        leaf = node.leaf
+        if leaf is None and node not in self.targets:
+            return False
+        if node.value is None:
+            raise _Pending(node)
+        if leaf is not None and leaf.hooks:
+            raise Unfit
+        return True
+
+    def _make(self, is_rest: bool, top: tuple[Kind, bool]) -> None:
+        """Make the stretch that the frontier ends in."""
+        order = self._open()
+        start = top_stretch(order, is_rest)
+        if start < 0:
+            raise Unfit
+        nodes = order[start:]
+        roots = [n for n in reversed(self.frontier) if n.number >= nodes[0].number]
+        past = frozenset([n for n in nodes if n.kind.out.requires_grad] if self.tracks else ())
+        stretch = Stretch(nodes, roots, past)
+        self.complete(stretch, nodes, roots, past)
+        if sum(map(len, _ending.values())) >= LIMIT:
+            clear_stretches()
+        _first(_ending.setdefault(top, []), stretch)
+
+    def _open(self) -> list[Node]:
+        """All that is to be computed or gone through for the frontier, by creation."""
+        seen = set(self.frontier)
+        stack = list(seen)
+        while stack:
+            node = stack.pop()
+            self._refuse_unfit(node)
+            for i in node.inputs:
+                if i not in seen and self._goes_on(i):
+                    seen.add(i)
+                    stack.append(i)
+        return sorted(seen, key=by_number)
+
+    def _goes_on(self, node: Node) -> bool:
+        if node.value is None:
+            return not self._is_end(node)
+        return self.tracks and node.kind.out.requires_grad and not self._is_end(node)
+
+    def _refuse_unfit(self, node: Node) -> None:
+        kind = node.kind
+        op = kind.op
+        if type(node) is not Node or kind.released:
+            raise Unfit
+        if op not in ALIASES and op is not CONSTANT and (op.has_regions or OPS.get(op.name) is not op):
+            raise Unfit
+        if self.tracks and kind.out.requires_grad and op.pull is None:
+            raise Unfit
+
+
+def _first(stretches: list[Stretch], stretch: Stretch) -> None:
+    """Put one first; the last goes when there are too many."""
+    stretches[:] = [stretch, *[s for s in stretches if s is not stretch][: TRIED - 1]]
+
+
+def clear_stretches() -> None:
+    """Forget all of them."""
+    for stretches in _ending.values():
+        for stretch in stretches:
+            stretch.after.clear()  # which it may itself be in
+    _ending.clear()

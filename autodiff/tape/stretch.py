@@ -1,0 +1,200 @@
+"""Stretches: a piece of a recording that is met again and again, with code of its own.
+
+An episode of 50 steps and one of 51 are different graphs, but every step of either looks like the others.
+A *stretch* is such a piece: nodes of successive numbers, with
+
+    roots      those that are read later, or asked for
+    outside    what it reads: data, leaves, nodes of earlier stretches
+    check      is this the stretch?  As for a whole recording (`expected`), natively where there is a recorder
+    forward    computes what is pending in it and wanted: its roots, reductions and products, what `pulls` read
+    pulls      from cotangents of its roots to those of what it reads (`transforms.stretches` makes them)
+
+Its code is made from a *model*: a copy of the nodes in which what has a value holds `GIVEN` instead.  Code is
+called with *sources*, by number: values outside, own ones that were there before, results of forward, and, in a
+pull, cotangents of the roots, then those that what it reads has already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from .check import Recipe
+from .expected import Expected, native_check, native_finish, python_check
+from .node import Node, data_node, new_number
+from .plan import Plan, freeze, settle
+from .streak import Rented
+
+__all__ = ["GIVEN", "Code", "Stretch", "Unfit", "code_of"]
+
+
+class Unfit(Exception):
+    """A recording holds what stretches are not made for: it takes the road of any other."""
+
+
+#: Stands for a value that is known when the code is called.
+GIVEN: Any = object()
+_new = object.__new__
+
+
+class Code:
+    """A graph, and which sources it is called with: run(*pick(sources))."""
+
+    __slots__ = ("constants", "pick", "run")
+
+    def __init__(self, run: Rented, numbers: Sequence[int], constants: Sequence[Any]) -> None:
+        self.run = run
+        self.pick = _picker(numbers)
+        self.constants = constants
+
+    def __call__(self, sources: list[Any]) -> tuple:
+        if self.constants:
+            sources = [*sources, *self.constants]
+        return self.run.call(*self.pick(sources))
+
+
+def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
+    if len(numbers) > 1:
+        return itemgetter(*numbers)
+    if not numbers:
+        return lambda values: ()
+    (only,) = numbers
+    return lambda values: (values[only],)
+
+
+def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int) -> Code:
+    """Code for pending nodes of a model.
+
+    number   of the sources, `count` of them; a value that is none of them a rule has made, and is a constant
+    """
+    graph, inputs = freeze(outputs)
+    numbers, constants = [], []
+    for node in inputs:
+        if node not in number:
+            constants.append(node.value)
+        numbers.append(number.get(node, count + len(constants) - 1))
+    return Code(Rented(graph), numbers, constants)
+
+
+class Stretch:
+    """A piece of a recording, as whatever looks like it is answered.
+
+    accepts     check(*roots, latest first, []) -> (values, stored, (), outer, past, freed), or None
+                  values   the first sources: of what is outside, then of own nodes that were computed before
+                  stored   nodes that forward's results belong to
+                  outer    nodes outside that are pending or have a history; then own ones that read nothing own
+    finish      finish(results, what accepts gave, is_released): values are kept, the history is given up; or None
+    width       how many roots there are;   size: how many of `outer` are outside
+    waits       (place among the sources, place in `outer`) of what earlier stretches compute
+    leads       (number of the root, position among forward's results) of roots that forward computes
+    tracked     places in `outer` of what gradients go to
+    pulls       by which roots and which of what is tracked have cotangents
+    after       stretches that were met behind this one, that is earlier in a recording; the latest first
+    nodes, roots, reached   of the model: all, what cotangents may come to, what they may go to
+    number      of the sources in the model; count: how many there are before cotangents
+    serial      tells it from all others, also from those that are gone
+    """
+
+    __slots__ = (
+        "_outside", "accepts", "after", "count", "finish", "forward", "leads", "nodes", "number", "pulls", "reached",
+        "roots", "serial", "size", "tracked", "waits", "width",
+    )
+
+    def __init__(self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
+        inside = set(nodes)
+        outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
+        outer = [n for n in outside if n.value is None or (past and n.kind.out.requires_grad)]
+        place = {n: k for k, n in enumerate(outer)}
+        model = _model(outside, nodes)
+        self.after: list[Stretch] = []
+        self.pulls: dict[tuple, Any] = {}
+        self.width, self.size = len(roots), len(outer)
+        self.waits = [(i, place[n]) for i, n in enumerate(outside) if n.value is None]
+        self.tracked = [k for k, n in enumerate(outer) if past and n.kind.out.requires_grad]
+        self.serial = new_number()
+        self.nodes = list(model.values())
+        self._outside, self.roots = len(outside), [model[n] for n in roots]
+        self.reached = [model[outer[k]] for k in self.tracked]
+        computed = [n for n in nodes if n.value is not None]
+        self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}
+
+    @property
+    def operations(self) -> int:
+        """Of all its code."""
+        codes = [self.forward, *[pull.code for pull in self.pulls.values()]]
+        return sum([code.run.operations for code in codes if code is not None])
+
+    def complete(
+        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], read: Iterable[Node] = ()
+    ) -> None:
+        """Make forward, and the check, when it is known what pulls read: nodes of the model."""
+        own = dict(zip(self.nodes[self._outside :], nodes, strict=True))
+        read = {*read, *self.roots}
+        stored = [n for n in own if n.value is None and (n in read or n.kind.op.heavy)]
+        count = len(self.number)
+        self.forward = code_of(stored, self.number, count) if stored else None
+        self.number |= {n: count + i for i, n in enumerate(stored)}
+        self.count = len(self.number)
+        self.leads = [(k, stored.index(n)) for k, n in enumerate(self.roots) if n in stored]
+        expected = _Outline(nodes, roots, past, [own[n] for n in stored])
+        was_pending = [n.value is None for n in own]
+        if not expected.is_complete() or was_pending != [n.value is None for n in nodes]:
+            raise Unfit  # another thread evaluates it
+        self.accepts = native_check(expected) or python_check(expected)
+        self.finish = native_finish(expected, ())
+        for n in stored:
+            n.value = GIVEN
+
+    def finish_in_python(self, results: tuple, gathered: tuple, is_released: bool) -> None:
+        """What `finish` does natively."""
+        _, stored, _, _, past, freed = gathered
+        for node, value in zip(stored, results, strict=True):
+            settle(node, value)
+        for node, kind in zip(past, freed, strict=True) if is_released else ():
+            node.kind = kind
+            if node.value is not None:
+                node.inputs = ()
+
+    def __repr__(self) -> str:
+        return f"<Stretch of {len(self.nodes) - self._outside} operations>"
+
+
+def _model(outside: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:
+    """A copy of each node, in order; what is outside reads nothing."""
+    model: dict[Node, Node] = {}
+    for n in outside:
+        model[n] = data_node(n.kind, GIVEN)
+    for n in nodes:
+        node = model[n] = _new(Node)
+        node.kind = n.kind
+        node.inputs = tuple([model[i] for i in n.inputs])
+        node.value = None if n.value is None else GIVEN
+        node.number = new_number()
+    return model
+
+
+class _Outline(Expected):
+    """What a stretch must look like: nodes outside are compared by what kind of value they have."""
+
+    def __init__(
+        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], stored: Sequence[Node]
+    ) -> None:
+        inside = set(nodes)
+        outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
+        order = [*outside, *nodes]
+        self._outside = set(outside)
+        number = {n: i for i, n in enumerate(order)}
+        gather = tuple([number[n] for n in order if n in self._outside or n.value is not None])
+        store = tuple([(number[n], position) for position, n in enumerate(stored)])
+        plan = Plan(None, gather, store, ())
+        super().__init__(Recipe(plan, order, (), past, roots, (), {}))
+        outer = [n for n in outside if n.value is None or (past and n.kind.out.requires_grad)]
+        lowest = [n for n in nodes if not any(i in inside for i in n.inputs)]
+        self.olds = [number[n] for n in (*outer, *lowest)]
+
+    def _compare(self, node: Node) -> None:
+        if node in self._outside:
+            self.instructions.append(("out", self.number[node], node.kind.out, int(node.value is None)))
+        else:
+            super()._compare(node)

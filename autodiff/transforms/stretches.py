@@ -1,0 +1,217 @@
+"""Gradients of a recording that was taken apart into stretches (`tape.peel`).
+
+What the rules of a stretch record depends on which of its roots have a cotangent, and which of what it reads
+has one already, from what was recorded later: they are put down once for each such *pattern*, and compiled.
+Cotangents are then carried from stretch to stretch as arrays.
+
+    pattern    per root, then per tracked node outside:  0 no cotangent   1 a cotangent   2 a masked one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+
+from ..custom.relied import users_methods
+from ..dispatch import observed
+from ..tape import streak
+from ..tape.ask import evaluate
+from ..tape.node import Node, data_node, leaf_kind, out_of
+from ..tape.parts import commit, computed, is_worth_trying, note_parts, whole_of
+from ..tape.peel import Part, peel
+from ..tape.plan import data
+from ..tape.record import state
+from ..tape.stretch import GIVEN, Code, Stretch, Unfit, code_of
+from ..tape.walk import by_number
+from ..tensor import handle
+from .gradient import recording_rules
+from .reverse import Cotangent, pull_back_masked
+
+__all__ = ["InParts", "in_parts"]
+
+#: Patterns that are kept of one stretch.
+PATTERNS = 16
+_NONE: tuple[Any, int] = (None, 0)
+
+
+class InParts:
+    """A recording whose gradients are computed in parts.
+
+    bars    the cotangents that were found at its ends: leaves and targets
+    """
+
+    def __init__(self, parts: list[Part], done: list, bars: dict[Node, np.ndarray]) -> None:
+        self.bars = bars
+        self._parts, self._done = parts, done
+
+    def gradients(self, groups: Sequence[Sequence[Node]], olds: Sequence[Node | None]) -> list[np.ndarray | None]:
+        """The sum of the cotangents of each group, and of an old gradient; each in memory of its own.
+
+        None for a group that was not reached.
+        """
+        taken: set[int] = set()
+        found: list[np.ndarray | None] = []
+        with np.errstate(all="ignore"):
+            for nodes, old in zip(groups, olds, strict=True):
+                terms = [self.bars[n] for n in nodes if n in self.bars]
+                if not terms:
+                    found.append(None)
+                    continue
+                total = terms[0]
+                for term in [*terms[1:], *([] if old is None else [data(old)])]:
+                    total = np.asarray(np.add(total, term))
+                found.append(total.copy() if id(total) in taken else total)
+                taken.add(id(total))
+        return found
+
+    def commit(self, is_released: bool) -> None:
+        """Keep values in nodes, and give up the history."""
+        commit(self._parts, self._done, is_released)
+
+
+def in_parts(
+    root: Node, seed: np.ndarray, beside: Sequence[Node], targets: AbstractSet[Node] = frozenset()
+) -> InParts | None:
+    """The gradients of one result, if its recording falls into stretches; None: it does not, or is not to.
+
+    beside    nodes of results that are wanted in the same run
+    targets   where gradients end, beside leaves
+    """
+    now = state.now
+    if now.tracing or not is_worth_trying(root.number - now.began):
+        return None
+    since = streak.prices.now()
+    try:
+        parts, new = peel([root, *beside], True, targets, _complete, _compute)
+        whole = whole_of((True,), parts)
+        done = computed(parts)
+        bars = _pulled(parts, done, root, seed)
+    except Unfit:
+        return None
+    whole.seconds += streak.prices.now() - since
+    note_parts("backward", new)
+    return InParts(parts, done, bars)
+
+
+def _compute(nodes: Sequence[Node]) -> None:
+    evaluate((*nodes, *state.now.waiting()), ends_recording=False)
+
+
+def _pulled(
+    parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], root: Node, seed: np.ndarray
+) -> dict[Node, np.ndarray]:
+    """Carry the cotangent of the root through the parts."""
+    bars: dict[Node, tuple[Any, int]] = {root: (seed, 1)}
+    for (stretch, roots, gathered), (values, results) in zip(parts, done, strict=True):
+        outer = gathered[3]
+        given = [bars.pop(r, _NONE) for r in roots]
+        given += [bars.get(outer[k], _NONE) for k in stretch.tracked]
+        pattern = tuple([flag for _, flag in given])
+        pull = stretch.pulls.get(pattern)
+        if pull is None:
+            pull = _new_pull(stretch, pattern)
+        sources = [*values, *results, *[bar for bar, _ in given]]
+        found = () if pull.code is None else pull.code(sources)
+        for k, position, flag in pull.computed:
+            bars[outer[k]] = (found[position], flag)
+        for k, source, flag in pull.passed:
+            bars[outer[k]] = (sources[source], flag)
+    return {node: bar for node, (bar, _) in bars.items()}
+
+
+# ---------------------------------------------------------------- made once
+
+
+class _Pull:
+    """From the cotangents of a stretch's roots to those of what it reads.
+
+    computed   (place in `outer`, position among the results, flag)
+    passed     (place in `outer`, source that is the cotangent itself, flag)
+    """
+
+    __slots__ = ("choices", "code", "computed", "passed")
+
+    def __init__(self) -> None:
+        self.code: Code | None = None
+        self.choices: Any = None
+        self.computed: list[tuple[int, int, int]] = []
+        self.passed: list[tuple[int, int, int]] = []
+
+
+def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
+    """Make the code of a new stretch; what its rules read is stored by forward."""
+    flags = [int(r.kind.out.requires_grad) for r in stretch.roots]
+    pattern = (*flags, *[0] * len(stretch.tracked))
+    emitted = _emitted(stretch, pattern)
+    model = set(stretch.nodes)
+    read = {i for n in _made(emitted, model) for i in n.inputs if i in model}
+    stretch.complete(nodes, roots, past, read)
+    _put(stretch, pattern, emitted)
+
+
+def _new_pull(stretch: Stretch, pattern: tuple[int, ...]) -> _Pull:
+    return _put(stretch, pattern, _emitted(stretch, pattern))
+
+
+class _Emitted:
+    """What the rules of a stretch recorded: the cotangents given, those found, and the choices of dispatch."""
+
+    def __init__(self, given: list[Node | None], found: dict[Node, Cotangent], choices: Any) -> None:
+        self.given, self.found, self.choices = given, found, choices
+
+
+def _emitted(stretch: Stretch, pattern: tuple[int, ...]) -> _Emitted:
+    given: list[Node | None] = []
+    seeds = []
+    with observed() as choices, recording_rules(False):
+        for node, flag in zip([*stretch.roots, *stretch.reached], pattern, strict=True):
+            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
+            given.append(bar)
+            if bar is not None:
+                seeds.append((node, Cotangent(handle(bar), flag == 2)))
+        order = [n for n in stretch.nodes if n.kind.out.requires_grad]
+        found = pull_back_masked(order, seeds, stretch.reached)
+    if users_methods(choices):
+        raise Unfit  # they may read anything
+    return _Emitted(given, found, choices)
+
+
+def _made(emitted: _Emitted, model: AbstractSet[Node]) -> Iterable[Node]:
+    """What rules recorded for the cotangents that are found."""
+    seen = {c.value.node for c in emitted.found.values()}
+    stack = list(seen)
+    while stack:
+        for i in stack.pop().inputs:
+            if i not in seen and i not in model:
+                seen.add(i)
+                stack.append(i)
+    return sorted(seen, key=by_number)
+
+
+def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _Emitted) -> _Pull:
+    pull = _Pull()
+    number = dict(stretch.number)
+    for i, bar in enumerate(emitted.given, stretch.count):
+        if bar is not None:
+            number[bar] = i
+    outputs: dict[Node, int] = {}
+    for k, node in zip(stretch.tracked, stretch.reached, strict=True):
+        cotangent = emitted.found.get(node)
+        if cotangent is None:
+            continue
+        bar, flag = cotangent.value.node, 1 + cotangent.masked
+        if bar in number:
+            pull.passed.append((k, number[bar], flag))
+        else:
+            pull.computed.append((k, outputs.setdefault(bar, len(outputs)), flag))
+    if outputs:
+        pull.code = code_of(list(outputs), number, stretch.count + len(emitted.given))
+    pull.choices = emitted.choices
+    pull.choices.on_change(lambda: stretch.pulls.pop(pattern, None))
+    if len(stretch.pulls) >= PATTERNS:
+        stretch.pulls.clear()
+    stretch.pulls[pattern] = pull
+    return pull
