@@ -176,12 +176,28 @@ def _math() -> None:
 @_switch("explicit vectors")
 def _vectors() -> None:
     """Loops are written for single elements, and LLVM makes vectors of them if it can."""
+    llvm = importlib.import_module("llvmlite.binding")  # the first to be asked: so the compiler uses it too
+    importlib.import_module("codegen.runtime.llvm").library.cache_clear()
     engine = importlib.import_module("codegen.runtime.engine")
 
-    class Passes:
-        VECTORS = engine.Passes.ALL
+    class Usual:
+        """LLVM's own passes; each module needs new ones."""
 
-    _replace("codegen.runtime.kernels", "Passes", Passes)
+        def __init__(self, machine: Any) -> None:
+            self.machine = machine
+
+        def run(self, module: Any) -> None:
+            tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+            tuning.loop_vectorization, tuning.slp_vectorization = True, False
+            builder = llvm.create_pass_builder(self.machine, tuning)
+            builder.getModulePassManager().run(module, builder)
+
+    usual = engine._Compiler._pipeline
+
+    def pipeline(compiler: Any, passes: tuple[str, ...]) -> Any:
+        return Usual(compiler.machine(2)) if passes == engine._VECTORS else usual(compiler, passes)
+
+    _replace(engine._Compiler, "_pipeline", pipeline)
     _replace("codegen.emit.body", "plan_loop", lambda *args, **keywords: None)
 
 

@@ -1,4 +1,4 @@
-"""Machine code: LLVM IR text in, addresses out.  The one file of the runtime that knows llvmlite.
+"""Machine code: LLVM IR text in, addresses out.
 
     text --parse, verify--> module --pass pipeline--> optimised --code generation--> object --link--> addresses
 
@@ -6,9 +6,8 @@
 and `compile` is both.  A `Code` owns what it linked: whoever may still call an address of it must hold
 it, because unloading code that somebody calls ends the process.
 
-llvmlite holds one lock in every call of LLVM.  The two long ones, passes and code generation, go past it, for LLVM
-itself is thread safe where threads have nothing in common: each takes a `_Compiler` of its own.  So modules can be
-compiled beside each other (`ahead`).
+LLVM is loaded when it is first needed.  It is thread safe where threads have nothing in common: each takes a
+`_Compiler` of its own.  So modules can be compiled beside each other (`ahead`).
 """
 
 from __future__ import annotations
@@ -18,16 +17,13 @@ import itertools
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from ctypes import string_at
 from enum import Enum
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
-
 from ..forks import held_over_fork
+from .llvm import library, version
 
 __all__ = [
     "Code",
@@ -48,21 +44,6 @@ __all__ = [
 #: other takes 310; for Windows it is young.
 _IS_NEAR = sys.platform != "win32"
 
-
-
-class _LibrarysLock:
-    """The lock that llvmlite holds in every call of LLVM, those of finalisers too, which take none of ours."""
-
-    def acquire(self) -> None:
-        """Wait for it."""
-        llvm.ffi.lib._lock.__enter__()
-
-    def release(self) -> None:
-        """Give it back."""
-        llvm.ffi.lib._lock.__exit__(None, None, None)
-
-
-held_over_fork(_LibrarysLock())
 _lock = held_over_fork(threading.RLock())
 _library_numbers = itertools.count()
 
@@ -70,20 +51,22 @@ _library_numbers = itertools.count()
 class Passes(Enum):
     """What LLVM is asked to do with a module before it generates code.
 
-    ALL       its usual optimisations, loops made into vectors included
-    VECTORS   for loops already written as vectors: inline, share, simplify.  A tenth of the time of
-              ALL, and the same code or better: gradient of the chain of FACTS 9, 26 ms against 4
+    VECTORS   for loops written as vectors: inline, share, simplify.  A tenth of the time of LLVM's usual
+              passes, and the same code or better: gradient of the chain of FACTS 9, 26 ms against 4
     INLINE    the text has nothing to optimise: functions marked so are inlined, no more
     QUICK     the same, and code is generated in a fifth of the time: where it hardly ever runs
     """
 
-    ALL = "all"
     VECTORS = "vectors"
     INLINE = "inline"
     QUICK = "quick"
 
 
-_CODE_GENERATION = {Passes.ALL: 2, Passes.VECTORS: 2, Passes.INLINE: 2, Passes.QUICK: 0}
+_CODE_GENERATION = {Passes.VECTORS: 2, Passes.INLINE: 2, Passes.QUICK: 0}
+
+_INLINE = ("AlwaysInliner",)
+#: NewGVN: functions inlined side by side, sin and cos of one number say, have steps in common.
+_VECTORS = (*_INLINE, "SROA", "InstCombine", "NewGVN", "SimplifyCFG")
 
 
 class CompileError(RuntimeError):
@@ -106,14 +89,14 @@ class Code:
     size   of the object file in bytes
     """
 
-    __slots__ = ("__weakref__", "_addresses", "_passes", "_tracker", "size", "text")
+    __slots__ = ("__weakref__", "_addresses", "_loaded", "_passes", "size", "text")
 
-    def __init__(self, text: str, size: int, tracker: Any, addresses: Mapping[str, int], passes: Passes) -> None:
+    def __init__(self, text: str, size: int, loaded: Any, passes: Passes) -> None:
         self.text = text
         self._passes = passes
         self.size = size
-        self._tracker = tracker  # disposing of it unloads the code
-        self._addresses = dict(addresses)
+        self._loaded = loaded  # when it goes, the code is unloaded
+        self._addresses: dict[str, int] = loaded.addresses
 
     def address(self, name: str) -> int:
         """Where the function starts.  Raises KeyError for a name the module does not define."""
@@ -135,7 +118,7 @@ class Code:
         return assembly_text(self.text, self._passes) if self.text else ""
 
 
-def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.ALL) -> Code:
+def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.VECTORS) -> Code:
     """Machine code of a module of LLVM IR text.
 
     `imports` gives the addresses of functions that the text only declares; others are looked for
@@ -148,14 +131,15 @@ def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes 
     return link(text, object_bytes, exports, imports, passes)
 
 
-def object_of(text: str, passes: Passes = Passes.ALL) -> tuple[bytes, tuple[str, ...]]:
+def object_of(text: str, passes: Passes = Passes.VECTORS) -> tuple[bytes, tuple[str, ...]]:
     """The object file of a module, and the names of the functions that it exports."""
     with _compiler() as compiler:
         module = compiler.optimized(text, passes)
         try:
-            return _emitted(compiler.machine(_CODE_GENERATION[passes]), module), tuple(_EXPORTED.findall(text))
+            found = library().emitted(compiler.machine(_CODE_GENERATION[passes]), module)
         except RuntimeError as error:
             raise CompileError("generate code for", str(error), text) from error
+    return found, tuple(_EXPORTED.findall(text))
 
 
 def link(
@@ -163,47 +147,45 @@ def link(
     object_bytes: bytes,
     exports: Iterable[str],
     imports: Mapping[str, int] | None = None,
-    passes: Passes = Passes.ALL,
+    passes: Passes = Passes.VECTORS,
     *,
     keeps_text: bool = True,
 ) -> Code:
     """Load an object file made by `object_of` from `text`.  Raises CompileError."""
     exports = tuple(exports)
-    library = llvm.JITLibraryBuilder().add_object_img(object_bytes).add_current_process()
-    for name, address in (imports or {}).items():
-        library.import_symbol(name, address)
-    for name in exports:
-        library.export_symbol(name)
     with _lock:
         try:
-            tracker = library.link(_present_linker(), f"library{next(_library_numbers)}")
+            loaded = library().linked(
+                _present_linker(), f"library{next(_library_numbers)}", object_bytes, imports or {}, exports
+            )
         except RuntimeError as error:
             declared = ", ".join(re.findall(r"^declare [^@]*@([\w.]+)", text, re.MULTILINE))
             raise CompileError("link", f"{error}\nit declares: {declared or 'nothing'}", text) from error
-    addresses = {name: tracker[name] for name in exports}
-    return Code(text if keeps_text else "", len(object_bytes), tracker, addresses, passes)
+    return Code(text if keeps_text else "", len(object_bytes), loaded, passes)
 
 
-def optimized_text(text: str, passes: Passes = Passes.ALL) -> str:
+def optimized_text(text: str, passes: Passes = Passes.VECTORS) -> str:
     """A module's LLVM text after the passes."""
     with _compiler() as compiler:
-        return str(compiler.optimized(text, passes))
+        return library().text(compiler.optimized(text, passes))
 
 
-def assembly_text(text: str, passes: Passes = Passes.ALL) -> str:
+def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
     """A module's assembly for this machine."""
     with _compiler() as compiler:
-        return compiler.machine(_CODE_GENERATION[passes]).emit_assembly(compiler.optimized(text, passes))
+        module = compiler.optimized(text, passes)
+        return library().emitted(compiler.machine(_CODE_GENERATION[passes]), module, is_object=False).decode()
 
 
 @functools.cache
 def target_key() -> tuple[str, ...]:
     """What machine code depends on besides its text: versions, triple, processor, options."""
+    llvm = library()
     return (
-        f"llvmlite {llvmlite.__version__}",
-        "LLVM {}.{}.{}".format(*llvm.llvm_version_info),
-        llvm.get_default_triple(),
-        llvm.get_host_cpu_name(),
+        f"llvmlite {version()}",
+        f"LLVM {llvm.llvm_version}",
+        llvm.triple(),
+        llvm.cpu(),
         target_features(),
         "opt 2, loops written as vectors, small code model" if _IS_NEAR else "opt 2, loops written as vectors",
     )
@@ -219,53 +201,30 @@ class _Compiler:
     def __init__(self) -> None:
         self.lock = held_over_fork(threading.RLock())
         self._machines: dict[int, Any] = {}
-        self._vector_passes: tuple[Any, Any] | None = None
+        self._pipelines: dict[tuple[str, ...], Any] = {}
 
     def machine(self, effort: int) -> Any:
         """Code generation for this very processor, made once per effort: 0 is fast, 2 makes fast code."""
         if effort not in self._machines:
-            self._machines[effort] = _target_machine(effort)
+            model = "small" if _IS_NEAR else "jitdefault"
+            self._machines[effort] = library().machine(effort, model, target_features())
         return self._machines[effort]
 
     def optimized(self, text: str, passes: Passes) -> Any:
         """Parse, verify, run the passes."""
         machine = self.machine(2)
         try:
-            # A context of its own: a context keeps the constants and types of every module that it ever had.
-            module = llvm.parse_assembly(text, llvm.create_context())
-            module.triple = machine.triple
-            module.data_layout = str(machine.target_data)
-            module.verify()
+            module = library().parsed(text, machine)
         except RuntimeError as error:
             raise CompileError("read", str(error), text) from error
-        manager, builder = self._passes_over_vectors() if passes is Passes.VECTORS else self._usual_passes(passes)
-        _beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager)(manager, module, builder)
+        self._pipeline(_VECTORS if passes is Passes.VECTORS else _INLINE).run(module)
         return module
 
-    def _usual_passes(self, passes: Passes) -> tuple[Any, Any]:
-        """LLVM's own passes; the next module needs new ones."""
-        builder = self._builder(2 if passes is Passes.ALL else 0)
-        return builder.getModulePassManager(), builder
-
-    def _passes_over_vectors(self) -> tuple[Any, Any]:
-        """The passes over modules that are written as vectors: made once, since llvmlite never frees 10 KB of each."""
-        if self._vector_passes is None:
-            manager = llvm.create_new_module_pass_manager()
-            manager.add_always_inliner_pass()
-            manager.add_sroa_pass()
-            manager.add_instruction_combine_pass()
-            # Functions inlined side by side, sin and cos of one number say, have steps in common.
-            manager.add_new_gvn_pass()
-            manager.add_simplify_cfg_pass()
-            self._vector_passes = manager, self._builder(0)
-        return self._vector_passes
-
-    def _builder(self, effort: int) -> Any:
-        tuning = llvm.create_pipeline_tuning_options(speed_level=effort)
-        tuning.loop_vectorization = True
-        # Straight-line vectorising costs a third of the compile time and gains nothing: the loops are the work.
-        tuning.slp_vectorization = False
-        return llvm.create_pass_builder(self.machine(2), tuning)
+    def _pipeline(self, passes: tuple[str, ...]) -> Any:
+        """Made once: llvmlite never frees 10 KB of each."""
+        if passes not in self._pipelines:
+            self._pipelines[passes] = library().pipeline(passes, self.machine(2))
+        return self._pipelines[passes]
 
 
 #: As many modules can be compiled at once.
@@ -285,42 +244,10 @@ def _compiler() -> Iterator[_Compiler]:
         found.lock.release()
 
 
-def _beside_others(function: Any) -> Callable[..., Any]:
-    """A function of llvmlite's library without the lock of all; with it where llvmlite is made in another way."""
-    return getattr(function, "_cfn", function)
-
-
-def _emitted(machine: Any, module: Any) -> bytes:
-    """The object file of a module, as `machine.emit_object(module)` gives it.  Raises RuntimeError."""
-    library = llvm.ffi.lib
-    with llvm.ffi.OutputString() as error:
-        buffer = _beside_others(library.LLVMPY_TargetMachineEmitToMemory)(machine, module, 1, error)
-        if not buffer:
-            raise RuntimeError(str(error))
-    try:
-        return string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
-    finally:
-        library.LLVMPY_DisposeMemoryBuffer(buffer)
-
-
 @functools.cache
 def target_features() -> str:
     """What this processor can do, as LLVM writes it: "+fma,-sse4a,..."."""
-    return llvm.get_host_cpu_features().flatten()
-
-
-def _target_machine(effort: int) -> Any:
-    """Code generation for this very processor."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=target_features(),
-        opt=effort,
-        reloc="pic",
-        codemodel="small" if _IS_NEAR else "jitdefault",
-        jit=True,
-    )
+    return library().features()
 
 
 #: Modules that share a linker.
@@ -339,5 +266,5 @@ def _present_linker() -> Any:
     """
     if next(_linked) % _PER_LINKER == 0:
         machine = _compilers[0].machine(2)  # asked for its target only, which may be done while it is in use
-        _linkers[:] = [llvm.create_lljit_compiler(machine, suppress_errors=True, use_jit_link=_IS_NEAR)]
+        _linkers[:] = [library().linker(machine, is_near=_IS_NEAR)]
     return _linkers[0]

@@ -27,7 +27,7 @@ def key_of(text: str, passes: Passes) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.ALL) -> Code:
+def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.VECTORS) -> Code:
     """Code of a module."""
     disk, key = default(), key_of(text, passes)
     return loaded(key, disk, imports, passes, text) or made([key], text, disk, imports, passes)

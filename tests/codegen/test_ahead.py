@@ -92,13 +92,6 @@ def test_threads_compile_the_same_objects_as_one_alone():
     assert [work.result() for work in beside] == alone
 
 
-def test_without_the_library_s_inner_name_its_lock_is_taken():
-    def function():
-        return 3
-
-    assert engine._beside_others(function) is function
-
-
 def test_text_that_llvm_refuses_is_told_from_another_thread_too():
     with pytest.raises(engine.CompileError, match="read"):
         Ahead(lambda: engine.object_of("define i32 @f() { ret i64 0 }")).result()

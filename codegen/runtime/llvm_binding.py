@@ -1,0 +1,103 @@
+"""LLVM as in `llvm`, by way of `llvmlite.binding`, which holds one lock in every call.
+
+The two long ones, passes and code generation, go past that lock where llvmlite is made as it is known to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import string_at
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from ..forks import held_over_fork
+from .llvm import Pipeline
+
+__all__ = ["Binding"]
+
+
+class _LibrarysLock:
+    """The lock that llvmlite holds in every call of LLVM, those of finalisers too, which take none of ours."""
+
+    def acquire(self) -> None:
+        """Wait for it."""
+        llvm.ffi.lib._lock.__enter__()
+
+    def release(self) -> None:
+        """Give it back."""
+        llvm.ffi.lib._lock.__exit__(None, None, None)
+
+
+_ADDED = {
+    "AlwaysInliner": "add_always_inliner_pass", "SROA": "add_sroa_pass", "InstCombine": "add_instruction_combine_pass",
+    "NewGVN": "add_new_gvn_pass", "SimplifyCFG": "add_simplify_cfg_pass",
+}  # fmt: skip
+
+
+class Binding:
+    """What `llvm.Library` does; its methods are described there."""
+
+    def __init__(self) -> None:
+        held_over_fork(_LibrarysLock())
+        self.llvm_version = "{}.{}.{}".format(*llvm.llvm_version_info)
+        self.triple, self.cpu = llvm.get_default_triple, llvm.get_host_cpu_name
+
+    def features(self) -> str:
+        return llvm.get_host_cpu_features().flatten()
+
+    def machine(self, effort: int, model: str, features: str) -> Any:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        return llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=features, opt=effort, reloc="pic", codemodel=model, jit=True
+        )
+
+    def parsed(self, text: str, machine: Any) -> Any:
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+        return module
+
+    def text(self, module: Any) -> str:
+        return str(module)
+
+    def pipeline(self, passes: Sequence[str], machine: Any) -> Pipeline:
+        manager = llvm.create_new_module_pass_manager()
+        for name in passes:
+            getattr(manager, _ADDED[name])()
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+        return Pipeline(_beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager), manager, builder)
+
+    def emitted(self, machine: Any, module: Any, *, is_object: bool = True) -> bytes:
+        library = llvm.ffi.lib
+        with llvm.ffi.OutputString() as error:
+            emit = _beside_others(library.LLVMPY_TargetMachineEmitToMemory)
+            buffer = emit(machine, module, int(is_object), error)
+            if not buffer:
+                raise RuntimeError(str(error))
+        try:
+            return string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+    def linker(self, machine: Any, *, is_near: bool) -> Any:
+        return llvm.create_lljit_compiler(machine, suppress_errors=True, use_jit_link=is_near)
+
+    def linked(
+        self, linker: Any, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]
+    ) -> Any:
+        library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        for symbol, address in imports.items():
+            library.import_symbol(symbol, address)
+        for symbol in exports:
+            library.export_symbol(symbol)
+        tracker = library.link(linker, name)
+        tracker.addresses = {symbol: tracker[symbol] for symbol in exports}
+        return tracker
+
+
+def _beside_others(function: Any) -> Callable[..., Any]:
+    """A function of llvmlite's library without the lock of all; with it where llvmlite is made in another way."""
+    return getattr(function, "_cfn", function)
