@@ -94,11 +94,9 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     entry.results = [x.node if isinstance(x, Tensor) else None for x in leaves]
     entry.leaves = [None if isinstance(x, Tensor) else x for x in leaves]
     sources = [None if n is None else source(n) for n in entry.results]
-    wanted = list(dict.fromkeys([s for s in sources if s is not None]))
+    wanted, entry.outputs = _places(sources)
     graph, inputs = freeze(wanted, arguments)
     graph.name = name if name.isidentifier() else "f"
-    position = {s: i for i, s in enumerate(wanted)}
-    entry.outputs = [None if s is None else position[s] for s in sources]
     entry.arguments = arguments
     entry.hidden = [captures.get(n, n) for n in inputs[len(arguments) :]]
     reached = [n for n in entry.results if n is not None]
@@ -106,6 +104,24 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     entry.graph = graph
     entry.executable = compile_graph(graph) if wanted else None
     return entry
+
+
+def _places(sources: list[Node | None]) -> tuple[list[Node], list[int | None]]:
+    """The graph's outputs, and which of them each result is: arrays that users may write to are never one."""
+    wanted: list[Node] = []
+    places: list[int | None] = []
+    scalars: dict[Node, int] = {}
+    for s in sources:
+        if s is None:
+            places.append(None)
+        elif s in scalars:
+            places.append(scalars[s])
+        else:
+            if not s.kind.out.aval.shape:
+                scalars[s] = len(wanted)
+            places.append(len(wanted))
+            wanted.append(s)
+    return wanted, places
 
 
 def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Callable | None:

@@ -38,13 +38,13 @@ from .entry import Entry, caller_of, frozen, native_of, replayed, run
 from .errors import check_callable
 from .ops import as_tensor
 from .signature import SCALAR, Leaf, Static, Statics, as_value, leaf_of, why_traced
-from .tape.ask import value_of
 from .tape.leaves import leaf
 from .tape.misses import note
 from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
+from .transforms.arguments import plain_results
 
 __all__ = ["jit"]
 
@@ -293,4 +293,7 @@ def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
     args, kwargs = tree.unflatten(structure, leaves)
     result = f(*args, **kwargs)
-    return tree.map(lambda x: value_of(x.node)[()] if isinstance(x, Tensor) else x, result) if is_plain else result
+    if not is_plain:
+        return result
+    leaves, structure = tree.flatten(result)
+    return tree.unflatten(structure, plain_results(leaves))

@@ -20,13 +20,13 @@ from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, leaf_node
 from ..tape.node import Node
-from ..tape.record import grad_mode, identity_of, state
-from ..tape.walk import gradient_inputs
+from ..tape.record import ALIASES, grad_mode, identity_of, state
+from ..tape.walk import gradient_inputs, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle
 
 __all__ = [
     "Arguments", "array_of", "checked_numbers", "constant_of", "fresh", "is_differentiable", "is_plain", "name_of",
-    "plain", "run_recorded", "tracks_outside",
+    "plain", "plain_results", "run_recorded", "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -164,10 +164,33 @@ def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> An
 
 def plain(x: Any) -> Any:
     """What plain code gets for a result: an array of its own, a NumPy scalar for 0-d, all else as it is."""
-    if not isinstance(x, Tensor):
-        return x
-    value = value_of(x.node)
-    return value[()] if not value.shape else value.copy() if x.node.leaf is not None or not x.node.inputs else value
+    return plain_results([x])[0]
+
+
+def plain_results(xs: Sequence[Any]) -> list[Any]:
+    """What plain code gets for the results of one call: none shares memory with an argument or with another."""
+    taken: set[Node] = set()
+    found = []
+    for x in xs:
+        if not isinstance(x, Tensor):
+            found.append(x)
+            continue
+        value = value_of(x.node)
+        if not value.shape:
+            found.append(value[()])
+            continue
+        origin = _origin(x.node)
+        is_held = origin in taken or origin.leaf is not None or not origin.inputs
+        found.append(value.copy() if is_held else value)
+        taken.add(origin)
+    return found
+
+
+def _origin(node: Node) -> Node:
+    """The node whose memory holds the value of this one, which is computed: what it passes on, as far as is known."""
+    while node.inputs and (node.kind.op in ALIASES or node.body is not None):
+        (node,) = value_inputs(node)
+    return node
 
 
 def tracks_outside(past: Sequence[Node], mine: set[Node]) -> bool:

@@ -19,7 +19,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
-from .arguments import fresh, is_differentiable, is_plain, name_of, plain, run_recorded, tracks_outside
+from .arguments import fresh, is_differentiable, is_plain, name_of, plain_results, run_recorded, tracks_outside
 from .gradient import recording_rules
 from .pushing import push_rule
 from .reverse import pull_back
@@ -155,7 +155,8 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
         dots = [_tangent_of(o, found) if isinstance(o, Tensor) else None for o in outs]
     if made_plain:
         evaluate([t.node for t in [*outs, *dots] if isinstance(t, Tensor)])
-        outs, dots = [plain(o) for o in outs], [plain(d) for d in dots]
+        results = plain_results([*outs, *dots])
+        outs, dots = results[: len(outs)], results[len(outs) :]
     elif not tracks:
         outs = [record(DETACH, (o,)) if isinstance(o, Tensor) else o for o in outs]
     return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)

@@ -26,7 +26,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
-from .arguments import Arguments, constant_of, is_plain, name_of, plain, run_recorded, tracks_outside
+from .arguments import Arguments, constant_of, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward import results_of, seed_for
 from .gradient import (
     Group,
@@ -70,7 +70,7 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
         if a.plain:
             gradients = _computed(value, seed, a.leaves, aux_leaves)
             out = plain(value)
-            aux_leaves = [plain(x) for x in aux_leaves]
+            aux_leaves = plain_results(aux_leaves)
         else:
             gradients, out = _recorded(value, seed, a.leaves)
         if has_aux:
@@ -264,7 +264,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
     if a.plain:
         evaluate([t.node for t in results])
-        out = [plain(t) for t in results]
+        out = plain_results(results)
         for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
             t.node.value = t.node.value.copy()
     else:

@@ -18,7 +18,7 @@ from ...ops.slicing import part
 from ...tape.ask import evaluate
 from ...tape.record import identity_of, state
 from ...tensor import AbstractTensor, Tensor, handle, tensor_class
-from ..arguments import constant_of, is_differentiable, is_plain, name_of, plain
+from ..arguments import constant_of, is_differentiable, is_plain, name_of, plain_results
 from .axes import (
     Leaves,
     checked,
@@ -83,7 +83,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         ]
         if is_array:
             evaluate([x.node for x in results if isinstance(x, Tensor)])
-            results = [plain(x) for x in results]
+            results = plain_results(results)
         return tree.unflatten(structure, results)
 
     return of_all
