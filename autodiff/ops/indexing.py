@@ -23,7 +23,7 @@ from codegen.ir import Aval
 
 from ..custom import function
 from ..errors import ConcretizationError, DTypeError, ShapeError, caller
-from ..tape import constant, leaf, number_leaf, state
+from ..tape import leaf, number_leaf, place_leaf, state
 from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .conversion import WEAK, as_tensor, cast_to
@@ -212,13 +212,12 @@ def _steps(x: Aval, axis: int, entry: int | slice) -> tuple[int, int, int]:
 
 
 def _start(start: int, step: int, count: int, extent: int) -> Tensor:
-    """A start as an argument; in a jit trace, which meets this start alone, as a constant of the graph.
+    """A start as an argument of the graph, or a part of it.
 
-    Where a slice lies is then known to kernels: they need no test per element for what is around it.  The last few
-    elements of a long axis begin elsewhere for each extent, while all else of the graph stays as it is.
+    The last few elements of a long axis begin elsewhere for each extent, while all else of the graph stays as it is.
     """
     is_last = step < 0 or (extent > _LONG and count <= _FEW and start >= extent - 2 * _FEW)
-    return number_leaf(start, _I64) if is_last or not state.now.outside else constant(start, "i64")
+    return number_leaf(start, _I64) if is_last else place_leaf(start)
 
 
 def _place(entries: list) -> int:

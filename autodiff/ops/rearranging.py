@@ -1,19 +1,26 @@
-"""Moves that are made of others: roll, tile, repeat, diff, unstack, meshgrid."""
+"""roll, and moves that are made of others: tile, repeat, diff, unstack, meshgrid.
+
+    rotate    y[i] = x[(i - by) mod n]     along one axis; `by` is an input, so any shift is the same graph
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Move
+
 from ..custom import function
-from ..errors import ShapeError, caller
+from ..errors import DTypeError, ShapeError, caller
+from ..tape import place_leaf, record
 from ..tensor import Tensor
 from .arguments import axis_of, integer
-from .arithmetic import mod, subtract
+from .arithmetic import negative, subtract
 from .bits import bitwise_xor
 from .conversion import as_tensor
-from .creation import iota
-from .gathering import gathered
-from .primitive import spread_to
+from .primitive import linear, spread_to
 from .shaping import reshaped
 from .slicing import part
 
@@ -40,13 +47,50 @@ def roll(x, shift, axis=None):
     return x
 
 
+def _rotate_aval(x: Aval, by: Aval, *, axis: int) -> Aval:
+    if by.shape or by.dtype.kind != "i":
+        raise DTypeError(f"roll: a shift is a 0-d integer, not {by}\n  called at {caller()}")
+    if not 0 <= axis < x.ndim:
+        raise ShapeError(f"roll: {x} has no axis {axis}\n  called at {caller()}")
+    return x
+
+
+def _rotate_element(k, index, x, by, *, axis):
+    n = x.shape[axis]
+    place = k.sub(index[axis], k.to_index(by(), -n, n))
+    before, behind = k.lt(place, k.index(0)), k.ge(place, k.index(n))
+    place = k.select(before, k.add(place, k.index(n)), k.select(behind, k.sub(place, k.index(n)), place))
+    return x(*index[:axis], place, *index[axis + 1 :])
+
+
+def _rotate_batch(op, size, xs, mapped, *, axis):
+    assert not mapped[1], "a shift is a number"
+    return record(op, xs, (axis + 1,))
+
+
+#: x with its elements moved on by a number from -n to n.
+_rotate = linear(
+    "rotate",
+    lambda x, by, *, axis: np.roll(x, int(by), axis),
+    infer=_rotate_aval,
+    transpose=lambda y_bar, y, x, by, *, axis: (lambda: _rotated(y_bar, negative(by), axis), None),
+    lower=Move(_rotate_element, free=False),
+    params=("axis",),
+    batch=_rotate_batch,
+)
+
+
+def _rotated(x: Tensor, by: Tensor, axis: int) -> Tensor:
+    return record(_rotate, (x, by), (axis,))
+
+
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     """Moved along one axis.  The shift is a run-time number: another one compiles nothing."""
     n = x.shape[axis]
     if not x.size:
         return x
-    places = mod(subtract(iota((n,), 0), shift), n)
-    return gathered(x, (places,), (axis,), axis)
+    by = shift % n
+    return _rotated(x, place_leaf(by if 2 * by <= n else by - n), axis)
 
 
 @function

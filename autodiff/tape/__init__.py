@@ -8,12 +8,13 @@ a graph for the compiler.
     leaves    given data: arrays, numbers
 """
 
-from .leaves import constant, leaf, leaf_node, number_leaf, promoted
+from .leaves import constant, leaf, leaf_node, number_leaf, place_leaf, promoted
 from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, out_of, rich_node
 from .record import ALIASES, DETACH, IDENTITY, grad_mode, is_tracking, record, state
 
 __all__ = [
     "ALIASES", "CONSTANT", "DETACH", "IDENTITY", "LEAF", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode",
-    "constant", "grad_mode", "is_tracking", "kind_of", "leaf", "leaf_node", "number_leaf", "out_of", "promoted",
+    "constant", "grad_mode", "is_tracking", "kind_of", "leaf", "leaf_node", "number_leaf", "out_of", "place_leaf",
+    "promoted",
     "record", "rich_node", "state",
 ]

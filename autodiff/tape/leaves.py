@@ -19,7 +19,7 @@ from .node import CONSTANT, TABLE_LIMIT, Kind, Leaf, Node, data_node, leaf_kind,
 from .record import state
 from .watched import KIND_OF, WATCHED, WatchedArray
 
-__all__ = ["constant", "leaf", "leaf_node", "number_leaf", "promoted", "taken"]
+__all__ = ["constant", "leaf", "leaf_node", "number_leaf", "place_leaf", "promoted", "taken"]
 
 _new = object.__new__
 
@@ -134,6 +134,17 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     t.node = data_node(kind, value)
     t.masked = False
     return t
+
+
+def place_leaf(value: int) -> Tensor:
+    """A place in an array as a run-time argument; in a jit trace, which meets this one alone, a constant of the graph.
+
+    Kernels then know where elements come from: they need no test per element for it.
+    """
+    return constant(value, "i64") if state.now.outside else number_leaf(value, _I64)
+
+
+_I64 = np.dtype(np.int64)
 
 
 def promoted(value: complex, dtype: np.dtype) -> np.dtype:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from codegen import compiler
 
 
 def test_equal_elements_keep_their_order_in_both_directions():
@@ -29,6 +30,27 @@ def test_another_shift_compiles_nothing():
     with ad.max_compiles(0):
         assert ad.roll(x, 2).tolist() == [4, 5, 0, 1, 2, 3]
     assert f(np.arange(2.0), 2.0).tolist() == [2, 0]
+
+
+def test_what_is_rolled_in_jit_is_read_in_two_pieces_that_choose_nothing(rng):
+    x, w = rng.normal(size=(3, 50)), rng.normal(size=(3, 50))
+    f = ad.jit(ad.value_and_grad(lambda x, w: ad.sum(ad.roll(x, -3, 1) * w)))
+    with compiler.recorded() as graphs:
+        value, gradient = f(x, w)
+    np.testing.assert_allclose(value, np.sum(np.roll(x, -3, 1) * w))
+    np.testing.assert_array_equal(gradient, np.roll(w, 3, 1))
+    assert "select" not in compiler.stages(graphs[-1]).mlir
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6])
+def test_any_shift_of_any_length_is_right(n, rng):
+    x, w = rng.normal(size=n), rng.normal(size=n)
+    for by in range(-2 * n - 1, 2 * n + 2):
+        f = ad.value_and_grad(lambda x, by=by: ad.sum(ad.roll(x, by) * w))
+        for g in (f, ad.jit(f)):
+            value, gradient = g(x)
+            np.testing.assert_allclose(value, np.sum(np.roll(x, by) * w))
+            np.testing.assert_array_equal(gradient, np.roll(w, -by))
 
 
 def test_numpys_functions_record():
