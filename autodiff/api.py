@@ -102,7 +102,7 @@ def _array_namespace(t: AbstractTensor, *, api_version: str | None = None) -> Mo
 
 
 _array_namespace.__name__ = _array_namespace.__qualname__ = "__array_namespace__"
-AbstractTensor.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]
+setattr(AbstractTensor, _array_namespace.__name__, _array_namespace)
 
 
 class CacheInfo(NamedTuple):

@@ -169,7 +169,7 @@ class _Writer:
         if structure.cls is list:
             return f"[{', '.join(parts)}]"
         if structure.cls is dict:
-            keys = [self.name(key, "k") for key in structure.rest]  # type: ignore[attr-defined]
+            keys = [self.name(key, "k") for key in structure.rest]
             return f"{{{', '.join(f'{k}: {p}' for k, p in zip(keys, parts, strict=True))}}}"
         return f"{self.name(tree.joiner(structure), 'j')}([{', '.join(parts)}])"
 

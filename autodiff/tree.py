@@ -50,7 +50,7 @@ class Structure:
 
     __slots__ = ("_hash", "children", "cls", "rest", "size")
 
-    def __init__(self, cls: type | None, rest: Hashable, children: tuple[Structure, ...], size: int) -> None:
+    def __init__(self, cls: type | None, rest: Any, children: tuple[Structure, ...], size: int) -> None:
         self.cls = cls
         self.rest = rest
         self.children = children

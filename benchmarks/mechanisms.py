@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 sys.path[0:0] = [str(HERE), str(HERE.parent)]
 
 from measure import Found, count, measure  # noqa: E402  the folders above come first
-from report import machine  # noqa: E402
-from switches import SWITCHES  # noqa: E402
+from report import machine  # noqa: E402  the folders above come first
+from switches import SWITCHES  # noqa: E402  the folders above come first
 
 #: For each mechanism rows where it should matter, and one where it might cost.
 WORK: dict[str, list[tuple[str, str]]] = {

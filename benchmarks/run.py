@@ -19,11 +19,11 @@ HERE = Path(__file__).parent
 sys.path[0:0] = [str(HERE), str(HERE.parent)]
 
 import plot  # noqa: E402  the folders above come first
-from measure import Found, count, measure  # noqa: E402
-from peers import GENERIC, LABELS  # noqa: E402
-from report import Row, as_json, machine, text  # noqa: E402
-from sizes import FULL  # noqa: E402
-from targets import asked  # noqa: E402
+from measure import Found, count, measure  # noqa: E402  the folders above come first
+from peers import GENERIC, LABELS  # noqa: E402  the folders above come first
+from report import Row, as_json, machine, text  # noqa: E402  the folders above come first
+from sizes import FULL  # noqa: E402  the folders above come first
+from targets import asked  # noqa: E402  the folders above come first
 
 
 def rows() -> list[str]:

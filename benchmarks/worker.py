@@ -21,7 +21,7 @@ import numpy as np
 sys.path[0:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 from absence import Absent  # noqa: E402  the folders above come first
-from peers import GENERIC  # noqa: E402
+from peers import GENERIC  # noqa: E402  the folders above come first
 
 __all__ = ["leaves", "program_of", "timed"]
 

@@ -29,7 +29,7 @@ from .runtime.disk import blake2b
 from .runtime.executable import Pieces
 from .runtime.kernels import KernelTable, NativeKernel, text_of
 from .runtime.share import Piece, shared, sized
-from .symbols import LEAST, NotSymbolic, SymbolicFloat, checked, evaluated, formula, symbol, watched
+from .symbols import LEAST, NotSymbolic, Symbol, SymbolicFloat, checked, evaluated, formula, symbol, watched
 
 __all__ = ["Families"]
 
@@ -176,9 +176,9 @@ def _constant_filled(params: tuple, numbers: Iterator[int]) -> tuple:
     if type(value) is float and value.is_integer() and value != 0:
         number = next(numbers)
         value = float(number)
-        if type(number) is not int:
+        if isinstance(number, Symbol):
             value = SymbolicFloat(value)
-            value.count = number  # type: ignore[assignment]
+            value.count = number
     return value, dtype
 
 
@@ -195,7 +195,7 @@ class _Unknowns(NamedTuple):
     def example(self, which: int) -> list[int]:
         """The numbers of one of the examples."""
         symbols = {name: symbol(name, _EXAMPLES[which][k]) for k, name in enumerate(self.names)}
-        return [n if type(n) is int else symbols[n[0]] * n[1] + n[2] for n in self.numbers]  # type: ignore[index]
+        return [n if isinstance(n, int) else symbols[n[0]] * n[1] + n[2] for n in self.numbers]
 
 
 def _fitted(graph: Graph, samples: Sequence[tuple[int, ...]]) -> _Unknowns | None:

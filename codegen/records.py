@@ -49,16 +49,16 @@ def record(*, frozen: bool = False, eq: bool = True, slots: bool = False) -> Cal
     slots    instances have room for the fields and nothing else
     """
 
-    def made(cls: _C) -> _C:
+    def made(cls: Any) -> Any:
         names = tuple(get_annotations(cls))
         assert not getattr(cls, "__match_args__", ()), f"{cls.__name__}: a record of another record's fields"
         defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
         if slots:
             body = {k: v for k, v in cls.__dict__.items() if k not in (*names, "__dict__", "__weakref__")}
             cls = type(cls)(cls.__name__, cls.__bases__, body | {"__slots__": names})
-        cls.__match_args__ = names  # type: ignore[attr-defined, misc]
+        cls.__match_args__ = names  # type: ignore[misc]  # which mypy takes to be set in a class's body alone
         if "__repr__" not in cls.__dict__:
-            cls.__repr__ = _shown  # type: ignore[method-assign, assignment]
+            cls.__repr__ = _shown
         if eq:
             _compare(cls, names, frozen)
         if "__init__" not in cls.__dict__:
@@ -70,8 +70,9 @@ def record(*, frozen: bool = False, eq: bool = True, slots: bool = False) -> Cal
 
 def replace(instance: _T, /, **changes: Any) -> _T:
     """The same record with some fields changed."""
-    names = type(instance).__match_args__  # type: ignore[attr-defined]
-    return type(instance)(**{name: getattr(instance, name) for name in names} | changes)
+    cls: Any = type(instance)
+    names = cls.__match_args__
+    return cls(**{name: getattr(instance, name) for name in names} | changes)
 
 
 def _compare(cls: Any, names: tuple[str, ...], frozen: bool) -> None:

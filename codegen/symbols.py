@@ -188,14 +188,13 @@ def _quotient(a: int, b: int) -> Any:
     value, above, below = int(a) // int(b), _terms(a), _terms(b)
     if len(below) == 1:
         (monomial, factor), = below.items()
-        terms: Terms | None = {}
+        terms: Terms = {}
         for m, c in above.items():
             rest = _without(m, monomial)
             if rest is None or c % factor:
-                terms = None
                 break
-            terms[rest] = c // factor  # type: ignore[index]
-        if terms is not None:
+            terms[rest] = c // factor
+        else:
             return _made(value, terms)
     if all(c < 0 for c in above.values()):  # as in -(-a // b), which rounds up
         a = _product(a, -1)
@@ -250,7 +249,7 @@ def _bound(terms: Terms) -> float:
     for common in shared:
         # n m - n is n times m - 1.
         least = _least(common)
-        rest = _bound({_without(m, (common,)): c for m, c in terms.items()})  # type: ignore[misc]
+        rest = _bound({n: c for m, c in terms.items() if (n := _without(m, (common,))) is not None})
         return rest * least if rest >= 0 and least >= 0 else -math.inf
     total: float = 0
     for monomial, factor in terms.items():

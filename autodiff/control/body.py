@@ -178,7 +178,7 @@ class Nesting:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Nesting) and (self.structure, self._there) == (other.structure, other._there)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
 
     def __repr__(self) -> str:
         return repr(self.structure)

@@ -121,12 +121,13 @@ attach({
     "__contains__": _holds,
 })
 attach_operators({"matmul": matmul})
-AbstractTensor.T = property(transpose, doc="The axes in reverse order.")  # type: ignore[attr-defined]
-AbstractTensor.real = property(real, doc="The real part.")  # type: ignore[attr-defined]
-AbstractTensor.imag = property(imag, doc="The imaginary part.")  # type: ignore[attr-defined]
-AbstractTensor.mT = property(  # type: ignore[attr-defined]
-    matrix_transpose, doc="Each matrix transposed: the last two axes exchanged."
-)
+for _name, _property in {
+    "T": property(transpose, doc="The axes in reverse order."),
+    "mT": property(matrix_transpose, doc="Each matrix transposed: the last two axes exchanged."),
+    "real": property(real, doc="The real part."),
+    "imag": property(imag, doc="The imaginary part."),
+}.items():
+    setattr(AbstractTensor, _name, _property)
 
 for _function, _names in {
     sum_: "sum",

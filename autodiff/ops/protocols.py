@@ -156,8 +156,11 @@ def _dlpack(self, *, stream: Any = None, max_version: Any = None, dl_device: Any
     return np.array(self).__dlpack__(stream=stream)
 
 
-AbstractTensor.__dlpack__ = _dlpack  # type: ignore[attr-defined]
-AbstractTensor.__dlpack_device__ = lambda self: (1, 0)  # type: ignore[attr-defined]  # the CPU
-AbstractTensor.__array_priority__ = 1000.0  # type: ignore[attr-defined]
-AbstractTensor.__array_ufunc__ = _array_ufunc  # type: ignore[attr-defined]
-AbstractTensor.__array_function__ = _array_function  # type: ignore[attr-defined]
+for _attribute, _value in {
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": lambda self: (1, 0),  # the CPU
+    "__array_priority__": 1000.0,
+    "__array_ufunc__": _array_ufunc,
+    "__array_function__": _array_function,
+}.items():
+    setattr(AbstractTensor, _attribute, _value)

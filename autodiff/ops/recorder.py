@@ -27,7 +27,7 @@ from ..config import Config, config
 from ..custom.function import Function
 from ..dispatch.reliance import functions
 from ..tape.expected import use_native
-from ..tape.node import Kind, Leaf, Node, Out, RichNode, new_number
+from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.record import DETACH, WHEN_MOVED, Recording, grad_mode, look_at_size, state
 from ..tape.streak import WHEN_REPEATED
 from ..tensor import AbstractTensor, Tensor
@@ -93,7 +93,7 @@ def _set_up() -> Any:
     return set_up(Layout(
         handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, config=Config,
         function=Function,
-        settings=config, counter=new_number.__self__, mode=grad_mode,  # type: ignore[attr-defined]
+        settings=config, counter=NUMBERS, mode=grad_mode,
         note_small=Recording.note_small, look_at=look_at_size, reads=_reads(),
     ))  # fmt: skip
 

@@ -27,8 +27,8 @@ from codegen.ir import DTYPES, Aval, Op
 from ..tensor import number_class, tensor_class
 
 __all__ = [
-    "CONSTANT", "LEAF", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "data_node", "kind_of",
-    "leaf_kind", "new_number", "out_of", "released", "rich_node",
+    "CONSTANT", "LEAF", "NUMBERS", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "data_node",
+    "kind_of", "leaf_kind", "new_number", "out_of", "released", "rich_node",
 ]
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
@@ -40,7 +40,9 @@ SMALL = 64
 #: thousand batch sizes through a perceptron kept 250 MB of kinds with eight times this size, now 20.
 TABLE_LIMIT = 1 << 11
 
-new_number: Callable[[], int] = itertools.count(1).__next__
+#: Numbers of nodes, by creation; the native recorder takes them from here, too.
+NUMBERS = itertools.count(1)
+new_number: Callable[[], int] = NUMBERS.__next__
 _new = object.__new__
 
 

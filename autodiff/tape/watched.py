@@ -314,7 +314,7 @@ class WatchedArray(_Seen):
 
     __class__ = property(lambda self: np.ndarray)
     __dispatches_as__ = np.ndarray
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
 
     @property
     def dtype(self) -> np.dtype:

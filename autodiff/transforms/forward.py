@@ -33,13 +33,13 @@ def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[No
 
     order   a history by creation
     """
-    found = dict(tangents)
+    found: dict[Any, Any] = dict(tangents)  # of a call of several outputs: by the call and the output
     now = state.now
     for node in order:
         if node in found:
             continue
         if node.slot is not None:
-            tangent = found.get((node.inputs[0], node.slot))  # type: ignore[call-overload]
+            tangent = found.get((node.inputs[0], node.slot))
         elif not any(i in found for i in gradient_inputs(node)):
             continue
         elif node.call is not None:

@@ -352,6 +352,9 @@ for _name, _function in {
     "__reduce__": _reduce,
     "__deepcopy__": _deepcopy,
     "__setitem__": set_item,
+    "copy_": copy_,
+    "fill_": copy_,
+    "zero_": lambda t: copy_(t, 0),
     "__copy__": lambda t: copy.deepcopy(t),
 }.items():
     setattr(Tensor, _name, _function)
@@ -360,5 +363,3 @@ for _name in _IN_PLACE:
     setattr(Tensor, f"__i{_name}__", _in_place(getattr(operator, f"__{_name}__")))
 for _name, _word in {"add_": "add", "sub_": "sub", "mul_": "mul", "div_": "truediv", "pow_": "pow"}.items():
     setattr(Tensor, _name, _in_place(getattr(operator, f"__{_word}__")))
-Tensor.copy_ = Tensor.fill_ = copy_  # type: ignore[attr-defined]
-Tensor.zero_ = lambda t: copy_(t, 0)  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ partials through `mul0`, so 0 times inf stays 0.  A sum is masked only if all it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import GradientError
 from ..ops import add
@@ -96,7 +96,7 @@ def pull_back_masked(
                 continue
         if node.slot is not None:
             # An output that a rule read back stands there once more.
-            slots: dict[int, Cotangent] = bars.setdefault(node.inputs[0], {})  # type: ignore[assignment]
+            slots: Any = bars.setdefault(node.inputs[0], {})  # of a call: by output
             slots[node.slot] = _sum(slots.get(node.slot), bar, again)
             continue
         pulled = _called(node, {0: bar.value}, open_nodes) if node.call is not None else _pulled(node, bar, again)

@@ -22,7 +22,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from ..kernel.nest import F32, Block, Extent, Function, MemRef, Operation, ScalarType, Value
 from .loop_plan import plan_loop
@@ -332,7 +333,7 @@ class Body(Writer):
         self.label = label
         self.lines.append(f"{label}:")
 
-    _structured = {  # noqa: RUF012
+    _structured: ClassVar[dict[str, Callable]] = {
         "func.call": _call,
         "func.return": _return,
         "memref.alloca": _alloca,

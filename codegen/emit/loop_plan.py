@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value
+from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
 from ..records import field, record
 from .every import STEPS, Member, members
 from .extremes import find_extreme
@@ -146,28 +146,30 @@ class _Planner:
             return
         self.found.strides[value] = stride
         if stride is VARYING and value.type is not I1:
-            self._wide(value.type)  # type: ignore[arg-type]
+            self._wide(value.type)
 
     def _wide(self, type: ScalarType) -> None:
         self.found.bits = max(self.found.bits, type.bits)
 
     def _stride(self, operation: Operation) -> int | None:
         """By how much the result differs from lane to lane: known for sums and multiples of counters."""
-        strides = [self.found.strides.get(v, 0) for v in operation.operands]
-        if VARYING in strides or (operation.result.type is not INDEX and operation.name != "arith.index_cast"):
+        found = [self.found.strides.get(v, 0) for v in operation.operands]
+        strides = [s for s in found if s is not VARYING]
+        is_varying = len(strides) < len(found)
+        if is_varying or (operation.result.type is not INDEX and operation.name != "arith.index_cast"):
             return VARYING
         match operation.name:
             case "arith.addi":
-                return strides[0] + strides[1]  # type: ignore[operator]
+                return strides[0] + strides[1]
             case "arith.subi":
-                return strides[0] - strides[1]  # type: ignore[operator]
+                return strides[0] - strides[1]
             case "arith.muli":
                 for value, stride in zip(operation.operands, reversed(strides), strict=True):
-                    factor = _known(value)
+                    factor = known_integer(value)
                     if factor is not None:
-                        return stride * factor  # type: ignore[operator]
+                        return stride * factor
             case "arith.index_cast":
-                return strides[0] if operation.result.type.bits == 64 else VARYING  # type: ignore[union-attr]
+                return strides[0] if operation.result.type.bits == 64 else VARYING
         return VARYING
 
     def _joint(self) -> None:
@@ -239,7 +241,7 @@ class _Planner:
                 self._written(operations)
 
     def _written(self, operations: list[Operation]) -> None:
-        places = {tuple(v if (n := _known(v)) is None else n for v in _place(o)) for o in operations}
+        places = {tuple(v if (n := known_integer(v)) is None else n for v in _place(o)) for o in operations}
         fixed = all(v not in self.inside for place in places for v in place)
         if not fixed:
             # One place per iteration (if it is one per lane is looked at when its stride is known).
@@ -281,7 +283,7 @@ class _Planner:
         if stride == 0:
             return
         self._differs(operation.result, VARYING)
-        self._wide(operation.result.type)  # type: ignore[arg-type]
+        self._wide(operation.result.type)
         self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in STEPS else _COST_OF_A_GATHER
 
     def _store(self, operation: Operation) -> None:
@@ -296,7 +298,7 @@ class _Planner:
             raise _Unfit("all iterations store in one place")
         if stride is VARYING and not self.independent and self._is_read(operation.operands[1]):
             raise _Unfit("iterations may meet in memory")
-        self._wide(operation.operands[1].type.element)  # type: ignore[union-attr]
+        self._wide(operation.operands[1].type.element)
         self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
 
     def _is_read(self, memory: Value) -> bool:
@@ -322,11 +324,3 @@ class _Planner:
 def _place(operation: Operation) -> tuple[Value, ...]:
     """The indices of a load or store."""
     return tuple(operation.operands[1 if operation.name == "memref.load" else 2 :])
-
-
-def _known(value: Value) -> int | None:
-    """The number that an integer constant is."""
-    owner = value.owner
-    if isinstance(owner, Operation) and owner.name == "arith.constant":
-        return int(owner.attributes["value"])
-    return None

@@ -157,7 +157,7 @@ def _elementary(name: str) -> Emit:
 
 def _cast(opcode: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        source, target = w.spelled(operation.operands[0].type), _type(w, operation)  # type: ignore[arg-type]
+        source, target = w.spelled(operation.operands[0].type), _type(w, operation)
         return operands[0] if source == target else w.value(f"{opcode} {source} {operands[0]} to {target}")
 
     return emit
@@ -183,7 +183,7 @@ def _negf(w: Writer, operation: Operation, operands: list[str]) -> str:
 
 def _compare(opcode: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
-        type = w.spelled(operation.operands[0].type)  # type: ignore[arg-type]
+        type = w.spelled(operation.operands[0].type)
         return w.value(f"{opcode} {operation.attributes['predicate']} {type} {', '.join(operands)}")
 
     return emit

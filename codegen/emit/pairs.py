@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations, pairwise
 
-from ..kernel.nest import Block, Operation, Value
+from ..kernel.nest import Block, Operation, Value, known_integer
 from ..records import record
 
 __all__ = ["Form", "Pair", "find_pairs", "form_of", "never_meet"]
@@ -45,21 +45,19 @@ def form_of(index: Value) -> Form:
     while waiting:
         value, factor = waiting.pop()
         owner = value.owner
-        name = owner.name if isinstance(owner, Operation) else ""
-        if name == "arith.constant":
-            constant += factor * owner.attributes["value"]  # type: ignore[union-attr]
-        elif name == "arith.addi":
-            waiting += [(v, factor) for v in owner.operands]  # type: ignore[union-attr]
-        elif name == "arith.muli" and (by := _known(owner.operands[1])) is not None:  # type: ignore[union-attr]
-            waiting.append((owner.operands[0], factor * by))  # type: ignore[union-attr]
+        if (number := known_integer(value)) is not None:
+            constant += factor * number
+        elif isinstance(owner, Operation) and owner.name == "arith.addi":
+            waiting += [(v, factor) for v in owner.operands]
+        elif (
+            isinstance(owner, Operation)
+            and owner.name == "arith.muli"
+            and (by := known_integer(owner.operands[1])) is not None
+        ):
+            waiting.append((owner.operands[0], factor * by))
         else:
             terms[value] = terms.get(value, 0) + factor
     return Form(frozenset((v, f) for v, f in terms.items() if f), constant)
-
-
-def _known(value: Value) -> int | None:
-    owner = value.owner
-    return owner.attributes["value"] if isinstance(owner, Operation) and owner.name == "arith.constant" else None
 
 
 def never_meet(indices: Iterable[Value], counter: Value, inside: set[Value]) -> bool:

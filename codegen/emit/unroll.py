@@ -9,7 +9,7 @@ A vector along j would be three lanes full; along i it has them all, and every t
 
 from __future__ import annotations
 
-from ..kernel.nest import INDEX, Block, Operation, Value
+from ..kernel.nest import INDEX, Block, Operation, Value, known_integer
 from .every import STEPS
 from .loop_plan import LoopPlan
 
@@ -44,16 +44,10 @@ def pays(plan: LoopPlan) -> bool:
 def _is_short(loop: Operation) -> bool:
     if loop.name != "scf.for":
         return False
-    bounds = [_known(v) for v in loop.operands[:3]]
+    bounds = [known_integer(v) for v in loop.operands[:3]]
     if bounds[0] != 0 or bounds[2] != 1 or bounds[1] not in range(2, _MOST + 1):
         return False
     return not any(o.regions or o.name == "memref.store" for o in loop.regions[0].operations)
-
-
-def _known(value: Value) -> int | None:
-    owner = value.owner
-    is_constant = isinstance(owner, Operation) and owner.name == "arith.constant"
-    return int(owner.attributes["value"]) if is_constant else None  # type: ignore[union-attr]
 
 
 def _write_out(loop: Operation, made: Block, values: dict[Value, Value]) -> None:
@@ -61,7 +55,7 @@ def _write_out(loop: Operation, made: Block, values: dict[Value, Value]) -> None
     (block,) = loop.regions
     counter, *carried = block.arguments
     so_far = [values.get(v, v) for v in loop.operands[3:]]
-    for number in range(_known(loop.operands[1]) or 0):
+    for number in range(known_integer(loop.operands[1]) or 0):
         place = Operation("arith.constant", (), (INDEX,), {"value": number})
         made.operations.append(place)
         values.update({counter: place.result, **dict(zip(carried, so_far, strict=True))})

@@ -169,8 +169,8 @@ class VectorLoop(VectorMemory):
             operands = [self.vector(v) for v in operation.operands]
             if self.mask and name in ("arith.divsi", "arith.remsi", "arith.floordivsi"):
                 # An empty lane may hold a zero that no element has.
-                type = self.spelled(operation.result.type)  # type: ignore[arg-type]
-                one = self.literal(1, operation.result.type)  # type: ignore[arg-type]
+                type = self.spelled(operation.result.type)
+                one = self.literal(1, operation.result.type)
                 operands[1] = self.value(
                     f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}"
                 )

@@ -83,7 +83,7 @@ class VectorMemory(Writer):
     def _load_pair(self, first: Operation, pair: Pair) -> None:
         """Both of two neighbours: of whole vectors every second element."""
         memory, *indices = first.operands
-        element = first.operands[0].type.element  # type: ignore[union-attr]
+        element = first.operands[0].type.element
         type, lanes = self.spelled(element), self.lanes
         halves = []
         for address, mask in self._halves(memory, element, indices, is_high=first is pair.high):
@@ -99,7 +99,7 @@ class VectorMemory(Writer):
     def _store_pair(self, last: Operation, pair: Pair) -> None:
         """Both of two neighbours: two vectors of alternate elements."""
         _, memory, *indices = last.operands
-        element = memory.type.element  # type: ignore[union-attr]
+        element = memory.type.element
         type, bits = self.spelled(element), self.spelled(I1)
         both = ", ".join(f"{type} {self.vector(store.operands[0])}" for store in (pair.low, pair.high))
         for j, (address, mask) in enumerate(self._halves(memory, element, indices, is_high=last is pair.high)):
@@ -153,7 +153,7 @@ class VectorMemory(Writer):
     def _row_address(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
         """Of the lowest of the adjacent elements."""
         body = self.body
-        address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])  # type: ignore[arg-type]
+        address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])
         if stride == 1:
             return address
         return body.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {1 - self.lanes}")
@@ -182,7 +182,7 @@ class VectorMemory(Writer):
             (index,) = indices
             places = self.vector(index)
         else:
-            pointer = body.address(memory.type, pointer, [body.names[i] for i in indices])  # type: ignore[arg-type]
+            pointer = body.address(memory.type, pointer, [body.names[i] for i in indices])
             places = steps("i64", self.lanes, stride)
         return self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {pointer}, <{self.lanes} x i64> {places}")
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..ir import Aval, Node
 from ..records import record
 from ..symbols import typical
-from .elements import Elements
+from .elements import Elements, Temporary
 from .group import Root
 from .index import Index, constant_index
 from .monoids import Accumulator, combine, start
@@ -27,22 +27,13 @@ from .parts import rows_in_block, type_of
 from .positions import Positions
 from .scalar import Scalar
 
-__all__ = ["Accumulators", "Temporary", "fill"]
+__all__ = ["Accumulators", "fill"]
 
 _ZERO = constant_index(0)
 
 #: Rows of so many elements are done side by side, in the lanes of vectors (`emit.unroll`): these are as many partial
 #: sums, and half as many lanes would cost more than they gain.
 _SIDE_BY_SIDE = 4
-
-
-class Temporary:
-    """Memory of a kernel's own, beyond what the stack should hold: a buffer like any other."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Aval) -> None:
-        self.aval = aval
 
 
 @record(eq=False, slots=True)
@@ -120,7 +111,7 @@ class Accumulators:
         """Memory of the kernel's own."""
         temporary = Temporary(aval)
         self.written.append(temporary)
-        return self.elements.place(temporary)  # type: ignore[arg-type]
+        return self.elements.place(temporary)
 
     def rows(self, outermost: tuple[int, ...]) -> int | None:
         """How many iterations of the first loop share accumulators; None where they do not meet in any."""

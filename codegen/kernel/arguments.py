@@ -77,12 +77,12 @@ class _Lifted:
         memory = [a for a in old.arguments if isinstance(a.type, MemRef)]
         indices = old.arguments[len(memory) :]
         for j, argument in enumerate(memory):
-            argument.type = self._flexible(argument.type, 0 if j in self.varying else SMALL)  # type: ignore[arg-type]
+            argument.type = self._flexible(argument.type, 0 if j in self.varying else SMALL)
         self._visit(block, 0)
         if not self.extents:
             return old
         for scratch in self.scratches:
-            scratch.type = _roomy(scratch.type)  # type: ignore[arg-type]
+            scratch.type = _roomy(scratch.type)
         used = self.used
         block.operations = [o for o in block.operations if o.name != "arith.constant" or o.results[0] in used]
         block.arguments = [*memory, *indices, *self.added]

@@ -76,18 +76,18 @@ class Arithmetic(Logic):
             return x.plus(as_index(y))
         if x.type is I1:
             return self.logical_or(x, y)
-        if x.type.is_float:  # type: ignore[union-attr]
+        if x.type.is_float:
             # x + 0.0 is not x when x is -0.0; x + -0.0 is.
             if _is(self.known_value(as_value(y)), -0.0):
                 return x
             if _is(self.known_value(x), -0.0):
                 return y
-            return self.emit("arith.addf", (x, as_value(y)), x.type, _CONTRACT)  # type: ignore[arg-type]
+            return self.emit("arith.addf", (x, as_value(y)), x.type, _CONTRACT)
         if self.known_value(as_value(y)) == 0:
             return x
         if self.known_value(x) == 0:
             return y
-        return self.emit("arith.addi", (x, as_value(y)), x.type)  # type: ignore[arg-type]
+        return self.emit("arith.addi", (x, as_value(y)), x.type)
 
     def sub(self, x: Element, y: Element) -> Any:
         """x - y; for bool: xor."""
@@ -96,11 +96,11 @@ class Arithmetic(Logic):
         y = as_value(y)
         if x.type is I1:
             return self.logical_xor(x, y)
-        if x.type.is_float:  # type: ignore[union-attr]
+        if x.type.is_float:
             if _is(self.known_value(y), 0.0):
                 return x
-            return self.emit("arith.subf", (x, y), x.type, _CONTRACT)  # type: ignore[arg-type]
-        return x if self.known_value(y) == 0 else self.emit("arith.subi", (x, y), x.type)  # type: ignore[arg-type]
+            return self.emit("arith.subf", (x, y), x.type, _CONTRACT)
+        return x if self.known_value(y) == 0 else self.emit("arith.subi", (x, y), x.type)
 
     def mul(self, x: Element, y: Element) -> Any:
         """x * y; for bool: and."""
@@ -113,9 +113,9 @@ class Arithmetic(Logic):
             return x
         if self.known_value(x) == 1:
             return y
-        if x.type.is_float:  # type: ignore[union-attr]
-            return self.emit("arith.mulf", (x, y), x.type, _CONTRACT)  # type: ignore[arg-type]
-        return self.emit("arith.muli", (x, y), x.type)  # type: ignore[arg-type]
+        if x.type.is_float:
+            return self.emit("arith.mulf", (x, y), x.type, _CONTRACT)
+        return self.emit("arith.muli", (x, y), x.type)
 
     def div(self, x: Element, y: Element) -> Any:
         """x / y of floats; of integers and positions: floordiv."""
@@ -129,8 +129,8 @@ class Arithmetic(Logic):
         """-x."""
         if isinstance(x, Index):
             return x.times(-1)
-        if x.type.is_float:  # type: ignore[union-attr]
-            return self.emit("arith.negf", (x,), x.type, _CONTRACT)  # type: ignore[arg-type]
+        if x.type.is_float:
+            return self.emit("arith.negf", (x,), x.type, _CONTRACT)
         return self.sub(self.constant(0, like=x), x)
 
     def abs(self, x: Element) -> Any:
@@ -139,8 +139,8 @@ class Arithmetic(Logic):
             return self.maximum(x, self.neg(x))
         if x.type is I1:
             return x
-        if x.type.is_float:  # type: ignore[union-attr]
-            return self.emit("math.absf", (x,), x.type)  # type: ignore[arg-type]
+        if x.type.is_float:
+            return self.emit("math.absf", (x,), x.type)
         # math.absi leaves the least integer undefined.
         return self.select(self.lt(x, self.constant(0, like=x)), self.neg(x), x)
 
@@ -154,21 +154,21 @@ class Arithmetic(Logic):
 
     def fma(self, x: Element, y: Element, z: Element) -> Value:
         """x * y + z rounded once."""
-        return self.emit("math.fma", (as_value(x), as_value(y), as_value(z)), x.type)  # type: ignore[arg-type]
+        return self.emit("math.fma", (as_value(x), as_value(y), as_value(z)), x.type)
 
     def floordiv(self, x: Element, y: Element) -> Any:
         """Division rounded down as NumPy's: integers by 0 give 0, the least integer by -1 itself."""
         if isinstance(x, Index):
             return self._index_quotient(x, as_index(y))
         x, y = as_value(x), as_value(y)
-        if x.type.is_float:  # type: ignore[union-attr]
+        if x.type.is_float:
             return self._float_divmod(x, y)[0]
         zero = self.constant(0, like=x)
         known = self.known_value(y)
         if known is not None and known not in (0, -1):
-            return self.emit("arith.floordivsi", (x, y), x.type)  # type: ignore[arg-type]
+            return self.emit("arith.floordivsi", (x, y), x.type)
         negates, safe = self._safe_divisor(y)
-        quotient = self.emit("arith.floordivsi", (x, safe), x.type)  # type: ignore[arg-type]
+        quotient = self.emit("arith.floordivsi", (x, safe), x.type)
         quotient = self.select(negates, self.neg(x), quotient)
         return self.select(self.eq(y, zero), zero, quotient)
 
@@ -180,11 +180,11 @@ class Arithmetic(Logic):
                 return x.mod(y.constant)
             return self.sub(x, self.mul(self.floordiv(x, y), y))
         x, y = as_value(x), as_value(y)
-        if x.type.is_float:  # type: ignore[union-attr]
+        if x.type.is_float:
             return self._float_divmod(x, y)[1]
         # What is not divided safely has remainder 0: x by 1.
         _, safe = self._safe_divisor(y)
-        remainder = self.emit("arith.remsi", (x, safe), x.type)  # type: ignore[arg-type]
+        remainder = self.emit("arith.remsi", (x, safe), x.type)
         zero = self.constant(0, like=x)
         other_sign = self.logical_and(
             self.ne(remainder, zero), self.logical_xor(self.lt(remainder, zero), self.lt(safe, zero))
@@ -197,7 +197,7 @@ class Arithmetic(Logic):
             return self._float2("math.powf", x, y)
         x, y = as_value(x), as_value(y)
         zero, one = self.constant(0, like=x), self.constant(1, like=x)
-        loop = self.open_loop(x.type.bits - 1, (as_value(one), x, y))  # type: ignore[union-attr]
+        loop = self.open_loop(x.type.bits - 1, (as_value(one), x, y))
         result, base, exponent = loop.carried
         odd = self.ne(self.bit_and(exponent, one), zero)
         result = self.select(odd, self.mul(result, base), result)
@@ -218,14 +218,14 @@ class Arithmetic(Logic):
 
     def accumulate(self, total: Value, x: Value) -> Value:
         """total + x where the order of additions is free: only for the accumulators of sums."""
-        if x.type.is_float:  # type: ignore[union-attr]
-            return self.emit("arith.addf", (total, x), x.type, _REASSOCIATE)  # type: ignore[arg-type]
+        if x.type.is_float:
+            return self.emit("arith.addf", (total, x), x.type, _REASSOCIATE)
         return self.add(total, x)
 
     def accumulate_product(self, total: Value, x: Value) -> Value:
         """total * x where the order of multiplications is free."""
-        if x.type.is_float:  # type: ignore[union-attr]
-            return self.emit("arith.mulf", (total, x), x.type, _REASSOCIATE)  # type: ignore[arg-type]
+        if x.type.is_float:
+            return self.emit("arith.mulf", (total, x), x.type, _REASSOCIATE)
         return self.mul(total, x)
 
     # ------------------------------------------------------------ rounding and signs
@@ -254,12 +254,12 @@ class Arithmetic(Logic):
 
     def _float1(self, name: str, x: Element) -> Value:
         assert self.is_float(x), f"{name} takes floats"
-        return self.emit(name, (as_value(x),), x.type)  # type: ignore[arg-type]
+        return self.emit(name, (as_value(x),), x.type)
 
     def _float2(self, name: str, x: Element, y: Element) -> Value:
         assert self.is_float(x) and x.type is y.type, f"{name} takes two floats of one type"
         attributes = _CONTRACT if name == "arith.divf" else None
-        return self.emit(name, (as_value(x), as_value(y)), x.type, attributes)  # type: ignore[arg-type]
+        return self.emit(name, (as_value(x), as_value(y)), x.type, attributes)
 
     def _rounding(self, name: str, x: Element) -> Any:
         return self._float1(name, x) if self.is_float(x) else x
@@ -295,7 +295,7 @@ class Arithmetic(Logic):
             return self.logical_or(x, y) if keeps_first == "gt" else self.logical_and(x, y)
         if x is y:
             return x
-        return self.emit(of_floats if self.is_float(x) else of_ints, (x, y), x.type)  # type: ignore[arg-type]
+        return self.emit(of_floats if self.is_float(x) else of_ints, (x, y), x.type)
 
     def _safe_divisor(self, y: Value) -> tuple[Value, Value]:
         """(y is -1, y with 0 and -1 replaced by 1): what can be divided by without a trap."""
@@ -306,7 +306,7 @@ class Arithmetic(Logic):
     def _float_divmod(self, x: Value, y: Value) -> tuple[Any, Any]:
         """NumPy's divmod of floats: the quotient is a whole number, the remainder exact."""
         zero, one = self.constant(0.0, like=x), self.constant(1.0, like=x)
-        remainder = self.emit("arith.remf", (x, y), x.type, _CONTRACT)  # type: ignore[arg-type]
+        remainder = self.emit("arith.remf", (x, y), x.type, _CONTRACT)
         quotient = self.div(self.sub(x, remainder), y)
         nonzero = self.ne(remainder, zero)
         wrong_sign = self.logical_and(nonzero, self.logical_xor(self.lt(y, zero), self.lt(remainder, zero)))

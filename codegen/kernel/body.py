@@ -40,7 +40,7 @@ class Body:
         self.block = block
         self._blocks = [block]
         self._depth: dict[Value, int] = dict.fromkeys(block.arguments, 0)
-        self._known: dict[Any, Value] = {}
+        self._known: dict[Any, Any] = {}
         self._keys: list[list[Any]] = [[]]
         self._constants: dict[Value, Any] = {}
         self._status: Value | None = None

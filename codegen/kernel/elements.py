@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..ir import DTYPES, Node, dtype_name
+from ..ir import DTYPES, Aval, Node, dtype_name
 from ..ir.op import CONSTANT
 from ..lowering import Map, Move
 from .edges import Reader, broadcast_index
 from .index import Index, constant_index, flatten, unflatten
+from .logic import as_value
 from .nest import I8, MemRef, ScalarType, Value
 from .scalar import SCALAR_TYPES, Scalar
 
-__all__ = ["Elements", "Placed", "memory_type"]
+__all__ = ["Elements", "Placed", "Temporary", "memory_type"]
 
 #: Values that are stored in another's memory: as every second number there, from this one on.
 Placed = Mapping[Node, tuple[Node, int]]
@@ -26,14 +27,23 @@ Placed = Mapping[Node, tuple[Node, int]]
 _TYPES = {DTYPES[name]: type for name, type in SCALAR_TYPES.items()}
 
 
-def memory_type(node: Node) -> MemRef:
+def memory_type(node: Node | Temporary) -> MemRef:
     """The flat memory that holds a node's value."""
     return MemRef((node.aval.size,), I8 if node.aval.dtype.kind == "b" else element_type(node))
 
 
-def element_type(node: Node) -> ScalarType:
+def element_type(node: Node | Temporary) -> ScalarType:
     """The type of a node's elements in arithmetic."""
     return _TYPES[node.aval.dtype]
+
+
+class Temporary:
+    """Memory of a kernel's own, beyond what the stack should hold: a buffer like any other."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
 
 
 class Elements:
@@ -58,9 +68,9 @@ class Elements:
         self.own = own
         self.made = made
         self.placed = placed or {}
-        self.memory: dict[Node, Value] = {}
+        self.memory: dict[Node | Temporary, Value] = {}
 
-    def place(self, node: Node) -> Value:
+    def place(self, node: Node | Temporary) -> Value:
         """The function's argument that holds a node's value, added at its first use."""
         found = self.memory.get(node)
         if found is None:
@@ -112,7 +122,7 @@ class Elements:
         if value is None:
             if node.op is CONSTANT:
                 known, dtype = node.params
-                value = k.constant(known, dtype)  # type: ignore[assignment]
+                value = as_value(k.constant(known, dtype))
             elif self.is_stored(node):
                 value = self.load(node, index)
             else:
@@ -125,7 +135,7 @@ class Elements:
         """An element of what another kernel has stored."""
         if node.aval.size == 0:
             # Read only where the result is not used: there is nothing to read.
-            return self.k.constant(0, dtype_name(node.aval.dtype))  # type: ignore[return-value]
+            return as_value(self.k.constant(0, dtype_name(node.aval.dtype)))
         return self.k.load(self.place(self.owner(node)), self.within(node, flatten(index, node.aval.shape)))
 
     def _moved(self, node: Node, index: tuple[Index, ...]) -> Value:

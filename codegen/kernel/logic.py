@@ -11,7 +11,7 @@ from .nest import F32, F64, I1, I32, I64, INDEX, ScalarType, Status, Value
 
 __all__ = ["SCALAR_TYPES", "Element", "Logic", "as_index", "as_value"]
 
-Element = Value | Index
+Element = Value[ScalarType] | Index
 
 #: The type of an element in arithmetic, by the dtype's short name.
 SCALAR_TYPES: dict[str, ScalarType] = {"bool": I1, "i32": I32, "i64": I64, "f32": F32, "f64": F64}
@@ -65,11 +65,11 @@ class Logic(Body):
 
     def dtype(self, x: Element) -> str:
         """The short name of an element's dtype: "f64"; "index" for a position."""
-        return "index" if isinstance(x, Index) else _NAMES[x.type]  # type: ignore[index]
+        return "index" if isinstance(x, Index) else _NAMES[x.type]
 
     def is_float(self, x: Element) -> bool:
         """Whether it is an f32 or f64."""
-        return not isinstance(x, Index) and x.type.is_float  # type: ignore[union-attr]
+        return not isinstance(x, Index) and x.type.is_float
 
     def is_bool(self, x: Element) -> bool:
         """Whether it is a bool."""
@@ -172,7 +172,7 @@ class Logic(Body):
     def shift_right(self, x: Element, y: Element) -> Any:
         """x >> y with the sign kept; 0 or -1 when y is not in [0, bits)."""
         inside, safe = self._safe_shift(x, y)
-        last = self.constant(x.type.bits - 1, like=x)  # type: ignore[union-attr]
+        last = self.constant(x.type.bits - 1, like=x)
         return self._int2("arith.shrsi", x, self.select(inside, safe, last))
 
     # ------------------------------------------------------------ choices
@@ -189,7 +189,7 @@ class Logic(Body):
                 return x
             value = self.emit("arith.select", (condition, self.value_of(x), self.value_of(y)), INDEX)
             return self._opaque(value, min(x.low, y.low), max(x.high, y.high))
-        return x if x is y else self.emit("arith.select", (condition, x, y), x.type)  # type: ignore[arg-type]
+        return x if x is y else self.emit("arith.select", (condition, x, y), x.type)
 
     def check(self, condition: Element, status: Status = Status.INDEX_OUT_OF_RANGE) -> None:
         """Make the kernel fail with `status` when the condition is ever false."""
@@ -202,7 +202,7 @@ class Logic(Body):
     def _int2(self, name: str, x: Element, y: Element) -> Value:
         x, y = self._plain(x), self._plain(y)
         assert not self.is_float(x), f"{name} takes integers"
-        return self.emit(name, (x, y), x.type)  # type: ignore[arg-type]
+        return self.emit(name, (x, y), x.type)
 
     def _plain(self, x: Element) -> Value:
         """An element as a value, a position as an SSA value of type index."""
@@ -213,9 +213,9 @@ class Logic(Body):
         key = ("opaque", value)
         atom = self._known.get(key)
         if atom is None:
-            atom = self._known[key] = Atom(low, high, value)  # type: ignore[assignment]
+            atom = self._known[key] = Atom(low, high, value)
             self._keys[self.depth_of(value)].append(key)
-        return Index.of(atom)  # type: ignore[arg-type]
+        return Index.of(atom)
 
     def _compare(self, relation: str, x: Element, y: Element) -> Value:
         if isinstance(x, Index) and isinstance(y, Index):
@@ -223,14 +223,14 @@ class Logic(Body):
             if known is not None:
                 return self.literal(known, I1)
         x, y = self._plain(x), self._plain(y)
-        if x.type.is_float:  # type: ignore[union-attr]
+        if x.type.is_float:
             return self.emit("arith.cmpf", (x, y), I1, _FLOAT_PREDICATES[relation])
         predicates = _BOOL_PREDICATES if x.type is I1 else _INT_PREDICATES
         return self.emit("arith.cmpi", (x, y), I1, predicates[relation])
 
     def _safe_shift(self, x: Element, y: Element) -> tuple[Value, Value]:
         """(y is in [0, bits), y or 0): a shift by more is undefined."""
-        bits = x.type.bits  # type: ignore[union-attr]
+        bits = x.type.bits
         known = self.known_value(as_value(y))
         if known is not None:
             inside = 0 <= known < bits

@@ -27,7 +27,8 @@ and from one counter.  A name ends with the region it was given in.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -231,7 +232,7 @@ class _Printer:
         last = block.operations[-1]
         return lines[:-1] if last.name == "scf.yield" and not last.operands else lines
 
-    _structured = {"scf.for": _for, "scf.if": _if, "scf.parallel": _parallel}  # noqa: RUF012
+    _structured: ClassVar[dict[str, Callable]] = {"scf.for": _for, "scf.if": _if, "scf.parallel": _parallel}
 
 
 def _types(types: Iterable[Type | str]) -> str:

@@ -37,13 +37,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..records import field, record
 
 __all__ = [
     "F32", "F64", "I1", "I8", "I32", "I64", "INDEX",
     "Block", "Extent", "Function", "MemRef", "Operation", "ScalarType", "Status", "Value",
+    "known_integer",
 ]
 
 
@@ -88,14 +89,17 @@ class MemRef:
 
 
 Type = ScalarType | MemRef
+TypeOf = TypeVar("TypeOf", bound=Type)
 
 
-class Value:
+class Value(Generic[TypeOf]):
     """An SSA value.  `owner` is the operation that makes it, or the block it is an argument of."""
 
     __slots__ = ("owner", "type")
 
-    def __init__(self, type: Type, owner: Operation | Block | None = None) -> None:
+    type: TypeOf
+
+    def __init__(self, type: TypeOf, owner: Operation | Block | None = None) -> None:
         self.type = type
         self.owner = owner
 
@@ -133,6 +137,14 @@ class Operation:
         """The one result of an operation that has one."""
         (only,) = self.results
         return only
+
+
+def known_integer(value: Value) -> int | None:
+    """The number that an integer constant is; None for any other value."""
+    owner = value.owner
+    if isinstance(owner, Operation) and owner.name == "arith.constant":
+        return int(owner.attributes["value"])
+    return None
 
 
 class Block:

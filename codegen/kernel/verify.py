@@ -359,7 +359,7 @@ class _Verifier:
         if operation.name == "memref.store":
             _expect(operation.operands[1] in self.writable, "the function does not say that it writes this argument")
         elif operation.name == "memref.alloca":
-            self._memref(operation.result.type)  # type: ignore[arg-type]
+            self._memref(operation.result.type)
             self.writable.add(operation.result)
         elif operation.name == "func.call":
             self._callee(operation)

@@ -27,8 +27,8 @@ from .recur import RESULT
 
 __all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]
 
-#: A step before buffers have numbers: its work, and what it works on.
-Draft = tuple[object, tuple[Hashable, ...]]
+#: A step before buffers have numbers: its work, and what it works on, nodes and temporaries.
+Draft = tuple[Any, tuple[Any, ...]]
 
 
 def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:

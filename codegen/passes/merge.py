@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from ..kernel.nest import Block, Function, Operation, Value
+from ..kernel.nest import Block, Function, Value, known_integer
 from ..program import Kernel
 from .in_place import Draft, argument_names
 
@@ -28,7 +28,7 @@ def merged(drafts: Sequence[Draft]) -> list[Draft]:
     found: list[Draft] = []
     for draft in drafts:
         if found and _is_small(found[-1][0]) and _is_small(draft[0]):
-            found[-1] = _joined(*found[-1], *draft)  # type: ignore[arg-type]
+            found[-1] = _joined(*found[-1], *draft)
         else:
             found.append(draft)
     return found
@@ -39,8 +39,7 @@ def _is_small(work: object) -> bool:
     if not isinstance(work, Kernel) or work.extents or len(work.function.body.operations) > _MOST:
         return False
     *operations, end = work.function.body.operations
-    status = end.operands[0].owner
-    is_fine = isinstance(status, Operation) and status.name == "arith.constant" and status.attributes["value"] == 0
+    is_fine = known_integer(end.operands[0]) == 0
     return is_fine and not work.function.calls and not any(o.regions for o in operations)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from ..ir import Aval, Graph, Node
 from ..ir.op import INPUT
-from ..kernel.accumulators import Temporary
 from ..kernel.arguments import with_arguments
 from ..kernel.build import Built, build
 from ..kernel.edges import Axes, Probed
-from ..kernel.elements import Placed
+from ..kernel.elements import Placed, Temporary
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
@@ -76,7 +76,7 @@ def place(found: Planned, drafts: list[Draft], avals: Mapping[Hashable, Aval]) -
     return Program(
         name=found.graph.name,
         buffers=buffers,
-        steps=tuple([Step(work, tuple([numbers[v] for v in values])) for work, values in drafts]),  # type: ignore[arg-type]
+        steps=tuple([Step(work, tuple([numbers[v] for v in values])) for work, values in drafts]),
         inputs=_ends(found.ends.inputs, found.graph.inputs, avals),
         outputs=_ends(found.ends.outputs, found.graph.outputs, avals),
         workspace_bytes=size,
@@ -123,7 +123,7 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
     if is_body:
         drafts = merged(drafts)
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
-    avals.update({v: v.aval for _, values in drafts for v in values})  # type: ignore[attr-defined]
+    avals.update({v: v.aval for _, values in drafts for v in values})
     return Planned(original, prepared.graph, list(_for_any_extent(drafts)), avals)
 
 
@@ -173,17 +173,17 @@ def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:
     there: set[Hashable] = set(inputs)
     for work, values in drafts:
         written = {values[j] for j in _writes(work, len(values))}
-        if any(v not in there and v not in written and v.aval.size for v in values):  # type: ignore[attr-defined]
+        if any(v not in there and v not in written and v.aval.size for v in values):
             return False
         there |= written
     return True
 
 
-def _writes(work: object, count: int) -> Iterable[int]:
+def _writes(work: Any, count: int) -> Iterable[int]:
     """The numbers of the values that a step writes."""
     if isinstance(work, Kernel):
         return work.function.writes
-    return range(work.reads if bodies(work) else count - 1, count)  # type: ignore[attr-defined]
+    return range(work.reads if bodies(work) else count - 1, count)
 
 
 def _kernel(built: Built) -> Draft:

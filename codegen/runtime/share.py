@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..kernel.nest import INDEX, Block, Function, MemRef, Operation, Value
+from ..kernel.nest import INDEX, Block, Function, MemRef, Operation, Value, known_integer
 from ..records import record, replace
 from ..symbols import common_factor, typical
 from .cost import operations_of_block
@@ -163,8 +163,7 @@ def _values_of(operations: Sequence[Operation]) -> Iterator[Value]:
 
 def _returns_zero(end: Operation) -> bool:
     """Whether the kernel cannot fail: a status would be shared by all pieces."""
-    owner = end.operands[0].owner
-    return isinstance(owner, Operation) and owner.name == "arith.constant" and owner.attributes["value"] == 0
+    return known_integer(end.operands[0]) == 0
 
 
 def _trips(loop: Operation, known: dict[Value, int]) -> int:

@@ -183,7 +183,7 @@ def names_of(f: Callable, structure: tree.Structure) -> list[str]:
     found = []
     for i, child in enumerate(places.children):
         found += tree.names(child, known[i] if i < len(known) else f"args[{i}]")
-    for key, child in zip(keywords.rest, keywords.children, strict=True):  # type: ignore[call-overload]
+    for key, child in zip(keywords.rest, keywords.children, strict=True):
         found += tree.names(child, str(key))
     return found
 
