@@ -202,7 +202,10 @@ def test_a_registered_class_is_a_container_also_after_it_was_met_as_a_leaf():
 
     pair = Pair(1, (2, 3), "p")
     assert leaves(pair) == [pair]
-    split = lambda p: ((p.first, p.second), p.label)  # noqa: E731
+
+    def split(p):
+        return (p.first, p.second), p.label
+
     assert tree.register(Pair, split, lambda label, children: Pair(*children, label)) is Pair
     found, structure = flatten(pair)
     assert found == [1, 2, 3]

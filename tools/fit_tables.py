@@ -175,7 +175,7 @@ def text() -> str:
         "Written by tools/fit_tables.py, which says how; not to be edited.",
         '"""',
         "",
-        "# ruff: noqa: E501",
+        "# ruff: noqa: E501  a line is a power",
         "# fmt: off",
     ]
     for suffix, (count, width, degree) in ERF.items():

@@ -197,8 +197,8 @@ def _size(node: Node) -> int:
     return node.kind.out.aval.nbytes
 
 
-def _sizes(nodes: Iterable[Node]) -> int:
-    return math.fsum(map(_size, nodes))  # type: ignore[return-value]
+def _sizes(nodes: Iterable[Node]) -> float:
+    return math.fsum(map(_size, nodes))
 
 
 def _early(looked: _Looked, results: Sequence[Node]) -> tuple[list[Node], list[Node]]:

@@ -3,7 +3,7 @@
 Written by tools/fit_tables.py, which says how; not to be edited.
 """
 
-# ruff: noqa: E501
+# ruff: noqa: E501  a line is a power
 # fmt: off
 
 #: erf of the centres of 16 intervals, multiples of 0.390625: in two parts.
