@@ -58,7 +58,9 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
 
     multiple    what the number of elements is a multiple of, where it is not known
     """
-    lanes = max(1, target.vector_bytes * 8 // max(plan.bits, 8))
+    # What is searched counts, not its place, which is an i64.
+    bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
+    lanes = max(1, target.vector_bytes * 8 // max(bits, 8))
     lanes = min(lanes, 64)
     wide = lanes * _registers(plan)
     if trips is not None and (trips <= 1 or (not target.has_masks and trips < 4)):

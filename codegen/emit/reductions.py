@@ -15,7 +15,7 @@ from ..records import record
 from .operations import SCALAR, Writer
 from .types import LLVM_TYPES
 
-__all__ = ["Reduction", "combined", "halved", "is_free"]
+__all__ = ["BEYOND", "Reduction", "collapsed", "combined", "extreme", "halved", "is_free"]
 
 #: What changes nothing, by the operation.  For sums that is -0.0, since -0.0 + 0.0 is 0.0.
 _IDENTITIES = {
@@ -83,9 +83,23 @@ def combined(w: Writer, reductions: list[Reduction], ones: list[str], others: li
         if reduction.better:
             found += _extreme(w, reduction, ones[j : j + 2], others[j : j + 2])
         elif not reduction.is_place:
-            assert reduction.combine is not None
-            found.append(SCALAR[reduction.combine.name](w, reduction.combine, [ones[j], others[j]]))
+            found.append(_both(w, reduction, ones[j], others[j]))
     return found
+
+
+def _both(w: Writer, reduction: Reduction, one: str, other: str) -> str:
+    """Two partial results as one; of an extreme the value alone."""
+    type = reduction.type
+    if reduction.better and type.is_float:
+        return extreme(w, f"o{reduction.better[1:]}", type, one, other)
+    if reduction.better:
+        better = w.value(f"icmp {reduction.better} {w.spelled(type)} {other}, {one}")
+        return w.value(f"select {w.spelled(I1)} {better}, {w.spelled(type)} {other}, {w.spelled(type)} {one}")
+    assert reduction.combine is not None
+    name = reduction.combine.name
+    if name in BEYOND:
+        return extreme(w, BEYOND[name], type, one, other)
+    return SCALAR[name](w, reduction.combine, [one, other])
 
 
 def _extreme(w: Writer, reduction: Reduction, one: list[str], other: list[str]) -> list[str]:
@@ -110,18 +124,79 @@ def _extreme(w: Writer, reduction: Reduction, one: list[str], other: list[str]) 
     ]
 
 
+#: By which comparison an element replaces the extreme so far.
+BEYOND = {"arith.maximumf": "ogt", "arith.minimumf": "olt"}
+
+
+def extreme(w: Writer, beyond: str, type: ScalarType, so_far: str, x: str) -> str:
+    """The greater or smaller of both, nan if one is nan; of two zeros the one so far, whatever their signs.
+
+    Half of the instructions of LLVM's `maximum`, which knows -0.0 from 0.0, and only two of them wait for `so_far`
+    (the greatest of 100,000 floats 5.4 us, with that 7.9, NumPy 6.3).
+    """
+    vector, bit = w.spelled(type), w.spelled(I1)
+    takes = w.value(f"fcmp {beyond} {vector} {x}, {so_far}")
+    best = w.value(f"select {bit} {takes}, {vector} {x}, {vector} {so_far}")
+    is_nan = w.value(f"fcmp uno {vector} {x}, {x}")
+    return w.value(f"select {bit} {is_nan}, {vector} {x}, {vector} {best}")
+
+
 def halved(w: Writer, reductions: list[Reduction], partial: list[str], lanes: int) -> list[str]:
     """Vectors of twice as many lanes as one of `lanes`: their lower and upper halves combined."""
-    halves: list[list[str]] = []
-    for first in (0, lanes):
-        order = ", ".join(f"i32 {first + j}" for j in range(lanes))
-        half = []
-        for reduction, name in zip(reductions, partial, strict=True):
-            whole = f"<{2 * lanes} x {LLVM_TYPES[reduction.type]}>"
-            if lanes == 1:
-                half.append(w.value(f"extractelement {whole} {name}, i64 {first}"))
-            else:
-                half.append(w.value(f"shufflevector {whole} {name}, {whole} poison, <{lanes} x i32> <{order}>"))
-        halves.append(half)
+    halves = [
+        [_lanes(w, r.type, name, 2 * lanes, first, lanes) for r, name in zip(reductions, partial, strict=True)]
+        for first in (0, lanes)
+    ]
     w.lanes = lanes
     return combined(w, reductions, *halves)
+
+
+def _lanes(w: Writer, type: ScalarType, name: str, whole: int, first: int, lanes: int) -> str:
+    """Some lanes of a vector of so many."""
+    vector = f"<{whole} x {LLVM_TYPES[type]}>"
+    if lanes == 1:
+        return w.value(f"extractelement {vector} {name}, i64 {first}")
+    order = ", ".join(f"i32 {first + j}" for j in range(lanes))
+    return w.value(f"shufflevector {vector} {name}, {vector} poison, <{lanes} x i32> <{order}>")
+
+
+def collapsed(w: Writer, reductions: list[Reduction], partial: list[str], lanes: int) -> list[str]:
+    """All lanes' partial results as one.  Of extremes first the values alone: their place is the first that has it."""
+    found: list[str] = []
+    for j, reduction in enumerate(reductions):
+        if reduction.is_place:
+            w.lanes = lanes
+            holds = _holds(w, reductions[j - 1].type, partial[j - 1], found[-1])
+            place, none = w.spelled(I64), w.literal((1 << 63) - 1, I64)
+            chosen = w.value(f"select {w.spelled(I1)} {holds}, {place} {partial[j]}, {place} {none}")
+            found.append(_folded(w, None, I64, chosen, lanes))
+        else:
+            found.append(_folded(w, reduction, reduction.type, partial[j], lanes))
+    w.lanes = 1
+    return found
+
+
+def _folded(w: Writer, reduction: Reduction | None, type: ScalarType, name: str, lanes: int) -> str:
+    """Halves of a vector combined, and halves of those, down to one number; without a reduction the smallest."""
+    while lanes > 1:
+        lanes //= 2
+        low, high = (_lanes(w, type, name, 2 * lanes, first, lanes) for first in (0, lanes))
+        w.lanes = lanes
+        name = _both(w, reduction, low, high) if reduction else _smaller(w, low, high)
+    return name
+
+
+def _holds(w: Writer, type: ScalarType, values: str, top: str) -> str:
+    """The lanes that have the extreme of all, which is nan where any is."""
+    vector, bit = w.spelled(type), w.spelled(I1)
+    first = w.value(f"insertelement {vector} poison, {LLVM_TYPES[type]} {top}, i64 0")
+    every = w.value(f"shufflevector {vector} {first}, {vector} poison, <{w.lanes} x i32> zeroinitializer")
+    if not type.is_float:
+        return w.value(f"icmp eq {vector} {values}, {every}")
+    is_nan = w.value(f"fcmp uno {vector} {values}, {values}")
+    return w.value(f"or {bit} {is_nan}, {w.value(f'fcmp oeq {vector} {values}, {every}')}")
+
+
+def _smaller(w: Writer, a: str, b: str) -> str:
+    is_less = w.value(f"icmp slt {w.spelled(I64)} {b}, {a}")
+    return w.value(f"select {w.spelled(I1)} {is_less}, {w.spelled(I64)} {b}, {w.spelled(I64)} {a}")

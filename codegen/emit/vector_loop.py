@@ -15,7 +15,7 @@ from ..kernel.nest import I1, Block, Operation, ScalarType, Value
 from .loop_plan import VARYING, LoopPlan
 from .operations import SCALAR
 from .phases import Phase
-from .reductions import Reduction, combined, halved
+from .reductions import BEYOND, Reduction, collapsed, combined, extreme, halved
 from .types import LLVM_TYPES, first_lanes, steps
 from .vector_memory import VectorMemory
 
@@ -165,6 +165,11 @@ class VectorLoop(VectorMemory):
         elif operation in self.plan.joint:
             if operation.result not in self.vectors:
                 self._joint(operation)
+        elif name in BEYOND and operation.result in self.plan.partial:
+            so_far, x = sorted(operation.operands, key=lambda v: v not in self.plan.partial)
+            scalar = operation.result.type
+            assert isinstance(scalar, ScalarType)
+            self.vectors[operation.result] = extreme(self, BEYOND[name], scalar, self.vector(so_far), self.vector(x))
         else:
             operands = [self.vector(v) for v in operation.operands]
             if self.mask and name in ("arith.divsi", "arith.remsi", "arith.floordivsi"):
@@ -241,7 +246,7 @@ class VectorLoop(VectorMemory):
         """The carried values, with what the loop was given to begin with; accumulators in memory are stored."""
         if not partial:
             return initial
-        totals = self._narrowed(partial, lanes, 1)
+        totals = collapsed(self, self.plan.reductions, partial, lanes)
         self.lanes, body = 1, self.body
         for reduction in self.plan.reductions:
             if reduction.load is not None:
