@@ -19,7 +19,7 @@ from codegen.runtime.cache import LRU
 
 from .node import Kind, Node
 
-__all__ = ["FEWEST", "clear_cuts", "top_stretch"]
+__all__ = ["clear_cuts", "longer_stretch", "top_stretch"]
 
 #: How often something must stand in a recording to be a loop, and what is too short to be looked at.
 REPEATS, FEWEST = 4, 48
@@ -54,6 +54,15 @@ def top_stretch(order: Sequence[Node], is_rest: bool) -> int:
     if start < 0 and is_rest:
         start = 0
     return start if len(order) - start <= LARGEST else -1
+
+
+def longer_stretch(order: Sequence[Node], length: int, times: int) -> int:
+    """Where so many stretches of one length begin that end a recording and are alike; -1 when they are not."""
+    start = len(order) - times * length
+    if start < 0 or times * length > LARGEST:
+        return -1
+    kinds = [n.kind for n in order[start:]]
+    return start if kinds == kinds[:length] * times else -1
 
 
 def _best(kinds: Sequence[Kind], places: dict[Kind, list[int]]) -> int:

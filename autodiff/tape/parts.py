@@ -51,8 +51,10 @@ def computed(parts: Sequence[Part]) -> list[tuple[Sequence[Any], tuple]]:
                         raise Unfit
                     values[at] = found[outer[k]]
             results: tuple = ()
-            if stretch.forward is not None:
-                results = stretch.forward(values)
+            forward = stretch.forward
+            if forward is not None:
+                compiled = forward.run.compiled
+                results = forward(values) if compiled is None else compiled.call(*forward.pick(values))
                 for k, position in stretch.leads:
                     found[roots[k]] = results[position]
             done.append((values, results))
@@ -118,6 +120,15 @@ class _Whole:
         self.runs = 0
         self.seconds = 0.0
 
+    def pays(self, parts: Sequence[Part]) -> bool:
+        """Whether compiling it as one graph pays by now."""
+        if sum([len(p.stretch.nodes) for p in parts]) > LIMIT:
+            return False  # no check would be made of it
+        price = streak.prices.of_operations(sum([p.stretch.operations for p in parts]))
+        return self.seconds >= price or (
+            price * self.runs <= MORE * self.seconds and streak.is_regular(self, _ran)
+        )
+
 
 #: By what their parts are.
 _wholes = LRU(512, most=50_000)
@@ -133,13 +144,9 @@ def whole_of(key: tuple, parts: Sequence[Part]) -> _Whole:
     if whole is None:
         whole = _Whole()
         _wholes.put(key, whole, len(parts))
-    if not whole.is_bought:
-        size = sum([len(p.stretch.nodes) for p in parts])
-        price = sum([p.stretch.operations for p in parts]) * streak.prices.seconds / streak.prices.operations
-        is_loop = streak.is_regular(whole, _ran) and price * whole.runs <= MORE * whole.seconds
-        if size <= LIMIT and (is_loop or whole.seconds >= price):
-            whole.is_bought = True
-            streak.note_regular()
+    if whole.runs > 1 and not whole.is_bought and whole.pays(parts):
+        whole.is_bought = True
+        streak.note_regular()
     if whole.is_bought:
         raise Unfit
     _ran.append(whole)

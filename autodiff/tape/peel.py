@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from codegen.ir import OPS
 
-from .cutting import top_stretch
+from .cutting import longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .plan import settle, source
 from .record import ALIASES
@@ -30,6 +30,14 @@ __all__ = ["Part", "clear_stretches", "peel"]
 TRIED = 8
 #: Stretches that are kept, each with some 80 KB of machine code and more: all of them go when there are more.
 LIMIT = 256
+
+#: What a stretch costs beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
+OVERHEAD_S = 5e-6
+#: So many alike are made one stretch when that has cost more than compiling it will.  A code of four times 12, 23
+#: and 36 operations took 1.3, 1.5 and 1.4 times as long to compile.
+TIMES, DEARER = 4, 1.5
+#: How often a stretch has to follow itself at least.
+REPEATS = 100
 
 #: The stretches that end in a node of some kind, the latest first; whether gradients went through.
 _ending: dict[tuple[Kind, bool], list[Stretch]] = {}
@@ -84,6 +92,7 @@ class _Peeling:
     def __init__(self, tracks: bool, targets: AbstractSet[Node], complete: Callable) -> None:
         self.tracks, self.targets, self.complete = tracks, targets, complete
         self.frontier: list[Node] = []  # by number: the latest last
+        self.ends: set[Node] = set()  # leaves and targets that were met
 
     def of(self, roots: Sequence[Node]) -> tuple[list[Part], int]:
         if self._is_end(roots[0]):
@@ -94,7 +103,10 @@ class _Peeling:
         parts: list[Part] = []
         new = 0
         likely: list[Stretch] = []
+        latest = None
         while self.frontier:
+            if latest is not None and latest.may_grow and latest.repeats >= REPEATS and self._grows(latest):
+                new += 1
             part = self._known(likely)
             if part is None:
                 top = (self.frontier[-1].kind, self.tracks)
@@ -108,7 +120,10 @@ class _Peeling:
                 if parts:
                     _first(likely, part.stretch)
             parts.append(part)
-            likely = part.stretch.after
+            stretch = part.stretch
+            if stretch is latest:
+                stretch.repeats += 1
+            latest, likely = stretch, stretch.after
         return parts, new
 
     def _known(self, likely: list[Stretch]) -> Part | None:
@@ -129,18 +144,21 @@ class _Peeling:
     def _takes(self, stretch: Stretch, outer: tuple[Node, ...]) -> bool:
         """Take a stretch off the frontier, if all that stays, and what it reads, is older than it."""
         size = stretch.size
-        ends = outer[:size]
-        lowest = min([n.number for n in outer[size:]])
-        frontier = self.frontier
-        rest = frontier[: -stretch.width]
-        if (rest and rest[-1].number > lowest) or len(set(ends)) < size:
+        lowest = outer[size].number
+        for node in outer[size + 1 :]:
+            if node.number < lowest:
+                lowest = node.number
+        rest = self.frontier[: -stretch.width]
+        read = set(outer[:size])
+        if len(read) < size or (rest and rest[-1].number > lowest):
             return False
-        for node in ends:
+        for node in read - self.ends:
             if self._is_end(node):
+                self.ends.add(node)
                 continue
             if node.number > lowest:
                 return False
-            place = bisect_left(rest, node.number, key=by_number)
+            place = bisect_left(rest, node.number, key=by_number) if rest else 0
             if place == len(rest) or rest[place] is not node:
                 rest.insert(place, node)
         self.frontier = rest
@@ -163,14 +181,29 @@ class _Peeling:
         start = top_stretch(order, is_rest)
         if start < 0:
             raise Unfit
-        nodes = order[start:]
+        _keep(self._made(order[start:]), top)
+
+    def _grows(self, stretch: Stretch) -> bool:
+        """Make one stretch of several, if calling each of them has cost as much as compiling that will."""
+        if stretch.repeats * OVERHEAD_S < DEARER * stretch.cost:
+            return False
+        order = self._open()
+        start = longer_stretch(order, len(stretch), TIMES)
+        stretch.may_grow = len(order) < TIMES * len(stretch)  # this one began too early to tell
+        if start < 0:
+            return False
+        made = self._made(order[start:], is_long=True)
+        _keep(made, (self.frontier[-1].kind, self.tracks))
+        _first(stretch.after, made)
+        return True
+
+    def _made(self, nodes: Sequence[Node], is_long: bool = False) -> Stretch:
+        """The stretch of the nodes that the frontier ends in."""
         roots = [n for n in reversed(self.frontier) if n.number >= nodes[0].number]
         past = frozenset([n for n in nodes if n.kind.out.requires_grad] if self.tracks else ())
-        stretch = Stretch(nodes, roots, past)
+        stretch = Stretch(nodes, roots, past, is_long)
         self.complete(stretch, nodes, roots, past)
-        if sum(map(len, _ending.values())) >= LIMIT:
-            clear_stretches()
-        _first(_ending.setdefault(top, []), stretch)
+        return stretch
 
     def _open(self) -> list[Node]:
         """All that is to be computed or gone through for the frontier, by creation."""
@@ -201,9 +234,16 @@ class _Peeling:
             raise Unfit
 
 
+def _keep(stretch: Stretch, top: tuple[Kind, bool]) -> None:
+    if sum(map(len, _ending.values())) >= LIMIT:
+        clear_stretches()
+    _first(_ending.setdefault(top, []), stretch)
+
+
 def _first(stretches: list[Stretch], stretch: Stretch) -> None:
-    """Put one first; the last goes when there are too many."""
-    stretches[:] = [stretch, *[s for s in stretches if s is not stretch][: TRIED - 1]]
+    """Put one first, but behind those that are several in one; the last goes when there are too many."""
+    known = [stretch, *[s for s in stretches if s is not stretch][: TRIED - 1]]
+    stretches[:] = sorted(known, key=lambda s: not s.is_long)
 
 
 def clear_stretches() -> None:

@@ -52,7 +52,11 @@ class _Prices:
 
     def of(self, graph: Graph) -> float:
         """The seconds that compiling a graph is expected to take."""
-        return len(graph.nodes) * self.seconds / self.operations
+        return self.of_operations(len(graph.nodes))
+
+    def of_operations(self, count: int) -> float:
+        """The seconds that compiling so many operations is expected to take."""
+        return count * self.seconds / self.operations
 
 
 prices = _Prices()
@@ -110,32 +114,50 @@ class Waiting:
 
 
 class Rented:
-    """A graph of a stretch: evaluated until that has taken as long as compiling it is expected to take."""
+    """A graph of a stretch: evaluated until that has taken as long as compiling it is expected to take.
 
-    __slots__ = ("_compiled", "_evaluation", "_graph", "_seconds")
+    at_once     compiled when it is first called
+    compiled    its executable, from then on
+    """
 
-    def __init__(self, graph: Graph) -> None:
+    __slots__ = ("_at_once", "_cost", "_evaluation", "_graph", "_seconds", "compiled")
+
+    def __init__(self, graph: Graph, at_once: bool = False) -> None:
         self._graph = graph
+        self._at_once = at_once
         self._evaluation: Evaluation | None = None
-        self._compiled: Any = compile_graph(graph) if is_known(graph) else None
-        self._seconds = 0.0
+        self.compiled: Any = compile_graph(graph) if is_known(graph) else None
+        self._seconds = self._cost = 0.0
 
     @property
     def operations(self) -> int:
         """How many there are."""
         return len(self._graph.nodes)
 
+    @property
+    def cost(self) -> float:
+        """The seconds that compiling it took, or is expected to take."""
+        return self._cost or prices.of(self._graph)
+
     def call(self, *values: Any) -> tuple:
         """As `Executable.call`."""
-        if self._compiled is not None:
-            return self._compiled.call(*values)
+        if self.compiled is None and self._at_once:
+            self._compile()
+        if self.compiled is not None:
+            return self.compiled.call(*values)
         evaluation = self._evaluation = self._evaluation or Evaluation(self._graph)
         since = prices.now()
         results = evaluation(*_arrays(self._graph, values))
         self._seconds += prices.now() - since
         if self._seconds >= prices.of(self._graph):
-            self._compiled, self._evaluation = prices.compiled(self._graph), None
+            self._compile()
         return results
+
+    def _compile(self) -> None:
+        since = prices.now()
+        self.compiled = prices.compiled(self._graph)
+        self._cost = prices.now() - since
+        self._evaluation = None
 
 
 def _arrays(graph: Graph, values: Sequence[Any]) -> list[np.ndarray]:

@@ -39,18 +39,20 @@ _new = object.__new__
 
 
 class Code:
-    """A graph, and which sources it is called with: run(*pick(sources))."""
+    """A graph, and which sources it is called with.
 
-    __slots__ = ("constants", "pick", "run")
+    code(sources)                          the results
+    code.run.compiled.call(*code.pick(sources))   the same in a loop, once it is compiled
+    """
+
+    __slots__ = ("pick", "run")
 
     def __init__(self, run: Rented, numbers: Sequence[int], constants: Sequence[Any]) -> None:
         self.run = run
-        self.pick = _picker(numbers)
-        self.constants = constants
+        picked = _picker(numbers)
+        self.pick = (lambda sources: picked([*sources, *constants])) if constants else picked
 
-    def __call__(self, sources: list[Any]) -> tuple:
-        if self.constants:
-            sources = [*sources, *self.constants]
+    def __call__(self, sources: Sequence[Any]) -> tuple:
         return self.run.call(*self.pick(sources))
 
 
@@ -63,10 +65,11 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], tuple]:
     return lambda values: (values[only],)
 
 
-def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int) -> Code:
+def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int, at_once: bool) -> Code:
     """Code for pending nodes of a model.
 
-    number   of the sources, `count` of them; a value that is none of them a rule has made, and is a constant
+    number    of the sources, `count` of them; a value that is none of them a rule has made, and is a constant
+    at_once   whether it is compiled, not evaluated first
     """
     graph, inputs = freeze(outputs)
     numbers, constants = [], []
@@ -74,7 +77,7 @@ def code_of(outputs: Sequence[Node], number: dict[Node, int], count: int) -> Cod
         if node not in number:
             constants.append(node.value)
         numbers.append(number.get(node, count + len(constants) - 1))
-    return Code(Rented(graph), numbers, constants)
+    return Code(Rented(graph, at_once), numbers, constants)
 
 
 class Stretch:
@@ -94,14 +97,20 @@ class Stretch:
     nodes, roots, reached   of the model: all, what cotangents may come to, what they may go to
     number      of the sources in the model; count: how many there are before cotangents
     serial      tells it from all others, also from those that are gone
+    repeats     how often it was met behind itself;  is_long: it is several such, so it is compiled at once
+    may_grow    whether several of it may be worth a stretch of their own
     """
 
     __slots__ = (
-        "_outside", "accepts", "after", "count", "finish", "forward", "leads", "nodes", "number", "pulls", "reached",
-        "roots", "serial", "size", "tracked", "waits", "width",
+        "_outside", "accepts", "after", "count", "finish", "forward", "is_long", "leads", "may_grow", "nodes", "number",
+        "pulls", "reached", "repeats", "roots", "serial", "size", "tracked", "waits", "width",
     )
 
-    def __init__(self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], is_long: bool = False
+    ) -> None:
+        self.is_long, self.may_grow = is_long, True
+        self.repeats = 0
         inside = set(nodes)
         outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
         outer = [n for n in outside if n.value is None or (past and n.kind.out.requires_grad)]
@@ -119,11 +128,20 @@ class Stretch:
         computed = [n for n in nodes if n.value is not None]
         self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}
 
+    def codes(self) -> list[Code]:
+        """Forward, and that of each pull."""
+        codes = [self.forward, *[pull.code for pull in list(self.pulls.values())]]
+        return [code for code in codes if code is not None]
+
     @property
     def operations(self) -> int:
         """Of all its code."""
-        codes = [self.forward, *[pull.code for pull in self.pulls.values()]]
-        return sum([code.run.operations for code in codes if code is not None])
+        return sum([code.run.operations for code in self.codes()])
+
+    @property
+    def cost(self) -> float:
+        """The seconds that compiling its code took, or is expected to take."""
+        return sum([code.run.cost for code in self.codes()])
 
     def complete(
         self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], read: Iterable[Node] = ()
@@ -133,7 +151,7 @@ class Stretch:
         read = {*read, *self.roots}
         stored = [n for n in own if n.value is None and (n in read or n.kind.op.heavy)]
         count = len(self.number)
-        self.forward = code_of(stored, self.number, count) if stored else None
+        self.forward = code_of(stored, self.number, count, self.is_long) if stored else None
         self.number |= {n: count + i for i, n in enumerate(stored)}
         self.count = len(self.number)
         self.leads = [(k, stored.index(n)) for k, n in enumerate(self.roots) if n in stored]
@@ -156,8 +174,11 @@ class Stretch:
             if node.value is not None:
                 node.inputs = ()
 
+    def __len__(self) -> int:
+        return len(self.nodes) - self._outside
+
     def __repr__(self) -> str:
-        return f"<Stretch of {len(self.nodes) - self._outside} operations>"
+        return f"<Stretch of {len(self)} operations>"
 
 
 def _model(outside: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, Node]:

@@ -114,7 +114,10 @@ def _pulled(
         if pull is None:
             pull = _new_pull(stretch, pattern)
         sources = [*values, *results, *[bar for bar, _ in given]]
-        found = () if pull.code is None else pull.code(sources)
+        code = pull.code
+        if code is not None:
+            compiled = code.run.compiled
+            found = code(sources) if compiled is None else compiled.call(*code.pick(sources))
         for k, position, flag in pull.computed:
             bars[outer[k]] = (found[position], flag)
         for k, source, flag in pull.passed:
@@ -208,7 +211,7 @@ def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _Emitted) -> _Pull
         else:
             pull.computed.append((k, outputs.setdefault(bar, len(outputs)), flag))
     if outputs:
-        pull.code = code_of(list(outputs), number, stretch.count + len(emitted.given))
+        pull.code = code_of(list(outputs), number, stretch.count + len(emitted.given), stretch.is_long)
     pull.choices = emitted.choices
     pull.choices.on_change(lambda: stretch.pulls.pop(pattern, None))
     if len(stretch.pulls) >= PATTERNS:

@@ -336,3 +336,26 @@ def test_a_loop_of_one_length_is_compiled_whole_soon(taken_apart):
     found = [step() for _ in range(8)]
     assert len(taken_apart) < 4
     assert_all_close(found[1:], [found[0]] * 7, 1e-13)
+
+
+def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apart):
+    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 1.0)
+    for seed, length in enumerate([60, 61, 62, 63, 40, 8, 77]):
+        assert_all_close(policy(length, seed), step_by_step(policy, length, seed))
+    assert taken_apart[0] >= 60
+    assert taken_apart[-1] < 40
+    before = compiler.counts().compiles
+    policy(90, 0)
+    assert compiler.counts().compiles == before
+
+
+def test_memory_stays_flat_over_many_lengths_and_sorts_of_steps():
+    from autodiff.tape import peel
+
+    for size in range(2, 120):
+        w = ad.tensor(np.linspace(0.1, 0.9, size), requires_grad=True)
+        total = 0.0
+        for t in range(24):
+            total = total + ad.sin(w * float(t)).sum()
+        total.backward()
+    assert sum(map(len, peel._ending.values())) <= peel.LIMIT
