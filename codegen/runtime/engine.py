@@ -191,8 +191,12 @@ def target_key() -> tuple[str, ...]:
     )
 
 
+#: A definition with the attribute "spare": LLVM generates code for it in a third of the time, and it runs as fast if it
+#: is written as it should run.
+_SPARED = re.compile(r'^define [^@\n]*@([\w.]+)\([^\n]*"spare"', re.MULTILINE)
+
 #: A definition that says nothing of its linkage.  Asking LLVM takes four calls for each function.
-_EXPORTED = re.compile(r"^define (?!internal |private )[^@]*@([\w.]+)\(", re.MULTILINE)
+_EXPORTED = re.compile(r"^define (?!internal |private )[^@\n]*@([\w.]+)\(", re.MULTILINE)
 
 
 class _Compiler:
@@ -218,6 +222,7 @@ class _Compiler:
         except RuntimeError as error:
             raise CompileError("read", str(error), text) from error
         self._pipeline(_VECTORS if passes is Passes.VECTORS else _INLINE).run(module)
+        library().spare(module, _SPARED.findall(text))
         return module
 
     def _pipeline(self, passes: tuple[str, ...]) -> Any:

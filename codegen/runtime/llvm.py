@@ -23,7 +23,7 @@ import functools
 import re
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ _FUNCTIONS = {
     "ContextCreate": "p", "ContextDispose": "p-",
     "ParseAssembly": "psop", "VerifyModule": "pob", "DisposeModule": "p-", "PrintModuleToString": "po-",
     "SetTarget": "ps-", "SetDataLayout": "ps-",
+    "GetNamedFunction": "psp", "GetEnumAttributeKindForName": "szu", "AddFunctionAttr": "pu-",
     "CreateNewModulePassManager": "p", "DisposeNewModulePassManger": "p-", "RunNewModulePassManager": "ppp-",
     "module_AddAlwaysInlinerPass": "p-", "module_AddSROAPass": "p-", "module_AddInstCombinePass": "p-",
     "module_AddNewGVNPass": "p-", "module_AddSimplifyCFGPass": "p-",
@@ -225,6 +226,15 @@ class Library:
         options = _Owned(self._CreatePipelineTuningOptions(), self._DisposePipelineTuningOptions)
         builder = _Owned(self._CreatePassBuilder(machine, options), self._DisposePassBuilder, options, machine)
         return Pipeline(self._RunNewModulePassManager, manager, builder)
+
+    def spare(self, module: _Owned, names: Iterable[str]) -> None:
+        """Have code generated quickly for these functions, which have `noinline`."""
+        # Not in the text: passes would write to stderr that they leave such a function out.
+        kind = self._GetEnumAttributeKindForName(b"optnone", 7)
+        for name in names:
+            function = self._GetNamedFunction(module, name.encode())
+            if function:
+                self._AddFunctionAttr(function, kind)
 
     def emitted(self, machine: Machine, module: _Owned, *, is_object: bool = True) -> bytes:
         """The object file of a module, or its assembly.  Raises RuntimeError."""

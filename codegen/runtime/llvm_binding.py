@@ -5,7 +5,8 @@ The two long ones, passes and code generation, go past that lock where llvmlite 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import string_at
 from typing import Any
 
@@ -69,6 +70,11 @@ class Binding:
             getattr(manager, _ADDED[name])()
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
         return Pipeline(_beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager), manager, builder)
+
+    def spare(self, module: Any, names: Iterable[str]) -> None:
+        for name in names:
+            with contextlib.suppress(NameError):
+                module.get_function(name).add_function_attribute("optnone")
 
     def emitted(self, machine: Any, module: Any, *, is_object: bool = True) -> bytes:
         library = llvm.ffi.lib

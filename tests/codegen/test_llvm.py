@@ -17,7 +17,7 @@ define internal double @twice(double %x) alwaysinline {
   %y = fmul double %x, 2.0
   ret double %y
 }
-define double @f(double %x) {
+define double @f(double %x) noinline "spare" {
   %y = call double @twice(double %x)
   %z = call double @exp(double %y)
   %w = call double @given(double %z)
@@ -57,7 +57,7 @@ def both(get):
 
 
 @pytest.mark.parametrize("passes", Passes)
-def test_code_runs_and_finds_what_it_declares(library, passes):
+def test_code_runs_and_finds_what_it_declares(library, passes, capfd):
     address = ctypes.cast(GIVEN, ctypes.c_void_p).value
     code = engine.compile(TEXT, {"given": address}, passes)
     f = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("f"))
@@ -65,6 +65,8 @@ def test_code_runs_and_finds_what_it_declares(library, passes):
     assert code.names == ("f",)
     assert "call double @twice" not in code.optimized
     assert "f:" in code.assembly
+    assert "optnone" in code.optimized
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("text", ["this is not IR", "define i32 @f() {\n  ret i64 0\n}\n"])
@@ -94,6 +96,7 @@ def test_both_make_the_same_object(passes):
         machine = library.machine(2, "small", library.features())
         module = library.parsed(TEXT, machine)
         library.pipeline(passes, machine).run(module)
+        library.spare(module, ["f", "not there"])
         return library.text(module), library.emitted(machine, module)
 
     direct, binding = both(made)
