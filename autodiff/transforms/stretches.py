@@ -40,12 +40,15 @@ _NONE: tuple[Any, int] = (None, 0)
 class InParts:
     """A recording whose gradients are computed in parts.
 
-    bars    the cotangents that were found at its ends: leaves and targets
+    bars       the cotangents that were found at its ends: leaves and targets
+    partial    for parts that gradients did not go through all roots of: those that they went through
     """
 
-    def __init__(self, parts: list[Part], done: list, bars: dict[Node, np.ndarray]) -> None:
+    def __init__(
+        self, parts: list[Part], done: list, bars: dict[Node, np.ndarray], partial: dict[int, list[Node]]
+    ) -> None:
         self.bars = bars
-        self._parts, self._done = parts, done
+        self._parts, self._done, self._partial = parts, done, partial
 
     def gradients(self, groups: Sequence[Sequence[Node]], olds: Sequence[Node | None]) -> list[np.ndarray | None]:
         """The sum of the cotangents of each group, and of an old gradient; each in memory of its own.
@@ -68,8 +71,13 @@ class InParts:
         return found
 
     def commit(self, is_released: bool) -> None:
-        """Keep values in nodes, and give up the history."""
-        commit(self._parts, self._done, is_released)
+        """Keep values in nodes, and give up the history that gradients went through."""
+        parts = self._parts
+        if is_released and self._partial:
+            parts = list(parts)
+            for i, roots in self._partial.items():
+                parts[i] = _cut(parts[i], roots)
+        commit(parts, self._done, is_released)
 
 
 def in_parts(
@@ -88,12 +96,12 @@ def in_parts(
         parts, new = peel([root, *beside], True, targets, _complete, _compute)
         whole = whole_of((True,), parts)
         done = computed(parts)
-        bars = _pulled(parts, done, root, seed)
+        bars, partial = _pulled(parts, done, root, seed)
     except Unfit:
         return None
     whole.seconds += streak.prices.now() - since
     note_parts("backward", new)
-    return InParts(parts, done, bars)
+    return InParts(parts, done, bars, partial)
 
 
 def _compute(nodes: Sequence[Node]) -> None:
@@ -102,10 +110,11 @@ def _compute(nodes: Sequence[Node]) -> None:
 
 def _pulled(
     parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], root: Node, seed: np.ndarray
-) -> dict[Node, np.ndarray]:
+) -> tuple[dict[Node, np.ndarray], dict[int, list[Node]]]:
     """Carry the cotangent of the root through the parts."""
     bars: dict[Node, tuple[Any, int]] = {root: (seed, 1)}
-    for (stretch, roots, gathered), (values, results) in zip(parts, done, strict=True):
+    partial: dict[int, list[Node]] = {}
+    for i, ((stretch, roots, gathered), (values, results)) in enumerate(zip(parts, done, strict=True)):
         outer = gathered[3]
         given = [bars.pop(r, _NONE) for r in roots]
         given += [bars.get(outer[k], _NONE) for k in stretch.tracked]
@@ -113,6 +122,8 @@ def _pulled(
         pull = stretch.pulls.get(pattern)
         if pull is None:
             pull = _new_pull(stretch, pattern)
+        if pull.is_partial:
+            partial[i] = [r for r, flag in zip(roots, pattern, strict=False) if flag]
         sources = [*values, *results, *[bar for bar, _ in given]]
         code = pull.code
         if code is not None:
@@ -122,7 +133,21 @@ def _pulled(
             bars[outer[k]] = (found[position], flag)
         for k, source, flag in pull.passed:
             bars[outer[k]] = (sources[source], flag)
-    return {node: bar for node, (bar, _) in bars.items()}
+    return {node: bar for node, (bar, _) in bars.items()}, partial
+
+
+def _cut(part: Part, roots: Sequence[Node]) -> Part:
+    """A part whose history is what these roots have; the rest of it belongs to results that were only computed."""
+    *others, past, freed = part.gathered
+    mine, stack = set(roots), list(roots)
+    inside = set(past)
+    while stack:
+        for i in stack.pop().inputs:
+            if i in inside and i not in mine:
+                mine.add(i)
+                stack.append(i)
+    kept = [k for k, node in enumerate(past) if node in mine]
+    return part._replace(gathered=(*others, tuple([past[k] for k in kept]), tuple([freed[k] for k in kept])))
 
 
 # ---------------------------------------------------------------- made once
@@ -133,11 +158,13 @@ class _Pull:
 
     computed   (place in `outer`, position among the results, flag)
     passed     (place in `outer`, source that is the cotangent itself, flag)
+    is_partial whether a root with a history has no cotangent
     """
 
-    __slots__ = ("choices", "code", "computed", "passed")
+    __slots__ = ("choices", "code", "computed", "is_partial", "passed")
 
-    def __init__(self) -> None:
+    def __init__(self, is_partial: bool) -> None:
+        self.is_partial = is_partial
         self.code: Code | None = None
         self.choices: Any = None
         self.computed: list[tuple[int, int, int]] = []
@@ -195,7 +222,7 @@ def _made(emitted: _Emitted, model: AbstractSet[Node]) -> Iterable[Node]:
 
 
 def _put(stretch: Stretch, pattern: tuple[int, ...], emitted: _Emitted) -> _Pull:
-    pull = _Pull()
+    pull = _Pull(any(r.kind.out.requires_grad and not f for r, f in zip(stretch.roots, pattern, strict=False)))
     number = dict(stretch.number)
     for i, bar in enumerate(emitted.given, stretch.count):
         if bar is not None:
