@@ -99,10 +99,10 @@ def _steps(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
 FEW_ROWS = 4
 FEW_LEAST = 1 << 15
 
-#: From so many multiplications on, times the bytes of an element, a product is shared: some 20 us.
+#: From so many multiplications on, times the bytes of an element, a product is shared: 20 us at the rates of `tile_ir`.
 SHARED = 1 << 22
 
-#: A tile has at least so many (some 10 us), and a product about so many tiles if it has the work for them.
+#: A tile has at least so many (10 us at these rates), and a product about so many tiles if it has the work for them.
 TILE = 1 << 21
 TILES = 64
 
