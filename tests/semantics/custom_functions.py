@@ -6,9 +6,15 @@ import numpy as np
 
 import autodiff as ad
 
-__all__ = ["X", "exp2", "leaf", "linear", "mul_constant", "mul_constant_function", "pair", "squared"]
+__all__ = [
+    "X", "exp2", "leaf", "linear", "mul_constant", "mul_constant_function", "pair", "parameter", "squared",
+]  # fmt: skip
 
 X = np.array([1.0, -2.0, 3.0])
+
+
+def parameter(value=(1.0, 2.0, 3.0)):
+    return ad.tensor(value, requires_grad=True)
 
 
 def leaf(value=X):

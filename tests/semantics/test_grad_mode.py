@@ -7,12 +7,9 @@ import threading
 
 import numpy as np
 import pytest
+from custom_functions import parameter
 
 import autodiff as ad
-
-
-def parameter(value=(1.0, 2.0, 3.0)):
-    return ad.tensor(value, requires_grad=True)
 
 
 def test_under_no_grad_results_track_nothing():

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from custom_functions import parameter
 
 import autodiff as ad
-
-
-def parameter(value=(1.0, 2.0, 3.0)):
-    return ad.tensor(value, requires_grad=True)
 
 
 def test_a_slice_is_a_value_not_a_view():

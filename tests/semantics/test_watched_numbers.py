@@ -3,65 +3,20 @@
 from __future__ import annotations
 
 import cmath
-import gc
 import json
 import math
-import sys
-import weakref
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from custom_functions import mul_constant_function
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from watched_rules import X, pair, runs_of, slope
 
 import autodiff as ad
-from autodiff.tape.plan import plans
-from autodiff.tape.watched import WATCHED, Watch, plain
+from autodiff.tape.watched import plain
 
-X = np.array([1.0, -2.0, 3.0])
 ALPHA = 2.0
 UNIT = 3
-
-
-def pair(backward, forward=None):
-    """A function of a tensor and anything, whose backward is given; forward saves the number as c."""
-
-    @ad.function
-    def f(x, c=None): ...
-
-    def saving(ctx, x, c=None):
-        ctx.save_for_backward(c=c)
-        return x * 1.0
-
-    f.forward(ad.Tensor)(forward or saving)
-    f.backward(ad.Tensor)(backward)
-    return f
-
-
-def slope(f, *c, x=X):
-    """The gradient of f(x, *c).sum()."""
-    t = ad.tensor(x, requires_grad=True)
-    f(t, *c).sum().backward()
-    return t.grad.numpy()
-
-
-def runs_of(function, work):
-    """How often a Python function was entered while `work()` ran."""
-    count = 0
-
-    def profile(frame, event, argument):
-        nonlocal count
-        count += event == "call" and frame.f_code is function.__code__
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 # ---------------------------------------------------------------- a thousand numbers
@@ -147,6 +102,7 @@ def test_each_call_of_a_chain_has_numbers_of_its_own():
 
 
 # ---------------------------------------------------------------- looks
+
 
 LOOKS = {
     "cos": lambda c: math.cos(c),
@@ -386,221 +342,3 @@ def test_what_the_methods_of_a_user_s_function_read_is_not_stale():
     f = pair(lambda ctx, g: {"x": scaled(g)})
     for factor in (1.0, 1.0, 1.0, 2.0, 3.0, 2.0):
         np.testing.assert_array_equal(slope(f), np.full(3, factor))
-
-
-# ---------------------------------------------------------------- arrays
-
-
-def test_an_array_that_meets_tensors_only_is_an_input():
-    table = np.ones(3)
-
-    def rule(ctx, g):
-        s = ctx.saved_variables
-        return {"x": g * s.a + s.a * (g * ctx.c) + table @ g + s.a.shape[0]}
-
-    def forward(ctx, x, c):
-        ctx.save_for_backward(a=np.arange(3.0) * c)
-        ctx.c = c
-        return x * 1.0
-
-    f = pair(rule, forward)
-
-    def work():
-        for i in range(10):
-            table[:] = i
-            a = np.arange(3.0) * (i + 0.5)
-            np.testing.assert_allclose(slope(f, i + 0.5), a + a * (i + 0.5) + 3.0 * i + 3, rtol=1e-14)
-
-    assert runs_of(rule, work) == 1
-    table[:] = 1.0
-    assert table.flags.writeable
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.arange(6.0).reshape(2, 3)[:, ::-1],
-        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-        np.array(2.5),
-        np.arange(3, dtype=np.int64),
-        np.arange(3, dtype=np.float32),
-        np.array([True, False, True]),
-        np.arange(3.0).astype(">f8"),
-        np.arange(3.0)[None][:, :0].sum(axis=0).reshape(0)[:0].sum(),
-    ],
-)
-def test_an_array_of_any_layout_is_read_right(array):
-    held = array.copy() if isinstance(array, np.ndarray) else array
-
-    def forward(ctx, x, c):
-        ctx.save_for_backward(a=array)
-        return x * 1.0
-
-    f = pair(lambda ctx, g: {"x": g * ctx.saved_variables.a}, forward)
-    x = np.ones(np.broadcast_shapes(np.shape(array), (3,)))
-    for i in range(4):
-        if isinstance(array, np.ndarray):
-            array[...] = held if i % 2 else np.flip(held)
-        np.testing.assert_allclose(slope(f, x=x), np.ones_like(x) * np.asarray(array, x.dtype))
-
-
-def test_a_rule_that_looks_into_an_array_runs_each_time():
-    def rule(ctx, g):
-        return {"x": g * ctx.saved_variables.c.max()}
-
-    f = pair(rule)
-    runs = runs_of(rule, lambda: [slope(f, np.array([c])) for c in (1.0, 2.0, 3.0)])
-    assert runs == 1, "an argument that is an array arrives as a tensor"
-    f = pair(lambda ctx, g: {"x": g * float(ctx.a.max())}, lambda ctx, x, c: (setattr(ctx, "a", c[0]), x * 1.0)[1])
-    for c in (1.0, 2.0, 3.0, 2.0):
-        np.testing.assert_array_equal(slope(f, [np.array([c, 0.0])]), np.full(3, c))
-
-
-def test_a_gradient_that_is_what_was_saved_is_its_own():
-    def forward(ctx, x, c):
-        ctx.save_for_backward(a=np.full(3, c))
-        return x * 1.0
-
-    f = pair(lambda ctx, g: {"x": ctx.saved_variables.a}, forward)
-    for c in (1.0, 2.0, 3.0, 2.0):
-        np.testing.assert_array_equal(slope(f, c), np.full(3, c))
-    f = pair(lambda ctx, g: {"x": ctx.saved_variables.c})
-    for c in (1.0, 2.0, 3.0, 2.0):
-        x = ad.tensor(5.0, requires_grad=True)
-        f(x, c).backward()
-        assert x.grad.item() == c
-
-
-def test_a_plan_keeps_no_array_that_a_rule_has_read():
-    held = [np.arange(3.0)]
-
-    def forward(ctx, x, c):
-        ctx.save_for_backward(a=held[0])
-        return x * 1.0
-
-    f = pair(lambda ctx, g: {"x": g * ctx.saved_variables.a}, forward)
-    for _ in range(3):
-        slope(f)
-    gone = weakref.ref(held.pop())
-    assert gone() is None
-
-
-def test_what_was_made_for_a_number_leaves_no_cycle_behind():
-    f = pair(lambda ctx, g: {"x": g * ctx.saved_variables.c if ctx.saved_variables.c > 0 else g})
-    slope(f, 0.25)
-    gc.collect()
-    gc.disable()
-    try:
-        for i in range(1, 101):  # each is looked at, so each makes a plan
-            slope(f, i * 0.5)
-        plans.clear()
-        assert gc.collect() < 100
-    finally:
-        gc.enable()
-
-
-# ---------------------------------------------------------------- random rules
-
-NAMES = ["s.a", "s[1]", "ctx.inputs.c[0]", "ctx.d", "cell", "k", "GLOBAL"]
-STEPS = [
-    "{p} + {q}", "{p} - {q}", "{p} * {q}", "{p} / 3.0", "-{p}", "abs({p})", "{p} // {q}", "{p} % {q}", "{p} / {q}",
-    "2 - {p}", "{p} ** 2", "1.5 * {p}", "({p} if {q} > 1 else {q})", "math.sin({p})", "float(int({p}))",
-    "max({p}, {q})", "round({p}, 1)", "float(np.float32({p}))", "1.0 * bool({p})", "({p} + {q}) * ({p} - {q})",
-]  # fmt: skip
-RESULTS = [
-    "g * {p} + {q}", "ad.sin(g * {p}) / 2.0 - {q} * x", "ad.where(g > {p}, {q}, g)", "ad.clip(x, {p}, 2.0) * {q}",
-]  # fmt: skip
-
-
-@st.composite
-def rules(draw):
-    """The body of a rule, as text."""
-    names = list(NAMES)
-    lines = []
-    for i in range(draw(st.integers(0, 5))):
-        p, q = draw(st.sampled_from(names)), draw(st.sampled_from(names))
-        lines.append(f"t{i} = {draw(st.sampled_from(STEPS)).format(p=p, q=q)}")
-        names.append(f"t{i}")
-    p, q = draw(st.sampled_from(names)), draw(st.sampled_from(names))
-    return [*lines, f"return {draw(st.sampled_from(RESULTS)).format(p=p, q=q)}"]
-
-
-def made(body, oracle=False):
-    """The rule of these lines, in a module of its own; `set_cell` changes what it captures."""
-    lines = "\n  ".join(body)
-    text = f"def make(cell):\n def rule(ctx, g, k=1.0):\n  s, x = ctx.saved_variables, ctx.inputs.x\n  {lines}\n"
-    text += " def set_cell(v):\n  nonlocal cell\n  cell = v\n return rule, set_cell\n"
-    names = {"__name__": "a_user", "ad": _Numpy if oracle else ad, "np": np, "math": math, "GLOBAL": 1.0}
-    exec(text, names)  # lines of this file
-    return *names["make"](1.0), names
-
-
-class _Numpy:
-    """What the rules use of `ad`, by NumPy."""
-
-    sin, where, clip = np.sin, np.where, np.clip
-
-
-class _Context:
-    def __init__(self, x, numbers):
-        a, b, c, d = numbers
-        self.saved_variables = _Saved((a, b))
-        self.inputs = type("Inputs", (), {"x": x, "c": (c,)})
-        self.d = d
-
-
-class _Saved(tuple):
-    @property
-    def a(self):
-        return self[0]
-
-
-numbers_of_a_rule = st.one_of(
-    st.integers(-3, 3), st.floats(-4, 4, width=16), st.sampled_from([0.0, -0.0, 1.0, 2.0, float("inf"), float("nan")])
-)
-
-
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(rules(), st.lists(st.tuples(*[numbers_of_a_rule] * 7), min_size=3, max_size=6))
-def test_random_rules_agree_with_numpy_for_any_numbers(body, rows):
-    rule, set_cell, names = made(body)
-    oracle, set_cell_there, names_there = made(body, oracle=True)
-
-    @ad.function
-    def f(x, c): ...
-
-    @f.forward(ad.Tensor, object)
-    def _(ctx, x, c):
-        ctx.save_for_backward(a=c[1], b=c[2])
-        ctx.d = c[3]
-        return x * 1.0
-
-    f.backward(ad.Tensor, object)(rule)
-    for row in [*rows, *rows]:
-        a, b, c, d, cell, k, GLOBAL = row
-        for function, change, where in ((rule, set_cell, names), (oracle, set_cell_there, names_there)):
-            function.__defaults__ = (k,)
-            where["GLOBAL"] = GLOBAL
-            change(cell)
-        with np.errstate(all="ignore"):
-            expected = _outcome(oracle, _Context(X, (a, b, c, d)), np.ones(3))
-        found = _outcome(slope, f, (c, a, b, d))
-        if isinstance(expected, type):
-            assert found is expected
-        else:
-            np.testing.assert_allclose(found, np.broadcast_to(expected, 3), rtol=1e-13, atol=1e-13)
-
-
-def _outcome(work, *args):
-    try:
-        return work(*args)
-    except (ArithmeticError, ValueError) as error:
-        return type(error)
-
-
-def test_what_a_watched_number_is_not_asked_stays_unseen():
-    watch = Watch([2.5, 3])
-    a, b = watch.number(0), watch.number(1)
-    w = -(a * 2 + b) / 3 - abs(b) ** 2 + 1j
-    assert isinstance(a, float) and isinstance(b, int) and isinstance(w, complex) and not watch.looked
-    assert type(a) in WATCHED and plain(b) == 3 and watch.looked == {1}

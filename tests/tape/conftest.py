@@ -1,9 +1,11 @@
 """Recording natively and in Python: what tests of both share."""
 
 import pytest
+from spied import Spy
 
 import autodiff as ad
 from autodiff.ops import recorder
+from autodiff.tape import streak
 from codegen.runtime.native import is_native
 
 
@@ -33,3 +35,13 @@ def _install():
     if not is_native():
         pytest.skip("no native launcher here")
     recorder.install()
+
+
+@pytest.fixture
+def spy(monkeypatch):
+    """What is compiled and run."""
+    ad.clear_cache()
+    found = Spy(streak.compile_graph)
+    monkeypatch.setattr(streak, "compile_graph", found)
+    yield found
+    ad.clear_cache()

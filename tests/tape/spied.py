@@ -1,0 +1,52 @@
+"""What tests of the tape watch: rules that count their calls, and what was compiled and run."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+import autodiff as ad
+from autodiff.tape.plan import COUNTS
+
+RNG = np.random.default_rng(0)
+W0 = RNG.normal(size=(8, 200))
+X0 = RNG.normal(size=(100, 8))
+GRADIENT = X0.T @ np.cos(X0 @ W0)
+
+
+def step(w, x):
+    return ad.sin(x @ w).sum()
+
+
+class Spy:
+    """Counts how often each operation of a graph was run, and what was compiled."""
+
+    def __init__(self, compile_graph):
+        self.ran = Counter()
+        self.compiled = []
+        self._compile = compile_graph
+        self._seen = set()
+
+    def __call__(self, graph):
+        executable = self._compile(graph)
+        if graph.key not in self._seen:
+            self._seen.add(graph.key)
+            self.compiled.append(graph)
+        ran, names = self.ran, Counter(n.op.name for n in graph.nodes)
+
+        class Counting:
+            def call(self, *values):
+                ran.update(names)
+                return executable.call(*values)
+
+        return Counting()
+
+
+def counts(spy):
+    """(rules run, graphs compiled): what a known loop must not change."""
+    return COUNTS.rules, len(spy.compiled)
+
+
+def parameter(value=W0):
+    return ad.tensor(value, requires_grad=True)
