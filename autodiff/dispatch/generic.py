@@ -347,9 +347,8 @@ class GenericFunction(Registry):
     def answer(self, question: tuple) -> Any:
         """What dispatch says now to a question that was noted: see `reliance`.
 
-        ("method", classes) the method that runs and the rules that serve it; ("run", method, classes) those of a
-        given method that runs, ("rules", method, classes) of one that ran before; ("named", place, class) and
-        ("pick", forms) how arguments are converted.
+        ("method", classes) the method that runs, and its rules; ("run", method, classes) those of a given method,
+        ("rules", method, classes) of one that ran before; ("named", place, class), ("pick", forms) conversions.
         """
         answers = self._answers
         if question in answers:

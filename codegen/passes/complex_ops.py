@@ -24,7 +24,6 @@ from ..lowering import Call, Map, Move
 
 __all__ = ["FORMULAS", "PAIR", "PART", "REALS", "RESHAPE", "ROWS", "SPREAD", "ZEROS", "hosted", "memory_aval"]
 
-
 #: What the parts of a complex dtype are.
 REALS: dict[Any, np.dtype] = {
     np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64),
