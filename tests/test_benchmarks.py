@@ -28,6 +28,13 @@ SMALL = [
     ("steps", "f64", None),
     ("structured", "f64", lambda d, x: (d[:20], x[:20, :5].copy())),
     ("episodes", "n = 64 f64", None),
+    ("stencil", "slices, border of zeros", lambda u, y, how: (u[:20, :30].copy(), y[:20, :30].copy(), how)),
+    ("stencil", "roll, periodic", lambda u, y, how: (u[:20, :30].copy(), y[:20, :30].copy(), how)),
+    ("embedding", "f64", None), ("attention", "f32", None), ("layer_norm", "f32", None),
+    ("convolution", "f32", lambda x, w, b, y: (x[:2].copy(), w, b, y[:2].copy())),
+    ("mixture", "f64", lambda x, *rest: (x[:50].copy(), *rest)), ("pairs", "f64", None),
+    ("shifted", "Rosenbrock, n = 1,000", None), ("shifted", "filter of 16, n = 20,000", None),
+    ("gaussian_process", "f64", lambda x, y, *rest: (x[:20].copy(), y[:20].copy(), *rest)),
 ]  # fmt: skip
 
 
