@@ -35,6 +35,9 @@ _ZERO = constant_index(0)
 #: sums, and half as many lanes would cost more than they gain.
 _SIDE_BY_SIDE = 4
 
+#: Floats that are added one after the other to one accumulator err by some 1e-6 of their sum, if they are alike.
+_LONG = 1024
+
 
 @record(eq=False, slots=True)
 class _Reduction:
@@ -92,15 +95,16 @@ class Accumulators:
             # The extreme itself is not asked for: it needs memory of its own beside the places.
             avals.insert(0, root.node.aval.with_dtype(root.node.inputs[0].aval.dtype))
         type, last = type_of(root), self.elements.place(root.node)
-        if self._is_wide(root):
+        extent = self.positions.extent(outermost)
+        rows = rows_in_block(typical(self.positions.group.total // extent))
+        in_blocks = rows < typical(extent) and self._meets(root, outermost)
+        blocks = -(-extent // rows) if in_blocks else 1
+        if self._is_wide(root, blocks):
             type, avals = F64, [root.node.aval.with_dtype(np.dtype(np.float64))]
             last = self.temporary(avals[0])
         places = [*[self.temporary(a) for a in avals[:-1]], last]
         reduction = _Reduction(root, type, monoid, tuple(places))
-        extent = self.positions.extent(outermost)
-        rows = rows_in_block(typical(self.positions.group.total // extent))
-        if rows < typical(extent) and self._meets(root, outermost):
-            blocks = -(-extent // rows)
+        if in_blocks:
             reduction.blocks = tuple([self.temporary(a.with_shape((blocks * a.size,))) for a in avals])
         fill(self.k, reduction.places, start(self.k, monoid, reduction.type), reduction.size)
         self._reductions[root] = reduction
@@ -116,7 +120,8 @@ class Accumulators:
     def rows(self, outermost: tuple[int, ...]) -> int | None:
         """How many iterations of the first loop share accumulators; None where they do not meet in any."""
         if any(r.blocks for r in self._reductions.values()):
-            return rows_in_block(typical(self.positions.group.total // self.positions.extent(outermost)))
+            extent = self.positions.extent(outermost)
+            return rows_in_block(typical(self.positions.group.total // extent))
         return self.positions.extent(outermost) if any(self._meets(r, outermost) for r in self._reductions) else None
 
     def enter(self, root: Root, accumulator: Accumulator) -> None:
@@ -153,13 +158,21 @@ class Accumulators:
         for r in self._reductions.values():
             if r.type is not type_of(r.root):
                 (total,) = r.places
-                k.store(k.cast(k.load(total, _ZERO, stable=False), "f32"), self.elements.place(r.root.node), _ZERO)
+                loop = k.open_loop(r.size) if r.size != 1 else None
+                at = loop.index if loop else _ZERO
+                k.store(k.cast(k.load(total, at, stable=False), "f32"), self.elements.place(r.root.node), at)
+                if loop:
+                    k.close_loop(loop)
 
-    def _is_wide(self, root: Root) -> bool:
-        """Whether floats are accumulated as an f64: in one number, by rows whose own loops give one each."""
-        inner = self.positions.group.inner
-        is_sum_of_rows = inner is not None and typical(inner) > _SIDE_BY_SIDE and root.node.op.lower.monoid == "add"
-        return is_sum_of_rows and type_of(root) is F32 and root.node.aval.size == 1
+    def _is_wide(self, root: Root, blocks: int) -> bool:
+        """Whether floats are accumulated as an f64: in one number, by rows whose own loops give one each; and where
+        very many meet in one accumulator of a block."""
+        if type_of(root) is not F32 or root.node.op.lower.monoid != "add":
+            return False
+        group, size = self.positions.group, root.node.aval.size
+        if size == 1:
+            return group.inner is not None and typical(group.inner) > _SIDE_BY_SIDE
+        return typical(group.total) > _LONG * typical(size) * typical(blocks)
 
     def _in_blocks(self) -> list[_Reduction]:
         return [r for r in self._reductions.values() if r.blocks]

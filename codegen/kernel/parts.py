@@ -30,8 +30,8 @@ __all__ = ["BLOCK", "Part", "first_carrying", "pieces", "plan_parts", "rows_in_b
 BLOCK = 4096
 
 #: The least rows and elements of a block where rows meet in accumulators in memory: each block has its own
-#: accumulators, so the rows must outweigh them.
-ROWS, ELEMENTS = 64, 4 * BLOCK
+#: accumulators, so the rows must outweigh them; what they add one after the other must be no long chain.
+ROWS, ELEMENTS = 64, BLOCK
 
 
 #: The additions of one block, if that leaves it at least so many elements: blocks are what threads share.
