@@ -46,15 +46,10 @@ with _Lasting():
         detect_anomaly,
         enable_grad,
         grad,
-        hessian,
-        hvp,
         is_grad_enabled,
-        jacobian,
-        jvp,
         no_grad,
         value_and_grad,
         vjp,
-        vmap,
     )
 
 if _TYPE_CHECKING:
@@ -72,6 +67,7 @@ if _TYPE_CHECKING:
         UpperTriangular,
     )
     from .testing import check_gradients
+    from .transforms import hessian, hvp, jacobian, jvp, vmap
 
 # What many programs never use is imported when it is first asked for.
 __getattr__, __dir__ = _lazily(
@@ -80,6 +76,7 @@ __getattr__, __dir__ = _lazily(
     | dict.fromkeys(
         ("Cholesky", "Diagonal", "Fill", "LowerTriangular", "OneHot", "Permutation", "Symmetric", "UniformScaling",
          "UpperTriangular", "structured"), "structured")
+    | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
     | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"},
 )  # fmt: skip
 _late("autodiff.structured")

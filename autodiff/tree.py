@@ -16,7 +16,6 @@ A structure is hashable and compared by value, so it can be part of a cache key.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
@@ -128,7 +127,7 @@ def _container_of(cls: type) -> _Container | None:
     container = None
     if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
         container = _named_tuple(cls)
-    elif dataclasses.is_dataclass(cls):
+    elif hasattr(cls, "__dataclass_fields__"):  # dataclasses.is_dataclass, without its import
         container = _data_class(cls)
     return _CONTAINERS.setdefault(cls, container)
 
@@ -139,7 +138,9 @@ def _named_tuple(cls: Any) -> _Container:
 
 
 def _data_class(cls: Any) -> _Container:
-    fields = tuple(field.name for field in dataclasses.fields(cls))
+    from dataclasses import fields as fields_of
+
+    fields = tuple([field.name for field in fields_of(cls)])
     labels = _dotted(fields)
 
     def split(instance: Any) -> tuple[Sequence, Hashable]:

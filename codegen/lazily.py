@@ -4,6 +4,11 @@
 
 `from package import parse` works as ever, and so do `package.parse`, `dir(package)` and `import *`; what
 is never asked for is never read from disk.
+
+    launcher_ir = later("codegen.runtime.launcher_ir")
+
+stands for a module, which is imported when something of it is first looked at: for modules that only say how something
+is done, and may be imported again if that was interrupted.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-__all__ = ["imported", "lazily"]
+__all__ = ["imported", "later", "lazily"]
 
 
 def lazily(package: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -34,6 +39,25 @@ def lazily(package: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[
         return value
 
     return find, lambda: sorted({*package, *homes})
+
+
+class _Later:
+    """A module that may not have been imported yet."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(importlib.import_module(self._module), name)
+        setattr(self, name, value)
+        return value
+
+
+def later(module: str) -> Any:
+    """What stands for a module; names that were asked for are kept."""
+    return _Later(module)
 
 
 def imported(name: str) -> ModuleType:

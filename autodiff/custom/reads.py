@@ -21,7 +21,6 @@ then says of a number its kind, of an array its dtype and shape.  See `watching`
 from __future__ import annotations
 
 import builtins
-import dataclasses
 import dis
 import functools
 from functools import lru_cache
@@ -168,7 +167,7 @@ def _is_container(cls: type) -> bool:
     if type(cls).__module__ not in ("abc", "builtins", AbstractTensor.__module__):
         return False  # a class of classes makes instances as it likes
     is_namedtuple = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
-    return is_namedtuple or issubclass(cls, AbstractTensor) or dataclasses.is_dataclass(cls)
+    return is_namedtuple or issubclass(cls, AbstractTensor) or hasattr(cls, "__dataclass_fields__")
 
 
 def _parts_of(name: str, value: Any) -> list[Any]:

@@ -15,16 +15,28 @@
     modes       no_grad, enable_grad
 """
 
+from typing import TYPE_CHECKING
+
+from codegen.lazily import lazily
+
 from . import handles
 from .anomaly import detect_anomaly
 from .backward import backward
-from .batch import vmap
-from .forward import jvp
 from .functional import grad, value_and_grad, vjp
 from .modes import enable_grad, is_grad_enabled, no_grad
-from .second_order import hessian, hvp, jacobian
+
+if TYPE_CHECKING:
+    from .batch import vmap
+    from .forward import jvp
+    from .second_order import hessian, hvp, jacobian
 
 __all__ = [
     "backward", "detect_anomaly", "enable_grad", "grad", "handles", "hessian", "hvp", "is_grad_enabled", "jacobian",
     "jvp", "no_grad", "value_and_grad", "vjp", "vmap",
 ]
+
+# First gradients need none of these.
+__getattr__, __dir__ = lazily(
+    globals(),
+    {"vmap": "batch", "jvp": "forward"} | dict.fromkeys(("hessian", "hvp", "jacobian"), "second_order"),
+)

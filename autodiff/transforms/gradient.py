@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from codegen.records import record
 
 from ..config import config
 from ..custom.relied import reading, unnamed, users_methods
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 
-@dataclass
+@record()
 class Group:
     """The nodes whose cotangents add up to one gradient; hooks on the sum; what the sum is added to.
 

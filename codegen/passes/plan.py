@@ -27,8 +27,6 @@ from .complex import by_parts, seen
 from .complex_ops import PAIR
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
-from .merge import merged
-from .nests import draft_nest
 from .pipeline import optimize
 from .prepare import Prepared, prepare
 from .reach import bits
@@ -105,6 +103,8 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
     for unit in fused.units:
         if unit.node in loops:
             if results := loops[unit.node]:
+                from .nests import draft_nest  # loops and branches only
+
                 drafts.append(draft_nest(results, _body_planner(f"{prefix}{len(drafts)}_")))
             continue
         if not reshaped.keys().isdisjoint(unit.roots):
@@ -121,6 +121,8 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
     assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
     drafts = share_memory(prepared.graph, drafts)
     if is_body:
+        from .merge import merged  # bodies of loops only
+
         drafts = merged(drafts)
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
     avals.update({v: v.aval for _, values in drafts for v in values})

@@ -21,7 +21,6 @@ import contextlib
 import functools
 import itertools
 import os
-import random
 import re
 import stat
 import struct
@@ -134,12 +133,12 @@ class DiskCache:
             self._report(f"cannot write to {self.folder} ({error}); this process does without it")
             return
         # Looking at every file takes time: once per sixteenth of the limit, counted over all processes.
-        if random.random() < 16 * len(data) / self.limit_bytes:
+        if int.from_bytes(os.urandom(4), "little") < 16 * len(data) / self.limit_bytes * 2**32:
             self.prune()
 
     def _written(self, data: bytes) -> Path:
         """A new file of this content, under a name that nobody reads."""
-        path = self.folder / f".{os.getpid()}-{next(self._numbers)}-{random.getrandbits(64):016x}"
+        path = self.folder / f".{os.getpid()}-{next(self._numbers)}-{os.urandom(8).hex()}"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -139,7 +139,7 @@ def object_of(text: str, passes: Passes = Passes.VECTORS) -> tuple[bytes, tuple[
             found = library().emitted(compiler.machine(_CODE_GENERATION[passes]), module)
         except RuntimeError as error:
             raise CompileError("generate code for", str(error), text) from error
-    return found, tuple(_EXPORTED.findall(text))
+    return found, tuple(re.findall(_EXPORTED, text))
 
 
 def link(
@@ -193,10 +193,10 @@ def target_key() -> tuple[str, ...]:
 
 #: A definition with the attribute "spare": LLVM generates code for it in a third of the time, and it runs as fast if it
 #: is written as it should run.
-_SPARED = re.compile(r'^define [^@\n]*@([\w.]+)\([^\n]*"spare"', re.MULTILINE)
+_SPARED = r'(?m)^define [^@\n]*@([\w.]+)\([^\n]*"spare"'
 
 #: A definition that says nothing of its linkage.  Asking LLVM takes four calls for each function.
-_EXPORTED = re.compile(r"^define (?!internal |private )[^@\n]*@([\w.]+)\(", re.MULTILINE)
+_EXPORTED = r"(?m)^define (?!internal |private )[^@\n]*@([\w.]+)\("
 
 
 class _Compiler:
@@ -222,7 +222,7 @@ class _Compiler:
         except RuntimeError as error:
             raise CompileError("read", str(error), text) from error
         self._pipeline(_VECTORS if passes is Passes.VECTORS else _INLINE).run(module)
-        library().spare(module, _SPARED.findall(text))
+        library().spare(module, re.findall(_SPARED, text))
         return module
 
     def _pipeline(self, passes: tuple[str, ...]) -> Any:

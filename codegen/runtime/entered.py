@@ -12,16 +12,21 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir import dtype_name
+from ..lazily import later
 from ..records import record
-from .argument_ir import NUMBER_KINDS
-from .entered_ir import ENTRY, TAKE_APART, WORDS
 from .launcher import Block, Plan, StepTable, raise_status
 from .native import Self, native
-from .result_ir import PUT_TOGETHER
 from .slots import is_known_python, offset_of, wrapper
+
+if TYPE_CHECKING:
+    from . import argument_ir, entered_ir, result_ir
+else:
+    argument_ir = later("codegen.runtime.argument_ir")
+    entered_ir = later("codegen.runtime.entered_ir")
+    result_ir = later("codegen.runtime.result_ir")
 
 __all__ = ["Call", "Entry", "can_enter", "install", "site"]
 
@@ -58,7 +63,7 @@ class Call:
 def can_enter(plan: Plan) -> bool:
     """Whether calls can go straight into a plan."""
     few = len(plan.inputs) + len(plan.outputs) <= MOST
-    return few and all(dtype_name(a.dtype) in NUMBER_KINDS for a in plan.outputs if not a.ndim)
+    return few and all(dtype_name(a.dtype) in argument_ir.NUMBER_KINDS for a in plan.outputs if not a.ndim)
 
 
 class Entry:
@@ -72,13 +77,13 @@ class Entry:
         checks = [
             word
             for name, register, thing, parts, count in call.checks
-            for word in (TAKE_APART.index(name), register, id(thing), parts, count)
+            for word in (entered_ir.TAKE_APART.index(name), register, id(thing), parts, count)
         ]
         hidden = [word for is_handle, thing in call.hidden for word in (int(is_handle), id(thing))]
         program = [max(call.depth, 1)]
         for name, operand in call.result:
             is_object = name in ("object", "dict")
-            program += (PUT_TOGETHER.index(name), id(operand) if is_object else operand)
+            program += (result_ir.PUT_TOGETHER.index(name), id(operand) if is_object else operand)
         tables = [_words(t) for t in (checks, call.places, hidden, [*program, 0, 0])]
         addresses = [ctypes.addressof(t) for t in tables]
         values = dict(
@@ -88,7 +93,7 @@ class Entry:
             n_hidden=len(call.hidden), hidden=addresses[2],
             holds=int(call.holds), entry_plan=block.address, entry_program=addresses[3],
         )  # fmt: skip
-        self._block = _words([values[name] for name in ENTRY])
+        self._block = _words([values[name] for name in entered_ir.ENTRY])
         self._owned = (owned, tables)
 
     @property
@@ -132,7 +137,7 @@ def install(
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))
     code = native().code
     address = ctypes.PYFUNCTYPE(ctypes.c_int64)(code.address("entering_words"))()
-    (ctypes.c_int64 * len(WORDS)).from_address(address)[:] = [values[name] for name in WORDS]
+    (ctypes.c_int64 * len(entered_ir.WORDS)).from_address(address)[:] = [values[name] for name in entered_ir.WORDS]
     name = "__call__"
     setattr(cls, name, wrapper(cls, vars(type)[name], name, code.address("enter")))
     return True

@@ -18,21 +18,30 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..ir import Aval, evaluate_node
+from ..lazily import later
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
-from . import driven, entered, memory
+from . import memory
 from . import native as machine
 from .cost import LONG, operations_of
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
 from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher_or, storage
-from .loops import NativeBody, Table, branch_table, loop_table, while_table
-from .products import Product, begin, product_step
 from .share import Piece, shared
+
+if TYPE_CHECKING:
+    from . import driven, entered, loops, products
+
+    _Owner = NativeKernel | products.Product | loops.Table
+else:
+    driven = later("codegen.runtime.driven")
+    entered = later("codegen.runtime.entered")
+    loops = later("codegen.runtime.loops")
+    products = later("codegen.runtime.products")
 
 __all__ = ["Executable", "Pieces", "Stats"]
 
@@ -72,12 +81,13 @@ class Executable:
         started = time.perf_counter()
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
         every = [step.work for step, _, _ in every_step(program)]
-        begin([work for work in every if isinstance(work, Gemm)])
+        if gemms := [work for work in every if isinstance(work, Gemm)]:
+            products.begin(gemms)
         parts, native = loaded or _loaded(every, kernels)
         layout, pieces = _laid_out(program, _Code(parts, native, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
-        codes = [owner.code for owner in owns if not isinstance(owner, Table)]
+        codes = [owner.code for owner in owns if owner.code is not None]
         operations = operations_of(program)
         is_long = operations >= LONG
         plan = Plan(
@@ -154,9 +164,6 @@ class _Layout:
             assert is_written, f"nothing writes output {place} ({aval}) of {program.name}"
 
 
-_Owner = NativeKernel | Product | Table
-
-
 class _Native(NamedTuple):
     """A step in machine code, and what keeps that loaded."""
 
@@ -207,7 +214,7 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
             parts = code.parts[id(work)]
             return [_kernel_step(part, code.native[id(part.function)], slots, extents) for part in parts]
         case Gemm() as gemm:
-            product = product_step(gemm)
+            product = products.product_step(gemm)
             a, b, c = slots
             slots = (b, a, c) if product.is_swapped else slots
             return [_Native(NativeStep(product.address, slots, product.extents, product.share), (product,))]
@@ -234,20 +241,20 @@ def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Cod
         runs = [Executable(body, code.table).call for body, _, _ in found]
         return _Host(_driven(work, runs), slots, len(slots) - work.reads)
     inside = [
-        NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Native)])
+        loops.NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Native)])
         for body, layout, pieces in found
     ]
     table = _table(work, len(slots), inside)
     return _Native(table.step(slots), (table, *[owner for piece in native for owner in piece.owners]))
 
 
-def _table(work: Loop | Branch | While, buffers: int, inside: Sequence[NativeBody]) -> Table:
+def _table(work: Loop | Branch | While, buffers: int, inside: Sequence[loops.NativeBody]) -> loops.Table:
     match work:
         case Loop():
-            return loop_table(work, buffers, inside[0])
+            return loops.loop_table(work, buffers, inside[0])
         case Branch():
-            return branch_table(work, buffers, *inside)
-    return while_table(work, buffers, *inside)
+            return loops.branch_table(work, buffers, *inside)
+    return loops.while_table(work, buffers, *inside)
 
 
 def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.ndarray, ...]]]) -> Callable[..., None]:

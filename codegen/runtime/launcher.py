@@ -18,17 +18,23 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir import DTYPES, Aval, dtype_name
 from ..kernel.nest import Status
+from ..lazily import later
 from ..records import record
-from . import launcher_ir, memory
-from .argument_ir import NUMBER_KINDS
+from . import memory
 from .native import Self, is_native, native
 from .threads import sharing
+
+if TYPE_CHECKING:
+    from . import argument_ir, launcher_ir
+else:
+    argument_ir = later("codegen.runtime.argument_ir")
+    launcher_ir = later("codegen.runtime.launcher_ir")
 
 __all__ = [
     "Block", "NativeStep", "OutOfRange", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native",
@@ -271,7 +277,7 @@ class Block:
 
 def _number(aval: Aval) -> tuple[int, int]:
     """Of an input: how a Python number is written for it, and the class of NumPy's scalars."""
-    kind = NUMBER_KINDS.get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
+    kind = argument_ir.NUMBER_KINDS.get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
     return kind, id(aval.dtype.type) if kind else 0
 
 

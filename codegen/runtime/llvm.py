@@ -20,7 +20,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
-import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,8 +82,8 @@ def library() -> Any:
 
 def is_known(version: str) -> bool:
     """Whether a version of llvmlite has the functions that are declared here: "0.47.0"."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return found is not None and KNOWN[0] <= (int(found[1]), int(found[2])) <= KNOWN[1]
+    found = version.split(".")[:2]
+    return len(found) == 2 and "".join(found).isdecimal() and KNOWN[0] <= (int(found[0]), int(found[1])) <= KNOWN[1]
 
 
 #: Held while something is linked or unloaded.

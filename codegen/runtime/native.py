@@ -14,14 +14,13 @@ import functools
 import importlib
 import os
 import sys
-import sysconfig
 import threading
 from typing import Any
 
 import numpy as np
 
 from ..forks import held_over_fork
-from . import engine, launcher_ir, memory, objects
+from . import engine, memory, objects
 
 __all__ = [
     "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native", "numpy_function", "trim_pool",
@@ -62,7 +61,9 @@ class Native:
     def __init__(self) -> None:
         offsets = self.offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
         imports = {"new_array": numpy_function(_NEW_FROM_DESCR)} if offsets else {}
-        text = launcher_ir.launcher_ir(offsets, is_linux=sys.platform == "linux")
+        from .launcher_ir import launcher_ir  # long, and not needed by a first call
+
+        text = launcher_ir(offsets, is_linux=sys.platform == "linux")
         self.code = objects.compiled(text, imports, engine.Passes.INLINE)
         # Arrays give memory back to it to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
@@ -136,6 +137,8 @@ _GET_HANDLER = 305
 
 def _offsets() -> dict[str, int]:
     """Where the launcher finds the fields of objects; empty when the self-check does not confirm them."""
+    import sysconfig  # when the first program is called again
+
     if sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
         return {}
     head = object.__basicsize__

@@ -15,11 +15,17 @@ import os
 import sys
 import threading
 from operator import index
+from typing import TYPE_CHECKING
 
 from ..forks import held_over_fork
+from ..lazily import later
 from . import engine, objects
 from .native import call_numbers
-from .threads_ir import MOST_THREADS, threads_ir
+
+if TYPE_CHECKING:
+    from . import threads_ir
+else:
+    threads_ir = later("codegen.runtime.threads_ir")
 
 __all__ = ["is_made", "set_threads", "sharing", "started", "threads"]
 
@@ -46,8 +52,8 @@ def set_threads(count: int) -> None:
         whole = index(count)
     except TypeError:
         whole = 0
-    if not 1 <= whole <= MOST_THREADS:
-        raise ValueError(f"threads should be a whole number from 1 to {MOST_THREADS}, got {count!r}")
+    if not 1 <= whole <= threads_ir.MOST_THREADS:
+        raise ValueError(f"threads should be a whole number from 1 to {threads_ir.MOST_THREADS}, got {count!r}")
     with _lock:
         _count = whole
         if is_made():
@@ -73,7 +79,7 @@ def started() -> int:
 
 @functools.cache
 def _code() -> engine.Code:
-    text = threads_ir(sys.platform, engine.target_key()[2].partition("-")[0])
+    text = threads_ir.threads_ir(sys.platform, engine.target_key()[2].partition("-")[0])
     code = objects.compiled(text, passes=engine.Passes.QUICK)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
     call_numbers(code, "set_threads", threads())
@@ -83,8 +89,8 @@ def _code() -> engine.Code:
 def _first_count() -> int:
     given = os.environ.get("AUTODIFF_THREADS", "")
     if given:
-        if not given.isdecimal() or not 1 <= int(given) <= MOST_THREADS:
-            raise ValueError(f"AUTODIFF_THREADS should be a number from 1 to {MOST_THREADS}, got {given!r}")
+        if not given.isdecimal() or not 1 <= int(given) <= threads_ir.MOST_THREADS:
+            raise ValueError(f"AUTODIFF_THREADS should be a number from 1 to {threads_ir.MOST_THREADS}, got {given!r}")
         return int(given)
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(available, MOST_THREADS)
+    return min(available, threads_ir.MOST_THREADS)
