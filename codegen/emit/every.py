@@ -32,7 +32,7 @@ class Member:
     column: int
 
 
-def members(block: Block, strides: Mapping[Operation, int | None]) -> dict[Operation, Member]:
+def members(block: Block, strides: Mapping[Operation, object]) -> dict[Operation, Member]:
     """The loads of a loop that read all elements together."""
     stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
     groups: dict[tuple[Value, frozenset], dict[int, Operation]] = {}

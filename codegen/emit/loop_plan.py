@@ -3,6 +3,7 @@
     for j in 0..n carrying total:           j      linear: i, i+1, i+2, ... over the lanes
       at = first + j                        at     linear
       x = load a[at]                        x      varying: a vector, loaded at once
+      z = load d[j * n]                     z      apart by what only the run knows
       w = load b[row]                       w      uniform: the same number for all lanes
       y = exp(x * w)                        y      varying
       store y, c[at]
@@ -26,10 +27,21 @@ from .operations import ELEMENTARY, SCALAR
 from .pairs import Pair, find_pairs, never_meet
 from .reductions import Reduction, is_free
 
-__all__ = ["VARYING", "LoopPlan", "plan_loop"]
+__all__ = ["VARYING", "Apart", "LoopPlan", "Stride", "plan_loop"]
 
 #: Not a stride: the lanes have no pattern.
 VARYING = None
+
+
+@record(frozen=True)
+class Apart:
+    """A stride that only the run knows: `factor` times `step`, which is the same for all iterations."""
+
+    step: Value
+    factor: int
+
+
+Stride = int | Apart | None
 
 #: The elements from lane to lane of the two parts of complex numbers.
 _BOTH = 2
@@ -60,8 +72,8 @@ class LoopPlan:
     latency     of its longest way from a load to a result, in the same units
     """
 
-    strides: dict[Value, int | None] = field(default_factory=dict)
-    places: dict[Operation, int | None] = field(default_factory=dict)
+    strides: dict[Value, Stride] = field(default_factory=dict)
+    places: dict[Operation, Stride] = field(default_factory=dict)
     reductions: list[Reduction] = field(default_factory=list)
     partial: set[Value] = field(default_factory=set)
     in_memory: dict[Operation, int] = field(default_factory=dict)
@@ -72,6 +84,11 @@ class LoopPlan:
     bits: int = 8
     cost: int = 0
     latency: int = 0
+
+    @property
+    def picks(self) -> bool:
+        """Whether elements are read or written that do not lie side by side."""
+        return any(place not in (0, 1, -1) for place in self.places.values())
 
 
 def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent: bool) -> LoopPlan | None:
@@ -141,7 +158,7 @@ class _Planner:
         self.after[operation.result] = after
         self.found.latency = max(self.found.latency, after)
 
-    def _differs(self, value: Value, stride: int | None) -> None:
+    def _differs(self, value: Value, stride: Stride) -> None:
         if stride == 0:
             return
         self.found.strides[value] = stride
@@ -151,7 +168,7 @@ class _Planner:
     def _wide(self, type: ScalarType) -> None:
         self.found.bits = max(self.found.bits, type.bits)
 
-    def _stride(self, operation: Operation) -> int | None:
+    def _stride(self, operation: Operation) -> Stride:
         """By how much the result differs from lane to lane: known for sums and multiples of counters."""
         found = [self.found.strides.get(v, 0) for v in operation.operands]
         strides = [s for s in found if s is not VARYING]
@@ -160,14 +177,16 @@ class _Planner:
             return VARYING
         match operation.name:
             case "arith.addi":
-                return strides[0] + strides[1]
+                return _sum(strides[0], strides[1])
             case "arith.subi":
-                return strides[0] - strides[1]
+                return _sum(strides[0], _multiple(strides[1], -1))
             case "arith.muli":
-                for value, stride in zip(operation.operands, reversed(strides), strict=True):
+                for j, (value, stride) in enumerate(zip(operation.operands, reversed(strides), strict=True)):
                     factor = known_integer(value)
                     if factor is not None:
-                        return stride * factor
+                        return _multiple(stride, factor)
+                    if strides[j] == 0 and isinstance(stride, int):
+                        return Apart(value, stride)
             case "arith.index_cast":
                 return strides[0] if operation.result.type.bits == 64 else VARYING
         return VARYING
@@ -296,7 +315,7 @@ class _Planner:
         stride = self._place_stride(operation)
         if stride == 0:
             raise _Unfit("all iterations store in one place")
-        if stride is VARYING and not self.independent and self._is_read(operation.operands[1]):
+        if not isinstance(stride, int) and not self.independent and self._is_read(operation.operands[1]):
             raise _Unfit("iterations may meet in memory")
         self._wide(operation.operands[1].type.element)
         self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
@@ -304,21 +323,39 @@ class _Planner:
     def _is_read(self, memory: Value) -> bool:
         return any(o.name == "memref.load" and o.operands[0] is memory for o in self.block.operations)
 
-    def _place_stride(self, operation: Operation) -> int | None:
+    def _place_stride(self, operation: Operation) -> Stride:
         """By how many elements the place moves from lane to lane."""
         memory = operation.operands[operation.name == "memref.store"].type
         assert isinstance(memory, MemRef)
         strides = [self.found.strides.get(index, 0) for index in _place(operation)]
-        total: int | None = strides[0] if len(strides) == 1 else 0
+        total: Stride = strides[0] if len(strides) == 1 else 0
         factor: int | None = 1  # the elements that a step of an index is; None: not known here
         for stride, extent in zip(reversed(strides), reversed(memory.shape), strict=True):
             if len(strides) > 1 and stride != 0:
                 if stride is VARYING or factor is None or total is VARYING:
                     raise _Unfit("a stride that is not a number")
-                total += stride * factor
+                total = _sum(total, _multiple(stride, factor))
+                if total is VARYING:
+                    raise _Unfit("a stride that is no multiple of one number")
             factor = factor * extent if isinstance(extent, int) and factor is not None else None
         self.found.places[operation] = total
         return total
+
+
+def _sum(a: Stride, b: Stride) -> Stride:
+    if a == 0 or b == 0:
+        return b if a == 0 else a
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if isinstance(a, Apart) and isinstance(b, Apart) and a.step is b.step:
+        return _multiple(Apart(a.step, 1), a.factor + b.factor)
+    return VARYING
+
+
+def _multiple(stride: Stride, factor: int) -> Stride:
+    if isinstance(stride, Apart):
+        return Apart(stride.step, stride.factor * factor) if factor else 0
+    return None if stride is None else stride * factor
 
 
 def _place(operation: Operation) -> tuple[Value, ...]:

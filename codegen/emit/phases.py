@@ -77,7 +77,8 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
         return [Phase(wide, trips, trips is not None or multiple % wide != 0)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]
-    if target.has_masks:
+    # A mask that only the run knows makes gathers of what is picked, which one by one is quicker.
+    if target.has_masks and not (plan.picks and rest is None):
         last = lanes if rest is None else min(wide, 1 << (rest - 1).bit_length())
         return [*found, Phase(last, rest, rest != last)]
     if rest is not None and rest >= lanes and wide > lanes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, Block, Operation, ScalarType, Value
-from .loop_plan import VARYING, LoopPlan
+from .loop_plan import VARYING, Apart, LoopPlan
 from .operations import SCALAR
 from .phases import Phase
 from .reductions import BEYOND, Reduction, collapsed, combined, extreme, halved
@@ -32,7 +32,7 @@ class VectorLoop(VectorMemory):
         self.vectors: dict[Value, str] = {}
         self.rows: dict[Operation, list[str]] = {}
         self.hoisted: list[str] = []
-        self.mask = ""
+        self.mask, self.active = "", 0
         self._stored: set[Operation] = set()
         inside = {r for o in block.operations for r in o.results}
         self.inside = inside | set(block.arguments)
@@ -76,6 +76,7 @@ class VectorLoop(VectorMemory):
         place = len(body.lines)
         if phase.is_straight:
             self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
+            self.active = (phase.trips or 0) if phase.is_masked else self.lanes
             results = self._iteration(start, partial)
             # What does not change between lanes may have been asked for after other lines used it.
             body.lines[place:place] = self.hoisted
@@ -91,6 +92,7 @@ class VectorLoop(VectorMemory):
         body.start(f"loop.{number}")
         header = len(body.lines)
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
+        self.active = 0 if phase.is_masked else self.lanes
         results = self._iteration(counter, phis)
         lines = body.lines
         lines.append(f"  {after} = add nsw i64 {counter}, {phase.lanes}")
@@ -213,9 +215,17 @@ class VectorLoop(VectorMemory):
         stride = self.plan.strides.get(value, 0)
         if stride:
             first = self._splat(LLVM_TYPES[type], name, self.body.value)
-            offsets = steps(LLVM_TYPES[type], self.lanes, stride)
-            return self.value(f"add {self.spelled(type)} {first}, {offsets}")
+            return self.value(f"add {self.spelled(type)} {first}, {self.offsets(stride, LLVM_TYPES[type])}")
         return self._splat(LLVM_TYPES[type], name, self.body.value if value in self.inside else self._hoist)
+
+    def offsets(self, stride: int | Apart, type: str = "i64") -> str:
+        """By how much each lane is beyond the first."""
+        if isinstance(stride, int):
+            return steps(type, self.lanes, stride)
+        step = self._splat("i64", self.body.names[stride.step], self.body.value)
+        far = self.value(f"mul <{self.lanes} x i64> {step}, {steps('i64', self.lanes, stride.factor)}")
+        assert type == "i64", "positions are i64"
+        return far
 
     def _splat(self, type: str, name: str, write) -> str:
         vector = f"<{self.lanes} x {type}>"
