@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 
+from codegen.forks import in_child
 from codegen.runtime import threads
 
 __all__ = ["Config", "config"]
@@ -64,6 +66,12 @@ class Config:
     def count_trace(self, change: int) -> None:
         """A trace, or keeping lines, begins (1) or ends (-1), in any thread: recording then looks closer."""
         self._traces += change
+        _mine.traces += change
+        self._update()
+
+    def forget_other_threads(self) -> None:
+        """Count only what this thread traces: a forked child has no other."""
+        self._traces = _mine.traces
         self._update()
 
     def _update(self) -> None:
@@ -73,4 +81,12 @@ class Config:
         return f"config(eager={self.eager}, patience={self.patience}, threads={self.threads})"
 
 
+class _Mine(threading.local):
+    """The traces of one thread."""
+
+    traces = 0
+
+
+_mine = _Mine()
 config = Config()
+in_child(config.forget_other_threads)

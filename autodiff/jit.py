@@ -13,7 +13,6 @@ gradients flow through and the whole is still one graph.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
@@ -23,6 +22,7 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
+from codegen.forks import in_child
 from codegen.ir import Aval
 from codegen.runtime.cache import LRU
 from codegen.runtime.entered import Entry as Native
@@ -135,14 +135,11 @@ def _enters() -> bool:
 _functions: WeakSet[_Traced] = WeakSet()
 
 
+@in_child
 def _renew_locks() -> None:
     """A forked child has no thread that would end a trace that was going on: it makes its own."""
     for function in _functions:
         function.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class _Traced:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from codegen.forks import renewed_in_child
 
 from ..errors import DispatchError, caller, user_line
 from .declaration import Declaration, place_of
@@ -28,7 +29,7 @@ __all__ = ["Registry", "epoch"]
 Listener = Callable[[Any, Method], None]
 
 _LIBRARY = __name__.partition(".")[0] + "."
-_REGISTERING = threading.RLock()
+_REGISTERING = renewed_in_child(globals(), "_REGISTERING")
 
 #: Choices of rules that one function remembers before it starts again.
 _CHOSEN_LIMIT = 4096

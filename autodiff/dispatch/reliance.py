@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from codegen.forks import in_child, renewed_in_child
+
 from ..config import config
 
 __all__ = ["Choices", "cache_now", "enter", "functions", "include", "is_kept", "note", "observed"]
@@ -40,18 +42,28 @@ _functions: weakref.WeakSet = weakref.WeakSet()
 _answering: weakref.WeakSet = weakref.WeakSet()
 
 _NOTHING = _KeepsNothing()
-_lock = threading.RLock()
+_lock = renewed_in_child(globals(), "_lock")
+#: In all threads.
 _observers = 0
 
 
 class _Collecting(threading.local):
-    """The choices that this thread is collecting, innermost last."""
+    """The choices that this thread is collecting, innermost last; how many observe in it."""
 
     def __init__(self) -> None:
         self.open: list[Choices] = []
+        self.observers = 0
 
 
 _collecting = _Collecting()
+
+
+@in_child
+def _forget_other_threads() -> None:
+    global _observers
+    _observers = _collecting.observers
+    if _observers:
+        _close_caches()
 
 
 class Choices:
@@ -145,10 +157,9 @@ def observed() -> Iterator[Choices]:
     choices = Choices()
     with _lock:
         _observers += 1
+        _collecting.observers += 1
         if _observers == 1:
-            for function in list(_answering):
-                function.choose_cache()
-            _answering.clear()
+            _close_caches()
     _collecting.open.append(choices)
     config.count_trace(1)  # recording leaves its shortcuts past dispatch
     try:
@@ -158,3 +169,10 @@ def observed() -> Iterator[Choices]:
         _collecting.open.pop()
         with _lock:
             _observers -= 1
+            _collecting.observers -= 1
+
+
+def _close_caches() -> None:
+    for function in list(_answering):
+        function.choose_cache()
+    _answering.clear()

@@ -50,9 +50,9 @@ class _Installed:
 
 
 _now = _Installed()
-_lock = threading.Lock()
 #: Threads attach one after the other: one with the recording of another would write into what that one frees.
 _attaching = held_over_fork(threading.RLock())
+_lock = held_over_fork(threading.RLock())
 
 
 def is_installed() -> bool:

@@ -10,18 +10,19 @@ lent: other views could write to what they share.  Writes through views made ear
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any
 
 import numpy as np
+
+from codegen.forks import renewed_in_child
 
 from .node import Node
 
 __all__ = ["Loan", "can_be_lent", "give_back", "lend"]
 
 # Re-entrant: a loan may end, by its weak reference, while another one is made.
-_lock = threading.RLock()
+_lock = renewed_in_child(globals(), "_lock")
 
 
 class _Locked:

@@ -9,12 +9,12 @@ similar key of the same purpose that was seen before.  Only misses pay for this:
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from codegen.compiler import counts
+from codegen.forks import renewed_in_child
 
 from ..errors import UserLine, user_line
 from .node import Kind, Out
@@ -60,7 +60,7 @@ class Explanation(list):
     __str__ = __repr__
 
 
-_lock = threading.Lock()
+_lock = renewed_in_child(globals(), "_lock")
 _found: OrderedDict[tuple[str, UserLine | None, str], tuple[int, int]] = OrderedDict()
 _recent: OrderedDict[Any, deque] = OrderedDict()
 _compiles = 0

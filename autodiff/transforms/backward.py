@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.forks import held_over_fork
+
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
 from ..tape.ask import end_recording, evaluate
@@ -30,7 +32,7 @@ from .stretches import in_parts
 __all__ = ["backward", "results_of", "seed_for"]
 
 #: Held while `.grad` of several leaves is compared and written: never while anything is computed.
-_commit_lock = threading.Lock()
+_commit_lock = held_over_fork(threading.RLock())
 
 
 def backward(

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
-import threading
 from collections.abc import Hashable, Iterator
 from typing import Any
+
+from ..forks import renewed_in_child
 
 __all__ = ["LRU"]
 
 #: Of all tables.  Entries are dropped while it is held, and a dropped one may come back here from its finaliser.
-_lock = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """What is done under the lock is whole at any time, but in a forked child nobody would release it."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+#: What is done under it is whole at any time.
+_lock = renewed_in_child(globals(), "_lock")
 
 
 class LRU:

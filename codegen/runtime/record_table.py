@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ..forks import held_over_fork
 from ..records import record
 
 __all__ = [
@@ -33,7 +34,7 @@ MOST_STATICS = 3
 MOST_NODES = 64
 
 #: Re-entrant: an entry may be dropped, by the garbage collector, while another is learnt.
-_lock = threading.RLock()
+_lock = held_over_fork(threading.RLock())
 
 
 @record(frozen=True)

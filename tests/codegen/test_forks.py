@@ -54,12 +54,61 @@ f = ad.jit(ad.grad(lambda x: ad.sum(ad.exp(ad.sin(x)))))
 def run(n):
     assert (f(np.zeros(n)) == 1).all()
 """
+RECORDED = """
+import autodiff as ad
+from codegen import compiler
+
+def run(n):
+    x = ad.tensor(np.zeros(n), requires_grad=True)
+    y = ad.exp(ad.sin(x))
+    for _ in range(n % 5):
+        y = y * 1.0 + np.zeros(n)
+    ad.sum(y).backward()
+    assert (np.asarray(x.grad) == 1).all()
+"""
+#: A thread is in the middle of a trace, and of the lock of this function, for as long as the child lives.
+TRACING = """
+import os, signal, threading
+import numpy as np
+import autodiff as ad
+from autodiff.config import config
+
+def f(x):
+    if threading.current_thread() is not threading.main_thread():
+        entered.set()
+        leave.wait()
+    return ad.sum(ad.exp(ad.sin(x)))
+
+entered, leave = threading.Event(), threading.Event()
+jitted = ad.jit(ad.grad(f))
+tracing = threading.Thread(target=jitted, args=(np.zeros(3),))
+tracing.start()
+entered.wait()
+assert config.careful
+pid = os.fork()
+if not pid:
+    signal.alarm(30)
+    assert not config.careful
+    assert (jitted(np.zeros(3)) == 1).all()
+    x = ad.tensor(np.zeros(3), requires_grad=True)
+    f(x).backward()
+    assert (np.asarray(x.grad) == 1).all()
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+assert config.careful
+leave.set()
+tracing.join()
+assert not config.careful
+"""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.parametrize("program", [GRAPH, FUNCTION], ids=["graph", "function"])
-def test_a_child_forked_while_another_thread_compiles_can_compile(program):
-    script = FORKING.replace("{RUN}", program)
+@pytest.mark.parametrize(
+    "script",
+    [*(FORKING.replace("{RUN}", program) for program in (GRAPH, FUNCTION, RECORDED)), TRACING],
+    ids=["graph", "function", "recorded", "tracing"],
+)
+def test_a_child_forked_while_another_thread_compiles_can_compile(script):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120,
         env=os.environ | {"AUTODIFF_CACHE": "0", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
