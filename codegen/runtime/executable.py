@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,8 @@ from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, lau
 from .share import Piece, shared
 
 if TYPE_CHECKING:
-    from . import driven, entered, loops, products
+    from ..emit.nests import Nest
+    from . import driven, entered, loops, products, whole
 
     _Owner = NativeKernel | products.Product | loops.Table
 else:
@@ -42,6 +44,7 @@ else:
     entered = later("codegen.runtime.entered")
     loops = later("codegen.runtime.loops")
     products = later("codegen.runtime.products")
+    whole = later("codegen.runtime.whole")
 
 __all__ = ["Executable", "Pieces", "Stats"]
 
@@ -80,11 +83,11 @@ class Executable:
     def __init__(self, program: Program, kernels: KernelTable, loaded: Pieces | None = None) -> None:
         started = time.perf_counter()
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
-        every = [step.work for step, _, _ in every_step(program)]
-        if gemms := [work for work in every if isinstance(work, Gemm)]:
+        gemms = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm)]
+        if gemms:
             products.begin(gemms)
-        parts, native = loaded or _loaded(every, kernels)
-        layout, pieces = _laid_out(program, _Code(parts, native, kernels))
+        found = loaded or _loaded(program, kernels)
+        layout, pieces = _laid_out(program, _Code(found, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
         codes = [owner.code for owner in owns if owner.code is not None]
@@ -101,8 +104,8 @@ class Executable:
         else:
             self.call = call_of(plan, operations, weakref.ref(self))
         self.stats = Stats(
-            kernels=len({key.address for key in native.values()}),
-            products=sum(isinstance(work, Gemm) for work in every),
+            kernels=len({key.address for key in found.native.values()}),
+            products=len(gemms),
             host_steps=len(hosts),
             buffers=len(program.buffers),
             temporaries=len(layout.offsets),
@@ -180,23 +183,45 @@ class _Host(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """The pieces of each kernel by `id(work)`, and the machine code of each piece's function by its id."""
+    """The pieces of each kernel by `id(work)`, the machine code of each piece's function by its id, and whole nests.
+
+    nests   loops and branches that are one function, by `id(work)`: its numbers
+    """
 
     parts: dict[int, list[Piece]]
     native: dict[int, NativeKernel]
+    nests: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
 
-def _loaded(works: Sequence[Any], kernels: KernelTable) -> Pieces:
-    """The pieces of all kernels among these."""
-    parts = {id(work): shared(work.function, work.extents) for work in works if isinstance(work, Kernel)}
-    return Pieces(parts, kernels.load([part.function for found in parts.values() for part in found]))
+def _loaded(program: Program, kernels: KernelTable) -> Pieces:
+    """All machine code of a program."""
+    parts: dict[int, list[Piece]] = {}
+    nests: dict[int, Nest] = {}
+    _gather(program, parts, nests)
+    functions = [part.function for found in parts.values() for part in found]
+    native = kernels.load([*functions, *[nest.emitted for nest in nests.values()]])
+    native.update({number: native[id(nest.emitted)] for number, nest in nests.items()})
+    return Pieces(parts, native, {number: nest.numbers for number, nest in nests.items()})
+
+
+def _gather(program: Program, parts: dict[int, list[Piece]], nests: dict[int, Nest]) -> None:
+    """What has to be compiled for a program, and for what runs inside of it."""
+    for step in program.steps:
+        if isinstance(step.work, Kernel):
+            parts[id(step.work)] = shared(step.work.function, step.work.extents)
+        elif inside := bodies(step.work):
+            nest = whole.whole(step)
+            if nest is not None:
+                nests[id(step.work)] = nest
+                continue
+            for _, body, _ in inside:
+                _gather(body, parts, nests)
 
 
 class _Code(NamedTuple):
-    """As `Pieces`, and where further kernels are found."""
+    """What has been compiled, and where further kernels are found."""
 
-    parts: dict[int, list[Piece]]
-    native: dict[int, NativeKernel]
+    found: Pieces
     table: KernelTable
 
 
@@ -211,8 +236,8 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
     slots = tuple([layout.slots[b] for b in step.buffers])
     match step.work:
         case Kernel(_, extents) as work:
-            parts = code.parts[id(work)]
-            return [_kernel_step(part, code.native[id(part.function)], slots, extents) for part in parts]
+            parts, native = code.found.parts[id(work)], code.found.native
+            return [_kernel_step(part, native[id(part.function)], slots, extents) for part in parts]
         case Gemm() as gemm:
             product = products.product_step(gemm)
             a, b, c = slots
@@ -234,6 +259,10 @@ def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], exte
 
 def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Native | _Host:
     """A loop or branch in machine code if all bodies are, else one that calls its bodies from Python."""
+    numbers = code.found.nests.get(id(work))
+    if numbers is not None:
+        kernel = code.found.native[id(work)]
+        return _Native(NativeStep(kernel.address, slots, numbers), (kernel,))
     found = [(body, *_laid_out(body, code)) for _, body, _ in bodies(work)]
     pieces = [piece for _, _, inside in found for piece in inside]
     native = [piece for piece in pieces if isinstance(piece, _Native)]

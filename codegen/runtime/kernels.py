@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..emit import Emitted, emit_function, module_of
+from ..emit import Emitted, emit_function, module_of, nameless
 from ..kernel.nest import Function
-from ..records import record, replace
+from ..records import record
 from . import engine, objects
 from .ahead import Ahead, gains
 from .cache import LRU
@@ -49,14 +49,17 @@ class KernelTable:
         self._disk = disk
         self.compiled_modules = self.disk_objects = 0
 
-    def load(self, functions: Iterable[Function]) -> dict[int, NativeKernel]:
-        """The native kernel of each function, by `id(function)`; what is missing is compiled together."""
+    def load(self, functions: Iterable[Function | Emitted]) -> dict[int, NativeKernel]:
+        """The native kernel of each function, by `id(function)`; what is missing is compiled together.
+
+        What is text already is called `kernel`.
+        """
         features = engine.target_features()
         keys: dict[int, str] = {}
         found: dict[str, NativeKernel] = {}
         missing: dict[str, Emitted] = {}
         for function in functions:
-            emitted = emit_function(_nameless(function), features)
+            emitted = function if isinstance(function, Emitted) else emit_function(nameless(function), features)
             key = keys[id(function)] = objects.key_of(module_of([emitted], features), Passes.VECTORS)
             if key in found or key in missing:
                 continue
@@ -143,9 +146,4 @@ def _compiled(parts: list[dict[str, Emitted]], disk: DiskCache | None, features:
 def text_of(function: Function) -> str:
     """What tells kernels apart: the text of a function, whatever it is called."""
     features = engine.target_features()
-    return module_of([emit_function(_nameless(function), features)], features)
-
-
-def _nameless(function: Function) -> Function:
-    """The function under names that say nothing: what its text is compared by."""
-    return replace(function, name="kernel", names=tuple([f"a{i}" for i in range(len(function.names))]))
+    return module_of([emit_function(nameless(function), features)], features)

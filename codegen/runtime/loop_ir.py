@@ -1,5 +1,8 @@
 """Loops and branches as LLVM IR text: steps of a body again and again, on pointers that move.
 
+Those that run kernels only are a function of their own instead (`whole`); here run those with products in them, and
+what threads share.
+
 `run_loop`, `run_branch` and `run_while` are steps like any kernel, `i32 f(ptr pointers, ptr numbers)`.  What runs
 inside is a *body*:
 

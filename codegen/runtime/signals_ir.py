@@ -39,6 +39,11 @@ much:
 on:
   ret i32 0
 }
+; The same for code that knows its address.
+define i32 @loop_account(i64 %work) {
+  %answer = call i32 @account(i64 %work)
+  ret i32 %answer
+}
 define internal i32 @look_up(i64 %spent) noinline {
   %held = call i32 @PyGILState_Check()
   %is.held = icmp ne i32 %held, 0

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from ..emit import emit_module
+from ..emit import emit_function, module_of
+from ..emit.nests import Nest
 from ..ir import Graph, print_graph
 from ..kernel.mlir import print_module
 from ..kernel.nest import Function
@@ -31,6 +32,7 @@ from ..program import (
 )
 from . import engine
 from .cost import operations_of
+from .whole import whole
 
 __all__ = ["Stages", "print_program"]
 
@@ -71,8 +73,10 @@ class Stages:
 
     @property
     def llvm(self) -> str:
-        functions = _functions(self.program)
-        return emit_module(functions, engine.target_features()) if functions else "; no kernels\n"
+        features = engine.target_features()
+        emitted = [emit_function(f, features) for f in _functions(self.program)]
+        emitted += [nest.emitted.named(f"nest{j}") for j, nest in enumerate(_nests(self.program))]
+        return module_of(emitted, features) if emitted else "; no kernels\n"
 
     @property
     def llvm_optimized(self) -> str:
@@ -235,7 +239,21 @@ def _param_text(value: object) -> str:
 
 
 def _functions(program: Program) -> list[Function]:
-    """The program's kernels, each once; also those of bodies of loops."""
-    works = [step.work for step, _, _ in every_step(program)]
-    found = {work.function.name: work.function for work in works if isinstance(work, Kernel)}
+    """The program's kernels, each once; also those of bodies of loops, where these are not one function."""
+    found: dict[str, Function] = {}
+    for step in program.steps:
+        if isinstance(step.work, Kernel):
+            found[step.work.function.name] = step.work.function
+        elif (inside := bodies(step.work)) and whole(step) is None:
+            found.update({f.name: f for _, body, _ in inside for f in _functions(body)})
     return list(found.values())
+
+
+def _nests(program: Program) -> list[Nest]:
+    """The loops and branches that are one function each."""
+    found: list[Nest] = []
+    for step in program.steps:
+        if inside := bodies(step.work):
+            nest = whole(step)
+            found += [nest] if nest else [n for _, body, _ in inside for n in _nests(body)]
+    return found

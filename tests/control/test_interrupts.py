@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -34,26 +35,42 @@ def long(x):
 
 @pytest.fixture
 def interrupted():
-    """`interrupted()`: Ctrl-C in 50 ms.  The process is ended where that is not heeded."""
+    """`with interrupted(): ...` is ended by Ctrl-C.  The process is ended where that is not heeded.
+
+    Pressed after 50 ms, then twice a second: Python ignores what is raised in a `__del__`, while compiling say.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timers = [threading.Timer(60, os._exit, (3,))]
-    timers[0].start()
+    last = threading.Timer(60, os._exit, (3,))
+    last.start()
 
-    def soon():
-        timers.append(threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,)))
-        timers[-1].start()
+    @contextmanager
+    def pressed():
+        heeded = threading.Event()
 
-    yield soon
-    for timer in timers:
-        timer.cancel()
+        def press():
+            wait_s = 0.05
+            while not heeded.wait(wait_s):
+                signal.raise_signal(signal.SIGINT)
+                wait_s = 0.5
+
+        presser = threading.Thread(target=press)
+        presser.start()
+        with pytest.raises(KeyboardInterrupt):
+            try:
+                yield
+            finally:
+                heeded.set()
+        presser.join()
+
+    yield pressed
+    last.cancel()
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("program", [endless, nested, long])
 def test_ctrl_c_ends_a_loop_and_the_next_call_is_right(program, interrupted):
     f = ad.jit(program)
-    interrupted()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted():
         f(0.7)
     assert ad.jit(lambda x: ad.while_loop(lambda v: v < 10.0, lambda v: v * 2.0, x))(1.0) == 16.0
 
@@ -68,8 +85,7 @@ def test_ctrl_c_ends_a_loop_that_is_called_by_ctypes(interrupted):
     for program, arguments in ((until, (np.inf, 0.5)), (many, (1.0, 0.5))):
         graph = parse(str(ad.inspect(program, "f64[]", "f64[]").graph))
         call = PackedCall(compiler.compile_graph(graph)._plan)
-        interrupted()
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted():
             call(*[np.asarray(a) for a in arguments])
 
 
@@ -81,8 +97,7 @@ def test_ctrl_c_during_backward_leaves_gradients_as_they_were(interrupted):
         return ad.while_loop(lambda v: v[1] < steps, lambda v: (v[0] * 0.9, v[1] + 1), (x, 0))[0]
 
     y = loss(x, ad.tensor(10**9))
-    interrupted()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted():
         y.backward()
     assert x.grad.item() == 5.0
     loss(x, steps).backward()
@@ -106,8 +121,7 @@ def test_a_handler_that_raises_nothing_runs_and_the_loop_goes_on():
 
 def test_other_threads_run_while_a_loop_of_unknown_length_does(interrupted):
     f = ad.jit(endless)
-    interrupted()
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted():
         f(0.7)
     is_running, counts = threading.Event(), []
 
