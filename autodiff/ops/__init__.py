@@ -128,7 +128,7 @@ from .shaping import (
     transpose,
 )
 from .sorting import argsort, sort
-from .statistics import log_softmax, logsumexp, mean, softmax, std, var
+from .statistics import log_softmax, logaddexp, logsumexp, mean, softmax, std, var
 from .triangles import tril, triu
 
 # The Array API's names for the same functions.
@@ -214,6 +214,7 @@ __all__ = [
     "log2",
     "log10",
     "log_softmax",
+    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",

@@ -15,7 +15,7 @@ from .. import tree
 from ..errors import DispatchError, GradientError, caller
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
-from . import arithmetic, bits, comparison, creation, elementwise, selection
+from . import arithmetic, bits, comparison, creation, elementwise, selection, statistics
 from .complexes import conj
 from .conversion import as_tensor
 from .power import power, square
@@ -39,6 +39,7 @@ UFUNCS: dict[np.ufunc, Callable] = {
     np.sign: arithmetic.sign,
     np.reciprocal: arithmetic.reciprocal,
     np.hypot: arithmetic.hypot,
+    np.logaddexp: statistics.logaddexp,
     np.power: power,
     np.float_power: power,
     np.square: square,

@@ -1,6 +1,6 @@
-"""Means and spreads of values, and the exponential family: logsumexp, softmax, log_softmax.
+"""Means and spreads of values, and the exponential family: logsumexp, logaddexp, softmax, log_softmax.
 
-All are compositions, so the compiler fuses them and their derivatives follow.  Numbers such as 1/n
+Nearly all are compositions, so the compiler fuses them and their derivatives follow.  Numbers such as 1/n
 are constants of the graph.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import dtype_name
+from codegen.lowering import Map
 
 from ..custom import function
 from ..errors import caller
@@ -19,16 +20,17 @@ from ..tape import DETACH, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, reduced_shape
 from .arithmetic import abs_, add, divide, multiply, subtract
-from .comparison import equal, isfinite
+from .comparison import equal, isfinite, isinf, logical_and
 from .conversion import as_tensor, cast_to, dtype_of
-from .elementwise import exp, log, sqrt
+from .declare import binary
+from .elementwise import exp, log, sigmoid, sqrt
 from .primitive import zero_of, zeros_of
 from .reductions import max_, summed, unreduced
 from .selection import where
 from .shaping import spread
 from .template import remembered
 
-__all__ = ["floating", "log_softmax", "logsumexp", "mean", "root_of_squares", "softmax", "std", "var"]
+__all__ = ["floating", "log_softmax", "logaddexp", "logsumexp", "mean", "root_of_squares", "softmax", "std", "var"]
 
 _F64 = np.dtype(np.float64)
 
@@ -153,6 +155,31 @@ def logsumexp(x, axis=None, *, keepdims=False):
     nothing = equal(total, zero_of(x.dtype))
     logarithm = where(nothing, _number(-math.inf, x), log(where(nothing, _number(1.0, x), total)))
     return unreduced(add(logarithm, top), x, axes, keepdims)
+
+
+def _logaddexp_scalar(k, a, b):
+    """As NumPy has it; inf - inf is nan, so equal ones are a case of their own."""
+    larger = k.add(k.maximum(a, b), k.log1p(k.exp(k.neg(k.abs(k.sub(a, b))))))
+    return k.select(k.eq(a, b), k.add(a, k.constant(math.log(2.0), like=a)), larger)
+
+
+def _share_of(a: Tensor, b: Tensor) -> Tensor:
+    """exp(a) / (exp(a) + exp(b)), which two equal infinities share evenly."""
+    both = logical_and(equal(a, b), isinf(a))
+    return sigmoid(where(both, zero_of(a.dtype), subtract(a, b)))
+
+
+logaddexp = binary(
+    "logaddexp",
+    np.logaddexp,
+    partials=lambda y, a, b: (lambda: _share_of(a, b), lambda: _share_of(b, a)),
+    lower=Map(_logaddexp_scalar),
+    traits=("commutative",),
+    doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
+
+    An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
+    """,
+)
 
 
 @function

@@ -100,6 +100,7 @@ CASES = [
     *_binary("mod", np.mod, dtypes=NUMERIC, order=2),
     *_binary("hypot", np.hypot),
     *_binary("arctan2", np.arctan2),
+    *_binary("logaddexp", np.logaddexp, ulps=8),
     *_binary("power", np.power, between(0.3, 2)),
     *_binary("maximum", np.maximum, dtypes=ALL),
     *_binary("minimum", np.minimum, dtypes=ALL),

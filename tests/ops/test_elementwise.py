@@ -84,6 +84,20 @@ def test_the_derivative_of_a_power_at_base_zero_is_finite_where_the_power_is_con
     assert for_exponent.tolist() == [0.0, 0.0, 0.0]
 
 
+def test_infinite_arguments_of_logaddexp_share_the_gradient_or_one_has_it_all():
+    inf = math.inf
+    a, b = [0.0, inf, -inf, inf, 0.0, -inf, 1e5], [0.0, inf, -inf, 0.0, -inf, 0.0, -1e5]
+    for_a, for_b = gradient(ad.logaddexp, a, b)
+    assert for_a.tolist() == [0.5, 0.5, 0.5, 1.0, 1.0, 0.0, 1.0]
+    assert for_b.tolist() == [0.5, 0.5, 0.5, 0.0, 0.0, 1.0, 0.0]
+
+
+def test_the_second_derivative_of_logaddexp_of_equal_numbers_is_a_quarter():
+    second = ad.grad(ad.grad(lambda a: ad.logaddexp(a, 2.0)))
+    np.testing.assert_allclose(second(2.0), 0.25)
+    np.testing.assert_allclose(second(np.float32(1.5)), 0.5 / (1 + np.cosh(0.5)) , rtol=1e-6)
+
+
 def test_the_angle_of_far_points_has_a_derivative():
     for_y, for_x = gradient(ad.arctan2, 1e200, 1e200)
     np.testing.assert_allclose([for_y, for_x], [0.5e-200, -0.5e-200])

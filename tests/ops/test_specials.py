@@ -14,8 +14,8 @@ UNARY = [
     *("square", "trunc"),
 ]
 BINARY = [
-    *("add", "arctan2", "divide", "floor_divide", "hypot", "maximum", "minimum", "mod", "multiply", "power"),
-    *("subtract", *COMPARISONS),
+    *("add", "arctan2", "divide", "floor_divide", "hypot", "logaddexp", "maximum", "minimum", "mod", "multiply"),
+    *("power", "subtract", *COMPARISONS),
 ]
 #: Functions that NumPy has not; their references are compared with formulas elsewhere.
 OURS = {"erf", "relu", "sigmoid", "softplus"}
