@@ -67,7 +67,7 @@ class Reduce:
 
 @record(frozen=True)
 class Scan:
-    """A running monoid (`add`) along the parameter `axis` (one non-negative int)."""
+    """A running monoid (`add`, `mul`) along the parameter `axis` (one non-negative int)."""
 
     monoid: str
 

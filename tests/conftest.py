@@ -10,8 +10,9 @@ import pytest
 
 # Tests find what they compile, not what the user's cache holds, in this process and in those that they start.
 os.environ["AUTODIFF_CACHE"] = "0"
-# They use most graphs once, and mean native code.
+# They use most graphs once, and mean native code; those of eager mode switch it on themselves.
 os.environ["AUTODIFF_PATIENCE"] = "0"
+os.environ["AUTODIFF_EAGER"] = "0"
 
 GOLDENS = Path(__file__).parent / "golden"
 

@@ -19,12 +19,6 @@ class Layer:
     b: object
 
 
-@pytest.fixture(autouse=True)
-def compiled(monkeypatch):
-    """In eager mode, which the environment may ask for, a function under jit runs each time."""
-    monkeypatch.setattr(ad.config, "eager", False)
-
-
 def rng():
     return np.random.default_rng(0)
 

@@ -113,7 +113,7 @@ from .reductions import argmax, argmin
 from .reductions import max_ as max
 from .reductions import min_ as min
 from .reductions import sum_ as sum
-from .scans import cumsum
+from .scans import cumprod, cumsum
 from .selection import clip, maximum, minimum, relu, where
 from .shaping import (
     broadcast_to,
@@ -176,6 +176,7 @@ __all__ = [
     "conj",
     "cos",
     "cosh",
+    "cumprod",
     "cumsum",
     "dense",
     "diag",

@@ -27,7 +27,7 @@ from .products import prod
 from .protocols import serves
 from .rearranging import diff, meshgrid, repeat, roll, tile, unstack
 from .reductions import all_, any_, argmax, argmin, max_, min_, sum_
-from .scans import cumsum
+from .scans import cumprod, cumsum
 from .selection import clip, relu
 from .shaping import (
     broadcast_to,
@@ -84,6 +84,7 @@ attach({
     "all": all_,
     "argmax": argmax,
     "argmin": argmin,
+    "cumprod": cumprod,
     "cumsum": cumsum,
     "reshape": _spread_arguments(reshape),
     "transpose": _spread_arguments(transpose),
@@ -141,6 +142,7 @@ for _function, _names in {
     all_: "all",
     argmax: "argmax",
     argmin: "argmin",
+    cumprod: "cumprod",
     cumsum: "cumsum",
     reshape: "reshape",
     transpose: "transpose permute_dims",
@@ -206,3 +208,4 @@ serves(_reducing(min_), (np.minimum, "reduce"))
 serves(_reducing(any_), (np.logical_or, "reduce"))
 serves(_reducing(all_), (np.logical_and, "reduce"))
 serves(_reducing(cumsum), (np.add, "accumulate"))
+serves(_reducing(cumprod), (np.multiply, "accumulate"))

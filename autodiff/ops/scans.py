@@ -1,31 +1,44 @@
-"""Running sums along an axis."""
+"""Running sums and products along an axis.
+
+The derivatives of a running product are those of a linear recurrence, y[k] = x[k] * y[k-1], so they are right where
+elements are zero; nothing is divided.  A recurrence is solved by doubling: in log2(n) steps over all places at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from codegen.ir import Aval
+from codegen.ir import Aval, dtype_name
 from codegen.lowering import Scan
 
 from ..errors import ShapeError, caller
-from ..tape import record
+from ..tape import constant, record
 from ..tensor import Tensor
 from .arguments import axis_of, records
+from .arithmetic import add, mul0, multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
-from .primitive import expect, linear
+from .joining import joined
+from .primitive import Operation, expect, linear, primitive, spread_to, times, zeros_of
 from .reductions import widened
 from .shaping import flipped, reshaped
+from .slicing import part
 from .template import remembered
 
-__all__ = ["cumsum"]
+__all__ = ["cumprod", "cumsum"]
 
 
-def _cumsum_aval(x: Aval, *, axis: int) -> Aval:
-    expect("cumsum", (x,), "fic")
-    if not 0 <= axis < x.ndim:
-        raise ShapeError(f"cumsum: {axis} is not an axis of {x}\n  called at {caller()}")
-    return x
+def _running_aval(name: str, accepts: str) -> Callable[..., Aval]:
+    def infer(x: Aval, *, axis: int) -> Aval:
+        expect(name, (x,), accepts)
+        if not 0 <= axis < x.ndim:
+            raise ShapeError(f"{name}: {axis} is not an axis of {x}\n  called at {caller()}")
+        return x
+
+    return infer
 
 
 def _backwards(y_bar: Tensor, axis: int) -> Tensor:
@@ -36,13 +49,76 @@ def _backwards(y_bar: Tensor, axis: int) -> Tensor:
 _cumsum = linear(
     "cumsum",
     lambda x, *, axis: np.cumsum(x, axis, dtype=x.dtype),
-    infer=_cumsum_aval,
+    infer=_running_aval("cumsum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (_backwards(y_bar, axis),),
     lower=Scan("add"),
     params=("axis",),
     heavy=True,
     batch=along("axis"),
 )
+
+
+def _recurrence(b: Tensor, a: Tensor, axis: int) -> Tensor:
+    """c with c[i] = b[i] + a[i] * c[i+1] along an axis; the last of a counts for nothing."""
+    n, reach = b.shape[axis], 1
+    while reach < n:
+        # b[i] is what the places from i on give, `reach` of them, and a[i] what c[i + reach] is multiplied with for it:
+        # where that overflows, nothing is still nothing, as it would be step by step.
+        b = add(b, mul0(_later(b, axis, reach), a))
+        a = multiply(a, _later(a, axis, reach))
+        reach *= 2
+    return b
+
+
+def _later(x: Tensor, axis: int, by: int) -> Tensor:
+    """What stands so many places further on; zeros at the end."""
+    n = x.shape[axis]
+    rest = part(x, axis, by, n)
+    return joined((rest, zeros_of(x.aval.with_shape((*x.shape[:axis], by, *x.shape[axis + 1 :])))), axis)
+
+
+def _earlier_product(y: Tensor, axis: int) -> Tensor:
+    """The product of all before each element, from the products up to each."""
+    ones = spread_to(constant(1.0, dtype_name(y.dtype)), (*y.shape[:axis], 1, *y.shape[axis + 1 :]))
+    return joined((ones, part(y, axis, 0, y.shape[axis] - 1)), axis)
+
+
+def _cumprod_pull(y_bar, y, xs, params, masked):
+    (x,), (axis,) = xs, params
+    if not x.size:
+        return (y_bar,)
+    return (times(_recurrence(y_bar, _later(x, axis, 1), axis), _earlier_product(y, axis), masked),)
+
+
+def _cumprod_jvp(dxs, y, x, *, axis):
+    (dx,) = dxs
+    if dx is None or not x.size:
+        return dx
+    moved = multiply(dx, _earlier_product(y, axis))
+    return flipped(_recurrence(flipped(moved, (axis,)), flipped(x, (axis,)), axis), (axis,))
+
+
+_cumprod = primitive(
+    "cumprod",
+    lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
+    infer=_running_aval("cumprod", "fi"),
+    pull=_cumprod_pull,
+    jvp=_cumprod_jvp,
+    lower=Scan("mul"),
+    params=("axis",),
+    heavy=True,
+    batch=along("axis"),
+)
+
+
+def _running(operation: Operation, x: Any, axis: int | None, dtype: Any) -> Tensor:
+    x = as_tensor(x, operation.name, "x")
+    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
+    if axis is None:
+        x, axis = reshaped(x, (x.size,)), 0
+    elif not x.ndim:
+        x = reshaped(x, (1,))  # as NumPy has it
+    return record(operation, (x,), (axis_of(operation.name, axis, x.aval),))
 
 
 @records(_cumsum)
@@ -54,10 +130,17 @@ def cumsum(x, axis=None, *, dtype=None):
 
     `dtype` is converted to first.  Raises ShapeError when x has no such axis.
     """
-    x = as_tensor(x, "cumsum", "x")
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "cumsum"))
-    if axis is None:
-        x, axis = reshaped(x, (x.size,)), 0
-    elif not x.ndim:
-        x = reshaped(x, (1,))  # as NumPy has it
-    return record(_cumsum, (x,), (axis_of("cumsum", axis, x.aval),))
+    return _running(_cumsum, x, axis, dtype)
+
+
+@records(_cumprod)
+@remembered(1)
+def cumprod(x, axis=None, *, dtype=None):
+    """The products of all elements up to each along an axis (None: of x flattened).
+
+    x: T[..., n, ...]  →  T[..., n, ...]     bool and int32 are multiplied as int64
+
+    Derivatives of every order are right where elements are zero.  `dtype` is converted to first.
+    Raises ShapeError when x has no such axis.
+    """
+    return _running(_cumprod, x, axis, dtype)

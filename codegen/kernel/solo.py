@@ -15,6 +15,7 @@ from .edges import rows_kept
 from .elements import Elements, element_type
 from .group import strides_of
 from .index import Index, constant_index, flatten, split_loop
+from .monoids import combine, start
 from .nest import Value
 from .operands import Product
 from .scalar import Scalar
@@ -75,11 +76,11 @@ def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
 
 
 def build_scan(node: Node, is_stored, name: str) -> Built:
-    """out[t] = out[t-1] + x[t] along one axis, for all places before and after it."""
+    """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it."""
     k = Scalar()
     elements = Elements(k, is_stored)
     (x,) = node.inputs
-    axis = node.keywords["axis"]
+    axis, monoid = node.keywords["axis"], node.op.lower.monoid
     shape = node.aval.shape
     stride = strides_of(shape)[axis]
     before, length = node.aval.size // (stride * shape[axis]), shape[axis]
@@ -94,14 +95,13 @@ def build_scan(node: Node, is_stored, name: str) -> Built:
         )
         value = elements.at(x, index)
         if previous is not None:
-            value = k.add(previous, value)
+            (value,) = combine(k, monoid, (previous,), (value,), free_order=False)
         k.store(value, out, lead.times(stride * length).plus(time.times(stride)).plus(inner))
         return value
 
     leads = k.open_loop(before, parallel=True)
     if stride == 1:
-        zero = k.literal(0.0 if element_type(node).is_float else 0, element_type(node))
-        times = k.open_loop(length, [zero])
+        times = k.open_loop(length, start(k, monoid, element_type(node)))
         total = step(leads.index, times.index, constant_index(0), times.carried[0])
         k.close_loop(times, [total])
     else:
@@ -109,7 +109,7 @@ def build_scan(node: Node, is_stored, name: str) -> Built:
         step(leads.index, constant_index(0), inner.index, None)
         k.close_loop(inner)
         if length > 1:
-            # The first row is there: each next one adds to the one before, all places side by side.
+            # The first row is there: each next one goes on from the one before, all places side by side.
             times = k.open_loop(length - 1)
             inner = k.open_loop(stride)
             time = times.index.plus(constant_index(1))

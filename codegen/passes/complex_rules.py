@@ -50,7 +50,8 @@ def rule_of(node: Node) -> Rule | None:
     lower = node.op.lower
     if isinstance(lower, Contract):
         return _product
-    is_apart = isinstance(lower, Move | Scan | Scatter) or (isinstance(lower, Reduce) and lower.monoid == "add")
+    is_sum = isinstance(lower, Reduce | Scan) and lower.monoid == "add"
+    is_apart = is_sum or isinstance(lower, Move | Scatter)
     return _each_part if is_apart and node.aval.dtype in REALS else None
 
 

@@ -129,8 +129,7 @@ def test_without_the_launcher_python_records():
     )
     said = {}
     for flag in "01":
-        flags = {"AUTODIFF_LAUNCHER": flag, "AUTODIFF_EAGER": "0"}
-        environment = os.environ | flags | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = os.environ | {"AUTODIFF_LAUNCHER": flag, "PYTHONPATH": os.pathsep.join(sys.path)}
         said[flag] = subprocess.run(
             [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
         ).stdout
