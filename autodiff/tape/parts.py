@@ -15,19 +15,17 @@ from typing import Any
 from codegen.runtime.cache import LRU
 from codegen.runtime.launcher import OutOfRange
 
-from ..config import config
 from . import streak
 from .check import LIMIT
+from .lengths import clear_lengths, ending_of
 from .misses import note
 from .node import Node
 from .peel import Part, clear_stretches, peel
 from .plan import COUNTS, located
 from .stretch import Stretch, Unfit
 
-__all__ = ["clear_parts", "commit", "computed", "is_worth_trying", "note_parts", "values_in_parts", "whole_of"]
+__all__ = ["clear_parts", "commit", "computed", "note_parts", "values_in_parts", "whole_of"]
 
-#: What is shorter is compiled at once, unless it ends in a known stretch.
-SHORTEST = 12
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
 #: A loop that has come three times is expected to come so many times more.
@@ -73,15 +71,21 @@ def values_in_parts(
     length    of the recording
     compute   compute(nodes): evaluate leaves that are pending
     """
-    if roots[0].leaf is not None or not is_worth_trying(length):
+    ending = None if roots[0].leaf is not None else ending_of(roots[0], False, length)
+    if ending is None:
         return False
     since = streak.prices.now()
     try:
         parts, new = peel(roots, False, frozenset(), _complete, compute)
         whole = whole_of((False,), parts)
+        if whole is None:
+            ending.compiled(roots[0], False)
+            return False
         done = computed(parts)
     except Unfit:
+        ending.failed()
         return False
+    ending.succeeded()
     commit(parts, done, False)
     whole.seconds += streak.prices.now() - since
     note_parts("value", new)
@@ -135,8 +139,8 @@ _wholes = LRU(512, most=50_000)
 _ran: deque[_Whole] = deque(maxlen=128)
 
 
-def whole_of(key: tuple, parts: Sequence[Part]) -> _Whole:
-    """The account of a recording.  Raises Unfit where the whole is to be compiled, or is."""
+def whole_of(key: tuple, parts: Sequence[Part]) -> _Whole | None:
+    """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit
     key = (*key, *[p.stretch.serial for p in parts])
@@ -148,19 +152,15 @@ def whole_of(key: tuple, parts: Sequence[Part]) -> _Whole:
         whole.is_bought = True
         streak.note_regular()
     if whole.is_bought:
-        raise Unfit
+        return None
     _ran.append(whole)
     whole.runs += 1
     return whole
 
 
-def is_worth_trying(length: float) -> bool:
-    """Whether a recording of so many nodes, or of an earlier one, may be taken apart at all."""
-    return not 0 <= length < SHORTEST and config.patience > 0 and not config.eager
-
-
 def clear_parts() -> None:
     """Forget the stretches, and what was run in them."""
     clear_stretches()
+    clear_lengths()
     _wholes.clear()
     _ran.clear()

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from codegen.ir import OPS
 
 from .cutting import longer_stretch, top_stretch
+from .lengths import pending_leaves
 from .node import CONSTANT, Kind, Node
 from .plan import settle, source
 from .record import ALIASES
@@ -54,7 +55,7 @@ class Part(NamedTuple):
 
 
 class _Pending(Exception):
-    """A leaf whose value is wanted, and is pending."""
+    """The value of a leaf is wanted, and is pending."""
 
 
 def peel(
@@ -76,16 +77,24 @@ def peel(
     while True:
         try:
             return _Peeling(tracks, targets, complete).of(roots)
-        except _Pending as found:
-            _settle(found.args[0], compute)
+        except _Pending:
+            leaves = pending_leaves(roots, tracks, targets)
+            if not leaves:  # another thread was faster, in part
+                raise Unfit from None
+            _settle(leaves, compute)
 
 
-def _settle(leaf: Node, compute: Callable[[Sequence[Node]], None]) -> None:
-    origin = source(leaf)
-    if origin is not leaf and origin.value is not None:
-        settle(leaf, origin.value)
-    else:
-        compute((leaf,))
+def _settle(leaves: Sequence[Node], compute: Callable[[Sequence[Node]], None]) -> None:
+    """Give leaves their values, all at once."""
+    waiting = []
+    for leaf in leaves:
+        origin = source(leaf)
+        if origin is not leaf and origin.value is not None:
+            settle(leaf, origin.value)
+        else:
+            waiting.append(leaf)
+    if waiting:
+        compute(waiting)
 
 
 class _Peeling:
@@ -170,7 +179,7 @@ class _Peeling:
         if leaf is None and node not in self.targets:
             return False
         if node.value is None:
-            raise _Pending(node)
+            raise _Pending
         if leaf is not None and leaf.hooks:
             raise Unfit
         return True

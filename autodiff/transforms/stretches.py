@@ -19,8 +19,9 @@ from ..custom.relied import users_methods
 from ..dispatch import observed
 from ..tape import streak
 from ..tape.ask import evaluate
+from ..tape.lengths import ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
-from ..tape.parts import commit, computed, is_worth_trying, note_parts, whole_of
+from ..tape.parts import commit, computed, note_parts, whole_of
 from ..tape.peel import Part, peel
 from ..tape.plan import data
 from ..tape.record import state
@@ -89,16 +90,22 @@ def in_parts(
     targets   where gradients end, beside leaves
     """
     now = state.now
-    if now.tracing or not is_worth_trying(root.number - now.began):
+    ending = None if now.tracing else ending_of(root, True, root.number - now.began)
+    if ending is None:
         return None
     since = streak.prices.now()
     try:
         parts, new = peel([root, *beside], True, targets, _complete, _compute)
         whole = whole_of((True,), parts)
+        if whole is None:
+            ending.compiled(root, True)
+            return None
         done = computed(parts)
         bars, partial = _pulled(parts, done, root, seed)
     except Unfit:
+        ending.failed()
         return None
+    ending.succeeded()
     whole.seconds += streak.prices.now() - since
     note_parts("backward", new)
     return InParts(parts, done, bars, partial)

@@ -1,0 +1,121 @@
+"""Which recordings are worth taking apart (`peel`): those of loops whose length changes.
+
+A loop of fixed length makes the same graph each time: it is compiled whole, in its first two steps, and one check
+answers it.  So recordings are told apart by the kind of node that they end in, and of each kind is known whether
+all had the same size.  Once they had not, they are run in parts, but for sizes that were compiled whole since; and
+where that did not succeed several times in a row, it is tried less and less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from codegen.runtime.cache import LRU
+
+from ..config import config
+from .node import Node
+
+__all__ = ["Ending", "clear_lengths", "ending_of", "pending_leaves"]
+
+#: What is shorter is compiled at once.
+SHORTEST = 12
+#: What is longer is run in parts the first time, too: an episode of some hundred operations takes long to compile.
+LONG = 256
+#: Failures in a row before any try is left out; the most tries that are.
+PATIENT, MOST_LEFT_OUT = 3, 64
+
+
+class Ending:
+    """Recordings that end in one kind of node.
+
+    size      operations of the first one
+    varies    whether another had another size
+    whole     sizes that are compiled whole all the same
+    """
+
+    __slots__ = ("_failures", "_left_out", "size", "varies", "whole")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.varies = False
+        self.whole: set[int] = set()
+        self._failures = 0
+        self._left_out = 0
+
+    def is_to_be_tried(self, root: Node, tracks: bool) -> bool:
+        """Whether a recording after the first is to be taken apart."""
+        if self._left_out:
+            self._left_out -= 1
+            return False
+        if self.varies and not self.whole:
+            return True
+        size = size_of((root,), tracks)
+        self.varies = self.varies or size != self.size
+        return self.varies and size not in self.whole
+
+    def failed(self) -> None:
+        """A recording does not fall into stretches."""
+        self._failures += 1
+        if self._failures >= PATIENT:
+            self._left_out = min(1 << (self._failures - PATIENT), MOST_LEFT_OUT)
+
+    def succeeded(self) -> None:
+        """One does."""
+        self._failures = 0
+
+    def compiled(self, root: Node, tracks: bool) -> None:
+        """One does, but is to be compiled whole from now on."""
+        self.whole.add(size_of((root,), tracks))
+
+
+#: By the kind of node, and whether gradients went through.
+_endings = LRU(256)
+
+
+def ending_of(root: Node, tracks: bool, length: float) -> Ending | None:
+    """The recordings like one that is to be taken apart; None: it is not.
+
+    tracks    whether gradients go through it
+    length    how many nodes were made since the recording began; negative: it is an earlier one
+    """
+    if 0 <= length < SHORTEST or not config.patience or config.eager:
+        return None
+    key = (root.kind, tracks)
+    ending: Ending | None = _endings.get(key)
+    if ending is not None:
+        return ending if ending.is_to_be_tried(root, tracks) else None
+    ending = Ending(size_of((root,), tracks))
+    _endings.put(key, ending)
+    return ending if ending.size >= LONG else None
+
+
+def size_of(roots: Iterable[Node], tracks: bool) -> int:
+    """How many nodes are to be computed, or gone through: up to leaves."""
+    return len(_opened(roots, tracks, frozenset()))
+
+
+def pending_leaves(roots: Sequence[Node], tracks: bool, targets: AbstractSet[Node]) -> list[Node]:
+    """The leaves, and the targets of gradients, that have no value yet: of the roots, and of what they need."""
+    met = dict.fromkeys(roots)
+    for n in _opened(roots, tracks, targets):
+        met |= dict.fromkeys(n.inputs)
+    return [n for n in met if n.value is None and (n.leaf is not None or n in targets)]
+
+
+def _opened(roots: Iterable[Node], tracks: bool, targets: AbstractSet[Node]) -> set[Node]:
+    seen = {r for r in roots if r.leaf is None and r not in targets}
+    stack = list(seen)
+    while stack:
+        for i in stack.pop().inputs:
+            if i in seen or i.leaf is not None or i in targets:
+                continue
+            if i.value is None or (tracks and i.kind.out.requires_grad):
+                seen.add(i)
+                stack.append(i)
+    return seen
+
+
+def clear_lengths() -> None:
+    """Forget which recordings there were."""
+    _endings.clear()

@@ -1,0 +1,166 @@
+"""Loops of fixed length are compiled whole, in their first two steps; those whose length changes are run in parts."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape import lengths, parts
+from codegen import compiler
+
+
+@pytest.fixture(autouse=True)
+def patience():
+    """The setting that users have."""
+    ad.clear_cache()
+    ad.config.patience = 8
+    yield
+    ad.config.patience = 0
+    ad.clear_cache()
+
+
+@pytest.fixture
+def taken_apart(monkeypatch):
+    """How many parts the recordings had that were run in parts."""
+    found = []
+    commit = parts.commit
+
+    def noted(these, done, is_released):
+        found.append(len(these))
+        commit(these, done, is_released)
+
+    for module in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
+        monkeypatch.setattr(f"{module}.commit", noted)
+    return found
+
+
+def parameters(number, n=8):
+    rng = np.random.default_rng(number)
+    return [ad.tensor(rng.normal(size=(n, n)) / n, requires_grad=True) for _ in range(number)]
+
+
+def elementwise():
+    """Fifty operations, ten times the same five."""
+    x, w, v = (ad.tensor(np.linspace(0.1, 1.0, 20) * k, requires_grad=True) for k in (1, 2, 3))
+
+    def step():
+        y = x
+        for i in range(10):
+            y = (y * w + v - x * 0.5) * (0.1 * (i + 1))
+        ad.sum(y).backward()
+        found = [t.grad.numpy() for t in (x, w, v)]
+        x.grad = w.grad = v.grad = None
+        return found
+
+    return step
+
+
+def perceptron():
+    """Twelve layers alike, updated in place."""
+    weights = parameters(12)
+    data = np.ones((4, 8))
+
+    def step():
+        h = ad.tensor(data)
+        for w in weights:
+            h = ad.tanh(h @ w)
+        loss = (h * h).mean()
+        loss.backward()
+        with ad.no_grad():
+            for w in weights:
+                w -= 0.01 * w.grad
+                w.grad = None
+        return loss.item()
+
+    return step
+
+
+def recurrent(steps=20):
+    """A state that goes through one layer again and again."""
+    (w,) = parameters(1)
+
+    def step(steps=steps):
+        h = ad.tensor(np.ones((4, 8)))
+        for _ in range(steps):
+            h = ad.tanh(h @ w + 0.1)
+        (h * h).mean().backward()
+        found, w.grad = w.grad.numpy(), None
+        return found
+
+    return step
+
+
+@pytest.mark.parametrize("loop", [elementwise, perceptron, recurrent])
+def test_a_loop_of_fixed_length_compiles_in_its_first_two_steps_only(taken_apart, loop):
+    step = loop()
+    step(), step()
+    before = compiler.counts().compiles
+    for _ in range(12):
+        step()
+    assert compiler.counts().compiles == before
+    assert taken_apart == []
+
+
+@pytest.mark.parametrize("loop", [elementwise, perceptron, recurrent])
+def test_a_loop_of_fixed_length_is_answered_by_one_check(monkeypatch, loop):
+    step = loop()
+    for _ in range(6):
+        step()
+
+    def looked_at(*what):
+        raise AssertionError("a recording was compared by its key")
+
+    for place in ("autodiff.tape.ask.structure", "autodiff.transforms.gradient.structure"):
+        monkeypatch.setattr(place, looked_at)
+    for _ in range(3):
+        step()
+
+
+def test_a_loop_of_many_operations_is_compiled_whole_when_it_comes_again(taken_apart):
+    step = recurrent(120)
+    found = [step() for _ in range(6)]
+    assert len(taken_apart) == 1  # the first time it may be an episode
+    before = compiler.counts().compiles
+    step()
+    assert compiler.counts().compiles == before
+    for f in found:
+        np.testing.assert_allclose(f, found[0], rtol=1e-12)
+
+
+def test_from_the_second_length_on_a_loop_is_run_in_parts(taken_apart):
+    step = recurrent()
+    for steps in (20, 30, 25, 41, 33, 28):
+        found = step(steps)
+        ad.config.eager = True
+        np.testing.assert_allclose(found, step(steps), rtol=1e-12)
+        ad.config.eager = False
+    assert len(taken_apart) == 5
+
+
+def test_what_never_falls_into_stretches_is_tried_less_and_less_often(monkeypatch):
+    """Sums of different functions, in an order that never repeats."""
+    tried = []
+    peel = parts.peel
+    monkeypatch.setattr(parts, "peel", lambda *what: tried.append(1) or peel(*what))
+    x = ad.tensor(np.linspace(0.1, 1.0, 5))
+    functions = [ad.sin, ad.cos, ad.tanh, ad.exp, ad.sqrt, ad.log1p, ad.arctan, ad.abs]
+    rng = np.random.default_rng(0)
+    for length in range(15, 115):
+        y = x
+        for k in rng.integers(len(functions), size=length):
+            y = functions[k](y)
+        y.sum().numpy()
+    assert 3 <= len(tried) < 30
+
+
+def test_leaves_that_wait_for_an_update_get_their_values_at_once():
+    w, v = parameters(2)
+    for _ in range(2):
+        (w * v).sum().backward()
+        with ad.no_grad():
+            w -= 0.1 * w.grad
+            v -= 0.1 * v.grad
+    y = ad.tanh(w @ v).sum()
+    assert set(lengths.pending_leaves([y.node], True, frozenset())) == {w.node, v.node}
+    assert lengths.pending_leaves([w.node], True, frozenset()) == [w.node]
+    y.backward()
+    assert lengths.pending_leaves([y.node], True, frozenset()) == []
