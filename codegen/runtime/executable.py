@@ -90,7 +90,7 @@ class Executable:
         layout, pieces = _laid_out(program, _Code(found, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
-        codes = [owner.code for owner in owns if owner.code is not None]
+        codes = [code for owner in owns for code in owner.codes]
         operations = operations_of(program)
         is_long = operations >= LONG
         plan = Plan(

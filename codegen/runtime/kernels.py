@@ -35,6 +35,11 @@ class NativeKernel:
     address: int
     code: engine.Code
 
+    @property
+    def codes(self) -> tuple[engine.Code, ...]:
+        """All that it is made of."""
+        return (self.code,)
+
 
 class KernelTable:
     """Kernels by text: all that somebody uses, and the last `maxsize` that nobody may use any more.

@@ -36,7 +36,7 @@ class Table:
     __slots__ = ("_function", "_owned", "numbers")
 
     #: It has none of its own: `loop_ir` is part of the launcher.
-    code = None
+    codes = ()
 
     def __init__(self, function: str) -> None:
         self._function = function

@@ -9,12 +9,15 @@ those from `begin` to `end`, whole sums, so that threads may share them.
       for one or two vectors of columns j                      packed into a panel that stays in the cache nearest
         for a few rows i:   tile1 or tile2 (`tile_ir`)
 
+Tiles, and the packing of columns, are modules of their own, made when a product needs them (`parts_of`): `product`
+finds their addresses in the table that `parts` returns, in the order of `PARTS`.
+
 A panel is packed because rows of b are far from each other, or lie across, or end within a vector: then the panel is
 filled up with zeros, and the tile of c, the corner, is made beside c and copied.  a is read where it is, for it
 is read element by element.
 
-All but the tiles is `optnone`, which means: written as it should run.  Code is generated for it in a third of the time
-(the module 30 -> 21 ms, that of `vector_product_ir` 25 -> 19), and runs as fast for n x n x n products, n = 2 to 256.
+What is not a part is `optnone`, which means: written as it should run.  Code is generated for it in a third of the time
+(`product` and its parts 30 -> 23 ms, `vector_product_ir` 25 -> 19), and n x n x n products take as long, n = 2 to 256.
 """
 
 from __future__ import annotations
@@ -23,7 +26,10 @@ from string import Template
 
 from .tile_ir import Tile, tile_ir, turn_ir
 
-__all__ = ["DECLARED", "EXTENTS", "product_ir", "step_ir"]
+__all__ = ["DECLARED", "EXTENTS", "PARTS", "part_ir", "parts_of", "product_ir", "step_ir"]
+
+#: What a product may call.
+PARTS = ("tile1", "tile2", "pack_columns")
 
 #: The extents, in order.
 EXTENTS = (
@@ -155,10 +161,13 @@ $masked}
 ; The same for `columns` that are one or two vectors.
 define internal void @pack(ptr %to, i64 %to_row, ptr %from, i64 %from_row, i64 %rows, i64 %columns) noinline optnone {
 $whole}
+declare $vector @llvm.masked.load.v$lanes$dtype.p0(ptr, i32, <$lanes x i1>, $vector)
+declare void @llvm.masked.store.v$lanes$dtype.p0($vector, ptr, i32, <$lanes x i1>)
+""")
 
+_PACKING_OF_COLUMNS = Template("""
 ; Packs columns, whose elements lie one after the other: 8 x 8 at a time, the rest one by one.
-define internal void @pack_columns(ptr %to, i64 %width, ptr %from, i64 %from_column, i64 %rows, i64 %columns)
-    noinline optnone {
+define void @pack_columns(ptr %to, i64 %width, ptr %from, i64 %from_column, i64 %rows, i64 %columns) {
 entry:
   %whole.rows = and i64 %rows, -8
   br label %column
@@ -212,10 +221,14 @@ column.done:
 done:
   ret void
 }
-declare $vector @llvm.fmuladd.v$lanes$dtype($vector, $vector, $vector)
-declare $vector @llvm.masked.load.v$lanes$dtype.p0(ptr, i32, <$lanes x i1>, $vector)
-declare void @llvm.masked.store.v$lanes$dtype.p0($vector, ptr, i32, <$lanes x i1>)
 """)
+
+_TABLE = f"""
+@parts.table = internal global [{len(PARTS)} x ptr] zeroinitializer
+define ptr @parts() noinline optnone {{
+  ret ptr @parts.table
+}}
+"""
 
 _BODY = Template("""
   %is.few = icmp ule i64 %rows, $FEW
@@ -273,7 +286,8 @@ pack:
   call void @pack(ptr %panel, i64 %width, ptr %b.j, i64 %b_row, i64 %depths, i64 %width)
   br label %row
 pack.columns:
-  call void @pack_columns(ptr %panel, i64 %width, ptr %b.j, i64 %b_col, i64 %depths, i64 %used)
+  %pack_columns = load ptr, ptr getelementptr (ptr, ptr @parts.table, i64 2)
+  call void %pack_columns(ptr %panel, i64 %width, ptr %b.j, i64 %b_col, i64 %depths, i64 %used)
   br label %row
 
 row:
@@ -297,11 +311,13 @@ fetch:
 multiply:
   br i1 %is.wide, label %wide, label %narrow
 wide:
-  call void @tile2(ptr %a.i, i64 %a_row, i64 %a_col, ptr %b.panel, i64 %b.step, i64 %depths,
+  %tile2 = load ptr, ptr getelementptr (ptr, ptr @parts.table, i64 1)
+  call void %tile2(ptr %a.i, i64 %a_row, i64 %a_col, ptr %b.panel, i64 %b.step, i64 %depths,
                    ptr %c.tile, i64 %c.step, i64 %count, ptr %waste, i1 %is.more)
   br label %multiplied
 narrow:
-  call void @tile1(ptr %a.i, i64 %a_row, i64 %a_col, ptr %b.panel, i64 %b.step, i64 %depths,
+  %tile1 = load ptr, ptr @parts.table
+  call void %tile1(ptr %a.i, i64 %a_row, i64 %a_col, ptr %b.panel, i64 %b.step, i64 %depths,
                    ptr %c.tile, i64 %c.step, i64 %count, ptr %waste, i1 %is.more)
   br label %multiplied
 multiplied:
@@ -325,12 +341,8 @@ depth.done:
 
 
 def product_ir(tile: Tile) -> str:
-    """The module of `product`."""
-    words = dict(
-        type=tile.type, dtype=tile.dtype, size=tile.size, vector=tile.vector, lanes=tile.lanes,
-        numbers=", ".join([f"i32 {lane}" for lane in range(tile.lanes)]),
-        FEW=FEW, ROWS=tile.rows, WIDTH=2 * tile.lanes, DEPTH=PANEL_BYTES // (2 * tile.lanes * tile.size),
-    )  # fmt: skip
+    """The module of `product` and `parts`."""
+    words = _words(tile)
     memory = (
         f"  %panel = alloca [{PANEL_BYTES} x i8], align 64\n"
         f"  %corner = alloca [{2 * tile.rows} x {tile.vector}], align 64\n"
@@ -342,4 +354,28 @@ def product_ir(tile: Tile) -> str:
         "whole": _COPY.replace("$start", "").replace("$move", _MOVE_WHOLE),
     }
     packing = Template(_PACKING.safe_substitute(copies)).substitute(words)
-    return "".join((tile_ir(tile, 1), tile_ir(tile, 2), turn_ir(tile), packing, step, DECLARED))
+    return "".join((_TABLE, packing, step, DECLARED))
+
+
+def part_ir(tile: Tile, part: str) -> str:
+    """The module of one of `PARTS`."""
+    if part == "pack_columns":
+        return turn_ir(tile) + _PACKING_OF_COLUMNS.substitute(_words(tile)) + DECLARED
+    words = _words(tile)
+    fma = Template("declare $vector @llvm.fmuladd.v$lanes$dtype($vector, $vector, $vector)\n").substitute(words)
+    return tile_ir(tile, PARTS.index(part) + 1) + fma + DECLARED
+
+
+def parts_of(tile: Tile, n: int, b_col: int) -> tuple[str, ...]:
+    """The parts that a product of n columns calls, for tiles of c that begin at multiples of two vectors."""
+    rest = n % (2 * tile.lanes)
+    is_called = (0 < rest <= tile.lanes, n > tile.lanes, b_col != 1)
+    return tuple([part for part, called in zip(PARTS, is_called, strict=True) if called])
+
+
+def _words(tile: Tile) -> dict[str, object]:
+    return dict(
+        type=tile.type, dtype=tile.dtype, size=tile.size, vector=tile.vector, lanes=tile.lanes,
+        numbers=", ".join([f"i32 {lane}" for lane in range(tile.lanes)]),
+        FEW=FEW, ROWS=tile.rows, WIDTH=2 * tile.lanes, DEPTH=PANEL_BYTES // (2 * tile.lanes * tile.size),
+    )  # fmt: skip

@@ -9,8 +9,9 @@ busy; and its results have the same bits for any number of threads.
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..forks import held_over_fork
 from ..program import Gemm
@@ -18,7 +19,7 @@ from ..records import record, replace
 from . import engine, objects
 from .ahead import Ahead, gains
 from .launcher import Share
-from .product_ir import EXTENTS, product_ir
+from .product_ir import EXTENTS, PARTS, part_ir, parts_of, product_ir
 from .tile_ir import Tile
 from .vector_product_ir import vector_product_ir
 
@@ -32,48 +33,56 @@ class Product:
     address: int
     extents: tuple[int, ...]
     is_swapped: bool
-    code: engine.Code
+    codes: tuple[engine.Code, ...]
     share: Share | None
 
 
 def begin(gemms: Iterable[Gemm]) -> None:
     """Make what these products will need and is not there, beside what the caller does next."""
     if gains():
-        for need in {_need(gemm): None for gemm in gemms}:
+        for need in dict.fromkeys([need for gemm in gemms for need in _needs(*_case(gemm)[1:])]):
             _code(need)
 
 
 def product_step(gemm: Gemm) -> Product:
     """The native step for this product."""
-    is_swapped, extents, tile, is_vector = _case(gemm)
-    named = dict(zip(EXTENTS, extents, strict=False))
-    m, n, k = (named[x] for x in "mnk")
-    code = _code((tile, is_vector)).result()
-    if is_vector:
-        address = code.address("rows" if named["b_col"] == 1 and n > 1 else "dots")
-        rows, columns = 1, _vector_columns(n, k, gemm.dtype)
-    else:
-        address = code.address("product")
+    is_swapped, extents, tile = _case(gemm)
+    m, n, k = extents[:3]
+    needs = _needs(extents, tile)
+    codes = tuple([_code(need).result() for need in needs])
+    name = needs[0][1]
+    if name == "product":
+        _put(codes[0], {part: code for (_, part), code in zip(needs[1:], codes[1:], strict=True)})
         rows, columns = _cut(m, n, k, gemm.batch, tile) if m and n else (1, 1)
+    else:
+        rows, columns = 1, _vector_columns(n, k, gemm.dtype)
+    address = codes[0].address(name)
     row_tiles, column_tiles = -(-m // rows), -(-n // columns)
     total = gemm.batch * row_tiles * column_tiles
     extents += (rows, columns, column_tiles, row_tiles * column_tiles)
     is_large = total > 1 and gemm.batch * m * n * k * _size(gemm.dtype) >= SHARED
     if is_large:
-        return Product(address, extents, is_swapped, code, Share(total, max(1, total // TILES)))
-    return Product(address, (*extents, 0, total), is_swapped, code, None)
+        return Product(address, extents, is_swapped, codes, Share(total, max(1, total // TILES)))
+    return Product(address, (*extents, 0, total), is_swapped, codes, None)
 
 
-def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile, bool]:
-    """Whether it is turned round, its extents, the tile it is cut into, and whether it is one of a vector."""
+def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
+    """Whether it is turned round, its extents, and the tile it is cut into."""
     is_swapped = gemm.n == 1 and gemm.m > 1
     extents = _extents(gemm, is_swapped)
     m, n, k = extents[:3]
     tile = Tile.of(gemm.dtype, engine.target_features())
-    is_vector = m == 1 and k > 0
-    if not is_vector and m <= FEW_ROWS and n * k >= FEW_LEAST:
+    if 1 < m <= FEW_ROWS and n * k >= FEW_LEAST:
         tile = replace(tile, rows=FEW_ROWS)
-    return is_swapped, extents, tile, is_vector
+    return is_swapped, extents, tile
+
+
+def _put(code: engine.Code, parts: Mapping[str, engine.Code]) -> None:
+    """Tell a product where its parts are."""
+    table = ctypes.CFUNCTYPE(ctypes.c_void_p)(code.address("parts"))()
+    addresses = (ctypes.c_void_p * len(PARTS)).from_address(table)
+    for part, found in parts.items():
+        addresses[PARTS.index(part)] = found.address(part)
 
 
 def _extents(gemm: Gemm, is_swapped: bool) -> tuple[int, ...]:
@@ -141,24 +150,31 @@ def _size(dtype: str) -> int:
     return {"f32": 4, "f64": 8}[dtype]
 
 
-#: The tile, and whether it is for products with a vector: what there is a module for.
-_Need = tuple[Tile, bool]
+#: A tile, and the function that there is a module of: "product" or one of its parts, "rows", "dots".
+_Need = tuple[Tile, str]
 
 _codes: dict[_Need, Ahead[engine.Code]] = {}
 _lock = held_over_fork(threading.Lock())
 
 
-def _need(gemm: Gemm) -> _Need:
-    return _case(gemm)[2:]
+def _needs(extents: tuple[int, ...], tile: Tile) -> list[_Need]:
+    """The modules of a product, that of its step first."""
+    named = dict(zip(EXTENTS, extents, strict=False))
+    n, k, b_col = named["n"], named["k"], named["b_col"]
+    if named["m"] == 1 and k > 0:
+        return [(tile, "rows" if b_col == 1 and n > 1 else "dots")]
+    return [(tile, "product"), *[(tile, part) for part in parts_of(tile, n, b_col)]]
 
 
 def _code(need: _Need) -> Ahead[engine.Code]:
-    """The module of products that is needed; made once."""
+    """The module that is needed; made once."""
     with _lock:
         if need not in _codes:
-            _codes[need] = Ahead(lambda: _made(*need))
+            _codes[need] = Ahead(lambda: objects.compiled(_text(*need), passes=engine.Passes.INLINE))
         return _codes[need]
 
 
-def _made(tile: Tile, is_vector: bool) -> engine.Code:
-    return objects.compiled((vector_product_ir if is_vector else product_ir)(tile), passes=engine.Passes.INLINE)
+def _text(tile: Tile, name: str) -> str:
+    if name in PARTS:
+        return part_ir(tile, name)
+    return product_ir(tile) if name == "product" else vector_product_ir(tile, name)

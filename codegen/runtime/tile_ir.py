@@ -60,7 +60,7 @@ def tile_ir(tile: Tile, vectors: int) -> str:
     rows, columns = range(tile.rows), range(vectors)
     every = [(i, j) for i in rows for j in columns]
     lines = [
-        f"define internal void @tile{vectors}(ptr %a, i64 %a_row, i64 %a_col, ptr %b, i64 %b_row, i64 %k,",
+        f"define void @tile{vectors}(ptr %a, i64 %a_row, i64 %a_col, ptr %b, i64 %b_row, i64 %k,",
         "                           ptr %c, i64 %c_row, i64 %rows, ptr %waste, i1 %more) noinline {",
         "entry:",
         "  %last = sub i64 %rows, 1",

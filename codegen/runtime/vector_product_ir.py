@@ -26,8 +26,8 @@ COLUMNS, STEPS = 4, 2
 STEPS_ALONE = 4
 
 
-def vector_product_ir(tile: Tile) -> str:
-    """The module of `rows` and `dots`; of the tile, what vectors there are counts."""
+def vector_product_ir(tile: Tile, name: str) -> str:
+    """The module of `rows` or `dots`; of the tile, what vectors there are counts."""
     lanes, vector, type_, dtype = tile.lanes, tile.vector, tile.type, tile.dtype
     bits = f"<{lanes} x i1>"
     declared = (
@@ -36,9 +36,11 @@ def vector_product_ir(tile: Tile) -> str:
         f"declare void @llvm.masked.store.v{lanes}{dtype}.p0({vector}, ptr, i32, {bits})\n"
         f"declare {type_} @llvm.vector.reduce.fadd.v{lanes}{dtype}({type_}, {vector})\n"
     )
-    functions = (_add(tile, ROWS), _add(tile, 1), _dots(tile, COLUMNS, STEPS), _dots(tile, 1, STEPS_ALONE))
-    steps = (step_ir("rows", type_, _rows_body(type_)), step_ir("dots", type_, _dots_body(type_)))
-    return "".join((*functions, *steps, declared, DECLARED))
+    if name == "rows":
+        functions, body = (_add(tile, ROWS), _add(tile, 1)), _rows_body(type_)
+    else:
+        functions, body = (_dots(tile, COLUMNS, STEPS), _dots(tile, 1, STEPS_ALONE)), _dots_body(type_)
+    return "".join((*functions, step_ir(name, type_, body), declared, DECLARED))
 
 
 # ------------------------------------------------------------ along rows
