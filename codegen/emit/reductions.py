@@ -132,11 +132,12 @@ def extreme(w: Writer, beyond: str, type: ScalarType, so_far: str, x: str) -> st
     """The greater or smaller of both, nan if one is nan; of two zeros the one so far, whatever their signs.
 
     Half of the instructions of LLVM's `maximum`, which knows -0.0 from 0.0, and only two of them wait for `so_far`
-    (the greatest of 100,000 floats 5.4 us, with that 7.9, NumPy 6.3).
+    (the greatest of a million floats 46 us, with that 79, NumPy 49).  Frozen, because LLVM makes one choice of the two
+    otherwise, which is not the processor's own maximum of two (59).
     """
     vector, bit = w.spelled(type), w.spelled(I1)
     takes = w.value(f"fcmp {beyond} {vector} {x}, {so_far}")
-    best = w.value(f"select {bit} {takes}, {vector} {x}, {vector} {so_far}")
+    best = w.value(f"freeze {vector} {w.value(f'select {bit} {takes}, {vector} {x}, {vector} {so_far}')}")
     is_nan = w.value(f"fcmp uno {vector} {x}, {x}")
     return w.value(f"select {bit} {is_nan}, {vector} {x}, {vector} {best}")
 

@@ -34,14 +34,18 @@ BLOCK = 4096
 ROWS, ELEMENTS = 64, BLOCK
 
 
+#: Where nothing is rounded, blocks are longer: the end of a search costs as much as some hundred elements
+#: (argmax of a million floats 80 us, so 72).
+_LONG_SEARCH = 4
+
 #: The additions of one block, if that leaves it at least so many elements: blocks are what threads share.
 WORK, SHORTEST = 1 << 18, 64
 
 
-def block_of(cost: int) -> int:
-    """Elements of one block of a long sum of elements of this cost in additions."""
+def block_of(cost: int, longest: int = BLOCK) -> int:
+    """Elements of one block of a long reduction of elements of this cost in additions."""
     wanted = max(SHORTEST, WORK // max(1, cost))
-    return min(BLOCK, 1 << wanted.bit_length() - 1)
+    return min(longest, 1 << wanted.bit_length() - 1)
 
 
 def rows_in_block(elements_of_row: int) -> int:
@@ -125,6 +129,8 @@ def plan_parts(
     parts: list[Part] = []
     reductions = [r for r in roots if r.is_reduction]
     axes_of_all = {a for axes in loops for a in axes}
+    is_search = not any(is_sum(r.node.op.lower.monoid, type_of(r)) for r in reductions)
+    longest = _LONG_SEARCH * BLOCK if is_search else BLOCK
     for level, axes in enumerate(loops):
         whole = positions.extent(axes)
         size = typical(whole)
@@ -136,7 +142,7 @@ def plan_parts(
         # Both are powers of two: whole tiles make a block.
         block = BLOCK
         if apart:
-            block = typical(rows) if rows else max(1, tile or 1, block_of(positions.group.cost) // within)
+            block = typical(rows) if rows else max(1, tile or 1, block_of(positions.group.cost, longest) // within)
         if size > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions)):
             steps.insert(0, block)
         outer = None
