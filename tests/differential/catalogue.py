@@ -58,7 +58,7 @@ BINARY = (
     "{x} + {y}", "{x} - {y}", "{x} * {y}", "{y} * {x} + {x}", "{x} / (1.5 + ad.sin({y}))",
     "ad.arctan2({x}, 1.0 + ad.square({y}))", "ad.hypot({x}, 1.0 + ad.square({y}))", "np.add({x}, {y})",
     "ad.power(1.5 + ad.sin({x}), ad.cos({y}))", "(1.5 + ad.cos({x})) ** ad.tanh({y})",
-    "ad.exp(ad.sin({x})) * ad.tanh({y})", "compiled_product({x}, {y})",
+    "ad.exp(ad.sin({x})) * ad.tanh({y})", "ad.logaddexp({x}, {y})", "compiled_product({x}, {y})",
 )  # fmt: skip
 
 BINARY_KINKED = (
@@ -132,6 +132,7 @@ def rowwise(p, x):
         ("ad.softmax({x}, axis={a})", ""),
         ("ad.log_softmax({x}, axis={a})", ""),
         ("ad.cumsum({x}, axis={a})", ""),
+        ("ad.cumprod(1.0 + 0.5 * ad.sin({x}), axis={a})", ""),
         ("{x} - ad.mean({x}, axis={a}, keepdims=True)", ""),
         ("({x} - ad.mean({x}, axis={a}, keepdims=True)) / ad.sqrt(ad.var({x}, axis={a}, keepdims=True) + 0.1)", ""),
         ("{x} / (1.0 + ad.max({x}, axis={a}, keepdims=True) ** 2)", "gap({x}, {a})"),

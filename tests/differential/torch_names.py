@@ -65,6 +65,7 @@ _AD = _Names(
     sum=_over(torch.sum), mean=_over(torch.mean), max=_over(torch.amax), min=_over(torch.amin), prod=_prod, var=_var,
     std=lambda x, axis=None, keepdims=False: torch.sqrt(_var(x, axis, keepdims)), logsumexp=_over(torch.logsumexp),
     softmax=_along(torch.softmax), log_softmax=_along(torch.log_softmax), cumsum=_along(torch.cumsum),
+    cumprod=_along(torch.cumprod), logaddexp=torch.logaddexp,
     argmax=_along(torch.argmax), concatenate=_along(torch.cat), stack=_along(torch.stack), expand_dims=torch.unsqueeze,
     take_along_axis=lambda x, index, axis: torch.take_along_dim(x, index, dim=axis), power=torch.pow,
     split=lambda x, n, axis=0: torch.tensor_split(x, n, dim=axis), transpose=lambda x, axes: x.permute(axes),
