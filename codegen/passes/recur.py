@@ -21,6 +21,7 @@ from ..ir.op import Op
 from ..lowering import Call, Nest
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
+from .counting import counted
 from .pipeline import optimize
 
 __all__ = ["RESULT", "results_together", "separate"]
@@ -54,9 +55,12 @@ def separate(graph: Graph) -> Graph:
             if key not in trimmed:
                 trimmed[key] = _trimmed(node.op.lower.control(**node.keywords))
             found[node], reads = trimmed[key]
-            given[node] = [inputs[k] for k in reads]
-            read, starts = _in_place(given[node])
-            new[node] = Node(RESULT, read, (found[node], starts, None), node.aval)
+            nested, values = found[node], [inputs[k] for k in reads]
+            given[node] = values
+            if isinstance(nested, Recurrence) and node not in whole:
+                nested, values = counted(nested, values)
+            read, starts = _in_place(values)
+            new[node] = Node(RESULT, read, (nested, starts, None), node.aval)
         elif "part" in node.op.traits and node.inputs[0] in found and node.inputs[0] not in whole:
             (vector,) = node.inputs
             new[node] = _result(found[vector], inputs[0], node, given[vector])
@@ -80,6 +84,8 @@ def _result(nested: Nested, vector: Node, part: Node, given: Sequence[Node]) -> 
         elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
         if (output := nested.body.outputs[number]) in elements:
             return given[nested.carried + elements.index(output)]
+    if vector.params[0] is not nested and number >= nested.carried:  # type: ignore[attr-defined]
+        number += 1  # after the number of the step, which is a state too
     return Node(RESULT, vector.inputs, (*vector.params[:2], number), part.aval)
 
 

@@ -172,3 +172,53 @@ def test_a_failed_index_ends_a_whole_loop():
     with pytest.raises(IndexError):
         f(0, 9)
     assert f(2, 4) == 5.0
+
+
+COUNTED = {
+    "the number itself": (lambda c, i: (c + i, None), lambda n: np.arange(n)),
+    "from elsewhere, in steps": (lambda c, i: (c * 0.5 + i, i), lambda n: ad.arange(3, 3 + 2 * n, 2)),
+    "as a float": (lambda c, t: (c + ad.sin(t), t * c), lambda n: 0.25 * ad.arange(n)),
+    "two of them, and elements": (
+        lambda c, x: (c + x[0] * x[2] - x[1], x[0]),
+        lambda n: (ad.arange(n), 7 - ad.arange(n), ad.asarray(np.linspace(0.0, 1.0, n))),
+    ),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["forwards", "backwards"])
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_follows_from_the_number_of_a_step_is_right(name, reverse):
+    step, made = COUNTED[name]
+
+    def scanned(c):
+        return ad.scan(step, c, made(6), reverse=reverse)
+
+    def by_hand(c):
+        xs, ys = made(6), [None] * 6
+        for t in reversed(range(6)) if reverse else range(6):
+            c, ys[t] = step(c, ad.tree.map(lambda x, t=t: ad.asarray(x)[t], xs))
+        return c, (None if ys[0] is None else ad.stack(ys))
+
+    for f in (scanned, by_hand):
+        f.loss = lambda c, f=f: ad.sum(f(c)[0] ** 2) + (0.0 if f(c)[1] is None else ad.sum(f(c)[1] * 1.5))
+    for x, y in zip(ad.jit(scanned)(0.4), by_hand(ad.tensor(0.4)), strict=True):
+        assert (x is None) == (y is None)
+        if x is not None:
+            np.testing.assert_allclose(x, y, rtol=1e-14)
+    np.testing.assert_allclose(ad.jit(ad.grad(scanned.loss))(0.4), ad.grad(by_hand.loss)(0.4), rtol=1e-13)
+
+
+def test_no_array_is_made_of_the_numbers_of_steps():
+    ad.clear_cache()
+    f = ad.jit(lambda x: ad.fori_loop(5, 5 + 10**6, lambda i, x: x * 0.5 + ad.cos(2.0 * i), x))
+    with compiler.recorded() as graphs:
+        f(1.0)
+    program = compiler.make_program(graphs[-1])
+    assert sum(b.aval.nbytes for b in program.buffers) < 1000
+
+
+def test_an_array_of_numbers_that_is_wanted_is_made():
+    numbers, last = ad.jit(lambda x: (ad.arange(4) * 2, ad.scan(lambda c, i: (c + i, i), x, ad.arange(4) * 2)))(1.0)
+    np.testing.assert_array_equal(numbers, [0, 2, 4, 6])
+    np.testing.assert_array_equal(last[1], numbers)
+    assert last[0] == 13.0
