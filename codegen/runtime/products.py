@@ -150,7 +150,7 @@ def _size(dtype: str) -> int:
     return {"f32": 4, "f64": 8}[dtype]
 
 
-#: A tile, and the function that there is a module of: "product" or one of its parts, "rows", "dots".
+#: A tile, and the function that there is a module of: "product" or one of its parts, "rows", "dots", "dot".
 _Need = tuple[Tile, str]
 
 _codes: dict[_Need, Ahead[engine.Code]] = {}
@@ -162,7 +162,7 @@ def _needs(extents: tuple[int, ...], tile: Tile) -> list[_Need]:
     named = dict(zip(EXTENTS, extents, strict=False))
     n, k, b_col = named["n"], named["k"], named["b_col"]
     if named["m"] == 1 and k > 0:
-        return [(tile, "rows" if b_col == 1 and n > 1 else "dots")]
+        return [(tile, "dot" if n == 1 else "rows" if b_col == 1 else "dots")]
     return [(tile, "product"), *[(tile, part) for part in parts_of(tile, n, b_col)]]
 
 

@@ -2,6 +2,7 @@
 
     rows    c += a[l] * b[l]       for b_col = 1: along rows of b and c, of eight rows at once
     dots    c[j] = a . b[j]        for b_row = 1: along the sum, for four columns at once
+    dot     c = a . b              the same for n = 1
 
 They are bound by memory: every element of b is used once, so there is nothing to keep in registers but sums.
 What is left of a vector is loaded under a mask.
@@ -27,7 +28,7 @@ STEPS_ALONE = 4
 
 
 def vector_product_ir(tile: Tile, name: str) -> str:
-    """The module of `rows` or `dots`; of the tile, what vectors there are counts."""
+    """The module of `rows`, `dots` or `dot`; of the tile, what vectors there are counts."""
     lanes, vector, type_, dtype = tile.lanes, tile.vector, tile.type, tile.dtype
     bits = f"<{lanes} x i1>"
     declared = (
@@ -36,11 +37,14 @@ def vector_product_ir(tile: Tile, name: str) -> str:
         f"declare void @llvm.masked.store.v{lanes}{dtype}.p0({vector}, ptr, i32, {bits})\n"
         f"declare {type_} @llvm.vector.reduce.fadd.v{lanes}{dtype}({type_}, {vector})\n"
     )
-    if name == "rows":
-        functions, body = (_add(tile, ROWS), _add(tile, 1)), _rows_body(type_)
-    else:
-        functions, body = (_dots(tile, COLUMNS, STEPS), _dots(tile, 1, STEPS_ALONE)), _dots_body(type_)
-    return "".join((*functions, step_ir(name, type_, body), declared, DECLARED))
+    match name:
+        case "rows":
+            functions, body = _add(tile, ROWS) + _add(tile, 1), _rows_body(type_)
+        case "dots":
+            functions, body = _dots(tile, COLUMNS, STEPS), _dots_body(type_)
+        case _:
+            functions, body = _dots(tile, 1, STEPS_ALONE), _DOT_BODY
+    return "".join((functions, step_ir(name, type_, body), declared, DECLARED))
 
 
 # ------------------------------------------------------------ along rows
@@ -208,13 +212,15 @@ def _dots(tile: Tile, columns: int, steps: int) -> str:
     return "\n".join([*lines, "  ret void", "}"]) + "\n"
 
 
-def _dots_body(type_: str) -> str:
-    return f"""
-  %is.single = icmp eq i64 %columns, 1
-  br i1 %is.single, label %single, label %many
-single:
+_DOT_BODY = """
   call void @dots1(ptr %c, ptr %a, ptr %b, i64 %b_col, i64 %k, i64 1)
   br label %next
+"""
+
+
+def _dots_body(type_: str) -> str:
+    return f"""
+  br label %many
 many:
   %j = phi i64 [ 0, %place ], [ %j.next, %many ]
   %j.left = sub i64 %columns, %j
