@@ -8,6 +8,8 @@ triangles are turned round first.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from ...errors import LinAlgError, caller
@@ -24,27 +26,46 @@ def substituted(a: np.ndarray, b: np.ndarray, *, lower: bool) -> np.ndarray:
 
     What a has on the other side of its diagonal is not read.  Raises LinAlgError for a zero on the diagonal.
     """
-    diagonal = np.diagonal(a, axis1=-2, axis2=-1)
-    if not diagonal.all():
-        where = [int(i) for i in np.argwhere(diagonal == 0)[0]]
-        raise LinAlgError(
-            f"solve_triangular: the matrix is singular: element {where[-1]} of "
-            f"the diagonal{f' of matrix {where[:-1]}' if where[:-1] else ''} is 0\n"
-            f"  asked at {caller()}"
-        )
-    if lower:
-        return _back(a[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
-    return _back(a, b)
+    try:
+        if lower:
+            return _back(a[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
+        return _back(a, b)
+    except np.linalg.LinAlgError:
+        raise _refused(a) from None
 
 
 def _back(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Back substitution in an upper triangle, the last block of rows first."""
     n = a.shape[-1]
+    if n <= BLOCK:
+        return np.linalg.solve(_upper(a), b)
     x = np.array(b)
     for stop in range(n, 0, -BLOCK):
         start = max(stop - BLOCK, 0)
         rows = slice(start, stop)
-        x[..., rows, :] = np.linalg.solve(np.triu(a[..., rows, rows]), x[..., rows, :])
+        x[..., rows, :] = np.linalg.solve(_upper(a[..., rows, rows]), x[..., rows, :])
         if start:
             x[..., :start, :] -= a[..., :start, rows] @ x[..., rows, :]
     return x
+
+
+def _upper(a: np.ndarray) -> np.ndarray:
+    """The upper triangle, zeros below: `np.triu` takes as long as solving by a small one does."""
+    return np.where(_is_upper(a.shape[-1]), a, a.dtype.type(0))
+
+
+@cache
+def _is_upper(n: int) -> np.ndarray:
+    """Where an upper triangle is; of sizes up to that of a block."""
+    return np.triu(np.ones((n, n), bool))
+
+
+def _refused(a: np.ndarray) -> LinAlgError:
+    """The error for a triangle that LAPACK found singular."""
+    diagonal = np.diagonal(a, axis1=-2, axis2=-1)
+    where = [int(i) for i in np.argwhere(diagonal == 0)[0]]
+    return LinAlgError(
+        f"solve_triangular: the matrix is singular: element {where[-1]} of "
+        f"the diagonal{f' of matrix {where[:-1]}' if where[:-1] else ''} is 0\n"
+        f"  asked at {caller()}"
+    )
