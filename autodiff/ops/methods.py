@@ -19,7 +19,7 @@ from .elementwise import cos, exp, log, round_, sigmoid, sin, sqrt, tanh
 from .gathering import take
 from .indexing import getitem
 from .joining import concatenate, pad, split, stack
-from .linalg import cholesky, det, inv, slogdet, solve
+from .linalg import cholesky, det, eigh, eigvalsh, inv, slogdet, solve
 from .linalg_basic import diag, diagonal, norm, trace
 from .operators import attach, attach_operators
 from .power import square
@@ -177,6 +177,8 @@ for _function, _names in {
     det: "linalg.det",
     slogdet: "linalg.slogdet",
     cholesky: "linalg.cholesky",
+    eigh: "linalg.eigh",
+    eigvalsh: "linalg.eigvalsh",
     tril: "tril",
     roll: "roll",
     tile: "tile",

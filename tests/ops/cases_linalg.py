@@ -51,6 +51,17 @@ def _factored_log_det(x):
     return log_det_factored(a, la.cholesky(a))
 
 
+def _apart(rng, shape):
+    """Matrices whose symmetric part has eigenvalues far from each other."""
+    return rng.uniform(-1, 1, shape) + np.diag(4.0 * np.arange(shape[-1]))
+
+
+def _function_of(x, eigh, exp):
+    """exp(x / 8) of a symmetric matrix, by its eigenvectors."""
+    w, v = eigh((x + x.mT) / 2)
+    return (v * exp(w / 8)[..., None, :]) @ v.mT
+
+
 CASES = [
     *cases("solve", la.solve, _numpy_solve, (_regular, None), shapes=SYSTEMS, ulps=64),
     case("solve-of-integers", la.solve, np.linalg.solve, ["i64[2,2]", "i32[2,1]"],
@@ -73,6 +84,9 @@ CASES = [
            shapes=SQUARES, ulps=256),
     *cases("log_det_factored", _factored_log_det, lambda x: np.linalg.slogdet(_numpy_definite(x))[1], between(-1, 1),
            shapes=SQUARES, ulps=256),
+    *cases("eigvalsh", la.eigvalsh, lambda x: np.linalg.eigvalsh((x + x.mT) / 2), _apart, shapes=SQUARES, ulps=64),
+    *cases("eigh", lambda x: _function_of(x, la.eigh, ad.exp), lambda x: _function_of(x, np.linalg.eigh, np.exp),
+           _apart, shapes=SQUARES, ulps=256),
     *cases("adjugate", _adjugate, lambda a: np.linalg.det(a)[..., None, None] * np.linalg.inv(a), _regular,
            shapes=("[3,3]", "[2,2,2]", "[1,1]"), ulps=256),
     *[c for k in (-1, 0, 2) for name in ("tril", "triu")

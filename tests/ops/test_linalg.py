@@ -47,7 +47,7 @@ def test_numpys_own_error_catches_ours():
         la.inv(np.zeros((2, 2))).numpy()
 
 
-@pytest.mark.parametrize("f", [la.inv, la.det, la.cholesky, la.slogdet, lambda a: la.solve(a, a)])
+@pytest.mark.parametrize("f", [la.inv, la.det, la.cholesky, la.slogdet, la.eigh, la.eigvalsh, lambda a: la.solve(a, a)])
 def test_a_matrix_that_is_not_square_is_refused_when_recorded(f):
     with pytest.raises(ad.ShapeError, match=r"takes square matrices, not f64\[2,3\]"):
         f(np.ones((2, 3)))
@@ -84,12 +84,51 @@ def test_substitution_is_exact_where_elimination_with_pivots_would_not_be():
     np.testing.assert_array_equal(substituted(a, np.array([[1e-10], [2.0]]), lower=True), [[1.0], [1.0]])
 
 
+def test_eigenvectors_are_orthonormal_and_make_the_symmetric_part_again(rng):
+    x = rng.normal(size=(2, 4, 4))
+    a = (x + x.mT) / 2
+    for matrix, expected in ((x, a), (x + 1j * rng.normal(size=x.shape), None)):
+        expected = (matrix + matrix.conj().mT) / 2 if expected is None else expected
+        w, v = (np.asarray(t) for t in la.eigh(matrix))
+        assert w.dtype == np.float64 and (np.diff(w) > 0).all()
+        np.testing.assert_allclose(v.conj().mT @ v, np.broadcast_to(np.eye(4), v.shape), atol=1e-14)
+        np.testing.assert_allclose(v * w[..., None, :] @ v.conj().mT, expected, atol=1e-13)
+
+
+def test_gradients_of_a_function_of_a_hermitian_matrix_are_those_of_differences(rng):
+    a, b, *directions = [rng.normal(size=(3, 3)) + 1j * rng.normal(size=(3, 3)) for _ in range(6)]
+
+    def f(a):
+        w, v = la.eigh(a)
+        return ad.real((v * ad.exp(w / 4) @ ad.conj(v.mT) * b).sum())
+
+    g = ad.grad(f)(a)
+    np.testing.assert_allclose(g, g.conj().T, atol=1e-14)
+    for d in directions:
+        difference = (f(a + 1e-6 * d) - f(a - 1e-6 * d)).item() / 2e-6
+        np.testing.assert_allclose(np.sum(g.conj() * d).real, difference, rtol=1e-7)
+
+
+def test_equal_eigenvalues_have_gradients_and_their_vectors_have_not():
+    np.testing.assert_array_equal(ad.grad(lambda a: la.eigvalsh(a).sum())(np.eye(3)), np.eye(3))
+    a, q = np.diag([1.0, 1.0, 5.0]), np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 0.5)[0]
+    turned, top = q @ a @ q.T, np.outer(q[:, 2], q[:, 2])
+    np.testing.assert_allclose(ad.grad(lambda a: la.eigvalsh(a)[2])(turned), top, atol=1e-14)
+    assert np.isfinite(ad.grad(lambda a: (la.eigh(a).eigenvectors[:, 2] ** 2)[0])(turned)).all()
+    assert np.isnan(ad.grad(lambda a: (la.eigh(a).eigenvectors * np.arange(9.0).reshape(3, 3)).sum())(a)).any()
+
+
+def test_a_matrix_with_nan_has_eigenvalues_that_are_nan():
+    assert np.isnan(np.asarray(la.eigvalsh(np.full((2, 2), np.nan)))).all()
+
+
 def test_numpys_linear_algebra_records():
     a = ad.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
     for f in (np.linalg.inv, np.linalg.det, np.linalg.cholesky, lambda a: np.linalg.solve(a, np.ones(2))):
         assert f(a).requires_grad
         np.testing.assert_allclose(f(a).detach(), f(np.array([[2.0, 1.0], [1.0, 3.0]])))
     assert np.linalg.slogdet(a).logabsdet.requires_grad
+    assert np.linalg.eigh(a).eigenvalues.requires_grad and np.linalg.eigvalsh(a).requires_grad
 
 
 def test_a_jitted_gradient_of_a_factorisation_equals_the_recorded_one():
