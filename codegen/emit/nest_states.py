@@ -73,7 +73,7 @@ class Turning:
             first, on = writer.fresh("first"), writer.fresh("kept")
             writer.choose(writer.let("is.first", f"icmp eq i64 {after}, 1"), first, on)
             writer.begin(first)
-            writer.copy(before.now, self.read, self.aval)
+            writer.copy_elements(before.now, self.read, self.aval)
             writer.go(on)
             writer.begin(on)
             then = writer.let("kept", f"getelementptr i8, ptr {before.now}, i64 {before.stride}")
@@ -88,7 +88,7 @@ class Turning:
             none, on = writer.fresh("none"), writer.fresh("left")
             writer.choose(writer.let("is.none", f"icmp eq i64 {length}, 0"), none, on)
             writer.begin(none)
-            writer.copy(self.last, self.start, self.aval)
+            writer.copy_elements(self.last, self.start, self.aval)
             writer.go(on)
             writer.begin(on)
 

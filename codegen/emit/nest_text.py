@@ -30,6 +30,7 @@ class Text:
         self.lines: list[str] = []
         self.numbers: list[int] = []
         self.block = "start"
+        self.span: tuple[str, str] | None = None  # of elements, where a loop goes over some of them at a time
         self._count = 0
         account = self.number(0)
         self.entry.append(f"  %account = inttoptr i64 {account} to ptr")
@@ -87,6 +88,19 @@ class Text:
         """All bytes of a value."""
         size = str(aval.nbytes) if aval.nbytes <= SMALL else self.number(aval.nbytes)
         self.lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)")
+
+    def copy_elements(self, to: str, source: str, aval: Aval) -> None:
+        """The elements of a value that the loop is at."""
+        if self.span is None:
+            self.copy(to, source, aval)
+            return
+        begin, end = self.span
+        first, count = (
+            self.let("bytes", f"mul nsw i64 {n}, {aval.dtype.itemsize}")
+            for n in (begin, self.let("count", f"sub nsw i64 {end}, {begin}"))
+        )
+        to, source = (self.let("p", f"getelementptr i8, ptr {x}, i64 {first}") for x in (to, source))
+        self.lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {count}, i1 false)")
 
     def near(self, pointer: str, aval: Aval) -> str:
         """A value that does not change, on the stack if it is small."""

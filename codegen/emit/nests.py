@@ -15,6 +15,8 @@ registers of them.  Large states are pointers, which change places after each ru
 becomes part of the function; several are called, so that each computes to the bit what it does elsewhere (a
 multiplication and an addition in two kernels are not contracted).
 
+A large elementwise loop takes some elements through all steps, then the next: they stay in the first cache.
+
 Nothing in the text depends on how long a loop is, where values lie, or on large extents: all that is in `numbers`.
 """
 
@@ -36,6 +38,9 @@ __all__ = ["Nest", "emit_nest", "kernels_in"]
 #: (function, numbers) of each part of a kernel, and the work of one run of a program.
 Parts = Callable[[Kernel], Sequence[tuple[Function, tuple[int, ...]]]]
 Work = Callable[[Program], int]
+
+#: Of a loop whose steps are elementwise: how many elements to take through all steps at a time, and of how many.
+Blocks = Callable[[Loop], tuple[int, int] | None]
 
 
 class Nest(NamedTuple):
@@ -61,9 +66,11 @@ def kernels_in(work: object) -> list[Kernel] | None:
     return found if is_nest else None
 
 
-def emit_nest(work: Loop | Branch | While, buffers: int, parts: Parts, work_of: Work, target_features: str) -> Nest:
+def emit_nest(
+    work: Loop | Branch | While, buffers: int, parts: Parts, blocks: Blocks, work_of: Work, target_features: str
+) -> Nest:
     """The function for a step on so many buffers."""
-    writer = _Writer("kernel", parts, work_of, Target.of(target_features))
+    writer = _Writer("kernel", parts, blocks, work_of, Target.of(target_features))
     writer.nest(work, [f"%b{j}" for j in range(buffers)])
     return writer.finished(buffers)
 
@@ -71,9 +78,9 @@ def emit_nest(work: Loop | Branch | While, buffers: int, parts: Parts, work_of: 
 class _Writer(Text):
     """Writes the function."""
 
-    def __init__(self, name: str, parts: Parts, work_of: Work, target: Target) -> None:
+    def __init__(self, name: str, parts: Parts, blocks: Blocks, work_of: Work, target: Target) -> None:
         super().__init__()
-        self.name, self.parts, self.work_of, self.target = name, parts, work_of, target
+        self.name, self.parts, self.blocks, self.work_of, self.target = name, parts, blocks, work_of, target
         self.kernels: dict[int, tuple[Function, str, bool]] = {}
 
     def finished(self, buffers: int) -> Nest:
@@ -122,11 +129,10 @@ class _Writer(Text):
     def call(self, function: Function, pointers: Sequence[str], extents: Sequence[int], *, is_part: bool) -> None:
         """One kernel, which becomes part of the function or is called."""
         _, name, _ = self.kernels.setdefault(id(function), (function, f"{self.name}.k{len(self.kernels)}", is_part))
-        given, numbers = iter(pointers), iter(extents)
-        passed = [
-            f"ptr {next(given)}" if isinstance(a.type, MemRef) else f"i64 {self.number(next(numbers))}"
-            for a in function.arguments
-        ]
+        memory = [f"ptr {p}" for p in pointers]
+        numbers = [*map(self.number, extents[:-2]), *self.span] if self.span else map(self.number, extents)
+        given = {True: iter(memory), False: iter([f"i64 {n}" for n in numbers])}
+        passed = [next(given[isinstance(a.type, MemRef)]) for a in function.arguments]
         self.unless_failed(self.let("status", f"call i32 @{name}.body({', '.join(passed)})"))
 
     def temporaries(self, program: Program, workspace: str) -> dict[int, str]:
@@ -161,7 +167,32 @@ class _Writer(Text):
     # ------------------------------------------------------------ a known number of steps
 
     def loop(self, loop: Loop, pointers: Sequence[str]) -> None:
-        """All steps of a scan."""
+        """All steps of a scan: of all elements, or of those of one block after the other, which stay in the cache."""
+        blocks = self.blocks(loop)
+        if blocks is None:
+            self.steps(loop, pointers, self.work_of(loop.body))
+            return
+        block, total = blocks
+        label, inside, done = (self.fresh(word) for word in ("blocks", "block", "all"))
+        begin, end, count = f"%{self.fresh('begin')}", f"%{self.fresh('end')}", self.number(total)
+        entered = self.block
+        self.go(label)
+        self.begin(label)
+        head = len(self.lines)
+        self.choose(self.let("more", f"icmp slt i64 {begin}, {count}"), inside, done)
+        self.begin(inside)
+        most = self.let("most", f"add nsw i64 {begin}, {block}")
+        is_whole = self.let("is.whole", f"icmp slt i64 {most}, {count}")
+        self.lines.append(f"  {end} = select i1 {is_whole}, i64 {most}, i64 {count}")
+        self.span = begin, end
+        self.steps(loop, pointers, self.work_of(loop.body) * block // total)
+        self.span = None
+        self.lines.insert(head, f"  {begin} = phi i64 [ 0, %{entered} ], [ {end}, %{self.block} ]")
+        self.go(label)
+        self.begin(done)
+
+    def steps(self, loop: Loop, pointers: Sequence[str], work: int) -> None:
+        """All steps of a scan, each of so much work."""
         body, workspace = loop.body, pointers[-1]
         length = self.number(loop.length)
         states = [self.state(loop, k, pointers) for k in range(loop.carried)]
@@ -193,7 +224,7 @@ class _Writer(Text):
         self.run(body, inputs, [*[s.written for s in states], *[m.now for m in stacks]], temporaries)
         for state in states:
             state.hand_on(self)
-        self.account(self.work_of(body))
+        self.account(work)
         for one in moving:
             one.next = self.let("x", f"getelementptr i8, ptr {one.now}, i64 {one.stride}")
         phis = [(t, "i64", "0", after), *[(m.now, "ptr", m.start, m.next) for m in moving]]

@@ -7,14 +7,17 @@ All others are run by `loop_ir`, step by step: what a step costs there, some 10 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..emit.nests import Nest, emit_nest, kernels_in
-from ..program import Step
+from ..kernel.nest import Operation, Value
+from ..program import Kernel, Loop, Step
 from . import engine
 from .cost import work_of
 from .native import native
-from .share import shared
+from .share import ELEMENTS, shared
 
-__all__ = ["whole"]
+__all__ = ["blocks_of", "whole"]
 
 #: Kernels of one function: LLVM's time grows with it.
 _MOST = 64
@@ -33,5 +36,49 @@ def whole(step: Step) -> Nest | None:
         parts[id(kernel)] = [
             (piece.function, (*kernel.extents, 0, piece.total) if piece.chunk else kernel.extents) for piece in pieces
         ]
-    nest = emit_nest(step.work, len(step.buffers), lambda k: parts[id(k)], work_of, engine.target_features())  # type: ignore[arg-type]
+    features = engine.target_features()
+    nest = emit_nest(step.work, len(step.buffers), lambda k: parts[id(k)], blocks_of, work_of, features)  # type: ignore[arg-type]
     return nest._replace(numbers=(native().code.address("loop_account"), *nest.numbers[1:]))
+
+
+#: Bytes of all arrays of a loop that one block takes: half of the first cache.  From twice as many on there are blocks.
+_BLOCK = 16 << 10
+
+
+def blocks_of(loop: Loop) -> tuple[int, int] | None:
+    """How many elements of an elementwise loop to take through all its steps at a time, and of how many.
+
+    1,000 steps of x * 0.99 + a for 10,000 f64: 2.1 ms all at a time, .84 in blocks.
+    """
+    body = loop.body
+    if len(body.steps) != 1 or loop.length < 2 or not isinstance(body.steps[0].work, Kernel):
+        return None
+    step, (piece, *others) = body.steps[0], shared(body.steps[0].work.function, body.steps[0].work.extents)
+    if others or piece.loop is None or len(piece.loop.regions[0].arguments) > 1:
+        return None
+    first_hidden = loop.carried + len(loop.scanned)
+    values = [body.buffers[b] for b in step.buffers]
+    own = [b.role != "input" or b.place < first_hidden for b in values]
+    if any(b.role == "temporary" for b in values) or any(
+        b.aval.size != piece.total for b, o in zip(values, own, strict=True) if o
+    ):
+        return None
+    memory = piece.function.arguments[: len(values)]
+    walked = {argument for argument, o in zip(memory, own, strict=True) if o}
+    if not _only_at(piece.function.body.operations, walked, piece.loop.regions[0].arguments[0]):
+        return None
+    each = sum(b.aval.dtype.itemsize for b in values if b.aval.size == piece.total)
+    block = max(_BLOCK // each // ELEMENTS, 1) * ELEMENTS
+    return (block, piece.total) if piece.total >= 2 * block else None
+
+
+def _only_at(operations: Sequence[Operation], memory: set[Value], index: Value) -> bool:
+    """Whether these read and write such memory at this index alone."""
+    for o in operations:
+        if o.name in ("memref.load", "memref.store"):
+            *_, accessed, at = o.operands
+            if accessed in memory and at is not index:
+                return False
+        if not all(_only_at(region.operations, memory, index) for region in o.regions):
+            return False
+    return True

@@ -7,7 +7,9 @@ import pytest
 
 import autodiff as ad
 from codegen import compiler
+from codegen.program import Loop
 from codegen.runtime import executable
+from codegen.runtime.whole import blocks_of
 
 RNG = np.random.default_rng(8)
 STEPS = 7
@@ -222,3 +224,59 @@ def test_an_array_of_numbers_that_is_wanted_is_made():
     np.testing.assert_array_equal(numbers, [0, 2, 4, 6])
     np.testing.assert_array_equal(last[1], numbers)
     assert last[0] == 13.0
+
+
+def plain(a):
+    return ad.fori_loop(0, STEPS, lambda i, x: x * 0.99 + a * 0.01, a * 0.5)
+
+
+def kept(a):
+    return ad.value_and_grad(lambda a: ad.sum(ad.fori_loop(0, STEPS, lambda i, x: ad.sin(x) * a + x, a) ** 2))(a)
+
+
+def stacked(a):
+    xs = like(a)[:, None] + a
+    return ad.scan(lambda c, x: ((ad.cos(c[1] * x), c[0] + x), c[0] * 2), (a, a), xs, reverse=True)
+
+
+def kept_and_empty(a):
+    return ad.scan(lambda c, x: (c * x, c), a, ad.zeros((0, *a.shape), dtype=a.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("size", [4096, 5000, 10007])
+@pytest.mark.parametrize("f", [plain, kept, stacked, kept_and_empty], ids=lambda f: f.__name__)
+def test_elements_taken_through_all_steps_in_blocks_give_the_same_bits(f, size, dtype, monkeypatch):
+    a = RNG.normal(size=size).astype(dtype)
+    found = results(f, a)
+    monkeypatch.setattr(executable.whole, "whole", lambda step: None)
+    for x, y in zip(found, results(f, a), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def blocks_in(f, a):
+    ad.clear_cache()
+    with compiler.recorded() as graphs:
+        ad.jit(f)(a)
+    program = compiler.make_program(graphs[-1])
+    return [blocks_of(s.work) for s in program.steps if isinstance(s.work, Loop)]
+
+
+def test_only_large_elementwise_loops_go_in_blocks():
+    large, small = RNG.normal(size=10_000), RNG.normal(size=500)
+    ((block, total),) = blocks_in(plain, large)
+    assert block % 64 == 0 and 2 * block <= total == 10_000
+    assert all(blocks_in(kept, large)) and all(blocks_in(stacked, large))
+    assert blocks_in(plain, small) == [None]
+
+    def shifted(a):
+        return ad.fori_loop(0, STEPS, lambda i, x: ad.roll(x, 1) * 0.5 + a, a)
+
+    def summed(a):
+        return ad.fori_loop(0, STEPS, lambda i, x: x / ad.sum(x * x), a)
+
+    assert blocks_in(shifted, large) == blocks_in(summed, large) == [None]
+    x = large
+    for _ in range(STEPS):
+        x = np.roll(x, 1) * 0.5 + large
+    np.testing.assert_allclose(ad.jit(shifted)(large), x, rtol=1e-14)
