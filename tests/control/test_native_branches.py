@@ -3,6 +3,7 @@
 import mlir_tools
 import numpy as np
 import pytest
+from hosted import noted_function
 
 import autodiff as ad
 from autodiff.tape.plan import Plan
@@ -195,21 +196,7 @@ def test_what_nobody_wants_of_a_branch_is_not_computed():
 
 
 def test_a_branch_with_python_inside_runs_it_only_if_it_is_chosen():
-    calls = []
-
-    @ad.function
-    def noted(x): ...
-
-    @noted.forward(ad.Tensor, host=True)
-    def _(ctx, x):
-        calls.append(1)
-        return x * 2.0
-
-    @noted.backward(ad.Tensor, host=True)
-    def _(ctx, g):
-        return {"x": g * 2.0}
-
-    noted(ad.tensor(1.0)).item()  # its result's aval is learnt
+    noted, calls = noted_function()
 
     def search(x):
         def step(v):

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import mlir_tools
 import numpy as np
 import pytest
+from hosted import noted_function
 
 import autodiff as ad
 from codegen import compiler
@@ -202,24 +203,10 @@ def test_asking_for_the_loss_first_does_not_run_the_loop_again():
 
 
 def test_a_body_that_needs_python_is_driven_by_python_and_all_results_are_made_in_one_run():
-    calls = []
-
-    @ad.function
-    def noted(x): ...
-
-    @noted.forward(ad.Tensor, host=True)
-    def _(ctx, x):
-        calls.append(1)
-        return x * 2.0
-
-    @noted.backward(ad.Tensor, host=True)
-    def _(ctx, g):
-        return {"x": g * 2.0}
-
+    noted, calls = noted_function()
     def program(x):
         return ad.scan(lambda c, e: ((c[0] + noted(e), c[1] + 1), c[0]), (0.0, 0), x)
 
-    noted(ad.tensor(1.0)).item()  # its result's aval is learnt
     compiled = ad.jit(program)
     compiled(np.arange(4.0))
     calls.clear()
