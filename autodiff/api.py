@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codegen import compiler
+from codegen.ir import DTYPES
 
 from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
@@ -38,6 +39,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
     f32[3] [1. 2. 3.]
     """
+    if type(data) is np.ndarray and dtype is None and data.dtype in _DTYPES and state.now.captures is None:
+        return _leaf_of(np.array(data, order="C"), requires_grad)  # most are this: nothing is to be found out
     if state.now.captures is not None and not requires_grad and isinstance(data, (np.ndarray, AbstractTensor)):
         t = as_tensor(data, "tensor", "data").detach()
         return t if dtype is None else astype(t, dtype)
@@ -49,9 +52,18 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         array = np.array(data, dtype=wanted, order="C")
     except (ValueError, TypeError) as error:
         raise DispatchError(f"tensor: the data is no array: {error}\n  called at {caller()}") from None
-    array.flags.writeable = False  # nobody else has it
     if dtype is None:
+        array.flags.writeable = False  # so it is not copied
         array = as_tensor(array, "tensor", "data").node.value  # names what is wrong with the dtype
+    return _leaf_of(array, requires_grad)
+
+
+_DTYPES = frozenset(DTYPES.values())
+
+
+def _leaf_of(array: np.ndarray, requires_grad: bool) -> Tensor:
+    """A leaf on an array that nobody else has."""
+    array.flags.writeable = False
     if requires_grad:
         refuse_discrete_leaf(array.dtype)
     return leaf(array, requires_grad)

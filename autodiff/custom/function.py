@@ -105,8 +105,10 @@ class Function(GenericFunction):
 
     def adopt(self, argument: Any) -> Any:
         """An array of one of our dtypes as a constant tensor (a copy: a tensor's value never changes)."""
-        check_not_masked(argument)
-        return taken(argument, argument.dtype) if argument.dtype in _KNOWN else argument
+        if type(argument) is not np.ndarray:
+            check_not_masked(argument)
+        dtype = argument.dtype
+        return taken(argument, dtype) if dtype in _KNOWN else argument
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
         """Numbers as 0-d tensors; then structured values, and a user's own types, written out."""

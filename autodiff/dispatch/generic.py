@@ -227,6 +227,8 @@ class GenericFunction(Registry):
     def _call_adopted(self, *args: Any, **keywords: Any) -> Any:
         """A call with an argument that may dispatch as another class than its own."""
         args = self.adopt_all(args)
+        if not keywords and not any([isinstance(a, self.adopted) for a in args]):
+            return self(*args)  # as if it had been given these: what is recorded natively, is
         run = self._run(tuple(map(type, args))) or self._call_converted
         return run(*args, **keywords)
 
@@ -235,11 +237,16 @@ class GenericFunction(Registry):
 
         One whose own class a method names at its place stays as it is, if that method then fits.
         """
-        kept = [isinstance(a, self.adopted) and self._names(place, type(a)) for place, a in enumerate(args)]
-        fresh = tuple([a if keep else self._adopted(a) for a, keep in zip(args, kept, strict=True)])
-        if any(kept) and self._run(tuple(map(type, fresh))) is None:
+        fresh, keeps = list(args), False
+        for place, argument in enumerate(args):
+            if isinstance(argument, self.adopted):
+                if self._names(place, type(argument)):
+                    keeps = True
+                else:
+                    fresh[place] = self.adopt(argument)
+        if keeps and self._run(tuple(map(type, fresh))) is None:
             return tuple(map(self._adopted, fresh))
-        return fresh
+        return tuple(fresh)
 
     def _adopted(self, argument: Any) -> Any:
         return self.adopt(argument) if isinstance(argument, self.adopted) else argument

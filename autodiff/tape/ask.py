@@ -74,7 +74,9 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     if ends_recording:
         now.asked += 1
         if not now.tracing:
-            live = [n for n in live_small(now) if n not in roots]
+            live = live_small(now)
+            if live:
+                live = [n for n in live if n not in roots]
             _begin_another(now)
     tracks = grad_mode.get()
     purpose = ("value", len(roots), roots[0].kind, tracks)
@@ -148,15 +150,17 @@ def _begin_another(now: Recording) -> None:
 
 def live_small(now: Recording) -> list[Node]:
     """Pending nodes of small results that somebody still holds; the list of candidates starts anew."""
-    handles = [t for r in now.small if (t := r()) is not None]
-    now.small = []
+    small, now.small = now.small, []
     now.limit = 256
-    return list(dict.fromkeys([t.node for t in handles if t.node.value is None and _has_values(t.node)]))
+    nodes = [node for r in small if (t := r()) is not None and (node := t.node).value is None]
+    if now.tracing:
+        nodes = [n for n in nodes if _has_values(n)]
+    return nodes if len(nodes) < 2 else list(dict.fromkeys(nodes))
 
 
 def _has_values(node: Node) -> bool:
-    """Whether a pending node depends on no argument of a trace that is going on."""
-    return not state.now.tracing or not any(n.value is None and not n.inputs for n in needed((node,)))
+    """Whether a pending node depends on no argument of the trace that is going on."""
+    return not any(n.value is None and not n.inputs for n in needed((node,)))
 
 
 #: References to a node while `stored_along` looks at it: the list `order`, the loop variable and

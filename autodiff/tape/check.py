@@ -112,7 +112,11 @@ class Known(NamedTuple):
     def run(self) -> tuple:
         """Run the plan and keep the values that belong to nodes."""
         results = self.results()
-        for node, (_, position) in zip(self.gathered[1], self.plan.store, strict=True):
+        gathered = self.gathered
+        if self.finish is not None and not gathered[2]:
+            self.finish(results, gathered, False)
+            return results
+        for node, (_, position) in zip(gathered[1], self.plan.store, strict=True):
             settle(node, results[position])
         return results
 
@@ -205,7 +209,7 @@ class Checks:
         tried = self._found.setdefault(key, _Tried())
         accepts = native_check(expected) or python_check(expected)
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
-        finish = native_finish(expected, kinds) if recipe.groups else None
+        finish = native_finish(expected, kinds)
         tried.put(_Check(accepts, plan, finish), recipe.roots[0].number - start)
 
     def note_length(self, key: tuple, plan: Plan, length: float) -> None:

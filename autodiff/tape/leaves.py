@@ -45,7 +45,7 @@ def taken(array: Any, dtype: np.dtype) -> Tensor:
     if now.captures is None:
         if not can_be_lent(array):
             return leaf(_owned(array, dtype))
-        node = rich_node(leaf_kind(out_of(Aval(array.shape, dtype))), ())
+        node = rich_node(_kind_of_data(array, False), ())
         lend(array, node, now.lent)
         return handle(node)
     t = leaf(_owned(array, dtype))
@@ -64,15 +64,20 @@ def _owned(array: Any, dtype: np.dtype) -> np.ndarray:
 
 def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = None) -> Node:
     """A node that holds `value`; with `requires_grad`, one that gradients accumulate in."""
+    kind = _kind_of_data(value, requires_grad)
+    if requires_grad:
+        return rich_node(kind, (), value, leaf=identity or Leaf())
+    return data_node(kind, value)
+
+
+def _kind_of_data(value: Any, requires_grad: bool) -> Kind:
     key = (value.shape, value.dtype, requires_grad)
     kind = _KINDS_OF_DATA.get(key)
     if kind is None:
         if len(_KINDS_OF_DATA) >= TABLE_LIMIT:
             _KINDS_OF_DATA.clear()
         kind = _KINDS_OF_DATA[key] = leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad))
-    if requires_grad:
-        return rich_node(kind, (), value, leaf=identity or Leaf())
-    return data_node(kind, value)
+    return kind
 
 
 #: Kinds of leaves by shape, dtype and requires_grad: making an Aval to ask for one costs a microsecond.

@@ -8,15 +8,12 @@ where that did not succeed several times in a row, it is tried less and less oft
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
-
 from codegen.runtime.cache import LRU
 
 from ..config import config
 from .node import Node
 
-__all__ = ["Ending", "clear_lengths", "ending_of", "pending_leaves"]
+__all__ = ["Ending", "clear_lengths", "ending_of"]
 
 #: What is shorter is compiled at once.
 SHORTEST = 12
@@ -50,7 +47,7 @@ class Ending:
             return False
         if self.varies and not self.whole:
             return True
-        size = size_of((root,), tracks)
+        size = size_of(root, tracks)
         self.varies = self.varies or size != self.size
         return self.varies and size not in self.whole
 
@@ -66,7 +63,7 @@ class Ending:
 
     def compiled(self, root: Node, tracks: bool) -> None:
         """One does, but is to be compiled whole from now on."""
-        self.whole.add(size_of((root,), tracks))
+        self.whole.add(size_of(root, tracks))
 
 
 #: By the kind of node, and whether gradients went through.
@@ -85,35 +82,23 @@ def ending_of(root: Node, tracks: bool, length: float) -> Ending | None:
     ending: Ending | None = _endings.get(key)
     if ending is not None:
         return ending if ending.is_to_be_tried(root, tracks) else None
-    ending = Ending(size_of((root,), tracks))
+    ending = Ending(size_of(root, tracks))
     _endings.put(key, ending)
     return ending if ending.size >= LONG else None
 
 
-def size_of(roots: Iterable[Node], tracks: bool) -> int:
+def size_of(root: Node, tracks: bool) -> int:
     """How many nodes are to be computed, or gone through: up to leaves."""
-    return len(_opened(roots, tracks, frozenset()))
-
-
-def pending_leaves(roots: Sequence[Node], tracks: bool, targets: AbstractSet[Node]) -> list[Node]:
-    """The leaves, and the targets of gradients, that have no value yet: of the roots, and of what they need."""
-    met = dict.fromkeys(roots)
-    for n in _opened(roots, tracks, targets):
-        met |= dict.fromkeys(n.inputs)
-    return [n for n in met if n.value is None and (n.leaf is not None or n in targets)]
-
-
-def _opened(roots: Iterable[Node], tracks: bool, targets: AbstractSet[Node]) -> set[Node]:
-    seen = {r for r in roots if r.leaf is None and r not in targets}
-    stack = list(seen)
+    seen = {root}
+    stack = [root]
     while stack:
         for i in stack.pop().inputs:
-            if i in seen or i.leaf is not None or i in targets:
+            if i in seen or i.leaf is not None:
                 continue
             if i.value is None or (tracks and i.kind.out.requires_grad):
                 seen.add(i)
                 stack.append(i)
-    return seen
+    return len(seen)
 
 
 def clear_lengths() -> None:

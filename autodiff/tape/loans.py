@@ -76,14 +76,18 @@ def lend(array: np.ndarray, node: Node, loans: list[Loan]) -> None:
 def _ended(loan: Loan) -> None:
     """The view is gone: unlock the array if this was its last loan."""
     with _lock:
-        locked = _locked.get(loan.key)
-        if locked is None:
-            return
-        locked.loans.pop(id(loan), None)
-        if not locked.loans:
-            del _locked[loan.key]
-            if locked.was_writeable:
-                locked.array.flags.writeable = True
+        _end(loan)
+
+
+def _end(loan: Loan) -> None:
+    locked = _locked.get(loan.key)
+    if locked is None:
+        return
+    locked.loans.pop(id(loan), None)
+    if not locked.loans:
+        del _locked[loan.key]
+        if locked.was_writeable:
+            locked.array.flags.writeable = True
 
 
 def give_back(loans: list[Loan]) -> None:
@@ -93,3 +97,6 @@ def give_back(loans: list[Loan]) -> None:
         view, node = loan(), loan.node()
         if view is not None and node is not None and node.value is view:
             node.value = view.copy()
+        with _lock:
+            _end(loan)  # and the weak reference goes before the view, which then has nobody to tell
+        del loan

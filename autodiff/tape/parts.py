@@ -1,15 +1,16 @@
 """What runs a recording that was taken apart (`peel`): forward from its beginning, values kept at the end.
 
-A recording in parts costs a call and a check for each part, whatever it is long; one graph of its own would be
-compiled once for this length, and then cost less.  So parts are what one rents: when they have taken as long as
-compiling the whole is expected to take, or the same recording comes again and again in a loop that would soon
-have paid for it, the whole is compiled.
+A recording in parts costs a call and a check for each part, however long it is; one graph of its own would be
+compiled once for this length, and then cost less.  So where lengths are varied (`lengths`), parts are what one
+rents: when they have taken as long as compiling the whole is expected to take, or the same recording comes again
+and again in a loop that would soon have paid for it, the whole is compiled.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from codegen.runtime.cache import LRU
@@ -20,8 +21,8 @@ from .check import LIMIT
 from .lengths import clear_lengths, ending_of
 from .misses import note
 from .node import Node
-from .peel import Part, clear_stretches, peel
-from .plan import COUNTS, located
+from .peel import Part, Peeled, clear_stretches, peel
+from .plan import COUNTS, located, settle, source
 from .stretch import Stretch, Unfit
 
 __all__ = ["clear_parts", "commit", "computed", "note_parts", "values_in_parts", "whole_of"]
@@ -32,12 +33,17 @@ FEWEST = 3
 MORE = 300
 
 
-def computed(parts: Sequence[Part]) -> list[tuple[Sequence[Any], tuple]]:
-    """The sources of each part, and what its forward gives; nothing is kept in nodes yet.
+def computed(
+    peeled: Peeled, compute: Callable[[Sequence[Node]], None]
+) -> list[tuple[Sequence[Any], tuple]]:
+    """The sources of each part, and what its forward gives; nothing of that is kept in nodes yet.
+
+    compute    compute(nodes): evaluate leaves that are pending
 
     Raises Unfit when another thread has computed some of it meanwhile.
     """
-    found: dict[Node, Any] = {}
+    found: dict[Node, Any] = _values_of(peeled.pending, compute)
+    parts = peeled.parts
     done: list[tuple[Sequence[Any], tuple]] = []
     try:
         for stretch, roots, gathered in reversed(parts):
@@ -63,6 +69,18 @@ def computed(parts: Sequence[Part]) -> list[tuple[Sequence[Any], tuple]]:
     return done
 
 
+def _values_of(ends: Sequence[Node], compute: Callable[[Sequence[Node]], None]) -> dict[Node, Any]:
+    """The values of pending leaves, and of targets: they have them from now on."""
+    for node in ends:
+        origin = source(node)
+        if origin is not node and origin.value is not None:
+            settle(node, origin.value)
+    pending = [node for node in ends if node.value is None]
+    if pending:
+        compute(pending)
+    return {node: node.value for node in ends}
+
+
 def values_in_parts(
     roots: Sequence[Node], length: float, compute: Callable[[Sequence[Node]], None]
 ) -> bool:
@@ -76,19 +94,19 @@ def values_in_parts(
         return False
     since = streak.prices.now()
     try:
-        parts, new = peel(roots, False, frozenset(), _complete, compute)
-        whole = whole_of((False,), parts)
+        peeled = peel(roots, False, frozenset(), _complete, ending.varies)
+        whole = whole_of((), peeled.parts)
         if whole is None:
             ending.compiled(roots[0], False)
             return False
-        done = computed(parts)
+        done = computed(peeled, compute)
     except Unfit:
         ending.failed()
         return False
     ending.succeeded()
-    commit(parts, done, False)
+    commit(peeled.parts, done, False)
     whole.seconds += streak.prices.now() - since
-    note_parts("value", new)
+    note_parts("value", peeled.new)
     return True
 
 
@@ -126,7 +144,7 @@ class _Whole:
 
     def pays(self, parts: Sequence[Part]) -> bool:
         """Whether compiling it as one graph pays by now."""
-        if sum([len(p.stretch.nodes) for p in parts]) > LIMIT:
+        if sum([len(p.stretch) for p in parts]) > LIMIT:
             return False  # no check would be made of it
         price = streak.prices.of_operations(sum([p.stretch.operations for p in parts]))
         return self.seconds >= price or (
@@ -139,15 +157,15 @@ _wholes = LRU(512, most=50_000)
 _ran: deque[_Whole] = deque(maxlen=128)
 
 
-def whole_of(key: tuple, parts: Sequence[Part]) -> _Whole | None:
+def whole_of(purpose: tuple, parts: Sequence[Part]) -> _Whole | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit
-    key = (*key, *[p.stretch.serial for p in parts])
+    key = (purpose, *chain.from_iterable([p.stretch.serials for p in parts]))
     whole = _wholes.get(key)
     if whole is None:
         whole = _Whole()
-        _wholes.put(key, whole, len(parts))
+        _wholes.put(key, whole, len(key))
     if whole.runs > 1 and not whole.is_bought and whole.pays(parts):
         whole.is_bought = True
         streak.note_regular()

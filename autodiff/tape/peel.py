@@ -18,14 +18,12 @@ from typing import NamedTuple
 from codegen.ir import OPS
 
 from .cutting import longer_stretch, top_stretch
-from .lengths import pending_leaves
 from .node import CONSTANT, Kind, Node
-from .plan import settle, source
 from .record import ALIASES
 from .stretch import Stretch, Unfit
 from .walk import by_number
 
-__all__ = ["Part", "clear_stretches", "peel"]
+__all__ = ["Part", "Peeled", "clear_stretches", "peel"]
 
 #: Stretches that are tried behind another, and for one kind of node to end in.
 TRIED = 8
@@ -54,8 +52,17 @@ class Part(NamedTuple):
     gathered: tuple
 
 
-class _Pending(Exception):
-    """The value of a leaf is wanted, and is pending."""
+class Peeled(NamedTuple):
+    """A recording that was taken apart.
+
+    parts     the latest first
+    new       how many of them are new stretches
+    pending   leaves and targets at its ends whose values are wanted, and pending
+    """
+
+    parts: list[Part]
+    new: int
+    pending: list[Node]
 
 
 def peel(
@@ -63,47 +70,26 @@ def peel(
     tracks: bool,
     targets: AbstractSet[Node],
     complete: Callable[[Stretch, Sequence[Node], Sequence[Node], frozenset[Node]], None],
-    compute: Callable[[Sequence[Node]], None],
-) -> tuple[list[Part], int]:
-    """The parts of what `roots` need, the latest first; and how many of them are new stretches.
+    grows: bool,
+) -> Peeled:
+    """The parts of what `roots` need.  Raises Unfit; no node has changed then.
 
     roots      what gradients are asked of, or a pending value; then others that are wanted with it
     tracks     whether gradients go through the history, to its leaves and to `targets`
     complete   complete(stretch, nodes, roots, past): make the code of a new one
-    compute    compute(nodes): give leaves that are pending their values
-
-    Raises Unfit.  Nothing else has changed then but leaves that were pending.
+    grows      whether several stretches that follow each other may be made one
     """
-    while True:
-        try:
-            return _Peeling(tracks, targets, complete).of(roots)
-        except _Pending:
-            leaves = pending_leaves(roots, tracks, targets)
-            if not leaves:  # another thread was faster, in part
-                raise Unfit from None
-            _settle(leaves, compute)
-
-
-def _settle(leaves: Sequence[Node], compute: Callable[[Sequence[Node]], None]) -> None:
-    """Give leaves their values, all at once."""
-    waiting = []
-    for leaf in leaves:
-        origin = source(leaf)
-        if origin is not leaf and origin.value is not None:
-            settle(leaf, origin.value)
-        else:
-            waiting.append(leaf)
-    if waiting:
-        compute(waiting)
+    return _Peeling(tracks, targets, complete, grows).of(roots)
 
 
 class _Peeling:
-    def __init__(self, tracks: bool, targets: AbstractSet[Node], complete: Callable) -> None:
-        self.tracks, self.targets, self.complete = tracks, targets, complete
+    def __init__(self, tracks: bool, targets: AbstractSet[Node], complete: Callable, grows: bool) -> None:
+        self.tracks, self.targets, self.complete, self.grows = tracks, targets, complete, grows
         self.frontier: list[Node] = []  # by number: the latest last
         self.ends: set[Node] = set()  # leaves and targets that were met
+        self.pending: dict[Node, None] = {}
 
-    def of(self, roots: Sequence[Node]) -> tuple[list[Part], int]:
+    def of(self, roots: Sequence[Node]) -> Peeled:
         if self._is_end(roots[0]):
             raise Unfit
         others = [r for r in dict.fromkeys(roots) if r is not roots[0] and r.value is None and not self._is_end(r)]
@@ -114,8 +100,8 @@ class _Peeling:
         likely: list[Stretch] = []
         latest = None
         while self.frontier:
-            if latest is not None and latest.may_grow and latest.repeats >= REPEATS and self._grows(latest):
-                new += 1
+            if self.grows and latest is not None and latest.may_grow and latest.repeats >= REPEATS:
+                new += self._grow(latest)
             part = self._known(likely)
             if part is None:
                 top = (self.frontier[-1].kind, self.tracks)
@@ -133,7 +119,7 @@ class _Peeling:
             if stretch is latest:
                 stretch.repeats += 1
             latest, likely = stretch, stretch.after
-        return parts, new
+        return Peeled(parts, new, list(self.pending))
 
     def _known(self, likely: list[Stretch]) -> Part | None:
         """The part that one of these stretches recognises at the end; it is taken off."""
@@ -179,7 +165,7 @@ class _Peeling:
         if leaf is None and node not in self.targets:
             return False
         if node.value is None:
-            raise _Pending
+            self.pending[node] = None
         if leaf is not None and leaf.hooks:
             raise Unfit
         return True
@@ -192,7 +178,7 @@ class _Peeling:
             raise Unfit
         _keep(self._made(order[start:]), top)
 
-    def _grows(self, stretch: Stretch) -> bool:
+    def _grow(self, stretch: Stretch) -> bool:
         """Make one stretch of several, if calling each of them has cost as much as compiling that will."""
         if stretch.repeats * OVERHEAD_S < DEARER * stretch.cost:
             return False
@@ -201,16 +187,16 @@ class _Peeling:
         stretch.may_grow = len(order) < TIMES * len(stretch)  # this one began too early to tell
         if start < 0:
             return False
-        made = self._made(order[start:], is_long=True)
+        made = self._made(order[start:], stretch)
         _keep(made, (self.frontier[-1].kind, self.tracks))
         _first(stretch.after, made)
         return True
 
-    def _made(self, nodes: Sequence[Node], is_long: bool = False) -> Stretch:
-        """The stretch of the nodes that the frontier ends in."""
+    def _made(self, nodes: Sequence[Node], of: Stretch | None = None) -> Stretch:
+        """The stretch of the nodes that the frontier ends in; of several of another one."""
         roots = [n for n in reversed(self.frontier) if n.number >= nodes[0].number]
         past = frozenset([n for n in nodes if n.kind.out.requires_grad] if self.tracks else ())
-        stretch = Stretch(nodes, roots, past, is_long)
+        stretch = Stretch(nodes, roots, past, () if of is None else of.serials * TIMES)
         self.complete(stretch, nodes, roots, past)
         return stretch
 

@@ -96,20 +96,22 @@ class Stretch:
     after       stretches that were met behind this one, that is earlier in a recording; the latest first
     nodes, roots, reached   of the model: all, what cotangents may come to, what they may go to
     number      of the sources in the model; count: how many there are before cotangents
-    serial      tells it from all others, also from those that are gone
-    repeats     how often it was met behind itself;  is_long: it is several such, so it is compiled at once
+    serials     a number that tells it from all others, also from those that are gone; those of what it is several of
+    is_long     it is several of another one, and compiled at once
+    repeats     how often it was met behind itself
     may_grow    whether several of it may be worth a stretch of their own
     """
 
     __slots__ = (
         "_outside", "accepts", "after", "count", "finish", "forward", "is_long", "leads", "may_grow", "nodes", "number",
-        "pulls", "reached", "repeats", "roots", "serial", "size", "tracked", "waits", "width",
+        "pulls", "reached", "repeats", "roots", "serials", "size", "tracked", "waits", "width",
     )
 
     def __init__(
-        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], is_long: bool = False
+        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], serials: tuple[float, ...] = ()
     ) -> None:
-        self.is_long, self.may_grow = is_long, True
+        self.is_long, self.may_grow = bool(serials), True
+        self.serials = serials or (new_number(),)
         self.repeats = 0
         inside = set(nodes)
         outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
@@ -121,7 +123,6 @@ class Stretch:
         self.width, self.size = len(roots), len(outer)
         self.waits = [(i, place[n]) for i, n in enumerate(outside) if n.value is None]
         self.tracked = [k for k, n in enumerate(outer) if past and n.kind.out.requires_grad]
-        self.serial = new_number()
         self.nodes = list(model.values())
         self._outside, self.roots = len(outside), [model[n] for n in roots]
         self.reached = [model[outer[k]] for k in self.tracked]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from codegen.forks import held_over_fork
+from codegen.garbage import Paused
 
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
@@ -257,6 +258,12 @@ def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
     out = root.kind.out
     if not out.requires_grad or out.aval.size != 1 or out.aval.dtype.kind != "f":
         return False
+    with Paused():
+        return _run_in_parts(root, live, retain)
+
+
+def _run_in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
+    out = root.kind.out
     found = in_parts(root, np.ones(out.shape, out.aval.dtype), live)
     if found is None:
         return False
@@ -273,10 +280,6 @@ def _in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
             return False
         found.commit(not retain)
         _write(leaves, values, olds)
-    now = state.now
-    now.asked += 1  # as `solve` does: a rule that goes back is found out by it
-    now.looked += 1
-    end_recording(now)
     run_after(due)
     return True
 

@@ -26,6 +26,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
+from .anomaly import is_watching
 from .arguments import Arguments, constant_of, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward import results_of, seed_for
 from .gradient import (
@@ -40,6 +41,7 @@ from .gradient import (
     separate,
     solve,
 )
+from .stretches import in_parts
 
 __all__ = ["grad", "gradient_of", "value_and_grad", "vjp"]
 
@@ -115,6 +117,9 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
     if known is not None:
         found = separate(known.plan, known.run())
         end_recording(state.now)
+    elif (parts := in_parts(value.node, np.ones((), value.dtype), [*also, *live], frozenset(targets))) is not None:
+        found = parts.gradients([[n] for n in targets])
+        parts.commit(is_released=False)
     else:
         groups = [group_of(n) for n in targets]
         found = solve(
@@ -171,19 +176,25 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
                 f"  called at {caller()}\n"
                 "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
             )
+    retain = create_graph if retain_graph is None else retain_graph
+    live = None
+    if given == [None] and not create_graph:
+        live = live_beside(state.now, (ys[0].node,))
+        arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
+        if arrays is not None:
+            return tree.unflatten(structure, [leaf(g) for g in arrays])
     past = history([t.node for t in ys])
     nodes = [_versions(x.node, past) for x in targets]
     through = passed(past, [n for found in nodes for n in found])
     # What is older than every target is below them; a released node has lost its inputs, so age must tell.
     oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
     check_not_released([n for n in past if n.number > oldest])
-    retain = create_graph if retain_graph is None else retain_graph
     groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None)) for x, found in zip(targets, nodes, strict=True)
               if found]
     if create_graph:
         reached = iter(emit_with_history(past, seeds, groups))
     else:
-        values = solve(seeds, groups, retain=retain, past=past)
+        values = solve(seeds, groups, retain=retain, past=past, live=live)
         reached = iter([None if v is None else leaf(v) for v in values])
     found = [next(reached) if n else None for n in nodes]
     if not allow_unused and any(g is None for g in found):
@@ -196,6 +207,30 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
     if not retain:
         release(through)
     return tree.unflatten(structure, found)
+
+
+def _in_parts(
+    y: Node, leaves: Sequence[Node], live: Sequence[Node], retain: bool
+) -> list[np.ndarray] | None:
+    """The gradients for leaves, all that y depends on, if its recording falls into stretches; None: it does not."""
+    wanted = {n.leaf: place for place, n in enumerate(leaves)}
+    if state.now.tracing or is_watching() or None in wanted or len(wanted) < len(leaves):
+        return None
+    out = y.kind.out
+    parts = in_parts(y, np.ones(out.shape, out.aval.dtype), live)
+    if parts is None:
+        return None
+    groups: list[list[Node]] = [[] for _ in leaves]
+    for node in parts.bars:
+        if node.leaf not in wanted:
+            return None
+        groups[wanted[node.leaf]].append(node)
+    found = parts.gradients(groups)
+    arrays = [g for g in found if g is not None]
+    if len(arrays) < len(found):
+        return None
+    parts.commit(is_released=not retain)
+    return arrays
 
 
 def _versions(node: Node, past: Sequence[Node]) -> tuple[Node, ...]:

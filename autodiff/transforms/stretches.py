@@ -18,7 +18,7 @@ import numpy as np
 from ..custom.relied import users_methods
 from ..dispatch import observed
 from ..tape import streak
-from ..tape.ask import evaluate
+from ..tape.ask import end_recording, evaluate
 from ..tape.lengths import ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
 from ..tape.parts import commit, computed, note_parts, whole_of
@@ -51,7 +51,9 @@ class InParts:
         self.bars = bars
         self._parts, self._done, self._partial = parts, done, partial
 
-    def gradients(self, groups: Sequence[Sequence[Node]], olds: Sequence[Node | None]) -> list[np.ndarray | None]:
+    def gradients(
+        self, groups: Sequence[Sequence[Node]], olds: Sequence[Node | None] = ()
+    ) -> list[np.ndarray | None]:
         """The sum of the cotangents of each group, and of an old gradient; each in memory of its own.
 
         None for a group that was not reached.
@@ -59,7 +61,7 @@ class InParts:
         taken: set[int] = set()
         found: list[np.ndarray | None] = []
         with np.errstate(all="ignore"):
-            for nodes, old in zip(groups, olds, strict=True):
+            for nodes, old in zip(groups, olds or [None] * len(groups), strict=True):
                 terms = [self.bars[n] for n in nodes if n in self.bars]
                 if not terms:
                     found.append(None)
@@ -72,13 +74,17 @@ class InParts:
         return found
 
     def commit(self, is_released: bool) -> None:
-        """Keep values in nodes, and give up the history that gradients went through."""
+        """Keep values in nodes, and give up the history that gradients went through.  The recording is over."""
         parts = self._parts
         if is_released and self._partial:
             parts = list(parts)
             for i, roots in self._partial.items():
                 parts[i] = _cut(parts[i], roots)
         commit(parts, self._done, is_released)
+        now = state.now
+        now.asked += 1  # as `solve` does: a rule that goes back is found out by it
+        now.looked += 1
+        end_recording(now)
 
 
 def in_parts(
@@ -95,19 +101,20 @@ def in_parts(
         return None
     since = streak.prices.now()
     try:
-        parts, new = peel([root, *beside], True, targets, _complete, _compute)
-        whole = whole_of((True,), parts)
+        peeled = peel([root, *beside], True, targets, _complete, ending.varies)
+        parts = peeled.parts
+        whole = whole_of((True, len(targets)), parts)
         if whole is None:
             ending.compiled(root, True)
             return None
-        done = computed(parts)
+        done = computed(peeled, _compute)
         bars, partial = _pulled(parts, done, root, seed)
     except Unfit:
         ending.failed()
         return None
     ending.succeeded()
     whole.seconds += streak.prices.now() - since
-    note_parts("backward", new)
+    note_parts("backward", peeled.new)
     return InParts(parts, done, bars, partial)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import lengths, parts
+from autodiff.tape import parts
 from codegen import compiler
 
 
@@ -150,17 +150,3 @@ def test_what_never_falls_into_stretches_is_tried_less_and_less_often(monkeypatc
             y = functions[k](y)
         y.sum().numpy()
     assert 3 <= len(tried) < 30
-
-
-def test_leaves_that_wait_for_an_update_get_their_values_at_once():
-    w, v = parameters(2)
-    for _ in range(2):
-        (w * v).sum().backward()
-        with ad.no_grad():
-            w -= 0.1 * w.grad
-            v -= 0.1 * v.grad
-    y = ad.tanh(w @ v).sum()
-    assert set(lengths.pending_leaves([y.node], True, frozenset())) == {w.node, v.node}
-    assert lengths.pending_leaves([w.node], True, frozenset()) == [w.node]
-    y.backward()
-    assert lengths.pending_leaves([y.node], True, frozenset()) == []
