@@ -44,6 +44,14 @@ def alone():
 
 
 @pytest.fixture
+def cold():
+    """The test begins with empty caches."""
+    import autodiff as ad
+
+    ad.clear_cache()
+
+
+@pytest.fixture
 def rng():
     """The same stream of random numbers for every test."""
     return np.random.default_rng(0)

@@ -31,7 +31,7 @@ __all__ = ["BINARY", "COMPARISONS", "PREFIX", "attach", "attach_operators"]
 
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
-#: Classes seen to be one of `_ARRAYS`: a set look-up is a fifth of that `isinstance`.
+#: Classes seen to be one of `_ARRAYS`: a set look-up takes a third (tensors) to an eighth (numbers) of `isinstance`.
 _taken: set[type] = {bool, int, float, np.ndarray}
 
 
