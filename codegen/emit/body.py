@@ -32,7 +32,7 @@ from .operations import SCALAR, Writer
 from .phases import phases
 from .target import Target
 from .types import ALIGNMENT, LLVM_TYPES, llvm_type
-from .unroll import pays, unrolled
+from .unroll import is_long, pays, unrolled
 from .vector_loop import VectorLoop
 
 __all__ = ["Body", "Needs", "argument_names"]
@@ -254,16 +254,17 @@ class Body(Writer):
     ) -> list[str] | None:
         """The loop in vectors; gives what it carried, or None if it cannot be."""
         carried = block.arguments[1:] if initial else []
+        rest = block
         plan = plan_loop(block, counter, carried, independent=independent) if step == "1" else None
         if plan is None and step == "1" and (flat := unrolled(block)) is not None:
-            block = flat
-            plan = plan_loop(block, counter, carried, independent=independent)
+            plan = plan_loop(flat, counter, carried, independent=independent)
             plan = plan if plan and pays(plan) else None
+            block, rest = flat, block if plan and is_long(plan) else flat
         if plan is None:
             return None
         trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None
         covering = phases(plan, trips, self.target, multiple=math.gcd(self._multiple(lower), self._multiple(upper)))
-        return VectorLoop(self, block, counter, plan).write(lower, upper, initial, covering)
+        return VectorLoop(self, block, counter, plan, rest).write(lower, upper, initial, covering)
 
     def _multiple(self, bound: str) -> int:
         """What a bound is certainly a multiple of."""

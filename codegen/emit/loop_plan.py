@@ -87,8 +87,8 @@ class LoopPlan:
 
     @property
     def picks(self) -> bool:
-        """Whether elements are read or written that do not lie side by side."""
-        return any(place not in (0, 1, -1) for place in self.places.values())
+        """Whether elements are read or written at a distance from each other."""
+        return any(place not in (0, 1, -1, VARYING) for place in self.places.values())
 
 
 def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent: bool) -> LoopPlan | None:

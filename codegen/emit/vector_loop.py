@@ -27,8 +27,10 @@ __all__ = ["VectorLoop"]
 class VectorLoop(VectorMemory):
     """Writes one planned loop into a body."""
 
-    def __init__(self, body: Body, block: Block, counter: Value, plan: LoopPlan) -> None:
+    def __init__(self, body: Body, block: Block, counter: Value, plan: LoopPlan, rest: Block | None = None) -> None:
         self.body, self.block, self.counter, self.plan = body, block, counter, plan
+        #: What is left over is done by, one by one.
+        self.rest = rest or block
         self.vectors: dict[Value, str] = {}
         self.rows: dict[Operation, list[str]] = {}
         self.hoisted: list[str] = []
@@ -44,7 +46,7 @@ class VectorLoop(VectorMemory):
         for phase in covering:
             if phase.lanes == 1:
                 initial, partial = self._finished(partial, lanes, initial), []
-                initial = self.body.plain_loop(self.block, self.counter, lower, upper, initial)
+                initial = self.body.plain_loop(self.rest, self.counter, lower, upper, initial)
                 continue
             partial = self._narrowed(partial, lanes, phase.lanes) if partial else self._identities(phase.lanes)
             lanes = phase.lanes

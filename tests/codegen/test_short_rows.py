@@ -7,6 +7,7 @@ import pytest
 from fusible import check
 from nests import Nest, call, memref
 
+import autodiff as ad
 from codegen.emit import emit_module
 from codegen.ir import OPS, Aval, Graph, apply, input_node
 from codegen.kernel.nest import F64, INDEX, Extent
@@ -47,7 +48,7 @@ def test_such_elements_are_taken_out_of_whole_vectors():
     assert "gather" not in text and "masked" not in text  # one by one
 
 
-@pytest.mark.parametrize("columns", [2, 3, 4, 5])
+@pytest.mark.parametrize("columns", [2, 3, 4, 5, 6, 7, 10, 12, 13, 17])
 @pytest.mark.parametrize("rows", [3, 40, 1003])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
 def test_reductions_of_short_rows_are_right(rows, columns, dtype):
@@ -60,14 +61,29 @@ def test_reductions_of_short_rows_are_right(rows, columns, dtype):
     check(Graph.of([x], outputs))
 
 
-def test_short_rows_fill_whole_vectors():
-    x = input_node(Aval((1000, 3), np.float32))
-    (step,) = plan(Graph.of([x], [apply(OPS["sum"], x, axis=(1,))])).steps
-    text = emit_module([step.work.function], WIDEST)
-    assert re.search(r"fadd [a-z ]*<(16|32|64) x float>", text)
-    wide = input_node(Aval((1000, 5), np.float32))
-    (step,) = plan(Graph.of([wide], [apply(OPS["sum"], wide, axis=(1,))])).steps
-    assert not re.search(r"fadd [a-z ]*<(16|32|64) x float>", emit_module([step.work.function], WIDEST))
+@pytest.mark.parametrize(("name", "most"), [("sum", 6), ("max", 12), ("argmax", 12)])
+def test_short_rows_fill_whole_vectors(name, most):
+    for columns in (3, most, most + 1):
+        x = input_node(Aval((1000, columns), np.float32))
+        (step,) = plan(Graph.of([x], [apply(OPS[name], x, axis=(1,))])).steps
+        stores = re.findall(r"store <(?:8|16|32|64) x (?:float|i64)>", emit_module([step.work.function], WIDEST))
+        assert bool(stores) == (columns <= most)
+
+
+@pytest.mark.parametrize("columns", [2, 4, 5, 9, 16, 17])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_beside_each_other_are_the_same_as_alone(columns, dtype, rng):
+    f = ad.jit(lambda x: ad.logsumexp(x, axis=1))
+    for rows in (1, 8, 15, 16, 17, 100, 1000):
+        x = rng.normal(size=(rows, columns)).astype(dtype)
+        x[0, 0], x[-1, -1] = -np.inf, 3e4
+        if rows > 8:
+            x[5], x[6, 1], x[7] = -np.inf, np.inf, 1e-40
+            x[8, columns // 2] = np.nan
+        wide = x.astype(np.float64)
+        with np.errstate(all="ignore"):
+            expected = np.logaddexp.reduce(wide, axis=1)
+        np.testing.assert_allclose(f(x), expected, rtol=1e-6 if dtype == np.float32 else 1e-14, atol=1e-6)
 
 
 def weighted(places, step):
