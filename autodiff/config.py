@@ -61,21 +61,26 @@ class Config:
         if flag not in (True, False):
             raise ValueError(f"config.eager is True or False, not {flag!r}")
         self._eager = bool(flag)
-        self._update()
+        self.traces = self.traces
 
-    def count_trace(self, change: int) -> None:
-        """A trace, or keeping lines, begins (1) or ends (-1), in any thread: recording then looks closer."""
-        self._traces += change
-        _mine.traces += change
-        self._update()
+    @property
+    def traces(self) -> int:
+        """How many traces this thread is in, and how often it keeps lines: in any thread, recording looks closer.
+
+        It is set, not counted up and down: what an interrupt left out is put right by the next that ends.
+        """
+        return _mine.traces
+
+    @traces.setter
+    def traces(self, count: int) -> None:
+        self._traces += count - _mine.traces
+        _mine.traces = count
+        self.careful = self._eager or self._traces > 0
 
     def forget_other_threads(self) -> None:
         """Count only what this thread traces: a forked child has no other."""
         self._traces = _mine.traces
-        self._update()
-
-    def _update(self) -> None:
-        self.careful = self._eager or self._traces > 0
+        self.traces = self._traces
 
     def __repr__(self) -> str:
         return f"config(eager={self.eager}, patience={self.patience}, threads={self.threads})"

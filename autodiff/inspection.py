@@ -269,7 +269,7 @@ class _Tracing:
         now = state.now
         now.tracing += 1
         self._inside, now.inside = now.inside, self._since
-        config.count_trace(1)
+        config.traces += 1
         self._start, now.start = now.start, 0
         self._small, now.small = now.small, []
         self._lines = keeps_lines.set(True)
@@ -281,7 +281,7 @@ class _Tracing:
         now.start = self._start
         now.small = self._small
         keeps_lines.reset(self._lines)
-        config.count_trace(-1)
+        config.traces -= 1
 
 
 # ---------------------------------------------------------------- the tape as text

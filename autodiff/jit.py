@@ -262,25 +262,22 @@ class _Traced:
             arguments.append(t.node)
             given.append(t)
         args, kwargs = tree.unflatten(structure, given)
-        captures, now.captures = now.captures, {}
-        outside, now.outside = now.outside, now.outside if now.tracing else before
-        inside, now.inside = now.inside, before
-        now.tracing += 1
-        config.count_trace(1)
-        start, now.start = now.start, 0
-        small, now.small = now.small, []
-        try:
+        captures, outside, inside, depth = now.captures, now.outside, now.inside, now.tracing
+        start, small, traces = now.start, now.small, config.traces
+        try:  # an interrupt may come at any call from here on
+            now.captures, now.outside, now.inside = {}, outside if depth else before, before
+            now.tracing, now.start, now.small = depth + 1, 0, []
+            config.traces = traces + 1
             with observed() as choices:
                 result = self.f(*args, **kwargs)
             entry = frozen(arguments, result, now.captures, getattr(self.f, "__name__", "f"))
             entry.choices = choices
             return entry
         finally:
-            now.tracing -= 1
-            now.start = start
-            now.small = small  # what a trace has left behind has no value to compute along
-            config.count_trace(-1)
             now.captures, now.outside, now.inside = captures, outside, inside
+            # What a trace has left behind is no small result to compute along: it has no value.
+            now.tracing, now.start, now.small = depth, start, small
+            config.traces = traces
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

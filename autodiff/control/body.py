@@ -218,14 +218,15 @@ def _argument_of(example: Any) -> Any:
 def _tracing(since: float) -> Iterator[None]:
     """As in `jit`: values cannot be asked for, gradients are recorded, what is met is captured."""
     now = state.now
-    token = grad_mode.set(True)
-    literal, now.literal = now.literal, False
-    try:
+    literal, mode = now.literal, grad_mode.get()
+    try:  # an interrupt may come at any call from here on
+        now.literal = False
+        grad_mode.set(True)
         with tracing(since):
             yield
     finally:
         now.literal = literal
-        grad_mode.reset(token)
+        grad_mode.set(mode)
 
 
 def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:

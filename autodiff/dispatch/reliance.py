@@ -155,21 +155,22 @@ def observed() -> Iterator[Choices]:
     """Collect every choice that dispatch makes for this thread inside."""
     global _observers
     choices = Choices()
-    with _lock:
-        _observers += 1
-        _collecting.observers += 1
-        if _observers == 1:
-            _close_caches()
-    _collecting.open.append(choices)
-    config.count_trace(1)  # recording leaves its shortcuts past dispatch
-    try:
+    mine, opened, traces = _collecting.observers, _collecting.open, config.traces
+    try:  # an interrupt may come at any call from here on
+        with _lock:
+            _observers += 1
+            _collecting.observers = mine + 1
+            if _observers == 1:
+                _close_caches()
+        _collecting.open = [*opened, choices]
+        config.traces = traces + 1  # recording leaves its shortcuts past dispatch
         yield choices
     finally:
-        config.count_trace(-1)
-        _collecting.open.pop()
+        _collecting.open = opened
         with _lock:
-            _observers -= 1
-            _collecting.observers -= 1
+            _observers += mine - _collecting.observers
+            _collecting.observers = mine
+        config.traces = traces
 
 
 def _close_caches() -> None:

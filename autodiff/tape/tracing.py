@@ -18,18 +18,14 @@ def tracing(since: float) -> Iterator[None]:
     since    a number: nodes that were made after it belong to the function
     """
     now = state.now
-    inside, now.inside = now.inside, since
-    captures, now.captures = now.captures, {} if now.captures is None else now.captures
-    start, now.start = now.start, 0
-    small, now.small = now.small, []
-    now.tracing += 1
-    config.count_trace(1)
-    try:
+    inside, captures, start, small, depth = now.inside, now.captures, now.start, now.small, now.tracing
+    traces = config.traces
+    try:  # an interrupt may come at any call from here on
+        now.inside, now.start, now.small, now.tracing = since, 0, [], depth + 1
+        if captures is None:
+            now.captures = {}
+        config.traces = traces + 1
         yield
     finally:
-        config.count_trace(-1)
-        now.tracing -= 1
-        now.small = small
-        now.start = start
-        now.captures = captures
-        now.inside = inside
+        now.inside, now.captures, now.start, now.small, now.tracing = inside, captures, start, small, depth
+        config.traces = traces

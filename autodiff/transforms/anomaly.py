@@ -44,10 +44,10 @@ class detect_anomaly:
 
     def __enter__(self) -> None:
         self._tokens.append((_mode.set(True), keeps_lines.set(True)))
-        config.count_trace(1)
+        config.traces += 1
 
     def __exit__(self, *_: object) -> None:
-        config.count_trace(-1)
+        config.traces -= 1
         mode, lines = self._tokens.pop()
         keeps_lines.reset(lines)
         _mode.reset(mode)

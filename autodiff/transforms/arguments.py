@@ -153,13 +153,14 @@ def name_of(f: Callable, transformation: str) -> str:
 def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call the user's function so that it is recorded with gradients."""
     now = state.now
-    token = grad_mode.set(True)
-    now.transforming += 1
-    try:
+    depth, mode = now.transforming, grad_mode.get()
+    try:  # an interrupt may come at any call from here on
+        now.transforming = depth + 1
+        grad_mode.set(True)
         return f(*args, **kwargs)
     finally:
-        now.transforming -= 1
-        grad_mode.reset(token)
+        now.transforming = depth
+        grad_mode.set(mode)
 
 
 def plain(x: Any) -> Any:

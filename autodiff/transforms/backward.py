@@ -300,8 +300,9 @@ def _write(
     At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
     pending (create_graph left it) the sum is recorded.
     """
-    token = grad_mode.set(False)
+    mode = grad_mode.get()
     try:
+        grad_mode.set(False)
         for identity, value, old in zip(leaves, values, fused, strict=True):
             if value is None:
                 continue
@@ -314,4 +315,4 @@ def _write(
                 with np.errstate(all="ignore"):
                     identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
     finally:
-        grad_mode.reset(token)
+        grad_mode.set(mode)

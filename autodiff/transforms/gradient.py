@@ -68,13 +68,14 @@ def group_of(node: Node) -> Group:
 def recording_rules(tracks: bool):
     """Record what rules compute: nothing is forced, and gradients are tracked only if wanted."""
     now = state.now
-    start, now.start = now.start, 0
-    token = grad_mode.set(tracks)
-    try:
+    start, mode = now.start, grad_mode.get()
+    try:  # an interrupt may come at any call from here on
+        now.start = 0
+        grad_mode.set(tracks)
         yield
     finally:
-        grad_mode.reset(token)
         now.start = start
+        grad_mode.set(mode)
 
 
 def emit(

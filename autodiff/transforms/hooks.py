@@ -162,11 +162,11 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
     """
     tracks = grad_mode.get()
     for hook in list(hooks.values()):
-        token = grad_mode.set(True)
         try:
+            grad_mode.set(True)
             changed = hook(g)
         finally:
-            grad_mode.reset(token)
+            grad_mode.set(tracks)
         if changed is not None:
             changed = as_tensor(changed, str(hook), "its result")
             if changed.aval != g.aval:

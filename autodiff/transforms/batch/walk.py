@@ -119,9 +119,10 @@ class OfAll:
     def _visit(self, node: Node) -> None:
         now, inputs = state.now, node.inputs
         tracks = node.kind.out.requires_grad or not any([i.kind.out.requires_grad for i in inputs])
-        token = grad_mode.set(grad_mode.get() and tracks)
-        literal, now.literal = now.literal, True
+        literal, mode = now.literal, grad_mode.get()
         try:
+            now.literal = True
+            grad_mode.set(mode and tracks)
             if node.slot is not None:
                 found: Any = self._outputs[inputs[0]][node.slot]
             elif node.call is not None:
@@ -136,7 +137,7 @@ class OfAll:
                 found = self._computed(node)
         finally:
             now.literal = literal
-            grad_mode.reset(token)
+            grad_mode.set(mode)
         if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
             found.node.line = node.line
         self.found[node] = self.hooked(node, found)

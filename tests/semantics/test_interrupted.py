@@ -1,0 +1,111 @@
+"""An interrupt (Ctrl-C, an alarm) may come at any call in the library: what runs next is right."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.config import config
+from autodiff.tape.record import grad_mode, state
+
+X = np.array([0.5, 1.0])
+#: At how many places each program is interrupted.
+PLACES = 20
+
+
+@ad.function
+def cube(x): ...
+
+
+@cube.forward(ad.Tensor)
+def _(ctx, x):
+    ctx.save_for_backward(x=x)
+    return x * x * x
+
+
+@cube.backward(ad.Tensor)
+def _(ctx, g):
+    return 3 * g * ctx.saved_variables.x ** 2
+
+
+def energy(x):
+    return ad.sum(ad.sin(cube(x)) * ad.scan(lambda c, t: (c * t, c), x[0], x)[0])
+
+
+def recorded():
+    x = ad.tensor(X, requires_grad=True)
+    energy(x).backward()
+    return x.grad
+
+
+PROGRAMS = {
+    "jit": lambda: ad.jit(ad.grad(energy))(X),
+    "recorded": recorded,
+    "grad": lambda: ad.grad(energy)(X),
+    "jvp": lambda: ad.jacobian(energy, mode="forward")(X),
+    "vmap": lambda: ad.vmap(ad.grad(energy))(X[None])[0],
+}
+
+
+CONFIG = sys.modules[type(config).__module__].__file__
+
+
+class Interrupt(BaseException):
+    """What a handler of signals raises."""
+
+
+class Interrupting:
+    """Raises at the call or return of this number: where the interpreter looks for signals.
+
+    Not in Python's own context managers, which these files cannot mend.
+    is_near   count only those at which a mode changes
+    """
+
+    def __init__(self, at: float, is_near: bool) -> None:
+        self.at, self.is_near, self.count = at, is_near, 0
+
+    def __call__(self, frame, event, argument) -> None:
+        file = frame.f_code.co_filename
+        if event not in ("call", "c_return") or "/contextlib" in file:
+            return
+        changes = (event == "call" and file == CONFIG) or (
+            event == "c_return" and getattr(argument, "__self__", None) is grad_mode and argument.__name__ != "get"
+        )
+        if changes or not self.is_near:
+            self.count += 1
+            if self.count == self.at:
+                raise Interrupt
+
+    def run(self, program) -> None:
+        before = sys.getprofile()
+        sys.setprofile(self)
+        try:
+            program()
+        except Interrupt:
+            pass
+        finally:
+            sys.setprofile(before)
+
+
+def condition():
+    now = state.now
+    is_open = now.tracing, now.transforming, now.body, now.literal, now.captures, now.start > 0
+    return is_open, grad_mode.get()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("is_near", [True, False], ids=["where modes change", "anywhere"])
+def test_an_interrupt_at_any_call_leaves_nothing_behind(program, is_near):
+    expected, before = np.array(program()), condition()
+    ad.clear_cache()
+    counting = Interrupting(-1, is_near)
+    counting.run(program)
+    for at in sorted(set(np.linspace(1, counting.count, PLACES, dtype=int))):
+        ad.clear_cache()
+        Interrupting(at, is_near).run(program)
+        assert condition() == before, f"event {at} of {counting.count}"
+        np.testing.assert_allclose(program(), expected)
