@@ -1,4 +1,3 @@
-# LEAD: READ LEAD_MESSAGE.md IN THIS FOLDER (remove this line)
 """Graphs that do not repeat: after several in a row, a new one waits to be compiled until that pays.
 
 Episodes of random length, trees, a batch of every size: each makes a new graph shape, and compiling costs

@@ -1,4 +1,3 @@
-# LEAD: READ LEAD_MESSAGE.md IN THIS FOLDER (remove this line)
 """A long recording whose steps are alike is run step by step, by code that every length shares."""
 
 import itertools
