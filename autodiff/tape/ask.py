@@ -82,7 +82,8 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     purpose = ("value", len(roots), roots[0].kind, tracks)
     known = checks.find(purpose, roots, live, start)
     if known is not None:
-        known.run()
+        check, gathered = known
+        check.run(gathered)
         return
     asked = list(roots)
     roots += live

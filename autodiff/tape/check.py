@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 from codegen.runtime.launcher import OutOfRange
 
@@ -31,7 +30,7 @@ from .plan import COUNTS, Plan, located, settle
 from .streak import note_repeated
 from .walk import still_true
 
-__all__ = ["Checks", "Known", "Recipe", "checks"]
+__all__ = ["Check", "Checks", "Gathered", "Recipe", "checks", "let_go"]
 
 #: Nodes beyond which a check is not generated: making it takes about 13 µs a node.
 LIMIT = 3000
@@ -77,42 +76,36 @@ class Recipe:
         self.groups = groups
 
 
-class Known(NamedTuple):
-    """A recording that a check accepted.
+class Check:
+    """A check, what it answers with, and what follows a run.
 
+    accepts    what a recording that is as expected holds (`gathered`), else None
     plan       what to run
-    gathered   arguments    to run it on
-               stored       nodes that the results belong to, in the order of `plan.store`
-               leaves, olds for each group its leaf, and the node of the old gradient that is added
-               past, freed  history nodes that can be released, and the kinds that they then have
     finish     finish(results, gathered, is_released): all that follows a run, natively; None: in Python
     """
 
-    plan: Plan
-    gathered: tuple[tuple, tuple[Node, ...], tuple, tuple, tuple[Node, ...], tuple[Kind, ...]]
-    finish: Callable[[tuple, tuple, bool], bool] | None
+    __slots__ = ("accepts", "finish", "plan")
 
-    @property
-    def leaves(self) -> tuple:
-        return self.gathered[2]
+    def __init__(
+        self, accepts: Callable, plan: Plan, finish: Callable[[tuple, tuple, bool], bool] | None
+    ) -> None:
+        self.accepts = accepts
+        self.plan = plan
+        self.finish = finish
 
-    @property
-    def olds(self) -> tuple:
-        return self.gathered[3]
-
-    def results(self) -> tuple:
+    def results(self, gathered: Gathered) -> tuple:
         """Run the plan."""
-        COUNTS.hits += 1
-        COUNTS.runs += 1
+        counts = COUNTS
+        counts.hits += 1
+        counts.runs += 1
         try:
-            return self.plan.executable.call(*self.gathered[0])
+            return self.plan.executable.call(*gathered[0])
         except OutOfRange as error:
             raise located(error) from None
 
-    def run(self) -> tuple:
+    def run(self, gathered: Gathered) -> tuple:
         """Run the plan and keep the values that belong to nodes."""
-        results = self.results()
-        gathered = self.gathered
+        results = self.results(gathered)
         if self.finish is not None and not gathered[2]:
             self.finish(results, gathered, False)
             return results
@@ -120,20 +113,21 @@ class Known(NamedTuple):
             settle(node, results[position])
         return results
 
-    def release(self) -> None:
-        """Mark the history as given up; what it kept for gradients is freed."""
-        for node, kind in zip(*self.gathered[4:], strict=True):
-            node.kind = kind
-            if node.value is not None:
-                node.inputs = ()
+
+#: What a check found in a recording that it accepted.
+#:    arguments     to run its plan on
+#:    stored        nodes that the results belong to, in the order of `plan.store`
+#:    leaves, olds  for each group its leaf, and the node of the old gradient that is added
+#:    past, freed   history nodes that can be released, and the kinds that they then have
+Gathered = tuple[tuple, tuple[Node, ...], tuple, tuple, tuple[Node, ...], tuple[Kind, ...]]
 
 
-class _Check(NamedTuple):
-    """A check, what it answers with, and what follows a run."""
-
-    accepts: Callable
-    plan: Plan
-    finish: Callable[[tuple, tuple, bool], bool] | None
+def let_go(gathered: Gathered) -> None:
+    """Mark the history as given up; what it kept for gradients is freed."""
+    for node, kind in zip(*gathered[4:], strict=True):
+        node.kind = kind
+        if node.value is not None:
+            node.inputs = ()
 
 
 class _Tried:
@@ -147,11 +141,11 @@ class _Tried:
     __slots__ = ("by_length", "latest", "of_plan")
 
     def __init__(self) -> None:
-        self.latest: list[_Check] = []
-        self.by_length: dict[float, _Check] = {}
-        self.of_plan: dict[Plan, _Check] = {}
+        self.latest: list[Check] = []
+        self.by_length: dict[float, Check] = {}
+        self.of_plan: dict[Plan, Check] = {}
 
-    def put(self, check: _Check, length: float) -> None:
+    def put(self, check: Check, length: float) -> None:
         """Try this one first from now on."""
         self.latest = [check, *[c for c in self.latest if c.plan is not check.plan][: PER_KEY - 1]]
         if len(self.by_length) >= LENGTHS:
@@ -167,8 +161,10 @@ class Checks:
     def __init__(self) -> None:
         self._found: dict[tuple, _Tried] = {}
 
-    def find(self, key: tuple, roots: Sequence[Node], live: Sequence[Node], start: float) -> Known | None:
-        """What the check that accepts a recording gathered; None when none does.
+    def find(
+        self, key: tuple, roots: Sequence[Node], live: Sequence[Node], start: float
+    ) -> tuple[Check, Gathered] | None:
+        """The check that accepts a recording, and what it gathered; None when none does.
 
         start   the number that the recording began with; of a gradient, after the gradient before it
         """
@@ -180,14 +176,14 @@ class Checks:
         if likely is not None and likely.plan.valid:
             gathered = likely.accepts(*roots, live)
             if gathered is not None:
-                return Known(likely.plan, gathered, likely.finish)
+                return likely, gathered
         # Something beside it may have been recorded, too: a value that was looked at, say.
         others = [c for k in (1, 2) if (c := tried.by_length.get(length - k)) is not None]
         for check in (*tried.latest, *others):
             gathered = check.accepts(*roots, live) if check is not likely and check.plan.valid else None
             if gathered is not None:
                 tried.put(check, length)
-                return Known(check.plan, gathered, check.finish)
+                return check, gathered
         return None
 
     def add(self, key: tuple, recipe: Recipe, start: float) -> None:
@@ -210,7 +206,7 @@ class Checks:
         accepts = native_check(expected) or python_check(expected)
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
         finish = native_finish(expected, kinds)
-        tried.put(_Check(accepts, plan, finish), recipe.roots[0].number - start)
+        tried.put(Check(accepts, plan, finish), recipe.roots[0].number - start)
 
     def note_length(self, key: tuple, plan: Plan, length: float) -> None:
         """The plan was found for a recording that no check accepted in `find`: next time its own is tried."""

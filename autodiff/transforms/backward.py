@@ -18,11 +18,11 @@ from codegen.garbage import Paused
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
 from ..tape.ask import end_recording, evaluate
-from ..tape.check import checks
+from ..tape.check import checks, let_go
 from ..tape.leaves import constant, leaf
 from ..tape.node import Leaf, Node
 from ..tape.plan import data
-from ..tape.record import grad_mode, state
+from ..tape.record import Recording, grad_mode, state
 from ..tape.walk import by_number, history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
@@ -59,21 +59,23 @@ def backward(
     >>> x.grad
     f64[2] [2. 4.]
     """
-    _refuse_in_trace()
+    now = state.now
+    if now.tracing:
+        _refuse_in_trace()
     live: list[Node] = []
     repeat = None
     if isinstance(tensors, Tensor):
         root = tensors.node
         results, given = [tensors], [grad_tensors]
-        live = live_beside(state.now, (root,))
+        live = live_beside(now, (root,))
         if grad_tensors is None and inputs is None and not create_graph and not is_watching():
             repeat = (("backward", root.kind, retain_graph), (root,))
-            if _again(*repeat, live, retain_graph) or _in_parts(root, live, retain_graph):
+            if _again(now, *repeat, live, retain_graph) or _in_parts(root, live, retain_graph):
                 return
     else:
         results = results_of(tensors, "backward")
         given = list(grad_tensors or [None] * len(results))
-        live = live_beside(state.now, [t.node for t in results])
+        live = live_beside(now, [t.node for t in results])
     if len(given) != len(results):
         raise GradientError(f"backward: {len(results)} tensors but {len(given)} grad_tensors\n  called at {caller()}")
     seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
@@ -89,7 +91,7 @@ def backward(
         _commit_recorded(leaves, emit_with_history(past, seeds, groups))
     else:
         _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
-        end_recording(state.now)  # as after a known one: checks are found by how much was recorded since
+        end_recording(now)  # as after a known one: checks are found by how much was recorded since
         if not retain_graph:
             release(through)
     run_after(due)
@@ -109,12 +111,11 @@ def results_of(tensors: Any, name: str) -> list[Tensor]:
 
 
 def _refuse_in_trace() -> None:
-    if state.now.tracing:
-        raise GradientError(
-            "backward() inside a traced function: .grad belongs to no trace\n"
-            f"  called at {caller()}\n"
-            "  use ad.grad or ad.value_and_grad inside jit"
-        )
+    raise GradientError(
+        "backward() inside a traced function: .grad belongs to no trace\n"
+        f"  called at {caller()}\n"
+        "  use ad.grad or ad.value_and_grad inside jit"
+    )
 
 
 def seed_for(result: Tensor, given: Any) -> Tensor:
@@ -225,31 +226,33 @@ def _commit_computed(
         _write(leaves, values, [None] * len(groups))
 
 
-def _again(purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: bool) -> bool:
+def _again(now: Recording, purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: bool) -> bool:
     """Answer a repeated backward by its check.  False: there is none, or a `.grad` changed meanwhile."""
-    known = checks.find(purpose, roots, live, state.now.began)
+    known = checks.find(purpose, roots, live, now.began)
     if known is None:
         return False
-    if known.finish is not None:
-        results = known.results()
-        due = due_after(known.leaves)
+    check, gathered = known
+    leaves = gathered[2]
+    if check.finish is not None:
+        results = check.results(gathered)
+        due = due_after(leaves)
         with _commit_lock:
-            if not known.finish(results, known.gathered, not retain):
+            if not check.finish(results, gathered, not retain):
                 return False
     else:
-        values = separate(known.plan, known.run())
+        values = separate(check.plan, check.run(gathered))
         with _commit_lock:
-            if not _unchanged(known.leaves, known.olds):
+            if not _unchanged(leaves, gathered[3]):
                 return False
-            _write(known.leaves, values, known.olds)
-        due = due_after(known.leaves)
+            _write(leaves, values, gathered[3])
+        due = due_after(leaves)
         if not retain:
-            known.release()
-    now = state.now
+            let_go(gathered)
     now.asked += 1  # as `solve` does: a rule that goes back is found out by it
     now.looked += 1
     end_recording(now)
-    run_after(due)
+    if due:
+        run_after(due)
     return True
 
 

@@ -115,7 +115,8 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
     purpose = ("value and gradient", value.node.kind, len(also), len(targets))
     known = checks.find(purpose, roots, live, state.now.began)
     if known is not None:
-        found = separate(known.plan, known.run())
+        check, gathered = known
+        found = separate(check.plan, check.run(gathered))
         end_recording(state.now)
     elif (parts := in_parts(value.node, np.ones((), value.dtype), [*also, *live], frozenset(targets))) is not None:
         found = parts.gradients([[n] for n in targets])

@@ -197,7 +197,13 @@ def _group_key(group: Group, number: dict[Node, int]) -> tuple:
 
 def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
     """Small live results that are to be computed along with `roots` (none in a trace)."""
-    return [] if now.tracing else [n for n in live_small(now) if n not in roots]
+    if now.tracing or not now.small:
+        return []
+    live = live_small(now)
+    for root in roots if live else ():
+        if root in live:
+            live.remove(root)
+    return live
 
 
 def _make(
