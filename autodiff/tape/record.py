@@ -22,6 +22,7 @@ from ..tensor import BEFORE_COPY, Tensor, handle
 from .loans import Loan
 from .node import (
     CONSTANT,
+    TABLE_LIMIT,
     Kind,
     Leaf,
     Node,
@@ -37,8 +38,8 @@ from .node import (
 )
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "Recording", "argument", "grad_mode", "identity_of", "is_tracking",
-    "look_at_size", "record", "state", "use",
+    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "Recording", "argument", "force", "grad_mode", "identity_of",
+    "is_tracking", "look_at_size", "record", "state", "use",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -74,12 +75,12 @@ class Recording:
     captures  while tracing: computed nodes that were met, and what they are the present contents of
     outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
     inside    while tracing: nodes from this number on belong to the innermost trace
-    updated   weak references to handles of leaves with a pending update
+    updated   weak references to handles of leaves with a pending update, by id
     """
 
     __slots__ = (
         "asked", "began", "body", "bounded", "captures", "inside", "lent", "limit", "literal", "look_at", "looked",
-        "outside", "small", "start", "tracing", "transforming", "updated",
+        "most_updated", "outside", "small", "start", "tracing", "transforming", "updated",
     )
 
     def __init__(self) -> None:
@@ -98,13 +99,14 @@ class Recording:
         self.captures: dict[Node, Any] | None = None
         self.outside = 0
         self.inside: float = 0
-        self.updated: list[weakref.ref] = []
+        self.updated: dict[int, weakref.ref] = {}
+        self.most_updated = 256
 
     def meet(self, t: Tensor) -> None:
         """While tracing: what t holds is a hidden input, also where it is still pending; its contents count."""
         node = t.node
         if node.value is None and node.number < self.outside:
-            _force(node)
+            force(node)
         if node.value is not None and self.captures is not None:
             self.captures.setdefault(node, t)
 
@@ -118,14 +120,15 @@ class Recording:
 
     def note_updated(self, t: Tensor) -> None:
         """Remember a leaf that was updated and is pending: all of them are evaluated when one is."""
-        self.updated.append(_ref(t))
-        if len(self.updated) & 0xFF == 0:
-            self.updated = [r for r in self.updated if (h := r()) is not None and h.node.value is None]
+        self.updated[id(t)] = _ref(t)  # once, however often it is updated
+        if len(self.updated) > self.most_updated:
+            self.updated = {id(h): r for r in self.updated.values() if (h := r()) is not None and h.node.value is None}
+            self.most_updated = 2 * len(self.updated) + 256
 
     def waiting(self) -> list[Node]:
         """The updates of leaves that earlier recordings left pending."""
-        pending = [t for r in self.updated if (t := r()) is not None and t.node.value is None]
-        self.updated = [_ref(t) for t in pending if t.node.number >= self.start]
+        pending = [t for r in self.updated.values() if (t := r()) is not None and t.node.value is None]
+        self.updated = {id(t): _ref(t) for t in pending if t.node.number >= self.start}
         return [t.node for t in pending if t.node.number < self.start]
 
 
@@ -167,7 +170,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     start = now.start
     for n in nodes:
         if n.value is None and n.number < start:
-            _force(n)
+            force(n)
     node = _new(Node)
     node.kind = kind
     node.inputs = nodes
@@ -196,11 +199,11 @@ def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> N
         for t in tensors:
             now.meet(t)
     if config.eager and not now.tracing:
-        _force(node)
+        force(node)
     return node
 
 
-def _force(node: Node) -> None:
+def force(node: Node) -> None:
     """Evaluate a pending value of an earlier recording, without ending the present one.
 
     A constant stays one: a trace that is replayed is the same graph each time.
@@ -224,7 +227,7 @@ def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
     now.look_at = new_number() + PENDING_LIMIT
     for n in nodes if now.start else ():
         if n.value is None and pending_size(n, PENDING_LIMIT) >= PENDING_LIMIT:
-            _force(n)
+            force(n)
 
 
 # ---------------------------------------------------------------- identities
@@ -271,13 +274,20 @@ def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:
 ALIASES = frozenset((IDENTITY, DETACH))
 
 
-_IDENTITY_KINDS: dict[Out, Kind] = {}
+_IDENTITY_KINDS: dict[tuple[Out, bool], Kind] = {}
 
 
 def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = None) -> RichNode:
     """A node of its own with the value of another: what gradients are taken with respect to."""
-    out = out_of(node.kind.out.aval, requires_grad)
-    kind = _IDENTITY_KINDS.get(out) or _IDENTITY_KINDS.setdefault(out, Kind(IDENTITY, (), out))
+    key = node.kind.out, requires_grad
+    kind = _IDENTITY_KINDS.get(key)
+    if kind is None:
+        if len(_IDENTITY_KINDS) >= TABLE_LIMIT:
+            _IDENTITY_KINDS.clear()
+        kind = Kind(IDENTITY, (), out_of(node.kind.out.aval, requires_grad))
+        # One object for both ways to it: a result that tracks, and one that does not.
+        kind = _IDENTITY_KINDS.setdefault((kind.out, requires_grad), kind)
+        kind = _IDENTITY_KINDS.setdefault(key, kind)
     return rich_node(kind, (node,), leaf=leaf)
 
 

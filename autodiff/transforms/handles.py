@@ -240,22 +240,23 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     Under no_grad a leaf that requires grad stays the same leaf.  Raises GradientError for such a leaf
     outside of no_grad, DTypeError or ShapeError when the new value has another aval.
     """
-    node = t.node
-    if state.now.tracing and node.number < state.now.inside:
+    node, now = t.node, state.now
+    if now.tracing and node.number < now.inside:
         raise ConcretizationError(
             f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
             "  return the new value instead"
         )
-    if new.dtype != t.dtype:
+    have, made = node.kind.out.aval, new.node.kind.out.aval
+    if made is not have and made.dtype != have.dtype:
         new = _same_kind(t, new)
-    if new.shape != t.shape:
+    if made is not have and made.shape != have.shape:
         if np.broadcast_shapes(new.shape, t.shape) != t.shape:
             raise ShapeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
         new = spread_to(new, t.shape)
     if node.leaf is None:
         t.node = new.node
         if new.node.value is None and new.node.kind.out.small:
-            state.now.note_small(t)  # the handle that the operation noted is about to go
+            now.note_small(t)  # the handle that the operation noted is about to go
         return t
     if grad_mode.get():
         raise GradientError(
@@ -264,7 +265,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
         )
     t.node = _as_leaf(new.node, node.leaf)
     if t.node.value is None and not t.node.kind.out.small:
-        state.now.note_updated(t)
+        now.note_updated(t)
     return t
 
 
