@@ -212,6 +212,7 @@ def contracted(
 
 
 @function
+@remembered(2)
 def tensordot(x1, x2, axes=2):
     """Products of elements, summed over axes of both.
 
@@ -252,6 +253,7 @@ def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int,
 
 
 @function
+@remembered(2)
 def dot(x1, x2):
     """NumPy's dot: x1 times x2 for 0-d arrays, else sums over x1's last axis and x2's last but one.
 
@@ -267,6 +269,7 @@ def dot(x1, x2):
 
 
 @function
+@remembered(2)
 def inner(x1, x2):
     """Products summed over the last axis of both; 0-d arrays scale.
 
@@ -287,6 +290,7 @@ def inner(x1, x2):
 
 
 @function
+@remembered(2)
 def outer(x1, x2):
     """All products of an element of x1 and one of x2, each flattened.   T[n], T[m]  →  T[n, m]"""
     a, b, was_bool = operands("outer", x1, x2)

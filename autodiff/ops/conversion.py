@@ -20,6 +20,7 @@ from ..tape import number_leaf, record
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor, another
 from .primitive import primitive
+from .template import remembered
 
 __all__ = ["DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of"]
 
@@ -200,6 +201,7 @@ def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
 
 
 @function
+@remembered(1)
 def astype(x, dtype):
     """x in another dtype.
 

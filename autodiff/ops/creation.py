@@ -26,6 +26,7 @@ from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
 from .primitive import primitive, spread_to
 from .promotion import common
 from .selection import where
+from .template import remembered
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "iota", "linspace", "ones", "ones_like", "zeros",
@@ -83,16 +84,19 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     return spread_to(constant(python(number), dtype_name(dtype)), shape)
 
 
+@remembered(0)
 def zeros(shape, dtype=np.float64):
     """Zeros.   →  dtype[shape]"""
     return _filled(_shape("zeros", shape), 0, dtype_of(dtype, "zeros"))
 
 
+@remembered(0)
 def ones(shape, dtype=np.float64):
     """Ones.   →  dtype[shape]"""
     return _filled(_shape("ones", shape), 1, dtype_of(dtype, "ones"))
 
 
+@remembered(0)
 def empty(shape, dtype=np.float64):
     """Zeros: tensors are values, so none can be filled in later.   →  dtype[shape]"""
     return _filled(_shape("empty", shape), 0, dtype_of(dtype, "empty"))
@@ -120,6 +124,7 @@ def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:
 
 
 @function
+@remembered(1)
 def zeros_like(x, *, dtype=None):
     """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"""
     x = as_tensor(x, "zeros_like", "x")
@@ -127,6 +132,7 @@ def zeros_like(x, *, dtype=None):
 
 
 @function
+@remembered(1)
 def ones_like(x, *, dtype=None):
     """Ones in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"""
     x = as_tensor(x, "ones_like", "x")
@@ -149,6 +155,7 @@ def full_like(x, fill_value, *, dtype=None):
 # ---------------------------------------------------------------- ranges
 
 
+@remembered(0)
 def arange(start, stop=None, step=1, dtype=None):
     """start, start + step, ... below `stop`; `arange(n)` counts from 0.   →  dtype[n]
 
@@ -208,6 +215,7 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     return line if dtype is None else cast_to(line, dtype_of(dtype, "linspace"))
 
 
+@remembered(0)
 def eye(n_rows, n_cols=None, k=0, dtype=np.float64):
     """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]"""
     shape = _shape("eye", (n_rows, n_rows if n_cols is None else n_cols))

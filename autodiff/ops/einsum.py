@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from .linalg_basic import diagonal
 from .promotion import common
 from .reductions import summed
 from .shaping import reshaped, transposed
+from .template import remembered
 
 __all__ = ["einsum"]
 
@@ -48,6 +50,19 @@ def einsum(subscripts, *arrays):
     """
     if not isinstance(subscripts, str) or not arrays:
         raise TypeError(f"einsum: takes a string of labels and arrays\n  called at {caller()}")
+    if len(arrays) == 2:
+        return _of_two(*arrays, subscripts)
+    return _of_any(arrays, subscripts)
+
+
+@remembered(2)
+def _of_two(x1: Any, x2: Any, subscripts: str) -> Tensor:
+    """`einsum` of two arrays, as nearly all are."""
+    return _of_any((x1, x2), subscripts)
+
+
+def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
+    """`einsum` with its arguments the other way round."""
     xs = common("einsum", [("arrays", x) for x in arrays], "fibc")
     was_bool = xs[0].dtype == _BOOL
     xs = [cast_to(x, _I64) for x in xs] if was_bool else xs

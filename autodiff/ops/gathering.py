@@ -292,7 +292,8 @@ def _check_known(index: Tensor, name: str, extent: int) -> None:
     known = index.node.value
     if known is None or not 0 < index.size <= KNOWN_LIMIT:
         return
-    low, high = int(np.min(known)), int(np.max(known))
+    known = np.asarray(known)
+    low, high = int(known.min()), int(known.max())
     if low < -extent or high >= extent:
         raise IndexError(
             f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}\n"
@@ -300,7 +301,9 @@ def _check_known(index: Tensor, name: str, extent: int) -> None:
         )
 
 
-def _broadcast(name: str, indices: Sequence[Tensor]) -> list[Tensor]:
+def _broadcast(name: str, indices: Sequence[Tensor]) -> Sequence[Tensor]:
+    if len(indices) == 1:
+        return indices
     shape = broadcast_avals(name, [i.aval for i in indices])
     return [spread_to(i, shape) for i in indices]
 

@@ -11,6 +11,7 @@ from ..tape import DETACH, record
 from ..tensor import Tensor, another
 from .conversion import as_tensor, cast_to
 from .primitive import sum_to
+from .template import remembered
 
 __all__ = ["project", "stop_gradient", "unbroadcast"]
 
@@ -58,6 +59,7 @@ def _(gradient, like):
 
 
 @function
+@remembered(1)
 def stop_gradient(x):
     """The same values, through which no gradient flows; of containers and structured values, all their tensors.
 

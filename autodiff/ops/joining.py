@@ -24,6 +24,7 @@ from .reductions import summed
 from .selection import where
 from .shaping import reshaped
 from .slicing import embedded, part, sliced
+from .template import ITEMS, remembered
 
 __all__ = ["concatenate", "joined", "pad", "split", "stack"]
 
@@ -100,6 +101,7 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
 
 
 @records(_concatenate)
+@remembered(ITEMS)
 def concatenate(arrays, axis=0):
     """Arrays one after the other along an axis; None joins them flattened.
 
@@ -118,6 +120,7 @@ def concatenate(arrays, axis=0):
 
 
 @function
+@remembered(ITEMS)
 def stack(arrays, axis=0):
     """Arrays of one shape along a new axis.
 
@@ -238,6 +241,7 @@ _pad = linear(
 
 
 @records(_pad)
+@remembered(1)
 def pad(x, pad_width, mode="constant", *, constant_values=0):
     """x with `constant_values` around it.
 

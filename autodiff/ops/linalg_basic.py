@@ -24,6 +24,7 @@ from .primitive import linear, zero_of, zeros_of
 from .reductions import max_, min_, summed, unreduced, widened
 from .selection import where
 from .statistics import floating, root_of_squares
+from .template import remembered
 
 __all__ = ["diag", "diagonal", "norm", "trace"]
 
@@ -104,6 +105,7 @@ def _embedded(x: Tensor, shape: tuple[int, ...], offset: int, axis1: int, axis2:
 
 
 @records(_diagonal)
+@remembered(1)
 def diagonal(x, offset=0, axis1=0, axis2=1):
     """A diagonal of each matrix in x: the elements with column - row = offset.
 
@@ -117,6 +119,7 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
 
 
 @function
+@remembered(1)
 def diag(x, k=0):
     """Of a matrix, its k-th diagonal; of a vector, the matrix that has it there, and zeros elsewhere.
 
@@ -139,6 +142,7 @@ def diag(x, k=0):
 
 
 @function
+@remembered(1)
 def trace(x, offset=0, axis1=0, axis2=1):
     """The sum of a diagonal of each matrix in x.
 
@@ -154,6 +158,7 @@ def trace(x, offset=0, axis1=0, axis2=1):
 
 
 @function
+@remembered(1)
 def norm(x, ord=None, axis=None, *, keepdims=False):
     """The norm of vectors along an axis, or (axis None, or a pair) of all elements together.
 

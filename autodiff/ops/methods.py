@@ -21,7 +21,7 @@ from .indexing import getitem
 from .joining import concatenate, pad, split, stack
 from .linalg import cholesky, det, eigh, eigvalsh, inv, slogdet, solve
 from .linalg_basic import diag, diagonal, norm, trace
-from .operators import attach, attach_operators
+from .operators import attach, attach_operators, attach_spread
 from .power import square
 from .products import prod
 from .protocols import serves
@@ -46,18 +46,6 @@ from .statistics import log_softmax, logsumexp, mean, softmax, std, var
 from .triangles import tril, triu
 
 __all__: list[str] = []
-
-
-def _spread_arguments(function: Callable) -> Callable:
-    """A method that takes a sequence, or its elements as arguments: t.reshape(2, 3), t.reshape((2, 3))."""
-
-    def method(x: Any, *arguments: Any) -> Any:
-        if len(arguments) == 1 and (arguments[0] is None or isinstance(arguments[0], (tuple, list))):
-            return function(x, arguments[0])
-        return function(x, arguments) if arguments or function is reshape else function(x)
-
-    method.__doc__ = function.__doc__
-    return method
 
 
 def _rows(self: Any) -> Iterator:
@@ -86,8 +74,6 @@ attach({
     "argmin": argmin,
     "cumprod": cumprod,
     "cumsum": cumsum,
-    "reshape": _spread_arguments(reshape),
-    "transpose": _spread_arguments(transpose),
     "swapaxes": swapaxes,
     "ravel": ravel,
     "flatten": ravel,
@@ -121,6 +107,8 @@ attach({
     "__iter__": _rows,
     "__contains__": _holds,
 })
+attach_spread({"reshape": reshape}, is_needed=True)
+attach_spread({"transpose": transpose}, is_needed=False)
 attach_operators({"matmul": matmul})
 for _name, _property in {
     "T": property(transpose, doc="The axes in reverse order."),

@@ -27,7 +27,7 @@ from .comparison import equal, greater, greater_equal, less, less_equal, not_equ
 from .elementwise import round_
 from .power import power
 
-__all__ = ["BINARY", "COMPARISONS", "PREFIX", "attach", "attach_operators"]
+__all__ = ["BINARY", "COMPARISONS", "METHODS", "PREFIX", "attach", "attach_operators", "attach_spread"]
 
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
@@ -86,10 +86,36 @@ def attach(names: dict[str, Callable], cls: type = AbstractTensor) -> None:
     """Make functions methods of all tensors: `attach({"sum": sum_})` gives `t.sum(axis=0)`."""
     for name, function in names.items():
         setattr(cls, name, _method(name, function))
+        METHODS[name] = function, None
 
 
-def _method(name: str, function: Callable) -> Callable:
+def attach_spread(names: dict[str, Callable], *, is_needed: bool) -> None:
+    """The same of methods that take a sequence, or its elements as arguments: t.reshape(2, 3), t.reshape((2, 3)).
+
+    is_needed   whether no arguments mean an empty sequence, not that it is left out
+    """
+    for name, function in names.items():
+        canonical = _gathering(is_needed)
+        setattr(AbstractTensor, name, _method(name, function, canonical))
+        METHODS[name] = function, canonical
+
+
+def _gathering(is_needed: bool) -> Callable[[tuple], tuple]:
+    """What gives the function's own arguments for those of such a method."""
+
+    def canonical(args: tuple) -> tuple:
+        x, *rest = args
+        if len(rest) == 1 and (rest[0] is None or isinstance(rest[0], (tuple, list))):
+            return args
+        return (x, tuple(rest)) if rest or is_needed else args
+
+    return canonical
+
+
+def _method(name: str, function: Callable, canonical: Callable[[tuple], tuple] | None = None) -> Callable:
     def method(self, *args, **keywords):
+        if canonical is not None:
+            return function(*canonical((self, *args)), **keywords)
         return function(self, *args, **keywords) if args or keywords else function(self)
 
     method.__name__ = method.__qualname__ = name
@@ -100,6 +126,8 @@ def _method(name: str, function: Callable) -> Callable:
 #: What was attached: functions by the name of the operator.
 BINARY: dict[str, Function] = {}
 PREFIX: dict[str, Function] = {}
+#: Functions by the name of the method, and what gives their arguments for those of the method (None: the same).
+METHODS: dict[str, tuple[Callable, Callable[[tuple], tuple] | None]] = {}
 
 
 def attach_operators(names: dict[str, Function], reflected: bool = True) -> None:

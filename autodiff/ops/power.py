@@ -28,6 +28,7 @@ from .elementwise import log
 from .primitive import elementwise
 from .promotion import common
 from .selection import where
+from .template import remembered
 from .warm import binary_body, is_simple
 
 __all__ = ["power", "power_to", "square"]
@@ -186,6 +187,7 @@ power.takes_watched = False  # which operation it is depends on the exponent
 
 
 @function
+@remembered(1)
 def square(x):
     """x * x.   T[...]  →  T[...]"""
     (x,) = common("square", (("x", x),), "fic")

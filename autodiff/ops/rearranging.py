@@ -23,11 +23,13 @@ from .conversion import as_tensor
 from .primitive import linear, spread_to
 from .shaping import reshaped
 from .slicing import part
+from .template import remembered
 
 __all__ = ["diff", "meshgrid", "repeat", "roll", "tile", "unstack"]
 
 
 @function
+@remembered(1)
 def roll(x, shift, axis=None):
     """x with its elements moved along an axis, those that leave at one end entering at the other.
 
@@ -94,6 +96,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 
 
 @function
+@remembered(1)
 def tile(x, repetitions):
     """Copies of x side by side, along each axis as often as said.
 
@@ -113,6 +116,7 @@ def tile(x, repetitions):
 
 
 @function
+@remembered(1)
 def repeat(x, repeats, axis=None):
     """Each element along an axis several times in a row; axis None: of x as one row.
 
@@ -138,6 +142,7 @@ def _count(value: Any, name: str) -> int:
 
 
 @function
+@remembered(1)
 def diff(x, n=1, axis=-1):
     """Differences of neighbours along an axis, n times; of bool, whether they differ.
 

@@ -6,7 +6,7 @@ everything else to the bodies.  What they know they learn here, from what a body
 
     y = body(a, b)        dispatch found a body of this library, `run`, whose choice is kept
     run.natively(...)     the steps between a, b and y
-    table.learn(...)      by the Outs of a and b (or the class of a number) and grad mode
+    table.learn(...)      by the Outs of a and b (or the class of a number), what is static, and grad mode
 
 A registration on a function drops all that is known of it.  Without the launcher, or where its self-check
 fails, nothing is put in front and Python records, as it does before.
@@ -14,24 +14,29 @@ fails, nothing is put in front and Python records, as it does before.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from codegen.forks import held_over_fork
-from codegen.runtime.record_table import MOST_STATICS, Program, Step, Table
+from codegen.runtime.record_table import Program, Step, Table
 
 from ..config import Config, config
 from ..custom.function import Function
 from ..dispatch.reliance import functions
 from ..tape.expected import use_native
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
-from ..tape.record import DETACH, WHEN_MOVED, Recording, grad_mode, look_at_size, state
+from ..tape.record import DETACH, WHEN_MOVED, Recording, force, grad_mode, look_at_size, state
 from ..tape.streak import WHEN_REPEATED
 from ..tensor import AbstractTensor, Tensor
-from .operators import BINARY, COMPARISONS, PREFIX
+from .indexing import getitem
+from .learner import ALL, Learner, key_of
+from .operators import BINARY, COMPARISONS, METHODS, PREFIX
+from .patterns import pattern_of
 from .template import NATIVE
 
 __all__ = ["install", "is_installed", "uninstall"]
@@ -46,6 +51,7 @@ class _Installed:
         self.replaced: list[tuple[type, str, Any]] = []
         self.operators: dict[str, int] = {}
         self.calls: dict[type, int] = {}
+        self.methods: dict[str, Any] = {}
         self.reads: dict[str, Any] = {}
 
 
@@ -68,6 +74,7 @@ def install() -> None:
         if _now.recorder is not None and not _now.replaced:
             _replace_operators()
             _replace_calls()
+            _replace_methods()
             _replace_reads()
             _attach()
             use_native(_now.recorder)
@@ -94,7 +101,7 @@ def _set_up() -> Any:
         handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, config=Config,
         function=Function,
         settings=config, counter=NUMBERS, mode=grad_mode,
-        note_small=Recording.note_small, look_at=look_at_size, reads=_reads(),
+        note_small=Recording.note_small, look_at=look_at_size, force=force, reads=_reads(),
     ))  # fmt: skip
 
 
@@ -130,77 +137,8 @@ def _moved() -> None:
 
 WHEN_MOVED.append(_moved)
 
-# ---------------------------------------------------------------- learning
-
-
-def _learning(function: Function, table: Table, run: Callable[..., Any]) -> tuple[Callable, Callable]:
-    """`slow` and `unknown` of a site: what they call, and what they make of it."""
-    latest = [None]  # a static argument that was met once
-
-    def stays(value):
-        """Whether a static argument is likely to be the same object when it is met again."""
-        if value is None or type(value) is bool or (type(value) is int and value in _KEPT_BY_PYTHON):
-            return True
-        if type(value) not in (float, tuple, str):
-            return False
-        is_known, latest[0] = value is latest[0], value
-        return is_known
-
-    def slow(*args):
-        if not config.careful:
-            _attach()
-        return run(*args)
-
-    def unknown(*args, **keywords):
-        age = table.age
-        y = run(*args, **keywords)
-        if not config.careful and isinstance(y, Tensor):
-            _learn(function, table, age, args, keywords, y, stays)
-        return y
-
-    return slow, unknown
-
-
-#: Python has one object for each of these.
-_KEPT_BY_PYTHON = range(-5, 257)
-
-
-def _learn(
-    function: Function, table: Table, age: int, args: tuple, keywords: dict, y: Tensor, stays: Callable[[Any], bool]
-) -> None:
-    """Remember what was recorded for these arguments."""
-    bound, named = function.declaration.bind(args, keywords) if keywords else (args, {})
-    serving, full = function.served_by(bound)
-    operands = getattr(serving, "tensors", None) or len(args)
-    statics = [*[(None, a) for a in args[operands:]], *keywords.items()]
-    keys = [_key(x) for x in args[:operands]]
-    if None in keys or len(keys) > 2 or not keys or type(y) is not y.node.kind.out.cls:
-        return
-    if len(statics) > MOST_STATICS or not all([stays(value) for _, value in statics]):
-        return
-    natively = getattr(serving, "natively", None)
-    found = None if natively is None else natively(full, y, named)
-    program, holders = (None, None) if found is None else found
-    if found is None and _may_be_known_later(serving):
-        return
-    if program is not None and program.operands != len(keys):
-        program = None
-    if holders is not None:
-        holders.append(table.forget)
-    table.learn(age, keys[0], keys[1] if len(keys) > 1 else None, grad_mode.get(), program, statics)
-
-
-def _may_be_known_later(serving: Any) -> bool:
-    """Whether a body makes a template when it is met again."""
-    return hasattr(serving, "templates")
-
-
-def _key(x: Any) -> Any:
-    """What an operand is in a table; None for what is not recorded natively."""
-    if isinstance(x, Tensor):
-        out = x.node.kind.out
-        return out if type(x) is out.cls else None
-    return type(x) if type(x) in (float, int) else None
+#: What a site learns, and who is called where it knows nothing.
+_learner = functools.partial(Learner, _attach)
 
 
 def _table(function: Function) -> Table:
@@ -234,22 +172,21 @@ def _replace_operators() -> None:
         make = recorder.power if word == "pow" else recorder.binary
         name, mirrored = f"__{word}__", f"__r{word}__"
         if word not in known:
-            table = _table(function)
-            known[word] = make(table, *_learning(function, table, _either(name, mirrored)))
+            learner = _learner(function, _table(function), _either(name, mirrored), None if word == "pow" else ALL)
+            known[word] = make(learner.table, learner.slow, learner.unknown)
         for one in (name, mirrored):
             _replace(AbstractTensor, one, _example(one), known[word])
     for number, (word, function) in enumerate(COMPARISONS.items()):
         name = f"__{word}__"
         if word not in known:
-            table = _table(function)
-            python = AbstractTensor.__dict__[name]
-            known[word] = recorder.comparison(number, table, *_learning(function, table, python))
+            learner = _learner(function, _table(function), AbstractTensor.__dict__[name])
+            known[word] = recorder.comparison(number, learner.table, learner.slow, learner.unknown)
         _replace(AbstractTensor, name, _example(name), known[word])
     for word, function in PREFIX.items():
         name = f"__{word}__"
         if word not in known:
-            table = _table(function)
-            known[word] = recorder.unary(table, *_learning(function, table, AbstractTensor.__dict__[name]))
+            learner = _learner(function, _table(function), AbstractTensor.__dict__[name])
+            known[word] = recorder.unary(learner.table, learner.slow, learner.unknown)
         _replace(AbstractTensor, name, _example(name), known[word])
 
 
@@ -274,14 +211,68 @@ def _replace_calls() -> None:
             continue
         classes[cls] = python
         if not hasattr(function, "site"):
-            table = _table(function)
-            slow, unknown = _learning(function, table, _bound(python, function))
-            operands = getattr(getattr(function, "__wrapped__", None), "tensors", 0)
-            function.site = recorder.function_site(table, slow, unknown, operands)
+            wanted = _wanted(function)
+            learner = _learner(function, _table(function), _bound(python, function), wanted)
+            function.site = recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
     for cls, python in classes.items():
         if cls not in _now.calls:
             _now.calls[cls] = recorder.call(python)
         _replace(cls, "__call__", vars(type)["__call__"], _now.calls[cls])
+
+
+def _wanted(function: Function) -> int:
+    """Which arguments of a function are operands."""
+    return getattr(getattr(function, "__wrapped__", None), "tensors", ALL)
+
+
+def _replace_methods() -> None:
+    """Methods that call functions which have something to learn, and `x[key]`."""
+    recorder, known = _now.recorder, _now.methods
+    for name, (function, canonical) in METHODS.items():
+        if not isinstance(function, Function) or not _learns(function):
+            continue
+        if name not in known:
+            table, wanted = _table(function), _wanted(function)
+            if canonical is not None:  # the function itself does not take such arguments
+                table = table.another()
+            learner = _learner(function, table, AbstractTensor.__dict__[name], wanted, canonical)
+            known[name] = recorder.method(table, learner.slow, learner.unknown, wanted, AbstractTensor, name)
+        if known[name]:
+            _put(AbstractTensor, name, known[name])
+    if "__getitem__" not in known:
+        known["__getitem__"] = _subscript()
+    _put(AbstractTensor, "__getitem__", known["__getitem__"])
+
+
+def _put(cls: type, name: str, made: Any) -> None:
+    _now.replaced.append((cls, name, vars(cls)[name]))
+    setattr(cls, name, made)
+
+
+def _subscript() -> Any:
+    """`x[key]`, which learns from the templates of patterns."""
+    from codegen.runtime.record import wrapper
+
+    python, table = vars(AbstractTensor)["__getitem__"], _table(getitem)
+
+    def slow(x: Any, key: Any) -> Any:
+        if not config.careful:
+            _attach()
+        return python(x, key)
+
+    def unknown(x: Tensor, key: Any) -> Any:
+        age = table.age
+        y = python(x, key)
+        found = None if config.careful or key_of(x) is None else pattern_of(x, key)
+        if found is not None:
+            parts, program, holders = found
+            holders.append(table.forget)
+            table.learn(age, [key_of(x)], grad_mode.get(), program, parts, are_words=True)
+        return y
+
+    # The one class of Python's whose slot wrapper is that of mappings alone.
+    example = vars(MappingProxyType)["__getitem__"]
+    return wrapper(AbstractTensor, example, "__getitem__", _now.recorder.subscript(table, slow, unknown))
 
 
 def _replace_reads() -> None:
@@ -291,17 +282,16 @@ def _replace_reads() -> None:
 
         def unknown(t: Tensor) -> Tensor:
             y = python(t)
-            key, node = _key(t), y.node
+            key, node = key_of(t), y.node
             if key is not None and type(node) is Node and node.kind.op is DETACH and not config.careful:
                 step = Step(node.kind, None, (0,))
                 program = Program(1, (step,), node.kind.out.cls, is_small=node.kind.out.small)
-                table.learn(table.age, key, None, grad_mode.get(), program)
+                table.learn(table.age, [key], grad_mode.get(), program)
             return y
 
         _now.reads = _now.recorder.reads(Tensor, (table, python, unknown))
     for name, made in _now.reads.items():
-        _now.replaced.append((Tensor, name, vars(Tensor)[name]))
-        setattr(Tensor, name, made)
+        _put(Tensor, name, made)
 
 
 def _learns(function: Function) -> bool:

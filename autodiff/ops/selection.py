@@ -15,7 +15,7 @@ from codegen.ir import DTYPES, dtype_name
 from codegen.lowering import Map
 
 from ..errors import DTypeError, caller
-from ..tape import constant, number_leaf, record
+from ..tape import constant, record
 from ..tensor import Tensor, another
 from .bits import bitwise_and, bitwise_not, bitwise_or
 from .comparison import equal, greater, greater_equal, less, less_equal, truth
@@ -23,7 +23,7 @@ from .conversion import as_tensor, cast_to
 from .declare import binary, public, unary
 from .primitive import elementwise
 from .promotion import common
-from .warm import is_simple
+from .warm import body_of, is_simple
 
 __all__ = ["clip", "maximum", "minimum", "relu", "where"]
 
@@ -48,14 +48,19 @@ def _where_body(condition, x1, x2):
     return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
 
 
+_where_of = body_of(_where, _where_body, ("condition", "x1", "x2"))
+
+
 def _where_warm(classes: tuple[type, ...]) -> Callable[..., Tensor]:
     """Bodies for arguments of known classes: see `warm`."""
     condition, left, right = classes
-    if issubclass(condition, Tensor[np.bool_]) and issubclass(left, Tensor):
-        if any(issubclass(left, Tensor[d]) and issubclass(right, Tensor[d]) for d in DTYPES.values()):
-            return lambda c, a, b: record(_where, (c, a, b))
-        if is_simple(left, right):
-            return lambda c, a, number: record(_where, (c, a, number_leaf(number, a.dtype)))
+    if issubclass(condition, Tensor[np.bool_]):
+        if any([issubclass(left, Tensor[d]) and issubclass(right, Tensor[d]) for d in DTYPES.values()]):
+            return _where_of({})
+        if issubclass(left, Tensor) and is_simple(left, right):
+            return _where_of({"x2": "x1"})
+        if issubclass(right, Tensor) and is_simple(right, left):
+            return _where_of({"x1": "x2"})
     return _where_body
 
 
@@ -164,6 +169,17 @@ def _extreme(dtype: np.dtype, lowest: bool) -> Tensor:
     return constant(int(info.min if lowest else info.max), dtype_name(dtype))
 
 
+_clip_of = body_of(_clip, _clip_body, ("x", "min", "max"))
+
+
+def _clip_warm(classes: tuple[type, ...]) -> Callable[..., Tensor]:
+    """Bodies for arguments of known classes: see `warm`."""
+    x, low, high = classes
+    if issubclass(x, Tensor) and is_simple(x, low) and is_simple(x, high):
+        return _clip_of({"min": "x", "max": "x"})
+    return _clip_body
+
+
 clip = public(
     "clip",
     _clip_body,
@@ -173,4 +189,5 @@ clip = public(
     is max, as in NumPy.
     """,
     _clip,
+    _clip_warm,
 )

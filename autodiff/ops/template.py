@@ -16,7 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from math import copysign
 from typing import Any
+
+import numpy as np
 
 from codegen.runtime.record_table import Program, Step, fits
 
@@ -24,10 +27,10 @@ from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, data_node, new_number
-from ..tape.record import Recording, grad_mode, look_at_size, state
+from ..tape.record import Recording, grad_mode, identity_of, look_at_size, state
 from ..tensor import Tensor, handle
 
-__all__ = ["NATIVE", "Template", "remembered"]
+__all__ = ["ITEMS", "NATIVE", "Template", "remembered"]
 
 #: Templates kept per function.
 LIMIT = 1024
@@ -93,8 +96,8 @@ class Template:
             return None
         out = steps[-1].kind.out
         return Program(
-            operands, steps, out.cls, is_small=out.small, is_distinct=operands > 1 and number_kind is None,
-            number_kind=number_kind, keeps_numbers=number_kind is not None,
+            operands, steps, out.cls, is_small=out.small, number_kind=number_kind,
+            keeps_numbers=number_kind is not None,
         )  # fmt: skip
 
     def put(
@@ -146,39 +149,38 @@ def _between(y: Node, arguments: Sequence[Node]) -> list[Node]:
     return sorted(found, key=lambda n: n.number)
 
 
+#: The operands of a function are the items of its first argument, a list or tuple.
+ITEMS = -1
+#: For a key whose recording cannot be put down again: the body runs each time.
+_NEVER: Any = False
+
+
 def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Record a body's operations again from a template, where its first `tensors` arguments are tensors.
+    """Record a body's operations again from a template, where its first `tensors` arguments are tensors (0: none is).
 
     The other arguments are static: they decide what is recorded, by value.  The body must not ask for
-    values, and must depend on nothing else.
+    values, and must depend on nothing else.  Of `ITEMS` the first argument is a sequence of tensors.
     """
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        templates: dict[tuple, Template | None] = {}
+        memory = _Memory(body, tensors)
+        again, templates = memory.again, memory.templates
 
-        def dropped(key: tuple) -> None:
-            template = templates.pop(key, None)
-            for tell in template.holders if template is not None else ():
-                tell()
+        if tensors == 0:
 
-        def again(key: tuple, args: tuple, keywords: dict[str, Any]) -> Any:
-            """The body; the second time it is watched, and a template made of what it recorded."""
-            if key not in templates:
-                if len(templates) >= LIMIT:
-                    templates.clear()
-                templates[key] = None
-                return body(*args, **keywords)
-            given = [handle(x.node, x.masked) for x in args[:tensors]]
-            since = new_number()
-            with observed() as choices:
-                y = body(*given, *args[tensors:], **keywords)
-            template = Template.of(y, [x.node for x in given], since, choices)
-            if template is not None:
-                templates[key] = template
-                choices.on_change(lambda: dropped(key))
-            return y
+            @wraps(body)
+            def run(*rest: Any, **keywords: Any) -> Any:
+                static = None if config.careful else _static(rest, keywords)
+                if static is None:
+                    return body(*rest, **keywords)
+                now = state.now
+                key = (grad_mode.get(), now.literal, static)
+                template = templates.get(key)
+                if not template:
+                    return again(key, (), rest, keywords)
+                return template.put(now, ())
 
-        if tensors == 1:
+        elif tensors == 1:
 
             @wraps(body)
             def run(x: Any, *rest: Any, **keywords: Any) -> Any:
@@ -193,11 +195,11 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
                     return body(x, *rest, **keywords)
                 key = (node.kind.out, grad_mode.get(), now.literal, static)
                 template = templates.get(key)
-                if template is None:
-                    return again(key, (x, *rest), keywords)
+                if not template:
+                    return again(key, (x,), rest, keywords)
                 return template.put(now, (x,))
 
-        else:
+        elif tensors == 2:
 
             @wraps(body)
             def run(x1: Any, x2: Any, *rest: Any, **keywords: Any) -> Any:
@@ -208,30 +210,37 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
                 a, b = x1.node, x2.node
                 now = state.now
                 start = now.start
-                if a is b or (a.value is None and a.number < start) or (b.value is None and b.number < start):
+                if (a.value is None and a.number < start) or (b.value is None and b.number < start):
                     return body(x1, x2, *rest, **keywords)
                 static = _static(rest, keywords) if rest or keywords else ()
                 if static is None:
                     return body(x1, x2, *rest, **keywords)
                 key = (a.kind.out, b.kind.out, grad_mode.get(), now.literal, static)
                 template = templates.get(key)
-                if template is None:
-                    return again(key, (x1, x2, *rest), keywords)
+                if not template:
+                    return again(key, (x1, x2), rest, keywords)
                 return template.put(now, (x1, x2))
 
-        def natively(args: tuple, y: Tensor, keywords: dict) -> tuple[Program, list[Callable[[], None]]] | None:
-            """What the native recorder puts down for such arguments, and who is told when that changes."""
-            if not all(isinstance(x, Tensor) for x in args[:tensors]):
-                return None  # a number or an array in place of a tensor
-            rest = args[tensors:]
-            static = _static(rest, keywords) if rest or keywords else ()
-            outs = tuple([x.node.kind.out for x in args[:tensors]])
-            template = templates.get((*outs, grad_mode.get(), False, static))
-            program = None if template is None else template.program(tensors)
-            return None if template is None or program is None else (program, template.holders)
+        else:
+            assert tensors == ITEMS
+
+            @wraps(body)
+            def run(xs: Any, *rest: Any, **keywords: Any) -> Any:
+                now = state.now
+                known = not config.careful and type(xs) in (list, tuple) and all([_is_tensor(x) for x in xs])
+                static = _static(rest, keywords) if known else None
+                nodes = [x.node for x in xs] if static is not None else []
+                start = now.start
+                if not nodes or any([n.value is None and n.number < start for n in nodes]):
+                    return body(xs, *rest, **keywords)
+                key = (*[n.kind.out for n in nodes], grad_mode.get(), now.literal, static)
+                template = templates.get(key)
+                if not template:
+                    return again(key, tuple(xs), rest, keywords)
+                return template.put(now, tuple(xs))
 
         made: Any = run
-        made.natively, made.tensors = natively, tensors
+        made.natively, made.tensors = memory.natively, tensors
         made.__kwdefaults__ = getattr(body, "__kwdefaults__", None)  # dispatch need not pass them on
         made.templates = templates
         return made
@@ -239,27 +248,91 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
     return decorate
 
 
+class _Memory:
+    """The templates of a body, by key; `_NEVER` for what cannot be put down again."""
+
+    def __init__(self, body: Callable[..., Any], tensors: int) -> None:
+        self.body, self.tensors = body, tensors
+        self.templates: dict[tuple, Template | None] = {}
+
+    def dropped(self, key: tuple) -> None:
+        """A choice changed that the template of a key relied on."""
+        template = self.templates.pop(key, None)
+        for tell in template.holders if template else ():
+            tell()
+
+    def called(self, xs: tuple, rest: tuple, keywords: dict[str, Any]) -> Any:
+        """The body itself."""
+        return self.body(xs, *rest, **keywords) if self.tensors == ITEMS else self.body(*xs, *rest, **keywords)
+
+    def again(self, key: tuple, xs: tuple, rest: tuple, keywords: dict[str, Any]) -> Any:
+        """The body; the second time it is watched, and a template made of what it recorded."""
+        templates = self.templates
+        if templates.get(key) is _NEVER:
+            return self.called(xs, rest, keywords)
+        if key not in templates:
+            if len(templates) >= LIMIT:
+                templates.clear()
+            templates[key] = None
+            return self.called(xs, rest, keywords)
+        given: list[Node] = []
+        for x in xs:  # the same tensor twice is two arguments
+            node = x.node
+            given.append(identity_of(node, requires_grad=node.kind.out.requires_grad) if node in given else node)
+        since = new_number()
+        with observed() as choices:
+            y = self.called(tuple([handle(node, x.masked) for node, x in zip(given, xs, strict=True)]), rest, keywords)
+        template = Template.of(y, given, since, choices)
+        templates[key] = template or _NEVER
+        choices.on_change(lambda: self.dropped(key))
+        is_twice = len(set([x.node for x in xs])) < len(xs)
+        return template.put(state.now, xs) if is_twice and template is not None else y
+
+    def natively(self, args: tuple, y: Tensor, keywords: dict) -> tuple[Program | None, Any] | None:
+        """What the native recorder puts down for such arguments, and who is told when that changes.
+
+        No program where it is of no use to ask again; None where it is not known yet.
+        """
+        xs, rest = (args[0], args[1:]) if self.tensors == ITEMS else (args[: self.tensors], args[self.tensors :])
+        if not all([isinstance(x, Tensor) for x in xs]):
+            return None  # a number or an array in place of a tensor
+        static = _static(rest, keywords) if rest or keywords else ()
+        outs = tuple([x.node.kind.out for x in xs])
+        template = self.templates.get((*outs, grad_mode.get(), False, static))
+        if not template:
+            return (None, None) if template is _NEVER else None
+        return template.program(len(xs)), template.holders
+
+
 #: Classes of static arguments that are compared by value, and hold nothing else.
 _PLAIN = frozenset((bool, int, float, str, type(None)))
+#: What equals 0.0 and is another number.
+_MINUS_ZERO = "-0.0"
 
 
 def _static(rest: tuple, keywords: dict[str, Any]) -> tuple | None:
     """Static arguments with their types: 0 and False, 1 and 1.0 are not the same axis.  None: not comparable."""
-    if len(rest) == 1 and not keywords and type(rest[0]) in _PLAIN:
+    if len(rest) == 1 and not keywords and type(rest[0]) in _PLAIN and type(rest[0]) is not float:
         return (type(rest[0]), rest[0])
     parts: list[Any] = []
     for value in (*rest, *keywords.values()) if keywords else rest:
-        kind = type(value)
-        if kind is tuple:
-            kinds = tuple(map(type, value))
-            if not _PLAIN.issuperset(kinds):
-                return None
-            parts.append(kinds)
-        elif kind not in _PLAIN:
+        kinds = _kinds(value)
+        if kinds is None:
             return None
-        parts.append(kind)
+        parts.append(kinds)
         parts.append(value)
     return (*parts, *keywords)
+
+
+def _kinds(value: Any) -> Any:
+    """The type of a static argument, of a tuple those of its items; None for one that is not compared."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return _MINUS_ZERO if kind is float and not value and copysign(1.0, value) < 0 else kind
+    if kind is tuple:
+        kinds = tuple([_kinds(item) for item in value])
+        return None if None in kinds else kinds
+    return kind if isinstance(value, (type, np.dtype)) else None
 
 
 #: Classes of tensors met so far: a set look-up is a quarter of `isinstance` on the lattice.

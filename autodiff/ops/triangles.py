@@ -14,6 +14,7 @@ from .conversion import as_tensor
 from .creation import iota
 from .primitive import zero_of
 from .selection import where
+from .template import remembered
 
 __all__ = ["halved_lower", "lower_part", "tril", "triu", "upper_part"]
 
@@ -51,6 +52,7 @@ def halved_lower(x: Tensor) -> Tensor:
 
 
 @function
+@remembered(1)
 def tril(x, k=0):
     """Each matrix below and on its k-th diagonal, zeros above.
 
@@ -62,6 +64,7 @@ def tril(x, k=0):
 
 
 @function
+@remembered(1)
 def triu(x, k=0):
     """Each matrix above and on its k-th diagonal, zeros below.
 

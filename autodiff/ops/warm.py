@@ -26,7 +26,7 @@ from ..tape.record import grad_mode, look_at_size, state
 from ..tensor import Tensor
 from .primitive import Operation
 
-__all__ = ["Body", "binary_body", "is_simple", "unary_body"]
+__all__ = ["Body", "binary_body", "body_of", "is_simple", "unary_body"]
 
 _new = object.__new__
 
@@ -35,11 +35,18 @@ Body = Callable[[tuple[type, ...]], Callable[..., Tensor]]
 
 
 class _Operand(NamedTuple):
-    """One argument of a body: `x1`, a tensor or a number, whose node is `a`."""
+    """One argument of a body: `x1`, a tensor or a number, whose node is `a`.
+
+    beside   of a number: the tensor whose dtype it takes
+    """
 
     argument: str
     node: str
-    is_number: bool = False
+    beside: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        return bool(self.beside)
 
 
 _TEXT = """
@@ -75,7 +82,7 @@ def _written(operands: tuple[_Operand, ...]) -> Callable[..., Callable[..., Tens
     # A number in the library's own rules is a constant, and that is `slow`'s business.
     nodes = [f"{o.node} = {o.argument}.node" for o in tensors]
     nodes += [
-        f"{o.node} = number_beside({o.argument}, {tensors[0].node}.kind.out)" for o in operands if o.is_number
+        f"{o.node} = number_beside({o.argument}, {o.beside}.node.kind.out)" for o in operands if o.is_number
     ]
     outs = [f"{o.node}.kind.out" for o in operands]
     text = _TEXT.format(
@@ -164,8 +171,8 @@ def _when_called(
 
 _ONE = (_Operand("x", "a"),)
 _BOTH = (_Operand("x1", "a"), _Operand("x2", "b"))
-_NUMBER_RIGHT = (_Operand("x1", "a"), _Operand("x2", "b", is_number=True))
-_NUMBER_LEFT = (_Operand("x1", "a", is_number=True), _Operand("x2", "b"))
+_NUMBER_RIGHT = (_Operand("x1", "a"), _Operand("x2", "b", "x1"))
+_NUMBER_LEFT = (_Operand("x1", "a", "x2"), _Operand("x2", "b"))
 
 
 def unary_body(operation: Operation, slow: Callable[[Any], Tensor]) -> Body:
@@ -189,9 +196,17 @@ def binary_body(operation: Operation, slow: Callable[[Any, Any], Tensor]) -> Bod
     return choose
 
 
+def body_of(operation: Operation, slow: Callable[..., Tensor], names: Sequence[str]) -> Callable[[dict[str, str]], Any]:
+    """What gives a function's body where some arguments are numbers: for their names, whose dtype each takes."""
+    body = _when_called(operation, slow)
+    return lambda beside: body(tuple([_Operand(name, f"n{i}", beside.get(name, "")) for i, name in enumerate(names)]))
+
+
 def is_simple(tensor: type, number: type) -> bool:
     """Whether a number of this class takes the dtype of such a tensor, whatever its value."""
-    return number in (float, int) and issubclass(tensor, Tensor[np.floating])
+    if number in (float, int):
+        return issubclass(tensor, Tensor[np.floating])
+    return number in (np.float64, np.float32) and issubclass(tensor, Tensor[number])
 
 
 _NUMBER_KINDS: dict[Out, Kind] = {}

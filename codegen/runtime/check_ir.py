@@ -117,7 +117,7 @@ something:
 put:
   %item = phi ptr [ %none, %nothing ], [ %found, %something ]
   call void @Py_IncRef(ptr %item)
-  %status = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
+  call void @put_item(ptr %tuple, i64 %i, ptr %item)
   %i.next = add i64 %i, 1
   br label %next
 end:
@@ -148,7 +148,7 @@ node:
 put:
   %item = phi ptr [ %own, %object ], [ %value, %node ]
   call void @Py_IncRef(ptr %item)
-  %status = call i32 @PyTuple_SetItem(ptr %tuple, i64 %i, ptr %item)
+  call void @put_item(ptr %tuple, i64 %i, ptr %item)
   %i.next = add i64 %i, 1
   br label %next
 end:
@@ -212,7 +212,7 @@ op.end:
 $FILL
   %freed = call ptr @object_at(ptr %block, i64 $freed)
   call void @Py_IncRef(ptr %freed)
-  %put.freed = call i32 @PyTuple_SetItem(ptr %result, i64 5, ptr %freed)
+  call void @put_item(ptr %result, i64 5, ptr %freed)
   ret ptr %result
 
 no:
@@ -273,7 +273,7 @@ def _written() -> str:
   %count.of.{what} = call i64 @operand_at(ptr %block, i64 ${what})
   %table.of.{what} = call ptr @object_at(ptr %block, i64 ${table})
   call void @{function}(ptr %tuple.of.{what}, i64 %count.of.{what}, ptr %table.of.{what}, ptr {registers})
-  %put.{what} = call i32 @PyTuple_SetItem(ptr %result, i64 {t}, ptr %tuple.of.{what})""")
+  call void @put_item(ptr %result, i64 {t}, ptr %tuple.of.{what})""")
     switch = [f"    i64 {number}, label %op.{name}" for number, name in enumerate(OPCODES)]
     lengths = [f"[ {INSTRUCTIONS[name][0]}, %{label} ]" for name, (_, label) in cases.items()]
     return (

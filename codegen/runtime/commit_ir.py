@@ -41,7 +41,7 @@ entry:
 wire:
   call void @Py_IncRef(ptr %empty)
   call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
-  %handle = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  %handle = call ptr @new_handle(ptr %class)
   %no.handle = icmp eq ptr %handle, null
   br i1 %no.handle, label %drop, label %name
 name:
@@ -69,11 +69,11 @@ entry:
   %results = call ptr @object_at(ptr %arguments, i64 0)
   %gathered = call ptr @object_at(ptr %arguments, i64 1)
   %flag = call ptr @object_at(ptr %arguments, i64 2)
-  %stored = call ptr @PyTuple_GetItem(ptr %gathered, i64 1)
-  %leaves = call ptr @PyTuple_GetItem(ptr %gathered, i64 2)
-  %olds = call ptr @PyTuple_GetItem(ptr %gathered, i64 3)
-  %past = call ptr @PyTuple_GetItem(ptr %gathered, i64 4)
-  %freed = call ptr @PyTuple_GetItem(ptr %gathered, i64 5)
+  %stored = call ptr @item_of(ptr %gathered, i64 1)
+  %leaves = call ptr @item_of(ptr %gathered, i64 2)
+  %olds = call ptr @item_of(ptr %gathered, i64 3)
+  %past = call ptr @item_of(ptr %gathered, i64 4)
+  %freed = call ptr @item_of(ptr %gathered, i64 5)
   %true = call ptr @own.object(i64 $true)
   %empty = call ptr @PyTuple_New(i64 0)
   %no.empty = icmp eq ptr %empty, null
@@ -88,8 +88,8 @@ settle.one:
   %s.at = getelementptr i64, ptr %settled, i64 %s.twice
   %s.position = call i64 @operand_at(ptr %s.at, i64 0)
   %s.drops = call i64 @operand_at(ptr %s.at, i64 1)
-  %s.node = call ptr @PyTuple_GetItem(ptr %stored, i64 %s)
-  %s.value = call ptr @PyTuple_GetItem(ptr %results, i64 %s.position)
+  %s.node = call ptr @item_of(ptr %stored, i64 %s)
+  %s.value = call ptr @item_of(ptr %results, i64 %s.position)
   %s.old = call ptr @field(ptr %s.node, i64 $value_at)
   %s.is.pending = call i1 @is_none(ptr %s.old)
   br i1 %s.is.pending, label %settle.now, label %settled.one  ; another thread was first: its value stays
@@ -121,7 +121,7 @@ make.one:
 make.handle:
   %m.kind = call ptr @object_at(ptr %m.at, i64 1)
   %m.class = call ptr @object_at(ptr %m.at, i64 2)
-  %m.value = call ptr @PyTuple_GetItem(ptr %results, i64 %m.position)
+  %m.value = call ptr @item_of(ptr %results, i64 %m.position)
   %m.handle = call ptr @new_leaf(ptr %m.kind, ptr %m.class, ptr %m.value, ptr %empty)
   store ptr %m.handle, ptr %m.grad.at
   %m.failed = icmp eq ptr %m.handle, null
@@ -141,9 +141,9 @@ verify.one:
   %v.is.absent = icmp eq ptr %v.grad, null
   br i1 %v.is.absent, label %verified.one, label %verify.old
 verify.old:
-  %v.leaf = call ptr @PyTuple_GetItem(ptr %leaves, i64 %v)
+  %v.leaf = call ptr @item_of(ptr %leaves, i64 %v)
   %v.present = call ptr @field(ptr %v.leaf, i64 $grad_at)
-  %v.old = call ptr @PyTuple_GetItem(ptr %olds, i64 %v)
+  %v.old = call ptr @item_of(ptr %olds, i64 %v)
   %v.had.none = call i1 @is_none(ptr %v.old)
   %v.has.none = call i1 @is_none(ptr %v.present)
   br i1 %v.had.none, label %verify.none, label %verify.same
@@ -167,7 +167,7 @@ exchange.one:
   %x.is.absent = icmp eq ptr %x.grad, null
   br i1 %x.is.absent, label %exchanged.one, label %exchange.grad
 exchange.grad:
-  %x.leaf = call ptr @PyTuple_GetItem(ptr %leaves, i64 %x)
+  %x.leaf = call ptr @item_of(ptr %leaves, i64 %x)
   %x.old = call ptr @field(ptr %x.leaf, i64 $grad_at)
   call void @set_field(ptr %x.leaf, i64 $grad_at, ptr %x.grad)
   store ptr %x.old, ptr %x.grad.at                ; dropped below
@@ -178,7 +178,7 @@ exchanged.one:
 
 release:
   %is.released = icmp eq ptr %flag, %true
-  %n.past = call i64 @PyTuple_Size(ptr %past)
+  %n.past = call i64 @count_of(ptr %past)
   %n.released = select i1 %is.released, i64 %n.past, i64 0
   br label %release.next
 release.next:
@@ -186,8 +186,8 @@ release.next:
   %all.released = icmp eq i64 %r, %n.released
   br i1 %all.released, label %done, label %release.one
 release.one:
-  %r.node = call ptr @PyTuple_GetItem(ptr %past, i64 %r)
-  %r.kind = call ptr @PyTuple_GetItem(ptr %freed, i64 %r)
+  %r.node = call ptr @item_of(ptr %past, i64 %r)
+  %r.kind = call ptr @item_of(ptr %freed, i64 %r)
   %r.old = call ptr @field(ptr %r.node, i64 $kind_at)
   call void @Py_IncRef(ptr %r.kind)
   call void @set_field(ptr %r.node, i64 $kind_at, ptr %r.kind)

@@ -24,14 +24,29 @@ from .check_ir import BLOCK
 from .check_steps_ir import OPCODES
 from .launcher import method_definition, new_builtin
 from .native import Self, native, numpy_function
-from .record_ir import BINARY, CALLS, COMPARISONS, DETACH, POWER, SITE_WORDS, UNARY, WORDS, recorder_ir
+from .record_ir import (
+    BINARY,
+    CALLS,
+    COMPARISONS,
+    DETACH,
+    FIRST_METHOD,
+    METHODS,
+    POWER,
+    SITE_WORDS,
+    SITES_IN_ALL,
+    SUBSCRIPT,
+    UNARY,
+    WORDS,
+    recorder_ir,
+)  # fmt: skip
 from .record_table import Program, Table
-from .slots import attribute, is_known_python, method, offset_of, wrapper
+from .slots import attribute, dealloc_of, is_known_python, method, offset_of, wrapper
 
 __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
 
 #: PyArray_View in NumPy's table.
 _VIEW = 137
+
 
 @record(frozen=True)
 class Layout:
@@ -43,6 +58,7 @@ class Layout:
     counter    an iterator that gives each node its number
     mode       a ContextVar of bool
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
+    force      force(node): evaluates what is pending from an earlier recording
     reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "get_grad",
                "set_grad" (without a value: deleted)
     """
@@ -61,6 +77,7 @@ class Layout:
     mode: Any
     note_small: Callable[[Any, Any], Any]
     look_at: Callable[[Any, Any], Any]
+    force: Callable[[Any], Any]
     reads: dict[str, Callable[..., Any]]
 
 
@@ -68,7 +85,7 @@ class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
     def __init__(self, layout: Layout, offsets: dict[str, int]) -> None:
-        text = recorder_ir({name: native().offsets[name] for name in ("TYPE", "PAYLOAD", "ND", "FLAGS")})
+        text = recorder_ir({name: native().offsets[name] for name in ("TYPE", "PAYLOAD", "ITEMS", "ND", "FLAGS")})
         self._code = objects.compiled(text, {"new_view": numpy_function(_VIEW)}, engine.Passes.INLINE)
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
@@ -76,24 +93,39 @@ class Recorder:
         self._held: list[Any] = []
         self._recording: Any = None
         self._words = (ctypes.c_int64 * len(WORDS)).from_address(self._numbers("recorder_words"))
-        self._sites = (ctypes.c_int64 * (SITE_WORDS * (DETACH + 1))).from_address(
+        self._sites = (ctypes.c_int64 * (SITE_WORDS * SITES_IN_ALL)).from_address(
             self._numbers("recorder_sites")
         )
         self._free = {
             "binary": iter(range(BINARY)),
             "unary": iter(range(BINARY, BINARY + UNARY)),
             "call": iter(range(BINARY + UNARY, BINARY + UNARY + CALLS)),
+            "method": iter(range(FIRST_METHOD, FIRST_METHOD + METHODS)),
         }
-        values = dict(
+        values: dict[str, Any] = dict(
             handle_type=layout.handle, node_type=layout.node, rich_type=layout.rich, kind_type=layout.kind,
             leaf_type=layout.leaf, float_type=float, int_type=int, list_type=list, dict_type=dict, self_type=Self,
-            none=None, not_implemented=NotImplemented, true=True, false=False, zero=0, config=layout.settings,
-            counter=layout.counter, mode=layout.mode, note_small=layout.note_small, look_at=layout.look_at,
-            array_type=np.ndarray, item_name=_ITEM, **{f"python_{name}": read for name, read in layout.reads.items()},
+            tuple_type=tuple, none=None, not_implemented=NotImplemented, true=True, false=False, zero=0,
+            config=layout.settings, counter=layout.counter, mode=layout.mode, note_small=layout.note_small,
+            look_at=layout.look_at, force=layout.force, array_type=np.ndarray, item_name=_ITEM, slice_type=slice,
+            ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32,
+            **{f"python_{name}": read for name, read in layout.reads.items()},
         )  # fmt: skip
         for name, value in (offsets | {k: id(v) for k, v in values.items()}).items():
             self._words[WORDS.index(name)] = value
         self._values = values
+        self._keep_freed()
+
+    def _keep_freed(self) -> None:
+        """Let nodes and handles that are freed be used again (`record_life_ir`), if they hold what it clears."""
+        node, handle = self._layout.node, self._layout.handle
+        weak = handle.__weakrefoffset__
+        fields = (_count(node) == 4, _count(handle) == (3 if weak > 0 else 2), not node.__weakrefoffset__, weak)
+        word, usual = dealloc_of(node), dealloc_of(handle)
+        if all(fields) and word is not None and usual is not None:
+            self._words[WORDS.index("references_at")] = weak
+            self._words[WORDS.index("usual_dealloc")] = usual.value or 0
+            word.value = self._numbers("life")
 
     def _numbers(self, name: str) -> int:
         return ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.address(name))()
@@ -114,9 +146,9 @@ class Recorder:
 
     # ------------------------------------------------------------ sites
 
-    def _site(self, number: int, table: Table | None, slow: Callable, unknown: Callable) -> None:
+    def _site(self, number: int, table: Table | None, slow: Callable, unknown: Callable, operands: int = 0) -> None:
         self._held.append((table, slow, unknown))
-        for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown))):
+        for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown), operands)):
             self._sites[number * SITE_WORDS + i] = word
 
     def binary(self, table: Table, slow: Callable, unknown: Callable) -> int:
@@ -157,18 +189,28 @@ class Recorder:
         made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
         return made
 
-    def _new_site(self, sort: str, table: Table | None, slow: Callable, unknown: Callable) -> int:
+    def subscript(self, table: Table, slow: Callable, unknown: Callable) -> int:
+        """The address of the C function of `x[key]`."""
+        self._site(SUBSCRIPT, table, slow, unknown)
+        return self._code.address("subscript")
+
+    def method(self, table: Table, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:
+        """A method of a class with a site, in place of the one it has; None when there are no more."""
+        address = self._new_site("method", table, slow, unknown, operands)
+        return address and method(cls, name, address, takes_arguments=True, doc=vars(cls)[name].__doc__)
+
+    def _new_site(self, sort: str, table: Table | None, slow: Callable, unknown: Callable, operands: int = 0) -> int:
         number = next(self._free[sort], None)
         if number is None:
             return 0
-        self._site(number, table, slow, unknown)
-        first = {"binary": 0, "unary": BINARY, "call": BINARY + UNARY}[sort]
+        self._site(number, table, slow, unknown, operands)
+        first = {"binary": 0, "unary": BINARY, "call": BINARY + UNARY, "method": FIRST_METHOD}[sort]
         return self._code.address(f"{sort}_{number - first}")
 
     def function_site(self, table: Table, slow: Callable, unknown: Callable, operands: int) -> Self:
         """What a function keeps in its slot so that calls of it record from a table.
 
-        operands   how many arguments are operands, the others being static (0: all are)
+        operands   which arguments are operands, the others being static: see `record_sites_ir`
         """
         words = (ctypes.c_int64 * SITE_WORDS)(table.address, id(slow), id(unknown), operands)
         made = Self(struct.pack("P", ctypes.addressof(words)))
@@ -241,6 +283,15 @@ class Recorder:
         return new_builtin(ctypes.addressof(method), own, None)
 
 
+def _words_of(thing: Any, count: int) -> list[int]:
+    return (ctypes.c_int64 * count).from_address(id(thing))[:]
+
+
+def _count(cls: type) -> int:
+    """How many words the objects of a class have, beside what all have."""
+    return -1 if cls.__dictoffset__ else (cls.__basicsize__ - object.__basicsize__) // ctypes.sizeof(ctypes.c_void_p)
+
+
 def _thread_id() -> int:
     state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))()
     return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))(state)
@@ -272,7 +323,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "node": ("kind", "inputs", "value", "number"),
     "rich": ("hooks", "retained", "leaf", "call"),
     "kind": ("out",),
-    "out": ("requires_grad", "flows", "cls"),
+    "out": ("requires_grad", "flows", "cls", "shape"),
     "leaf": ("grad", "hooks"),
     "recording": (
         "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "tracing",
@@ -292,7 +343,9 @@ def _offsets(layout: Layout) -> dict[str, int]:
             if offset is None:
                 return {}
             found[f"{'leaf_' if (role, name) == ('leaf', 'hooks') else ''}{name}_at"] = offset
-    if not _is_view(numpy_function(_VIEW)):
+    parts = slice(object(), object(), object())
+    are_parts = _words_of(parts, 5)[2:] == [id(parts.start), id(parts.stop), id(parts.step)]
+    if not (are_parts and _is_view(numpy_function(_VIEW))):
         return {}
     token = object()
     counted = ctypes.c_ssize_t.from_address(id(token)).value  # where checks read how many references there are

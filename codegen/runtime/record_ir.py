@@ -23,36 +23,60 @@ from string import Template
 
 from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
+from .record_grad_ir import GRAD
+from .record_life_ir import KEPT, LIFE
+from .record_operators_ir import BINARY_SITE, OPERATORS, UNARY_SITE
 from .record_parts_ir import PARTS
 from .record_put_ir import PUT
 from .record_read_ir import READ
-from .record_sites_ir import BINARY_SITE, CALL_SITE, SITES, UNARY_SITE
-from .record_table import ENTRY_WORDS, MOST_NODES, MOST_STATICS, PROBES, PROGRAM_WORDS, SLOTS
+from .record_sites_ir import CALL_SITE, METHOD_SITE, SITES
+from .record_static_ir import STATIC
+from .record_subscript_ir import SUBSCRIPT as SUBSCRIPT_TEXT
+from .record_table import (
+    ENTRY_WORDS,
+    FIRST_STATIC,
+    KEYED,
+    MOST_NODES,
+    MOST_OPERANDS,
+    MOST_STATICS,
+    N_STATICS,
+    PROBES,
+    PROGRAM_WORDS,
+    SLOTS,
+)  # fmt: skip
+from .slots import DEALLOC
 
-__all__ = ["BINARY", "CALLS", "COMPARISONS", "DETACH", "POWER", "SITE_WORDS", "UNARY", "WORDS", "recorder_ir"]
+__all__ = [
+    "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_METHOD", "METHODS", "POWER", "SITES_IN_ALL", "SITE_WORDS",
+    "SUBSCRIPT", "UNARY", "WORDS", "recorder_ir",
+]  # fmt: skip
 
 #: How many entry points of each sort there are.
-BINARY, UNARY, CALLS = 16, 8, 12
-#: The sites behind those: the six comparisons, powers, leaving the history behind.
+BINARY, UNARY, CALLS, METHODS = 16, 8, 12, 64
+#: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, methods.
 COMPARISONS = BINARY + UNARY + CALLS
 POWER = COMPARISONS + 6
 DETACH = POWER + 1
+SUBSCRIPT = DETACH + 1
+FIRST_METHOD = SUBSCRIPT + 1
+SITES_IN_ALL = FIRST_METHOD + METHODS
 
 #: The words of the recorder.  Those that end in `_at` are offsets of fields.
 WORDS = (
     "node_at", "masked_at", "kind_at", "inputs_at", "value_at", "number_at", "out_at",
     "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "site_at",
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
-    "requires_grad_at", "flows_at", "cls_at", "asked_at", "looked_at", "lent_at", "tracing_at",
+    "requires_grad_at", "flows_at", "cls_at", "shape_at", "asked_at", "looked_at", "lent_at", "tracing_at",
     "handle_type", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
-    "dict_type", "leaf_type", "array_type",
+    "dict_type", "leaf_type", "array_type", "tuple_type", "slice_type",
+    "float64_type", "float32_type", "ellipsis",
     "none", "not_implemented", "true", "false", "zero", "config", "counter", "mode",
-    "thread", "recording", "note_small", "look_at",
+    "references_at", "usual_dealloc", "thread", "recording", "note_small", "look_at", "force",
     "item_name", "python_numpy", "python_array", "python_item", "python_float", "python_get_grad", "python_set_grad",
 )  # fmt: skip
 
-#: A site: the address of its table's cell, who is called in circumstances, who for an unknown key; how many
-#: arguments are operands, the others being static (0: all are operands).
+#: A site: the address of its table's cell, who is called in circumstances, who for an unknown key; which of its
+#: arguments are operands (`record_sites_ir`).
 SITE_WORDS = 4
 #: Classes of handles are found in a table of this many places.
 TYPES = 256
@@ -60,76 +84,88 @@ TYPES = 256
 _MOST_ARGUMENTS = 16
 
 _RECORDED = """
-; A new reference to a new handle, null with an exception, 1 for CIRCUMSTANCE, 2 for UNKNOWN.  `x2` may be null.
-define internal ptr @recorded(ptr %table.cell, ptr %x1, ptr %x2, ptr %statics, i64 %n.statics) {
+; Where this thread records, if it is now that machine code may: null in circumstances.  The grad mode goes to `cell`.
+define internal ptr @recording_now(ptr %cell) alwaysinline {
 entry:
-  %node1.cell = alloca ptr
-  %node2.cell = alloca ptr
-  %mode.cell = alloca ptr
-  %nodes = alloca [$MOST_NODES x ptr]
-  %xs = alloca [2 x ptr]
   %config = call ptr @own.object(i64 $config)
   %careful = call ptr @field(ptr %config, i64 $careful_at)
   %false = call ptr @own.object(i64 $false)
   %is.careless = icmp eq ptr %careful, %false
-  br i1 %is.careless, label %which.thread, label %circumstance
+  br i1 %is.careless, label %which.thread, label %no
 which.thread:
-  %state = call ptr @PyThreadState_Get()
-  %thread = call i64 @PyThreadState_GetID(ptr %state)
-  %known.thread = call i64 @own(i64 $thread)
-  %same.thread = icmp eq i64 %thread, %known.thread
-  br i1 %same.thread, label %here, label %circumstance
+  %recording = call ptr @recording_here()
+  %is.elsewhere = icmp eq ptr %recording, null
+  br i1 %is.elsewhere, label %no, label %here
 here:
-  %recording = call ptr @own.object(i64 $recording)
   %literal = call ptr @field(ptr %recording, i64 $literal_at)
   %is.program = icmp eq ptr %literal, %false
-  br i1 %is.program, label %first, label %circumstance
-first:
-  %key1 = call ptr @key_of(ptr %x1, ptr %recording, ptr %node1.cell)
-  %no.key1 = icmp eq ptr %key1, null
-  br i1 %no.key1, label %circumstance, label %is.second
-is.second:
-  store ptr null, ptr %node2.cell
-  %is.unary = icmp eq ptr %x2, null
-  br i1 %is.unary, label %keyed, label %second
-second:
-  %key2.found = call ptr @key_of(ptr %x2, ptr %recording, ptr %node2.cell)
-  %no.key2 = icmp eq ptr %key2.found, null
-  br i1 %no.key2, label %circumstance, label %keyed
-keyed:
-  %key2 = phi ptr [ null, %is.second ], [ %key2.found, %second ]
+  br i1 %is.program, label %mode, label %no
+mode:
   %mode.var = call ptr @own.object(i64 $mode)
-  %mode.status = call i32 @PyContextVar_Get(ptr %mode.var, ptr null, ptr %mode.cell)
-  %mode = load ptr, ptr %mode.cell
-  %mode.bad = icmp slt i32 %mode.status, 0
-  br i1 %mode.bad, label %error, label %mode.got
-mode.got:
-  %no.mode = icmp eq ptr %mode, null
-  br i1 %no.mode, label %circumstance, label %look.up
-look.up:
-  call void @Py_DecRef(ptr %mode)                 ; True or False: it stays
+  %status = call i32 @PyContextVar_Get(ptr %mode.var, ptr null, ptr %cell)
+  %is.bad = icmp slt i32 %status, 0
+  br i1 %is.bad, label %forget, label %got
+forget:
+  call void @PyErr_Clear()                        ; Python meets it again
+  br label %no
+got:
+  %found = load ptr, ptr %cell
+  %is.none = icmp eq ptr %found, null
+  br i1 %is.none, label %no, label %yes
+yes:
+  call void @Py_DecRef(ptr %found)                ; True or False: it stays
+  ret ptr %recording
+no:
+  ret ptr null
+}
+
+; The program in a table for these keys of operands and statics, with its owner in `cell`: 1 for CIRCUMSTANCE, 2 for
+; UNKNOWN.  Statics are pairs of name and value, or of two words.
+define internal ptr @program_for(ptr %table.cell, ptr %keys, i64 %n, ptr %mode, ptr %statics, i64 %n.statics,
+                                 i1 %are.words, ptr %cell) {
+entry:
   %table = load ptr, ptr %table.cell
   %no.table = icmp eq ptr %table, null
-  %bits.of.2 = ptrtoint ptr %key2 to i64
-  br i1 %no.table, label %unknown, label %mix
+  br i1 %no.table, label %unknown, label %mix.keys
+mix.keys:
+  ; All but the first key, and what is static, go into the second; the program says exactly what it is for.
+  %k = phi i64 [ 1, %entry ], [ %k.next, %mix.key ]
+  %bits.k = phi i64 [ 0, %entry ], [ %mixed.k, %mix.key ]
+  %keys.mixed = icmp uge i64 %k, %n
+  br i1 %keys.mixed, label %mix, label %mix.key
+mix.key:
+  %k.at = getelementptr i64, ptr %keys, i64 %k
+  %k.key = load i64, ptr %k.at
+  %k.scaled = mul i64 %bits.k, 31
+  %mixed.k = add i64 %k.scaled, %k.key
+  %k.next = add i64 %k, 1
+  br label %mix.keys
 mix:
-  ; What is static goes into the second key; the program says exactly what it is for.
-  %x = phi i64 [ 0, %look.up ], [ %x.next, %mix.one ]
-  %bits2 = phi i64 [ %bits.of.2, %look.up ], [ %mixed.more, %mix.one ]
+  %x = phi i64 [ 0, %mix.keys ], [ %x.next, %mixed.one ]
+  %bits2 = phi i64 [ %bits.k, %mix.keys ], [ %mixed.more, %mixed.one ]
   %are.mixed = icmp eq i64 %x, %n.statics
   br i1 %are.mixed, label %hash, label %mix.one
 mix.one:
   %x.name.at = getelementptr [2 x i64], ptr %statics, i64 %x
   %x.name = load i64, ptr %x.name.at
   %x.value.at = getelementptr i64, ptr %x.name.at, i64 1
-  %x.value = load i64, ptr %x.value.at
+  br i1 %are.words, label %word, label %object
+word:
+  %x.word = load i64, ptr %x.value.at
+  br label %mixed.one
+object:
+  %x.object = load ptr, ptr %x.value.at
+  %x.bits = call i64 @static_bits(ptr %x.object)
+  br label %mixed.one
+mixed.one:
+  %x.value = phi i64 [ %x.word, %word ], [ %x.bits, %object ]
   %x.pair = add i64 %x.name, %x.value
   %x.scaled = mul i64 %bits2, 31
   %mixed.more = add i64 %x.scaled, %x.pair
   %x.next = add i64 %x, 1
   br label %mix
 hash:
-  %bits1 = ptrtoint ptr %key1 to i64
+  %bits1 = load i64, ptr %keys
   %low1 = lshr i64 %bits1, 4
   %low2 = lshr i64 %bits2, 4
   %scaled = mul i64 %low1, 31
@@ -142,12 +178,12 @@ probe:
   %p = phi i64 [ 0, %hash ], [ %p.next, %other ]
   %place = add i64 %first.place, %p
   %entry.at = getelementptr [$ENTRY_WORDS x ptr], ptr %table, i64 %place
-  %entry1 = load ptr, ptr %entry.at
+  %entry1 = load i64, ptr %entry.at
   %entry2.at = getelementptr ptr, ptr %entry.at, i64 1
   %entry2 = load i64, ptr %entry2.at
   %entry.mode.at = getelementptr ptr, ptr %entry.at, i64 2
   %entry.mode = load ptr, ptr %entry.mode.at
-  %same1 = icmp eq ptr %entry1, %key1
+  %same1 = icmp eq i64 %entry1, %bits1
   %same2 = icmp eq i64 %entry2, %bits2
   %same.mode = icmp eq ptr %entry.mode, %mode
   %both = and i1 %same1, %same2
@@ -166,53 +202,160 @@ found:
   %is.hopeless = icmp eq ptr %program, null
   br i1 %is.hopeless, label %circumstance, label %exactly
 exactly:
-  %n.exact.at = getelementptr i64, ptr %program, i64 7
+  store ptr %owner, ptr %cell
+  %n.keyed.at = getelementptr i64, ptr %program, i64 $KEYED
+  %n.keyed = load i64, ptr %n.keyed.at
+  %n.exact.at = getelementptr i64, ptr %program, i64 $N_STATICS
   %n.exact = load i64, ptr %n.exact.at
-  %exact2.at = getelementptr ptr, ptr %program, i64 8
-  %exact2 = load ptr, ptr %exact2.at
+  %as.many.keys = icmp eq i64 %n.keyed, %n
   %as.many = icmp eq i64 %n.exact, %n.statics
-  %same.exact2 = icmp eq ptr %exact2, %key2
-  %is.exact.so.far = and i1 %as.many, %same.exact2
-  br i1 %is.exact.so.far, label %static, label %unknown
+  %are.as.many = and i1 %as.many.keys, %as.many
+  br i1 %are.as.many, label %keys.exactly, label %unknown
+keys.exactly:
+  %e = phi i64 [ 1, %exactly ], [ %e.next, %key.one ]
+  %keys.same = icmp uge i64 %e, %n
+  br i1 %keys.same, label %static, label %key.one
+key.one:
+  %e.at = getelementptr i64, ptr %keys, i64 %e
+  %e.key = load i64, ptr %e.at
+  %e.exact.first = getelementptr i64, ptr %program, i64 $KEYED
+  %e.exact.at = getelementptr i64, ptr %e.exact.first, i64 %e
+  %e.exact = load i64, ptr %e.exact.at
+  %e.next = add i64 %e, 1
+  %e.same = icmp eq i64 %e.key, %e.exact
+  br i1 %e.same, label %keys.exactly, label %unknown
 static:
-  %q = phi i64 [ 0, %exactly ], [ %q.next, %static.same ]
+  %q = phi i64 [ 0, %keys.exactly ], [ %q.next, %static.same ]
   %are.same.statics = icmp eq i64 %q, %n.statics
-  br i1 %are.same.statics, label %operands, label %static.one
+  br i1 %are.same.statics, label %done, label %static.one
 static.one:
   %q.given.at = getelementptr [2 x ptr], ptr %statics, i64 %q
   %q.given = load <2 x i64>, ptr %q.given.at, align 8
-  %q.exact.first = getelementptr ptr, ptr %program, i64 9
+  %q.exact.first = getelementptr ptr, ptr %program, i64 $FIRST_STATIC
   %q.exact.at = getelementptr [2 x ptr], ptr %q.exact.first, i64 %q
   %q.exact = load <2 x i64>, ptr %q.exact.at, align 8
   %q.difference = xor <2 x i64> %q.given, %q.exact
   %q.any = call i64 @llvm.vector.reduce.or.v2i64(<2 x i64> %q.difference)
   %q.is.same = icmp eq i64 %q.any, 0
-  br i1 %q.is.same, label %static.same, label %unknown
+  br i1 %q.is.same, label %static.same, label %static.equal
+static.equal:
+  br i1 %are.words, label %unknown, label %static.look
+static.look:
+  %q.name = extractelement <2 x i64> %q.difference, i64 0
+  %q.same.name = icmp eq i64 %q.name, 0
+  %q.value.bits = extractelement <2 x i64> %q.given, i64 1
+  %q.other.bits = extractelement <2 x i64> %q.exact, i64 1
+  %q.value = inttoptr i64 %q.value.bits to ptr
+  %q.other = inttoptr i64 %q.other.bits to ptr
+  %q.is.equal = call i1 @same_static(ptr %q.value, ptr %q.other)
+  %q.fits = and i1 %q.same.name, %q.is.equal
+  br i1 %q.fits, label %static.same, label %unknown
 static.same:
   %q.next = add i64 %q, 1
   br label %static
-operands:
-  %node1 = load ptr, ptr %node1.cell
-  %node2 = load ptr, ptr %node2.cell
-  %distinct.at = getelementptr i64, ptr %program, i64 3
-  %distinct = load i64, ptr %distinct.at
-  %wants.two = icmp ne i64 %distinct, 0
-  %are.same = icmp eq ptr %node1, %node2
-  %is.doubled = and i1 %wants.two, %are.same
-  br i1 %is.doubled, label %circumstance, label %hold
+done:
+  ret ptr %program
+circumstance:
+  ret ptr inttoptr (i64 1 to ptr)
+unknown:
+  ret ptr inttoptr (i64 2 to ptr)
+}
+
+; Evaluate the operands that are pending from an earlier recording.  -1 with an exception.
+define internal i32 @evaluate_old(ptr %recording, ptr %xs, i64 %n) noinline {
+entry:
+  %node.cell = alloca ptr
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %fine ]
+  %is.done = icmp eq i64 %i, %n
+  br i1 %is.done, label %done, label %one
+one:
+  %x.at = getelementptr ptr, ptr %xs, i64 %i
+  %x = load ptr, ptr %x.at
+  %i.next = add i64 %i, 1
+  %key = call ptr @key_of(ptr %x, ptr %recording, ptr %node.cell)
+  %is.old = icmp eq ptr %key, inttoptr (i64 1 to ptr)
+  br i1 %is.old, label %evaluate, label %fine
+evaluate:
+  %node = load ptr, ptr %node.cell
+  call void @Py_IncRef(ptr %node)
+  %answer = call ptr @ask_python(i64 $force, ptr %node)
+  call void @Py_DecRef(ptr %node)
+  call void @Py_DecRef(ptr %answer)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %error, label %fine
+fine:
+  br label %next
+done:
+  ret i32 0
+error:
+  ret i32 -1
+}
+
+; A new reference to a new handle, null with an exception, 1 for CIRCUMSTANCE, 2 for UNKNOWN.
+define internal ptr @recorded(ptr %table.cell, ptr %xs, i64 %n, ptr %statics, i64 %n.statics) {
+entry:
+  %mode.cell = alloca ptr
+  %owner.cell = alloca ptr
+  %keys = alloca [$MOST_OPERANDS x ptr]
+  %nodes = alloca [$MOST_NODES x ptr]
+  %recording = call ptr @recording_now(ptr %mode.cell)
+  %is.not.now = icmp eq ptr %recording, null
+  br i1 %is.not.now, label %circumstance, label %key
+key:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %key.known ], [ 0, %evaluated ]
+  %was.evaluated = phi i1 [ false, %entry ], [ %was.evaluated, %key.known ], [ true, %evaluated ]
+  %are.known = icmp eq i64 %i, %n
+  br i1 %are.known, label %look.up, label %key.one
+key.one:
+  %x.at = getelementptr ptr, ptr %xs, i64 %i
+  %x = load ptr, ptr %x.at
+  %node.at = getelementptr ptr, ptr %nodes, i64 %i
+  %key.found = call ptr @key_of(ptr %x, ptr %recording, ptr %node.at)
+  %key.bits = ptrtoint ptr %key.found to i64
+  switch i64 %key.bits, label %key.known [ i64 0, label %circumstance  i64 1, label %old ]
+old:
+  ; Once, then all is looked at again: what runs meanwhile may change anything.
+  br i1 %was.evaluated, label %circumstance, label %evaluate
+evaluate:
+  call void @Py_IncRef(ptr %recording)
+  %status = call i32 @evaluate_old(ptr %recording, ptr %xs, i64 %n)
+  call void @Py_DecRef(ptr %recording)
+  %has.failed = icmp ne i32 %status, 0
+  br i1 %has.failed, label %error, label %evaluated
+evaluated:
+  %recording.again = call ptr @recording_now(ptr %mode.cell)
+  %is.here = icmp eq ptr %recording.again, %recording
+  br i1 %is.here, label %key, label %circumstance
+key.known:
+  %key.at = getelementptr ptr, ptr %keys, i64 %i
+  store ptr %key.found, ptr %key.at
+  %i.next = add i64 %i, 1
+  br label %key
+look.up:
+  %mode = load ptr, ptr %mode.cell
+  %program = call ptr @program_for(ptr %table.cell, ptr %keys, i64 %n, ptr %mode, ptr %statics, i64 %n.statics,
+                                   i1 false, ptr %owner.cell)
+  %bits = ptrtoint ptr %program to i64
+  switch i64 %bits, label %hold [ i64 1, label %circumstance  i64 2, label %unknown ]
 hold:
   ; From here on the program and the nodes are ours, whatever happens to the table and the handles.
+  %owner = load ptr, ptr %owner.cell
   call void @Py_IncRef(ptr %owner)
-  call void @Py_IncRef(ptr %node1)                ; null, for a number, is fine
-  call void @Py_IncRef(ptr %node2)
-  %node2.at = getelementptr ptr, ptr %nodes, i64 1
-  store ptr %node1, ptr %nodes
-  store ptr %node2, ptr %node2.at
-  %x2.at = getelementptr ptr, ptr %xs, i64 1
-  store ptr %x1, ptr %xs
-  store ptr %x2, ptr %x2.at
-  %operand.count = select i1 %is.unary, i64 1, i64 2
-  %y = call ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %operand.count)
+  br label %hold.next
+hold.next:
+  %h = phi i64 [ 0, %hold ], [ %h.next, %hold.one ]
+  %all.held = icmp eq i64 %h, %n
+  br i1 %all.held, label %put.it, label %hold.one
+hold.one:
+  %h.at = getelementptr ptr, ptr %nodes, i64 %h
+  %h.node = load ptr, ptr %h.at
+  call void @Py_IncRef(ptr %h.node)               ; null, for a number, is fine
+  %h.next = add i64 %h, 1
+  br label %hold.next
+put.it:
+  %y = call ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %n)
   ret ptr %y
 error:
   ret ptr null
@@ -224,20 +367,34 @@ unknown:
 """
 
 
+_TEXTS = (PARTS, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT)
+
+
 def recorder_ir(offsets: dict[str, int]) -> str:
     """The module of the recorder.
 
-    offsets   TYPE of any object, PAYLOAD of a bytes object, ND and FLAGS of an array
+    offsets   TYPE of any object, PAYLOAD of a bytes object, ND and FLAGS of an array, ITEMS of a tuple
     """
     words = {name: number for number, name in enumerate(WORDS)}
     blocks = {name: number for block in (BLOCK, FINISH) for number, name in enumerate(block)}
     assert not words.keys() & blocks.keys() and len(blocks) == len(BLOCK) + len(FINISH)
-    text = Template(PARTS + PUT + _RECORDED + SITES + READ + CHECKS + COMMIT).substitute(
+    text = Template("".join(_TEXTS)).substitute(
         words | blocks,
         REFERENCES=offsets["TYPE"] - 8,
+        SIZE=offsets["TYPE"] + 8,
+        DEALLOC=DEALLOC,
+        KEPT=KEPT,
         COUNT=len(WORDS),
-        SITES=DETACH + 1,
+        SITES=SITES_IN_ALL,
         DETACH=DETACH,
+        SUBSCRIPT=SUBSCRIPT,
+        KEYED=KEYED,
+        N_STATICS=N_STATICS,
+        FIRST_STATIC=FIRST_STATIC,
+        MOST_OPERANDS=MOST_OPERANDS,
+        SLICE=offsets["TYPE"] + 8,
+        SLICE_STOP=offsets["TYPE"] + 16,
+        SLICE_STEP=offsets["TYPE"] + 24,
         COMPARISONS=COMPARISONS,
         POWER=POWER,
         MOST_STATICS=MOST_STATICS,
@@ -251,7 +408,9 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         MOST_ARGUMENTS=_MOST_ARGUMENTS,
         **offsets,
     )
-    sites = iter(range(BINARY + UNARY + CALLS))
-    for template, count in ((BINARY_SITE, BINARY), (UNARY_SITE, UNARY), (CALL_SITE, CALLS)):
-        text += "".join([Template(template).substitute(NUMBER=n, SITE=next(sites)) for n in range(count)])
+    for template, first, count in (
+        (BINARY_SITE, 0, BINARY), (UNARY_SITE, BINARY, UNARY), (CALL_SITE, BINARY + UNARY, CALLS),
+        (METHOD_SITE, FIRST_METHOD, METHODS),
+    ):  # fmt: skip
+        text += "".join([Template(template).substitute(NUMBER=n, SITE=first + n) for n in range(count)])
     return text

@@ -18,7 +18,6 @@ PARTS = """
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyTuple_New(i64)
-declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
 declare i32 @PyType_IsSubtype(ptr, ptr)
@@ -35,8 +34,6 @@ declare i64 @PyList_Size(ptr)
 declare i64 @PyDict_Size(ptr)
 declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare i64 @llvm.vector.reduce.or.v2i64(<2 x i64>)
-declare i64 @PyTuple_Size(ptr)
-declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyObject_Call(ptr, ptr, ptr)
 declare ptr @PyErr_Occurred()
 declare void @PyErr_Clear()
@@ -73,6 +70,54 @@ define internal ptr @class_of(ptr %object) alwaysinline {
   %at = getelementptr i8, ptr %object, i64 $TYPE
   %class = load ptr, ptr %at
   ret ptr %class
+}
+
+; How many items a tuple has; -1 of anything else.
+define internal i64 @count_of(ptr %tuple) alwaysinline {
+entry:
+  %class = call ptr @class_of(ptr %tuple)
+  %tuple.type = call ptr @own.object(i64 $tuple_type)
+  %is.tuple = icmp eq ptr %class, %tuple.type
+  br i1 %is.tuple, label %yes, label %no
+yes:
+  %size.at = getelementptr i8, ptr %tuple, i64 $SIZE
+  %size = load i64, ptr %size.at
+  ret i64 %size
+no:
+  ret i64 -1
+}
+; An item of a tuple; null where it has none.
+define internal ptr @item_of(ptr %tuple, i64 %k) alwaysinline {
+entry:
+  %size = call i64 @count_of(ptr %tuple)
+  %is.there = icmp slt i64 %k, %size
+  br i1 %is.there, label %yes, label %no
+yes:
+  %items = getelementptr i8, ptr %tuple, i64 $ITEMS
+  %at = getelementptr ptr, ptr %items, i64 %k
+  %item = load ptr, ptr %at
+  ret ptr %item
+no:
+  ret ptr null
+}
+; The same of what is a tuple for certain, arguments of a call.
+define internal i64 @argument_count(ptr %tuple) alwaysinline {
+  %size.at = getelementptr i8, ptr %tuple, i64 $SIZE
+  %size = load i64, ptr %size.at
+  ret i64 %size
+}
+define internal ptr @argument(ptr %tuple, i64 %k) alwaysinline {
+  %items = getelementptr i8, ptr %tuple, i64 $ITEMS
+  %at = getelementptr ptr, ptr %items, i64 %k
+  %item = load ptr, ptr %at
+  ret ptr %item
+}
+; Give a new tuple an item, with a reference.
+define internal void @put_item(ptr %tuple, i64 %k, ptr %item) alwaysinline {
+  %items = getelementptr i8, ptr %tuple, i64 $ITEMS
+  %at = getelementptr ptr, ptr %items, i64 %k
+  store ptr %item, ptr %at
+  ret void
 }
 
 ; The node of a handle; null for anything else.
@@ -132,8 +177,8 @@ no:
   ret i64 %otherwise
 }
 
-; What an operand is in a table: the out of a handle, the class of a number, null for what is not recorded now.
-; Its node, null for a number, goes to `cell`.
+; What an operand is in a table: the out of a handle, the class of a number, null for what is not recorded now, 1 for
+; what is pending from an earlier recording.  Its node, null for a number, goes to `cell`.
 define internal ptr @key_of(ptr %x, ptr %recording, ptr %cell) {
 entry:
   %class = call ptr @class_of(ptr %x)
@@ -141,7 +186,13 @@ entry:
   %int.type = call ptr @own.object(i64 $int_type)
   %is.float = icmp eq ptr %class, %float.type
   %is.int = icmp eq ptr %class, %int.type
-  %is.number = or i1 %is.float, %is.int
+  %float64.type = call ptr @own.object(i64 $float64_type)
+  %float32.type = call ptr @own.object(i64 $float32_type)
+  %is.float64 = icmp eq ptr %class, %float64.type
+  %is.float32 = icmp eq ptr %class, %float32.type
+  %is.python = or i1 %is.float, %is.int
+  %is.numpy = or i1 %is.float64, %is.float32
+  %is.number = or i1 %is.python, %is.numpy
   br i1 %is.number, label %number, label %no.number
 number:
   store ptr null, ptr %cell
@@ -170,7 +221,9 @@ pending:
   %made = call i64 @number_in(ptr %node, i64 $number_at, i64 -1)
   %start = call i64 @number_in(ptr %recording, i64 $start_at, i64 9223372036854775807)
   %is.old = icmp slt i64 %made, %start
-  br i1 %is.old, label %no, label %good
+  br i1 %is.old, label %old, label %good
+old:
+  ret ptr inttoptr (i64 1 to ptr)
 good:
   %out = call ptr @field(ptr %kind, i64 $out_at)
   ret ptr %out
@@ -181,8 +234,7 @@ no:
 ; A node with all but its inputs, or null.
 define internal ptr @new_node(ptr %kind, ptr %value) {
 entry:
-  %type = call ptr @own.object(i64 $node_type)
-  %node = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %node = call ptr @new_node_object()
   %failed = icmp eq ptr %node, null
   br i1 %failed, label %no, label %fill
 fill:
@@ -216,7 +268,17 @@ as.is:
   call void @Py_IncRef(ptr %x)
   br label %make
 convert:
-  %double = call double @PyLong_AsDouble(ptr %x)
+  %int.type = call ptr @own.object(i64 $int_type)
+  %is.int = icmp eq ptr %class, %int.type
+  br i1 %is.int, label %convert.int, label %convert.float
+convert.int:
+  %double.of.int = call double @PyLong_AsDouble(ptr %x)
+  br label %convert.done
+convert.float:
+  %double.of.float = call double @PyFloat_AsDouble(ptr %x)
+  br label %convert.done
+convert.done:
+  %double = phi double [ %double.of.int, %convert.int ], [ %double.of.float, %convert.float ]
   %error = call ptr @PyErr_Occurred()
   %is.good = icmp eq ptr %error, null
   br i1 %is.good, label %converted, label %no

@@ -14,9 +14,9 @@ PUT = """
 define internal ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %operand.count) {
 entry:
   %look.arguments = alloca [2 x ptr]
-  %number.kind.at = getelementptr ptr, ptr %program, i64 4
+  %number.kind.at = getelementptr ptr, ptr %program, i64 3
   %number.kind = load ptr, ptr %number.kind.at
-  %keeps.at = getelementptr i64, ptr %program, i64 6
+  %keeps.at = getelementptr i64, ptr %program, i64 5
   %keeps.word = load i64, ptr %keeps.at
   %keeps = icmp ne i64 %keeps.word, 0
   br label %operand
@@ -73,7 +73,7 @@ put:
   %picked.at = getelementptr ptr, ptr %nodes, i64 %pick
   %picked = load ptr, ptr %picked.at
   call void @Py_IncRef(ptr %picked)
-  %never.bad = call i32 @PyTuple_SetItem(ptr %inputs, i64 %i, ptr %picked)
+  call void @put_item(ptr %inputs, i64 %i, ptr %picked)
   %i.next = add i64 %i, 1
   br label %input
 stepped:
@@ -86,7 +86,7 @@ stepped:
 handle:
   %class.at = getelementptr ptr, ptr %program, i64 1
   %class = load ptr, ptr %class.at
-  %y = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  %y = call ptr @new_handle(ptr %class)
   %no.y = icmp eq ptr %y, null
   br i1 %no.y, label %release, label %name
 name:
@@ -169,7 +169,7 @@ entry:
   %nodes = alloca [$MOST_NODES x ptr]
   %program.at = getelementptr i8, ptr %self, i64 $PAYLOAD
   %program = load ptr, ptr %program.at, align 1
-  %operands.at = getelementptr i64, ptr %program, i64 5
+  %operands.at = getelementptr i64, ptr %program, i64 4
   %operands = load i64, ptr %operands.at
   %n = sub i64 %count, 1
   %are.all = icmp eq i64 %n, %operands

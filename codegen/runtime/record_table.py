@@ -1,7 +1,7 @@
 """What the native recorder knows: programs, by the operands that they are recorded for.
 
-    table.learn(table.age, key1, key2, mode, program)   `record_ir` finds it from now on
-    table.forget()                                      and no more
+    table.learn(table.age, keys, mode, program)   `record_ir` finds it from now on
+    table.forget()                                and no more
 
 Tables and programs are words in memory that machine code reads under the interpreter's lock; beside them the
 objects whose addresses the words are, so that nothing goes while it can be found.
@@ -10,6 +10,7 @@ objects whose addresses the words are, so that nothing goes while it can be foun
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -18,18 +19,23 @@ from ..forks import held_over_fork
 from ..records import record
 
 __all__ = [
-    "ENTRY_WORDS", "MOST_NODES", "MOST_STATICS", "PROBES", "PROGRAM_WORDS", "SLOTS", "Program", "Step", "Table", "fits",
+    "ENTRY_WORDS", "FIRST_STATIC", "KEYED", "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_STATICS", "PROBES",
+    "PROGRAM_WORDS", "SLOTS", "Program", "Step", "Table", "fits",
 ]  # fmt: skip
 
-#: An entry: two keys, mode, owner, program.
+#: An entry: first key, the others with what is static, mode, owner, program.
 ENTRY_WORDS = 5
 #: A table has this many places, and an entry is at most PROBES - 1 places behind its own.
 SLOTS, PROBES = 64, 4
-#: A program: steps, class, is small, operands must differ, kind of a number, operands, numbers stay as they are,
-#: number of static arguments, second key, name and value of each static argument; then the steps.
-PROGRAM_WORDS = 9 + 2 * 3
-#: Static arguments that a call can have: beyond the operands, by position or by name.
-MOST_STATICS = 3
+#: Operands that have keys, and static arguments that a call can have: beyond the operands, by position or by name.
+MOST_OPERANDS, MOST_STATICS = 8, 4
+#: A program: steps, class, is small, kind of a number, operands, numbers stay as they are;
+#: how many operands have keys, and all keys but the first; number of static arguments, name and value of each
+#: (or two words); then the steps.
+KEYED = 6
+N_STATICS = KEYED + MOST_OPERANDS
+FIRST_STATIC = N_STATICS + 1
+PROGRAM_WORDS = FIRST_STATIC + 2 * MOST_STATICS
 #: Operands and steps of a program.
 MOST_NODES = 64
 
@@ -50,7 +56,6 @@ class Program:
     """What is recorded for given operands: steps, and the class of the handle on the last one.
 
     is_small      the result is noted
-    is_distinct   not for twice the same operand
     number_kind   of the leaf that is made of an operand that is a number: of its value as a float, or,
                   where it `keeps_numbers`, as it is
     """
@@ -64,13 +69,12 @@ class Program:
         cls: type,
         *,
         is_small: bool,
-        is_distinct: bool = False,
         number_kind: Any = None,
         keeps_numbers: bool = False,
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
-        words = [len(steps), id(cls), int(is_small), int(is_distinct), id(number_kind), operands, int(keeps_numbers)]
+        words = [len(steps), id(cls), int(is_small), id(number_kind), operands, int(keeps_numbers)]
         words += [0] * (PROGRAM_WORDS - len(words))
         for step in steps:
             words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
@@ -82,16 +86,19 @@ class Program:
     def address(self) -> int:
         return ctypes.addressof(self._words)
 
-    def belongs_to(self, key2: Any, statics: Sequence[tuple[str | None, Any]]) -> None:
-        """Say exactly what it is for: the second key (None: there is none), and static arguments by name."""
-        words = [len(statics), 0 if key2 is None else id(key2)]
-        words += [0 if part is None and not i else id(part) for pair in statics for i, part in enumerate(pair)]
-        for place, word in enumerate(words, _FIRST_STATIC):
-            self._words[place] = word
+    def belongs_to(self, keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: bool) -> None:
+        """Say exactly what it is for: keys of operands, and static arguments by name, or pairs of words."""
+        words = self._words
+        for place, key in enumerate(keys[1:], KEYED + 1):
+            words[place] = id(key)
+        words[KEYED], words[N_STATICS] = len(keys), len(statics)
+        for place, pair in enumerate(statics):
+            at = FIRST_STATIC + 2 * place
+            words[at : at + 2] = list(pair) if are_words else [_name(pair[0]), id(pair[1])]
 
 
-#: The word of a program with the number of its static arguments.
-_FIRST_STATIC = 7
+def _name(name: str | None) -> int:
+    return 0 if name is None else id(name)
 
 
 def fits(operands: int, steps: Sequence[Step]) -> bool:
@@ -145,10 +152,11 @@ class Table:
     age   how often it was emptied: what was found out before that must not be learnt any more
     """
 
-    __slots__ = ("__weakref__", "_cell", "_entries", "age")
+    __slots__ = ("__weakref__", "_beside", "_cell", "_entries", "age")
 
     def __init__(self) -> None:
         self.age = 0
+        self._beside: list[Table] = []
         self._cell = ctypes.c_int64(0)
         self._entries = _Entries()
 
@@ -163,30 +171,40 @@ class Table:
     def learn(
         self,
         age: int,
-        key1: Any,
-        key2: Any,
+        keys: Sequence[Any],
         mode: bool,
         program: Program | None,
-        statics: Sequence[tuple[str | None, Any]] = (),
+        statics: Sequence[tuple[Any, Any]] = (),
+        *,
+        are_words: bool = False,
     ) -> None:
         """Record this program from now on; None: it is no use asking again, `slow` is called.
 
-        statics   name (None: by position) and value of arguments that are the very same objects each time
+        statics   name (None: by position) and value of arguments that are the same each time, or pairs of words
         """
         if program is not None:
-            program.belongs_to(key2, statics)
+            program.belongs_to(keys, statics, are_words)
         with _lock:
             if age != self.age:
                 return
             entries = self._entries
-            entries.put((id(key1), _mixed(key2, statics), id(mode)), program, (key1, key2, statics, program))
+            others = _mixed(keys, statics, are_words)
+            entries.put((id(keys[0]), others, id(mode)), program, (keys, statics, program))
             self._cell.value = entries.address
             # The garbage collector may have run code meanwhile that made this table forget.
             if entries is not self._entries:
                 self._cell.value = 0
 
+    def another(self) -> Table:
+        """A table of its own that forgets when this one does."""
+        made = Table()
+        self._beside.append(made)
+        return made
+
     def forget(self) -> None:
         """Drop every entry."""
+        for table in self._beside:
+            table.forget()
         with _lock:
             self.age += 1
             self._cell.value = 0
@@ -194,12 +212,30 @@ class Table:
         del entries  # what they hold may run code of its own when it goes
 
 
-def _mixed(key2: Any, statics: Sequence[tuple[str | None, Any]]) -> int:
-    """The second key with what is static, as a signed word."""
-    word = 0 if key2 is None else id(key2)
+def _mixed(keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: bool) -> int:
+    """All keys but the first, with what is static, as a signed word: as machine code mixes them."""
+    word = 0
+    for key in keys[1:]:
+        word = word * 31 + id(key)
     for name, value in statics:
-        word = word * 31 + (0 if name is None else id(name)) + id(value)
+        word = word * 31 + (name + value if are_words else _name(name) + _bits(value))
     return (word + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _bits(value: Any) -> int:
+    """What a static argument is in a key: see `record_static_ir`."""
+    if type(value) is tuple:
+        word = len(value)
+        for item in value:
+            word = word * 31 + _atom(item)
+        return word
+    return _atom(value)
+
+
+def _atom(value: Any) -> int:
+    if type(value) is int:
+        return value if -(1 << 63) <= value < 1 << 63 else id(value)
+    return struct.unpack("q", struct.pack("d", value))[0] if type(value) is float else id(value)
 
 
 def _place(key1: int, key2: int) -> int:

@@ -13,13 +13,15 @@ import sys
 from types import MemberDescriptorType
 from typing import Any
 
-__all__ = ["attribute", "is_known_python", "method", "offset_of", "wrapper"]
+__all__ = ["DEALLOC", "attribute", "dealloc_of", "is_known_python", "method", "offset_of", "wrapper"]
 
 #: Versions of CPython whose descriptors look as they are read here (3.14 was not tried).
 _VERSIONS = ((3, 10), (3, 13))
 #: Where a member descriptor has its definition and that one the offset; where a slot wrapper has its base.
 _DEFINITION = 40
 _OFFSET = 16
+#: Where a class has its name, the sizes of its objects, and the function that frees one.
+_SIZES, DEALLOC = 32, 48
 _WRAPPER_BASE = 40
 
 
@@ -40,6 +42,21 @@ def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
         ("PyDescr_NewWrapper", ctypes.pythonapi)
     )
     return new(cls, base, address)
+
+
+def dealloc_of(cls: type) -> ctypes.c_void_p | None:
+    """The word of a class of Python's that frees its objects in the usual way; None where that is not confirmed."""
+    sizes = (ctypes.c_ssize_t * 2).from_address(id(cls) + _SIZES)
+    if sizes[:] != [cls.__basicsize__, cls.__itemsize__]:
+        return None
+    word, usual = [ctypes.c_void_p.from_address(id(c) + DEALLOC) for c in (cls, _Plain)]
+    return word if word.value == usual.value else None
+
+
+class _Plain:
+    """A class as others: how its objects are freed is the usual way."""
+
+    __slots__ = ("field",)
 
 
 class _Method(ctypes.Structure):

@@ -11,6 +11,7 @@ import pytest
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape.record import state
+from codegen.runtime.record_ir import WORDS as record_words
 
 
 def leaf(n=5, dtype=ad.float64, requires_grad=True):
@@ -306,3 +307,69 @@ def test_handles_can_be_referred_to_copied_and_pickled(way):
     assert copy.deepcopy(y).tolist() == y.tolist()
     del y
     assert gone() is None
+
+
+def test_operands_of_an_earlier_recording_are_evaluated_first(way):
+    """A state that is carried along without gradients, as optimisers have it."""
+    w, x = leaf(100), leaf(100, requires_grad=False)
+    mean = ad.tensor(np.zeros(100))
+    expected = np.zeros(100)
+    for k in range(8):
+        w.grad = None
+        ad.sum(w * x * float(k)).backward()
+        with ad.no_grad():
+            mean = 0.9 * mean + 0.1 * w.grad
+        expected = 0.9 * expected + 0.1 * np.arange(1, 101) * k
+        assert mean.node.value is None
+    np.testing.assert_allclose(mean.numpy(), expected, rtol=1e-13)
+
+
+def test_an_error_while_an_earlier_operand_is_evaluated_is_raised(way):
+    x, index = leaf(5, requires_grad=False), ad.tensor(np.full(100, 7))
+    for _ in range(4):
+        y = ad.take(x, index * 1) * 2.0
+        ad.sum(leaf(3)).backward()
+        with pytest.raises(IndexError):
+            y + 1.0
+    assert float(ad.sum(x)) == 15.0
+
+
+def test_what_runs_while_an_earlier_operand_is_evaluated_may_change_all(native):
+    """The operand's handle names another value by then: that one is recorded."""
+    x, other = leaf(100), leaf(100, requires_grad=False)
+    for _ in range(4):
+        _ = other * 2.0 + x
+    old = other * 3.0
+    ad.sum(leaf(3)).backward()
+    evaluate = recorder.force
+    ran = []
+
+    def force(node):
+        evaluate(node)
+        ran.append(node)
+        old.node = other.node
+
+    word = recorder._now.recorder
+    word._values["force"], kept = force, word._values["force"]
+    place = record_words.index("force")
+    word._words[place] = id(force)
+    try:
+        y = old * x
+    finally:
+        word._words[place] = id(kept)
+        word._values["force"] = kept
+    assert ran and y.node.inputs[0] is other.node
+
+
+def test_updates_that_are_pending_are_noted_once():
+    """A parameter that each backward finds pending is updated ten thousand times."""
+    parameters = [leaf(100) for _ in range(3)]
+    for _ in range(600):
+        ad.sum(parameters[0] * parameters[1] + parameters[2]).backward()
+        with ad.no_grad():
+            for p in parameters:
+                p -= 1e-6 * p.grad
+                p.grad = None
+    assert len(state.now.updated) <= 300
+    for p in parameters:
+        assert np.isfinite(p.detach().numpy()).all()

@@ -26,15 +26,21 @@ CALLS = {
     ),
     "flag": (lambda x, k: ad.sum(x, axis=1, keepdims=k), lambda x, k: np.sum(x, axis=1, keepdims=k), (True, False)),
     "position and name": (
-        lambda x, k: ad.sum(x, 0, keepdims=k), lambda x, k: np.sum(x, axis=0, keepdims=k), (True, False)
+        lambda x, k: ad.sum(x, 0, keepdims=k),
+        lambda x, k: np.sum(x, axis=0, keepdims=k),
+        (True, False),
     ),
     "tuple": (lambda x, k: ad.sum(x, axis=k), lambda x, k: np.sum(x, axis=k), ((0, 1), (1,), (0,))),
     "tuple made anew": (lambda x, k: ad.reshape(x, (12 // k, k)), lambda x, k: x.reshape(12 // k, k), (2, 3, 4, 6)),
     "large number": (
-        lambda x, k: ad.broadcast_to(x, (k, 3, 4)), lambda x, k: np.broadcast_to(x, (k, 3, 4)), (300, 301)
+        lambda x, k: ad.broadcast_to(x, (k, 3, 4)),
+        lambda x, k: np.broadcast_to(x, (k, 3, 4)),
+        (300, 301),
     ),
     "softmax": (
-        lambda x, k: ad.log_softmax(x, axis=k), lambda x, k: x - np.log(np.exp(x).sum(k, keepdims=True)), (0, 1)
+        lambda x, k: ad.log_softmax(x, axis=k),
+        lambda x, k: x - np.log(np.exp(x).sum(k, keepdims=True)),
+        (0, 1),
     ),
     "power": (lambda x, k: x**k, lambda x, k: x**k, (2, 3, 2.0, 0.5, -1, 1, 0, 2.7, -0.5, 17)),
     "power function": (ad.power, np.power, (2, 3, 2.0, 0.5, -1)),

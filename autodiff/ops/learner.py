@@ -1,0 +1,129 @@
+"""What is learnt from a call that Python recorded, so that machine code records the next like it (`ops.recorder`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, Table
+
+from ..config import config
+from ..custom.function import Function
+from ..tape.record import grad_mode
+from ..tensor import Tensor
+from .template import ITEMS
+
+__all__ = ["ALL", "Learner", "key_of"]
+
+#: Which arguments of a site are operands, the others being static: so many in front, all, or the items of the first.
+ALL = 0
+#: Static arguments of these classes are compared by value, others by identity.
+_BY_VALUE = frozenset((int, float, tuple))
+#: How many static arguments that were met once are remembered.
+_RECENT = 16
+
+
+class Learner:
+    """What a site's `slow` and `unknown` need: which function, its table, what Python has for it.
+
+    attach      records natively where this thread records
+    wanted      which arguments are operands; None: of a power, whose exponent is static if it is a number
+    canonical   what a method's arguments mean to the function
+    """
+
+    def __init__(
+        self,
+        attach: Callable[[], None],
+        function: Function,
+        table: Table,
+        run: Callable[..., Any],
+        wanted: int | None = ALL,
+        canonical: Callable[[tuple], tuple] | None = None,
+    ) -> None:
+        self.attach, self.function, self.table, self.run = attach, function, table, run
+        self.wanted, self.canonical = wanted, canonical
+        self.recent: deque[Any] = deque(maxlen=_RECENT)
+
+    def slow(self, *args: Any, **keywords: Any) -> Any:
+        """A call in circumstances where nothing is recorded natively, if only at the moment."""
+        if not config.careful:
+            self.attach()
+        return self.run(*args, **keywords)
+
+    def unknown(self, *args: Any, **keywords: Any) -> Any:
+        """A call with arguments for which nothing is known."""
+        age = self.table.age
+        y = self.run(*args, **keywords)
+        if not config.careful and isinstance(y, Tensor):
+            self.learn(age, args, keywords, y)
+        return y
+
+    def learn(self, age: int, args: tuple, keywords: dict, y: Tensor) -> None:
+        """Remember what was recorded for these arguments."""
+        xs, statics = self.parted(args, keywords)
+        keys = [key_of(x) for x in xs]
+        if not 0 < len(keys) <= MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
+            return
+        if len(statics) > MOST_STATICS or not all([self.stays(value) for _, value in statics]):
+            return
+        if self.canonical is not None:
+            args = self.canonical(args)
+        bound, named = self.function.declaration.bind(args, keywords) if keywords else (args, {})
+        serving, full = self.function.served_by(bound)
+        natively = getattr(serving, "natively", None)
+        operands = xs if self.wanted != ITEMS else args[:1]
+        is_in_order = all([x is given for x, given in zip(operands, full, strict=False)])
+        found = natively(full, y, named) if natively is not None and is_in_order else None
+        if found is None and hasattr(serving, "templates"):
+            return  # a template is made when it is met again
+        program, holders = found or (None, None)
+        if program is not None and program.operands != len(keys):
+            program = None
+        if holders is not None:
+            holders.append(self.table.forget)
+        self.table.learn(age, keys, grad_mode.get(), program, statics)
+
+    def parted(self, args: tuple, keywords: dict) -> tuple[Sequence[Any], list[tuple[str | None, Any]]]:
+        """The operands of a call, and what is static, as machine code parts them."""
+        wanted = self.wanted
+        if wanted is None:
+            wanted = 1 if type(args[1]) in (int, float) else 2
+        if wanted == ALL:
+            return (*args, *keywords.values()), [(name, None) for name in keywords]
+        operands, rest = args[:wanted], args[wanted:]
+        if wanted == ITEMS:
+            operands, rest = args[0] if type(args[0]) in (list, tuple) else (), args[1:]
+        return operands, [*[(None, a) for a in rest], *keywords.items()]
+
+    def stays(self, value: Any) -> bool:
+        """Whether a static argument is likely to be met again."""
+        if value is None or type(value) is bool or (type(value) is int and value in _SMALL_INTS):
+            return True
+        if isinstance(value, (type, np.dtype)):
+            return True
+        by_value = type(value) in _BY_VALUE
+        for x in list(self.recent):
+            if x is value or (by_value and type(x) is type(value) and x == value):
+                return True
+        if by_value or type(value) is str:
+            self.recent.append(value)
+        return False
+
+
+#: Axes and the like: worth remembering at once.
+_SMALL_INTS = range(-5, 257)
+
+
+def key_of(x: Any) -> Any:
+    """What an operand is in a table; None for what is not recorded natively."""
+    if isinstance(x, Tensor):
+        out = x.node.kind.out
+        return out if type(x) is out.cls else None
+    return type(x) if type(x) in _NUMBERS else None
+
+
+#: Classes of numbers that machine code takes.
+_NUMBERS = frozenset((float, int, np.float64, np.float32))

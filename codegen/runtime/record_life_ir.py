@@ -1,0 +1,165 @@
+"""Where nodes and handles (`record_ir`) come from, and where they go, as LLVM IR text.
+
+A recording makes and drops the same small objects again and again; Python's general way of freeing one, which
+asks its class what there is to clear, takes as long as recording the operation.  So the class of nodes and those
+of handles have a `tp_dealloc` of their own, and what is freed is kept for the next of its kind: as CPython does with
+tuples and floats.
+
+    new_node_object, new_handle(class)    an object of refcount 1, followed by the collector, whose fields are null
+    node_dealloc, handle_dealloc          also called for an object of a class below, which is freed as usual
+
+Chains of nodes are as long as programs run: a node's inputs are a tuple, and CPython frees deeply nested tuples
+one after the other.
+"""
+
+from __future__ import annotations
+
+__all__ = ["LIFE"]
+
+#: What is kept of each: 64 bytes an object.
+KEPT = 4096
+
+LIFE = """
+declare void @PyObject_GC_UnTrack(ptr)
+declare void @PyObject_GC_Track(ptr)
+declare void @PyObject_GC_Del(ptr)
+declare void @PyObject_ClearWeakRefs(ptr)
+
+; Objects that nobody has, linked by the words of their refcounts; how many more may be kept.
+@free.nodes = internal global ptr null
+@free.handles = internal global ptr null
+@room.for.nodes = internal global i64 $KEPT
+@room.for.handles = internal global i64 $KEPT
+
+define ptr @life() { ret ptr @node_dealloc }
+
+; An object of this class from such a list, as if it were new; null where the list is empty.
+define internal ptr @used_again(ptr %list, ptr %room, ptr %class) alwaysinline {
+entry:
+  %object = load ptr, ptr %list
+  %is.empty = icmp eq ptr %object, null
+  br i1 %is.empty, label %end, label %take
+take:
+  %count.at = getelementptr i8, ptr %object, i64 $REFERENCES
+  %next = load ptr, ptr %count.at
+  store ptr %next, ptr %list
+  %left = load i64, ptr %room
+  %more = add i64 %left, 1
+  store i64 %more, ptr %room
+  store i64 1, ptr %count.at
+  %type.at = getelementptr i8, ptr %object, i64 $TYPE
+  store ptr %class, ptr %type.at
+  call void @Py_IncRef(ptr %class)
+  call void @PyObject_GC_Track(ptr %object)
+  br label %end
+end:
+  ret ptr %object
+}
+
+define internal ptr @new_node_object() alwaysinline {
+entry:
+  %class = call ptr @own.object(i64 $node_type)
+  %used = call ptr @used_again(ptr @free.nodes, ptr @room.for.nodes, ptr %class)
+  %is.none = icmp eq ptr %used, null
+  br i1 %is.none, label %make, label %done
+make:
+  %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  ret ptr %made
+done:
+  ret ptr %used
+}
+
+; Classes of handles are adopted when the first handle of each is made here.
+define internal ptr @new_handle(ptr %class) alwaysinline {
+entry:
+  %dealloc.at = getelementptr i8, ptr %class, i64 $DEALLOC
+  %dealloc = load ptr, ptr %dealloc.at
+  %is.ours = icmp eq ptr %dealloc, @handle_dealloc
+  br i1 %is.ours, label %take, label %look
+look:
+  %usual = call ptr @own.object(i64 $usual_dealloc)
+  %is.usual = icmp eq ptr %dealloc, %usual
+  br i1 %is.usual, label %adopt, label %make
+adopt:
+  store ptr @handle_dealloc, ptr %dealloc.at
+  br label %take
+take:
+  %used = call ptr @used_again(ptr @free.handles, ptr @room.for.handles, ptr %class)
+  %is.none = icmp eq ptr %used, null
+  br i1 %is.none, label %make, label %done
+make:
+  %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  ret ptr %made
+done:
+  ret ptr %used
+}
+
+; Let go of what a field has.
+define internal void @clear_field(ptr %object, i64 %number) alwaysinline {
+  %offset = call i64 @own(i64 %number)
+  %at = getelementptr i8, ptr %object, i64 %offset
+  %old = load ptr, ptr %at
+  store ptr null, ptr %at
+  call void @Py_DecRef(ptr %old)
+  ret void
+}
+
+; Keep an object, or free it.
+define internal void @put_away(ptr %object, i1 %is.exact, ptr %list, ptr %room) alwaysinline {
+entry:
+  %class = call ptr @class_of(ptr %object)
+  %left = load i64, ptr %room
+  %has.room = icmp ne i64 %left, 0
+  %is.kept = and i1 %is.exact, %has.room
+  br i1 %is.kept, label %keep, label %free
+keep:
+  %less = sub i64 %left, 1
+  store i64 %less, ptr %room
+  %first = load ptr, ptr %list
+  %count.at = getelementptr i8, ptr %object, i64 $REFERENCES
+  store ptr %first, ptr %count.at
+  store ptr %object, ptr %list
+  br label %done
+free:
+  call void @PyObject_GC_Del(ptr %object)
+  br label %done
+done:
+  call void @Py_DecRef(ptr %class)
+  ret void
+}
+
+define void @node_dealloc(ptr %self) {
+  call void @PyObject_GC_UnTrack(ptr %self)
+  call void @clear_field(ptr %self, i64 $kind_at)
+  call void @clear_field(ptr %self, i64 $inputs_at)
+  call void @clear_field(ptr %self, i64 $value_at)
+  call void @clear_field(ptr %self, i64 $number_at)
+  %class = call ptr @class_of(ptr %self)
+  %own.class = call ptr @own.object(i64 $node_type)
+  %is.exact = icmp eq ptr %class, %own.class
+  call void @put_away(ptr %self, i1 %is.exact, ptr @free.nodes, ptr @room.for.nodes)
+  ret void
+}
+
+define void @handle_dealloc(ptr %self) {
+entry:
+  call void @PyObject_GC_UnTrack(ptr %self)
+  %weak.offset = call i64 @own(i64 $references_at)
+  %weak.at = getelementptr i8, ptr %self, i64 %weak.offset
+  %weak = load ptr, ptr %weak.at
+  %is.unseen = icmp eq ptr %weak, null
+  br i1 %is.unseen, label %clear, label %tell
+tell:
+  call void @PyObject_ClearWeakRefs(ptr %self)
+  br label %clear
+clear:
+  call void @clear_field(ptr %self, i64 $node_at)
+  call void @clear_field(ptr %self, i64 $masked_at)
+  %class = call ptr @class_of(ptr %self)
+  %dealloc.at = getelementptr i8, ptr %class, i64 $DEALLOC
+  %dealloc = load ptr, ptr %dealloc.at
+  %is.exact = icmp eq ptr %dealloc, @handle_dealloc
+  call void @put_away(ptr %self, i1 %is.exact, ptr @free.handles, ptr @room.for.handles)
+  ret void
+}
+"""
