@@ -28,7 +28,7 @@ from . import tree
 from .tape.node import Node
 from .tensor import Tensor
 
-__all__ = ["MISS", "write_caller"]
+__all__ = ["MISS", "Writer", "write_caller"]
 
 #: What a caller returns when a call is not the one it was written for.
 MISS: Any = object()
@@ -53,7 +53,7 @@ def write_caller(
     leaves      for each leaf of it: (position among the arrays or None, the object if None)
     avals       of the arrays
     """
-    writer = _Writer()
+    writer = Writer()
     if not writer.take_apart(signature):
         return None
     inputs = writer.check_leaves(kinds) + writer.look_up(hidden)
@@ -72,7 +72,7 @@ def write_caller(
     return writer.env["call"]
 
 
-class _Writer:
+class Writer:
     """Lines of a caller, and the objects that they name."""
 
     def __init__(self) -> None:
@@ -101,13 +101,16 @@ class _Writer:
     def _bind(self, structure: tree.Structure, container: str, is_known: bool = False) -> bool:
         """Bind the children of a container; `is_known`: its class need not be looked at."""
         cls, rest = structure.cls, structure.rest
-        if cls not in (tuple, list, dict) and not (
-            isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
-        ):
-            return False
         if not is_known:
             self.refuse(f"type({container}) is not {self.name(cls, 'C')}")
         count = len(structure.children)
+        if cls not in (tuple, list, dict) and not (
+            isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
+        ):
+            self.lines.append(f"parts, rest = split({container})")  # as only its class knows
+            self.refuse(f"rest != {self.name(rest, 'k')} or len(parts) != {count}")
+            self.env["split"] = tree.split
+            container = "parts"
         if cls is dict:
             if not count:
                 self.refuse(container)
@@ -137,12 +140,24 @@ class _Writer:
             if kind == "static":
                 self.refuse(f"{name} is not {self.name(what, 's')}")
                 continue
+            if kind == "tensor":
+                inputs.append(self.check_tensor(name, what))
+                continue
             if kind == "number":
                 self.refuse(f"type({name}) is not {self.name(what, 'C')}")
             elif not what:
                 self.refuse(f"type({name}) is not ndarray")  # numbers, NumPy's too, dispatch as numbers
             inputs.append(name)
         return inputs
+
+    def check_tensor(self, name: str, out: Any) -> str:
+        """Check that a leaf is a tensor like this; an expression of the array that it holds."""
+        self.refuse(f"type({name}) is not {self.name(out.cls, 'C')}")
+        self.lines.append(f"n = {name}.node")
+        self.refuse(f"n.kind.out is not {self.name(out, 'O')}")
+        self.lines.append(f"{name} = n.value")
+        self.refuse(f"type({name}) is not ndarray")  # pending, or a number
+        return name
 
     def look_up(self, hidden: Sequence[Any]) -> list[str]:
         """Expressions of the present contents of hidden inputs."""

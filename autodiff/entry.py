@@ -47,11 +47,12 @@ class Entry:
     choices      of dispatch that the trace relied on
     is_repeated  whether it was called again;  caller: what plain code calls then, if there is one
     native       the same for machine code, where it knows what it needs
+    of_tensors   the same for calls with tensors; False: there is no such way
     """
 
     __slots__ = (
         "arguments", "caller", "captures", "choices", "executable", "graph", "hidden", "is_repeated", "leaves",
-        "native", "outputs", "results", "structure",
+        "native", "of_tensors", "outputs", "results", "structure",
     )
 
     graph: Graph
@@ -66,6 +67,7 @@ class Entry:
     choices: Choices
     caller: Callable | None
     native: Native | None
+    of_tensors: Any
     is_repeated: bool
 
     @property
@@ -85,7 +87,7 @@ class Entry:
 def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str) -> Entry:
     """Freeze what was traced."""
     entry = Entry()
-    entry.caller, entry.native, entry.is_repeated = None, None, False
+    entry.caller, entry.native, entry.of_tensors, entry.is_repeated = None, None, None, False
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     for x in leaves:

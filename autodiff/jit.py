@@ -44,6 +44,7 @@ from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
+from .tensor_calls import tensor_caller
 from .transforms.arguments import plain_results
 
 __all__ = ["jit"]
@@ -208,6 +209,7 @@ class _Traced:
     def _repeat(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> None:
         """A second call of an entry: from now on it goes from plain code straight into the launcher."""
         if any([isinstance(x, AbstractTensor) for x in leaves]):
+            self._repeat_tensors(entry, structure, parts, leaves)
             return  # calls from plain code may follow
         with self.lock:
             if not entry.is_repeated:
@@ -219,11 +221,19 @@ class _Traced:
                     if entry.native is not None:
                         self._enter(entry.native, *self.natives[: CALLERS - 1])
 
+    def _repeat_tensors(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> None:
+        """The same of a call with tensors."""
+        with self.lock:
+            if entry.of_tensors is None and not config.careful:
+                entry.of_tensors = tensor_caller(entry, structure, parts, leaves) or False
+                if entry.of_tensors:
+                    self.callers = (entry.of_tensors, *self.callers[: CALLERS - 1])
+
     def _drop(self, key: Any) -> None:
         """A method was registered that changes what the trace of this entry would do."""
         entry = self.entries.pop(key)
         if entry is not None:
-            self.callers = tuple([c for c in self.callers if c is not entry.caller])
+            self.callers = tuple([c for c in self.callers if c not in (entry.caller, entry.of_tensors)])
             self._enter(*[n for n in self.natives if n is not entry.native])
 
     def _enter(self, *natives: Native) -> None:

@@ -153,7 +153,7 @@ def as_value(part: Leaf, x: Any) -> Any:
 def kind_of(part: Leaf, x: Any) -> tuple[str, Any]:
     """How a straight-line caller takes an argument: as a static value, an array of a rank, a number of a class."""
     if part.value is None:
-        return "static", x
+        return "static", x.value if type(x) is Static else x
     return ("array", len(part.key[1])) if part.key[0] == "array" else ("number", type(x))
 
 

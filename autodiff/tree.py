@@ -23,7 +23,10 @@ from typing import Any, NamedTuple
 
 from .errors import DispatchError, ShapeError, caller, check_callable
 
-__all__ = ["LEAF", "Structure", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "unflatten"]
+__all__ = [
+    "LEAF", "Structure", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "split",
+    "unflatten",
+]  # fmt: skip
 
 
 class _Container(NamedTuple):
@@ -195,6 +198,14 @@ def flatten(tree: Any) -> tuple[list, Structure]:
     found: list = []
     structure = _flatten(tree, container, found)
     return found, structure
+
+
+def split(container: Any) -> tuple[Sequence, Hashable]:
+    """The children of a container, not of a leaf, and what of it is no child."""
+    cls = type(container)
+    known = _CONTAINERS.get(cls) or _container_of(cls)
+    assert known is not None, "a leaf has no children"
+    return known.split(container)
 
 
 def _flatten(tree: Any, container: Any, found: list) -> Structure:

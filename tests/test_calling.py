@@ -95,13 +95,30 @@ def test_namedtuples_lists_and_empty_containers_are_taken_apart():
     assert len(runs) == 1
 
 
-def test_containers_that_only_their_class_takes_apart_go_the_python_path():
+def test_containers_that_only_their_class_takes_apart_are_known_too():
     f, runs = traces(lambda layer, x: Layer(x @ layer.w, layer.b * 2.0))
-    for _ in range(2):
-        got = f(Layer(W, B), X)
+    for k in range(4):
+        got = f(Layer(W + k, B), X)
         assert type(got) is Layer
-        np.testing.assert_allclose(got.w, X @ W)
-    assert len(runs) == 1 and not f.traced.callers
+        np.testing.assert_allclose(got.w, X @ (W + k))
+    assert len(runs) == 1 and f.traced.callers
+    with pytest.raises(AttributeError):
+        f((W, B), X)
+
+
+def test_a_class_that_is_registered_again_is_taken_apart_anew():
+    class Pair:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+    ad.tree.register(Pair, lambda p: ((p.a, p.b), "first"), lambda rest, children: Pair(*children))
+    f, runs = traces(lambda p, x: p.a * x - p.b if hasattr(p, "a") else None)
+    for _ in range(4):
+        np.testing.assert_allclose(f(Pair(X, X + 1), X), X * X - X - 1, rtol=1e-12, atol=1e-14)
+    ad.tree.register(Pair, lambda p: ((p.b, p.a), "second"), lambda rest, children: Pair(*children))
+    for _ in range(4):
+        np.testing.assert_allclose(f(Pair(X, X + 1), X), (X + 1) * X - X, rtol=1e-12, atol=1e-14)
+    assert len(runs) == 2
 
 
 def test_static_values_are_part_of_the_signature():

@@ -21,6 +21,7 @@ ENGINE = [
     ["autodiff.structured"],
     ["autodiff.signature", "autodiff.calling", "autodiff.entering"],
     ["autodiff.entry"],
+    ["autodiff.tensor_calls"],
     ["autodiff.api", "autodiff.jit", "autodiff.inspection", "autodiff.testing"],
     ["autodiff"],
     ["autodiff.demo"],

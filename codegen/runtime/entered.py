@@ -14,6 +14,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..ir import dtype_name
 from ..lazily import later
 from ..records import record
@@ -131,7 +133,10 @@ def install(
     )  # fmt: skip
     if None in fields.values():
         return False
-    objects = dict(settings=config, false=False, site_type=Self, slow=slow, none=None, dict_type=dict)
+    objects = dict(
+        settings=config, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
+        array_type=np.ndarray, int_type=int, float_type=float, str_type=str,
+    )  # fmt: skip
     values: dict[str, Any] = fields | {name: id(thing) for name, thing in objects.items()}
     # The code holds their addresses to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))

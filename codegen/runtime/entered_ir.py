@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from string import Template
 
+from .entered_again_ir import AGAIN
 from .result_ir import result_ir
 
 __all__ = ["ENTRY", "TAKE_APART", "WORDS", "entered_ir"]
@@ -25,14 +26,15 @@ __all__ = ["ENTRY", "TAKE_APART", "WORDS", "entered_ir"]
 #: What is the same for all calls: where the flag of care is and what it must be, where objects have their site,
 #: of which class sites are, who is called otherwise; Python's own; where handles have a node, and that a value.
 WORDS = ("settings", "careful_at", "false", "site_at", "site_type", "slow", "none", "dict_type",
-         "node_at", "value_at")
+         "node_at", "value_at", "array_type", "int_type", "float_type", "str_type")
 #: The words of an entry.
 ENTRY = (
     "given", "has_keywords", "registers", "n_checks", "checks", "n_places", "places", "n_hidden", "hidden", "holds",
     "entry_plan", "entry_program",
 )  # fmt: skip
-#: (code, register, object, first register for the parts, count): an exact class; an object; a tuple of a class;
-#: a list of one; a dict whose keys are these of a tuple, in order.
+#: (code, register, object, first register for the parts, count): an exact class; an object, or one of its class and
+#: value if it is an int, a float or a str; a tuple of a class; a list of one; a dict whose keys are these of a tuple,
+#: in order.
 TAKE_APART = ("class", "object", "tuple", "list", "dict")
 
 #: Takes a sequence of a class and a length apart.
@@ -247,7 +249,10 @@ is.class:
   br i1 %same.class, label %good, label %miss
 is.object:
   %same.object = icmp eq ptr %x, %object
-  br i1 %same.object, label %good, label %miss
+  br i1 %same.object, label %good, label %equal
+equal:
+  %same.value = call i1 @same_value(ptr %x, ptr %object)
+  br i1 %same.value, label %good, label %miss
 
 $tuples$lists
 is.dict:
@@ -319,6 +324,12 @@ run:
   br i1 %is.flat, label %run.flat, label %keep
 run.flat:
   %flat = call ptr @run_plan(ptr %plan, ptr %inputs, ptr %program)
+  %flat.missed = icmp eq ptr %flat, inttoptr (i64 1 to ptr)
+  br i1 %flat.missed, label %flat.again, label %flat.done
+flat.again:
+  %flat.packed = call ptr @run_packed(ptr %plan, ptr %inputs, i64 %n.inputs, ptr %program)
+  ret ptr %flat.packed
+flat.done:
   ret ptr %flat
 keep:
   ; Somebody may change a container, or what a handle is on, while this runs.
@@ -332,7 +343,14 @@ keep.one:
   %k.next = add i64 %k, 1
   br label %keep
 run.kept:
-  %result = call ptr @run_plan(ptr %plan, ptr %inputs, ptr %program)
+  %kept.result = call ptr @run_plan(ptr %plan, ptr %inputs, ptr %program)
+  %kept.missed = icmp eq ptr %kept.result, inttoptr (i64 1 to ptr)
+  br i1 %kept.missed, label %kept.again, label %let.go
+kept.again:
+  %kept.packed = call ptr @run_packed(ptr %plan, ptr %inputs, i64 %n.inputs, ptr %program)
+  br label %let.go
+let.go:
+  %result = phi ptr [ %kept.result, %run.kept ], [ %kept.packed, %kept.again ]
   call void @release(ptr %inputs, i64 %n.inputs)
   ret ptr %result
 miss:
@@ -344,7 +362,7 @@ miss:
 def entered_ir(offsets: dict[str, int]) -> str:
     """`enter` and what it calls, for the module of the launcher.
 
-    offsets   TYPE of any object, PAYLOAD of a bytes object, ITEMS of a tuple
+    offsets   TYPE of any object, PAYLOAD of a bytes object, ITEMS of a tuple, FLAGS of an array
     """
     words: dict[str, object] = {name: number for block in (WORDS, ENTRY) for number, name in enumerate(block)}
     assert len(words) == len(WORDS) + len(ENTRY)
@@ -352,4 +370,4 @@ def entered_ir(offsets: dict[str, int]) -> str:
         "tuples": _SEQUENCE.substitute(kind="tuple", size="PyTuple_Size", item="item"),
         "lists": _SEQUENCE.substitute(kind="list", size="PyList_Size", item="PyList_GetItem"),
     }
-    return Template(_TEXT).substitute(words | sequences, COUNT=len(WORDS), **offsets) + result_ir(offsets)
+    return Template(_TEXT + AGAIN).substitute(words | sequences, COUNT=len(WORDS), **offsets) + result_ir(offsets)

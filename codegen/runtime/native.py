@@ -60,7 +60,8 @@ class Native:
 
     def __init__(self) -> None:
         offsets = self.offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
-        imports = {"new_array": numpy_function(_NEW_FROM_DESCR)} if offsets else {}
+        functions = {"new_array": _NEW_FROM_DESCR, "new_copy": _NEW_COPY}
+        imports = {name: numpy_function(number) for name, number in functions.items()} if offsets else {}
         from .launcher_ir import launcher_ir  # long, and not needed by a first call
 
         text = launcher_ir(offsets, is_linux=sys.platform == "linux")
@@ -119,7 +120,7 @@ def _made() -> Native:
 #: What NumPy calls the capsules of its allocators.
 _CAPSULE_NAME = b"mem_handler"
 
-_NEW_FROM_DESCR = 94
+_NEW_COPY, _NEW_FROM_DESCR = 85, 94
 
 
 def numpy_function(number: int) -> int:
@@ -158,6 +159,13 @@ def _offsets() -> dict[str, int]:
     return offsets if _is_confirmed(offsets) else {}
 
 
+def _is_copy(array: np.ndarray) -> bool:
+    """Whether NumPy has where it is expected the function that makes packed copies."""
+    new_copy = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int)(numpy_function(_NEW_COPY))
+    made = new_copy(array, 0)
+    return type(made) is np.ndarray and made.flags.c_contiguous and made.flags.owndata and bool((made == array).all())
+
+
 def _is_confirmed(offsets: dict[str, int]) -> bool:
     """Whether live objects have at these offsets what they say of themselves in Python."""
 
@@ -191,4 +199,5 @@ def _is_confirmed(offsets: dict[str, int]) -> bool:
         and word(pair, "ITEMS") == id(array)
         and ctypes.string_at(id(token) + offsets["PAYLOAD"], 8) == token
         and all(ctypes.string_at(id(s) + offsets["SCALAR"], s.nbytes) == s.tobytes() for s in scalars)
+        and _is_copy(array)
     )

@@ -1,0 +1,108 @@
+"""Callers of jit functions for tensors: as `calling` has them for arrays.
+
+    def call(args, kwargs):                     # f(w, x) -> y, nothing of it tracked
+        ...
+        n = v0.node
+        if n.kind.out is not O: return MISS
+        v0 = n.value
+        found = launch(v0, v1)
+        return leaf(found[0])
+
+What is tracked is recorded: the traced operations are put down behind the arguments, from a template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .calling import MISS, Writer
+from .dispatch import include
+from .entry import Entry
+from .ops.template import Template
+from .signature import Leaf, kind_of
+from .tape.leaves import leaf
+from .tape.record import grad_mode, state
+from .tensor import AbstractTensor, Tensor, handle
+
+__all__ = ["tensor_caller"]
+
+
+def tensor_caller(entry: Entry, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
+    """What calls with tensors like these go through; None where only the general way will do."""
+    given = [x for x in leaves if isinstance(x, AbstractTensor)]
+    if not all([type(x) is x.node.kind.out.cls and not x.masked for x in given if isinstance(x, Tensor)]):
+        return None
+    if not all([isinstance(x, Tensor) for x in given]):
+        return None
+    if any([x.node.kind.out.requires_grad for x in given]):
+        return _recording(entry, structure, leaves) if len(given) == len(leaves) else None
+    return _running(entry, structure, parts, leaves)
+
+
+def _running(entry: Entry, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
+    """Nothing is tracked: the values go to the executable."""
+    launch = None if entry.executable is None else entry.executable.launcher(_miss)
+    writer = Writer()
+    if launch is None or not writer.take_apart(structure):
+        return None
+    kinds = [
+        ("tensor", x.node.kind.out) if isinstance(x, Tensor) else kind_of(part, x)
+        for part, x in zip(parts, leaves, strict=True)
+    ]
+    for met in entry.captures.values():
+        if isinstance(met, Tensor):
+            writer.refuse(f"{writer.name(met, 't')}.node.kind.out.requires_grad")
+    inputs = writer.check_leaves(kinds) + writer.look_up(entry.hidden)
+    writer.lines.append(f"found = launch({', '.join(inputs)})")
+    writer.refuse("found is None")
+    names = [
+        writer.name(given, "g") if position is None else f"leaf(found[{position}])"
+        for position, given in zip(entry.outputs, entry.leaves, strict=True)
+    ]
+    writer.env |= {"launch": launch, "leaf": leaf}
+    return _written(writer, entry, f"return {writer.put_together(entry.structure, iter(names))}")
+
+
+def _recording(entry: Entry, structure: tree.Structure, leaves: list[Tensor]) -> Callable | None:
+    """Gradients are tracked: what was traced is recorded."""
+    arguments, (result, *others) = entry.arguments, entry.results or (None,)
+    met = entry.captures
+    if others or result is None or entry.structure.cls is not None:
+        return None
+    if not all([isinstance(t, Tensor) and t.node is node for node, t in met.items()]):
+        return None  # what an array holds counts at each call
+    fits = [a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]
+    template = Template.of(handle(result), arguments, 0, entry.choices) if all(fits) and grad_mode.get() else None
+    writer = Writer()
+    if template is None or not writer.take_apart(structure):
+        return None
+    writer.lines.append("now = state.now")
+    writer.refuse("not grad_mode()")
+    for node, t in met.items():  # the template has their values: they must be the same tensors still
+        writer.refuse(f"{writer.name(t, 't')}.node is not {writer.name(node, 'N')}")
+    for name, x in zip(writer.leaf_names, leaves, strict=True):
+        out = x.node.kind.out
+        writer.refuse(f"type({name}) is not {writer.name(out.cls, 'C')}")
+        writer.lines.append(f"n = {name}.node")
+        writer.refuse(f"n.kind.out is not {writer.name(out, 'O')} or (n.value is None and n.number < now.start)")
+        writer.refuse(f"{name}.masked")
+    writer.env |= {"put": template.put, "state": state, "grad_mode": grad_mode.get}
+    return _written(writer, entry, f"return put(now, ({', '.join(writer.leaf_names)},))")
+
+
+def _written(writer: Writer, entry: Entry, last: str) -> Callable:
+    # Whoever observes what dispatch chooses relies on what the trace has chosen.
+    writer.lines += ["include(choices)", last]
+    writer.env |= {"include": include, "choices": entry.choices, "MISS": MISS, "ndarray": np.ndarray}
+    text = "def call(args, kwargs):\n    " + "\n    ".join(writer.lines) + "\n"
+    exec(text, writer.env)  # our own text: what is the user's enters by name
+    return writer.env["call"]
+
+
+def _miss(*_args: Any) -> None:
+    """What the launcher calls when an argument does not fit: the Python path takes over."""
+    return None
