@@ -1,22 +1,31 @@
-"""Recording: a thousand products of arrays of 100, of which one is asked for.  Peers compute all of them, one call
-each; PyTorch records for gradients as well."""
+"""Recording: a thousand operations of which one is asked for.  Peers compute all of them, one call each; PyTorch records
+for gradients as well.
+
+products            of two arrays of 100
+slices and sums     X[i : i + 32].sum(axis=0), 500 of each"""
 
 import numpy as np
 
 TITLE = "1,000 operations recorded"
-CASES = ["n = 100 f64"]
+CASES = ["products, n = 100 f64", "slices and sums, 128 x 20 f64"]
 ARGNUMS = ()
 WITHOUT = ("autograd",)
 
 
 def inputs(case):
-    return np.linspace(-1.0, 1.0, 100), np.linspace(0.5, 2.0, 100)
+    if "products" in case:
+        return np.linspace(-1.0, 1.0, 100), np.linspace(0.5, 2.0, 100)
+    return np.linspace(-1.0, 1.0, 2560).reshape(128, 20), np.ones(20)
 
 
 def _thousand(a, b):
-    for _ in range(999):
-        a * b
-    return a * b
+    if a.ndim == 1:
+        for _ in range(999):
+            a * b
+        return a * b
+    for i in range(499):
+        a[i % 96 : i % 96 + 32].sum(axis=0)
+    return a[7:39].sum(axis=0)
 
 
 def ours(x, w):
