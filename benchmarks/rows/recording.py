@@ -1,5 +1,5 @@
-"""Recording: a thousand operations of which one is asked for.  Peers compute all of them, one call each; PyTorch records
-for gradients as well.
+"""Recording: a thousand operations of which one is asked for.  Peers compute all of them, one call each; PyTorch
+records for gradients as well.
 
 products            of two arrays of 100
 slices and sums     X[i : i + 32].sum(axis=0), 500 of each"""
