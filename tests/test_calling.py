@@ -101,7 +101,7 @@ def test_containers_that_only_their_class_takes_apart_are_known_too():
         got = f(Layer(W + k, B), X)
         assert type(got) is Layer
         np.testing.assert_allclose(got.w, X @ (W + k))
-    assert len(runs) == 1 and f.traced.callers
+    assert len(runs) == 1 and (f.traced.callers or not is_native())
     with pytest.raises(AttributeError):
         f((W, B), X)
 
