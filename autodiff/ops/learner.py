@@ -79,11 +79,11 @@ class Learner:
         found = natively(full, y, named) if natively is not None and is_in_order else None
         if found is None and hasattr(serving, "templates"):
             return  # a template is made when it is met again
-        program, holders = found or (None, None)
+        program, tell = found or (None, None)
         if program is not None and program.operands != len(keys):
             program = None
-        if holders is not None:
-            holders.append(self.table.forget)
+        if tell is not None:
+            tell(self.table.forget)
         self.table.learn(age, keys, grad_mode.get(), program, statics)
 
     def parted(self, args: tuple, keywords: dict) -> tuple[Sequence[Any], list[tuple[str | None, Any]]]:

@@ -24,7 +24,7 @@ from ..dispatch import observed
 from ..tape.node import leaf_kind, new_number, out_of
 from ..tape.record import grad_mode, state
 from ..tensor import Tensor, handle
-from .template import LIMIT, Template
+from .template import LIMIT, Template, drop, empty
 
 __all__ = ["by_pattern", "pattern_of"]
 
@@ -48,7 +48,7 @@ def by_pattern(selected: Callable[[Tensor, Any], Tensor], x: Tensor, key: Any) -
         return template.put(now, (x,), starts, _START)
     if where not in _templates:
         if len(_templates) >= LIMIT:
-            _templates.clear()
+            empty(_templates)
         _templates[where] = None
         return selected(x, key)
     since = new_number()
@@ -57,25 +57,19 @@ def by_pattern(selected: Callable[[Tensor, Any], Tensor], x: Tensor, key: Any) -
     template = Template.of(y, [node], since, choices, numbers=len(starts))
     if template is not None:
         _templates[where] = template
-        choices.on_change(lambda: _dropped(where))
+        choices.on_change(lambda: drop(_templates, where))
     return y
 
 
-def _dropped(where: tuple) -> None:
-    template = _templates.pop(where, None)
-    for tell in template.holders if template is not None else ():
-        tell()
-
-
-def pattern_of(x: Tensor, key: Any) -> tuple[tuple, Program, list[Callable[[], None]]] | None:
-    """The pattern of a key, what is recorded for it, and who is told when that changes; None where none is known."""
+def pattern_of(x: Tensor, key: Any) -> tuple[tuple, Program, Callable[[Callable[[], None]], None]] | None:
+    """The pattern of a key, what is recorded for it, and whom to ask to be told when that changes; None: not known."""
     read = _pattern(x.node.kind.out.shape, key)
     if read is None or len(read[0]) > MOST_STATICS:
         return None
     parts, starts = read
     template = _templates.get((x.node.kind.out, grad_mode.get(), parts))
     program = None if template is None else template.program(1 + len(starts), _START)
-    return None if template is None or program is None else (parts, program, template.holders)
+    return None if template is None or program is None else (parts, program, template.tell)
 
 
 #: Entries of a pattern: a slice is (how many elements, step).

@@ -265,8 +265,8 @@ def _subscript() -> Any:
         y = python(x, key)
         found = None if config.careful or key_of(x) is None else pattern_of(x, key)
         if found is not None:
-            parts, program, holders = found
-            holders.append(table.forget)
+            parts, program, tell = found
+            tell(table.forget)
             table.learn(age, [key_of(x)], grad_mode.get(), program, parts, are_words=True)
         return y
 

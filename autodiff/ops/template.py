@@ -30,7 +30,7 @@ from ..tape.node import Kind, Node, data_node, new_number
 from ..tape.record import Recording, grad_mode, identity_of, look_at_size, state
 from ..tensor import Tensor, handle
 
-__all__ = ["ITEMS", "NATIVE", "Template", "remembered"]
+__all__ = ["ITEMS", "LIMIT", "NATIVE", "Template", "drop", "empty", "remembered"]
 
 #: Templates kept per function.
 LIMIT = 1024
@@ -100,6 +100,11 @@ class Template:
             keeps_numbers=number_kind is not None,
         )  # fmt: skip
 
+    def tell(self, holder: Callable[[], None]) -> None:
+        """Call this when one of the choices changes."""
+        if holder not in self.holders:
+            self.holders.append(holder)
+
     def put(
         self, now: Recording, tensors: tuple, numbers: Sequence[int] = (), number_kind: Kind | None = None
     ) -> Tensor:
@@ -132,6 +137,19 @@ class Template:
         if node.number > now.look_at:
             look_at_size(now, node.inputs)
         return y
+
+
+def drop(templates: dict[tuple, Template | None], key: tuple) -> None:
+    """Forget the template of a key, and tell those who have what is put down for it."""
+    template = templates.pop(key, None)
+    for tell in template.holders if template else ():
+        tell()
+
+
+def empty(templates: dict[tuple, Template | None]) -> None:
+    """Forget all templates."""
+    for key in list(templates):
+        drop(templates, key)
 
 
 def _between(y: Node, arguments: Sequence[Node]) -> list[Node]:
@@ -257,9 +275,7 @@ class _Memory:
 
     def dropped(self, key: tuple) -> None:
         """A choice changed that the template of a key relied on."""
-        template = self.templates.pop(key, None)
-        for tell in template.holders if template else ():
-            tell()
+        drop(self.templates, key)
 
     def called(self, xs: tuple, rest: tuple, keywords: dict[str, Any]) -> Any:
         """The body itself."""
@@ -272,7 +288,7 @@ class _Memory:
             return self.called(xs, rest, keywords)
         if key not in templates:
             if len(templates) >= LIMIT:
-                templates.clear()
+                empty(templates)
             templates[key] = None
             return self.called(xs, rest, keywords)
         given: list[Node] = []
@@ -289,7 +305,7 @@ class _Memory:
         return template.put(state.now, xs) if is_twice and template is not None else y
 
     def natively(self, args: tuple, y: Tensor, keywords: dict) -> tuple[Program | None, Any] | None:
-        """What the native recorder puts down for such arguments, and who is told when that changes.
+        """What the native recorder puts down for such arguments, and whom to ask to be told when that changes.
 
         No program where it is of no use to ask again; None where it is not known yet.
         """
@@ -301,7 +317,7 @@ class _Memory:
         template = self.templates.get((*outs, grad_mode.get(), False, static))
         if not template:
             return (None, None) if template is _NEVER else None
-        return template.program(len(xs)), template.holders
+        return template.program(len(xs)), template.tell
 
 
 #: Classes of static arguments that are compared by value, and hold nothing else.

@@ -26,7 +26,7 @@ __all__ = [
 #: An entry: first key, the others with what is static, mode, owner, program.
 ENTRY_WORDS = 5
 #: A table has this many places, and an entry is at most PROBES - 1 places behind its own.
-SLOTS, PROBES = 64, 4
+SLOTS, PROBES = 256, 4
 #: Operands that have keys, and static arguments that a call can have: beyond the operands, by position or by name.
 MOST_OPERANDS, MOST_STATICS = 8, 4
 #: A program: steps, class, is small, kind of a number, operands, numbers stay as they are;

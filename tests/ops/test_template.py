@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.ops import template
 from autodiff.ops.template import remembered
 
 X = np.random.default_rng(0).normal(size=(4, 3))
@@ -132,3 +133,30 @@ def test_the_same_tensor_twice_is_right():
     for _ in range(4):
         np.testing.assert_allclose((x @ x).numpy(), X[:3] @ X[:3])
         np.testing.assert_allclose((x @ ad.tensor(X[:3] * 2)).numpy(), X[:3] @ X[:3] * 2)
+
+
+def test_templates_beyond_the_limit_go_with_what_machine_code_knows_of_them(monkeypatch):
+    """Dropped to make room, a template is also forgotten where it was learnt: a later method counts all the same."""
+    monkeypatch.setattr(template, "LIMIT", 4)
+    x = ad.tensor(X)
+    for _ in range(4):
+        before = ad.softmax(x, axis=1).numpy()
+    for n in range(2, 12):
+        for _ in range(3):
+            y = ad.tensor(np.ones((n, 3)))
+            ad.softmax(y, axis=1), y[0:2]
+    doubled = ad.exp.method(ad.Tensor[ad.float64, 2])(lambda x: ad.power(4.0, x))
+    try:
+        expected = 4.0 ** (X - X.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(ad.softmax(x, axis=1).numpy(), expected / expected.sum(axis=1, keepdims=True))
+    finally:
+        doubled.delete()
+    np.testing.assert_array_equal(ad.softmax(x, axis=1).numpy(), before)
+
+
+def test_who_learns_a_template_again_and_again_is_told_once():
+    kept = template.Template([], None)
+    told = []
+    for _ in range(3):
+        kept.tell(told.clear)
+    assert len(kept.holders) == 1
