@@ -249,6 +249,9 @@ def getitem(x, key):
 
 def _selected(x: Tensor, key: Any) -> Tensor:
     """x[key] for any key."""
+    if type(key) is list:
+        index = as_tensor(key, "x[...]", "an index")
+        key = index if index.dtype == _I64 else key
     if isinstance(key, Tensor) and key.dtype == _I64 and key.ndim and x.ndim:  # what shuffled mini-batches are read by
         return gathered(x, (index_tensor(key, "x[...]", x.shape[0]),), (0,), 0)
     chosen = _selection(x.aval, key)

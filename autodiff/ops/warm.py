@@ -206,7 +206,9 @@ def is_simple(tensor: type, number: type) -> bool:
     """Whether a number of this class takes the dtype of such a tensor, whatever its value."""
     if number in (float, int):
         return issubclass(tensor, Tensor[np.floating])
-    return number in (np.float64, np.float32) and issubclass(tensor, Tensor[number])
+    if number is np.float32:
+        return issubclass(tensor, (Tensor[np.float32], Tensor[np.float64]))
+    return number in (np.float64, np.int64, np.int32) and issubclass(tensor, Tensor[np.float64])
 
 
 _NUMBER_KINDS: dict[Out, Kind] = {}

@@ -148,6 +148,23 @@ def test_numpy_scalars_are_strong(way):
         assert (x * 2.0).dtype == np.float32 and (x * np.int64(2)).dtype == np.float64
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_numpy_scalars_promote_as_numpys_arrays_do(dtype, way):
+    v = np.linspace(0.1, 1.0, 5).astype(dtype)
+    x = ad.tensor(v)
+    scalars = [np.float64(0.3), np.float32(0.3), np.int64(3), np.int32(3), np.bool_(True), np.int64(2**60 + 1)]
+    scalars += [np.float64(1e308), np.float32(np.inf)]
+    for scalar in scalars:
+        runs = [lambda a, s: a * s, lambda a, s: s - a, lambda a, s: a / s, lambda a, s: a < s]
+        runs += [lambda a, s: a**s] if abs(scalar) < 5 else []
+        for run in runs:
+            expected = run(v, scalar)
+            for _ in range(4):
+                y = run(x, scalar)
+            assert y.dtype == expected.dtype
+            np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6 if dtype == "float32" else 1e-14)
+
+
 def test_a_list_may_be_changed_by_the_collector(native):
     """Operands in a list are held while they are recorded."""
     x = matrix()
