@@ -28,8 +28,11 @@ class Paused:
 class Lasting(Paused):
     """The same, where all that is made stays to the end: it counts as old at once.
 
-    The next collection would look at each object of it (25,000 after the import of this library, 4 ms), to find that
+    The next collection would look at each object of it (30,000 after the import of this library, 5 ms), to find that
     it is old now.  What others made a moment ago grows old with it, and goes with the next collection of all.
+
+    Left frozen it would spare a process the three collections at its end, a fifth of the time of one that computes one
+    gradient; but then nothing that a script's globals hold would ever go, a file with unwritten lines, say.
     """
 
     __slots__ = ()
