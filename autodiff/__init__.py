@@ -25,7 +25,6 @@ with _Lasting():
     from .api import asarray, cache_info, clear_cache, max_compiles, tensor
     from .config import config
     from .custom import function
-    from .dispatch import ambiguities, coverage, methods, which, which_backward
     from .dispatch import late as _late
     from .errors import (
         AmbiguityError,
@@ -54,6 +53,7 @@ with _Lasting():
 
 if _TYPE_CHECKING:
     from .control import checkpoint, cond, fori_loop, scan, while_loop
+    from .dispatch import ambiguities, coverage, methods, which, which_backward
     from .inspection import inspect
     from .structured import (
         Cholesky,
@@ -76,6 +76,7 @@ __getattr__, __dir__ = _lazily(
     | dict.fromkeys(
         ("Cholesky", "Diagonal", "Fill", "LowerTriangular", "OneHot", "Permutation", "Symmetric", "UniformScaling",
          "UpperTriangular", "structured"), "structured")
+    | dict.fromkeys(("ambiguities", "coverage", "methods", "which", "which_backward"), "dispatch")
     | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
     | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"},
 )  # fmt: skip

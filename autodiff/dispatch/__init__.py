@@ -14,8 +14,11 @@
 What enters: functions and types.  What leaves: for a call, the method that serves it.
 """
 
+from typing import TYPE_CHECKING
+
+from codegen.lazily import lazily
+
 from .generic import GenericFunction, all_functions
-from .introspection import Gap, Match, Unreachable, ambiguities, coverage, methods, which, which_backward
 from .late import complete, late
 from .method import Method
 from .registry import epoch
@@ -23,8 +26,20 @@ from .reliance import Choices, include, note, observed
 from .resolution import Ambiguity, not_found
 from .signature import Choice, Signature, choice_of, name_union, type_name
 
+if TYPE_CHECKING:
+    from .introspection import Gap, Match, Unreachable, ambiguities, coverage, methods, which, which_backward
+
 __all__ = [
     "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "Signature", "Unreachable",
     "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include", "late", "methods",
     "name_union", "not_found", "note", "observed", "type_name", "which", "which_backward",
 ]
+
+# For those who ask what would run.
+__getattr__, __dir__ = lazily(
+    globals(),
+    dict.fromkeys(
+        ("Gap", "Match", "Unreachable", "ambiguities", "coverage", "methods", "which", "which_backward"),
+        "introspection",
+    ),
+)

@@ -8,11 +8,13 @@
 (`abs_`) keep Python's own visible inside the library.
 """
 
+from codegen.lazily import imported
+
+from ..tape.streak import WHEN_REPEATED
 from . import linalg as linalg
 from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
-from . import recorder as recorder
 from .along import take_along_axis
 from .arithmetic import abs_ as abs
 from .arithmetic import (
@@ -130,6 +132,9 @@ from .shaping import (
 from .sorting import argsort, sort
 from .statistics import log_softmax, logaddexp, logsumexp, mean, softmax, std, var
 from .triangles import tril, triu
+
+# Recording in machine code, for programs that repeat themselves.
+WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").install())
 
 # The Array API's names for the same functions.
 concat, permute_dims, mT = concatenate, transpose, matrix_transpose

@@ -31,7 +31,6 @@ from ..dispatch.reliance import functions
 from ..tape.expected import use_native
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.record import DETACH, WHEN_MOVED, Recording, force, grad_mode, look_at_size, state
-from ..tape.streak import WHEN_REPEATED
 from ..tensor import AbstractTensor, Tensor
 from .indexing import getitem
 from .learner import ALL, Learner, key_of
@@ -89,9 +88,6 @@ def uninstall() -> None:
             setattr(cls, name, old)
         use_native(None)
         NATIVE.clear()
-
-
-WHEN_REPEATED.append(install)
 
 
 def _set_up() -> Any:
