@@ -10,6 +10,7 @@ every third element is loaded.  ns per row of floats, so and by rows, Zen 4:
     log(sum(exp(x)))     rows of 5  2.9, 21     10  5.0, 25     16  7.9, 23
     max(x)                          .8, 2.5         1.8, 3.9        3.0, 3.0
     sum(x)                          .7, 1.0         1.4, 1.7        2.3, 1.1
+    softmax(x)           rows of 3  2.6, 11     10  7.7, 17     16   12, 14
 """
 
 from __future__ import annotations
@@ -23,30 +24,33 @@ __all__ = ["is_long", "pays", "unrolled"]
 #: Iterations that are worth writing out: for each loop, for what it carries besides a sum, for a function or root.
 #: More than the last fill a vector themselves, and the code would be long.
 _A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST = 6, 6, 6, 16
+#: The same where the rows are written: each element by itself, which only functions outweigh.
+_STORED, _STORED_CHEAP = 12, 4
 _LONG = 160
 _SLOW = ("arith.divf", "math.sqrt")
 
 
 def unrolled(block: Block) -> Block | None:
-    """The block without loops; None if it has none, or one that is long or stores."""
+    """The block without loops; None if it has none, or one that is long.
+
+    What it keeps in scratch is handed on instead.
+    """
     loops = [o for o in block.operations if o.regions]
     most = _worth(block, loops)
     if not loops or not all(_is_short(loop, most) for loop in loops):
         return None
-    made = Block()
-    made.arguments = block.arguments
-    values: dict[Value, Value] = {}
+    written = _Written(block)
     for operation in block.operations:
         if operation.regions:
-            _write_out(operation, made, values)
+            written.loop(operation)
         else:
-            _copy(operation, made, values)
-    return made
+            written.operation(operation)
+    return None if written.is_lost else written.made
 
 
 def pays(plan: LoopPlan) -> bool:
-    """Whether all memory is walked through in few whole vectors."""
-    return all(isinstance(p, int) if o.name == "memref.load" else p in (1, -1) for o, p in plan.places.items())
+    """Whether all memory is walked through by steps that are known."""
+    return all(isinstance(place, int) for place in plan.places.values())
 
 
 def is_long(plan: LoopPlan) -> bool:
@@ -60,6 +64,8 @@ def _worth(block: Block, loops: list[Operation]) -> int:
     carried = {v for loop in loops for v in loop.regions[0].arguments[1:]}
     searches = any(o.name != "arith.addf" and not carried.isdisjoint(o.operands) for o in inside)
     functions = any(o.name in ELEMENTARY or o.name in _SLOW for o in (*inside, *block.operations))
+    if any(o.name == "memref.store" and not _is_scratch(o.operands[1]) for o in inside):
+        return _STORED if any(o.name in ELEMENTARY for o in inside) else _STORED_CHEAP
     return min(_MOST, _A_LOOP * len(loops) + _A_SEARCH * searches + _A_FUNCTION * functions)
 
 
@@ -69,27 +75,52 @@ def _is_short(loop: Operation, most: int) -> bool:
     bounds = [known_integer(v) for v in loop.operands[:3]]
     if bounds[0] != 0 or bounds[2] != 1 or bounds[1] not in range(2, most + 1):
         return False
-    return not any(o.regions or o.name == "memref.store" for o in loop.regions[0].operations)
+    return not any(o.regions for o in loop.regions[0].operations)
 
 
-def _write_out(loop: Operation, made: Block, values: dict[Value, Value]) -> None:
-    """All iterations, one after the other."""
-    (block,) = loop.regions
-    counter, *carried = block.arguments
-    so_far = [values.get(v, v) for v in loop.operands[3:]]
-    for number in range(known_integer(loop.operands[1]) or 0):
-        place = Operation("arith.constant", (), (INDEX,), {"value": number})
-        made.operations.append(place)
-        values.update({counter: place.result, **dict(zip(carried, so_far, strict=True))})
-        for operation in block.operations[:-1]:
-            _copy(operation, made, values)
-        so_far = [values.get(v, v) for v in block.operations[-1].operands]
-    values.update(zip(loop.results, so_far, strict=True))
+class _Written:
+    """The operations so far; `is_lost`: scratch was read at a place that nobody knows to have been written."""
+
+    def __init__(self, block: Block) -> None:
+        self.made = Block()
+        self.made.arguments = block.arguments
+        self.is_lost = False
+        self._values: dict[Value, Value] = {}
+        self._scratch: dict[tuple[Value, int | None], Value] = {}
+
+    def loop(self, loop: Operation) -> None:
+        """All iterations, one after the other."""
+        (block,) = loop.regions
+        values = self._values
+        counter, *carried = block.arguments
+        so_far = [values.get(v, v) for v in loop.operands[3:]]
+        for number in range(known_integer(loop.operands[1]) or 0):
+            place = Operation("arith.constant", (), (INDEX,), {"value": number})
+            self.made.operations.append(place)
+            values.update({counter: place.result, **dict(zip(carried, so_far, strict=True))})
+            for operation in block.operations[:-1]:
+                self.operation(operation)
+            so_far = [values.get(v, v) for v in block.operations[-1].operands]
+        values.update(zip(loop.results, so_far, strict=True))
+
+    def operation(self, operation: Operation) -> None:
+        """It, on what its operands are now."""
+        values = self._values
+        operands = [values.get(v, v) for v in operation.operands]
+        is_store = operation.name == "memref.store"
+        if (is_store or operation.name == "memref.load") and _is_scratch(operands[is_store]):
+            place = operands[is_store], known_integer(operands[-1])
+            is_known = place[1] is not None and len(operands) == 2 + is_store
+            self.is_lost |= not is_known or not (is_store or place in self._scratch)
+            if is_store:
+                self._scratch[place] = operands[0]
+            elif not self.is_lost:
+                values[operation.result] = self._scratch[place]
+            return
+        copied = Operation(operation.name, operands, [r.type for r in operation.results], operation.attributes)
+        values.update(zip(operation.results, copied.results, strict=True))
+        self.made.operations.append(copied)
 
 
-def _copy(operation: Operation, made: Block, values: dict[Value, Value]) -> None:
-    """The operation on what its operands are now."""
-    operands = [values.get(v, v) for v in operation.operands]
-    copied = Operation(operation.name, operands, [r.type for r in operation.results], operation.attributes)
-    values.update(zip(operation.results, copied.results, strict=True))
-    made.operations.append(copied)
+def _is_scratch(memory: Value) -> bool:
+    return isinstance(memory.owner, Operation) and memory.owner.name == "memref.alloca"

@@ -184,6 +184,7 @@ class Accumulators:
     def _combine(self, reduction: _Reduction, places: tuple[Value, ...], at: Index, accumulator: Accumulator) -> None:
         k = self.k
         so_far = tuple([k.load(memory, at, stable=False) for memory in places])
-        values = combine(k, reduction.monoid, so_far, accumulator, free_order=False)
+        # Of one number the order is free, so that short rows can run side by side.
+        values = combine(k, reduction.monoid, so_far, accumulator, free_order=reduction.size == 1)
         for memory, value in zip(places, values, strict=True):
             k.store(value, memory, at)

@@ -86,6 +86,42 @@ def test_rows_beside_each_other_are_the_same_as_alone(columns, dtype, rng):
         np.testing.assert_allclose(f(x), expected, rtol=1e-6 if dtype == np.float32 else 1e-14, atol=1e-6)
 
 
+@pytest.mark.parametrize("columns", [2, 3, 5, 12, 13])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_written_run_beside_each_other_too(columns, dtype, rng):
+    def of_rows(x):
+        return ad.softmax(x, axis=1), ad.log_softmax(x, axis=1), x - ad.mean(x, axis=1, keepdims=True)
+
+    softmax = ad.jit(of_rows)
+    gradient = ad.jit(ad.value_and_grad(lambda x: ad.sum(ad.logsumexp(x, axis=1) * ad.max(x, axis=1))))
+    rtol = 4e-6 if dtype == np.float32 else 1e-13
+    for rows in (1, 7, 16, 17, 100, 1000):
+        x = rng.normal(size=(rows, columns)).astype(dtype)
+        before = x.copy()
+        wide = x.astype(np.float64)
+        e = np.exp(wide)
+        p = e / e.sum(axis=1, keepdims=True)
+        expected = p, np.log(p), wide - wide.mean(axis=1, keepdims=True)
+        for ours, right in zip(softmax(x), expected, strict=True):
+            np.testing.assert_allclose(ours, right, rtol=rtol, atol=rtol)
+        top, log = wide.max(axis=1, keepdims=True), np.log(e.sum(axis=1, keepdims=True))
+        value, bar = gradient(x)
+        np.testing.assert_allclose(value, np.sum(log * top), rtol=10 * rtol, atol=10 * rtol)
+        np.testing.assert_allclose(bar, p * top + log * (wide == top), rtol=10 * rtol, atol=10 * rtol)
+        np.testing.assert_array_equal(x, before)
+
+
+def test_what_rows_keep_for_themselves_is_handed_on_without_memory():
+    x = input_node(Aval((1000, 3), np.float32))
+    top = apply(OPS["exp"], x)
+    total = apply(OPS["sum"], top, axis=(1,))
+    spread = apply(OPS["broadcast_to"], apply(OPS["reshape"], total, shape=(1000, 1)), shape=(1000, 3))
+    (step,) = plan(Graph.of([x], [apply(OPS["div"], top, spread)])).steps
+    text = emit_module([step.work.function], WIDEST)
+    assert re.search(r"@exp\.v16f32", text) and "extractelement <16 x float>" in text
+    check(Graph.of([x], [apply(OPS["div"], top, spread)]))
+
+
 def weighted(places, step):
     """y[i] = sum of (k + 1) x[step * i + places[k]]."""
     nest = Nest("weighted", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
