@@ -1,0 +1,90 @@
+"""Episodes with a state: a cell of 16 units goes through 5 to 200 steps, its output is asked for at each of them or
+not at all; at the end one backward through all of them.  A call is ten episodes, each of another length."""
+
+import numpy as np
+from targets import within
+
+TITLE = "ten episodes of 5 to 200 steps of a cell of 16 units"
+CASES = ["asked at each step f64", "never asked f64"]
+TARGETS = [within(2, "numpy")]
+
+
+def inputs(case):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(16, 16)) / 4, rng.normal(size=16) / 4, case.startswith("asked")
+
+
+def _ten(play):
+    """Ten more episodes at each call: `play(length, chances) -> gradients`."""
+    rng = np.random.default_rng(1)
+
+    def run():
+        totals = [0.0, 0.0]
+        for _ in range(10):
+            totals = [t + g for t, g in zip(totals, play(rng.integers(5, 201), rng), strict=True)]
+        return totals
+
+    return run
+
+
+def ours(w, v, asks):
+    import autodiff as ad
+
+    w, v = (ad.tensor(p, requires_grad=True) for p in (w, v))
+
+    def play(length, rng):
+        h, loss, scale = np.ones(16), 0.0, 1.0
+        for _ in range(length):
+            h = ad.tanh(w @ h + rng.normal(size=16) * scale)
+            y = v @ h
+            if asks:
+                scale = 1.0 if y.item() > 0 else 0.5
+            loss = loss + y * y
+        loss.backward()
+        found = [w.grad.numpy(), v.grad.numpy()]
+        w.grad = v.grad = None
+        return found
+
+    return _ten(play)
+
+
+def torch(w, v, asks):
+    import torch as t
+
+    w, v = (t.tensor(p, requires_grad=True) for p in (w, v))
+
+    def play(length, rng):
+        h, loss, scale = t.ones(16, dtype=t.float64), 0.0, 1.0
+        for _ in range(length):
+            h = t.tanh(w @ h + t.from_numpy(rng.normal(size=16) * scale))
+            y = v @ h
+            if asks:
+                scale = 1.0 if y.item() > 0 else 0.5
+            loss = loss + y * y
+        loss.backward()
+        found = [w.grad.numpy(), v.grad.numpy()]
+        w.grad = v.grad = None
+        return found
+
+    return _ten(play)
+
+
+def numpy(w, v, asks):
+    def play(length, rng):
+        h, scale, steps = np.ones(16), 1.0, []
+        for _ in range(length):
+            before, h = h, np.tanh(w @ h + rng.normal(size=16) * scale)
+            y = v @ h
+            if asks:
+                scale = 1.0 if y > 0 else 0.5
+            steps.append((before, h, y))
+        w_bar, v_bar, h_bar = np.zeros_like(w), np.zeros_like(v), np.zeros(16)
+        for before, h, y in reversed(steps):
+            y_bar = 2 * y
+            v_bar += y_bar * h
+            a_bar = (h_bar + y_bar * v) * (1 - h * h)
+            w_bar += np.outer(a_bar, before)
+            h_bar = w.T @ a_bar
+        return [w_bar, v_bar]
+
+    return _ten(play)
