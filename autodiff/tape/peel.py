@@ -20,6 +20,7 @@ from codegen.ir import OPS
 from .cutting import longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
+from .streak import note_repeated
 from .stretch import Stretch, Unfit
 from .walk import by_number
 
@@ -196,6 +197,7 @@ class _Peeling:
         """The stretch of the nodes that the frontier ends in; of several of another one."""
         roots = [n for n in reversed(self.frontier) if n.number >= nodes[0].number]
         past = frozenset([n for n in nodes if n.kind.out.requires_grad] if self.tracks else ())
+        note_repeated()  # what falls into stretches is a loop; their checks are native from the start
         stretch = Stretch(nodes, roots, past, () if of is None else of.serials * TIMES)
         self.complete(stretch, nodes, roots, past)
         return stretch
