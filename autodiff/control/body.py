@@ -181,7 +181,9 @@ class Nesting:
     __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
 
     def __repr__(self) -> str:
-        return repr(self.structure)
+        """As the structure's, with None where nothing is."""
+        there = iter(self._there)
+        return "".join([c if c != "*" or next(there) else "None" for c in repr(self.structure)])
 
 
 class Traced:

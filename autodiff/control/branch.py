@@ -19,7 +19,7 @@ from codegen.nested import Choice
 from .. import tree
 from ..config import config
 from ..custom import function
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, caller, check_callable
 from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive
 from ..tape.record import record, state
@@ -118,6 +118,8 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     >>> f(np.array([1.0, 2.0])), f(np.array([-1.0, -2.0]))
     (array([2., 4.]), array([1., 2.]))
     """
+    check_callable(if_true, "cond")
+    check_callable(if_false, "cond")
     if isinstance(chosen, (bool, np.bool_)):
         return (if_true if chosen else if_false)(*operands)
     chosen = as_tensor(chosen, "cond", "chosen")

@@ -16,6 +16,7 @@ from codegen.lowering import Map
 
 from .. import tree
 from ..custom import function
+from ..errors import check_callable
 from ..ops import as_tensor
 from ..ops.primitive import primitive
 from ..tape.record import record
@@ -67,6 +68,8 @@ def checkpoint(f: Callable) -> Callable:
     >>> ad.grad(lambda x: ad.checkpoint(lambda x: ad.sin(x) * ad.exp(x))(x).sum())(np.array([0.0]))
     array([1.])
     """
+
+    check_callable(f, "checkpoint")
 
     @wraps(f)
     def run(*args: Any) -> Any:

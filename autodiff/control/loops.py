@@ -13,6 +13,7 @@ The rule is a custom function that calls `scan` itself, so derivatives of any or
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from codegen.nested import Recurrence
 from .. import tree
 from ..config import config
 from ..custom import function
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import ConcretizationError, DispatchError, DTypeError, ShapeError, caller, check_callable
 from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record, state
@@ -240,6 +241,7 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     >>> ad.scan(lambda total, x: (total + x, total), ad.tensor(0.0), ad.tensor([1.0, 2.0, 3.0]))
     (f64[] 6.0, f64[3] [0. 1. 3.])
     """
+    check_callable(f, "scan")
     elements, nesting = Nesting.of(xs)
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
@@ -271,13 +273,31 @@ def _in_parts(
 def _length_of(tensors: Sequence[Tensor], length: int | None) -> int:
     if any(not x.ndim for x in tensors):
         raise ShapeError(f"scan: a 0-d leaf of xs has no elements to go through\n  called at {caller()}")
-    lengths = sorted({x.shape[0] for x in tensors} | ({length} if length is not None else set()))
+    given = () if length is None else (_whole(length, "scan: the length"),)
+    lengths = sorted({*[x.shape[0] for x in tensors], *given})
+    if lengths and lengths[0] < 0:
+        raise ShapeError(f"scan: the length is a number of steps, not {lengths[0]}\n  called at {caller()}")
     if len(lengths) != 1:
         what = f"lengths {', '.join(map(str, lengths))}" if lengths else "neither xs nor a length"
         raise ShapeError(
             f"scan: got {what}\n  called at {caller()}\n  all leaves of xs, and length, say how many steps there are"
         )
     return lengths[0]
+
+
+def _whole(number: Any, what: str) -> int:
+    """A number that says how many steps there are: an int, one of NumPy's, a 0-d integer tensor with a value."""
+    try:
+        return operator.index(number)
+    except ConcretizationError:
+        raise ConcretizationError(
+            f"{what} is known when the program runs: how many steps there are has to be known before\n"
+            f"  called at {caller()}\n"
+            "  use ad.while_loop, or mark the argument static (static_argnums)"
+        ) from None
+    except TypeError:
+        shown = number.aval if isinstance(number, Tensor) else f"{number!r:.40} ({type(number).__name__})"
+        raise DispatchError(f"{what} is an int, not {shown}\n  called at {caller()}") from None
 
 
 def _fitting(
@@ -328,6 +348,8 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     >>> ad.fori_loop(1, 5, lambda i, x: x * i, ad.tensor(1.0))
     f64[] 24.0
     """
+    check_callable(body, "fori_loop")
+    lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
     steps = arange(lower, max(lower, upper))
     value, _ = scan(lambda x, i: (body(i, x), ()), init, steps)
     return value

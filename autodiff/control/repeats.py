@@ -23,7 +23,7 @@ from codegen.nested import Repetition, Retreat
 
 from ..config import config
 from ..custom import function
-from ..errors import DTypeError, ShapeError, caller
+from ..errors import DTypeError, ShapeError, caller, check_callable
 from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive
 from ..tape.record import record, state
@@ -240,6 +240,8 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     >>> ad.while_loop(lambda x: x < 100.0, lambda x: x * 3.0, ad.tensor(1.0))
     f64[] 243.0
     """
+    check_callable(condition, "while_loop")
+    check_callable(body, "while_loop")
     first, nesting = Nesting.of(init)
     states = [as_tensor(s, "while_loop", "init") for s in first]
     if config.eager and not state.now.tracing:

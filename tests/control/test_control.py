@@ -271,6 +271,17 @@ def test_only_the_chosen_branch_is_run():
         (lambda: ad.cond(ad.tensor(1.0), lambda: 1.0, lambda: 1.0), ad.DTypeError, "bool"),
         (lambda: ad.cond(ad.tensor(True), lambda: 1.0, lambda: (1.0,)), ad.ShapeError, "one branch gives"),
         (lambda: ad.cond(ad.tensor(True), lambda: 1.0, lambda: 1), ad.DTypeError, "result is f64"),
+        (lambda: ad.scan(lambda c, x: (None, x), 0.0, np.ones(3)), ad.ShapeError, r"from \* to None"),
+        (lambda: ad.scan(lambda c, x: (c, c), 0.0, length=-2), ad.ShapeError, "a number of steps, not -2"),
+        (lambda: ad.scan(lambda c, x: (c, c), 0.0, length=2.5), ad.DispatchError, "length is an int, not 2.5"),
+        (lambda: ad.fori_loop(0, 2.5, lambda i, c: c, 0.0), ad.DispatchError, "upper bound is an int, not 2.5"),
+        (lambda: ad.fori_loop(ad.tensor(0.5), 2, lambda i, c: c, 0.0), ad.DispatchError, r"lower bound .*f64\[\]"),
+        (lambda: ad.jit(lambda n: ad.fori_loop(0, n, lambda i, c: c, 0.0))(2), ad.ConcretizationError, "while_loop"),
+        (lambda: ad.scan(3, 0.0, np.ones(3)), ad.DispatchError, "scan: takes a function, got 3"),
+        (lambda: ad.fori_loop(0, 2, 3, 0.0), ad.DispatchError, "fori_loop: takes a function, got 3"),
+        (lambda: ad.while_loop(lambda c: c > 0, 1.0, 0.0), ad.DispatchError, "while_loop: takes a function"),
+        (lambda: ad.cond(True, 1.0, 2.0), ad.DispatchError, "cond: takes a function, got 1.0"),
+        (lambda: ad.checkpoint(3), ad.DispatchError, "checkpoint: takes a function, got 3"),
     ],
 )
 def test_what_does_not_fit_is_refused_at_the_users_line(program, error, message):
