@@ -28,6 +28,7 @@ from ..lazily import later
 from ..records import record
 from . import memory
 from .native import Self, is_native, native
+from .slots import MethodDefinition
 from .threads import sharing
 
 if TYPE_CHECKING:
@@ -197,17 +198,6 @@ def launcher_or(plan: Plan, slow: Callable[..., Any]) -> Callable[..., Any] | No
     return _builtin(plan, StepTable(plan.steps, is_long=plan.is_long), slow) if is_native() else None
 
 
-class _MethodDefinition(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
 _METH_FASTCALL = 0x80
 new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
@@ -216,7 +206,7 @@ new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_obj
 
 def method_definition(name: str, address: int) -> ctypes.Structure:
     """What makes a builtin of the METH_FASTCALL function at an address; must live as long as that."""
-    return _MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
+    return MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
 
 
 def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,9 @@ import sys
 from types import MemberDescriptorType
 from typing import Any
 
-__all__ = ["DEALLOC", "attribute", "dealloc_of", "is_known_python", "method", "offset_of", "wrapper"]
+__all__ = [
+    "DEALLOC", "MethodDefinition", "attribute", "dealloc_of", "is_known_python", "method", "offset_of", "wrapper",
+]  # fmt: skip
 
 #: Versions of CPython whose descriptors look as they are read here (3.14 was not tried).
 _VERSIONS = ((3, 10), (3, 13))
@@ -59,7 +61,7 @@ class _Plain:
     __slots__ = ("field",)
 
 
-class _Method(ctypes.Structure):
+class MethodDefinition(ctypes.Structure):
     """CPython's PyMethodDef."""
 
     _fields_ = (
@@ -93,7 +95,7 @@ def method(cls: type, name: str, address: int, *, takes_arguments: bool = False,
     """A method of a class that is a C function: f(self, NULL), or f(self, arguments, count, names)."""
     signature = "($self, /, *args, **keywords)" if takes_arguments else "($self, /)"
     text = f"{name}{signature}\n--\n\n{doc or ''}".encode()
-    definition = _Method(name.encode(), address, _METH_ANY if takes_arguments else _METH_NOARGS, text)
+    definition = MethodDefinition(name.encode(), address, _METH_ANY if takes_arguments else _METH_NOARGS, text)
     return _described("PyDescr_NewMethod", cls, definition)
 
 
