@@ -16,7 +16,7 @@ from .elements import Elements, element_type
 from .group import strides_of
 from .index import Index, constant_index, flatten, split_loop
 from .monoids import combine, start
-from .nest import Value
+from .nest import F32, F64, Value
 from .operands import Product
 from .scalar import Scalar
 
@@ -76,7 +76,10 @@ def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
 
 
 def build_scan(node: Node, is_stored, name: str) -> Built:
-    """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it."""
+    """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it.
+
+    Along the last axis floats are added up as an f64: a sum errs as little as its elements, however many came before.
+    """
     k = Scalar()
     elements = Elements(k, is_stored)
     (x,) = node.inputs
@@ -85,6 +88,7 @@ def build_scan(node: Node, is_stored, name: str) -> Built:
     stride = strides_of(shape)[axis]
     before, length = node.aval.size // (stride * shape[axis]), shape[axis]
     out = elements.place(node)
+    is_wide = stride == 1 and monoid == "add" and element_type(node) is F32
 
     def step(lead: Index, time: Index, inner: Index, previous: Value | None) -> Value:
         """One element: built, stored, given on."""
@@ -95,13 +99,14 @@ def build_scan(node: Node, is_stored, name: str) -> Built:
         )
         value = elements.at(x, index)
         if previous is not None:
-            (value,) = combine(k, monoid, (previous,), (value,), free_order=False)
-        k.store(value, out, lead.times(stride * length).plus(time.times(stride)).plus(inner))
+            (value,) = combine(k, monoid, (previous,), (k.cast(value, "f64") if is_wide else value,), free_order=False)
+        place = lead.times(stride * length).plus(time.times(stride)).plus(inner)
+        k.store(k.cast(value, "f32") if is_wide else value, out, place)
         return value
 
     leads = k.open_loop(before, parallel=True)
     if stride == 1:
-        times = k.open_loop(length, start(k, monoid, element_type(node)))
+        times = k.open_loop(length, start(k, monoid, F64 if is_wide else element_type(node)))
         total = step(leads.index, times.index, constant_index(0), times.carried[0])
         k.close_loop(times, [total])
     else:

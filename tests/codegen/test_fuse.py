@@ -345,3 +345,12 @@ def test_a_sum_of_many_rows_errs_as_little_as_one_of_few(shape, kept):
     (found,) = sums.call(np.full(shape, 0.1, np.float32))
     expected = np.exp(np.float64(np.float32(0.1))) * (x.aval.size // shape[kept])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_running_sum_of_many_floats_errs_as_little_as_one_of_few():
+    x = input_node(Aval((2, 50_000), np.float32))
+    running = compile_graph(Graph.of([x], [apply(OPS["cumsum"], x, axis=1)]))
+    # Equal numbers: every addition rounds the same way.
+    (found,) = running.call(np.full(x.aval.shape, 0.1, np.float32))
+    expected = np.cumsum(np.full(x.aval.shape, np.float32(0.1), np.float64), axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
