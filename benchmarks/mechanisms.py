@@ -48,6 +48,9 @@ WORK: dict[str, list[tuple[str, str]]] = {
         ("chain", "n = 1,000 f64"), ("rows_of_a_matrix", "row softmax"), ("compile_time", "100 operations"),
     ],
     "native loops": [("steps", ""), ("recurrent", "")],
+    "whole loops": [("control_flow", "logistic map, one number"), ("control_flow", "cell of 4 units, batch 1, f32")],
+    "blocks of elements": [("control_flow", "x * 0.99 + a, 10,000 numbers")],
+    "loops in parts": [("recurrent", ""), ("control_flow", "cell of 256 units, batch 16, 200 steps, f32")],
 }  # fmt: skip
 
 

@@ -211,3 +211,21 @@ def _loops() -> None:
         return executable._Host(executable._driven(work, runs), slots, len(slots) - work.reads)
 
     _replace(executable, "_nested_step", by_python)
+
+
+@_switch("whole loops")
+def _whole() -> None:
+    """Loops of kernels alone are run step by step, as those with products are."""
+    _replace("codegen.runtime.whole", "whole", lambda step: None)
+
+
+@_switch("blocks of elements")
+def _blocks() -> None:
+    """Each step of a loop goes over all elements."""
+    _replace("codegen.runtime.whole", "blocks_of", lambda loop: None)
+
+
+@_switch("loops in parts")
+def _parts() -> None:
+    """All that is written in a step is done in it."""
+    _replace("autodiff.control.loops", "apart", lambda *given: None)

@@ -257,7 +257,8 @@ SWITCHES = [
     "native launcher", "output pool", "generated check", "templates", "native recorder", "patience", "disk cache",
     "threads", "fusion of any kind", "several results in one kernel", "row-local chains",
     "reductions in a shared sweep", "long sweeps cut", "small products as loops", "in-place storage",
-    "run-time extents", "vector math", "explicit vectors", "native loops",
+    "run-time extents", "vector math", "explicit vectors", "native loops", "whole loops",
+    "blocks of elements", "loops in parts",
 ]  # fmt: skip
 
 
