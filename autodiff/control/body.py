@@ -354,4 +354,8 @@ def again(node: Node, inputs: list[Node]) -> Node:
     """A node of a body on other inputs: recorded anew, so that it tracks exactly if they do."""
     if node.call is None and node.body is None and node.inputs:
         return record(node.kind.op, tuple([handle(i) for i in inputs]), node.kind.params).node
+    if node.body is not None and node.kind.out.requires_grad:
+        flow = inputs if node.flow is None else inputs[node.flow]
+        if not grad_mode.get() or not any([i.kind.out.requires_grad for i in flow]):
+            return inputs[node.body]  # no gradient comes to the rule
     return clone(node, tuple(inputs))

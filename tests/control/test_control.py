@@ -295,3 +295,28 @@ def test_asking_for_a_value_in_a_body_is_refused():
     with pytest.raises(ad.ConcretizationError):
         ad.scan(lambda c, x: (c if float(x) > 0 else -c, None), ad.tensor(1.0), np.ones(2))
     assert (ad.tensor(1.0) * 2.0).item() == 2.0
+
+
+def test_a_custom_function_in_a_checkpoint_tracks_exactly_if_its_arguments_do():
+    @ad.function
+    def square(x): ...
+
+    @square.forward(ad.Tensor)
+    def _(ctx, x):
+        ctx.save_for_backward(x=x)
+        return x * x
+
+    @square.backward(ad.Tensor)
+    def _(ctx, g):
+        return 3 * g * ctx.saved_variables.x
+
+    again = ad.checkpoint(lambda x, y: square(x) * y)
+    x, y = ad.tensor([2.0], requires_grad=True), ad.tensor([5.0])
+    assert not again(y, y).requires_grad
+    np.testing.assert_array_equal(ad.checkpoint(square)(y).numpy(), [25.0])
+    with ad.no_grad():
+        assert not again(x, y).requires_grad
+    again(x, y).backward(np.ones(1))
+    np.testing.assert_array_equal(x.grad, [30.0])
+    gradient = ad.grad(lambda y: again(x.detach(), y).sum())
+    np.testing.assert_array_equal(gradient(np.array([5.0])), [4.0])
