@@ -19,7 +19,7 @@ from ..ir import Aval, Node
 from ..records import record
 from ..symbols import typical
 from .elements import Elements, Temporary
-from .group import Root
+from .group import Group, Root
 from .index import Index, constant_index
 from .monoids import Accumulator, combine, start
 from .nest import F32, F64, ScalarType, Value
@@ -171,7 +171,7 @@ class Accumulators:
             return False
         group, size = self.positions.group, root.node.aval.size
         if size == 1:
-            return group.inner is not None and typical(group.inner) > _SIDE_BY_SIDE
+            return group.inner is not None and (typical(group.inner) > _SIDE_BY_SIDE or _stores_in_rows(group))
         return typical(group.total) > _LONG * typical(size) * typical(blocks)
 
     def _in_blocks(self) -> list[_Reduction]:
@@ -188,3 +188,9 @@ class Accumulators:
         values = combine(k, reduction.monoid, so_far, accumulator, free_order=reduction.size == 1)
         for memory, value in zip(places, values, strict=True):
             k.store(value, memory, at)
+
+
+def _stores_in_rows(group: Group) -> bool:
+    """Whether the elements of rows are stored, or added to what is: such rows do not run side by side."""
+    elements = [r for r in group.roots if not r.row]
+    return any([r.inner != group.inner if r.is_reduction else r.stored for r in elements])

@@ -354,3 +354,12 @@ def test_a_running_sum_of_many_floats_errs_as_little_as_one_of_few():
     (found,) = running.call(np.full(x.aval.shape, 0.1, np.float32))
     expected = np.cumsum(np.full(x.aval.shape, np.float32(0.1), np.float64), axis=1)
     np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_a_sum_of_short_rows_beside_what_is_stored_errs_as_little_as_one_of_few():
+    x = input_node(Aval((50_000, 3), np.float32))
+    squares = apply(OPS["sum"], apply(OPS["mul"], x, x), axis=(1,))
+    scaled = apply(OPS["mul"], apply(OPS["reshape"], squares, shape=(50_000, 1)), x)
+    run = compile_graph(Graph.of([x], [apply(OPS["sum"], squares, axis=(0,)), scaled]))
+    found, _ = run.call(np.full(x.aval.shape, 0.1, np.float32))
+    np.testing.assert_allclose(found, 150_000 * np.float64(np.float32(0.1)) ** 2, rtol=2e-7)
