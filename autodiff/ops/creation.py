@@ -72,7 +72,12 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
     try:
         found = tuple([operator.index(n) for n in extents])
     except TypeError:
-        raise TypeError(f"{name}: a shape is made of integers, not {shape!r}\n  called at {caller()}") from None
+        way_out = ""
+        if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
+            way_out = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
+        raise TypeError(
+            f"{name}: a shape is made of integers, not {shape!r}\n  called at {caller()}{way_out}"
+        ) from None
     if any(n < 0 for n in found):
         raise ShapeError(f"{name}: extents are not negative: {found}\n  called at {caller()}")
     return found

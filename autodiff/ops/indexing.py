@@ -178,6 +178,7 @@ def _places(x: Aval, axis: int, mask: Tensor) -> list:
             f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet\n"
             f"  called at {caller()}\n"
             f"  use ad.where(mask, x, other), which keeps the shape"
+            + (", or the places in the array: x[np.nonzero(mask)]" if mask.node.value is not None else "")
         )
     if mask.shape != x.shape[axis : axis + mask.ndim]:
         raise _IndexShapeError(

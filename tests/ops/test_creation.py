@@ -86,6 +86,8 @@ def test_impossible_arrays_are_refused_by_name():
         ad.zeros((2, -1))
     with pytest.raises(TypeError, match="ones: a shape is made of integers"):
         ad.ones(2.5)
+    with pytest.raises(TypeError, match=r"zeros: [\s\S]* mark the argument static"):
+        ad.jit(lambda n: ad.zeros((2, n)))(3)
     with pytest.raises(ShapeError, match=r"full: f64\[3\] does not broadcast to \(2,\)"):
         ad.full(2, np.ones(3))
     with pytest.raises(ValueError, match="arange: the step is 0"):

@@ -239,3 +239,12 @@ def test_one_hot_of_a_class_that_is_not_there_is_zero():
         ad.one_hot([0.5], 2)
     with pytest.raises(ad.ShapeError):
         ad.one_hot([0], -1)
+
+
+def test_a_mask_of_an_array_in_a_trace_is_refused_with_the_way_out():
+    mask = np.array([True, False, True])
+    with pytest.raises(ad.ConcretizationError, match=r"x\[np\.nonzero\(mask\)\]"):
+        ad.jit(lambda x: x[mask])(np.arange(3.0))
+    np.testing.assert_array_equal(ad.jit(lambda x: x[np.nonzero(mask)])(np.arange(3.0)), [0.0, 2.0])
+    with pytest.raises(ad.ConcretizationError, match=r"keeps the shape$"):
+        ad.jit(lambda x: x[x > 0])(np.arange(3.0))
