@@ -171,6 +171,7 @@ def _math() -> None:
     _replace(written, "FUNCTIONS", functions)
     everywhere = dict.fromkeys(functions.keys() - two, lambda k, x: k.abs(x) < math.inf)
     _replace(written, "_FAR", written._FAR | everywhere)
+    _replace(written, "_IN_REGISTERS", written._IN_REGISTERS & two)
 
 
 @_switch("explicit vectors")
