@@ -18,7 +18,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import Enum
 from typing import Any
 
@@ -133,8 +133,7 @@ def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes 
 
 def object_of(text: str, passes: Passes = Passes.VECTORS) -> tuple[bytes, tuple[str, ...]]:
     """The object file of a module, and the names of the functions that it exports."""
-    with _compiler() as compiler:
-        module = compiler.optimized(text, passes)
+    with _compiler() as compiler, closing(compiler.optimized(text, passes)) as module:
         try:
             found = library().emitted(compiler.machine(_CODE_GENERATION[passes]), module)
         except RuntimeError as error:
@@ -166,14 +165,13 @@ def link(
 
 def optimized_text(text: str, passes: Passes = Passes.VECTORS) -> str:
     """A module's LLVM text after the passes."""
-    with _compiler() as compiler:
-        return library().text(compiler.optimized(text, passes))
+    with _compiler() as compiler, closing(compiler.optimized(text, passes)) as module:
+        return library().text(module)
 
 
 def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
     """A module's assembly for this machine."""
-    with _compiler() as compiler:
-        module = compiler.optimized(text, passes)
+    with _compiler() as compiler, closing(compiler.optimized(text, passes)) as module:
         return library().emitted(compiler.machine(_CODE_GENERATION[passes]), module, is_object=False).decode()
 
 

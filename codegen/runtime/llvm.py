@@ -101,9 +101,22 @@ class _Owned:
         self._dispose = dispose
         self._needed = needed  # what goes after it
 
-    def __del__(self, has_ended: list[bool] = _has_ended) -> None:
-        if not has_ended[0]:
-            self._dispose(self)
+    def close(self, has_ended: list[bool] = _has_ended) -> None:
+        """Let it go now.  What takes long to free is closed: an interrupt within `__del__` would be lost."""
+        dispose, self._dispose = self._dispose, None
+        if dispose is not None and not has_ended[0]:
+            dispose(self)
+
+    __del__ = close
+
+
+class _Module(_Owned):
+    """A module in a context of its own, which is closed with it."""
+
+    def close(self) -> None:
+        super().close()
+        for needed in self._needed:
+            needed.close()
 
 
 class Machine(_Owned):
@@ -203,7 +216,7 @@ class Library:
             if pointer:
                 self._DisposeModule(pointer)
             raise RuntimeError(f"LLVM IR parsing error\n{said}")
-        module = _Owned(pointer, self._DisposeModule, context)
+        module = _Module(pointer, self._DisposeModule, context)
         self._SetTarget(module, machine.triple)
         self._SetDataLayout(module, machine.layout)
         out = c_void_p()

@@ -164,3 +164,37 @@ def test_llvmlite_may_be_imported_later_and_works_beside():
         "assert b.Target.from_default_triple().create_target_machine().emit_object(m)\n"
     )
     run(START.format(FIRST="") + GRADIENT + later + GRADIENT.replace("sin", "sinh").replace("np.cos(1", "np.cosh(1"))
+
+
+def test_what_a_module_takes_is_freed_where_an_interrupt_is_not_lost():
+    """An exception within `__del__` is printed and forgotten: by then there is nothing left to do that takes long."""
+    disposed = []
+    owned = llvm._Owned(1, disposed.append)
+    module = llvm._Module(2, disposed.append, owned)
+
+    def interrupted(one):
+        raise KeyboardInterrupt
+
+    module.close()
+    assert disposed == [module, owned]
+    module.close()
+    del module
+    assert len(disposed) == 2
+    with pytest.raises(KeyboardInterrupt):
+        llvm._Module(3, interrupted).close()
+
+
+def test_the_compiler_closes_its_modules(monkeypatch):
+    closed = []
+    parsed = engine.library().parsed
+
+    def noted(text, machine):
+        module = parsed(text, machine)
+        close = module.close
+        module.close = lambda: (closed.append(module), close())
+        return module
+
+    monkeypatch.setattr(engine.library(), "parsed", noted)
+    text = "define i32 @f() {\n  ret i32 3\n}\n"
+    engine.object_of(text), engine.optimized_text(text), engine.assembly_text(text)
+    assert len(closed) == 3
