@@ -113,8 +113,8 @@ class _Owned:
 class _Module(_Owned):
     """A module in a context of its own, which is closed with it."""
 
-    def close(self) -> None:
-        super().close()
+    def close(self, has_ended: list[bool] = _has_ended) -> None:
+        super().close(has_ended)
         for needed in self._needed:
             needed.close()
 
