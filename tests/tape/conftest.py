@@ -5,7 +5,7 @@ from spied import Spy
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape import streak
+from autodiff.tape import parts, streak
 from codegen.runtime.native import is_native
 
 
@@ -45,3 +45,28 @@ def spy(monkeypatch):
     monkeypatch.setattr(streak, "compile_graph", found)
     yield found
     ad.clear_cache()
+
+
+@pytest.fixture
+def patience():
+    """The setting that users have; other tests have none, and compile at once."""
+    ad.clear_cache()
+    ad.config.patience = 8
+    yield 8
+    ad.config.patience = 0
+    ad.clear_cache()
+
+
+@pytest.fixture
+def taken_apart(monkeypatch):
+    """How many parts the recordings had that were run in parts."""
+    found = []
+    commit = parts.commit
+
+    def noted(these, done, is_released):
+        found.append(len(these))
+        commit(these, done, is_released)
+
+    for module in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
+        monkeypatch.setattr(f"{module}.commit", noted)
+    return found

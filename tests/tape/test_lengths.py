@@ -7,30 +7,7 @@ import autodiff as ad
 from autodiff.tape import parts
 from codegen import compiler
 
-
-@pytest.fixture(autouse=True)
-def patience():
-    """The setting that users have."""
-    ad.clear_cache()
-    ad.config.patience = 8
-    yield
-    ad.config.patience = 0
-    ad.clear_cache()
-
-
-@pytest.fixture
-def taken_apart(monkeypatch):
-    """How many parts the recordings had that were run in parts."""
-    found = []
-    commit = parts.commit
-
-    def noted(these, done, is_released):
-        found.append(len(these))
-        commit(these, done, is_released)
-
-    for module in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
-        monkeypatch.setattr(f"{module}.commit", noted)
-    return found
+pytestmark = pytest.mark.usefixtures("patience")
 
 
 def parameters(number, n=8):

@@ -12,16 +12,6 @@ from codegen import compiler
 
 
 @pytest.fixture
-def patience():
-    """The setting that users have; the rest of the tests compile at once."""
-    ad.clear_cache()
-    ad.config.patience = 8
-    yield 8
-    ad.config.patience = 0
-    ad.clear_cache()
-
-
-@pytest.fixture
 def clock(monkeypatch):
     """Every look at the clock is a second later; compiling an operation is expected to take three and a half."""
     prices = streak._Prices()
@@ -88,7 +78,7 @@ def gradient_by_hand(w, steps):
     return dy
 
 
-def test_after_several_shapes_that_were_used_once_a_new_one_is_not_compiled(patience):
+def test_after_several_shapes_that_were_used_once_a_new_one_is_not_compiled(patience, clock):
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     before = compiler.counts().compiles
     for steps in range(1, 40):
@@ -98,7 +88,7 @@ def test_after_several_shapes_that_were_used_once_a_new_one_is_not_compiled(pati
     assert np.isclose(w.grad.numpy().sum(), gradient_by_hand(np.array([0.3, 0.7]), 39))
 
 
-def test_a_shape_that_waited_is_compiled_when_it_is_run_in_a_loop(patience):
+def test_a_shape_that_waited_is_compiled_when_it_is_run_in_a_loop(patience, clock):
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     for steps in range(1, 15):
         episode(w, steps).backward()
@@ -113,7 +103,7 @@ def test_a_shape_that_waited_is_compiled_when_it_is_run_in_a_loop(patience):
         np.testing.assert_allclose(g, gradients[0], rtol=1e-13)
 
 
-def test_shapes_that_take_turns_are_a_loop_too(patience):
+def test_shapes_that_take_turns_are_a_loop_too(patience, clock):
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     for steps in range(1, 15):
         play(w, steps)

@@ -6,35 +6,15 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import lengths, parts
+from autodiff.tape import lengths
 from codegen import compiler
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch):
-    """The setting that users have, and recordings that are taken apart at the first time (see `test_lengths`)."""
+def at_the_first_time(monkeypatch, patience):
+    """Recordings are taken apart at the first time already (see `test_lengths`)."""
     monkeypatch.setattr(lengths, "LONG", 0)
     monkeypatch.setattr(lengths.Ending, "is_to_be_tried", lambda self, root, tracks: True)
-    ad.clear_cache()
-    ad.config.patience = 8
-    yield
-    ad.config.patience = 0
-    ad.clear_cache()
-
-
-@pytest.fixture
-def taken_apart(monkeypatch):
-    """How many parts the recordings had that were run in parts."""
-    found = []
-    commit = parts.commit
-
-    def noted(these, done, is_released):
-        found.append(len(these))
-        commit(these, done, is_released)
-
-    for module in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
-        monkeypatch.setattr(f"{module}.commit", noted)
-    return found
 
 
 def step_by_step(play, *given):
