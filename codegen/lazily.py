@@ -14,6 +14,7 @@ is done, and may be imported again if that was interrupted.
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -61,24 +62,21 @@ def later(module: str) -> Any:
 
 
 def imported(name: str) -> ModuleType:
-    """A module, imported whole: Ctrl-C interrupts who waits for it, not the module.
+    """A module, imported whole: Ctrl-C waits until it is.
 
     What a module declares is declared once, so half of one that was interrupted could not be imported again.
-    Signals are handled by the main thread; so another one imports.
+    Not in a thread of its own: that would wait for ever for a module whose import asks for this one.
     """
     if name in sys.modules or threading.current_thread() is not threading.main_thread():
         return importlib.import_module(name)
-    errors: list[BaseException] = []
-
-    def load() -> None:
-        try:
-            importlib.import_module(name)
-        except BaseException as error:  # raised again where it was asked for
-            errors.append(error)
-
-    thread = threading.Thread(target=load, name=f"import {name}", daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return importlib.import_module(name)
+    came: list[tuple[int, Any]] = []
+    handlers = {n: h for n in sorted(signal.valid_signals(), reverse=True) if callable(h := signal.getsignal(n))}
+    try:
+        for number in handlers:
+            signal.signal(number, lambda *what: came.append(what))
+        return importlib.import_module(name)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number, frame in came:
+            handlers[number](number, frame)
