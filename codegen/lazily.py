@@ -69,7 +69,7 @@ def imported(name: str) -> ModuleType:
     """
     if name in sys.modules or threading.current_thread() is not threading.main_thread():
         return importlib.import_module(name)
-    came: list[tuple[int, Any]] = []
+    came: list[tuple[Any, ...]] = []
     handlers = {n: h for n in sorted(signal.valid_signals(), reverse=True) if callable(h := signal.getsignal(n))}
     try:
         for number in handlers:
