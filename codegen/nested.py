@@ -9,6 +9,7 @@ gives all of one dtype in one vector, one after the other: `starts` says where e
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from .ir import Aval, Graph
@@ -21,8 +22,9 @@ class Nested:
     """What the four have in common."""
 
     @property
+    @abstractmethod
     def results(self) -> list[Aval]:
-        raise NotImplementedError
+        """What it gives."""
 
     def starts(self) -> list[int]:
         """Where each result begins in the vector of all results of its dtype."""

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -41,17 +42,17 @@ class VectorMemory(Writer):
     active: int
     _stored: set[Operation]
 
+    @abstractmethod
     def vector(self, value: Value) -> str:
         """A value as a vector."""
-        raise NotImplementedError
 
+    @abstractmethod
     def line(self, instruction: str) -> None:
         """An instruction without a result."""
-        raise NotImplementedError
 
+    @abstractmethod
     def offsets(self, stride: int | Apart, type: str = "i64") -> str:
         """By how much each lane is beyond the first."""
-        raise NotImplementedError
 
     def load(self, operation: Operation) -> None:
         memory, *indices = operation.operands

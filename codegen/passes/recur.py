@@ -80,12 +80,12 @@ def _result(nested: Nested, vector: Node, part: Node, given: Sequence[Node]) -> 
     start = part.keywords["start"]
     found = zip(nested.results, nested.starts(), strict=True)
     number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
-    if isinstance(nested, Recurrence) and nested.carried <= number < len(nested.body.outputs):
+    if isinstance(nested, Recurrence) and number >= nested.carried:
         elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
-        if (output := nested.body.outputs[number]) in elements:
+        if number < len(nested.body.outputs) and (output := nested.body.outputs[number]) in elements:
             return given[nested.carried + elements.index(output)]
-    if vector.params[0] is not nested and number >= nested.carried:  # type: ignore[attr-defined]
-        number += 1  # after the number of the step, which is a state too
+        if vector.params[0] is not nested:
+            number += 1  # after the number of the step, which is a state too
     return Node(RESULT, vector.inputs, (*vector.params[:2], number), part.aval)
 
 

@@ -12,6 +12,23 @@ from __future__ import annotations
 
 __all__ = ["READ"]
 
+def _asked(name: str, here: str) -> str:
+    """What has no arguments: answered by `here`, or by Python where that gives 1."""
+    return f"""
+define ptr @read_{name}(ptr %x, ptr %unused) {{
+entry:
+  %found = call ptr @{here}(ptr %x)
+  %is.python = icmp eq ptr %found, inttoptr (i64 1 to ptr)
+  br i1 %is.python, label %python, label %done
+done:
+  ret ptr %found
+python:
+  %answer = call ptr @ask_python(i64 $python_{name}, ptr %x)
+  ret ptr %answer
+}}
+"""
+
+
 READ = """
 declare ptr @new_view(ptr, ptr, ptr)
 declare ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)
@@ -153,18 +170,6 @@ error:
   ret ptr null
 }
 
-define ptr @read_numpy(ptr %x, ptr %unused) {
-entry:
-  %view = call ptr @view_here(ptr %x)
-  %is.python = icmp eq ptr %view, inttoptr (i64 1 to ptr)
-  br i1 %is.python, label %python, label %done
-done:
-  ret ptr %view
-python:
-  %answer = call ptr @ask_python(i64 $python_numpy, ptr %x)
-  ret ptr %answer
-}
-
 ; METH_FASTCALL | METH_KEYWORDS: NumPy's protocol, which as a rule says nothing about dtype and copies.
 define ptr @read_array(ptr %x, ptr %arguments, i64 %count, ptr %names) {
 entry:
@@ -235,18 +240,6 @@ as.it.is:
   ret ptr %value
 python:
   ret ptr inttoptr (i64 1 to ptr)
-}
-
-define ptr @read_item(ptr %x, ptr %unused) {
-entry:
-  %number = call ptr @number_here(ptr %x)
-  %is.python = icmp eq ptr %number, inttoptr (i64 1 to ptr)
-  br i1 %is.python, label %python, label %done
-done:
-  ret ptr %number
-python:
-  %answer = call ptr @ask_python(i64 $python_item, ptr %x)
-  ret ptr %answer
 }
 
 define ptr @read_float(ptr %x) {
@@ -365,3 +358,5 @@ end:
   ret void
 }
 """
+
+READ += _asked("numpy", "view_here") + _asked("item", "number_here")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..emit.nests import Nest, emit_nest, kernels_in
 from ..kernel.nest import Operation, Value
-from ..program import Kernel, Loop, Step
+from ..program import Branch, Kernel, Loop, Step, While
 from . import engine
 from .cost import work_of
 from .native import native
@@ -25,7 +25,10 @@ _MOST = 64
 
 def whole(step: Step) -> Nest | None:
     """The function for a loop or branch; None where it is none of these."""
-    kernels = kernels_in(step.work)
+    work = step.work
+    if not isinstance(work, Loop | Branch | While):
+        return None
+    kernels = kernels_in(work)
     if kernels is None or len(kernels) > _MOST:
         return None
     parts = {}
@@ -37,7 +40,7 @@ def whole(step: Step) -> Nest | None:
             (piece.function, (*kernel.extents, 0, piece.total) if piece.chunk else kernel.extents) for piece in pieces
         ]
     features = engine.target_features()
-    nest = emit_nest(step.work, len(step.buffers), lambda k: parts[id(k)], blocks_of, work_of, features)  # type: ignore[arg-type]
+    nest = emit_nest(work, len(step.buffers), lambda k: parts[id(k)], blocks_of, work_of, features)
     return nest._replace(numbers=(native().code.address("loop_account"), *nest.numbers[1:]))
 
 
