@@ -1,10 +1,16 @@
 """The threads that work on another's blocks, as LLVM IR text: how they take blocks, wait and sleep.
 
-    @ticket    generation << 32 | number of the next block.  A thread takes a block by counting it up, which
-               fails when the generation is over; so it reads the job only while its own block is unfinished
-    @blocks    of the present job        @finished   how many of them are done
-    @busy      whether somebody runs a job: others then do theirs alone
-    @sleepers  threads that wait to be woken
+    @generation    number of the present job, from 1; it tells idle threads that there is a new one
+    @tickets       per section generation << 32 | its next block.  A thread takes a block by counting it up, which
+                   fails when the generation is over; so it reads the job only while its own block is unfinished
+    @blocks        of the present job        @finished   how many of them are done
+    @sections      of the present job
+    @busy          whether somebody runs a job: others then do theirs alone
+    @sleepers      threads that wait to be woken      @is.waiting   whether the caller does
+
+The blocks of a job are cut into sections, one for each thread, which takes from the others' when its own is done.
+So a thread meets in the next job what lies in its own cache: results that the other core wrote last are
+dear to write again.
 
 A thread that finds nothing to do looks again for some microseconds, because a program's next step
 often follows at once, and then sleeps: threads that go on looking take the processor from others.
@@ -14,7 +20,10 @@ from __future__ import annotations
 
 from string import Template
 
-__all__ = ["BLOCK", "crew_ir", "pause_of"]
+__all__ = ["BLOCK", "MOST_THREADS", "crew_ir", "pause_of"]
+
+#: More threads than this are never started.
+MOST_THREADS = 256
 
 #: How often an idle thread looks before it sleeps: about 20 microseconds (a pause takes 10 to 40 ns).
 LOOKS = 1000
@@ -43,8 +52,12 @@ define internal i32 @run_block(ptr %function, ptr %pointers, ptr %extents, i64 %
 """
 
 _CREW = Template("""
-@ticket = internal global i64 0, align 64
+%Ticket = type { i64, [56 x i8] }  ; a cache line
+@tickets = internal global [$MOST_THREADS x %Ticket] zeroinitializer, align 64
+@generation = internal global i64 0, align 64
 @blocks = internal global i64 0, align 64
+@sections = internal global i64 1
+@is.waiting = internal global i32 0
 @finished = internal global i64 0, align 64
 @status = internal global i32 0
 @busy = internal global i64 0, align 64
@@ -54,6 +67,7 @@ _CREW = Template("""
 @process = internal global i32 0
 @mutex = internal global [128 x i8] zeroinitializer, align 64
 @condition = internal global [128 x i8] zeroinitializer, align 64
+@all.done = internal global [128 x i8] zeroinitializer, align 64
 @job.function = internal global ptr null, align 64
 @job.pointers = internal global ptr null
 @job.extents = internal global ptr null
@@ -69,26 +83,46 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 
-; Takes blocks of this generation until there are no more.
-define internal void @work(i64 %generation) {
+; The first block of a section.
+define internal i64 @section_begin(i64 %section, i64 %sections, i64 %blocks) alwaysinline {
+  %product = mul i64 %section, %blocks
+  %begin = udiv i64 %product, %sections
+  ret i64 %begin
+}
+
+; Takes blocks of this generation until there are no more, those of its own section first.
+define internal void @work(i64 %generation, i64 %number) {
 entry:
+  %sections = load atomic i64, ptr @sections monotonic, align 8
+  br label %next.section
+next.section:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %over ]
+  %is.end = icmp uge i64 %k, %sections
+  br i1 %is.end, label %done, label %turn
+turn:
+  %sum = add i64 %number, %k
+  %section = urem i64 %sum, %sections
+  %ticket.at = getelementptr %Ticket, ptr @tickets, i64 %section
+  %section.next = add i64 %section, 1
   br label %look
 look:
-  %ticket = load atomic i64, ptr @ticket seq_cst, align 8
+  %ticket = load atomic i64, ptr %ticket.at seq_cst, align 8
   %now = lshr i64 %ticket, 32
   %is.mine = icmp eq i64 %now, %generation
   br i1 %is.mine, label %any, label %done
 any:
   %block = and i64 %ticket, 4294967295
   %blocks = load atomic i64, ptr @blocks monotonic, align 8
-  %has.block = icmp ult i64 %block, %blocks
-  br i1 %has.block, label %try, label %done
+  %end = call i64 @section_begin(i64 %section.next, i64 %sections, i64 %blocks)
+  %has.block = icmp ult i64 %block, %end
+  br i1 %has.block, label %try, label %over
 try:
   %next = add i64 %ticket, 1
-  %swapped = cmpxchg ptr @ticket, i64 %ticket, i64 %next seq_cst seq_cst
+  %swapped = cmpxchg ptr %ticket.at, i64 %ticket, i64 %next seq_cst seq_cst
   %is.taken = extractvalue { i64, i1 } %swapped, 1
   br i1 %is.taken, label %run, label %look
 run:
@@ -101,7 +135,22 @@ run:
   %code = call i32 @run_block(ptr %function, ptr %pointers, ptr %extents, i64 %n, i64 %chunk, i64 %total, i64 %block)
   %worst = atomicrmw umax ptr @status, i32 %code monotonic
   %before = atomicrmw add ptr @finished, i64 1 seq_cst
-  br label %look
+  %after = add i64 %before, 1
+  %is.last = icmp eq i64 %after, %blocks
+  br i1 %is.last, label %last, label %look
+last:
+  ; Either the caller's sleep is seen here, or the caller sees that all is finished.
+  %waiting = load atomic i32, ptr @is.waiting seq_cst, align 4
+  %is.waiting = icmp ne i32 %waiting, 0
+  br i1 %is.waiting, label %tell, label %done
+tell:
+  %locked = call i32 @pthread_mutex_lock(ptr @mutex)
+  %told = call i32 @pthread_cond_signal(ptr @all.done)
+  %unlocked = call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %done
+over:
+  %k.next = add i64 %k, 1
+  br label %next.section
 done:
   ret void
 }
@@ -112,14 +161,15 @@ entry:
   %number = ptrtoint ptr %number.as.pointer to i64
   br label %fresh
 fresh:
+  %known = phi i64 [ 0, %entry ], [ %generation, %work ], [ %known, %awake ]
   br label %look
 look:
   %looks = phi i64 [ 0, %fresh ], [ %looks.next, %wait ]
-  %generation = call i64 @open_generation(i64 %number)
+  %generation = call i64 @new_generation(i64 %number, i64 %known)
   %has.work = icmp ne i64 %generation, 0
   br i1 %has.work, label %work, label %idle
 work:
-  call void @work(i64 %generation)
+  call void @work(i64 %generation, i64 %number)
   br label %fresh
 idle:
   %looks.next = add i64 %looks, 1
@@ -132,7 +182,7 @@ sleep:
   %locked = call i32 @pthread_mutex_lock(ptr @mutex)
   %more = atomicrmw add ptr @sleepers, i64 1 seq_cst
   ; A job that was opened before this count is seen here; one that is opened after it sees the count.
-  %late = call i64 @open_generation(i64 %number)
+  %late = call i64 @new_generation(i64 %number, i64 %known)
   %is.late = icmp ne i64 %late, 0
   br i1 %is.late, label %awake, label %rest
 rest:
@@ -144,18 +194,15 @@ awake:
   br label %fresh
 }
 
-; The generation that has a block for this thread; 0 when there is none (the first generation is 1).
-define internal i64 @open_generation(i64 %number) {
-  %ticket = load atomic i64, ptr @ticket seq_cst, align 8
-  %block = and i64 %ticket, 4294967295
-  %blocks = load atomic i64, ptr @blocks monotonic, align 8
-  %has.block = icmp ult i64 %block, %blocks
+; The present generation, if it is new to this thread, which is wanted; else 0.
+define internal i64 @new_generation(i64 %number, i64 %known) {
+  %generation = load atomic i64, ptr @generation seq_cst, align 8
+  %is.new = icmp ne i64 %generation, %known
   %threads = load atomic i64, ptr @threads monotonic, align 8
   %is.wanted = icmp ult i64 %number, %threads
-  %both = and i1 %has.block, %is.wanted
-  %generation = lshr i64 %ticket, 32
-  %open = select i1 %both, i64 %generation, i64 0
-  ret i64 %open
+  %both = and i1 %is.new, %is.wanted
+  %new = select i1 %both, i64 %generation, i64 0
+  ret i64 %new
 }
 
 ; Threads [started + 1, wanted].  They take no signals: those are for Python's own threads.
@@ -202,5 +249,5 @@ def pause_of(architecture: str) -> tuple[str, str]:
 def crew_ir(system: str, architecture: str) -> str:
     """`work`, `start_threads`, and the state of a job; parameters as of `threads_ir`."""
     declare, pause = pause_of(architecture)
-    settings = dict(LOOKS=LOOKS, SIG_SETMASK=2 if system == "linux" else 3, pause=pause)
+    settings = dict(LOOKS=LOOKS, MOST_THREADS=MOST_THREADS, SIG_SETMASK=2 if system == "linux" else 3, pause=pause)
     return BLOCK + declare + _CREW.substitute(settings)

@@ -4,12 +4,13 @@
 
 calls `function(pointers, extents')` once per block, with the range [begin, end) of the block as the
 last two of the n extents.  Blocks are fixed by the step, never by the number of threads, so results
-are the same for any number.  Threads take blocks from one counter, the caller with them: where no
-other thread gets a processor, the caller does it all and waits for nobody.
+are the same for any number.  Each thread begins with blocks of its own, the caller too, and then takes
+those of others (`crew_ir`): where no other thread gets a processor, the caller does it all and waits for nobody.
 
-A thread that loses its processor to another process in the middle of a block makes all wait.  So the
-caller compares: when it waited for others longer than it worked, sharing lost, and the next jobs are
-done alone: one, and twice as many each time it loses again, up to `MOST_ALONE`.
+A thread that loses its processor to another process in the middle of a block makes all wait.  The caller
+sleeps meanwhile: its processor may then run the thread that waits for one.  And it compares: when it waited
+for others longer than it worked, sharing lost, and the next jobs are done alone: one, and twice as many each
+time it loses again, up to `MOST_ALONE`.
 
 After a fork the child has none of the threads: the process number tells, and all starts anew.
 """
@@ -18,24 +19,21 @@ from __future__ import annotations
 
 from string import Template
 
-from .crew_ir import BLOCK, crew_ir, pause_of
+from .crew_ir import BLOCK, MOST_THREADS, crew_ir, pause_of
 
 __all__ = ["MOST_THREADS", "threads_ir"]
 
-#: How often the caller looks for the last blocks before it offers its processor to others.
+#: How often the caller looks for the last blocks before it sleeps: its processor is then free for the thread
+#: that has them, which may wait for one behind another process.
 PATIENCE = 2000
 
 #: Jobs done alone between two tries on a machine that is busy: what a bad try costs is then spread thin.
 MOST_ALONE = 255
 
-#: More threads than this are never started.
-MOST_THREADS = 256
-
 _THREADS = Template("""
 @alone = internal global i64 0      ; how many jobs are still to be done alone
 @penalty = internal global i64 0    ; how many it were the last time that sharing lost
 
-declare i32 @sched_yield()
 declare i32 @getpid()
 declare i32 @clock_gettime(i32, ptr)
 
@@ -87,8 +85,10 @@ set.up:
   store atomic i64 0, ptr @busy seq_cst, align 8
   store atomic i64 0, ptr @sleepers seq_cst, align 8
   store atomic i64 0, ptr @blocks seq_cst, align 8
+  store atomic i32 0, ptr @is.waiting seq_cst, align 4
   %m = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
   %c = call i32 @pthread_cond_init(ptr @condition, ptr null)
+  %d = call i32 @pthread_cond_init(ptr @all.done, ptr null)
   store atomic i32 %process, ptr @process seq_cst, align 4
   br label %enter
 enter:
@@ -113,26 +113,47 @@ start.more:
   call void @start_threads(i64 %started, i64 %wanted)
   br label %open
 open:
-  ; Nobody may take a block while the job is written down.
-  %old = load atomic i64, ptr @ticket seq_cst, align 8
-  %old.generation = lshr i64 %old, 32
-  %next.generation = add i64 %old.generation, 1
+  %old = load atomic i64, ptr @generation seq_cst, align 8
+  %next.generation = add i64 %old, 1
   %wrapped = and i64 %next.generation, 4294967295
   %is.zero = icmp eq i64 %wrapped, 0
   %generation = select i1 %is.zero, i64 1, i64 %wrapped
   %first = shl i64 %generation, 32
-  %closed = or i64 %first, 4294967295
-  store atomic i64 %closed, ptr @ticket seq_cst, align 8
+  %sections = call i64 @llvm.umin.i64(i64 %threads, i64 %blocks)
+  %old.sections = load atomic i64, ptr @sections monotonic, align 8
+  br label %close
+close:
+  ; Nobody may take a block while the job is written down: no ticket is of the generation that is over.
+  %s = phi i64 [ 0, %open ], [ %s.next, %close ]
+  %closed.at = getelementptr %Ticket, ptr @tickets, i64 %s
+  store atomic i64 0, ptr %closed.at release, align 8
+  %s.next = add i64 %s, 1
+  %any.open = icmp ult i64 %s.next, %old.sections
+  br i1 %any.open, label %close, label %write
+write:
+  fence seq_cst
   store ptr %function, ptr @job.function
   store ptr %pointers, ptr @job.pointers
   store ptr %extents, ptr @job.extents
   store i64 %n, ptr @job.n
   store i64 %chunk, ptr @job.chunk
   store i64 %total, ptr @job.total
-  store atomic i32 0, ptr @status seq_cst, align 4
-  store atomic i64 0, ptr @finished seq_cst, align 8
-  store atomic i64 %blocks, ptr @blocks seq_cst, align 8
-  store atomic i64 %first, ptr @ticket seq_cst, align 8
+  store atomic i32 0, ptr @status monotonic, align 4
+  store atomic i64 0, ptr @finished monotonic, align 8
+  store atomic i64 %blocks, ptr @blocks monotonic, align 8
+  store atomic i64 %sections, ptr @sections monotonic, align 8
+  br label %issue
+issue:
+  %t = phi i64 [ 0, %write ], [ %t.next, %issue ]
+  %ticket.at = getelementptr %Ticket, ptr @tickets, i64 %t
+  %begin = call i64 @section_begin(i64 %t, i64 %sections, i64 %blocks)
+  %ticket = or i64 %first, %begin
+  store atomic i64 %ticket, ptr %ticket.at release, align 8
+  %t.next = add i64 %t, 1
+  %is.more = icmp ult i64 %t.next, %sections
+  br i1 %is.more, label %issue, label %issued
+issued:
+  store atomic i64 %generation, ptr @generation seq_cst, align 8
   fence seq_cst
   %sleepers = load atomic i64, ptr @sleepers seq_cst, align 8
   %all.awake = icmp eq i64 %sleepers, 0
@@ -144,24 +165,36 @@ wake:
   br label %share
 share:
   %begun = call i64 @now()
-  call void @work(i64 %generation)
+  call void @work(i64 %generation, i64 0)
   %worked = call i64 @now()
   br label %wait
 wait:
-  %looks = phi i64 [ 0, %share ], [ %looks.next, %again ], [ 0, %offer ]
+  %looks = phi i64 [ 0, %share ], [ %looks.next, %again ]
   %finished = load atomic i64, ptr @finished seq_cst, align 8
   %is.finished = icmp eq i64 %finished, %blocks
   br i1 %is.finished, label %leave, label %impatient
 impatient:
   %looks.next = add i64 %looks, 1
   %is.long = icmp ugt i64 %looks.next, $PATIENCE
-  br i1 %is.long, label %offer, label %again
+  br i1 %is.long, label %sleep, label %again
 again:
   $pause
   br label %wait
-offer:
-  %yielded = call i32 @sched_yield()
-  br label %wait
+sleep:
+  %locked.to.sleep = call i32 @pthread_mutex_lock(ptr @mutex)
+  store atomic i32 1, ptr @is.waiting seq_cst, align 4
+  br label %asleep
+asleep:
+  %finished.now = load atomic i64, ptr @finished seq_cst, align 8
+  %is.done = icmp eq i64 %finished.now, %blocks
+  br i1 %is.done, label %awake, label %rest
+rest:
+  %slept = call i32 @pthread_cond_wait(ptr @all.done, ptr @mutex)
+  br label %asleep
+awake:
+  store atomic i32 0, ptr @is.waiting seq_cst, align 4
+  %unlocked.again = call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %leave
 leave:
   %ended = call i64 @now()
   %own = sub i64 %worked, %begun

@@ -81,6 +81,24 @@ slow:
   %slept = call i32 @usleep(i32 150000)
   ret i32 0
 }
+; takes 1 ms; the element of the block says when it was taken, in another thread than extents[0] below zero
+define i32 @stamp(ptr %pointers, ptr %extents) {
+  %caller = load i64, ptr %extents
+  %here = call i64 @pthread_self()
+  %is.caller = icmp eq i64 %caller, %here
+  %block.at = getelementptr i64, ptr %extents, i64 1
+  %block = load i64, ptr %block.at
+  %stamps = load ptr, ptr %pointers
+  %before = atomicrmw add ptr %stamps, i64 1 seq_cst
+  %order = add i64 %before, 1
+  %below = sub i64 0, %order
+  %stamp = select i1 %is.caller, i64 %order, i64 %below
+  %slot = add i64 %block, 1
+  %slot.at = getelementptr i64, ptr %stamps, i64 %slot
+  store i64 %stamp, ptr %slot.at
+  %slept = call i32 @usleep(i32 1000)
+  ret i32 0
+}
 declare i32 @usleep(i32)
 declare i64 @pthread_self()
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -190,6 +208,23 @@ def test_where_sharing_loses_the_next_job_is_done_alone(any_threads, code):
     else:
         pytest.fail("no other thread ever took a block")
     assert f()[0] == 0
+
+
+def test_each_thread_begins_with_blocks_of_its_own(any_threads, code):
+    any_threads(2)
+    steps = (
+        NativeStep(code.address("clear"), (0,), (8 * 21,)),
+        NativeStep(code.address("stamp"), (0,), (threading.get_ident(),), Share(20, 1)),
+    )
+    f = launcher(Plan("f", (), (Aval((21,), "i8"),), (), 0, steps, False, (code,)))
+    for _ in range(300):
+        (stamps,) = f()
+        elsewhere = np.flatnonzero(stamps[1:] < 0)
+        if elsewhere.size:
+            first = elsewhere[np.argmax(stamps[1:][elsewhere])]
+            assert first >= 10 and stamps[1] > 0
+            return
+    pytest.fail("no other thread ever took a block")
 
 
 FORKING = """
