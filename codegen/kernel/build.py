@@ -179,9 +179,8 @@ class _Builder:
                 results.update(self._loop(parts, level, mine, carried, top, kept))
                 self._keep(segment)
         elif level == len(parts) - 2 and (count := self._rows_at_a_time(parts, roots, carried)) > 1:
-            rows_together(
-                self.k, self.positions, parts, count, lambda: self._body(roots), self.accumulators.enter
-            )
+            enter, meeting = self.accumulators.enter, self._meeting(parts, roots)
+            rows_together(self.k, self.positions, parts, count, lambda: self._body(roots), enter, meeting)
             return {}
         elif level == len(parts) - 1 and self.group.turns and parts[level].outer is None:
             results = {}
@@ -249,8 +248,12 @@ class _Builder:
         if self.group.inner is not None or self.cut is not None:
             return 1
         entering = [r for r in carried if carried[r] == len(parts) and r in self.accumulators]
-        meeting = [r for r in entering if not self.positions.reduced(r).isdisjoint(parts[-2].axes)]
-        return rows_at_a_time(parts, roots, entering, self.group.cost) if meeting else 1
+        return rows_at_a_time(parts, roots, entering, self.group.cost) if self._meeting(parts, entering) else 1
+
+    def _meeting(self, parts: list[Part], roots: list[Root]) -> list[Root]:
+        """The reductions for which the iterations of the last loop but one share accumulators."""
+        rows = set(parts[-2].axes)
+        return [r for r in roots if r.is_reduction and rows <= self.positions.reduced(r)]
 
     def _partials(self, root: Root, blocks: int, parts: int) -> list[Value]:
         """Memory for the accumulators of all blocks."""

@@ -5,6 +5,7 @@
     for i in 0..n // 4, j in 0..m:  acc[j] += (x[4i,j] + x[4i+1,j]) + (x[4i+2,j] + x[4i+3,j])
     for i in n // 4 * 4..n, j in 0..m:  acc[j] += x[i,j]
 
+What has an accumulator for each row enters row by row.
 The sum of 100,000 rows of 8 floats: 354 us one by one, 60 so.
 """
 
@@ -51,28 +52,30 @@ def rows_together(
     count: int,
     body: Callable[[], dict[Root, Accumulator]],
     enter: Callable[[Root, Accumulator], None],
+    meeting: Sequence[Root],
 ) -> None:
     """The last two loops, the outer one by `count` iterations at a time.
 
-    body    computes one element of each root
-    enter   puts what several rows gave into the accumulator of their column
+    body      computes one element of each root
+    enter     puts what one row gave, or several together, into an accumulator
+    meeting   the roots whose rows meet in one accumulator for each column
     """
     *_, rows, columns = parts
     length = rows.index_length(k)
     whole = length.floordiv(count)
     rest = length.plus(whole.times(-count))
     rest = Index(rest.terms, rest.constant, 0, count - 1)
-    _loops(k, positions, rows, columns, whole, count, lambda i: i.times(count), body, enter)
+    _loops(k, positions, rows, columns, whole, count, lambda i: i.times(count), body, enter, meeting)
     # Whether some are left over is not asked where another extent might leave some: it is the same code.
     if not rest.is_constant or rest.constant or typical(rows.whole) > SMALL:
         first = whole.times(count)
-        _loops(k, positions, rows, columns, rest, 1, first.plus, body, enter)
+        _loops(k, positions, rows, columns, rest, 1, first.plus, body, enter, meeting)
 
 
 def _loops(
     k: Scalar, positions: Positions, rows: Part, columns: Part, length: Index, count: int,
     first: Callable[[Index], Index], body: Callable[[], dict[Root, Accumulator]],
-    enter: Callable[[Root, Accumulator], None],
+    enter: Callable[[Root, Accumulator], None], meeting: Sequence[Root],
 ) -> None:
     # Also a loop that runs once today has a counter, if it may run twice tomorrow.
     extent = k.literal(length.constant, INDEX, varies=True) if length.is_constant else k.value_of(length)
@@ -85,7 +88,10 @@ def _loops(
         rows.counter = first(outer.index).plus(constant_index(row))
         positions.enter(rows.axes, rows.index())
         found.append(body())
-    for root in found[0]:
+        for root in found[-1]:
+            if root not in meeting:
+                enter(root, found[-1][root])
+    for root in meeting:
         enter(root, _tree(k, root.node.op.lower.monoid, [f[root] for f in found]))
     k.close_loop(inner)
     k.close_loop(outer)

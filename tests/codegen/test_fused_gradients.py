@@ -126,3 +126,22 @@ def test_row_reductions_and_their_readers_are_in_one_loop_over_rows(name, progra
 
     sweeps = [o for o in step.work.function.body.operations if o.regions and depth(o.regions[0]) > 1]
     assert len(sweeps) == 1
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 2), (20, 5, 1), (33, 20, 2), (70, 65, 32), (300, 200, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pairwise_distances_send_gradients_to_rows_and_to_columns(shape, dtype, rng):
+    n, m, d = shape
+    x, y = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(m, d)).astype(dtype)
+    w = rng.random(m).astype(dtype)
+
+    def energy(x, y):
+        return ad.sum((ad.exp(-ad.sum((x[:, None, :] - y[None, :, :]) ** 2, axis=2)) @ w) ** 2)
+
+    differences = x[:, None, :].astype(np.float64) - y
+    kernel = np.exp(-np.sum(differences**2, axis=2))
+    slopes = -4 * differences * ((kernel @ w)[:, None] * w * kernel)[:, :, None]
+    gradients = ad.jit(ad.grad(energy, argnums=(0, 1)))(x, y)
+    for got, expected in zip(gradients, (slopes.sum(1), -slopes.sum(0)), strict=True):
+        tolerance = 1e-13 if dtype is np.float64 else 1e-5
+        assert np.abs(got - expected).max() <= tolerance * np.abs(slopes).max() * max(n, m)
