@@ -15,6 +15,7 @@ from . import linalg as linalg
 from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
+from . import random as random
 from .along import take_along_axis
 from .arithmetic import abs_ as abs
 from .arithmetic import (
@@ -101,6 +102,7 @@ from .gathering import one_hot, take
 from .gradients import project, stop_gradient, unbroadcast
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
+from .inverse_error import erfinv
 from .joining import concatenate, pad, split, stack
 from .linalg_basic import diag, diagonal, norm, trace
 from .power import power, square
@@ -194,6 +196,7 @@ __all__ = [
     "empty_like",
     "equal",
     "erf",
+    "erfinv",
     "exp",
     "expand_dims",
     "expm1",
@@ -252,6 +255,7 @@ __all__ = [
     "power",
     "prod",
     "project",
+    "random",
     "ravel",
     "real",
     "reciprocal",

@@ -29,8 +29,8 @@ from .selection import where
 from .template import remembered
 
 __all__ = [
-    "arange", "empty", "empty_like", "eye", "full", "full_like", "iota", "linspace", "ones", "ones_like", "zeros",
-    "zeros_like",
+    "arange", "empty", "empty_like", "extents_of", "eye", "full", "full_like", "iota", "linspace", "ones", "ones_like",
+    "zeros", "zeros_like",
 ]
 
 _F64 = np.dtype(np.float64)
@@ -66,7 +66,7 @@ def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = _I64) -> Tensor:
 # ---------------------------------------------------------------- constants
 
 
-def _shape(name: str, shape: Any) -> tuple[int, ...]:
+def extents_of(name: str, shape: Any) -> tuple[int, ...]:
     """A shape out of an int or a sequence of them.  Raises TypeError and ShapeError naming the function."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
@@ -92,19 +92,19 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
 @remembered(0)
 def zeros(shape, dtype=np.float64):
     """Zeros.   →  dtype[shape]"""
-    return _filled(_shape("zeros", shape), 0, dtype_of(dtype, "zeros"))
+    return _filled(extents_of("zeros", shape), 0, dtype_of(dtype, "zeros"))
 
 
 @remembered(0)
 def ones(shape, dtype=np.float64):
     """Ones.   →  dtype[shape]"""
-    return _filled(_shape("ones", shape), 1, dtype_of(dtype, "ones"))
+    return _filled(extents_of("ones", shape), 1, dtype_of(dtype, "ones"))
 
 
 @remembered(0)
 def empty(shape, dtype=np.float64):
     """Zeros: tensors are values, so none can be filled in later.   →  dtype[shape]"""
-    return _filled(_shape("empty", shape), 0, dtype_of(dtype, "empty"))
+    return _filled(extents_of("empty", shape), 0, dtype_of(dtype, "empty"))
 
 
 def full(shape, fill_value, dtype=None):
@@ -112,7 +112,7 @@ def full(shape, fill_value, dtype=None):
 
     Raises ShapeError when the value does not broadcast to the shape.
     """
-    extents = _shape("full", shape)
+    extents = extents_of("full", shape)
     value = _value("full", fill_value, None if dtype is None else dtype_of(dtype, "full"))
     if value.ndim > len(extents) or any(
         have not in (1, want) for have, want in zip(reversed(value.shape), reversed(extents), strict=False)
@@ -206,7 +206,7 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
 
     Raises ShapeError for a negative number of elements.
     """
-    (count,) = _shape("linspace", num)
+    (count,) = extents_of("linspace", num)
     start, stop = common("linspace", (("start", start), ("stop", stop)), "f")
     if start.dtype != _F64 and dtype is None:
         dtype = start.dtype
@@ -223,6 +223,6 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
 @remembered(0)
 def eye(n_rows, n_cols=None, k=0, dtype=np.float64):
     """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]"""
-    shape = _shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
     on_diagonal = equal(add(iota(shape, 0), operator.index(k)), iota(shape, 1))
     return cast_to(on_diagonal, dtype_of(dtype, "eye"))

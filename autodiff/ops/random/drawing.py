@@ -1,0 +1,179 @@
+"""Numbers of a distribution, each out of its own word: the inverse of the distribution of a uniform one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import dtype_name
+
+from ...custom import function
+from ...errors import DTypeError, ShapeError, caller
+from ...tape import constant
+from ...tensor import Tensor
+from ..arithmetic import add, divide, mod, multiply, negative, subtract
+from ..bits import bitwise_right_shift
+from ..comparison import greater, less
+from ..conversion import as_tensor, cast_to, dtype_of
+from ..creation import extents_of
+from ..elementwise import erf, log, log1p
+from ..inverse_error import erfinv
+from ..selection import clip, where
+from ..template import remembered
+from .keys import numbered, of_key
+from .words import fraction
+
+__all__ = [
+    "bernoulli", "exponential", "gumbel", "laplace", "logistic", "normal", "randint", "truncated_normal", "uniform",
+]
+
+_ROOT = math.sqrt(2.0)
+
+
+def _float(name: str, dtype: Any) -> np.dtype:
+    dtype = dtype_of(dtype, f"random.{name}")
+    if dtype.kind != "f":
+        raise DTypeError(f"random.{name}: numbers are float32 or float64, not {dtype}\n  called at {caller()}")
+    return dtype
+
+
+def _fixed(value: float, x: Tensor) -> Tensor:
+    """A constant of the graph in the dtype of x."""
+    return constant(value, dtype_name(x.dtype))
+
+
+def _unit(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
+    """Uniform in [0, 1): steps of 2^-23 (f32) or 2^-52 (f64)."""
+    dtype = _float(name, dtype)
+    return fraction(numbered(of_key(name, key), extents_of(f"random.{name}", shape), f"i{8 * dtype.itemsize}"))
+
+
+def _inside(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
+    """Uniform in (0, 1): 0 is read as the least normal number."""
+    u = _unit(name, key, shape, dtype)
+    return add(u, _fixed(float(np.finfo(u.dtype).tiny), u))
+
+
+def _signed(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
+    """Uniform in (-1, 1)."""
+    u = _unit(name, key, shape, dtype)
+    return add(multiply(u, _fixed(2.0, u)), _fixed(float(np.nextafter(u.dtype.type(-1), u.dtype.type(0))), u))
+
+
+def _number(name: str, argument: str, x: Any, dtype: np.dtype) -> Tensor:
+    return cast_to(as_tensor(x, f"random.{name}", argument), dtype)
+
+
+def _fits(name: str, result: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The result, which parameters were to broadcast into.  Raises ShapeError when they made it larger."""
+    if result.shape != shape:
+        raise ShapeError(
+            f"random.{name}: parameters that broadcast to {result.shape} do not fit shape {shape}"
+            f"\n  called at {caller()}"
+        )
+    return result
+
+
+_uniform = remembered(1)(lambda key, shape, dtype: _unit("uniform", key, shape, dtype))
+
+
+@function
+def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
+    """Uniform in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]
+
+    Differentiable in the bounds.  Raises ShapeError when they do not broadcast to shape.
+
+    >>> import autodiff as ad
+    >>> ad.random.uniform(ad.random.key(0), (2,)).shape
+    (2,)
+    """
+    u = _uniform(key, shape, dtype)
+    if type(minval) is float and type(maxval) is float and minval == 0.0 and maxval == 1.0:
+        return u
+    least, most = (_number("uniform", n, x, u.dtype) for n, x in (("minval", minval), ("maxval", maxval)))
+    return _fits("uniform", add(multiply(u, subtract(most, least)), least), u.shape)
+
+
+@function
+def randint(key, shape, minval, maxval, dtype=np.int64):
+    """Integers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
+
+    Of 2^63 equally likely numbers the remainder, so no integer is likelier than another by more than the range/2^63.
+    Where the range is empty it is minval.
+    """
+    dtype = dtype_of(dtype, "random.randint")
+    if dtype.kind != "i":
+        raise DTypeError(f"random.randint: numbers are int32 or int64, not {dtype}\n  called at {caller()}")
+    extents, i64 = extents_of("random.randint", shape), np.dtype(np.int64)
+    least, end = (_number("randint", n, x, i64) for n, x in (("minval", minval), ("maxval", maxval)))
+    drawn = bitwise_right_shift(numbered(of_key("randint", key), extents, "i64"), 1)
+    span = subtract(end, least)
+    drawn = where(greater(span, 0), mod(drawn, span), 0)
+    return _fits("randint", cast_to(add(drawn, least), dtype), extents)
+
+
+@function
+def bernoulli(key, p=0.5, shape=None):
+    """True with probability p, which broadcasts to shape (None: that of p).   key: i32[2], p: f[...]  →  bool[shape]"""
+    p = as_tensor(p, "random.bernoulli", "p")
+    p = p if p.dtype.kind == "f" else cast_to(p, np.dtype(np.float64))
+    u = _unit("bernoulli", key, p.shape if shape is None else shape, p.dtype)
+    return _fits("bernoulli", less(u, p), u.shape)
+
+
+@function
+@remembered(1)
+def normal(key, shape=(), dtype=np.float64):
+    """Normal numbers of mean 0 and variance 1.   key: i32[2]  →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> x = ad.random.normal(ad.random.key(0), (1000,))
+    >>> bool(abs(ad.mean(x)) < 0.1)
+    True
+    """
+    y = erfinv(_signed("normal", key, shape, dtype))
+    return multiply(y, _fixed(_ROOT, y))
+
+
+@function
+def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
+    """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]"""
+    dtype = _float("truncated_normal", dtype)
+    a, b = (_number("truncated_normal", n, x, dtype) for n, x in (("lower", lower), ("upper", upper)))
+    low, high = erf(divide(a, _ROOT)), erf(divide(b, _ROOT))
+    width = subtract(high, low)
+    u = _unit("truncated_normal", key, width.shape if shape is None else shape, dtype)
+    inside = add(multiply(u, width), low)
+    return _fits("truncated_normal", clip(multiply(erfinv(inside), _ROOT), a, b), u.shape)
+
+
+@function
+@remembered(1)
+def exponential(key, shape=(), dtype=np.float64):
+    """Exponential numbers of mean 1.   key: i32[2]  →  dtype[shape]"""
+    return negative(log1p(negative(_unit("exponential", key, shape, dtype))))
+
+
+@function
+@remembered(1)
+def gumbel(key, shape=(), dtype=np.float64):
+    """Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.   key: i32[2]  →  dtype[shape]"""
+    return negative(log(negative(log(_inside("gumbel", key, shape, dtype)))))
+
+
+@function
+@remembered(1)
+def laplace(key, shape=(), dtype=np.float64):
+    """Laplace's numbers, of density exp(-|x|)/2.   key: i32[2]  →  dtype[shape]"""
+    u = _signed("laplace", key, shape, dtype)
+    return where(less(u, _fixed(0.0, u)), log1p(u), negative(log1p(negative(u))))
+
+
+@function
+@remembered(1)
+def logistic(key, shape=(), dtype=np.float64):
+    """Logistic numbers, log(u / (1 - u)).   key: i32[2]  →  dtype[shape]"""
+    u = _inside("logistic", key, shape, dtype)
+    return subtract(log(u), log1p(negative(u)))
