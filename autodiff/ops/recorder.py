@@ -28,9 +28,21 @@ from codegen.runtime.record_table import Program, Step, Table
 from ..config import Config, config
 from ..custom.function import Function
 from ..dispatch.reliance import functions
+from ..tape.check import checks
 from ..tape.expected import use_native
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
-from ..tape.record import DETACH, WHEN_MOVED, Recording, force, grad_mode, look_at_size, state
+from ..tape.plan import COUNTS, Plan
+from ..tape.record import (
+    DETACH,
+    PENDING_LIMIT,
+    SMALL_LIMIT,
+    WHEN_MOVED,
+    Recording,
+    force,
+    grad_mode,
+    look_at_size,
+    state,
+)
 from ..tensor import AbstractTensor, Tensor
 from .indexing import getitem
 from .learner import ALL, Learner, key_of
@@ -98,6 +110,7 @@ def _set_up() -> Any:
         function=Function,
         settings=config, counter=NUMBERS, mode=grad_mode,
         note_small=Recording.note_small, look_at=look_at_size, force=force, reads=_reads(),
+        plan=Plan, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT),
     ))  # fmt: skip
 
 
@@ -108,7 +121,7 @@ def _reads() -> dict[str, Callable[..., Any]]:
     def set_grad(t: Tensor, *value: Any) -> None:
         grad.__set__(t, *value) if value else grad.__delete__(t)
 
-    names = {"numpy": "numpy", "array": "__array__", "item": "item", "float": "__float__"}
+    names = {"numpy": "numpy", "array": "__array__", "item": "item", "float": "__float__", "bool": "__bool__"}
     return {name: python[word] for name, word in names.items()} | {"get_grad": grad.__get__, "set_grad": set_grad}
 
 

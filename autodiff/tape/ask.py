@@ -19,12 +19,13 @@ import numpy as np
 from ..config import config
 from . import streak
 from .check import Recipe, checks
+from .expected import is_answered
 from .loans import give_back
 from .misses import compared, note
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import COUNTS, build, data, plans, settle, source
-from .record import PENDING_LIMIT, Recording, grad_mode, new_number, state
+from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, grad_mode, new_number, state
 from .walk import needed, still_true, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_along", "value_of"]
@@ -59,7 +60,8 @@ def evaluate(nodes: Iterable[Node], ends_recording: bool = True) -> None:
         return
     now = state.now
     try:
-        _evaluate(now, roots, ends_recording)
+        if not (ends_recording and len(roots) == 1 and is_answered(roots[0])):
+            _evaluate(now, roots, ends_recording)
     finally:
         if ends_recording and now.lent:
             give_back(now.lent)
@@ -152,7 +154,7 @@ def _begin_another(now: Recording) -> None:
 def live_small(now: Recording) -> list[Node]:
     """Pending nodes of small results that somebody still holds; the list of candidates starts anew."""
     small, now.small = now.small, []
-    now.limit = 256
+    now.limit = SMALL_LIMIT
     nodes = [node for r in small if (t := r()) is not None and (node := t.node).value is None]
     if now.tracing:
         nodes = [n for n in nodes if _has_values(n)]

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from codegen.runtime.launcher import OutOfRange
 
-from .expected import Expected, native_check, native_finish, python_check
+from .expected import Expected, native_answer, native_check, native_finish, python_check
 from .node import Kind, Node, leaf_kind, out_of
 from .plan import COUNTS, Plan, located, settle
 from .streak import note_repeated
@@ -82,16 +83,22 @@ class Check:
     accepts    what a recording that is as expected holds (`gathered`), else None
     plan       what to run
     finish     finish(results, gathered, is_released): all that follows a run, natively; None: in Python
+    answer     all of it natively, of an ask for a value (`Checks.answers`); None: in Python
     """
 
-    __slots__ = ("accepts", "finish", "plan")
+    __slots__ = ("accepts", "answer", "finish", "plan")
 
     def __init__(
-        self, accepts: Callable, plan: Plan, finish: Callable[[tuple, tuple, bool], bool] | None
+        self,
+        accepts: Callable,
+        plan: Plan,
+        finish: Callable[[tuple, tuple, bool], bool] | None,
+        answer: Any = None,
     ) -> None:
         self.accepts = accepts
         self.plan = plan
         self.finish = finish
+        self.answer = answer
 
     def results(self, gathered: Gathered) -> tuple:
         """Run the plan."""
@@ -156,10 +163,14 @@ class _Tried:
 
 
 class Checks:
-    """The checks, by purpose and kind of the first root."""
+    """The checks, by purpose and kind of the first root.
+
+    answers   those of asks for one value that need no Python: by kind, where nothing is tracked, where it is
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple, _Tried] = {}
+        self.answers: tuple[dict[Kind, tuple], dict[Kind, tuple]] = ({}, {})
 
     def find(
         self, key: tuple, roots: Sequence[Node], live: Sequence[Node], start: float
@@ -176,13 +187,15 @@ class Checks:
         if likely is not None and likely.plan.valid:
             gathered = likely.accepts(*roots, live)
             if gathered is not None:
+                if likely not in tried.latest:
+                    self._put(key, tried, likely, length)
                 return likely, gathered
         # Something beside it may have been recorded, too: a value that was looked at, say.
         others = [c for k in (1, 2) if (c := tried.by_length.get(length - k)) is not None]
         for check in (*tried.latest, *others):
             gathered = check.accepts(*roots, live) if check is not likely and check.plan.valid else None
             if gathered is not None:
-                tried.put(check, length)
+                self._put(key, tried, check, length)
                 return check, gathered
         return None
 
@@ -201,22 +214,34 @@ class Checks:
         if not (expected.is_complete() and still_true(recipe.parts, recipe.order)):
             return
         if key not in self._found and len(self._found) >= KEYS:
-            self._found.clear()
+            self.clear()
         tried = self._found.setdefault(key, _Tried())
-        accepts = native_check(expected) or python_check(expected)
+        native = native_check(expected)
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
         finish = native_finish(expected, kinds)
-        tried.put(Check(accepts, plan, finish), recipe.roots[0].number - start)
+        answer = None
+        if key[:2] == ("value", 1) and native and finish and plan.formulas is None:
+            answer = native_answer(native, finish, plan)
+        check = Check(native or python_check(expected), plan, finish, answer)
+        self._put(key, tried, check, recipe.roots[0].number - start)
+
+    def _put(self, key: tuple, tried: _Tried, check: Check, length: float) -> None:
+        tried.put(check, length)
+        if check.answer is not None:
+            _, _, kind, tracks = key
+            self.answers[tracks][kind] = tuple([c.answer for c in tried.latest if c.answer is not None])
 
     def note_length(self, key: tuple, plan: Plan, length: float) -> None:
         """The plan was found for a recording that no check accepted in `find`: next time its own is tried."""
         tried = self._found.get(key)
         if tried is not None and plan in tried.of_plan:
-            tried.put(tried.of_plan[plan], length)
+            self._put(key, tried, tried.of_plan[plan], length)
 
     def clear(self) -> None:
         """Forget them all."""
         self._found.clear()
+        for answers in self.answers:
+            answers.clear()
 
 
 #: Checks of values and of gradients.

@@ -21,7 +21,7 @@ from .walk import _followed
 if TYPE_CHECKING:
     from .check import Recipe
 
-__all__ = ["Expected", "native_check", "native_finish", "python_check", "use_native"]
+__all__ = ["Expected", "is_answered", "native_answer", "native_check", "native_finish", "python_check", "use_native"]
 
 #: Leaves beyond which that they differ is not compared natively, two by two.
 _LEAVES = 64
@@ -278,12 +278,19 @@ def _tuple(letter: str, numbers: Sequence[int], braces: str = "()") -> str:
 
 #: What makes native checks, once the recorder is set up (`ops.recorder`).
 _recorder: Any = None
+_answer: Callable[[Node], bool] | None = None
 
 
 def use_native(recorder: Any) -> None:
     """Make native checks from now on; None: make them in Python."""
-    global _recorder
+    global _recorder, _answer
     _recorder = recorder
+    _answer = None if recorder is None else recorder.answering()
+
+
+def is_answered(node: Node) -> bool:
+    """Compute a pending value that a user asks for, if that is known natively.  It ends the recording."""
+    return _answer is not None and _answer(node)
 
 
 def native_check(expected: Expected) -> Callable | None:
@@ -330,3 +337,8 @@ def native_finish(expected: Expected, kinds: Sequence[Any]) -> Callable[[tuple, 
         for place, kind, which in zip(plan.grads, kinds, expected.groups, strict=True)
     ]
     return _recorder.finish(settled, groups)
+
+
+def native_answer(check: Callable, finish: Callable, plan: Any) -> Any:
+    """What answers an ask by a native check and finish without Python."""
+    return _recorder.answer(check, finish, plan)

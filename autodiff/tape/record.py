@@ -38,13 +38,15 @@ from .node import (
 )
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "Recording", "argument", "force", "grad_mode", "identity_of",
-    "is_tracking", "look_at_size", "record", "state", "use",
+    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SMALL_LIMIT", "Recording", "argument", "force",
+    "grad_mode", "identity_of", "is_tracking", "look_at_size", "record", "state", "use",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
 #: large to be one executable, and evaluates it if so.
 PENDING_LIMIT = 4000
+#: Candidates of small live results after which those that are gone are left out.
+SMALL_LIMIT = 256
 
 #: Whether what is recorded tracks gradients.  An immutable value, so that tasks and threads are apart.
 grad_mode: ContextVar[bool] = ContextVar("autodiff_grad_mode", default=True)
@@ -86,7 +88,7 @@ class Recording:
     def __init__(self) -> None:
         self.start = self.began = new_number()
         self.small: list[weakref.ref] = []
-        self.limit = 256
+        self.limit = SMALL_LIMIT
         self.asked = 0
         self.looked = 0
         self.bounded = 0
@@ -115,7 +117,7 @@ class Recording:
         self.small.append(_ref(t))
         if len(self.small) > self.limit:
             self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
-            self.limit = 2 * len(self.small) + 256
+            self.limit = 2 * len(self.small) + SMALL_LIMIT
 
 
     def note_updated(self, t: Tensor) -> None:

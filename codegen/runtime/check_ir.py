@@ -24,6 +24,7 @@ BLOCK = (
 
 _HEAD = """
 declare ptr @PyList_GetItem(ptr, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 
 define internal i64 @operand_at(ptr %at, i64 %number) alwaysinline {
   %where = getelementptr i64, ptr %at, i64 %number
@@ -95,8 +96,8 @@ yes:
 no:
   ret i1 false
 }
-; A tuple that a table describes: registers, in the order of their numbers.
-define internal void @fill(ptr %tuple, i64 %count, ptr %table, ptr %registers) {
+; References that a table describes: registers, in the order of their numbers.
+define internal void @fill(ptr %to, i64 %count, ptr %table, ptr %registers) {
 entry:
   br label %next
 next:
@@ -117,14 +118,15 @@ something:
 put:
   %item = phi ptr [ %none, %nothing ], [ %found, %something ]
   call void @Py_IncRef(ptr %item)
-  call void @put_item(ptr %tuple, i64 %i, ptr %item)
+  %item.at = getelementptr ptr, ptr %to, i64 %i
+  store ptr %item, ptr %item.at
   %i.next = add i64 %i, 1
   br label %next
 end:
   ret void
 }
 ; Values of nodes, or objects of the plan.
-define internal void @fill_arguments(ptr %tuple, i64 %count, ptr %table, ptr %registers) {
+define internal void @fill_arguments(ptr %to, i64 %count, ptr %table, ptr %registers) {
 entry:
   br label %next
 next:
@@ -148,7 +150,8 @@ node:
 put:
   %item = phi ptr [ %own, %object ], [ %value, %node ]
   call void @Py_IncRef(ptr %item)
-  call void @put_item(ptr %tuple, i64 %i, ptr %item)
+  %item.at = getelementptr ptr, ptr %to, i64 %i
+  store ptr %item, ptr %item.at
   %i.next = add i64 %i, 1
   br label %next
 end:
@@ -157,6 +160,30 @@ end:
 """
 
 _CHECK = """
+; Whether a graph of nodes is the one of a block: then the registers hold its nodes and leaves, borrowed.
+define internal i1 @matches(ptr %block, ptr %arguments, ptr %live, i64 %n.live, ptr %registers, ptr %owners) {
+entry:
+  %code = call ptr @object_at(ptr %block, i64 $code)
+  br label %instruction
+instruction:
+  %at = phi ptr [ %code, %entry ], [ %then, %good ]
+  %opcode = load i64, ptr %at
+  switch i64 %opcode, label %no [
+$SWITCH
+  ]
+
+$CASES
+good:
+  %length = phi i64 $LENGTHS
+  %then = getelementptr i64, ptr %at, i64 %length
+  br label %instruction
+
+op.end:
+  ret i1 true
+no:
+  ret i1 false
+}
+
 define ptr @check(ptr %self, ptr %arguments, i64 %count) {
 entry:
   %block.at = getelementptr i8, ptr %self, i64 $PAYLOAD
@@ -164,7 +191,6 @@ entry:
   %n.registers = call i64 @operand_at(ptr %block, i64 $registers)
   %n.leaf.registers = call i64 @operand_at(ptr %block, i64 $leaf_registers)
   %given = call i64 @operand_at(ptr %block, i64 $given)
-  %code = call ptr @object_at(ptr %block, i64 $code)
   %registers = alloca ptr, i64 %n.registers
   %owners = alloca ptr, i64 %n.leaf.registers
   %tuples = alloca [6 x ptr]
@@ -193,22 +219,25 @@ make.last:
   br i1 %no.result, label %drop, label %begin
 begin:
   %live.at = getelementptr ptr, ptr %arguments, i64 %given
-  %live = load ptr, ptr %live.at
-  br label %instruction
-instruction:
-  %at = phi ptr [ %code, %begin ], [ %then, %good ]
-  %opcode = load i64, ptr %at
-  switch i64 %opcode, label %no [
-$SWITCH
-  ]
-
-$CASES
-good:
-  %length = phi i64 $LENGTHS
-  %then = getelementptr i64, ptr %at, i64 %length
-  br label %instruction
-
-op.end:
+  %list = load ptr, ptr %live.at
+  %n.listed = call i64 @PyList_Size(ptr %list)
+  %n.live = call i64 @llvm.smax.i64(i64 %n.listed, i64 0)
+  %live = alloca ptr, i64 %n.live
+  br label %lives
+lives:
+  %l = phi i64 [ 0, %begin ], [ %l.next, %lives.one ]
+  %are.all = icmp sge i64 %l, %n.live
+  br i1 %are.all, label %look, label %lives.one
+lives.one:
+  %l.object = call ptr @PyList_GetItem(ptr %list, i64 %l)
+  %l.at = getelementptr ptr, ptr %live, i64 %l
+  store ptr %l.object, ptr %l.at
+  %l.next = add i64 %l, 1
+  br label %lives
+look:
+  %is = call i1 @matches(ptr %block, ptr %arguments, ptr %live, i64 %n.live, ptr %registers, ptr %owners)
+  br i1 %is, label %gather, label %no
+gather:
 $FILL
   %freed = call ptr @object_at(ptr %block, i64 $freed)
   call void @Py_IncRef(ptr %freed)
@@ -272,7 +301,8 @@ def _written() -> str:
   %tuple.of.{what} = load ptr, ptr %tuple.of.{what}.at
   %count.of.{what} = call i64 @operand_at(ptr %block, i64 ${what})
   %table.of.{what} = call ptr @object_at(ptr %block, i64 ${table})
-  call void @{function}(ptr %tuple.of.{what}, i64 %count.of.{what}, ptr %table.of.{what}, ptr {registers})
+  %items.of.{what} = getelementptr i8, ptr %tuple.of.{what}, i64 $ITEMS
+  call void @{function}(ptr %items.of.{what}, i64 %count.of.{what}, ptr %table.of.{what}, ptr {registers})
   call void @put_item(ptr %result, i64 {t}, ptr %tuple.of.{what})""")
     switch = [f"    i64 {number}, label %op.{name}" for number, name in enumerate(OPCODES)]
     lengths = [f"[ {INSTRUCTIONS[name][0]}, %{label} ]" for name, (_, label) in cases.items()]

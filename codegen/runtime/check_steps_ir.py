@@ -6,7 +6,7 @@ __all__ = ["INSTRUCTIONS", "OPCODES"]
 
 #: What an instruction requires or binds; `a`, `b` are registers, operands in this order.
 #:    root k a        a = argument k, a node           root_is k a     argument k is a
-#:    live n          n nodes in the list              live_is k a / live_at k a       element k is a / a = element k
+#:    live n          n nodes beside                   live_is k a / live_at k a       node k of them is a / a = it
 #:    kind a K p      its kind, and whether pending    out a O p       its kind's out, and whether pending
 #:    rich a          a rich node without hooks or retained gradient
 #:    leaf a l        l = its leaf, without hooks      leaf_is a l     no_leaf a       no_call a
@@ -37,17 +37,18 @@ INSTRUCTIONS = {
   ? icmp eq ptr %node#, %object#"""),
     "live": (2, """
   %n# = call i64 @operand_at(ptr %at, i64 1)
-  %size# = call i64 @PyList_Size(ptr %live)
-  ? icmp eq i64 %n#, %size#"""),
+  ? icmp eq i64 %n#, %n.live"""),
     "live_at": (3, """
   %k# = call i64 @operand_at(ptr %at, i64 1)
-  %object# = call ptr @PyList_GetItem(ptr %live, i64 %k#)
+  %from# = getelementptr ptr, ptr %live, i64 %k#
+  %object# = load ptr, ptr %from#
   %node# = call ptr @if_node(ptr %object#)
   ? icmp ne ptr %node#, null
   call void @bind(ptr %registers, ptr %at, i64 2, ptr %node#)"""),
     "live_is": (3, """
   %k# = call i64 @operand_at(ptr %at, i64 1)
-  %object# = call ptr @PyList_GetItem(ptr %live, i64 %k#)
+  %from# = getelementptr ptr, ptr %live, i64 %k#
+  %object# = load ptr, ptr %from#
   %node# = call ptr @register(ptr %registers, ptr %at, i64 2)
   ? icmp eq ptr %node#, %object#"""),
     "kind": (4, """

@@ -57,6 +57,41 @@ no:
   ret ptr null
 }
 
+; Give each of these nodes its value of the results, by a table of two words a node.
+define internal void @settle_all(ptr %nodes, i64 %count, ptr %table, ptr %results, ptr %empty) {
+entry:
+  br label %next
+next:
+  %s = phi i64 [ 0, %entry ], [ %s.next, %settled ]
+  %all = icmp eq i64 %s, %count
+  br i1 %all, label %done, label %one
+one:
+  %twice = shl i64 %s, 1
+  %at = getelementptr i64, ptr %table, i64 %twice
+  %position = call i64 @operand_at(ptr %at, i64 0)
+  %drops = call i64 @operand_at(ptr %at, i64 1)
+  %node.at = getelementptr ptr, ptr %nodes, i64 %s
+  %node = load ptr, ptr %node.at
+  %value = call ptr @item_of(ptr %results, i64 %position)
+  %old = call ptr @field(ptr %node, i64 $value_at)
+  %is.pending = call i1 @is_none(ptr %old)
+  br i1 %is.pending, label %now, label %settled   ; another thread was first: its value stays
+now:
+  call void @Py_IncRef(ptr %value)
+  call void @set_field(ptr %node, i64 $value_at, ptr %value)
+  call void @Py_DecRef(ptr %old)
+  %keeps = icmp eq i64 %drops, 0
+  br i1 %keeps, label %settled, label %drop
+drop:
+  call void @drop_inputs(ptr %node, ptr %empty)
+  br label %settled
+settled:
+  %s.next = add i64 %s, 1
+  br label %next
+done:
+  ret void
+}
+
 define ptr @finish(ptr %self, ptr %arguments, i64 %count) {
 entry:
   %block.at = getelementptr i8, ptr %self, i64 $PAYLOAD
@@ -80,31 +115,9 @@ entry:
   br i1 %no.empty, label %error, label %settle
 
 settle:
-  %s = phi i64 [ 0, %entry ], [ %s.next, %settled.one ]
-  %all.settled = icmp eq i64 %s, %n.settled
-  br i1 %all.settled, label %make, label %settle.one
-settle.one:
-  %s.twice = shl i64 %s, 1
-  %s.at = getelementptr i64, ptr %settled, i64 %s.twice
-  %s.position = call i64 @operand_at(ptr %s.at, i64 0)
-  %s.drops = call i64 @operand_at(ptr %s.at, i64 1)
-  %s.node = call ptr @item_of(ptr %stored, i64 %s)
-  %s.value = call ptr @item_of(ptr %results, i64 %s.position)
-  %s.old = call ptr @field(ptr %s.node, i64 $value_at)
-  %s.is.pending = call i1 @is_none(ptr %s.old)
-  br i1 %s.is.pending, label %settle.now, label %settled.one  ; another thread was first: its value stays
-settle.now:
-  call void @Py_IncRef(ptr %s.value)
-  call void @set_field(ptr %s.node, i64 $value_at, ptr %s.value)
-  call void @Py_DecRef(ptr %s.old)
-  %s.keeps = icmp eq i64 %s.drops, 0
-  br i1 %s.keeps, label %settled.one, label %settle.drop
-settle.drop:
-  call void @drop_inputs(ptr %s.node, ptr %empty)
-  br label %settled.one
-settled.one:
-  %s.next = add i64 %s, 1
-  br label %settle
+  %stored.items = getelementptr i8, ptr %stored, i64 $ITEMS
+  call void @settle_all(ptr %stored.items, i64 %n.settled, ptr %settled, ptr %results, ptr %empty)
+  br label %make
 
 make:
   %m = phi i64 [ 0, %settle ], [ %m.next, %made.one ]

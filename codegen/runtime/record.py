@@ -22,7 +22,7 @@ from ..records import record
 from . import engine, objects
 from .check_ir import BLOCK
 from .check_steps_ir import OPCODES
-from .launcher import method_definition, new_builtin
+from .launcher import OutOfRange, method_definition, new_builtin
 from .native import Self, native, numpy_function
 from .record_ir import (
     BINARY,
@@ -52,15 +52,18 @@ _VIEW = 137
 class Layout:
     """The classes and objects of the one who records.
 
-    handle, node, kind, out, leaf, recording, config, function    classes with slots: those that `record_ir` names
+    handle, node, kind, out, leaf, recording, config, function, plan    classes with slots: those that `record_ir` names
     rich       a class of nodes with more slots, which are operands too
     settings   the one object of class `config`
     counter    an iterator that gives each node its number
     mode       a ContextVar of bool
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
     force      force(node): evaluates what is pending from an earlier recording
-    reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "get_grad",
+    reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "bool", "get_grad",
                "set_grad" (without a value: deleted)
+    counts     an object that counts what was found, and run
+    answers    what `Recorder.answer` made, as tuples by kind of node: where nothing is tracked, where it is
+    limits     how much a recording, and how many small results, may grow to from its start
     """
 
     handle: type
@@ -79,6 +82,10 @@ class Layout:
     look_at: Callable[[Any, Any], Any]
     force: Callable[[Any], Any]
     reads: dict[str, Callable[..., Any]]
+    plan: type
+    counts: Any
+    answers: tuple[dict, dict]
+    limits: tuple[int, int]
 
 
 class Recorder:
@@ -108,10 +115,13 @@ class Recorder:
             tuple_type=tuple, none=None, not_implemented=NotImplemented, true=True, false=False, zero=0,
             config=layout.settings, counter=layout.counter, mode=layout.mode, note_small=layout.note_small,
             look_at=layout.look_at, force=layout.force, array_type=np.ndarray, item_name=_ITEM, slice_type=slice,
-            ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32,
+            ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32, counts=layout.counts,
+            answers_untracked=layout.answers[0], answers_tracked=layout.answers[1], call_name=_CALL,
+            out_of_range=OutOfRange, first_limit=layout.limits[1],
             **{f"python_{name}": read for name, read in layout.reads.items()},
         )  # fmt: skip
-        for name, value in (offsets | {k: id(v) for k, v in values.items()}).items():
+        numbers = offsets | dict(pending_limit=layout.limits[0])
+        for name, value in (numbers | {k: id(v) for k, v in values.items()}).items():
             self._words[WORDS.index(name)] = value
         self._values = values
         self._keep_freed()
@@ -186,6 +196,7 @@ class Recorder:
         }
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
         made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
+        made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))
         made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
         return made
 
@@ -276,6 +287,18 @@ class Recorder:
         block = (ctypes.c_int64 * len(words))(*words)
         return self._builtin("finish", (block, arrays, tuple(groups)), ctypes.addressof(block))
 
+    def answer(self, check: Callable[..., Any], finish: Callable[..., Any], plan: Any) -> Self:
+        """What a known ask is answered by (`answer_ir`): a check, the plan of which it is, what keeps its results."""
+        words = [*[struct.unpack("P", made.__self__)[0] for made in (check, finish)], id(plan)]  # type: ignore[attr-defined]
+        block = (ctypes.c_int64 * len(words))(words[0], words[2], words[1])
+        own = Self(struct.pack("P", ctypes.addressof(block)))
+        own.owned = (block, check, finish, plan)
+        return own
+
+    def answering(self) -> Callable[[Any], bool]:
+        """answer(node): compute a pending value natively.  False: Python is to be asked."""
+        return self._builtin("answer", (), 0)
+
     def _builtin(self, name: str, owned: tuple, address: int) -> Callable[..., Any]:
         method = method_definition(name, self._code.address(name))
         own = Self(struct.pack("P", address))
@@ -305,8 +328,8 @@ def set_up(layout: Layout) -> Recorder | None:
     return Recorder(layout, offsets) if offsets else None
 
 
-#: The method of arrays that gives a number, interned as attributes are.
-_ITEM = sys.intern("item")
+#: The method of arrays that gives a number, and that of executables that runs them, interned as attributes are.
+_ITEM, _CALL = sys.intern("item"), sys.intern("call")
 
 
 def _is_view(address: int) -> bool:
@@ -330,6 +353,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "config": ("careful",),
     "function": ("site",),
+    "plan": ("valid", "executable"),
+    "counts": ("hits", "runs"),
 }
 
 
@@ -337,7 +362,8 @@ def _offsets(layout: Layout) -> dict[str, int]:
     """Where the fields are; empty when the self-check does not confirm them."""
     found = {}
     for role, names in _FIELDS.items():
-        cls = getattr(layout, role)
+        role_of = getattr(layout, role)
+        cls = role_of if isinstance(role_of, type) else type(role_of)
         for name in names:
             offset = offset_of(cls, name)
             if offset is None:

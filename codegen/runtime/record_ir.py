@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from string import Template
 
+from .answer_ir import ANSWER, ANSWERS, MOST_LIVE
 from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
 from .record_grad_ir import GRAD
@@ -73,6 +74,8 @@ WORDS = (
     "none", "not_implemented", "true", "false", "zero", "config", "counter", "mode",
     "references_at", "usual_dealloc", "thread", "recording", "note_small", "look_at", "force",
     "item_name", "python_numpy", "python_array", "python_item", "python_float", "python_get_grad", "python_set_grad",
+    "python_bool", "answers_tracked", "answers_untracked", "counts", "hits_at", "runs_at", "valid_at", "executable_at",
+    "call_name", "out_of_range", "pending_limit", "first_limit",
 )  # fmt: skip
 
 #: A site: the address of its table's cell, who is called in circumstances, who for an unknown key; which of its
@@ -261,38 +264,6 @@ unknown:
   ret ptr inttoptr (i64 2 to ptr)
 }
 
-; Evaluate the operands that are pending from an earlier recording.  -1 with an exception.
-define internal i32 @evaluate_old(ptr %recording, ptr %xs, i64 %n) noinline {
-entry:
-  %node.cell = alloca ptr
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %fine ]
-  %is.done = icmp eq i64 %i, %n
-  br i1 %is.done, label %done, label %one
-one:
-  %x.at = getelementptr ptr, ptr %xs, i64 %i
-  %x = load ptr, ptr %x.at
-  %i.next = add i64 %i, 1
-  %key = call ptr @key_of(ptr %x, ptr %recording, ptr %node.cell)
-  %is.old = icmp eq ptr %key, inttoptr (i64 1 to ptr)
-  br i1 %is.old, label %evaluate, label %fine
-evaluate:
-  %node = load ptr, ptr %node.cell
-  call void @Py_IncRef(ptr %node)
-  %answer = call ptr @ask_python(i64 $force, ptr %node)
-  call void @Py_DecRef(ptr %node)
-  call void @Py_DecRef(ptr %answer)
-  %failed = icmp eq ptr %answer, null
-  br i1 %failed, label %error, label %fine
-fine:
-  br label %next
-done:
-  ret i32 0
-error:
-  ret i32 -1
-}
-
 ; A new reference to a new handle, null with an exception, 1 for CIRCUMSTANCE, 2 for UNKNOWN.
 define internal ptr @recorded(ptr %table.cell, ptr %xs, i64 %n, ptr %statics, i64 %n.statics) {
 entry:
@@ -367,7 +338,7 @@ unknown:
 """
 
 
-_TEXTS = (PARTS, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT)
+_TEXTS = (PARTS, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT, ANSWERS)
 
 
 def recorder_ir(offsets: dict[str, int]) -> str:
@@ -376,8 +347,8 @@ def recorder_ir(offsets: dict[str, int]) -> str:
     offsets   TYPE of any object, PAYLOAD of a bytes object, ND and FLAGS of an array, ITEMS of a tuple
     """
     words = {name: number for number, name in enumerate(WORDS)}
-    blocks = {name: number for block in (BLOCK, FINISH) for number, name in enumerate(block)}
-    assert not words.keys() & blocks.keys() and len(blocks) == len(BLOCK) + len(FINISH)
+    blocks = {name: number for block in (BLOCK, FINISH, ANSWER) for number, name in enumerate(block)}
+    assert not words.keys() & blocks.keys() and len(blocks) == len(BLOCK) + len(FINISH) + len(ANSWER)
     text = Template("".join(_TEXTS)).substitute(
         words | blocks,
         REFERENCES=offsets["TYPE"] - 8,
@@ -405,6 +376,7 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         PROBES=PROBES,
         PROGRAM_WORDS=PROGRAM_WORDS,
         MOST_NODES=MOST_NODES,
+        MOST_LIVE=MOST_LIVE,
         MOST_ARGUMENTS=_MOST_ARGUMENTS,
         **offsets,
     )

@@ -1,6 +1,6 @@
 """What the recorder (`record_ir`) is made of, as LLVM IR text: fields of objects, keys of operands, new nodes.
 
-    key_of        what an operand is in a table, and its node
+    key_of        what an operand is in a table, and its node        evaluate_old   those of an earlier recording
     new_node      a node with all but its inputs        number_node   the leaf of an operand that is a number
     note          the weak reference by which a small pending result is found at the next ask
 """
@@ -229,6 +229,38 @@ good:
   ret ptr %out
 no:
   ret ptr null
+}
+
+; Evaluate the operands that are pending from an earlier recording.  -1 with an exception.
+define internal i32 @evaluate_old(ptr %recording, ptr %xs, i64 %n) noinline {
+entry:
+  %node.cell = alloca ptr
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %fine ]
+  %is.done = icmp eq i64 %i, %n
+  br i1 %is.done, label %done, label %one
+one:
+  %x.at = getelementptr ptr, ptr %xs, i64 %i
+  %x = load ptr, ptr %x.at
+  %i.next = add i64 %i, 1
+  %key = call ptr @key_of(ptr %x, ptr %recording, ptr %node.cell)
+  %is.old = icmp eq ptr %key, inttoptr (i64 1 to ptr)
+  br i1 %is.old, label %evaluate, label %fine
+evaluate:
+  %node = load ptr, ptr %node.cell
+  call void @Py_IncRef(ptr %node)
+  %answer = call ptr @ask_python(i64 $force, ptr %node)
+  call void @Py_DecRef(ptr %node)
+  call void @Py_DecRef(ptr %answer)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %error, label %fine
+fine:
+  br label %next
+done:
+  ret i32 0
+error:
+  ret i32 -1
 }
 
 ; A node with all but its inputs, or null.

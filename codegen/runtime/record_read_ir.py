@@ -1,7 +1,8 @@
-"""What handles are asked (`record_ir`), answered where nothing has to be computed, as LLVM IR text.
+"""What handles are asked (`record_ir`), answered where the value is there or the ask is known, as LLVM IR text.
 
     read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
     read_item, read_float     the number of a 0-d value                            METH_NOARGS; nb_float
+    read_bool                 whether it is not zero                               nb_bool
     read_detach               a handle without history, computed if x is           METH_NOARGS
 
 `record_grad_ir` has `.grad`.  Whatever is otherwise (a pending value, an error, a trace) is left to what Python has
@@ -33,6 +34,7 @@ READ = """
 declare ptr @new_view(ptr, ptr, ptr)
 declare ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)
 declare ptr @PyLong_FromLongLong(i64)
+declare i32 @PyObject_IsTrue(ptr)
 
 ; What Python has for this, called with a handle.
 define internal ptr @ask_python(i64 %number, ptr %x) noinline {
@@ -94,6 +96,8 @@ entry:
   %elsewhere = icmp eq ptr %recording, null
   br i1 %elsewhere, label %python, label %is.handle
 is.handle:
+  ; Once more when it was pending: it may be on another node by then.
+  %was.pending = phi i1 [ false, %entry ], [ true, %was.asked ]
   %node = call ptr @node_of(ptr %x)
   %no.node = icmp eq ptr %node, null
   br i1 %no.node, label %python, label %is.kind
@@ -114,7 +118,18 @@ computed:
   %class = call ptr @class_of(ptr %value)
   %array.type = call ptr @own.object(i64 $array_type)
   %is.array = icmp eq ptr %class, %array.type
-  br i1 %is.array, label %lent, label %python
+  br i1 %is.array, label %lent, label %is.pending
+is.pending:
+  %none = call ptr @own.object(i64 $none)
+  %no.value = icmp eq ptr %value, %none
+  %is.first = xor i1 %was.pending, true
+  %is.to.be.asked = and i1 %no.value, %is.first
+  br i1 %is.to.be.asked, label %ask, label %python
+ask:
+  %answered = call i32 @answered(ptr %node)
+  switch i32 %answered, label %error [ i32 0, label %python  i32 1, label %was.asked ]
+was.asked:
+  br label %is.handle
 lent:
   ; What was lent is given back at an ask.
   %loans = call ptr @field(ptr %recording, i64 $lent_at)
@@ -240,6 +255,25 @@ as.it.is:
   ret ptr %value
 python:
   ret ptr inttoptr (i64 1 to ptr)
+}
+
+; The truth of a computed 0-d value: nb_bool.
+define i32 @read_bool(ptr %x) {
+entry:
+  %number = call ptr @number_here(ptr %x)
+  %bits = ptrtoint ptr %number to i64
+  switch i64 %bits, label %found [ i64 0, label %error  i64 1, label %python ]
+python:
+  %answer = call ptr @ask_python(i64 $python_bool, ptr %x)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %error, label %found
+found:
+  %object = phi ptr [ %number, %entry ], [ %answer, %python ]
+  %truth = call i32 @PyObject_IsTrue(ptr %object)
+  call void @Py_DecRef(ptr %object)
+  ret i32 %truth
+error:
+  ret i32 -1
 }
 
 define ptr @read_float(ptr %x) {

@@ -1,0 +1,200 @@
+"""A known ask is answered natively as Python answers it: see `codegen.runtime.answer_ir`."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape import ask
+from autodiff.tape.plan import COUNTS
+from autodiff.tape.record import state
+
+
+@pytest.fixture
+def by_python(monkeypatch):
+    """How often Python evaluated something."""
+    found = []
+    evaluate = ask._evaluate
+
+    def noted(*given):
+        found.append(given)
+        return evaluate(*given)
+
+    monkeypatch.setattr(ask, "_evaluate", noted)
+    return found
+
+
+def steps(read, count=12, w=None):
+    """What is read at each step of a loop with a loss beside, and the gradient at its end."""
+    w = ad.tensor(np.linspace(-1.0, 1.0, 5), requires_grad=True) if w is None else w
+    found, total = [], 0.0
+    for i in range(count):
+        z = ad.sum(w * (0.1 * i + 1.0)) + 0.5
+        found.append(read(z))
+        total = total + ad.exp(z)
+    total.backward()
+    gradient, w.grad = w.grad.numpy(), None
+    return found, gradient
+
+
+READS = {
+    "float": float, "item": lambda z: z.item(), "bool": bool, "if": lambda z: 1 if z > 0.4 else 0,
+    "numpy": lambda z: z.detach().numpy().tolist(), "array": lambda z: np.asarray(z.detach()).tolist(),
+    "int": int, "format": lambda z: f"{z:.6f}", "list": lambda z: z.tolist(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("read", READS)
+def test_what_is_read_in_a_loop_is_right(way, read, by_python):
+    z = [np.linspace(-1.0, 1.0, 5).sum() * (0.1 * i + 1.0) + 0.5 for i in range(12)]
+    expected = [READS[read](ad.tensor(v)) for v in z]
+    for _ in range(4):
+        by_python.clear()
+        found, gradient = steps(READS[read])
+        assert found == expected
+        np.testing.assert_allclose(gradient, np.full(5, sum(np.exp(v) * (0.1 * i + 1.0) for i, v in enumerate(z))))
+    if way == "native":
+        assert not by_python  # not once in the last round
+    else:
+        assert by_python
+
+
+def test_without_gradients_other_answers_are_kept(way):
+    w = ad.tensor(np.ones(3), requires_grad=True)
+    for i in range(12):
+        z = ad.sum(w * float(i))
+        assert float(z) == 3.0 * i and z.requires_grad
+        with ad.no_grad():
+            z = ad.sum(w * float(i))
+            assert float(z) == 3.0 * i and not z.requires_grad and not z.node.inputs
+
+
+def test_what_is_alive_is_computed_along(way):
+    for i in range(10):
+        x = ad.tensor(np.full(4, float(i)))
+        metric = ad.sum(x * x)
+        loss = ad.sum(x) + 1.0
+        ad.sum(x * 3.0)  # nobody has this one
+        assert float(loss) == 4.0 * i + 1.0
+        assert metric.node.value is not None and float(metric) == 4.0 * i * i
+        assert state.now.small == []
+
+
+def test_any_number_of_live_results(way):
+    for i in range(6):
+        x = ad.tensor(np.full(4, float(i)))
+        metrics = [ad.sum(x) * float(k) for k in range(40)]
+        assert float(ad.sum(x) + 1.0) == 4.0 * i + 1.0
+        assert [float(m) for m in metrics] == [4.0 * i * k for k in range(40)]
+
+
+def test_other_recordings_that_end_alike_are_told_apart(way):
+    functions = [lambda x: x, lambda x: x * 2.0, lambda x: np.exp(x * 0.1), lambda x: x + x, lambda x: x * x,
+                 lambda x: x - 1.0, lambda x: -x]  # fmt: skip
+    for i in range(30):
+        v, f = np.full(4, float(i)), functions[i % 7]
+        np.testing.assert_allclose(float(ad.sum(f(ad.tensor(v)))), f(v).sum())
+
+
+def test_what_was_lent_is_given_back_at_an_ask(way):
+    w, a = ad.tensor(np.ones(3)), np.arange(3.0)
+    for i in range(8):
+        y = w * a
+        z = ad.sum(y)
+        assert not a.flags.writeable
+        assert float(z) == 3.0 + 3.0 * i
+        assert a.flags.writeable
+        a += 1.0
+        assert y.tolist() == (a - 1.0).tolist()
+
+
+def test_an_index_out_of_range_says_where_it_was_asked_for(way):
+    x, w = ad.tensor(np.arange(4.0)), ad.tensor(np.ones(2), requires_grad=True)
+    for i in range(10):
+        places = ad.tensor(np.array([0, 9 if i > 5 else i % 4])) + 0
+        beside = ad.sum(w * 2.0)
+        z = ad.sum(ad.take(x, places) * w)
+        if i > 5:
+            with pytest.raises(IndexError, match=r"out of range(.|\n)*test_native_answers.py"):
+                float(z)
+            assert z.node.value is None and beside.node.value is None
+        else:
+            assert float(z) == i % 4
+        z = ad.sum(ad.take(x, ad.tensor(np.array([1, 2])) + 0) * w)
+        assert float(z) == 3.0
+
+
+def test_answers_go_with_the_cache(way):
+    for _ in range(2):
+        assert steps(float)[0] == steps(float)[0]
+        ad.clear_cache()
+
+
+def test_a_method_that_is_defined_later_counts(way):
+    f = ad.function(lambda x: x * 2.0)
+    x = ad.tensor(np.ones(3))
+    for _ in range(6):
+        assert float(ad.sum(f(x))) == 6.0
+    f.method(ad.Vector)(lambda x: x * 3.0)
+    for _ in range(3):
+        assert float(ad.sum(f(x))) == 9.0
+
+
+def test_asks_are_counted(way):
+    steps(float)
+    steps(float)
+    before, asked = (COUNTS.hits, COUNTS.runs), state.now.asked
+    steps(float)
+    assert (COUNTS.hits - before[0], COUNTS.runs - before[1]) == (13, 13)  # with the backward
+    assert state.now.asked - asked == 26  # the gradient is read, too
+
+
+def test_eagerly_nothing_is_answered(way, by_python):
+    steps(float)
+    steps(float)
+    by_python.clear()
+    ad.config.eager = True
+    try:
+        found, _ = steps(float, count=3)
+    finally:
+        ad.config.eager = False
+    assert len(by_python) >= 3
+    np.testing.assert_allclose(found, [0.5] * 3)
+
+
+def test_no_array_or_node_is_left_behind(way):
+    steps(float), steps(float)
+    w = ad.tensor(np.ones(5), requires_grad=True)
+    steps(float, w=w)
+    z = ad.sum(w * 2.0)
+    float(z)
+    values = [sys.getrefcount(o) for o in (w.node, w.node.value, w.node.kind, state.now)]
+    for _ in range(50):
+        z = ad.sum(w * 2.0)
+        float(z)
+    assert [sys.getrefcount(o) for o in (w.node, w.node.value, w.node.kind, state.now)] == values
+
+
+def test_threads_that_share_what_is_asked_for(way):
+    w = ad.tensor(np.linspace(0.0, 1.0, 7), requires_grad=True)
+    wrong = []
+
+    def ask_all(shared, barrier):
+        barrier.wait()
+        wrong.extend([z for z, v in shared if abs(float(z) - v) > 1e-12])
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(30):
+            shared = [(ad.sum(w * float(k)) + ad.sum(ad.exp(w)), 3.5 * k + np.exp(np.linspace(0, 1, 7)).sum())
+                      for k in range(20)]  # fmt: skip
+            barrier = threading.Barrier(3)
+            threads = [threading.Thread(target=ask_all, args=(shared, barrier)) for _ in range(3)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
