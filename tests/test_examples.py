@@ -20,6 +20,7 @@ SAYS = {
     "newton": ["graphs compiled: 2"],
     "ode_fit": ["Newton-CG", "graphs compiled: 2"],
     "read_the_ir": ["---- tape", "---- mlir", "---- asm"],
+    "sampling": ["price, delta, vega simulated", "posterior means"],
     "structured": ["Diagonal"],
     "train": ["later: 0"],
     "units": ["force:", "kg m s^-2"],
