@@ -245,7 +245,8 @@ def _sigmoid_scalar(k, x):
 sigmoid: Function = unary(
     "sigmoid",
     _sigmoid_reference,
-    partials=lambda y, x: (y * sigmoid(-x),),
+    # Of the rounded y: then 1 / (1 - y) of a cross-entropy behind it cancels it exactly.
+    partials=lambda y, x: (y * (1 - y),),
     lower=Map(_sigmoid_scalar),
     doc="1 / (1 + exp(-x)), without overflow.   f[...]  →  f[...]",
 )

@@ -354,3 +354,11 @@ def test_every_public_operation_is_documented_and_named(name):
     assert function.__doc__
     if function.primitive is not None:
         assert function.__name__ in ad.ops.__all__
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_cross_entropy_behind_a_sigmoid_loses_no_digits_where_the_sigmoid_is_nearly_one(dtype):
+    x = np.linspace(4, 10, 31).astype(dtype)
+    slopes = ad.grad(lambda x: -ad.sum(ad.log1p(-ad.sigmoid(x))))(x)
+    expected = 1 / (1 + np.exp(-x.astype(np.longdouble)))
+    assert np.abs(slopes / expected - 1).max() <= 4 * np.finfo(dtype).eps
