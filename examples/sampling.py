@@ -59,7 +59,7 @@ y = x @ [0.5, -1.0] + random.normal(noise_key, (30,)).numpy()
 
 
 def bound(guess, key):
-    """How much worse a guess (mean, log of the standard deviations, correlation) is than the posterior, by 16 samples."""
+    """How much worse a guess is than the posterior, but for a constant, by 16 samples."""
     spread = ad.exp(guess["log_std"])
     z = random.normal(key, (16, 2))
     second = guess["tilt"] * z[:, 0] + z[:, 1]
