@@ -21,13 +21,24 @@ class Config:
                 as compiling would (AUTODIFF_PATIENCE, 8); 0: compile at once
     threads     how many threads a large loop is shared among (AUTODIFF_THREADS, the number of cores); results
                 have the same bits for any number
+
+    open        what makes recording look closer, in whatever thread: traces that go on, eager mode; with its thread
+    careful     whether there is any: what recording looks at
+
+    Who opens something closes it in two statements in which nothing is called: no interrupt comes between them.
+
+        config.open[mark], config.careful = get_ident(), True
+        try: ...
+        finally:
+            del config.open[mark]
+            config.careful = config.open != {}
     """
 
-    __slots__ = ("_eager", "_patience", "_traces", "careful")
+    __slots__ = ("_eager", "_patience", "careful", "open")
 
     def __init__(self) -> None:
-        self._traces = 0
-        self.careful = False  # what recording looks at: whether anything below is on
+        self.open: dict[object, int] = {}
+        self.careful = False
         self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
         self.patience = int(os.environ.get("AUTODIFF_PATIENCE", "8"))
 
@@ -61,37 +72,21 @@ class Config:
         if flag not in (True, False):
             raise ValueError(f"config.eager is True or False, not {flag!r}")
         self._eager = bool(flag)
-        self.traces = self.traces
-
-    @property
-    def traces(self) -> int:
-        """How many traces this thread is in, and how often it keeps lines: in any thread, recording looks closer.
-
-        It is set, not counted up and down: what an interrupt left out is put right by the next that ends.
-        """
-        return _mine.traces
-
-    @traces.setter
-    def traces(self, count: int) -> None:
-        self._traces += count - _mine.traces
-        _mine.traces = count
-        self.careful = self._eager or self._traces > 0
+        if flag:
+            self.open["eager"] = 0
+        else:
+            self.open.pop("eager", None)
+        self.careful = self.open != {}
 
     def forget_other_threads(self) -> None:
-        """Count only what this thread traces: a forked child has no other."""
-        self._traces = _mine.traces
-        self.traces = self._traces
+        """Keep only what this thread has opened: a forked child has no other."""
+        mine = threading.get_ident()
+        self.open = {mark: thread for mark, thread in self.open.items() if thread in (0, mine)}
+        self.careful = self.open != {}
 
     def __repr__(self) -> str:
         return f"config(eager={self.eager}, patience={self.patience}, threads={self.threads})"
 
 
-class _Mine(threading.local):
-    """The traces of one thread."""
-
-    traces = 0
-
-
-_mine = _Mine()
 config = Config()
 in_child(config.forget_other_threads)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -269,7 +270,8 @@ class _Tracing:
         now = state.now
         now.tracing += 1
         self._inside, now.inside = now.inside, self._since
-        config.traces += 1
+        self._mark, thread = object(), get_ident()
+        config.open[self._mark], config.careful = thread, True
         self._start, now.start = now.start, 0
         self._small, now.small = now.small, []
         self._lines = keeps_lines.set(True)
@@ -280,8 +282,9 @@ class _Tracing:
         now.inside = self._inside
         now.start = self._start
         now.small = self._small
+        del config.open[self._mark]
+        config.careful = config.open != {}
         keeps_lines.reset(self._lines)
-        config.traces -= 1
 
 
 # ---------------------------------------------------------------- the tape as text

@@ -273,11 +273,12 @@ class _Traced:
             given.append(t)
         args, kwargs = tree.unflatten(structure, given)
         captures, outside, inside, depth = now.captures, now.outside, now.inside, now.tracing
-        start, small, traces = now.start, now.small, config.traces
+        start, small = now.start, now.small
+        mark, thread = object(), threading.get_ident()
+        config.open[mark], config.careful = thread, True
         try:  # an interrupt may come at any call from here on
             now.captures, now.outside, now.inside = {}, outside if depth else before, before
             now.tracing, now.start, now.small = depth + 1, 0, []
-            config.traces = traces + 1
             with observed() as choices:
                 result = self.f(*args, **kwargs)
             entry = frozen(arguments, result, now.captures, getattr(self.f, "__name__", "f"))
@@ -287,7 +288,8 @@ class _Traced:
             now.captures, now.outside, now.inside = captures, outside, inside
             # What a trace has left behind is no small result to compute along: it has no value.
             now.tracing, now.start, now.small = depth, start, small
-            config.traces = traces
+            del config.open[mark]
+            config.careful = config.open != {}
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

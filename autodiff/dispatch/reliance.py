@@ -155,7 +155,9 @@ def observed() -> Iterator[Choices]:
     """Collect every choice that dispatch makes for this thread inside."""
     global _observers
     choices = Choices()
-    mine, opened, traces = _collecting.observers, _collecting.open, config.traces
+    mine, opened = _collecting.observers, _collecting.open
+    mark, thread = object(), threading.get_ident()
+    config.open[mark], config.careful = thread, True  # recording leaves its shortcuts past dispatch
     try:  # an interrupt may come at any call from here on
         with _lock:
             _observers += 1
@@ -163,14 +165,14 @@ def observed() -> Iterator[Choices]:
             if _observers == 1:
                 _close_caches()
         _collecting.open = [*opened, choices]
-        config.traces = traces + 1  # recording leaves its shortcuts past dispatch
         yield choices
     finally:
         _collecting.open = opened
+        del config.open[mark]
+        config.careful = config.open != {}
         with _lock:
             _observers += mine - _collecting.observers
             _collecting.observers = mine
-        config.traces = traces
 
 
 def _close_caches() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 
 from ..config import config
 from .record import state
@@ -19,13 +20,14 @@ def tracing(since: float) -> Iterator[None]:
     """
     now = state.now
     inside, captures, start, small, depth = now.inside, now.captures, now.start, now.small, now.tracing
-    traces = config.traces
+    mark, thread = object(), get_ident()
+    config.open[mark], config.careful = thread, True
     try:  # an interrupt may come at any call from here on
         now.inside, now.start, now.small, now.tracing = since, 0, [], depth + 1
         if captures is None:
             now.captures = {}
-        config.traces = traces + 1
         yield
     finally:
         now.inside, now.captures, now.start, now.small, now.tracing = inside, captures, start, small, depth
-        config.traces = traces
+        del config.open[mark]
+        config.careful = config.open != {}

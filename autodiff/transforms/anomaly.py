@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -40,15 +41,17 @@ class detect_anomaly:
     """
 
     def __init__(self) -> None:
-        self._tokens: list[tuple[Token, Token]] = []
+        self._tokens: list[tuple[object, Token, Token]] = []
 
     def __enter__(self) -> None:
-        self._tokens.append((_mode.set(True), keeps_lines.set(True)))
-        config.traces += 1
+        mark, thread = object(), get_ident()
+        self._tokens.append((mark, _mode.set(True), keeps_lines.set(True)))
+        config.open[mark], config.careful = thread, True
 
     def __exit__(self, *_: object) -> None:
-        config.traces -= 1
-        mode, lines = self._tokens.pop()
+        mark, mode, lines = self._tokens.pop()
+        del config.open[mark]
+        config.careful = config.open != {}
         keeps_lines.reset(lines)
         _mode.reset(mode)
 

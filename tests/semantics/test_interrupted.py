@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -50,9 +51,6 @@ PROGRAMS = {
 }
 
 
-CONFIG = sys.modules[type(config).__module__].__file__
-
-
 class Interrupt(BaseException):
     """What a handler of signals raises."""
 
@@ -71,9 +69,8 @@ class Interrupting:
         file = frame.f_code.co_filename
         if event not in ("call", "c_return") or "/contextlib" in file:
             return
-        changes = (event == "call" and file == CONFIG) or (
-            event == "c_return" and getattr(argument, "__self__", None) is grad_mode and argument.__name__ != "get"
-        )
+        is_mode = getattr(argument, "__self__", None) is grad_mode and argument.__name__ != "get"
+        changes = event == "c_return" and (is_mode or argument is get_ident)
         if changes or not self.is_near:
             self.count += 1
             if self.count == self.at:
@@ -93,17 +90,9 @@ class Interrupting:
 def condition():
     now = state.now
     is_open = now.tracing, now.transforming, now.body, now.literal, now.captures, now.start > 0
-    return is_open, grad_mode.get()
+    return is_open, grad_mode.get(), config.careful
 
 
-@pytest.fixture
-def fast_again():
-    """An interrupt where a trace ends can leave recording slow, though right: other tests look at how fast it is."""
-    yield
-    config.traces = 0
-
-
-@pytest.mark.usefixtures("fast_again")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 @pytest.mark.parametrize("is_near", [True, False], ids=["where modes change", "anywhere"])
