@@ -24,6 +24,7 @@ from .entering import native_entry
 from .ops import as_tensor
 from .signature import Leaf, kind_of
 from .tape.ask import evaluate
+from .tape.leaks import check_leaves
 from .tape.node import Node, RichNode, rich_node
 from .tape.plan import data, freeze, source
 from .tape.record import identity_of, record, state
@@ -90,6 +91,7 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     entry.caller, entry.native, entry.of_tensors, entry.is_repeated = None, None, None, False
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
+    check_leaves(leaves, name, "jit")
     for x in leaves:
         if isinstance(x, Tensor):
             state.now.meet(x)

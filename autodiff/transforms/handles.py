@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import copy
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
+from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller, user_line
 from ..ops import as_tensor, astype, index_update, spread_to
 from ..tape.ask import value_of
+from ..tape.leaks import is_traced
 from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
 from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, identity_of, record, state
@@ -24,6 +26,9 @@ from . import hooks
 from .backward import backward
 
 __all__ = ["GradFn", "rebind"]
+
+#: By file, the lines that were warned of a gradient that is not kept: each is once.
+_warned: dict[str, dict] = {}
 
 
 # ---------------------------------------------------------------- values
@@ -101,26 +106,12 @@ def index(t: Tensor) -> int:
 def show(t: Tensor) -> str:
     """`f64[3] [1. 2. 3.]`, with "requires grad" behind it where that is so.  Computes a pending value."""
     flag = ", requires grad" if t.requires_grad else ""
-    if _is_traced(t.node):
+    if is_traced(t.node):
         return f"{t.aval} traced{flag}"
     value = value_of(t.node)
     text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
     joint = "\n" if "\n" in text else " "
     return f"{t.aval}{flag}{joint}{text}"
-
-
-def _is_traced(node: Node) -> bool:
-    seen = {node}
-    stack = [node]
-    while stack:
-        n = stack.pop()
-        if n.kind.op is ARGUMENT:
-            return True
-        for i in n.inputs if n.value is None else ():
-            if i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return False
 
 
 def text(t: Tensor, spec: str) -> str:
@@ -138,7 +129,24 @@ def detach(t: Tensor) -> Tensor:
 
 def _get_grad(t: Tensor) -> Tensor | None:
     identity = t.node.leaf or t.node.retained
-    return None if identity is None else identity.grad
+    if identity is None:
+        if t.requires_grad:
+            _warn_not_kept()
+        return None
+    return identity.grad
+
+
+def _warn_not_kept() -> None:
+    """As PyTorch does: the gradient of what was computed is None, and not because it is zero."""
+    line = user_line()
+    file = line.file if line else __name__
+    warnings.warn_explicit(
+        ".grad of a computed tensor is not kept, only that of leaves: t.retain_grad() before backward() keeps it",
+        UserWarning,
+        file,
+        line.line if line else 1,
+        registry=_warned.setdefault(file, {}),
+    )
 
 
 def _set_grad(t: Tensor, value: Any) -> None:

@@ -55,16 +55,16 @@ entry:
   br i1 %is.unknown, label %python, label %look
 look:
   %has.none = icmp eq ptr %leaf, %none
-  br i1 %has.none, label %found, label %read
+  br i1 %has.none, label %python, label %read
 read:
   %grad = call ptr @field(ptr %leaf, i64 $grad_at)
   %is.unset = icmp eq ptr %grad, null
   br i1 %is.unset, label %python, label %found
 found:
-  %answer = phi ptr [ %none, %look ], [ %grad, %read ]
-  call void @Py_IncRef(ptr %answer)
-  ret ptr %answer
+  call void @Py_IncRef(ptr %grad)
+  ret ptr %grad
 python:
+  ; Of a computed tensor too, which is warned of.
   %asked = call ptr @ask_python(i64 $python_get_grad, ptr %x)
   ret ptr %asked
 }

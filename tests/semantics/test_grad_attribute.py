@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from custom_functions import pair, parameter
@@ -196,3 +198,26 @@ def test_perturbations_are_not_confused():
     for x in (3.0, np.float64(3.0), np.array(3.0)):
         assert ad.grad(lambda x: ad.grad(lambda y: x * y)(x))(x) == 1.0
         assert ad.jit(ad.grad(lambda x: x * ad.grad(lambda y: x * y)(x)))(x) == 6.0
+
+
+def test_the_grad_of_a_computed_tensor_warns_once_a_line_that_it_is_not_kept():
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    y.sum().backward()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            assert y.grad is None
+        assert (y + 1).grad is None
+        assert y.detach().grad is None and x.grad is not None and ad.tensor([1.0]).grad is None
+    assert [(w.category, w.filename) for w in seen] == [(UserWarning, __file__)] * 2
+    assert "t.retain_grad() before backward()" in str(seen[0].message)
+
+
+def test_the_grad_of_a_computed_tensor_that_retains_it_warns_of_nothing():
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    assert y.grad is None
+    y.sum().backward()
+    assert y.grad.tolist() == [1.0, 1.0]

@@ -16,6 +16,8 @@ from ...ops.batching import to_front, with_examples
 from ...ops.shaping import reshaped
 from ...ops.slicing import part
 from ...tape.ask import evaluate
+from ...tape.leaks import check_leaves
+from ...tape.node import new_number
 from ...tape.record import identity_of, state
 from ...tensor import AbstractTensor, Tensor, handle, tensor_class
 from ..arguments import constant_of, is_differentiable, is_plain, name_of, plain_results
@@ -104,7 +106,7 @@ class Given:
 
     def mapped(self, f: Callable, size: int) -> tuple[list[tuple[Any, bool]], tree.Structure]:
         """The leaves of the result, each with whether it differs between examples; and their nesting."""
-        structure = tree.LEAF
+        structure, since = tree.LEAF, new_number()
 
         def on_one(made: list[Tensor]) -> list[Any]:
             nonlocal structure
@@ -113,6 +115,7 @@ class Given:
             try:
                 result = self._call(f, made)
                 results, structure = leaves_of_result(result)
+                check_leaves(results, getattr(f, "__name__", type(f).__name__), "vmap", since)
                 return [_result(x) for x in results]
             finally:
                 now.transforming -= 1
