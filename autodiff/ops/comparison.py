@@ -55,7 +55,7 @@ isnan = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isnan(x)),
-    doc="Which elements are nan.   f[...]  →  bool[...]     integers never are",
+    doc="Which elements are nan, or have a part that is.   T[...]  →  bool[...]     integers never are",
 )
 isinf = unary(
     "isinf",
@@ -63,7 +63,7 @@ isinf = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isinf(x)),
-    doc="Which elements are inf or -inf.   f[...]  →  bool[...]     integers never are",
+    doc="Which elements are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are",
 )
 isfinite = unary(
     "isfinite",
@@ -71,7 +71,7 @@ isfinite = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isfinite(x)),
-    doc="Which elements are neither nan nor infinite.   f[...]  →  bool[...]     integers always are",
+    doc="Which elements are neither nan nor infinite.   T[...]  →  bool[...]     integers always are",
 )
 
 # ---------------------------------------------------------------- logic

@@ -8,8 +8,8 @@ x alone but of its parts, have their rules written out.
 
 Complex arrays are compiled by parts: what is recorded here becomes operations on real numbers, and fuses with what
 is around it (`codegen.passes.complex`).  Values are NumPy's within a few ulps, at finite arguments; exp, log, sqrt and
-abs also where a part is infinite or nan, the other functions may give nan there.  A real number times a complex one
-scales both parts, where NumPy multiplies by its zero imaginary part too: they differ beside inf and nan.
+abs also where a part is infinite or nan, the other functions may give nan there.  Of products and quotients also nan
+and infinity are NumPy's: a real factor takes part as a complex number whose imaginary part is zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..custom import Function, function
 from ..tape import constant, record
 from ..tensor import Tensor, another
 from .arithmetic import abs_, divide, multiply
-from .comparison import equal
+from .comparison import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
 from .primitive import Operation, dtype_name_of, expect, primitive
@@ -105,6 +105,21 @@ _size: Operation = primitive(
 @abs_.on_complex
 def _(x):
     return record(_size, (x,))
+
+
+@isnan.on_complex
+def _(x):
+    return logical_or(isnan(real_part(x)), isnan(imaginary_part(x)))
+
+
+@isinf.on_complex
+def _(x):
+    return logical_or(isinf(real_part(x)), isinf(imaginary_part(x)))
+
+
+@isfinite.on_complex
+def _(x):
+    return logical_and(isfinite(real_part(x)), isfinite(imaginary_part(x)))
 
 
 def real_part(x: Tensor) -> Tensor:

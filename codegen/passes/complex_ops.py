@@ -152,17 +152,20 @@ def _is_turned(k: Any, c: Any, d: Any) -> Any:
     return k.lt(k.abs(c), k.abs(d))
 
 
+def _by_size(k: Any, c: Any, d: Any) -> tuple[Any, Any]:
+    turned = _is_turned(k, c, d)
+    return k.select(turned, d, c), k.select(turned, c, d)
+
+
 def _ratio(k: Any, c: Any, d: Any) -> Any:
     """The smaller part by the larger one."""
-    turned = _is_turned(k, c, d)
-    large, small = k.select(turned, d, c), k.select(turned, c, d)
+    large, small = _by_size(k, c, d)
     return k.select(_both_zero(k, c, d), _zero(k, c), k.div(small, large))
 
 
 def _scale(k: Any, c: Any, d: Any, ratio: Any) -> Any:
     """What both parts are multiplied by."""
-    turned = _is_turned(k, c, d)
-    large, small = k.select(turned, d, c), k.select(turned, c, d)
+    large, small = _by_size(k, c, d)
     size = k.select(_both_zero(k, c, d), k.abs(c), k.add(large, k.mul(small, ratio)))
     return k.div(_one(k, c), size)
 
@@ -170,21 +173,14 @@ def _scale(k: Any, c: Any, d: Any, ratio: Any) -> Any:
 def _quotient_re(k: Any, a: Any, b: Any, c: Any, d: Any, ratio: Any, scale: Any) -> Any:
     turned = _is_turned(k, c, d)
     first, second = k.select(turned, b, a), k.select(turned, a, b)
-    return k.mul(k.add(first, k.mul(second, ratio)), scale)
+    return k.mul(k.select(_both_zero(k, c, d), first, k.add(first, k.mul(second, ratio))), scale)
 
 
 def _quotient_im(k: Any, a: Any, b: Any, c: Any, d: Any, ratio: Any, scale: Any) -> Any:
     turned = _is_turned(k, c, d)
     first, second = k.select(turned, b, a), k.select(turned, a, b)
-    return k.mul(k.sub(second, k.mul(first, ratio)), k.select(turned, k.neg(scale), scale))
-
-
-def _real_quotient_re(k: Any, a: Any, c: Any, d: Any, ratio: Any, scale: Any) -> Any:
-    return k.mul(k.select(_is_turned(k, c, d), k.mul(a, ratio), a), scale)
-
-
-def _real_quotient_im(k: Any, a: Any, c: Any, d: Any, ratio: Any, scale: Any) -> Any:
-    return k.neg(k.mul(k.select(_is_turned(k, c, d), a, k.mul(a, ratio)), scale))
+    moved = k.select(_both_zero(k, c, d), second, k.sub(second, k.mul(first, ratio)))
+    return k.mul(moved, k.select(turned, k.neg(scale), scale))
 
 
 # e to the a + ib: where e to the a alone overflows, cos b and sin b may bring it back.
@@ -329,8 +325,6 @@ _RULES: dict[str, Callable[..., Any]] = {
     "scale": _scale,
     "div_re": _quotient_re,
     "div_im": _quotient_im,
-    "real_div_re": _real_quotient_re,
-    "real_div_im": _real_quotient_im,
     "abs": _size,
     "angle": lambda k, a, b: k.atan2(b, a),
     "growth": _growth,

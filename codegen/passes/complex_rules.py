@@ -1,9 +1,9 @@
 """What each operation on complex numbers is, in their real and imaginary parts.
 
 A rule takes the node and a value per input (`Parts` of a complex one, a node of a real one), and gives the parts of
-the result, or the result if it is real.  An imaginary part that is None is zero: of what was a real number.  So a
-real factor multiplies both parts, and does nothing else; NumPy multiplies by its zero too, which differs where an
-operand is infinite or nan.
+the result, or the result if it is real.  An imaginary part that is None is zero: of what was a real number.  A real
+factor, and a real divisor, of a complex number has its zero part there as in NumPy, which shows where an operand is
+infinite or nan; in products of matrices and in sums it is left out.
 """
 
 from __future__ import annotations
@@ -104,22 +104,18 @@ def _negative(node: Node, inputs: Sequence[Parts]) -> Parts:
 
 
 def _times(node: Node, x: Parts, y: Parts) -> Parts:
-    if x.im is None:
-        x, y = y, x
-    if y.im is None:
-        return Parts(_apply("mul", node, x.re, y.re), None if x.im is None else _apply("mul", node, x.im, y.re))
-    parts = (x.re, _im(x), y.re, y.im)
+    if x.im is None and y.im is None:
+        return Parts(_apply("mul", node, x.re, y.re), None)
+    parts = (x.re, _im(x), y.re, _im(y))
     return Parts(_apply("mul_re", node, *parts), _apply("mul_im", node, *parts))
 
 
 def _quotient(node: Node, x: Parts, y: Parts) -> Parts:
-    if y.im is None:
-        return Parts(_apply("div", node, x.re, y.re), None if x.im is None else _apply("div", node, x.im, y.re))
-    ratio = _over("ratio", y.re, y.im)
-    by = (y.re, y.im, ratio, _over("scale", y.re, y.im, ratio))
-    if x.im is None:
-        return Parts(_apply("real_div_re", node, x.re, *by), _apply("real_div_im", node, x.re, *by))
-    return Parts(_apply("div_re", node, x.re, x.im, *by), _apply("div_im", node, x.re, x.im, *by))
+    if x.im is None and y.im is None:
+        return Parts(_apply("div", node, x.re, y.re), None)
+    ratio = _over("ratio", y.re, _im(y))
+    by = (y.re, _im(y), ratio, _over("scale", y.re, _im(y), ratio))
+    return Parts(_apply("div_re", node, x.re, _im(x), *by), _apply("div_im", node, x.re, _im(x), *by))
 
 
 def _reciprocal(node: Node, inputs: Sequence[Parts]) -> Parts:

@@ -202,13 +202,6 @@ def test_a_large_growth_is_brought_back_by_a_small_direction():
     np.testing.assert_allclose(ad.jit(ad.exp)(z), np.exp(z), rtol=1e-12)
 
 
-def test_a_real_factor_scales_both_parts_and_nothing_else():
-    z = np.array([complex(np.inf, 1.0), complex(1.0, np.nan)])
-    found = ad.jit(lambda z, x: z * ad.astype(x, ad.complex128))(z, np.array([2.0, 2.0]))
-    np.testing.assert_array_equal(found.real, [np.inf, 2.0])
-    np.testing.assert_array_equal(found.imag, [2.0, np.nan])
-
-
 # ---------------------------------------------------------------- random programs
 
 UNARY = (

@@ -270,3 +270,47 @@ def test_complex_inputs_and_constants_may_be_results():
     np.testing.assert_array_equal(twice, z)
     np.testing.assert_array_equal(moved, z + 1j)
     np.testing.assert_array_equal(ad.zeros(3, dtype=ad.complex128).numpy(), np.zeros(3, complex))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", ["isnan", "isinf", "isfinite"])
+def test_a_complex_number_is_nan_or_infinite_where_a_part_is(name, dtype):
+    parts = [0.0, -1.5, np.nan, np.inf, -np.inf]
+    z = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    wanted = getattr(np, name)(z)
+    ours, t = getattr(ad, name), ad.tensor(z)
+    for _ in range(20):  # recorded natively from some time on
+        np.testing.assert_array_equal(ours(t), wanted)
+    np.testing.assert_array_equal(getattr(np, name)(t), wanted)
+    np.testing.assert_array_equal(ad.jit(ours)(z), wanted)
+    np.testing.assert_array_equal(ad.vmap(ours)(z), wanted)
+    with eager():
+        np.testing.assert_array_equal(ours(t), wanted)
+    g = ad.grad(lambda z: ad.where(ours(z), 0.0, ad.real(z)).sum())(z)
+    np.testing.assert_array_equal(g, np.where(wanted, 0, 1).astype(dtype))
+
+
+SPECIALS = [0.0, -0.0, 1.0, -2.0, np.nan, np.inf, -np.inf]
+ARITHMETIC = {
+    "z * r": lambda z, r: z * r, "r * z": lambda z, r: r * z, "z / r": lambda z, r: z / r, "r / z": lambda z, r: r / z,
+    "z + r": lambda z, r: z + r, "z - r": lambda z, r: z - r, "r - z": lambda z, r: r - z,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("f", ARITHMETIC.values(), ids=ARITHMETIC)
+def test_nan_and_infinities_beside_real_operands_are_numpys_however_it_is_run(f, dtype):
+    z = np.array([complex(a, b) for a in SPECIALS for b in SPECIALS], dtype)
+    r = np.array(SPECIALS, z.real.dtype)[:, None]
+    with np.errstate(all="ignore"):
+        expected = f(z, r)
+        for found in (f(ad.tensor(z), ad.tensor(r)).numpy(), ad.jit(f)(z, r), ad.vmap(f, (None, 0))(z, r)):
+            np.testing.assert_array_equal(found, expected)
+        for number in SPECIALS:
+            expected = f(z, number)
+            for found in (
+                f(ad.tensor(z), number).numpy(),
+                ad.jit(f)(z, number),  # the number is an argument
+                ad.jit(lambda z, number=number: f(z, number))(z),
+            ):
+                np.testing.assert_array_equal(found, expected)
