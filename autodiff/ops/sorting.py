@@ -51,12 +51,12 @@ _argsort = primitive(
 
 
 @records(_argsort)
-def argsort(x, axis=-1, *, descending=False):
+def argsort(x, axis=-1, *, descending=False, stable=True):
     """The numbers of the elements along an axis in rising (or falling) order; axis None: of x as one row.
 
     x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan is above all
 
-    Raises ShapeError when x has no such axis.
+    The order is stable whatever `stable` is.  Raises ShapeError when x has no such axis.
     """
     x = as_tensor(x, "argsort", "x")
     if axis is None:
@@ -65,12 +65,12 @@ def argsort(x, axis=-1, *, descending=False):
 
 
 @function
-def sort(x, axis=-1, *, descending=False):
+def sort(x, axis=-1, *, descending=False, stable=True):
     """The elements along an axis in rising (or falling) order; axis None: of x as one row.
 
     x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan is above all
 
-    Raises ShapeError when x has no such axis.
+    The order is stable whatever `stable` is.  Raises ShapeError when x has no such axis.
     """
     x = as_tensor(x, "sort", "x")
     if axis is None:

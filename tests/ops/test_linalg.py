@@ -109,6 +109,16 @@ def test_gradients_of_a_function_of_a_hermitian_matrix_are_those_of_differences(
         np.testing.assert_allclose(np.sum(g.conj() * d).real, difference, rtol=1e-7)
 
 
+def test_second_derivatives_at_equal_eigenvalues_are_nan_and_never_wrong_numbers():
+    for f in (lambda a: la.eigvalsh(a)[0], lambda a: (la.eigvalsh(a) ** 2).sum()):
+        assert np.isnan(ad.hessian(f)(np.eye(2))).any()
+        found, h = ad.hessian(f)(np.diag([1.0, 2.0])), 1e-5
+        for i, j in np.ndindex(2, 2):
+            moved = h * np.eye(2)[:, [i]] @ np.eye(2)[[j]]
+            slope = (ad.grad(f)(np.diag([1.0, 2.0]) + moved) - ad.grad(f)(np.diag([1.0, 2.0]) - moved)) / (2 * h)
+            np.testing.assert_allclose(found[..., i, j], slope, atol=1e-8)
+
+
 def test_equal_eigenvalues_have_gradients_and_their_vectors_have_not():
     np.testing.assert_array_equal(ad.grad(lambda a: la.eigvalsh(a).sum())(np.eye(3)), np.eye(3))
     a, q = np.diag([1.0, 1.0, 5.0]), np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 0.5)[0]

@@ -7,6 +7,14 @@ import autodiff as ad
 from codegen import compiler
 
 
+@pytest.mark.parametrize("stable", [True, False, None])
+def test_an_order_is_stable_also_where_that_is_said(stable):
+    x = ad.tensor([2, 1, 2, 1])
+    assert ad.argsort(x, stable=stable).tolist() == np.argsort(x.numpy(), stable=True).tolist() == [1, 3, 0, 2]
+    assert ad.sort(x, stable=stable).tolist() == np.sort(x, stable=stable).tolist() == [1, 1, 2, 2]
+    assert x.argsort(stable=stable, descending=True).tolist() == [0, 2, 1, 3]
+
+
 def test_equal_elements_keep_their_order_in_both_directions():
     x = [1.0, 0.0, 1.0, 0.0]
     assert ad.argsort(x).tolist() == [1, 3, 0, 2]
