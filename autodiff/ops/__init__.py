@@ -8,14 +8,15 @@
 (`abs_`) keep Python's own visible inside the library.
 """
 
-from codegen.lazily import imported
+from typing import TYPE_CHECKING
+
+from codegen.lazily import imported, lazily
 
 from ..tape.streak import WHEN_REPEATED
 from . import linalg as linalg
 from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
-from . import random as random
 from .along import take_along_axis
 from .arithmetic import abs_ as abs
 from .arithmetic import (
@@ -134,6 +135,12 @@ from .shaping import (
 from .sorting import argsort, sort
 from .statistics import log_softmax, logaddexp, logsumexp, mean, softmax, std, var
 from .triangles import tril, triu
+
+if TYPE_CHECKING:
+    from . import random as random
+
+# Random numbers are imported when they are first asked for.
+__getattr__, __dir__ = lazily(globals(), {"random": "random"})
 
 # Recording in machine code, for programs that repeat themselves.
 WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").install())
@@ -255,7 +262,6 @@ __all__ = [
     "power",
     "prod",
     "project",
-    "random",
     "ravel",
     "real",
     "reciprocal",
