@@ -16,12 +16,16 @@ from ..tape.node import TABLE_LIMIT, Kind, Node, Out, Primitive, out_of, rich_no
 from ..tape.record import grad_mode
 from ..tensor import Tensor, handle
 
-__all__ = ["without_history"]
+__all__ = ["HistorylessError", "without_history"]
+
+
+class HistorylessError(GradientError):
+    """A derivative was asked for through a value whose history nobody knows."""
 
 
 def _refuse(_bar: Any, y: Tensor, *_: Any) -> NoReturn:
     (what,) = y.node.kind.params
-    raise GradientError(
+    raise HistorylessError(
         f"a derivative was asked for through {what}, which has none: it was computed outside of the tape\n"
         f"  called at {y.node.line}\n"
         "  write that factor as another ad.function with a backward of its own, or compute it with ad.* operations"

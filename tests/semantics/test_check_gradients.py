@@ -186,3 +186,44 @@ def test_what_the_function_raises_is_passed_on():
 
     with pytest.raises(LookupError, match="mine"):
         ad.check_gradients(fails, B)
+
+
+# ---------------------------------------------------------------- host rules
+
+
+def host_solve(factor=1.0):
+    """a @ u = b by NumPy, forward and back."""
+
+    @ad.function
+    def solve(a, b): ...
+
+    @solve.forward(ad.Matrix, ad.Vector, host=True)
+    def _(ctx, a, b):
+        u = np.linalg.solve(a, b)
+        ctx.save_for_backward(a=a, u=u)
+        return u
+
+    @solve.backward(ad.Matrix, ad.Vector, host=True)
+    def _(ctx, g):
+        a, u = ctx.saved_variables
+        b_bar = np.linalg.solve(a.T, g)
+        return {"a": -factor * np.outer(b_bar, u), "b": b_bar}
+
+    return solve
+
+
+MATRIX = RNG.normal(size=(3, 3)) + 3 * np.eye(3)
+
+
+def test_a_host_backward_is_checked_in_reverse_mode():
+    def loss(a, b):
+        return ad.sum(host_solve()(ad.exp(a), b) ** 2)
+
+    ad.check_gradients(loss, MATRIX / 3, B[[0, 1, 0]], order=1)
+    with pytest.raises(ad.GradientError, match=r"in reverse mode(.|\n)*input a\b"):
+        ad.check_gradients(host_solve(1.01), MATRIX, B[[0, 1, 0]], order=1)
+
+
+def test_a_second_derivative_through_a_host_backward_names_the_order_that_can_be_checked():
+    with pytest.raises(ad.GradientError, match=r"host backward of solve(.|\n)*order=1"):
+        ad.check_gradients(host_solve(), MATRIX, B[[0, 1, 0]])
