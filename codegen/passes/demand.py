@@ -23,6 +23,9 @@ _FUSED = frozenset((Map, Move))
 #: What reading from memory costs, in additions: a cheaper value is always computed again.
 _CHEAP = 3
 
+#: More places are counted, not told apart: what is made of a value that is read at so many is read at as many again.
+_PLACES = 64
+
 
 def is_fused(node: Node) -> bool:
     """Whether a node is computed element by element, wherever it is wanted."""
@@ -38,10 +41,21 @@ class Demand:
         self.here = 0.0
         self.elsewhere: dict[tuple, float] = {}
 
+    def places(self) -> list[tuple[tuple | None, float]]:
+        """Where it is wanted (None: at the readers' own index), and how often there."""
+        found: list[tuple[tuple | None, float]] = [(None, self.here)] if self.here else []
+        if len(self.elsewhere) > _PLACES:
+            return [*found, (("many",), sum(self.elsewhere.values()))]
+        return [*found, *self.elsewhere.items()]
+
     @property
     def total(self) -> float:
         """All together."""
         return self.here + sum(self.elsewhere.values()) if self.elsewhere else self.here
+
+
+_ONCE = Demand()
+_ONCE.here = 1.0
 
 
 def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
@@ -78,7 +92,7 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
             again = seen.total - 1
             if node not in roots and again > 0 and price[node] >= _CHEAP and again * price[node] > HEAVY:
                 roots.add(node)
-            _pass_on(node, 1.0 if node in roots else seen.total, probed, want)
+            _pass_on(node, _ONCE if node in roots else seen, probed, want)
             continue
         roots.add(node)
         if isinstance(lower, Contract):
@@ -96,24 +110,25 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
     return {node for node in roots if node.op is not INPUT}
 
 
-def _pass_on(node: Node, times: float, probed: Probed, want) -> None:
-    """Tell the inputs of a computed node how it reads them."""
+def _pass_on(node: Node, seen: Demand, probed: Probed, want) -> None:
+    """Tell the inputs of a computed node how it reads them: at each place where the node itself is wanted."""
     own = None
     for edge in probed.edges(node).reads:
         x = node.inputs[edge.input]
-        if edge.is_same:
-            want(x, times, None)
-            continue
         # One element, or one per row: computed outside of the inner loop.
-        if x.aval.size <= 1:
-            want(x, min(times, 1.0), None)
-            continue
-        shape = node.aval.shape
-        own = own or probed.axes.flat(shape)
-        if edge.flat == own or _is_per_row(edge.flat, shape, probed):
-            want(x, times, None)
-        else:
-            want(x, times * max(1.0, typical(node.aval.size) / typical(x.aval.size)), (edge.flat, *_deciding(node, x)))
+        is_here, ratio = edge.is_same, 1.0
+        if not is_here and x.aval.size > 1:
+            shape = node.aval.shape
+            own = own or probed.axes.flat(shape)
+            is_here = edge.flat == own or _is_per_row(edge.flat, shape, probed)
+            ratio = max(1.0, typical(node.aval.size) / typical(x.aval.size))
+        for place, times in seen.places():
+            if is_here:
+                want(x, times, place)
+            elif x.aval.size <= 1:
+                want(x, min(times, 1.0), None)
+            else:
+                want(x, times * ratio, (edge.flat, *_deciding(node, x), place))
 
 
 def _deciding(node: Node, x: Node) -> tuple[Node, ...]:

@@ -270,6 +270,25 @@ def test_slices_from_places_that_only_the_run_knows_are_different_reads():
     assert operations_of(plan(steps(4))) < 2.5 * operations_of(plan(steps(2)))
 
 
+def test_what_several_maps_read_at_one_place_each_is_read_at_several_places():
+    # The gradient of a filter: each weight times the same values, put at a place of its own.
+    x = input_node(Aval((1000,), np.float64))
+    dear = apply(OPS["sin"], apply(OPS["exp"], x))
+    parts = []
+    for j in range(9):
+        weight = apply(OPS["constant"], value=j + 1.0, dtype="f64")
+        zero = apply(OPS["constant"], value=0.0, dtype="f64")
+        weighted = apply(OPS["mul"], dear, apply(OPS["broadcast_to"], weight, shape=(1000,)))
+        parts.append(apply(OPS["pad"], weighted, zero, widths=((j, 8 - j),)))
+    total = parts[0]
+    for part in parts[1:]:
+        total = apply(OPS["add"], total, part)
+    graph = Graph.of([x], [total])
+    once = operations_of(plan(Graph.of([x], [dear])))
+    assert operations_of(plan(graph)) < 6 * once
+    check(graph)
+
+
 def _constant(value):
     return apply(OPS["constant"], value=value, dtype="i64")
 
