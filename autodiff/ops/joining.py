@@ -114,7 +114,8 @@ def concatenate(arrays, axis=0):
         return joined([reshaped(x, (x.size,)) for x in xs], 0)
     if not xs[0].ndim:
         raise ShapeError(
-            f"concatenate: 0-d arrays have no axis to join along\n  called at {caller()}\n  ad.stack makes one"
+            f"concatenate: 0-d arrays have no axis to join along\n  called at {caller()}\n"
+            + ("  arrays stand in a list: [a, b]" if isinstance(arrays, Tensor) else "  ad.stack makes one")
         )
     return joined(xs, axis_of("concatenate", axis, xs[0].aval))
 

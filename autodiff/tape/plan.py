@@ -193,8 +193,8 @@ def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.
             raise ConcretizationError(
                 "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
                 f"  asked at {caller()}\n"
-                "  use ad.where or ad.cond instead of `if`, mark the argument static (static_argnums),"
-                " in vmap give it in_axes=None, or leave them"
+                "  use ad.where or ad.cond instead of `if`, ad.exp and the like instead of float() and math.exp,\n"
+                "  mark the argument static (static_argnums), in vmap give it in_axes=None, or leave them"
             )
         else:
             operands = [_operand(i, made, inputs) for i in reads]

@@ -98,9 +98,20 @@ def _scalar_and_aux(result: Any, has_aux: bool, name: str) -> tuple[Tensor, Any]
         raise GradientError(
             f"grad: {name} must return a float scalar, not {got}\n"
             f"  called at {caller()}\n"
-            "  sum or average the result, or use ad.vjp or ad.jacobian"
+            f"  {_made_scalar(result)}"
         )
     return result, aux
+
+
+def _made_scalar(result: Any) -> str:
+    """How a result that is no float scalar may become one."""
+    if result is None:
+        return "it ends without `return`, or with one that has no value"
+    if isinstance(result, tuple):
+        return "return the number to differentiate first, and has_aux=True lets it return (number, anything else)"
+    if isinstance(result, Tensor) and result.dtype.kind != "f" and not result.shape:
+        return "ad.abs or ad.real of a complex number is a float" if result.dtype.kind == "c" else "convert it to float"
+    return "sum or average the result, or use ad.vjp or ad.jacobian"
 
 
 def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> list[Any]:
