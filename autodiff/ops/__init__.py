@@ -99,8 +99,9 @@ from .elementwise import (
     trunc,
 )
 from .elementwise import round_ as round
-from .gathering import one_hot, take
+from .gathering import one_hot, segment_sum, take
 from .gradients import project, stop_gradient, unbroadcast
+from .indexing import add_at
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .inverse_error import erfinv
@@ -157,6 +158,7 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "add_at",
     "all",
     "any",
     "arange",
@@ -272,6 +274,7 @@ __all__ = [
     "rint",
     "roll",
     "round",
+    "segment_sum",
     "sigmoid",
     "sign",
     "sin",

@@ -28,12 +28,13 @@ from .batching import to_front, up, with_examples
 from .comparison import equal
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
-from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
+from .primitive import broadcast_avals, expect, linear, primitive, spread_to, zero_of, zeros_of
 from .selection import where
 from .shaping import reshaped, transposed
 
 __all__ = [
-    "check_updates", "gathered", "index_tensor", "one_hot", "replaced", "scattered", "take", "within",
+    "check_updates", "gathered", "index_tensor", "one_hot", "replaced", "scattered", "segment_sum", "summed_at", "take",
+    "within",
 ]
 
 _I64 = np.dtype(np.int64)
@@ -322,6 +323,15 @@ def scattered(
     return record(_scatter_add, (*indices, updates), (shape, axes, place))
 
 
+def summed_at(
+    shape: tuple[int, ...], indices: Sequence[Tensor], v: Tensor, axes: tuple[int, ...], place: int
+) -> Tensor:
+    """Zeros of `shape` with v, broadcast, added at `indices`.  Raises ShapeError when it does not broadcast."""
+    indices = _broadcast("add_at", indices)
+    v = spread_to(v, _gathered_shape(shape, indices[0].shape, axes, place))
+    return scattered(indices, v, shape, axes, place)
+
+
 def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, ...], place: int) -> Tensor:
     """x with v, broadcast, at `indices`.  Raises ShapeError when v does not broadcast to what is replaced."""
     indices = _broadcast("index_update", indices)
@@ -344,6 +354,32 @@ def take(x, indices, axis=None):
         x, axis = reshaped(x, (x.size,)), 0
     along = axis_of("take", axis, x.aval)
     return gathered(x, [index_tensor(indices, "take", x.shape[along])], (along,), along)
+
+
+@function
+def segment_sum(data, segment_ids, num_segments):
+    """For each segment the sum of the rows that belong to it: y[s] = sum of data[i] where segment_ids[i] is s.
+
+    data: T[k..., ...]  segment_ids: i64[k...]  →  T[num_segments, ...]     a segment without rows is zero
+
+    The ids may be in any order.  Rows are added in their order, so results are the same for any number of threads.
+    Raises ShapeError where the ids are not for the leading axes of the data; IndexError for an id outside, as `take`.
+
+    >>> import autodiff as ad
+    >>> ad.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3)
+    f64[3] [4. 0. 2.]
+    """
+    data = as_tensor(data, "segment_sum", "data")
+    expect("segment_sum", (data.aval,), "fic")
+    n = integer(num_segments, "segment_sum", "the number of segments")
+    if n < 0:
+        raise ShapeError(f"segment_sum: {n} segments\n  called at {caller()}")
+    ids = index_tensor(segment_ids, "segment_sum", n)
+    if data.shape[: ids.ndim] != ids.shape:
+        raise ShapeError(
+            f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}\n  called at {caller()}"
+        )
+    return scattered([ids], data, (n, *data.shape[ids.ndim :]), (0,), 0)
 
 
 @function

@@ -26,15 +26,16 @@ from ..errors import ConcretizationError, DTypeError, ShapeError, caller
 from ..tape import leaf, number_leaf, place_leaf, state
 from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
+from .arithmetic import add
 from .conversion import WEAK, as_tensor, cast_to
-from .gathering import gathered, index_tensor, replaced
+from .gathering import gathered, index_tensor, replaced, summed_at
 from .patterns import by_pattern
-from .primitive import spread_to
+from .primitive import expect, spread_to, zeros_of
 from .selection import where
 from .shaping import reshaped
-from .slicing import sliced, updated_slice
+from .slicing import embedded, sliced, updated_slice
 
-__all__ = ["getitem", "index_update"]
+__all__ = ["add_at", "getitem", "index_update"]
 
 _I64 = np.dtype(np.int64)
 _ALL = slice(None)
@@ -296,6 +297,33 @@ def index_update(x, key, value):
     y = reshaped(sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents), chosen.shape)
     y = replaced(y, chosen.indices, value, chosen.index_axes, chosen.place)
     return updated_slice(x, reshaped(y, chosen.extents), chosen.starts, chosen.axes, chosen.steps)
+
+
+@function
+def add_at(x, key, value):
+    """x with `value`, broadcast, added to x[key]; an element that is named twice gets both.  x itself stays as it was.
+
+    x: T[...]  →  T[...]     T a number; any key that `x[key]` takes
+
+    What `x[key] += value` means where index arrays name an element once (twice: as in NumPy, the last one wins
+    there), and `np.add.at(t, key, value)` does to a tensor.  Raises what `t[key] = value` raises.
+
+    >>> import autodiff as ad
+    >>> ad.add_at(ad.zeros(3), [0, 2, 0], [1.0, 2.0, 3.0])
+    f64[3] [4. 0. 2.]
+    """
+    x = as_tensor(x, "add_at", "x")
+    expect("add_at", (x.aval,), "fic")
+    value = _assigned(x, value)
+    entry = key if isinstance(key, (AbstractTensor, np.ndarray)) else None
+    if entry is not None and entry.dtype == np.bool_ and value.ndim <= x.ndim - entry.ndim:
+        return add(x, _masked_update(zeros_of(x.aval), as_tensor(entry), value))
+    chosen = _selection(x.aval, key)
+    if chosen.indices:
+        moved = summed_at(chosen.shape, chosen.indices, value, chosen.index_axes, chosen.place)
+    else:
+        moved = _fitted(value, chosen.shape)
+    return add(x, embedded(reshaped(moved, chosen.extents), chosen.starts, chosen.axes, chosen.steps, x.shape))
 
 
 def _assigned(x: Tensor, value: Any) -> Tensor:

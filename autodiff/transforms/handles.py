@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import tree
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller, user_line
-from ..ops import as_tensor, astype, index_update, spread_to
+from ..ops import add_at, as_tensor, astype, index_update, spread_to
+from ..ops.protocols import serves
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.leaves import leaf_node
@@ -302,6 +304,20 @@ def set_item(t: Tensor, key: Any, value: Any) -> None:
     """t[key] = value: this handle gets the value with that part replaced."""
     rebind(t, index_update(t, key, value))
 
+
+def _numpy_add_at(t: Any, key: Any, value: Any) -> None:
+    """np.add.at(t, key, value): this handle gets the value with that added.  An array takes no tensor's gradient."""
+    if isinstance(t, Tensor):
+        rebind(t, add_at(t, key, value))
+    else:
+        np.add.at(t, tree.map(_as_array, key), _as_array(value))
+
+
+def _as_array(x: Any) -> Any:
+    return np.asarray(x) if isinstance(x, Tensor) else x
+
+
+serves(_numpy_add_at, (np.add, "at"))
 
 _IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 

@@ -68,6 +68,18 @@ GETTING = [
 ]
 
 
+def _added(x, key, value):
+    y = x.copy()
+    np.add.at(y, key, value)
+    return y
+
+
+def _segments(data, ids, n):
+    y = np.zeros((n, *data.shape[ids.ndim :]), data.dtype)
+    np.add.at(y, ids, data)
+    return y
+
+
 def _selected(dtype, shape, key):
     """The aval of x[key]."""
     x = parse_aval(f"{dtype}{shape}")
@@ -88,9 +100,31 @@ SETTING = [
     for key in keys
 ]
 
+ADDING = [
+    case(
+        f"add_at[{_text(key)}]",
+        lambda x, v, key=key: ad.add_at(x, key, v),
+        lambda x, v, key=key: _added(x, key, v),
+        [f"{dtype}{shape}", _selected(dtype, shape, key)],
+        traced=not _has_mask(key),
+    )
+    for dtype in ("f64", "f32", "i64")
+    for shape, keys in KEYS.items()
+    if dtype == "f64" or shape == "[5]"
+    for key in keys
+]
+
 CASES = [
     *GETTING,
     *SETTING,
+    *ADDING,
+    case("add_at-number", lambda x: ad.add_at(x, [0, 0], 2.0), lambda x: _added(x, [0, 0], 2.0), ["f64[3,2]"]),
+    case("add_at-mask", lambda x: ad.add_at(x, x > 0, 2.0), lambda x: _added(x, x > 0, 2.0), ["f32[3,2]"]),
+    case("add_at-tensor", lambda x, i, v: ad.add_at(x, (slice(1, 3), i), v),
+         lambda x, i, v: _added(x, (slice(1, 3), i), v), ["f64[4,3]", "i64[5]", "f64[2,1]"], [None, integers(-3, 3), None]),
+    *cases("segment_sum", lambda x, i: ad.segment_sum(x, i, 3), lambda x, i: _segments(x, i, 3), [None, integers(0, 3)],
+           dtypes=("",), shapes=(("f64[7]", "i64[7]"), ("f32[6,2]", "i32[6]"), ("f64[2,3,2]", "i64[2,3]"),
+                                 ("i32[4]", "i64[4]"), ("f64[0,2]", "i64[0]"), ("f64[2]", "i64[]"))),
     *cases("x[1:3]", lambda x: x[1:3], lambda x: x[1:3], dtypes=ALL, shapes=("[7]",)),
     case("x[i]=number", lambda x: index_update(x, 1, 2.0), lambda x: _updated(x, 1, 2.0), ["f64[3,2]"]),
     case("x[mask]=number", lambda x: index_update(x, x > 0, 2.0), lambda x: _updated(x, x > 0, 2.0), ["f32[3,2]"]),

@@ -248,3 +248,56 @@ def test_a_mask_of_an_array_in_a_trace_is_refused_with_the_way_out():
     np.testing.assert_array_equal(ad.jit(lambda x: x[np.nonzero(mask)])(np.arange(3.0)), [0.0, 2.0])
     with pytest.raises(ad.ConcretizationError, match=r"keeps the shape$"):
         ad.jit(lambda x: x[x > 0])(np.arange(3.0))
+
+
+# ---------------------------------------------------------------- adding
+
+
+def test_numpys_add_at_changes_a_tensor_and_its_gradient_flows():
+    v = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    t = ad.zeros(3)
+    before = t.detach()
+    np.add.at(t, [0, 2, 0], v)
+    assert t.detach().tolist() == [4.0, 0.0, 2.0] and before.tolist() == [0.0, 0.0, 0.0]
+    (t * ad.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert v.grad.tolist() == [1.0, 100.0, 1.0]
+
+
+def test_numpys_add_at_of_an_array_takes_values_and_loses_no_gradient():
+    a = np.zeros(3)
+    np.add.at(a, ad.tensor([0, 2, 0]), ad.tensor([1.0, 2.0, 3.0]))
+    assert a.tolist() == [4.0, 0.0, 2.0]
+    with pytest.raises(ad.GradientError, match="would lose its gradient"):
+        np.add.at(a, [0], ad.tensor([1.0], requires_grad=True))
+
+
+def test_segments_of_any_ids_are_one_compile_and_ids_are_checked():
+    rng = np.random.default_rng(0)
+    f = ad.jit(ad.value_and_grad(lambda x, ids: (ad.segment_sum(x, ids, 4) ** 2).sum()))
+    for _ in range(3):
+        x, ids = rng.normal(size=(10, 2)), rng.integers(0, 4, 10)
+        sums = np.zeros((4, 2))
+        np.add.at(sums, ids, x)
+        value, g = f(x, ids)
+        np.testing.assert_allclose(value, (sums**2).sum())
+        np.testing.assert_allclose(g, 2 * sums[ids])
+    with pytest.raises(IndexError):
+        f(x, np.full(10, 4))
+    with pytest.raises(IndexError, match="segment_sum: index 4 is outside of an axis of extent 4"):
+        ad.segment_sum(x, np.full(10, 4), 4)
+    with pytest.raises(ad.ShapeError, match="names no segments of the leading axes"):
+        ad.segment_sum(x, np.zeros(9, int), 4)
+    with pytest.raises(ad.DTypeError, match="segment_sum: takes float or integer or complex arrays"):
+        ad.segment_sum(np.ones(2, bool), [0, 1], 2)
+
+
+def test_what_is_added_fits_what_it_is_added_to():
+    x = np.zeros((2, 3))
+    for wrong, error in (
+        (lambda: ad.add_at(x, 5, 1.0), IndexError),
+        (lambda: ad.add_at(x, [0, 1], np.ones(4)), ad.ShapeError),
+        (lambda: ad.add_at(x, 0, 1j), ad.DTypeError),
+        (lambda: ad.add_at(np.zeros(2, bool), 0, True), ad.DTypeError),
+    ):
+        with pytest.raises(error):
+            wrong()
