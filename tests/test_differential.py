@@ -9,7 +9,7 @@ A failing example is printed as a program that can be run.
 
 import numpy as np
 import pytest
-from differential.programs import eager, programs
+from differential.random_programs import eager, programs
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from differential.helpers import ladder, polar, stats
-from differential.programs import eager
+from differential.random_programs import eager
 
 import autodiff as ad
 

@@ -112,3 +112,10 @@ def test_llvmlite_is_imported_in_at_most_two_files_both_of_the_compiler():
     users = [n for n in MODULES if any(o.partition(".")[0] == "llvmlite" for o in imports(n, MODULES[n]))]
     assert len(users) <= 2
     assert all(name.startswith(("codegen.runtime", "codegen.emit")) for name in users)
+
+
+def test_no_two_files_of_tests_have_one_name():
+    """Goldens are kept by the name of the file, and helpers are imported by it."""
+    files = [f for f in (ROOT / "tests").rglob("*.py") if f.name not in ("__init__.py", "conftest.py")]
+    names = sorted(f.name for f in files)
+    assert [a for a, b in zip(names, names[1:], strict=False) if a == b] == []

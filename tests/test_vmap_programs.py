@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from differential.programs import eager, programs
+from differential.random_programs import eager, programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
