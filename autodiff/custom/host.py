@@ -48,7 +48,7 @@ class Unlearnt(ConcretizationError):
 
 
 def _packed_reference(*arrays: np.ndarray, run: Callable, avals: tuple[Aval, ...]) -> np.ndarray:
-    values = [np.ascontiguousarray(v, a.dtype) for v, a in zip(run(*arrays), avals, strict=True)]
+    values = [np.ascontiguousarray(v, a.dtype) for v, a in zip(run(*map(_read_only, arrays)), avals, strict=True)]
     if len(values) == 1:
         return values[0].reshape(avals[0].shape)
     words = np.zeros(sum(map(_words, avals)), np.int64)
@@ -143,12 +143,13 @@ def in_own_recording() -> Iterator[None]:
 def arrays_of(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     """The values of tensors as read-only arrays, computed now.  Counts as asking for them."""
     evaluate([t.node for t in tensors], ends_recording=False)
-    arrays = []
-    for t in tensors:
-        view = value_of(t.node).view()
-        view.flags.writeable = False
-        arrays.append(view)
-    return arrays
+    return [_read_only(value_of(t.node)) for t in tensors]
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 # ---------------------------------------------------------------- forward

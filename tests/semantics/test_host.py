@@ -49,6 +49,21 @@ def test_a_declared_host_rule_works_inside_a_compiled_and_cached_graph():
     np.testing.assert_allclose(g, 3 * np.cos(special.erf(2 * X)) * inner * 2)
 
 
+@pytest.mark.parametrize(("setting", "value"), [("patience", 1), ("patience", 8), ("eager", True)])
+def test_a_host_rule_gets_read_only_arrays_also_where_graphs_are_evaluated(setting, value):
+    erf, before = host_both(), getattr(ad.config, setting)
+    setattr(ad.config, setting, value)
+    try:
+        for n in range(1, 14):  # shapes that are used once
+            x = leaf(np.linspace(-1.0, 1.0, n))
+            ad.sin(erf(x * 2.0)).sum().backward()
+            slope = 2 / np.sqrt(np.pi) * np.exp(-((2 * x.detach().numpy()) ** 2))
+            np.testing.assert_allclose(x.grad, np.cos(special.erf(2 * x.detach().numpy())) * slope * 2)
+    finally:
+        setattr(ad.config, setting, before)
+        ad.clear_cache()
+
+
 def test_a_host_backward_is_called_at_every_run_and_the_graph_around_it_is_known():
     log = []
     erf = host_both(log)
