@@ -1,6 +1,7 @@
 """Imports go down only, and LLVM stays behind one door."""
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -118,4 +119,4 @@ def test_no_two_files_of_tests_have_one_name():
     """Goldens are kept by the name of the file, and helpers are imported by it."""
     files = [f for f in (ROOT / "tests").rglob("*.py") if f.name not in ("__init__.py", "conftest.py")]
     names = sorted(f.name for f in files)
-    assert [a for a, b in zip(names, names[1:], strict=False) if a == b] == []
+    assert [a for a, b in pairwise(names) if a == b] == []
