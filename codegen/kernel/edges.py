@@ -12,7 +12,7 @@ so no operation has to be known by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..ir import Node, dtype_name
@@ -23,7 +23,7 @@ from .index import Atom, Index, constant_index, flatten, unflatten
 from .nest import INDEX, ScalarType, Status, Value
 from .scalar import SCALAR_TYPES, Element, Scalar
 
-__all__ = ["HEAVY", "Axes", "Edge", "Edges", "Probed", "Reader", "broadcast_index", "rows_kept"]
+__all__ = ["HEAVY", "Axes", "Edge", "Edges", "Probed", "Reader", "broadcast_index", "rows_apart", "rows_kept"]
 
 #: Prices in units of one addition, from the measured time per element of vectorised loops.
 _WEIGHTS = {
@@ -182,6 +182,19 @@ def rows_kept(node: Node) -> int:
 
     out[i[j], k] += updates[j, k]        1: the elements of a row of updates lie side by side in the output too
     """
+    return _kept(node, range(-1, -1 - node.inputs[-1].aval.ndim, -1))
+
+
+def rows_apart(node: Node) -> int:
+    """How many of the first axes of its updates a scatter only copies: each row is scattered within its own.
+
+    out[k, i[j]] += updates[k, j]        1: what is scattered in different rows does not meet
+    """
+    return _kept(node, range(node.inputs[-1].aval.ndim))
+
+
+def _kept(node: Node, axes: Iterable[int]) -> int:
+    """How many of these axes, in this order, are where they were, and are no part of where anything else goes."""
     updates, out = node.inputs[-1].aval.shape, node.aval.shape
     index = Axes().of(updates)
     probe, read = _Probe(), set()
@@ -195,12 +208,15 @@ def rows_kept(node: Node) -> int:
 
         return Reader(x.shape, element)
 
-    target = node.op.lower.target(probe, index, *[reader(j) for j in range(len(node.inputs))], **node.keywords)
+    target = list(node.op.lower.target(probe, index, *[reader(j) for j in range(len(node.inputs))], **node.keywords))
     kept = 0
-    while kept < min(len(updates), len(out)):
-        own, extent = index[-1 - kept], updates[-1 - kept]
-        others = [atom for i in target[: len(target) - 1 - kept] for atom, _ in i.terms]
-        if out[-1 - kept] != extent or target[-1 - kept] != own or any(a in read or a in others for a, _ in own.terms):
+    for axis in axes:
+        if not -len(out) <= axis < len(out):
+            break
+        place = axis % len(target)
+        others = [atom for j, i in enumerate(target) if j != place for atom, _ in i.terms]
+        own = index[axis]
+        if out[axis] != updates[axis] or target[place] != own or any(a in read or a in others for a, _ in own.terms):
             break
         kept += 1
     return kept

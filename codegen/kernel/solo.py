@@ -11,7 +11,7 @@ from ..ir import Node
 from .accumulators import fill
 from .body import Loop
 from .build import Built, finish
-from .edges import rows_kept
+from .edges import rows_apart, rows_kept
 from .elements import Elements, element_type
 from .group import strides_of
 from .index import Index, constant_index, flatten, split_loop
@@ -42,10 +42,12 @@ def build_scatter(node: Node, is_stored, name: str) -> Built:
     # Rows that go to one place each are added element by element, side by side; the rows in their order.
     shape = updates.aval.shape
     split = len(shape) - rows_kept(node)
+    first = min(rows_apart(node), split)
     # The status of a failed check and the sums are shared by all iterations: no parallel loop.
-    rows = k.open_loop(prod(shape[:split]))
+    apart = k.open_loop(prod(shape[:first])) if first else None
+    rows = k.open_loop(prod(shape[first:split]))
     loop = k.open_loop(prod(shape[split:])) if split < len(shape) else None
-    index = (*_index(rows, shape[:split]), *_index(loop, shape[split:]))
+    index = (*_index(apart, shape[:first]), *_index(rows, shape[first:split]), *_index(loop, shape[split:]))
     readers = [elements.reader(i) for i in (*others, updates)]
     target = node.op.lower.target(k, index, *readers, **node.keywords)
     # A target that failed its check is moved inside: nothing is ever written outside.
@@ -59,6 +61,8 @@ def build_scatter(node: Node, is_stored, name: str) -> Built:
     if loop:
         k.close_loop(loop)
     k.close_loop(rows)
+    if apart:
+        k.close_loop(apart)
     return finish(name, k, elements, [node])
 
 

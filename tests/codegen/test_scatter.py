@@ -6,21 +6,25 @@ import pytest
 import autodiff.ops  # noqa: F401  (declares the operations)
 from codegen.compiler import compile_graph
 from codegen.ir import OPS, Aval, Graph, apply, evaluate, input_node
-from codegen.kernel.edges import rows_kept
+from codegen.kernel.edges import rows_apart, rows_kept
 from codegen.kernel.mlir import print_function
 from codegen.passes.plan import plan
 
 I64, F32 = np.dtype(np.int64), np.dtype(np.float32)
 
-#: (shape of the result, axes that are indexed, shape of the indices, place) -> how many axes of an update are copied.
+#: (shape of the result, axes that are indexed, shape of the indices, place) -> how many axes of an update are copied,
+#: the first and the last ones.
 CASES = {
-    ((7, 16), (0,), (20,), 0): 1,
-    ((7, 3, 5), (0,), (20,), 0): 2,
-    ((7, 3, 5), (0, 1), (4, 5), 0): 1,
-    ((7, 3, 5), (1,), (20,), 1): 1,
-    ((7, 3, 5), (2,), (20,), 2): 0,
-    ((9,), (0,), (20,), 0): 0,
-    ((7, 16), (0,), (), 0): 1,
+    ((7, 16), (0,), (20,), 0): (0, 1),
+    ((7, 3, 5), (0,), (20,), 0): (0, 2),
+    ((7, 3, 5), (0, 1), (4, 5), 0): (0, 1),
+    ((7, 3, 5), (1,), (20,), 1): (1, 1),
+    ((7, 3, 5), (2,), (20,), 2): (2, 0),
+    ((7, 3, 5), (1, 2), (4, 6), 1): (1, 0),
+    ((7, 1, 5), (2,), (20,), 2): (2, 0),
+    ((9,), (0,), (20,), 0): (0, 0),
+    ((7, 16), (0,), (), 0): (0, 1),
+    ((16, 7), (1,), (), 1): (1, 0),
 }
 
 
@@ -39,7 +43,8 @@ def _graph(shape, axes, indices, place, name):
 def test_rows_meet_in_their_order_whatever_is_copied(case, name, rng):
     shape, axes, *_ = case
     graph = _graph(*case, name)
-    assert rows_kept(graph.outputs[0]) == CASES[case]
+    (scatter,) = graph.outputs
+    assert (rows_apart(scatter), rows_kept(scatter)) == CASES[case]
     least = min(shape[a] for a in axes)
     arrays = [
         rng.integers(-least, least, i.aval.shape) if i.aval.dtype == I64 else rng.normal(size=i.aval.shape).astype(F32)
@@ -53,6 +58,13 @@ def test_rows_meet_in_their_order_whatever_is_copied(case, name, rng):
 
 def test_the_place_of_a_row_is_looked_up_once():
     (step,) = plan(_graph((7, 16), (0,), (20,), 0, "scatter_add")).steps
+    text = print_function(step.work.function)
+    assert "divsi" not in text and "remsi" not in text
+    assert text.count("scf.for") == 3  # zeros, rows, the elements of a row
+
+
+def test_what_lies_in_rows_of_its_own_is_found_without_dividing():
+    (step,) = plan(_graph((7, 16), (1,), (20,), 1, "scatter_add")).steps
     text = print_function(step.work.function)
     assert "divsi" not in text and "remsi" not in text
     assert text.count("scf.for") == 3  # zeros, rows, the elements of a row
