@@ -217,7 +217,7 @@ def _loops() -> None:
 @_switch("whole loops")
 def _whole() -> None:
     """Loops of kernels alone are run step by step, as those with products are."""
-    _replace("codegen.runtime.whole", "whole", lambda step: None)
+    _replace("codegen.runtime.whole", "whole", lambda *_: None)
 
 
 @_switch("blocks of elements")

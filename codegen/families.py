@@ -7,29 +7,40 @@
 What changed is seen by comparing: graphs are of one family if they are equal but for the numbers in their shapes
 and parameters, and a number that differs between two of them is an unknown, if it is the extent of an input, or
 follows from one (2 n, n - 1). That it does is checked each time; so are the conditions that planning relied on.
-A graph for which either fails is planned for itself, as is one that steps through Python or loops.
+A graph for which either fails is planned for itself, as is one that steps through Python.  How many steps a loop has
+is a number like any extent.
 
 Planning is done for two examples. Whatever took the number itself, where no formula follows it, differs then.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .ir import CONSTANT, INPUT, Aval, Graph, Node
+from .ir import Aval, Graph, Node
+from .ir.graph import Region
 from .kernel.arguments import SMALL
+from .lazily import later
+from .lowering import Reduce
+from .numbers import Apart, apart, with_numbers
 from .passes import optimize
 from .passes.plan import Planned, place, planned
-from .program import Gemm, Kernel, Program
+from .program import Branch, Gemm, Kernel, Loop, Program, While
 from .records import record, replace
 from .runtime.cache import LRU
-from .runtime.disk import blake2b
 from .runtime.executable import Pieces
 from .runtime.kernels import KernelTable, NativeKernel, text_of
 from .runtime.share import Piece, shared, sized
-from .symbols import LEAST, NotSymbolic, Symbol, SymbolicFloat, checked, evaluated, formula, symbol, watched
+from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated, formula, symbol, watched
+
+if TYPE_CHECKING:
+    from . import amounts as of_nests
+else:
+    of_nests = later("codegen.amounts")  # loops and branches only
 
 __all__ = ["Families"]
 
@@ -46,8 +57,8 @@ _MANY_ROWS = 1000
 #: How often planning for any is tried for one family.
 _TRIES = 3
 
-#: What stands where a number stood: of no class that a parameter is of.
-_INT, _FLOAT = int, float
+#: A number may follow from a product of so many unknowns.
+_MOST_FACTORS = 3
 
 
 class Families:
@@ -59,18 +70,15 @@ class Families:
 
     def find(self, graph: Graph) -> tuple[Program, Pieces] | None:
         """The program of a graph with its kernels, if its family has one for any extents."""
-        numbers: list[int] = []
         try:
-            text = repr(_apart(graph, numbers))
+            found = apart(graph)
         except NotSymbolic:
             return None
-        # The text takes 50 to 65 bytes a node (a chain of functions, a perceptron), and is only compared.
-        skeleton = blake2b(text.encode(), digest_size=16).digest()
-        family = self._table.get(skeleton)
+        family = self._table.get(found.digest)
         if family is None:
-            self._table.put(skeleton, _Family(tuple(numbers)))
+            self._table.put(found.digest, _Family(found.numbers))
             return None
-        return family.find(graph, tuple(numbers), self._kernels)
+        return family.find(graph, found, self._kernels)
 
     def clear(self) -> None:
         """Forget all of them."""
@@ -82,8 +90,9 @@ class _Family:
         self.samples = [first]
         self.general: _General | None = None
 
-    def find(self, graph: Graph, numbers: tuple[int, ...], kernels: KernelTable) -> tuple[Program, Pieces] | None:
-        """The program of a graph of these numbers."""
+    def find(self, graph: Graph, taken: Apart, kernels: KernelTable) -> tuple[Program, Pieces] | None:
+        """The program of a graph that was taken apart."""
+        numbers = taken.numbers
         if self.general is not None:
             if _has_short_rows(graph, self.general.unknowns):
                 return None
@@ -92,8 +101,8 @@ class _Family:
                 return found
         if numbers in self.samples or len(self.samples) > _TRIES:
             return None
-        unknowns = _fitted(graph, [*self.samples, numbers])
-        if unknowns is not None and _has_short_rows(graph, unknowns):
+        unknowns = _fitted(graph, [*self.samples, numbers], taken.lengths)
+        if unknowns is not None and (_has_short_rows(graph, unknowns) or self.is_known(unknowns)):
             return None
         self.samples.append(numbers)
         if unknowns is None:
@@ -105,123 +114,62 @@ class _Family:
         self.general = general
         return general.at(numbers, graph)
 
-
-# ---------------------------------------------------------------- numbers of a graph
-
-
-def _apart(graph: Graph, numbers: list[int]) -> Hashable:
-    """A graph without its numbers, which are put in the list, in a fixed order."""
-    place_of = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
-    inputs = [(_without(i.aval.shape, numbers), i.aval.dtype.str) for i in graph.inputs]
-    nodes = [
-        (
-            n.op.name,
-            _without(n.params, numbers) if n.op is not CONSTANT else _constant_without(n.params, numbers),
-            _without(n.aval.shape, numbers),
-            n.aval.dtype.str,
-            *[place_of[i] for i in n.inputs],
-        )
-        for n in graph.nodes
-    ]
-    return tuple(inputs), tuple(nodes), tuple([place_of[o] for o in graph.outputs])
-
-
-def _without(value: Any, numbers: list[int]) -> Hashable:
-    kind = type(value)
-    if kind is int:
-        numbers.append(value)
-        return _INT
-    if kind is tuple:
-        return tuple([_without(v, numbers) for v in value])
-    if kind not in _PLAIN:
-        raise NotSymbolic(f"{value!r} is compared by more than its text")
-    return value
-
-
-#: Classes of parameters whose text says all.
-_PLAIN = frozenset((bool, float, str, type(None)))
-
-
-def _constant_without(params: tuple, numbers: list[int]) -> Hashable:
-    """Of a constant: a float that is a whole number may be the count of a mean."""
-    value, dtype = params
-    if type(value) is float and value.is_integer() and value != 0:
-        numbers.append(int(value))
-        return _FLOAT, dtype
-    return repr(value), dtype  # -0.0 is another constant than 0.0
-
-
-def _with(graph: Graph, numbers: Iterator[int]) -> Graph:
-    """The graph with other numbers."""
-    new: dict[Node, Node] = {}
-    for i in graph.inputs:
-        new[i] = Node(INPUT, (), (), Aval(_filled(i.aval.shape, numbers), i.aval.dtype))
-    for n in graph.nodes:
-        fill = _constant_filled if n.op is CONSTANT else _filled
-        params = fill(n.params, numbers)
-        aval = Aval(_filled(n.aval.shape, numbers), n.aval.dtype)
-        new[n] = Node(n.op, [new[i] for i in n.inputs], params, aval)
-    inputs, nodes, outputs = ([new[x] for x in xs] for xs in (graph.inputs, graph.nodes, graph.outputs))
-    return Graph(inputs, nodes, outputs, graph.name)
-
-
-def _filled(value: Any, numbers: Iterator[int]) -> Any:
-    if type(value) is int:
-        return next(numbers)
-    return tuple([_filled(v, numbers) for v in value]) if type(value) is tuple else value
-
-
-def _constant_filled(params: tuple, numbers: Iterator[int]) -> tuple:
-    value, dtype = params
-    if type(value) is float and value.is_integer() and value != 0:
-        number = next(numbers)
-        value = float(number)
-        if isinstance(number, Symbol):
-            value = SymbolicFloat(value)
-            value.count = number
-    return value, dtype
+    def is_known(self, unknowns: _Unknowns) -> bool:
+        """Whether the program for any such numbers is there."""
+        return self.general is not None and self.general.unknowns == unknowns
 
 
 # ---------------------------------------------------------------- unknowns
 
 
 class _Unknowns(NamedTuple):
-    """names, and the positions of the numbers that they are; for every number (name, factor, rest), or itself."""
+    """names, and the positions of the numbers that they are; for every number (names, factor, rest), or itself:
+    factor times their product, and the rest.
+    """
 
     names: list[str]
     positions: list[int]
-    numbers: list[tuple[str, int, int] | int]
+    numbers: list[tuple[tuple[str, ...], int, int] | int]
 
     def example(self, which: int) -> list[int]:
         """The numbers of one of the examples."""
         symbols = {name: symbol(name, _EXAMPLES[which][k]) for k, name in enumerate(self.names)}
-        return [n if isinstance(n, int) else symbols[n[0]] * n[1] + n[2] for n in self.numbers]
+        return [
+            n if isinstance(n, int) else math.prod([symbols[name] for name in n[0]]) * n[1] + n[2] for n in self.numbers
+        ]
 
 
-def _fitted(graph: Graph, samples: Sequence[tuple[int, ...]]) -> _Unknowns | None:
-    """What has changed between samples, from the extents of inputs that have; None if something else has."""
+def _fitted(graph: Graph, samples: Sequence[tuple[int, ...]], lengths: Sequence[int]) -> _Unknowns | None:
+    """What has changed between samples, from the extents of inputs and the lengths of loops that have; None if
+    something else has."""
     extents = sum(len(i.aval.shape) for i in graph.inputs)  # of inputs: they come first among the numbers
     columns = list(zip(*samples, strict=True))
     found = _Unknowns([], [], [])
     bases: list[tuple[int, ...]] = []
-    for position in sorted(range(extents), key=lambda p: columns[p]):
+    for position in sorted([*range(extents), *lengths], key=lambda p: columns[p]):
         column = columns[position]
-        if len(set(column)) == len(column) and not any(_follows(column, base) for base in bases):
+        if len(set(column)) > 1 and not any(_follows(column, base) for base in bases):
             if len(bases) == len(_EXAMPLES[0]):
                 return None
             found.names.append(f"n{len(bases)}")
             found.positions.append(position)
             bases.append(column)
     for column in columns:
-        if len(set(column)) == 1:
-            found.numbers.append(column[0])
-            continue
-        fits = ((name, fit) for name, base in zip(found.names, bases, strict=True) if (fit := _follows(column, base)))
-        name, fit = next(fits, (None, None))
-        if name is None or fit is None:
+        number = column[0] if len(set(column)) == 1 else _from(column, dict(zip(found.names, bases, strict=True)))
+        if number is None:
             return None
-        found.numbers.append((name, *fit))
+        found.numbers.append(number)
     return found if bases else None
+
+
+def _from(column: tuple[int, ...], bases: dict[str, tuple[int, ...]]) -> tuple[tuple[str, ...], int, int] | None:
+    """How a number follows from an unknown, or from a product of some."""
+    for count in range(1, _MOST_FACTORS + 1):
+        for names in combinations_with_replacement(bases, count):
+            fit = _follows(column, tuple(map(math.prod, zip(*[bases[name] for name in names], strict=True))))
+            if fit:
+                return names, *fit
+    return None
 
 
 def _has_short_rows(graph: Graph, unknowns: _Unknowns) -> bool:
@@ -235,9 +183,24 @@ def _has_short_rows(graph: Graph, unknowns: _Unknowns) -> bool:
     return False
 
 
+def _sums_little(loop: Node) -> bool:
+    """Whether each step of a loop reduces an unknown number of elements, of which there are few: like short rows."""
+    bodies = [p.graph for p in loop.params if isinstance(p, Region)]
+    for node in [node for body in bodies for node in body.nodes]:
+        if isinstance(node.op.lower, Reduce):
+            shape = node.inputs[0].aval.shape
+            size = math.prod([shape[axis] for axis in node.keywords["axis"]])
+            if type(size) is Symbol and size <= SMALL:
+                return True
+        elif _sums_little(node):
+            return True
+    return False
+
+
 def _follows(column: tuple[int, ...], base: tuple[int, ...]) -> tuple[int, int] | None:
     """(factor, rest) such that column = factor * base + rest in every sample."""
-    factor, remainder = divmod(column[1] - column[0], base[1] - base[0])
+    low, high = (base.index(extreme(base)) for extreme in (min, max))
+    factor, remainder = divmod(column[high] - column[low], base[high] - base[low])
     rest = column[0] - factor * base[0]
     if remainder or factor < 1 or abs(rest) > _NEAR:
         return None
@@ -254,6 +217,7 @@ class _General:
 
     unknowns    which numbers of a graph they are       expected   all numbers of a graph, from the unknowns
     is_fit      whether planning would decide the same  amounts    all numbers of the program, in order
+    native      its kernels, compiled when they are first wanted
     """
 
     unknowns: _Unknowns
@@ -262,26 +226,31 @@ class _General:
     amounts: Callable[..., tuple[int, ...]]
     planned: Planned
     pieces: dict[int, list[Piece]]
-    native: dict[int, NativeKernel]
+    nests: dict[int, of_nests.Nest]
+    native: Callable[[], dict[int, NativeKernel]]
 
     def at(self, numbers: tuple[int, ...], graph: Graph) -> tuple[Program, Pieces] | None:
         """The program for these numbers; None where it would be wrong."""
         values = [numbers[p] for p in self.unknowns.positions]
         if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):
             return None
-        amounts = iter(self.amounts(*values))
+        amounts, native = iter(self.amounts(*values)), self.native()
         avals = {key: Aval(_filled_in(aval.shape, amounts), aval.dtype) for key, aval in self.planned.avals.items()}
-        drafts, parts = [], {}
+        drafts, code = [], Pieces({}, dict(native), {})
         for work, used in self.planned.drafts:
             if isinstance(work, Kernel):
                 function, extents = work.function, tuple([next(amounts) for _ in work.extents])
                 work = replace(work, extents=extents)
-                parts[id(work)] = [sized(piece, function, extents) for piece in self.pieces[id(function)]]
+                code.parts[id(work)] = [sized(piece, function, extents) for piece in self.pieces[id(function)]]
             elif isinstance(work, Gemm):
                 m, n, k, batch, *strides = [next(amounts) for _ in range(_GEMM)]
                 work = replace(work, m=m, n=n, k=k, batch=batch, strides=tuple(strides))
+            else:
+                work = self.nests[id(work)].at(amounts, native, code)
+                if work is None:
+                    return None
             drafts.append((work, used))
-        return place(replace(self.planned, graph=graph), drafts, avals), Pieces(parts, self.native)
+        return place(replace(self.planned, graph=graph), drafts, avals), code
 
 
 #: Numbers of a product.
@@ -302,7 +271,8 @@ def _general(graph: Graph, unknowns: _Unknowns, kernels: KernelTable) -> _Genera
         return None
     if first is None or second is None or first.text != second.text:
         return None
-    functions = [piece.function for pieces in first.pieces.values() for piece in pieces]
+    functions: list[Any] = [piece.function for pieces in first.pieces.values() for piece in pieces]
+    functions += [function for nest in first.nests.values() for function in nest.functions]
     return _General(
         unknowns,
         evaluated(unknowns.example(0), unknowns.names),
@@ -310,25 +280,31 @@ def _general(graph: Graph, unknowns: _Unknowns, kernels: KernelTable) -> _Genera
         evaluated(first.amounts, unknowns.names),
         first.planned,
         first.pieces,
-        kernels.load(functions),
+        first.nests,
+        functools.cache(lambda: kernels.load(functions)),
     )
 
 
 class _Sketch(NamedTuple):
-    """What was planned for an example: its numbers, the pieces of its kernels by the function, all else as text."""
+    """What was planned for an example: its numbers; pieces of kernels, by the function; nests; all else as text."""
 
     planned: Planned
     amounts: list[int]
     pieces: dict[int, list[Piece]]
+    nests: dict[int, of_nests.Nest]
     text: Hashable
 
 
 def _sketched(graph: Graph, numbers: list[int]) -> _Sketch | None:
     """Plan a graph for an example."""
-    found = planned(optimize(_with(graph, iter(numbers))))
+    example = with_numbers(graph, iter(numbers))
+    if any([_sums_little(n) for n in example.nodes]):
+        return None
+    found = planned(optimize(example))
     place_of = {key: i for i, key in enumerate(found.avals)}
     amounts = [n for aval in found.avals.values() for n in aval.shape]
     pieces: dict[int, list[Piece]] = {}
+    nests: dict[int, of_nests.Nest] = {}
     text: list[Hashable] = [tuple([aval.dtype for aval in found.avals.values()])]
     for work, used in found.drafts:
         text.append(tuple([place_of[key] for key in used]))
@@ -339,7 +315,11 @@ def _sketched(graph: Graph, numbers: list[int]) -> _Sketch | None:
         elif isinstance(work, Gemm):
             amounts += (work.m, work.n, work.k, work.batch, *work.strides)
             text.append((work.dtype, work.transpose_a, work.transpose_b))
+        elif isinstance(work, Loop | While | Branch):
+            nest = nests[id(work)] = of_nests.nest_of(work, len(used))
+            amounts += nest.amounts
+            text.append(nest.text)
         else:
             return None
     ends = tuple([place_of[key] for key in (*found.ends.inputs, *found.ends.outputs)])
-    return _Sketch(found, amounts, pieces, (ends, *text, *map(formula, amounts)))
+    return _Sketch(found, amounts, pieces, nests, (ends, *text, *map(formula, amounts)))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from .ir import Aval, Graph, Node
 from .kernel.nest import Function
 from .records import field, record
+from .symbols import most
 
 __all__ = [
     "UNKNOWN_TRIPS", "Branch", "Buffer", "Gemm", "HostCall", "Kernel", "Loop", "Place", "Program", "Run", "Step",
@@ -155,7 +156,7 @@ class Branch:
 
     def room(self) -> int:
         """Bytes of the workspace: that of either body."""
-        return max(self.yes.body.workspace_bytes, self.no.body.workspace_bytes)
+        return most(self.yes.body.workspace_bytes, self.no.body.workspace_bytes)
 
 
 @record(frozen=True)
@@ -194,11 +195,11 @@ class While:
         """The workspace after that of the bodies: where the condition's answer lies, where two records that are
         used in turn begin (none if they are kept), and its size.
         """
-        answer = max(self.condition.workspace_bytes, self.step.workspace_bytes)
+        answer = most(self.condition.workspace_bytes, self.step.workspace_bytes)
         records = answer + aligned(1)
         if self.back is None:
             return answer, records, records + 2 * self.record()[1]
-        return answer, records, max(records, self.back.room()[1])
+        return answer, records, most(records, self.back.room()[1])
 
 
 #: How often a loop is taken to run whose trips are counted only when it does.

@@ -23,8 +23,20 @@ from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
-    "NotSymbolic", "Symbol", "SymbolicFloat", "common_factor", "evaluated", "formula", "is_sure", "larger", "smaller",
-    "symbol", "typical", "watched", "whole",
+    "NotSymbolic",
+    "Symbol",
+    "SymbolicFloat",
+    "common_factor",
+    "evaluated",
+    "formula",
+    "is_sure",
+    "larger",
+    "most",
+    "smaller",
+    "symbol",
+    "typical",
+    "watched",
+    "whole",
 ]
 
 #: What a symbol may be, at the least.
@@ -131,7 +143,7 @@ class Symbol(int):
     def _refuse(self, *_: Any) -> Any:
         raise NotSymbolic(f"the very number of {formula(self)} is asked for")
 
-    bit_length = bit_count = _refuse
+    bit_length = bit_count = __format__ = __str__ = _refuse
     __index__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _refuse
     __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = __invert__ = _refuse
@@ -187,7 +199,7 @@ def _quotient(a: int, b: int) -> Any:
     """a // b: exact where every term is a multiple; else a factor of its own."""
     value, above, below = int(a) // int(b), _terms(a), _terms(b)
     if len(below) == 1:
-        (monomial, factor), = below.items()
+        ((monomial, factor),) = below.items()
         terms: Terms = {}
         for m, c in above.items():
             rest = _without(m, monomial)
@@ -209,10 +221,15 @@ def _is_above(x: int, least: int) -> bool:
 
 def _factor(value: int, text: str, sign: int, least: float, below: int) -> Any:
     """A quotient, as a factor that is at least `least` where the divisor is positive."""
+    _remember(text, least if _is_above(below, 0) else -math.inf)
+    return _made(value, {(text,): sign})
+
+
+def _remember(text: str, least: float) -> None:
+    """What a factor is at the least."""
     if len(_leasts) > _MOST_QUOTIENTS:
         _leasts.clear()  # less is certain then
-    _leasts[text] = least if _is_above(below, 0) else -math.inf
-    return _made(value, {(text,): sign})
+    _leasts[text] = least
 
 
 def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
@@ -314,6 +331,19 @@ def larger(a: int, b: int) -> int:
 def smaller(a: int, b: int) -> int:
     """The smaller of two bounds that hold both; of symbols either will do."""
     return a if typical(a) <= typical(b) else b
+
+
+def most(*numbers: int) -> int:
+    """The largest: a factor of its own where that depends."""
+    first, *others = numbers
+    for x in others:
+        if is_sure(first, x):
+            first = x
+        elif not is_sure(x, first):
+            text = f"max({_written(first)}, {_written(x)})"
+            _remember(text, max(_bound(_terms(first)), _bound(_terms(x))))
+            first = _made(max(int(first), int(x)), {(text,): 1})
+    return first
 
 
 def whole(x: float) -> int:

@@ -38,6 +38,7 @@ COMPILER = [
     ["codegen.passes"],
     ["codegen.emit"],
     ["codegen.runtime"],
+    ["codegen.amounts", "codegen.numbers"],
     ["codegen.families"],
     ["codegen.compiler"],
     ["codegen"],

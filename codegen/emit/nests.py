@@ -28,6 +28,7 @@ from typing import NamedTuple
 from ..ir import Aval
 from ..kernel.nest import Function, MemRef
 from ..program import Branch, Kernel, Loop, Place, Program, Run, While, aligned, bodies
+from ..symbols import is_sure
 from .llvm import Emitted, internal, nameless
 from .nest_states import Flip, Moving, Near, Turning
 from .nest_text import SMALL, SPACE, Text
@@ -138,7 +139,7 @@ class _Writer(Text):
     def temporaries(self, program: Program, workspace: str) -> dict[int, str]:
         """Where the temporaries of a body lie, by the number of the buffer."""
         return {
-            j: self.space(max(b.aval.nbytes, 1)) if b.aval.nbytes <= SPACE else self.beyond(workspace, b.place)
+            j: self.space(max(b.aval.nbytes, 1)) if is_sure(b.aval.nbytes, SPACE) else self.beyond(workspace, b.place)
             for j, b in enumerate(program.buffers)
             if b.role == "temporary"
         }

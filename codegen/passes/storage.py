@@ -57,9 +57,9 @@ def _pack(lives: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
     ending: list[tuple[int, int, int]] = []  # last step, offset, size: a heap
     free: list[tuple[int, int]] = []  # offset, size: by offset, never touching each other
     total = 0
-    for number in sorted(range(len(lives)), key=lambda j: (lives[j][0], -lives[j][2], j)):
-        first, last, size = lives[number]
-        size = -(-size // ALIGNMENT) * ALIGNMENT
+    sizes = [-(-size // ALIGNMENT) * ALIGNMENT for _, _, size in lives]
+    for number in sorted(range(len(lives)), key=lambda j: (lives[j][0], -sizes[j], j)):
+        first, last, size = *lives[number][:2], sizes[number]
         while ending and ending[0][0] < first:
             _, offset, length = heappop(ending)
             _release(free, offset, length)

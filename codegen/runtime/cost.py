@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from ..kernel.nest import Function, MemRef, Operation, Value
 from ..program import UNKNOWN_TRIPS, Branch, Gemm, Kernel, Program, every_step
+from ..symbols import is_sure, most, smaller, typical
 
 __all__ = ["LONG", "operations_of", "operations_of_block", "work_of"]
 
@@ -44,7 +46,7 @@ def work_of(program: Program) -> int:
             case Gemm() as gemm:
                 total += gemm.batch * gemm.m * gemm.n * gemm.k
             case Branch(yes=yes, no=no):
-                total += max(work_of(yes.body), work_of(no.body))
+                total += most(work_of(yes.body), work_of(no.body))
     return total
 
 
@@ -65,7 +67,7 @@ def operations_of_block(operations: Sequence[Operation], known: dict[Value, int]
         elif name == "arith.minsi":  # the last block of a loop may be shorter: that of the others counts
             bounds = [known[value] for value in operation.operands if value in known]
             if bounds:
-                known[operation.result] = min(bounds)
+                known[operation.result] = functools.reduce(smaller, bounds)
             total += 1
         elif operation.regions:
             inside = sum(operations_of_block(region.operations, known) for region in operation.regions)
@@ -88,7 +90,8 @@ def _trips(operation: Operation, known: dict[Value, int]) -> int:
     trips = 1
     for lower, upper, step in bounds:
         if lower in known and upper in known and known.get(step, 0) > 0:
-            trips *= len(range(known[lower], known[upper], known[step]))
+            span = known[upper] - known[lower]
+            trips *= -(-span // known[step]) if is_sure(0, span) else max(0, -(-typical(span) // known[step]))
         else:
             trips *= UNKNOWN_TRIPS
     return trips

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -190,7 +189,7 @@ class Pieces(NamedTuple):
 
     parts: dict[int, list[Piece]]
     native: dict[int, NativeKernel]
-    nests: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+    nests: dict[int, tuple[int, ...]]
 
 
 def _loaded(program: Program, kernels: KernelTable) -> Pieces:
@@ -210,7 +209,7 @@ def _gather(program: Program, parts: dict[int, list[Piece]], nests: dict[int, Ne
         if isinstance(step.work, Kernel):
             parts[id(step.work)] = shared(step.work.function, step.work.extents)
         elif inside := bodies(step.work):
-            nest = whole.whole(step)
+            nest = whole.whole(step.work, len(step.buffers))
             if nest is not None:
                 nests[id(step.work)] = nest
                 continue

@@ -23,10 +23,10 @@ from collections.abc import Iterator, Sequence
 
 from ..kernel.nest import INDEX, Block, Function, MemRef, Operation, Value, known_integer
 from ..records import record, replace
-from ..symbols import common_factor, typical
+from ..symbols import Symbol, common_factor, typical
 from .cost import operations_of_block
 
-__all__ = ["CHUNK", "SHARED", "Piece", "shared"]
+__all__ = ["CHUNK", "SHARED", "Piece", "is_shared", "shared", "sized"]
 
 #: From this many scalar operations on, a loop is shared.  Waking a thread takes 13-17 us (FACTS 8), so a
 #: loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
@@ -56,6 +56,11 @@ class Piece:
     chunk: int = 0
     loop: Operation | None = None
     is_even: bool = False
+
+
+def is_shared(piece: Piece) -> bool:
+    """Whether threads share it."""
+    return 0 < piece.chunk < typical(piece.total)
 
 
 def sized(piece: Piece, function: Function, extents: Sequence[int]) -> Piece:
@@ -196,7 +201,10 @@ def _loop_piece(
     chunk = _chunk(typical(total), weight)
     name = f"{function.name}_{number}"
     piece = _part(function, pure, [part], end, name, (begin, stop))
-    is_even = chunk >= typical(total) or chunk % ELEMENTS == 0
+    if type(total) is Symbol:  # then how long it is decides nothing: chunks of so many are large enough, or not
+        is_even = CHUNK * typical(total) >= weight * ELEMENTS
+    else:
+        is_even = chunk >= total or chunk % ELEMENTS == 0
     if is_even:
         piece.multiples = {**function.multiples, begin: ELEMENTS, stop: common_factor(total, ELEMENTS)}
     return Piece(piece, total, chunk, loop, is_even)

@@ -244,7 +244,7 @@ def _functions(program: Program) -> list[Function]:
     for step in program.steps:
         if isinstance(step.work, Kernel):
             found[step.work.function.name] = step.work.function
-        elif (inside := bodies(step.work)) and whole(step) is None:
+        elif (inside := bodies(step.work)) and whole(step.work, len(step.buffers)) is None:
             found.update({f.name: f for _, body, _ in inside for f in _functions(body)})
     return list(found.values())
 
@@ -254,6 +254,6 @@ def _nests(program: Program) -> list[Nest]:
     found: list[Nest] = []
     for step in program.steps:
         if inside := bodies(step.work):
-            nest = whole(step)
+            nest = whole(step.work, len(step.buffers))
             found += [nest] if nest else [n for _, body, _ in inside for n in _nests(body)]
     return found

@@ -1,6 +1,6 @@
 """Whole loops and branches as machine code: those that run kernels only, none of them shared by threads.
 
-    whole(step, features) -> text of one function, and its numbers          see `emit.nests`
+    whole(work, buffers) -> text of one function, and its numbers          see `emit.nests`
 
 All others are run by `loop_ir`, step by step: what a step costs there, some 10 ns, is little beside a product.
 """
@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from ..emit.nests import Nest, emit_nest, kernels_in
 from ..kernel.nest import Operation, Value
-from ..program import Branch, Kernel, Loop, Step, While
+from ..program import Branch, Kernel, Loop, While
+from ..symbols import typical
 from . import engine
 from .cost import work_of
 from .native import native
-from .share import ELEMENTS, shared
+from .share import ELEMENTS, is_shared, shared
 
 __all__ = ["blocks_of", "whole"]
 
@@ -23,9 +24,8 @@ __all__ = ["blocks_of", "whole"]
 _MOST = 64
 
 
-def whole(step: Step) -> Nest | None:
-    """The function for a loop or branch; None where it is none of these."""
-    work = step.work
+def whole(work: object, buffers: int) -> Nest | None:
+    """The function for a loop or branch on so many buffers; None where it is none of these."""
     if not isinstance(work, Loop | Branch | While):
         return None
     kernels = kernels_in(work)
@@ -34,13 +34,13 @@ def whole(step: Step) -> Nest | None:
     parts = {}
     for kernel in kernels:
         pieces = shared(kernel.function, kernel.extents)
-        if any(0 < piece.chunk < piece.total for piece in pieces):
+        if any(map(is_shared, pieces)):
             return None
         parts[id(kernel)] = [
             (piece.function, (*kernel.extents, 0, piece.total) if piece.chunk else kernel.extents) for piece in pieces
         ]
     features = engine.target_features()
-    nest = emit_nest(work, len(step.buffers), lambda k: parts[id(k)], blocks_of, work_of, features)
+    nest = emit_nest(work, buffers, lambda k: parts[id(k)], blocks_of, work_of, features)
     return nest._replace(numbers=(native().code.address("loop_account"), *nest.numbers[1:]))
 
 
@@ -72,7 +72,7 @@ def blocks_of(loop: Loop) -> tuple[int, int] | None:
         return None
     each = sum(b.aval.dtype.itemsize for b in values if b.aval.size == piece.total)
     block = max(_BLOCK // each // ELEMENTS, 1) * ELEMENTS
-    return (block, piece.total) if piece.total >= 2 * block else None
+    return (block, piece.total) if typical(piece.total) >= 2 * block else None
 
 
 def _only_at(operations: Sequence[Operation], memory: set[Value], index: Value) -> bool:

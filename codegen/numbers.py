@@ -1,0 +1,182 @@
+"""A graph without its numbers, which are extents and the like; and a graph with others in their place.
+
+    f(x: f64[9,4]) { a = exp(x)  b = reshape(a, (36,)) }         9, 4; 9, 4; 36; 36
+
+Graphs inside of a graph, the bodies of loops, are taken apart likewise.  What follows from the rest is left out: how
+long the vector of all results of a loop is, and where each of them lies in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from .ir import CONSTANT, INPUT, Aval, Graph, Node
+from .ir.graph import Region
+from .lowering import Nest
+from .nested import Nested
+from .runtime.disk import blake2b
+from .symbols import NotSymbolic, Symbol, SymbolicFloat
+
+__all__ = ["Apart", "apart", "with_numbers"]
+
+#: What stands where a number stood: of no class that a parameter is of.
+_INT, _FLOAT = int, float
+
+#: Classes of parameters whose text says all.
+_PLAIN = frozenset((bool, float, str, type(None)))
+
+
+class Apart(NamedTuple):
+    """digest    of all that is no number       numbers   in a fixed order, extents of inputs first
+    lengths   which of them say how many steps a loop has
+    """
+
+    digest: bytes
+    numbers: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+
+def apart(graph: Graph) -> Apart:
+    """A graph taken apart.  Raises NotSymbolic where a parameter says more than its text."""
+    found = _Taken()
+    text = repr(found.graph(graph))
+    # The text takes 50 to 65 bytes a node (a chain of functions, a perceptron), and is only compared.
+    return Apart(blake2b(text.encode(), digest_size=16).digest(), tuple(found.numbers), tuple(found.lengths))
+
+
+#: Bodies of loops are the same objects in many graphs.
+_regions: WeakKeyDictionary[Region, Apart] = WeakKeyDictionary()
+
+
+class _Taken:
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.lengths: list[int] = []
+
+    def graph(self, graph: Graph) -> Hashable:
+        """What is left of a graph."""
+        place_of = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
+        inputs = [(self.without(i.aval.shape), i.aval.dtype.str) for i in graph.inputs]
+        regions: dict[Region, int] = {}
+        nodes = [(*self.node(n, regions), n.aval.dtype.str, *[place_of[i] for i in n.inputs]) for n in graph.nodes]
+        return tuple(inputs), tuple(nodes), tuple([place_of[o] for o in graph.outputs])
+
+    def node(self, node: Node, regions: dict[Region, int]) -> tuple[Hashable, ...]:
+        """What is left of an operation, its inputs and dtype apart."""
+        if isinstance(node.op.lower, Nest):
+            return node.op.name, *[self.parameter(*p, regions) for p in node.keywords.items()]
+        if _is_part(node):
+            return "part", _result_of(node)
+        left = self.without(node.params) if node.op is not CONSTANT else self.constant(node.params)
+        return node.op.name, left, self.without(node.aval.shape)
+
+    def parameter(self, name: str, value: Any, regions: dict[Region, int]) -> Hashable:
+        """What is left of a parameter of a loop."""
+        if name == "length":
+            self.lengths.append(len(self.numbers))
+        if not isinstance(value, Region):
+            return self.without(value)
+        if value in regions:
+            return "again", regions[value]
+        regions[value] = len(regions)
+        found = _regions.get(value)
+        if found is None:
+            found = _regions[value] = apart(value.graph)
+        self.lengths += [len(self.numbers) + k for k in found.lengths]
+        self.numbers += found.numbers
+        return found.digest
+
+    def without(self, value: Any) -> Hashable:
+        """What is left of a value of any kind."""
+        kind = type(value)
+        if kind is int:
+            self.numbers.append(value)
+            return _INT
+        if kind is tuple:
+            return tuple([self.without(v) for v in value])
+        if kind not in _PLAIN:
+            raise NotSymbolic(f"{value!r} is compared by more than its text")
+        return value
+
+    def constant(self, params: tuple) -> Hashable:
+        """What is left of a constant: a float that is a whole number may be the count of a mean."""
+        value, dtype = params
+        if type(value) is float and value.is_integer() and value != 0:
+            self.numbers.append(int(value))
+            return _FLOAT, dtype
+        return repr(value), dtype  # -0.0 is another constant than 0.0
+
+
+def _is_part(node: Node) -> bool:
+    """Whether it takes one result out of the vector that a loop gives."""
+    return "part" in node.op.traits and isinstance(node.inputs[0].op.lower, Nest)
+
+
+def _nested(node: Node) -> Nested:
+    return node.op.lower.control(**node.keywords)
+
+
+def _result_of(part: Node) -> int:
+    """The number of the result that it takes out."""
+    nested = _nested(part.inputs[0])
+    found = enumerate(zip(nested.results, nested.starts(), strict=True))
+    return next(k for k, (aval, start) in found if aval == part.aval and start == part.keywords["start"])
+
+
+# ---------------------------------------------------------------- with other numbers
+
+
+def with_numbers(graph: Graph, numbers: Iterator[int]) -> Graph:
+    """The graph with other numbers."""
+    new: dict[Node, Node] = {}
+    regions: dict[Region, Region] = {}
+    for i in graph.inputs:
+        new[i] = Node(INPUT, (), (), Aval(_filled(i.aval.shape, numbers), i.aval.dtype))
+    for n in graph.nodes:
+        new[n] = _node(n, [new[i] for i in n.inputs], numbers, regions)
+    inputs, nodes, outputs = ([new[x] for x in xs] for xs in (graph.inputs, graph.nodes, graph.outputs))
+    return Graph(inputs, nodes, outputs, graph.name)
+
+
+def _node(node: Node, inputs: list[Node], numbers: Iterator[int], regions: dict[Region, Region]) -> Node:
+    op = node.op
+    if isinstance(op.lower, Nest):
+        params = tuple(
+            [_region(p, numbers, regions) if isinstance(p, Region) else _filled(p, numbers) for p in node.params]
+        )
+        return Node(op, inputs, params, op.infer(*[i.aval for i in inputs], **op.keywords(params)))
+    if _is_part(node):
+        nested, k = _nested(inputs[0]), _result_of(node)
+        aval = nested.results[k]
+        return Node(op, inputs, (nested.starts()[k], aval.shape), aval)
+    params = (_constant if op is CONSTANT else _filled)(node.params, numbers)
+    return Node(op, inputs, params, Aval(_filled(node.aval.shape, numbers), node.aval.dtype))
+
+
+def _region(region: Region, numbers: Iterator[int], regions: dict[Region, Region]) -> Region:
+    """A body with other numbers; the very one where they are the same."""
+    if region not in regions:
+        old = _regions[region].numbers
+        given = [next(numbers) for _ in old]
+        is_same = not any([type(n) is Symbol for n in given]) and given == [*old]
+        regions[region] = region if is_same else Region(with_numbers(region.graph, iter(given)))
+    return regions[region]
+
+
+def _filled(value: Any, numbers: Iterator[int]) -> Any:
+    if type(value) is int:
+        return next(numbers)
+    return tuple([_filled(v, numbers) for v in value]) if type(value) is tuple else value
+
+
+def _constant(params: tuple, numbers: Iterator[int]) -> tuple:
+    value, dtype = params
+    if type(value) is float and value.is_integer() and value != 0:
+        number = next(numbers)
+        value = float(number)
+        if isinstance(number, Symbol):
+            value = SymbolicFloat(value)
+            value.count = number
+    return value, dtype
