@@ -20,6 +20,7 @@ from codegen.lowering import Move
 from codegen.runtime.cache import LRU
 
 from .. import tree
+from ..custom.host import Unlearnt
 from ..ops import as_tensor
 from ..tape.node import Node, RichNode, new_number, rich_node
 from ..tape.plan import freeze
@@ -197,9 +198,22 @@ class Traced:
         self.hidden = hidden
 
 
-def trace(f: Any, *examples: Any) -> Traced:
-    """Record f on arguments like `examples`: nestings of avals (or Weak ones); anything else is passed as it is."""
-    leaves, structure = tree.flatten(examples)
+def trace(f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = None) -> Traced:
+    """Record f on arguments like `examples`: nestings of avals (or Weak ones); anything else is passed as it is.
+
+    values   gives arguments that f may be run on once, where a rule in it has to be known by its values first
+    """
+    try:
+        return _traced(f, examples)
+    except Unlearnt:
+        if state.now.tracing or values is None:
+            raise  # the outermost trace has values
+    f(*values())
+    return _traced(f, examples)
+
+
+def _traced(f: Any, examples: Sequence[Any]) -> Traced:
+    leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
     made = [_argument_of(x) for x in leaves]
     arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Weak))]

@@ -131,7 +131,7 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     if config.eager and not state.now.tracing:
         return (if_true if chosen else if_false)(*tree.unflatten(structure, leaves))
     examples = tree.unflatten(structure, [x.aval if isinstance(x, Tensor) else x for x in leaves])
-    yes, no = trace(if_true, *examples), trace(if_false, *examples)
+    yes, no = [trace(f, *examples, values=lambda: tree.unflatten(structure, leaves)) for f in (if_true, if_false)]
     _check(yes, no)
     branches = Branches(len(yes.hidden), yes.body, no.body)
     given = tuple([x for x in leaves if isinstance(x, Tensor)])

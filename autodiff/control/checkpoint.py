@@ -76,7 +76,7 @@ def checkpoint(f: Callable) -> Callable:
         leaves, structure = tree.flatten(args)
         leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in leaves]
         examples = tree.unflatten(structure, [x.aval if isinstance(x, Tensor) else x for x in leaves])
-        traced = trace(f, *examples)
+        traced = trace(f, *examples, values=lambda: tree.unflatten(structure, leaves))
         given = tuple([x for x in leaves if isinstance(x, Tensor)])
         return traced.result.filled(_checkpointed(traced.body, (*given, *traced.hidden)))
 

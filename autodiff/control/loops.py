@@ -248,9 +248,10 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     if config.eager and not state.now.tracing:
         return _by_hand(f, init, tensors, nesting, length, reverse)
     element = nesting.filled([x.aval.with_shape(x.shape[1:]) for x in tensors])
-    first, carry = Nesting.of(init)
-    is_number = [type(s) in (bool, int, float) for s in first]
-    traced, states = _fitting(f, [as_tensor(s, "scan", "init") for s in first], carry, element, is_number)
+    first = (lambda: nesting.filled([x[0] for x in tensors])) if length else None
+    start, carry = Nesting.of(init)
+    is_number = [type(s) in (bool, int, float) for s in start]
+    traced, states = _fitting(f, [as_tensor(s, "scan", "init") for s in start], carry, element, first, is_number)
     last, given = _in_parts(traced.body, states, tensors, traced.hidden, length, reverse)
     return carry.filled(last), traced.result.parts()[1].filled(given)
 
@@ -301,11 +302,14 @@ def _whole(number: Any, what: str) -> int:
 
 
 def _fitting(
-    f: Callable, states: list[Tensor], carry: Nesting, element: Any, is_number: list[bool]
+    f: Callable, states: list[Tensor], carry: Nesting, element: Any, first: Callable | None, is_number: list[bool]
 ) -> tuple[Traced, list[Tensor]]:
-    """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet."""
+    """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet.
+
+    element, first   what an element is like, and what gives one, if there is any
+    """
     examples = [Weak(s.aval) if w else s.aval for w, s in zip(is_number, states, strict=True)]
-    traced = trace(f, carry.filled(examples), element)
+    traced = trace(f, carry.filled(examples), element, values=first and (lambda: [carry.filled(states), first()]))
     if traced.result.structure.cls is not tuple or len(traced.result.structure.children) != 2:
         raise ShapeError(f"scan: the function returns (carry, y), not {traced.result}\n  called at {caller()}")
     after = traced.result.parts()[0]
@@ -315,7 +319,7 @@ def _fitting(
     if any(w and s.aval != a for w, s, a in zip(is_number, states, outs, strict=True)):
         cast = [astype(s, a.dtype) if w and s.shape == a.shape else s
                 for w, s, a in zip(is_number, states, outs, strict=True)]
-        return _fitting(f, cast, carry, element, [False] * len(cast))
+        return _fitting(f, cast, carry, element, first, [False] * len(cast))
     for name, s, a in zip(carry.names("carry"), states, outs, strict=True):
         if s.aval != a:
             error = ShapeError if s.shape != a.shape else DTypeError
@@ -350,6 +354,12 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
+    if config.eager and not state.now.tracing:
+        first, kind = Nesting.of(init)
+        value = kind.filled([as_tensor(s) for s in first])
+        for i in range(lower, upper):
+            value = body(as_tensor(np.int64(i)), value)
+        return value
     steps = arange(lower, max(lower, upper))
     value, _ = scan(lambda x, i: (body(i, x), ()), init, steps)
     return value

@@ -250,7 +250,7 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
             value = body(value)
         return value
     avals = nesting.filled([s.aval for s in states])
-    asked, step = trace(condition, avals), trace(body, avals)
+    asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
     _check(asked.body, step, states, nesting)
     repeat = Repeat(len(asked.hidden), asked.body, step.body)
     return nesting.filled(_repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden)))
