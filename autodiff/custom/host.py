@@ -88,7 +88,7 @@ class _OfEach(NamedTuple):
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         found = np.empty((self.size, *self.aval.shape), self.aval.dtype)
         for i in range(self.size):
-            one = [a[i] if m else a for a, m in zip(arrays, self.mapped, strict=True)]
+            one = [a[i, ...] if m else a for a, m in zip(arrays, self.mapped, strict=True)]
             found[i] = self.reference(*one, **dict(self.params))
         return [found]
 
