@@ -15,7 +15,7 @@ from codegen.ir import DTYPES
 from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
 from .tape.check import checks
-from .tape.leaves import leaf
+from .tape.leaves import copied_natively, leaf, learn
 from .tape.parts import clear_parts
 from .tape.plan import COUNTS, plans
 from .tape.record import state
@@ -39,8 +39,15 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
     f32[3] [1. 2. 3.]
     """
-    if type(data) is np.ndarray and dtype is None and data.dtype in _DTYPES and state.now.captures is None:
-        return _leaf_of(np.array(data, order="C"), requires_grad)  # most are this: nothing is to be found out
+    if type(data) is np.ndarray and dtype is None:  # most are this: nothing is to be found out
+        t = None if requires_grad else copied_natively(data)
+        if t is not None:
+            return t
+        if data.dtype in _DTYPES and state.now.captures is None:
+            t = _leaf_of(np.array(data, order="C"), requires_grad)
+            if not requires_grad and data.dtype is np.dtype(data.dtype.type):  # not a copy of it, which may go
+                learn(data, t.node.kind)
+            return t
     if state.now.captures is not None and not requires_grad and isinstance(data, (np.ndarray, AbstractTensor)):
         t = as_tensor(data, "tensor", "data").detach()
         return t if dtype is None else astype(t, dtype)

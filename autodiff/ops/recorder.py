@@ -28,6 +28,7 @@ from codegen.runtime.record_table import Program, Step, Table
 from ..config import Config, config
 from ..custom.function import Function
 from ..dispatch.reliance import functions
+from ..tape import leaves
 from ..tape.check import checks
 from ..tape.expected import use_native
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
@@ -89,6 +90,7 @@ def install() -> None:
             _replace_reads()
             _attach()
             use_native(_now.recorder)
+            leaves.use_native(_now.recorder)
             NATIVE.append(_now.recorder)
 
 
@@ -99,6 +101,7 @@ def uninstall() -> None:
             cls, name, old = _now.replaced.pop()
             setattr(cls, name, old)
         use_native(None)
+        leaves.use_native(None)
         NATIVE.clear()
 
 

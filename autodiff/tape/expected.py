@@ -21,7 +21,10 @@ from .walk import _followed
 if TYPE_CHECKING:
     from .check import Recipe
 
-__all__ = ["Expected", "is_answered", "native_answer", "native_check", "native_finish", "python_check", "use_native"]
+__all__ = [
+    "Expected", "is_answered", "native_answer", "native_chain", "native_check", "native_finish", "python_check",
+    "use_native",
+]
 
 #: Leaves beyond which that they differ is not compared natively, two by two.
 _LEAVES = 64
@@ -286,6 +289,11 @@ def use_native(recorder: Any) -> None:
     global _recorder, _answer
     _recorder = recorder
     _answer = None if recorder is None else recorder.answering()
+
+
+def native_chain() -> Any:
+    """What makes native chains (`chain`); None where nothing does."""
+    return _recorder
 
 
 def is_answered(node: Node) -> bool:

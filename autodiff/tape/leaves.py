@@ -6,6 +6,7 @@ is in no key, but in the library's own rules a constant of the graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ from .node import CONSTANT, TABLE_LIMIT, Kind, Leaf, Node, data_node, leaf_kind,
 from .record import state
 from .watched import KIND_OF, WATCHED, WatchedArray
 
-__all__ = ["constant", "leaf", "leaf_node", "number_leaf", "place_leaf", "promoted", "taken"]
+__all__ = [
+    "constant", "copied_natively", "leaf", "leaf_node", "learn", "number_leaf", "place_leaf", "promoted", "taken",
+    "use_native",
+]
 
 _new = object.__new__
 
@@ -27,6 +31,27 @@ _new = object.__new__
 def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
     """A handle on given data, which nobody else may write to.  The array must be C-contiguous."""
     return handle(leaf_node(array, requires_grad, identity))
+
+
+#: What copies arrays natively, and what it learns their kinds by, once the recorder is set up (`ops.recorder`).
+_native: tuple[Callable[[np.ndarray], Tensor | None], Callable[[np.ndarray, Kind], None]] | None = None
+
+
+def use_native(recorder: Any) -> None:
+    """Copy natively from now on; None: in Python."""
+    global _native
+    _native = None if recorder is None else recorder.leaves()
+
+
+def copied_natively(array: np.ndarray) -> Tensor | None:
+    """A constant with a copy of an array whose like was met before; None where Python has to look at it."""
+    return None if _native is None else _native[0](array)
+
+
+def learn(array: np.ndarray, kind: Kind) -> None:
+    """The kind of constants with a copy of arrays like this one, of one of the library's own dtypes."""
+    if _native is not None:
+        _native[1](array, kind)
 
 
 def taken(array: Any, dtype: np.dtype) -> Tensor:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any
 
 from codegen.runtime.cache import LRU
 from codegen.runtime.launcher import OutOfRange
 
 from . import streak
+from .chain import Chain
 from .check import LIMIT
 from .lengths import clear_lengths, ending_of
 from .misses import note
@@ -46,7 +46,11 @@ def computed(
     parts = peeled.parts
     done: list[tuple[Sequence[Any], tuple]] = []
     try:
-        for stretch, roots, gathered in reversed(parts):
+        for part in reversed(parts):
+            if isinstance(part, Chain):
+                done.append(_run_chain(part, found))
+                continue
+            stretch, roots, gathered = part
             values = gathered[0]
             if stretch.waits:
                 outer, values = gathered[3], list(values)
@@ -67,6 +71,19 @@ def computed(
     COUNTS.runs += 1
     done.reverse()
     return done
+
+
+def _run_chain(chain: Chain, found: dict[Node, Any]) -> tuple[tuple, tuple]:
+    """Run all parts of a chain forward: what its last part found there pending, and the results of each."""
+    stretch, outer = chain.stretch, chain.outer_of(chain.parts - 1)
+    try:
+        first = tuple([found[outer[k]] for _, k in stretch.waits])
+    except KeyError:
+        raise Unfit from None
+    results = chain.chained.run(chain.values, first, chain.parts)
+    for k, position in stretch.leads:
+        found[chain.roots[k]] = results[0][position]
+    return first, results
 
 
 def _values_of(ends: Sequence[Node], compute: Callable[[Sequence[Node]], None]) -> dict[Node, Any]:
@@ -114,6 +131,22 @@ def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], pa
     stretch.complete(nodes, roots, past)
 
 
+def one_by_one(
+    parts: Sequence[Part | Chain], done: Sequence[tuple[Sequence[Any], tuple]]
+) -> tuple[list[Part], list[tuple[Sequence[Any], tuple]]]:
+    """The same without chains."""
+    singles: list[Part] = []
+    theirs: list[tuple[Sequence[Any], tuple]] = []
+    for part, (values, results) in zip(parts, done, strict=True):
+        if isinstance(part, Chain):
+            singles += [Part(*part.part(k)) for k in range(part.parts)]
+            theirs += [((), found) for found in results]
+        else:
+            singles.append(part)
+            theirs.append((values, results))
+    return singles, theirs
+
+
 def note_parts(what: str, new: int) -> None:
     """Count a recording that was run in parts, of which so many stretches were new."""
     if new:
@@ -123,9 +156,15 @@ def note_parts(what: str, new: int) -> None:
         COUNTS.hits += 1
 
 
-def commit(parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool) -> None:
+def commit(
+    parts: Sequence[Part | Chain], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool
+) -> None:
     """Keep the values that belong to nodes, and mark the history as given up."""
-    for (stretch, _, gathered), (_, results) in zip(parts, done, strict=True):
+    for part, (_, results) in zip(parts, done, strict=True):
+        if isinstance(part, Chain):
+            part.chained.settle(part.stored, results, part.past, part.freed, is_released)
+            continue
+        stretch, _, gathered = part
         (stretch.finish or stretch.finish_in_python)(results, gathered, is_released)
 
 
@@ -142,11 +181,11 @@ class _Whole:
         self.runs = 0
         self.seconds = 0.0
 
-    def pays(self, parts: Sequence[Part]) -> bool:
+    def pays(self, parts: Sequence[Part | Chain]) -> bool:
         """Whether compiling it as one graph pays by now."""
-        if sum([len(p.stretch) for p in parts]) > LIMIT:
+        if sum([len(p.stretch) * p.parts for p in parts]) > LIMIT:
             return False  # no check would be made of it
-        price = streak.prices.of_operations(sum([p.stretch.operations for p in parts]))
+        price = streak.prices.of_operations(sum([p.stretch.operations * p.parts for p in parts]))
         return self.seconds >= price or (
             price * self.runs <= MORE * self.seconds and streak.is_regular(self, _ran)
         )
@@ -157,11 +196,11 @@ _wholes = LRU(512, most=50_000)
 _ran: deque[_Whole] = deque(maxlen=128)
 
 
-def whole_of(purpose: tuple, parts: Sequence[Part]) -> _Whole | None:
+def whole_of(purpose: tuple, parts: Sequence[Part | Chain]) -> _Whole | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
-    if len(parts) < FEWEST:
+    if sum([p.parts for p in parts]) < FEWEST:
         raise Unfit
-    key = (purpose, *chain.from_iterable([p.stretch.serials for p in parts]))
+    key = (purpose, *_numbers(parts))
     whole = _wholes.get(key)
     if whole is None:
         whole = _Whole()
@@ -174,6 +213,20 @@ def whole_of(purpose: tuple, parts: Sequence[Part]) -> _Whole | None:
     _ran.append(whole)
     whole.runs += 1
     return whole
+
+
+def _numbers(parts: Sequence[Part | Chain]) -> list[float]:
+    """What the parts are, and how often each comes in a row: the same where several are taken as one."""
+    found: list[float] = []
+    latest = None
+    for part in parts:
+        stretch, times = part.stretch, part.stretch.times * part.parts
+        if stretch.serial == latest:
+            found[-1] += times
+        else:
+            latest = stretch.serial
+            found += (latest, times)
+    return found
 
 
 def clear_parts() -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from codegen.ir import OPS
 
+from .chain import Chain, link_of
 from .cutting import longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
@@ -33,6 +34,8 @@ LIMIT = 256
 
 #: What a stretch costs beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
 OVERHEAD_S = 5e-6
+#: So many parts of a chain cost as much as one by itself: 1 us each (2 cores, 2026-11).
+CHEAPER = 5
 #: So many alike are made one stretch when that has cost more than compiling it will.  A code of four times 12, 23
 #: and 36 operations took 1.3, 1.5 and 1.4 times as long to compile.
 TIMES, DEARER = 4, 1.5
@@ -52,16 +55,21 @@ class Part(NamedTuple):
     roots: tuple[Node, ...]
     gathered: tuple
 
+    @property
+    def parts(self) -> int:
+        """How many this is: a chain is several."""
+        return 1
+
 
 class Peeled(NamedTuple):
     """A recording that was taken apart.
 
-    parts     the latest first
+    parts     the latest first; many that are alike are one chain
     new       how many of them are new stretches
     pending   leaves and targets at its ends whose values are wanted, and pending
     """
 
-    parts: list[Part]
+    parts: list[Part | Chain]
     new: int
     pending: list[Node]
 
@@ -89,6 +97,7 @@ class _Peeling:
         self.frontier: list[Node] = []  # by number: the latest last
         self.ends: set[Node] = set()  # leaves and targets that were met
         self.pending: dict[Node, None] = {}
+        self._ends_anywhere = any([type(node) is Node for node in targets])
 
     def of(self, roots: Sequence[Node]) -> Peeled:
         if self._is_end(roots[0]):
@@ -96,13 +105,19 @@ class _Peeling:
         others = [r for r in dict.fromkeys(roots) if r is not roots[0] and r.value is None and not self._is_end(r)]
         self.frontier = [roots[0], *others]
         self.frontier.sort(key=by_number)
-        parts: list[Part] = []
+        parts: list[Part | Chain] = []
         new = 0
         likely: list[Stretch] = []
         latest = None
         while self.frontier:
             if self.grows and latest is not None and latest.may_grow and latest.repeats >= REPEATS:
                 new += self._grow(latest)
+            if latest is not None and likely and likely[0] is latest:
+                chain = self._chain(parts[-1])
+                if chain is not None:
+                    parts.append(chain)
+                    latest.repeats += chain.parts // CHEAPER
+                    continue
             part = self._known(likely)
             if part is None:
                 top = (self.frontier[-1].kind, self.tracks)
@@ -136,6 +151,24 @@ class _Peeling:
                     _first(likely, stretch)
                 return Part(stretch, roots, gathered)
         return None
+
+    def _chain(self, part: Part | Chain) -> Chain | None:
+        """All parts like the one before that follow it in the same way; they are taken off."""
+        frontier = self.frontier
+        if isinstance(part, Chain) or len(frontier) != part.stretch.width or self._ends_anywhere:
+            return None
+        stretch, _, gathered = part
+        roots = tuple(frontier[::-1])
+        link = link_of(stretch, gathered[3], roots, self.ends)
+        chained = None if link is None else stretch.chained(link)
+        if chained is None:
+            return None
+        found = chained.walk(roots, gathered[3])
+        if found is None:
+            return None
+        chain = Chain(chained, found, gathered[5])
+        self.frontier = sorted(chain.roots_of(chain.parts), key=by_number)
+        return chain
 
     def _takes(self, stretch: Stretch, outer: tuple[Node, ...]) -> bool:
         """Take a stretch off the frontier, if all that stays, and what it reads, is older than it."""
@@ -198,7 +231,7 @@ class _Peeling:
         roots = [n for n in reversed(self.frontier) if n.number >= nodes[0].number]
         past = frozenset([n for n in nodes if n.kind.out.requires_grad] if self.tracks else ())
         note_repeated()  # what falls into stretches is a loop; their checks are native from the start
-        stretch = Stretch(nodes, roots, past, () if of is None else of.serials * TIMES)
+        stretch = Stretch(nodes, roots, past, None if of is None else (of.serial, of.times * TIMES))
         self.complete(stretch, nodes, roots, past)
         return stretch
 

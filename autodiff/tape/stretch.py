@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
+from .chain import Chained
 from .check import Recipe
-from .expected import Expected, native_check, native_finish, python_check
+from .expected import Expected, native_chain, native_check, native_finish, python_check
 from .node import Node, data_node, new_number
 from .plan import Plan, freeze, settle
 from .streak import Rented
@@ -43,12 +44,13 @@ class Code:
 
     code(sources)                          the results
     code.run.compiled.call(*code.pick(sources))   the same in a loop, once it is compiled
+    numbers, constants   of the sources that are picked; those after the last one given are the constants
     """
 
-    __slots__ = ("pick", "run")
+    __slots__ = ("constants", "numbers", "pick", "run")
 
     def __init__(self, run: Rented, numbers: Sequence[int], constants: Sequence[Any]) -> None:
-        self.run = run
+        self.run, self.numbers, self.constants = run, tuple(numbers), tuple(constants)
         picked = _picker(numbers)
         self.pick = (lambda sources: picked([*sources, *constants])) if constants else picked
 
@@ -96,22 +98,28 @@ class Stretch:
     after       stretches that were met behind this one, that is earlier in a recording; the latest first
     nodes, roots, reached   of the model: all, what cotangents may come to, what they may go to
     number      of the sources in the model; count: how many there are before cotangents
-    serials     a number that tells it from all others, also from those that are gone; those of what it is several of
+    serial      a number that tells it from all others, also from those that are gone; that of what it is several of
+    times       of how many of those it is made
     is_long     it is several of another one, and compiled at once
     repeats     how often it was met behind itself
     may_grow    whether several of it may be worth a stretch of their own
+    chains      by link, what runs many of it at once;   value_count: how many sources are no results
     """
 
     __slots__ = (
-        "_outside", "accepts", "after", "count", "finish", "forward", "is_long", "leads", "may_grow", "nodes", "number",
-        "pulls", "reached", "repeats", "roots", "serials", "size", "tracked", "waits", "width",
+        "_outside", "accepts", "after", "chains", "count", "finish", "forward", "is_long", "leads", "may_grow", "nodes",
+        "number", "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked", "value_count", "waits",
+        "width",
     )
 
+    serial: float
+    times: int
+
     def __init__(
-        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], serials: tuple[float, ...] = ()
+        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], of: tuple[float, int] | None = None
     ) -> None:
-        self.is_long, self.may_grow = bool(serials), True
-        self.serials = serials or (new_number(),)
+        self.is_long, self.may_grow = of is not None, True
+        self.serial, self.times = of or (new_number(), 1)
         self.repeats = 0
         inside = set(nodes)
         outside = list(dict.fromkeys([i for n in nodes for i in n.inputs if i not in inside]))
@@ -125,9 +133,22 @@ class Stretch:
         self.tracked = [k for k, n in enumerate(outer) if past and n.kind.out.requires_grad]
         self.nodes = list(model.values())
         self._outside, self.roots = len(outside), [model[n] for n in roots]
+        self.chains: dict[tuple[int, ...], Chained] = {}
         self.reached = [model[outer[k]] for k in self.tracked]
         computed = [n for n in nodes if n.value is not None]
         self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}
+        self.value_count = len(self.number)
+
+    def chained(self, link: tuple[int, ...]) -> Chained | None:
+        """What runs many of it, linked in this way, natively; None where nothing does."""
+        chained = self.chains.get(link)
+        if chained is None:
+            is_native = self.finish is not None and getattr(self.accepts, "__self__", None) is not None
+            if not is_native or native_chain() is None or not self.value_count:
+                return None
+            chained = self.chains[link] = Chained(self, link)
+        is_ready = self.forward is None or self.forward.run.compiled is not None
+        return chained if is_ready and chained.is_fit() else None
 
     def codes(self) -> list[Code]:
         """Forward, and that of each pull."""

@@ -19,9 +19,10 @@ from ..custom.relied import users_methods
 from ..dispatch import observed
 from ..tape import streak
 from ..tape.ask import end_recording, evaluate
+from ..tape.chain import Chain
 from ..tape.lengths import ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
-from ..tape.parts import commit, computed, note_parts, whole_of
+from ..tape.parts import commit, computed, note_parts, one_by_one, whole_of
 from ..tape.peel import Part, peel
 from ..tape.plan import data
 from ..tape.record import state
@@ -36,17 +37,19 @@ __all__ = ["InParts", "in_parts"]
 #: Patterns that are kept of one stretch.
 PATTERNS = 16
 _NONE: tuple[Any, int] = (None, 0)
+#: Cotangents by node, and whether they are masked.
+_Bars = dict[Node, tuple[Any, int]]
 
 
 class InParts:
     """A recording whose gradients are computed in parts.
 
     bars       the cotangents that were found at its ends: leaves and targets
-    partial    for parts that gradients did not go through all roots of: those that they went through
+    partial    for parts, one by one, that gradients did not go through all roots of: those that they went through
     """
 
     def __init__(
-        self, parts: list[Part], done: list, bars: dict[Node, np.ndarray], partial: dict[int, list[Node]]
+        self, parts: list[Part | Chain], done: list, bars: dict[Node, np.ndarray], partial: dict[int, list[Node]]
     ) -> None:
         self.bars = bars
         self._parts, self._done, self._partial = parts, done, partial
@@ -75,12 +78,13 @@ class InParts:
 
     def commit(self, is_released: bool) -> None:
         """Keep values in nodes, and give up the history that gradients went through.  The recording is over."""
-        parts = self._parts
+        parts, done = self._parts, self._done
         if is_released and self._partial:
-            parts = list(parts)
+            singles, done = one_by_one(parts, done)
             for i, roots in self._partial.items():
-                parts[i] = _cut(parts[i], roots)
-        commit(parts, self._done, is_released)
+                singles[i] = _cut(singles[i], roots)
+            parts = [*singles]
+        commit(parts, done, is_released)
         now = state.now
         now.asked += 1  # as `solve` does: a rule that goes back is found out by it
         now.looked += 1
@@ -123,31 +127,75 @@ def _compute(nodes: Sequence[Node]) -> None:
 
 
 def _pulled(
-    parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], root: Node, seed: np.ndarray
+    parts: Sequence[Part | Chain], done: Sequence[tuple[Sequence[Any], tuple]], root: Node, seed: np.ndarray
 ) -> tuple[dict[Node, np.ndarray], dict[int, list[Node]]]:
     """Carry the cotangent of the root through the parts."""
-    bars: dict[Node, tuple[Any, int]] = {root: (seed, 1)}
+    bars: _Bars = {root: (seed, 1)}
     partial: dict[int, list[Node]] = {}
-    for i, ((stretch, roots, gathered), (values, results)) in enumerate(zip(parts, done, strict=True)):
-        outer = gathered[3]
-        given = [bars.pop(r, _NONE) for r in roots]
-        given += [bars.get(outer[k], _NONE) for k in stretch.tracked]
-        pattern = tuple([flag for _, flag in given])
-        pull = stretch.pulls.get(pattern)
-        if pull is None:
-            pull = _new_pull(stretch, pattern)
-        if pull.is_partial:
-            partial[i] = [r for r, flag in zip(roots, pattern, strict=False) if flag]
-        sources = [*values, *results, *[bar for bar, _ in given]]
-        code = pull.code
-        if code is not None:
-            compiled = code.run.compiled
-            found = code(sources) if compiled is None else compiled.call(*code.pick(sources))
-        for k, position, flag in pull.computed:
-            bars[outer[k]] = (found[position], flag)
-        for k, source, flag in pull.passed:
-            bars[outer[k]] = (sources[source], flag)
+    i = 0
+    for part, (values, results) in zip(parts, done, strict=True):
+        if isinstance(part, Chain):
+            _through_chain(part, tuple(values), results, bars, partial, i)
+        else:
+            stretch, roots, gathered = part
+            _through(stretch, roots, gathered[3], values, results, bars, partial, i)
+        i += part.parts
     return {node: bar for node, (bar, _) in bars.items()}, partial
+
+
+def _through(
+    stretch: Stretch, roots: Sequence[Node], outer: Sequence[Node], values: Sequence[Any], results: Sequence[Any],
+    bars: _Bars, partial: dict[int, list[Node]], i: int,
+) -> tuple[_Pull, tuple[int, ...]]:  # fmt: skip
+    """Carry cotangents through one part, the i-th one; by which pull, of which pattern."""
+    given = [bars.pop(r, _NONE) for r in roots]
+    given += [bars.get(outer[k], _NONE) for k in stretch.tracked]
+    pattern = tuple([flag for _, flag in given])
+    pull = stretch.pulls.get(pattern)
+    if pull is None:
+        pull = _new_pull(stretch, pattern)
+    if pull.is_partial:
+        partial[i] = [r for r, flag in zip(roots, pattern, strict=False) if flag]
+    sources = [*values, *results, *[bar for bar, _ in given]]
+    code = pull.code
+    if code is not None:
+        compiled = code.run.compiled
+        found = code(sources) if compiled is None else compiled.call(*code.pick(sources))
+    for k, position, flag in pull.computed:
+        bars[outer[k]] = (found[position], flag)
+    for k, source, flag in pull.passed:
+        bars[outer[k]] = (sources[source], flag)
+    return pull, pattern
+
+
+def _through_chain(
+    chain: Chain, first: tuple, results: tuple, bars: _Bars, partial: dict[int, list[Node]], i: int
+) -> None:
+    """Carry cotangents through the parts of a chain: all at once when it is the first by whose pull all others go."""
+    stretch, chained = chain.stretch, chain.chained
+    for k in range(chain.parts):
+        roots, outer = chain.roots_of(k), chain.outer_of(k)
+        if not k:
+            given = [bars.get(node, _NONE) for node in (*roots, *[outer[t] for t in stretch.tracked])]
+            pattern = tuple([flag for _, flag in given])
+            pull = stretch.pulls.get(pattern)
+            if pull is not None and pull.is_compiled and chained.next_pattern(pull, pattern) == pattern:
+                _at_once(chain, pull, [bar for bar, _ in given], pattern, first, results, bars)
+                return
+        _through(stretch, roots, outer, chain.values_of(k, first, results), results[k], bars, partial, i + k)
+
+
+def _at_once(
+    chain: Chain, pull: _Pull, given: list, pattern: tuple[int, ...], first: tuple, results: tuple, bars: _Bars
+) -> None:
+    stretch, last = chain.stretch, chain.outer_of(chain.parts - 1)
+    found = chain.chained.pull(pull)(chain.values, first, results, tuple(given))
+    for root in chain.roots_of(0):
+        bars.pop(root, None)
+    behind = [*chain.roots_of(chain.parts), *[last[t] for t in stretch.tracked]]
+    for place, (node, bar, flag) in enumerate(zip(behind, found, pattern, strict=True)):
+        if flag and (place < stretch.width or chain.chained.is_end(stretch.tracked[place - stretch.width])):
+            bars[node] = (bar, flag)
 
 
 def _cut(part: Part, roots: Sequence[Node]) -> Part:
@@ -183,6 +231,11 @@ class _Pull:
         self.choices: Any = None
         self.computed: list[tuple[int, int, int]] = []
         self.passed: list[tuple[int, int, int]] = []
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether machine code carries all cotangents."""
+        return not self.is_partial and self.code is not None and self.code.run.compiled is not None
 
 
 def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:

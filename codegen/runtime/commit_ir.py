@@ -92,6 +92,35 @@ done:
   ret void
 }
 
+; Mark these nodes of a history as given up; those that have a value drop what led to it.
+define internal void @release_past(ptr %nodes, i64 %count, ptr %freed, ptr %empty) {
+entry:
+  br label %next
+next:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %released ]
+  %all = icmp eq i64 %r, %count
+  br i1 %all, label %done, label %one
+one:
+  %node.at = getelementptr ptr, ptr %nodes, i64 %r
+  %node = load ptr, ptr %node.at
+  %kind = call ptr @item_of(ptr %freed, i64 %r)
+  %old = call ptr @field(ptr %node, i64 $kind_at)
+  call void @Py_IncRef(ptr %kind)
+  call void @set_field(ptr %node, i64 $kind_at, ptr %kind)
+  call void @Py_DecRef(ptr %old)
+  %value = call ptr @field(ptr %node, i64 $value_at)
+  %is.pending = call i1 @is_none(ptr %value)
+  br i1 %is.pending, label %released, label %inputs
+inputs:
+  call void @drop_inputs(ptr %node, ptr %empty)
+  br label %released
+released:
+  %r.next = add i64 %r, 1
+  br label %next
+done:
+  ret void
+}
+
 define ptr @finish(ptr %self, ptr %arguments, i64 %count) {
 entry:
   %block.at = getelementptr i8, ptr %self, i64 $PAYLOAD
@@ -193,27 +222,9 @@ release:
   %is.released = icmp eq ptr %flag, %true
   %n.past = call i64 @count_of(ptr %past)
   %n.released = select i1 %is.released, i64 %n.past, i64 0
-  br label %release.next
-release.next:
-  %r = phi i64 [ 0, %release ], [ %r.next, %released.one ]
-  %all.released = icmp eq i64 %r, %n.released
-  br i1 %all.released, label %done, label %release.one
-release.one:
-  %r.node = call ptr @item_of(ptr %past, i64 %r)
-  %r.kind = call ptr @item_of(ptr %freed, i64 %r)
-  %r.old = call ptr @field(ptr %r.node, i64 $kind_at)
-  call void @Py_IncRef(ptr %r.kind)
-  call void @set_field(ptr %r.node, i64 $kind_at, ptr %r.kind)
-  call void @Py_DecRef(ptr %r.old)
-  %r.value = call ptr @field(ptr %r.node, i64 $value_at)
-  %r.is.pending = call i1 @is_none(ptr %r.value)
-  br i1 %r.is.pending, label %released.one, label %release.inputs
-release.inputs:
-  call void @drop_inputs(ptr %r.node, ptr %empty)
-  br label %released.one
-released.one:
-  %r.next = add i64 %r, 1
-  br label %release.next
+  %past.items = getelementptr i8, ptr %past, i64 $ITEMS
+  call void @release_past(ptr %past.items, i64 %n.released, ptr %freed, ptr %empty)
+  br label %done
 
 done:
   br label %drop

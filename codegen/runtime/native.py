@@ -23,7 +23,8 @@ from ..forks import held_over_fork
 from . import engine, memory, objects
 
 __all__ = [
-    "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native", "numpy_function", "trim_pool",
+    "NEW_COPY", "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native", "numpy_function",
+    "trim_pool",
 ]  # fmt: skip
 
 
@@ -60,7 +61,7 @@ class Native:
 
     def __init__(self) -> None:
         offsets = self.offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
-        functions = {"new_array": _NEW_FROM_DESCR, "new_copy": _NEW_COPY}
+        functions = {"new_array": _NEW_FROM_DESCR, "new_copy": NEW_COPY}
         imports = {name: numpy_function(number) for name, number in functions.items()} if offsets else {}
         from .launcher_ir import launcher_ir  # long, and not needed by a first call
 
@@ -120,7 +121,8 @@ def _made() -> Native:
 #: What NumPy calls the capsules of its allocators.
 _CAPSULE_NAME = b"mem_handler"
 
-_NEW_COPY, _NEW_FROM_DESCR = 85, 94
+#: PyArray_NewCopy and PyArray_NewFromDescr in NumPy's table.
+NEW_COPY, _NEW_FROM_DESCR = 85, 94
 
 
 def numpy_function(number: int) -> int:
@@ -161,7 +163,7 @@ def _offsets() -> dict[str, int]:
 
 def _is_copy(array: np.ndarray) -> bool:
     """Whether NumPy has where it is expected the function that makes packed copies."""
-    new_copy = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int)(numpy_function(_NEW_COPY))
+    new_copy = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int)(numpy_function(NEW_COPY))
     made = new_copy(array, 0)
     return type(made) is np.ndarray and made.flags.c_contiguous and made.flags.owndata and bool((made == array).all())
 

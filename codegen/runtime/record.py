@@ -20,10 +20,12 @@ import numpy as np
 
 from ..records import record
 from . import engine, objects
+from .answer_ir import ANSWER
+from .chain_ir import CARRY, WALK
 from .check_ir import BLOCK
 from .check_steps_ir import OPCODES
 from .launcher import OutOfRange, method_definition, new_builtin
-from .native import Self, native, numpy_function
+from .native import NEW_COPY, Self, native, numpy_function
 from .record_ir import (
     BINARY,
     CALLS,
@@ -46,6 +48,8 @@ __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
 
 #: PyArray_View in NumPy's table.
 _VIEW = 137
+#: What the machine code reads of objects of Python's and NumPy's own.
+_OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "ND", "DIMS", "DESCR", "FLAGS")
 
 
 @record(frozen=True)
@@ -92,8 +96,9 @@ class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
     def __init__(self, layout: Layout, offsets: dict[str, int]) -> None:
-        text = recorder_ir({name: native().offsets[name] for name in ("TYPE", "PAYLOAD", "ITEMS", "ND", "FLAGS")})
-        self._code = objects.compiled(text, {"new_view": numpy_function(_VIEW)}, engine.Passes.INLINE)
+        text = recorder_ir({name: native().offsets[name] for name in _OFFSETS})
+        imports = {"new_view": numpy_function(_VIEW), "new_copy": numpy_function(NEW_COPY)}
+        self._code = objects.compiled(text, imports, engine.Passes.INLINE)
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._layout = layout
@@ -289,8 +294,7 @@ class Recorder:
 
     def answer(self, check: Callable[..., Any], finish: Callable[..., Any], plan: Any) -> Self:
         """What a known ask is answered by (`answer_ir`): a check, the plan of which it is, what keeps its results."""
-        words = [*[struct.unpack("P", made.__self__)[0] for made in (check, finish)], id(plan)]  # type: ignore[attr-defined]
-        block = (ctypes.c_int64 * len(words))(words[0], words[2], words[1])
+        block = (ctypes.c_int64 * len(ANSWER))(_block_of(check), id(plan), _block_of(finish))
         own = Self(struct.pack("P", ctypes.addressof(block)))
         own.owned = (block, check, finish, plan)
         return own
@@ -299,11 +303,60 @@ class Recorder:
         """answer(node): compute a pending value natively.  False: Python is to be asked."""
         return self._builtin("answer", (), 0)
 
+    def walks(
+        self, check: Callable[..., Any], finish: Callable[..., Any], width: int, link: Sequence[int]
+    ) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """walk(roots, olds) and settle(stored, results, past, freed, is_released) of a chain of parts: see `chain_ir`.
+
+        check, finish   of one part;   width: how many roots it has
+        """
+        links = (ctypes.c_int64 * len(link))(*link)
+        block = (ctypes.c_int64 * len(WALK))(_block_of(check), width, len(link), ctypes.addressof(links))
+        walk = self._builtin("walk_chain", (block, links, check), ctypes.addressof(block))
+        # What a finish block begins with is all that settling reads.
+        return walk, self._builtin("settle_chain", (finish,), _block_of(finish))
+
+    def carries(
+        self,
+        code: tuple[Any, Sequence[int], Sequence[Any]],
+        values: int,
+        waits: Sequence[tuple[int, int]],
+        results: int,
+        carried: Sequence[tuple[int, int]],
+        *,
+        is_back: bool,
+    ) -> Callable[..., tuple]:
+        """run(values, first), or pull(values, first, results, bars), of a chain of parts: see `chain_ir`.
+
+        code      what to call, the numbers of the sources that it is called with, its constants
+        values, results   how many of a part are sources
+        """
+        run, picked, constants = code
+        tables = [picked, [id(c) for c in constants], [w for pair in waits for w in pair],
+                  [w for pair in carried for w in pair]]  # fmt: skip
+        arrays = [(ctypes.c_int64 * len(words))(*words) for words in tables]
+        at = [ctypes.addressof(array) for array in arrays]
+        words = [id(run), len(picked), at[0], len(constants), at[1], values, len(waits), at[2], results,
+                 len(carried), at[3]]  # fmt: skip
+        assert len(words) == len(CARRY)
+        block = (ctypes.c_int64 * len(words))(*words)
+        name = "pull_chain" if is_back else "run_chain"
+        return self._builtin(name, (block, arrays, run, tuple(constants)), ctypes.addressof(block))
+
+    def leaves(self) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
+        """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
+        return self._builtin("copy_leaf", (), 0), self._builtin("learn_leaf", (), 0)
+
     def _builtin(self, name: str, owned: tuple, address: int) -> Callable[..., Any]:
         method = method_definition(name, self._code.address(name))
         own = Self(struct.pack("P", address))
         own.owned = (*owned, method)
         return new_builtin(ctypes.addressof(method), own, None)
+
+
+def _block_of(made: Any) -> int:
+    """The address of the block of what `_builtin` made."""
+    return struct.unpack("P", made.__self__)[0]
 
 
 def _words_of(thing: Any, count: int) -> list[int]:

@@ -22,9 +22,11 @@ from __future__ import annotations
 from string import Template
 
 from .answer_ir import ANSWER, ANSWERS, MOST_LIVE
+from .chain_ir import CARRY, CHAINS, WALK
 from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
 from .record_grad_ir import GRAD
+from .record_leaf_ir import LEAF, LEAF_WORDS, MOST_EXTENTS
 from .record_life_ir import KEPT, LIFE
 from .record_operators_ir import BINARY_SITE, OPERATORS, UNARY_SITE
 from .record_parts_ir import PARTS
@@ -83,6 +85,8 @@ WORDS = (
 SITE_WORDS = 4
 #: Classes of handles are found in a table of this many places.
 TYPES = 256
+#: Kinds of leaves are found in a table of so many places.
+LEAVES = 64
 #: Arguments that a call can have beside the function, to be laid on the stack.
 _MOST_ARGUMENTS = 16
 
@@ -338,17 +342,21 @@ unknown:
 """
 
 
-_TEXTS = (PARTS, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT, ANSWERS)
+_TEXTS = (PARTS, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT, ANSWERS,
+          LEAF, CHAINS)  # fmt: skip
+
+#: What the words of data are called that the texts read.
+_BLOCKS = (BLOCK, FINISH, ANSWER, WALK, CARRY)
 
 
 def recorder_ir(offsets: dict[str, int]) -> str:
     """The module of the recorder.
 
-    offsets   TYPE of any object, PAYLOAD of a bytes object, ND and FLAGS of an array, ITEMS of a tuple
+    offsets   TYPE of any object, PAYLOAD of a bytes object, ND DIMS DESCR FLAGS of an array, ITEMS of a tuple
     """
     words = {name: number for number, name in enumerate(WORDS)}
-    blocks = {name: number for block in (BLOCK, FINISH, ANSWER) for number, name in enumerate(block)}
-    assert not words.keys() & blocks.keys() and len(blocks) == len(BLOCK) + len(FINISH) + len(ANSWER)
+    blocks = {name: number for block in _BLOCKS for number, name in enumerate(block)}
+    assert not words.keys() & blocks.keys() and len(blocks) == sum(map(len, _BLOCKS))
     text = Template("".join(_TEXTS)).substitute(
         words | blocks,
         REFERENCES=offsets["TYPE"] - 8,
@@ -377,6 +385,11 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         PROGRAM_WORDS=PROGRAM_WORDS,
         MOST_NODES=MOST_NODES,
         MOST_LIVE=MOST_LIVE,
+        LEAVES=LEAVES,
+        LEAVES_MASK=LEAVES - 1,
+        LEAF_WORDS=LEAF_WORDS,
+        LEAF_KIND=LEAF_WORDS - 1,
+        MOST_EXTENTS=MOST_EXTENTS,
         MOST_ARGUMENTS=_MOST_ARGUMENTS,
         **offsets,
     )

@@ -1,0 +1,211 @@
+"""Parts that follow each other in the same way are recognised, run and settled natively as one by one."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape import lengths, peel
+from codegen.runtime.launcher import OutOfRange
+
+
+@pytest.fixture(autouse=True)
+def at_the_first_time(monkeypatch, patience, native):
+    """Recordings are taken apart at the first time already, by code that is compiled at once."""
+    monkeypatch.setattr(lengths, "LONG", 0)
+    monkeypatch.setattr(lengths.Ending, "is_to_be_tried", lambda self, root, tracks: True)
+    monkeypatch.setattr("autodiff.tape.streak.prices.of", lambda graph: 0.0, raising=False)
+
+
+@pytest.fixture
+def chains(monkeypatch):
+    """How many parts each chain had."""
+    found = []
+    chain = peel._Peeling._chain
+
+    def noted(self, part):
+        made = chain(self, part)
+        if made is not None:
+            found.append(made.parts)
+        return made
+
+    monkeypatch.setattr(peel._Peeling, "_chain", noted)
+    return found
+
+
+def without_chains(monkeypatch):
+    monkeypatch.setattr(peel._Peeling, "_chain", lambda self, part: None)
+
+
+def both(play, monkeypatch, *given):
+    """The same with chains and without."""
+    found = play(*given)
+    with monkeypatch.context() as patch:
+        without_chains(patch)
+        expected = play(*given)
+    assert len(found) == len(expected)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-14)
+    return found
+
+
+def start(seed=0, n=4):
+    rng = np.random.default_rng(seed)
+    return ad.tensor(rng.normal(size=(n, n)) / 2, requires_grad=True), ad.tensor(rng.normal(size=n), requires_grad=True)
+
+
+def asked(length):
+    w, v = start()
+    state, total, chances = np.ones(4), 0.0, np.random.default_rng(length)
+    for _ in range(length):
+        y = v @ ad.tanh(w @ ad.tensor(state))
+        sign = 1.0 if chances.random() < 1 / (1 + np.exp(-float(y))) else -1.0
+        total = total + ad.log1p(ad.exp(-sign * y))
+        state = np.roll(state, 1) * 0.9 + 0.1 * sign
+    total.backward()
+    return [w.grad.numpy(), v.grad.numpy(), total.detach().numpy()]
+
+
+def carried(length):
+    w, v = start()
+    h, total = ad.tensor(np.ones(4)), 0.0
+    for t in range(length):
+        h = ad.tanh(w @ h + float(t) * 0.01)
+        total = total + (v @ h) ** 2.0
+    total.backward()
+    return [w.grad.numpy(), v.grad.numpy(), h.detach().numpy(), total.detach().numpy()]
+
+
+def two_states(length):
+    """Two states that change places, each read twice."""
+    w, v = start()
+    a, b = v * 1.0, v * 0.5
+    for _ in range(length):
+        a, b = ad.sin(w @ b) + a * 0.1, a * b
+    (a + b).sum().backward()
+    return [w.grad.numpy(), v.grad.numpy()]
+
+
+def with_an_old_gradient(length):
+    w, v = start()
+    ad.sum(w * 3.0).backward()
+    h = v * 1.0
+    for _ in range(length):
+        h = ad.where(h > 0.0, ad.log(ad.abs(h) + 1.0), h * 0.5) + w @ h * 0.1
+    h.sum().backward()
+    return [w.grad.numpy(), v.grad.numpy()]
+
+
+@pytest.mark.parametrize("play", [asked, carried, two_states, with_an_old_gradient])
+def test_gradients_are_those_of_parts_one_by_one(play, monkeypatch, chains):
+    for length in (30, 41, 17, 52, 33, 30):
+        both(play, monkeypatch, length)
+    assert chains and max(chains) >= 10
+
+
+def test_gradients_agree_with_differences(chains):
+    rng = np.random.default_rng(3)
+    w0 = rng.normal(size=(3, 3)) / 2
+
+    def loss(w, steps):
+        h = ad.tensor(np.ones(3))
+        for _ in range(steps):
+            h = ad.tanh(w @ h + 0.1)
+        return (h * h).sum()
+
+    for steps in (25, 31, 38):
+        w = ad.tensor(w0, requires_grad=True)
+        loss(w, steps).backward()
+        for i in range(3):
+            dw = np.zeros((3, 3))
+            dw[i, 0] = 1e-6
+            with ad.no_grad():
+                up, down = (float(loss(ad.tensor(w0 + d), steps)) for d in (dw, -dw))
+            np.testing.assert_allclose(w.grad.numpy()[i, 0], (up - down) / 2e-6, rtol=1e-6, atol=1e-9)
+    assert chains
+
+
+def test_retained_history_is_gone_through_again(chains):
+    for length in (30, 37, 44):
+        w, v = start()
+        h = v * 1.0
+        for _ in range(length):
+            h = ad.tanh(w @ h)
+        loss = h.sum()
+        loss.backward(retain_graph=True)
+        once = w.grad.numpy().copy()
+        loss.backward()
+        np.testing.assert_allclose(w.grad.numpy(), 2.0 * once, rtol=1e-13)
+        with pytest.raises(ad.GradientError, match="second backward"):
+            loss.backward()
+    assert chains
+
+
+def test_a_hook_in_the_middle_is_called(chains):
+    for length in (30, 37, 44):
+        w, v = start()
+        h, seen = v * 1.0, []
+        for t in range(length):
+            h = ad.tanh(w @ h)
+            if t == length // 2:
+                h.register_hook(lambda g, seen=seen: seen.append(g.numpy()) or g * 0.0)
+        h.sum().backward()
+        assert len(seen) == 1 and v.grad.tolist() == [0.0] * 4
+
+
+def test_an_index_out_of_range_in_a_step_changes_nothing(chains):
+    x = ad.tensor(np.arange(4.0), requires_grad=True)
+    for bad in (None, None, 20):
+        total = 0.0
+        for t in range(40):
+            place = ad.tensor(np.array([9 if t == bad else t % 4])) + 0
+            total = total + ad.sum(ad.take(x, place) * 0.5)
+        if bad is None:
+            x.grad = None
+            total.backward()
+            assert x.grad.tolist() == [5.0] * 4
+        else:
+            before = x.grad
+            with pytest.raises((IndexError, OutOfRange)):
+                total.backward()
+            assert x.grad is before
+    assert chains
+
+
+def test_memory_stays_flat(chains):
+    def counted():
+        w, v = start()
+        h = v * 1.0
+        for _ in range(40):
+            h = ad.tanh(w @ h)
+        h.sum().backward()
+        return [sys.getrefcount(o) for o in (w.node, w.node.kind, w.node.value, v.node.kind, None.__class__)]
+
+    for _ in range(4):
+        expected = counted()
+    for _ in range(20):
+        assert counted() == expected
+    assert chains
+
+
+def test_threads_run_chains_beside_each_other(chains):
+    expected = {length: asked(length) for length in (20, 31, 45)}
+    wrong = []
+
+    def run(k):
+        for length in (20, 31, 45, 31):
+            for x, y in zip(asked(length), expected[length], strict=True):
+                if not np.allclose(x, y, rtol=1e-10):
+                    wrong.append((k, length))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=run, args=(k,)) for k in range(3)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong and chains
