@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 
 from ..kernel.nest import INDEX, Block, Function, MemRef, Operation, Value, known_integer
 from ..records import record, replace
-from ..symbols import Symbol, common_factor, typical
+from ..symbols import common_factor, typical
 from .cost import operations_of_block
 
 __all__ = ["CHUNK", "SHARED", "Piece", "is_shared", "shared", "sized"]
@@ -201,10 +201,8 @@ def _loop_piece(
     chunk = _chunk(typical(total), weight)
     name = f"{function.name}_{number}"
     piece = _part(function, pure, [part], end, name, (begin, stop))
-    if type(total) is Symbol:  # then how long it is decides nothing: chunks of so many are large enough, or not
-        is_even = CHUNK * typical(total) >= weight * ELEMENTS
-    else:
-        is_even = chunk >= total or chunk % ELEMENTS == 0
+    # Of any length: chunks of cheap iterations are long enough to begin where one likes, dear ones go one by one.
+    is_even = CHUNK * max(typical(total), 1) >= weight * ELEMENTS
     if is_even:
         piece.multiples = {**function.multiples, begin: ELEMENTS, stop: common_factor(total, ELEMENTS)}
     return Piece(piece, total, chunk, loop, is_even)

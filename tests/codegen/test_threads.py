@@ -346,6 +346,26 @@ def test_run_time_extents_decide_too():
     assert len(table) == 1
 
 
+def test_blocks_are_shared_evenly_for_any_number_of_them():
+    # What is known of the places where chunks begin may not hold for dear iterations: 74 blocks in two chunks, 64 and 10.
+    nest = Nest("blocks", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
+    length = nest.constant(4096)
+    with nest.parallel(nest.n) as (i,):
+        first = nest.op("arith.muli", i, length)
+
+        def step(j, total):
+            return [nest.op("arith.addf", total, nest.load(nest.x, nest.op("arith.addi", first, j)))]
+
+        (total,) = nest.loop(length, [nest.constant(0.0, F64)], step)
+        nest.store(total, nest.y, i)
+    function = nest.end()
+    (piece,) = pieces_of(function, 3)
+    assert piece.total == piece.chunk == 3
+    for n in (74, 245, 1000):
+        larger = share.sized(piece, function, (n,))
+        assert larger.total == n and larger.chunk <= n // 16
+
+
 def two_loops(n, *, crosses):
     """y = 2 x by a parallel loop, then z = y[0] + x[0] (or of what y[0] was before the loop)."""
     nest = Nest("two", x=memref(F64, n), y=memref(F64, n), z=memref(F64), writes=("y", "z"))
