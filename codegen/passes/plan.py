@@ -27,6 +27,7 @@ from .complex import by_parts, seen
 from .complex_ops import PAIR
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
+from .inner import inner
 from .pipeline import optimize
 from .prepare import Prepared, prepare
 from .reach import bits
@@ -90,7 +91,7 @@ def _ends(memory: tuple[Node, ...], nodes: tuple[Node, ...], avals: Mapping[Hash
 def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planned:
     """The steps of the program that computes a graph."""
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
-    original, graph = graph, turn(choose(by_parts(separate(both_sides(graph)))))
+    original, graph = graph, turn(inner(choose(by_parts(separate(both_sides(graph))))))
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     fused = fuse(prepared, probed)

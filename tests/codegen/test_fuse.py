@@ -212,6 +212,21 @@ def test_a_product_that_is_also_read_as_it_is_is_not_turned_round():
     check(graph)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_long_product_of_a_row_and_a_column_is_a_sum_with_what_it_reads(dtype):
+    x, z = (input_node(Aval(shape, np.dtype(dtype))) for shape in ((1, 100_003), (100_003, 1)))
+    graph = Graph.of([x, z], [apply(OPS["matmul"], apply(OPS["mul"], x, x), z)])
+    (step,) = plan(graph).steps
+    assert not isinstance(step.work, Gemm)
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(i.aval.shape).astype(dtype) for i in (x, z))
+    (found,) = compile_graph(graph).call(a, b)
+    wide = np.float64(a) ** 2 * np.float64(b).T
+    assert abs(float(found[0, 0]) - wide.sum()) <= 4 * np.finfo(dtype).eps * np.abs(wide).sum()
+    short = parse("f(x: f64[1,100], z: f64[100,1]) { y = matmul(x, z) return y }")
+    assert isinstance(plan(short).steps[0].work, Gemm)
+
+
 @pytest.mark.parametrize("shape", [(100, 8), (37, 3), (7, 200, 5), (8, 1), (200, 40), (5000, 6)])
 @pytest.mark.parametrize("name", ["sum", "max", "argmin", "prod"])
 def test_rows_that_meet_in_columns_are_added_several_at_a_time(shape, name):
