@@ -19,7 +19,7 @@ from .elementwise import cos, exp, log, round_, sigmoid, sin, sqrt, tanh
 from .gathering import take
 from .indexing import getitem
 from .joining import concatenate, pad, split, stack
-from .linalg import cholesky, det, eigh, eigvalsh, inv, slogdet, solve
+from .linalg import cholesky, det, eigh, eigvalsh, inv, lstsq, pinv, qr, slogdet, solve, svd, svdvals
 from .linalg_basic import diag, diagonal, norm, trace
 from .operators import attach, attach_operators, attach_spread
 from .power import square
@@ -167,6 +167,11 @@ for _function, _names in {
     cholesky: "linalg.cholesky",
     eigh: "linalg.eigh",
     eigvalsh: "linalg.eigvalsh",
+    qr: "linalg.qr",
+    svd: "linalg.svd",
+    svdvals: "linalg.svdvals",
+    pinv: "linalg.pinv",
+    lstsq: "linalg.lstsq",
     tril: "tril",
     roll: "roll",
     tile: "tile",

@@ -62,7 +62,47 @@ def _function_of(x, eigh, exp):
     return (v * exp(w / 8)[..., None, :]) @ v.mT
 
 
+def _tall(rng, shape):
+    """Matrices with independent columns, or rows, whose singular values are far from each other."""
+    return rng.uniform(-1, 1, shape) + np.eye(*shape[-2:]) * (3.0 * np.arange(1, shape[-1] + 1))
+
+
+def _rebuilt(x, svd, exp):
+    """Another function of the singular values, with the same vectors: their signs do not count."""
+    u, s, vh = svd(x, full_matrices=False)
+    return (u * exp(s / 8)[..., None, :]) @ vh
+
+
+def _projected(x, svd):
+    u, _, vh = svd(x, full_matrices=False)
+    return u[..., :, :1] @ vh[..., :1, :]
+
+
+def _numpy_lstsq(a, b):
+    return np.linalg.pinv(a) @ b
+
+
+MATRICES = ("[3,3]", "[4,2]", "[2,4]", "[1,1]", "[2,3,2]", "[2,2,3]")
+EMPTY = ("[0,0]", "[3,0]", "[0,3]")
+
 CASES = [
+    *[c for i, part in enumerate("QR") for c in cases(
+        f"qr-{part}", lambda x, i=i: la.qr(x)[i], lambda x, i=i: np.linalg.qr(x)[i], _tall, shapes=MATRICES + EMPTY,
+        ulps=256)],
+    *cases("svd", lambda x: _rebuilt(x, la.svd, ad.exp), lambda x: _rebuilt(x, np.linalg.svd, np.exp), _tall,
+           shapes=MATRICES + EMPTY, ulps=256),
+    *cases("svd-first", lambda x: _projected(x, la.svd), lambda x: _projected(x, np.linalg.svd), _tall,
+           shapes=("[3,3]", "[4,2]", "[2,4]"), ulps=256),
+    *cases("svdvals", la.svdvals, lambda x: np.linalg.svd(x, compute_uv=False), _tall, shapes=MATRICES + EMPTY,
+           ulps=256),
+    *cases("pinv", la.pinv, np.linalg.pinv, _tall, shapes=MATRICES + EMPTY, ulps=256),
+    *cases("lstsq", lambda a, b: la.lstsq(a, b).x, _numpy_lstsq, (_tall, None),
+           shapes=(("[4,2]", "[4,3]"), ("[4,2]", "[4]"), ("[2,3]", "[2,1]"), ("[2,4,2]", "[2,4,1]")), ulps=256),
+    *cases("lstsq-residuals", lambda a, b: la.lstsq(a, b).residuals,
+           lambda a, b: ((a @ _numpy_lstsq(a, b) - b) ** 2).sum(0), (_tall, None),
+           shapes=(("[4,2]", "[4,3]"),), ulps=1024),
+    *cases("lstsq-rank", lambda a, b: la.lstsq(a, b).rank, lambda a, b: np.linalg.matrix_rank(a), (_tall, None),
+           shapes=(("[4,2]", "[4,3]"), ("[2,4,2]", "[2,4,1]")), smooth=False),
     *cases("solve", la.solve, _numpy_solve, (_regular, None), shapes=SYSTEMS, ulps=64),
     case("solve-of-integers", la.solve, np.linalg.solve, ["i64[2,2]", "i32[2,1]"],
          [lambda rng, shape: np.array([[2, 1], [1, 3]]), None], ulps=64),

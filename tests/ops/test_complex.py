@@ -23,6 +23,12 @@ def definite(x):
     return x @ x.conj().T + np.eye(len(x))
 
 
+def rebuilt(a, svd):
+    """A function of the first pair of vectors, and of the singular values: directions of vectors do not count."""
+    u, s, vh = svd(a, full_matrices=False)
+    return (u * (s * s)[None, :]) @ vh + u[:, :1] @ vh[:1]
+
+
 #: name: (program, the same by NumPy, arguments).  Real arguments among complex ones get real gradients.
 PROGRAMS = {
     "add": (lambda a, b: a + b, np.add, (A, A[:1])),
@@ -55,6 +61,17 @@ PROGRAMS = {
     "cosh": (ad.cosh, np.cosh, (A,)),
     "tanh": (ad.tanh, np.tanh, (A,)),
     "sqrt": (ad.sqrt, np.sqrt, (A,)),
+    "qr, q": (lambda a: ad.linalg.qr(a).Q, lambda a: np.linalg.qr(a)[0], (B,)),
+    "qr, r": (lambda a: ad.linalg.qr(a, "r"), lambda a: np.linalg.qr(a, "r"), (S,)),
+    "qr, wide": (lambda a: ad.linalg.qr(a).R, lambda a: np.linalg.qr(a)[1], (A,)),
+    "svd, tall": (lambda a: rebuilt(a, ad.linalg.svd), lambda a: rebuilt(a, np.linalg.svd), (B,)),
+    "svd, wide": (lambda a: rebuilt(a, ad.linalg.svd), lambda a: rebuilt(a, np.linalg.svd), (A,)),
+    "svd": (lambda a: rebuilt(a, ad.linalg.svd), lambda a: rebuilt(a, np.linalg.svd), (S,)),
+    "svdvals": (ad.linalg.svdvals, lambda a: np.linalg.svd(a, compute_uv=False), (A,)),
+    "pinv": (ad.linalg.pinv, np.linalg.pinv, (A,)),
+    "pinv, tall": (ad.linalg.pinv, np.linalg.pinv, (B,)),
+    "lstsq": (lambda a, b: ad.linalg.lstsq(a, b).x, lambda a, b: np.linalg.lstsq(a, b)[0], (B, S)),
+    "lstsq, residuals": (lambda a, b: ad.linalg.lstsq(a, b).residuals, lambda a, b: np.linalg.lstsq(a, b)[1], (B, S)),
     "sum": (lambda a: a.sum(axis=0), lambda a: a.sum(0), (A,)),
     "mean": (lambda a: a.mean(axis=1), lambda a: a.mean(1), (A,)),
     "cumsum": (lambda a: ad.cumsum(a, 1), lambda a: np.cumsum(a, 1), (A,)),

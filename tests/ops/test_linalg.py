@@ -128,6 +128,59 @@ def test_equal_eigenvalues_have_gradients_and_their_vectors_have_not():
     assert np.isnan(ad.grad(lambda a: (la.eigh(a).eigenvectors * np.arange(9.0).reshape(3, 3)).sum())(a)).any()
 
 
+def test_equal_singular_values_have_gradients_and_their_vectors_have_not():
+    np.testing.assert_allclose(ad.grad(lambda a: la.svdvals(a).sum())(np.eye(3)), np.eye(3), atol=1e-14)
+    a = np.diag([2.0, 2.0, 5.0])
+    assert np.isfinite(ad.grad(lambda a: (la.svd(a).U[:, 0] ** 2)[0])(a)).all()
+    assert np.isnan(ad.grad(lambda a: (la.svd(a).U * np.arange(9.0).reshape(3, 3)).sum())(a)).any()
+    tall = np.eye(3)[:, :2] * [1.0, 0.0]  # of rank 1
+    np.testing.assert_allclose(ad.grad(lambda a: la.svdvals(a)[0])(tall), tall, atol=1e-14)
+
+
+def test_a_pseudo_inverse_and_least_squares_of_a_lower_rank_are_numpys(rng):
+    a, b = rng.normal(size=(5, 2)) @ rng.normal(size=(2, 4)), rng.normal(size=5)
+    np.testing.assert_allclose(la.pinv(a), np.linalg.pinv(a, 1e-12), atol=1e-12)
+    x, residuals, rank, s = la.lstsq(a, b)
+    wanted = np.linalg.lstsq(a, b, 1e-12)
+    np.testing.assert_allclose(x, wanted[0], atol=1e-12)
+    np.testing.assert_allclose(residuals, ((b - a @ wanted[0]) ** 2).sum())
+    np.testing.assert_allclose(s, wanted[3], atol=1e-12)
+    assert rank.item() == wanted[2] == 2
+    # Of a matrix of lower rank the gradient is that along matrices of the same rank.
+    left, right = rng.normal(size=(5, 2)), rng.normal(size=(2, 4))
+    ad.check_gradients(lambda x, y: la.pinv(x @ y).sum(), left, right, order=1)
+
+
+def test_numpys_names_of_decompositions_record(rng):
+    a, b = ad.tensor(rng.normal(size=(4, 3)), requires_grad=True), rng.normal(size=4)
+    for f in (
+        lambda a: np.linalg.qr(a)[1], lambda a: np.linalg.qr(a, "r"), lambda a: np.linalg.svd(a, full_matrices=False).S,
+        lambda a: np.linalg.svd(a, compute_uv=False), np.linalg.pinv, lambda a: np.linalg.lstsq(a, b)[0],
+    ):  # fmt: skip
+        y = f(a)
+        assert y.requires_grad
+        np.testing.assert_allclose(y.detach(), f(a.detach().numpy()), atol=1e-12)
+
+
+def test_decompositions_say_what_they_do_not_give():
+    a = np.ones((3, 2))
+    for call, error, match in (
+        (lambda: la.svd(a), ad.DispatchError, "full_matrices=False"),
+        (lambda: la.qr(a, "complete"), ad.DispatchError, "mode is 'reduced' or 'r', not 'complete'"),
+        (lambda: la.qr(np.ones(3)), ad.ShapeError, "qr: takes matrices, not"),
+        (lambda: la.lstsq(a, np.ones(2)), ad.ShapeError, "have no common size"),
+        (lambda: ad.grad(lambda a: la.qr(a).R.sum())(a * [1.0, 0.0]), ad.LinAlgError, "singular"),
+    ):
+        with pytest.raises(error, match=match):
+            call()
+
+
+@pytest.mark.parametrize("f", [la.svdvals, la.pinv], ids=["svdvals", "pinv"])
+def test_of_several_matrices_the_one_with_nan_gives_nan(f):
+    a = np.stack([np.eye(2), np.full((2, 2), np.nan), [[np.inf, 0.0], [0.0, 1.0]], 2 * np.eye(2)])
+    np.testing.assert_array_equal(np.isnan(f(a)).all(tuple(range(1, f(a).ndim))), [False, True, True, False])
+
+
 def test_a_matrix_with_nan_has_eigenvalues_that_are_nan():
     assert np.isnan(np.asarray(la.eigvalsh(np.full((2, 2), np.nan)))).all()
 

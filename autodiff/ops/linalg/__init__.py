@@ -2,6 +2,7 @@
 
     solving         solve, solve_triangular, inv        factorization   cholesky
     determinant     det, slogdet                        eigen           eigh, eigvalsh
+    orthogonal      qr                                  singular        svd, svdvals, pinv, lstsq
     and what stands in `ad` as well
 """
 
@@ -11,9 +12,11 @@ from ..shaping import matrix_transpose
 from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
 from .factorization import cholesky
+from .orthogonal import qr
+from .singular import lstsq, pinv, svd, svdvals
 from .solving import inv, solve, solve_triangular
 
 __all__ = [
-    "cholesky", "det", "eigh", "eigvalsh", "inv", "matmul", "matrix_transpose", "norm", "outer", "slogdet", "solve",
-    "solve_triangular", "tensordot",
-]
+    "cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_transpose", "norm", "outer", "pinv", "qr",
+    "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot",
+]  # fmt: skip

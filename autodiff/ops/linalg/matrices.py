@@ -17,7 +17,7 @@ from ..promotion import common
 from ..shaping import reshaped, transposed
 
 __all__ = [
-    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "right_side", "square", "square_aval",
+    "adjoint", "first_refused", "flipped_axes", "hermitian_part", "matrices", "right_side", "square", "square_aval",
     "symmetric_part",
 ]  # fmt: skip
 
@@ -27,6 +27,14 @@ def square_aval(name: str, a: Aval) -> Aval:
     expect(name, (a,), "fc")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ShapeError(f"{name}: takes square matrices, not {a}\n  called at {caller()}")
+    return a
+
+
+def matrices(name: str, a: Any) -> Tensor:
+    """An argument as matrices of floats or complex numbers; integers and bool become float64.  Raises ShapeError."""
+    (a,) = common(name, (("a", a),), "fc")
+    if a.ndim < 2:
+        raise ShapeError(f"{name}: takes matrices, not {a.aval}\n  called at {caller()}")
     return a
 
 

@@ -1,0 +1,143 @@
+"""QR factorisation: a = q r, with orthonormal columns in q and an upper triangle r.
+
+One operation for matrices with as many rows as columns, or more: its result has r below q, so a matrix is decomposed
+once.  Of a wider matrix the first columns are decomposed, and the rest of r is qᴴ times the others.
+
+    da r⁻¹ = q c + ...     c = qᴴ da r⁻¹     w = low(c) - low(c)ᴴ     dr = (c - w) r     dq = (da r⁻¹ - q c) + q w
+
+low(c) is c below its diagonal; of complex numbers w has the imaginary part of the diagonal too, since LAPACK's r has a
+real one.  Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2010).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Call
+
+from ...custom import function
+from ...errors import DispatchError, caller
+from ...tape import record
+from ...tensor import Tensor
+from ..arithmetic import add, multiply, subtract
+from ..batching import along
+from ..complexes import real_part
+from ..contraction import matmul
+from ..conversion import cast_to
+from ..creation import eye
+from ..joining import joined
+from ..primitive import expect, primitive
+from ..slicing import part
+from ..triangles import lower_part, upper_part
+from .matrices import adjoint, matrices
+from .solving import solved_triangular
+
+__all__ = ["QRResult", "qr"]
+
+
+def _reference(a: np.ndarray) -> np.ndarray:
+    return np.concatenate(np.linalg.qr(a), axis=-2)
+
+
+def _infer(a: Aval) -> Aval:
+    expect("qr", (a,), "fc")
+    *batch, m, n = a.shape
+    return a.with_shape((*batch, m + n, n))
+
+
+def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
+    """q, and r below it."""
+    rows, n = y.shape[-2:]
+    return part(y, y.ndim - 2, 0, rows - n), part(y, y.ndim - 2, rows - n, rows)
+
+
+def _over(x: Tensor, r: Tensor) -> Tensor:
+    """x r⁻¹."""
+    return adjoint(solved_triangular(adjoint(r), adjoint(x), True))
+
+
+def _diagonal(x: Tensor) -> Tensor:
+    """The diagonal of each matrix, zeros beside it."""
+    return multiply(x, eye(x.shape[-1], dtype=x.dtype))
+
+
+def _real(x: Tensor) -> Tensor:
+    """The real part, in the same dtype."""
+    return cast_to(real_part(x), x.dtype)
+
+
+def _vjp(y_bar, y, a):
+    (q_bar, r_bar), (q, r) = _apart(y_bar), _apart(y)
+    inside = subtract(matmul(r_bar, adjoint(r)), matmul(adjoint(q), q_bar))
+    above = upper_part(inside, 1)
+    symmetric = add(add(above, adjoint(above)), _real(_diagonal(inside)))
+    moved = add(q_bar, matmul(q, symmetric))
+    return (adjoint(solved_triangular(r, adjoint(moved), False)),)
+
+
+def _jvp(dxs, y, a):
+    q, r = _apart(y)
+    moved = _over(dxs[0], r)
+    inside = matmul(adjoint(q), moved)
+    below = lower_part(inside, -1)
+    turn = subtract(below, adjoint(below))
+    if a.dtype.kind == "c":
+        turn = add(turn, subtract(_diagonal(inside), _real(_diagonal(inside))))
+    dq = add(moved, matmul(q, subtract(turn, inside)))
+    dr = matmul(subtract(inside, turn), r)
+    return joined((dq, upper_part(dr)), y.ndim - 2)
+
+
+_qr = primitive(
+    "qr",
+    _reference,
+    infer=_infer,
+    vjp=_vjp,
+    jvp=_jvp,
+    lower=Call(),
+    batch=along(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+class QRResult(NamedTuple):
+    """Q @ R = a."""
+
+    Q: Tensor
+    R: Tensor
+
+
+@function
+def qr(a, mode="reduced"):
+    """Orthonormal columns Q and an upper triangle R with Q @ R = a.
+
+    a: T[..., m, n]  →  (Q: T[..., m, k], R: T[..., k, n])     k = min(m, n); integers and bool give float64
+
+    mode   "reduced"; "r" gives R alone.  Of "complete" the further columns of Q are any, and have no derivative
+
+    The gradient is that of matrices whose first k columns are independent: LinAlgError where R has a zero on its
+    diagonal.
+    Raises ShapeError for less than two axes, DispatchError for another mode.
+
+    >>> import autodiff as ad
+    >>> abs(ad.linalg.qr([[3.0], [4.0]]).R)
+    f64[1,1] [[5.]]
+    """
+    if mode not in ("reduced", "r"):
+        raise DispatchError(
+            f"qr: mode is 'reduced' or 'r', not {mode!r}\n"
+            f"  called at {caller()}\n"
+            "  np.linalg.qr(t.detach().numpy(), mode) gives the others, without a gradient"
+        )
+    a = matrices("qr", a)
+    m, n = a.shape[-2:]
+    if m >= n:
+        q, r = _apart(record(_qr, (a,)))
+    else:
+        q, first = _apart(record(_qr, (part(a, a.ndim - 1, 0, m),)))
+        r = joined((first, matmul(adjoint(q), part(a, a.ndim - 1, m, n))), a.ndim - 1)
+    return r if mode == "r" else QRResult(q, r)
