@@ -106,7 +106,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         note("value", compared(key))
     else:
         COUNTS.hits += 1
-        if streak.note_found(plan):
+        if streak.note_found(plan, purpose):
             checks.add(purpose, Recipe(plan, order, parts, frozenset(), asked, live, watched), start)
     results = plan.run(order)
     plan.commit(order, results)

@@ -51,7 +51,7 @@ class Recipe:
     roots      nodes given to the check, in order
     live       nodes of small live results, in order
     watched    pending nodes whose being live was decisive, and whether they were
-    groups     for gradients: the leaves, by the nodes of each, and the node of its old gradient
+    groups     where gradients are added to `.grad`: the leaves, by the nodes of each, and the node of its old gradient
     """
 
     __slots__ = ("groups", "live", "order", "parts", "past", "plan", "roots", "watched")
@@ -110,14 +110,16 @@ class Check:
         except OutOfRange as error:
             raise located(error) from None
 
-    def run(self, gathered: Gathered) -> tuple:
-        """Run the plan and keep the values that belong to nodes."""
+    def run(self, gathered: Gathered, is_released: bool = False) -> tuple:
+        """Run the plan and keep the values that belong to nodes; the history may be given up."""
         results = self.results(gathered)
         if self.finish is not None and not gathered[2]:
-            self.finish(results, gathered, False)
+            self.finish(results, gathered, is_released)
             return results
         for node, (_, position) in zip(gathered[1], self.plan.store, strict=True):
             settle(node, results[position])
+        if is_released:
+            let_go(gathered)
         return results
 
 

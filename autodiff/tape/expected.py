@@ -333,7 +333,9 @@ def native_check(expected: Expected) -> Callable | None:
 def native_finish(expected: Expected, kinds: Sequence[Any]) -> Callable[[tuple, tuple, bool], bool] | None:
     """finish(results, gathered, is_released): values, gradients and release of an accepted recording, at once.
 
-    kinds   of the gradients of its groups.  None where a gradient is no result of its own, or nothing makes it.
+    kinds   of the gradients of its groups; there are none where gradients are values for the caller
+
+    None where a gradient is no result of its own, or nothing makes it.
     """
     plan, order = expected.recipe.plan, expected.recipe.order
     reached = [place for place in plan.grads if place is not None]
@@ -342,7 +344,7 @@ def native_finish(expected: Expected, kinds: Sequence[Any]) -> Callable[[tuple, 
     settled = [(position, drops_inputs(order[number])) for number, position in plan.store]
     groups = [
         (-1, None, None) if place is None or which < 0 else (place, kind, kind.out.cls)
-        for place, kind, which in zip(plan.grads, kinds, expected.groups, strict=True)
+        for place, kind, which in zip(plan.grads if kinds else (), kinds, expected.groups, strict=True)
     ]
     return _recorder.finish(settled, groups)
 

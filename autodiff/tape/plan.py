@@ -59,8 +59,8 @@ class Plan:
     """
 
     __slots__ = (
-        "choices", "computed", "copies", "executable", "formulas", "gather", "grads", "read", "relied", "store", "uses",
-        "valid",
+        "checked_for", "choices", "computed", "copies", "executable", "formulas", "gather", "grads", "read", "relied",
+        "store", "uses", "valid",
     )  # fmt: skip
 
     def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
@@ -75,6 +75,7 @@ class Plan:
         self.read: tuple = ()
         self.valid = True
         self.uses = 0
+        self.checked_for: tuple = ()
         self.formulas: Formulas | None = None
 
     def run(self, order: Sequence[Node]) -> tuple:

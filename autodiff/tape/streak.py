@@ -242,8 +242,8 @@ def note_compiled(plan: Any) -> None:
     _streak.made.append((plan, _streak.time))
 
 
-def note_found(plan: Any) -> bool:
-    """A plan was found by its key.  True: for the first time since it is compiled, so that a check pays."""
+def note_found(plan: Any, purpose: Any) -> bool:
+    """A plan was found by its key.  True: for the first time for this purpose since it is compiled: a check pays."""
     if plan.uses < 2:
         _streak.found(plan)
     if type(plan.executable) is Waiting:
@@ -251,7 +251,10 @@ def note_found(plan: Any) -> bool:
         if type(plan.executable) is Waiting:
             return False
     plan.uses += 1
-    return plan.uses == 1
+    if purpose is None or purpose in plan.checked_for:
+        return False
+    plan.checked_for += (purpose,)
+    return True
 
 
 def note_spent(plan: Any, start: float) -> None:

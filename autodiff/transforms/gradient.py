@@ -164,11 +164,12 @@ def solve(
         plan = None
     if plan is not None:
         COUNTS.hits += 1
-        pays = streak.note_found(plan) and not plan.relied  # a check looks at no methods
+        pays = streak.note_found(plan, repeat and repeat[0]) and not plan.relied  # a check looks at no methods
         if repeat is not None and not now.tracing:
             purpose, given = repeat
             if pays:
-                sums = [(g.nodes, g.old) for g in groups]
+                # Only a backward adds to .grad; others give their targets among the roots.
+                sums = [(g.nodes, g.old) for g in groups] if purpose[0] == "backward" else ()
                 checks.add(purpose, Recipe(plan, order, parts, inside, given, live, watched, sums), now.began)
             else:
                 checks.note_length(purpose, plan, given[0].number - now.began)

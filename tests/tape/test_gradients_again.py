@@ -1,0 +1,91 @@
+"""Gradients of tensors that are known: by a check, whatever was asked for first."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.transforms import gradient
+
+A, B = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
+
+
+def leaves():
+    return ad.tensor(A, requires_grad=True), ad.tensor(B, requires_grad=True)
+
+
+def result(a, b):
+    return ad.sum(ad.sin(a) * b * b)
+
+
+EXPECTED = {"a": np.cos(A) * B**2, "b": 2 * B * np.sin(A)}
+
+
+@pytest.fixture
+def keyless(monkeypatch):
+    """From its call on no key of a recording is made: what is asked for must be found by a check."""
+
+    def refuse(*_):
+        raise AssertionError("the structure of a known recording was looked at")
+
+    return lambda: monkeypatch.setattr(gradient, "structure", refuse)
+
+
+@pytest.mark.parametrize("holds_gradients", [False, True])
+def test_gradients_of_tensors_are_found_by_a_check(keyless, holds_gradients):
+    a, b = leaves()
+    for k in range(8):
+        if k == 4:
+            keyless()
+        if holds_gradients:
+            a.grad = ad.tensor(A * k)
+        y = result(a, b)
+        of_b, of_a = ad.grad(y, [b, a])
+        np.testing.assert_allclose(of_a, EXPECTED["a"])
+        np.testing.assert_allclose(of_b, EXPECTED["b"])
+        with pytest.raises(ad.GradientError, match="second backward"):
+            ad.grad(y, [b, a])
+    assert (a.grad is not None) is holds_gradients and b.grad is None
+
+
+def test_targets_in_another_order_get_their_own_gradients():
+    a, b = leaves()
+    for k in range(12):
+        names = ("ab", "ba")[k % 2]
+        found = ad.grad(result(a, b), {n: {"a": a, "b": b}[n] for n in names})
+        for name in names:
+            np.testing.assert_allclose(found[name], EXPECTED[name])
+
+
+def test_an_intermediate_and_what_it_is_made_of_are_targets_again_and_again():
+    a, _ = leaves()
+    for _ in range(6):
+        h = ad.exp(a)
+        of_h, of_a = ad.grad(ad.sum(h * h), [h, a])
+        np.testing.assert_allclose(of_h, 2 * np.exp(A))
+        np.testing.assert_allclose(of_a, 2 * np.exp(2 * A))
+        h = ad.exp(a)
+        y = ad.sum(h * h)
+        np.testing.assert_allclose(ad.grad(y, h), 2 * np.exp(A))
+        np.testing.assert_allclose(h.detach(), np.exp(A))
+
+
+@pytest.mark.parametrize("first", ["grad", "backward"])
+def test_what_one_way_to_ask_has_compiled_is_found_by_a_check_of_the_other(keyless, first):
+    a, b = leaves()
+
+    def by_grad():
+        return ad.grad(result(a, b), [a, b])
+
+    def by_backward():
+        a.grad = b.grad = None
+        result(a, b).backward()
+        return a.grad, b.grad
+
+    ways = [by_grad, by_backward] if first == "grad" else [by_backward, by_grad]
+    for way in ways:
+        for _ in range(4):
+            way()
+    keyless()
+    for way in ways:
+        for found, name in zip(way(), "ab", strict=True):
+            np.testing.assert_allclose(found, EXPECTED[name])
