@@ -11,6 +11,7 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Contract  a batched matrix product of inputs[..., m, k] and inputs[..., k, n]
     Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
     Call      the NumPy reference is called: fuses with nothing (LAPACK, FFT, host rules)
+    Dense     linear algebra, matrix by matrix: natively where that is as fast, else the reference is called
     Nest      graphs of its own run: loops and branches, natively where all of them can
 """
 
@@ -22,7 +23,7 @@ from typing import Any
 from .nested import Nested
 from .records import record
 
-__all__ = ["Call", "Contract", "Lowering", "Map", "Move", "Nest", "Reduce", "Scan", "Scatter"]
+__all__ = ["Call", "Contract", "Dense", "Lowering", "Map", "Move", "Nest", "Reduce", "Scan", "Scatter"]
 
 
 @record(frozen=True)
@@ -96,6 +97,16 @@ class Call:
 
 
 @record(frozen=True)
+class Dense(Call):
+    """A program of `kernel.dense` in cholesky, triangular, factored, solve, inverse, ..., for each matrix of a batch.
+
+    What it refuses (a singular matrix), the reference decides: it raises, or it gives the value.
+    """
+
+    program: str
+
+
+@record(frozen=True)
 class Nest(Call):
     """control(**params) -> Recurrence, Choice, ...: graphs of its own run, natively where all of them can.
 
@@ -106,4 +117,4 @@ class Nest(Call):
     control: Callable[..., Nested]
 
 
-Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Nest
+Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Nest

@@ -55,6 +55,8 @@ def with_arguments(kernel: Kernel, varying: Container[int] = ()) -> Kernel:
 
     The new kernel is made of the old one's operations, which is used up.
     """
+    if kernel.function.is_fixed and not any(map(_varies, kernel.function.body.operations)):
+        return kernel
     lifted = _Lifted(kernel, varying)
     function = lifted.function()
     return replace(kernel, function=function, extents=tuple(lifted.extents)) if lifted.extents else kernel
@@ -120,7 +122,7 @@ class _Lifted:
                 self.scratches.append(operation.results[0])
                 continue
             if name == "arith.constant":
-                if _is_count(operation):
+                if _is_count(operation) and not self.kernel.function.is_fixed:
                     counts[operation] = self._counted(operation)
                 continue
             operands = operation.operands
@@ -152,6 +154,8 @@ class _Lifted:
         number: int = owner.attributes["value"]
         if type(number) is Symbol:
             is_large = True
+        elif self.kernel.function.is_fixed:
+            is_large = False
         elif operation.name in _LOOPS:
             is_large = abs(number) > (SMALL_INSIDE if depth else SMALL)
         elif operation.name in _DIVISIONS:
@@ -165,6 +169,12 @@ class _Lifted:
         if operation.name in _LOOPS:
             self.multiples[argument] = common_factor(number, MULTIPLE)
         return argument
+
+
+def _varies(operation: Operation) -> bool:
+    """Whether it is a number that follows from an extent which may be any."""
+    attributes = operation.attributes
+    return operation.name == "arith.constant" and ("varies" in attributes or type(attributes["value"]) is Symbol)
 
 
 def _runs_once(loop: Operation) -> bool:

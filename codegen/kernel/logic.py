@@ -60,7 +60,7 @@ class Logic(Body):
             x = self.emit("arith.extui", (x,), I32)
             low, high = 0, 1
         limit = 1 << 62
-        value = self.emit("arith.index_cast", (x,), INDEX)
+        value = x if x.type is INDEX else self.emit("arith.index_cast", (x,), INDEX)
         return self._opaque(value, -limit if low is None else low, limit if high is None else high)
 
     def dtype(self, x: Element) -> str:

@@ -164,6 +164,7 @@ class Function:
     `names` are for printing, one per argument.  `writes` are the numbers of the memref arguments
     that the kernel writes.  `calls` are the private functions it calls: name -> argument types.
     `multiples` says of index arguments that they are multiples of a power of two, whatever they are.
+    `refuses`: it may return REFUSED.  `is_fixed`: its numbers are part of it, but for those that are marked as varying.
     """
 
     name: str
@@ -172,6 +173,8 @@ class Function:
     writes: frozenset[int]
     calls: dict[str, tuple[Type, ...]] = field(default_factory=dict)
     multiples: dict[Value, int] = field(default_factory=dict)
+    refuses: bool = False
+    is_fixed: bool = False
 
     @property
     def arguments(self) -> list[Value]:
@@ -180,9 +183,13 @@ class Function:
 
 
 class Status(IntEnum):
-    """What a kernel returns; the last two, what a loop at run time does.  INTERRUPTED: an exception is set."""
+    """What a kernel returns; NO_MEMORY and INTERRUPTED, what a loop at run time does.
+
+    INTERRUPTED: an exception is set.  REFUSED: the kernel has no result for these numbers; the references decide.
+    """
 
     OK = 0
     INDEX_OUT_OF_RANGE = 1
     NO_MEMORY = 2
     INTERRUPTED = 3
+    REFUSED = 4

@@ -134,6 +134,7 @@ def _merged(
         merged = Function(
             function.name, function.body, (*names, *function.names[len(values) :]),
             frozenset([keeps.index(j) for j in writes]), function.calls,
+            refuses=function.refuses, is_fixed=function.is_fixed,
         )
         updates = frozenset([keeps.index(j) for j in {*kernel.updates, source}])
         placed = tuple([new if j == source else values[j] for j in keeps])

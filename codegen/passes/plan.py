@@ -18,7 +18,7 @@ from ..kernel.build import Built, build
 from ..kernel.edges import Axes, Probed
 from ..kernel.elements import Placed, Temporary
 from ..kernel.solo import build_product, build_scan, build_scatter
-from ..lowering import Contract, Scan, Scatter
+from ..lowering import Contract, Dense, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
 from ..records import record
 from .both import both_sides
@@ -168,6 +168,11 @@ def _draft(
         return gemm, (a.base, b.base, node)
     if node.op is PAIR:
         return None
+    if isinstance(lower, Dense):
+        from ..kernel.dense import build_dense, is_native  # linear algebra only
+
+        if is_native(node):
+            return _kernel(build_dense(node, lower.program, name))
     return HostCall(node.params[0] if node.op.params == ("computed",) else node), (*node.inputs, node)
 
 

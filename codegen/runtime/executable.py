@@ -35,10 +35,11 @@ from .share import Piece, shared
 
 if TYPE_CHECKING:
     from ..emit.nests import Nest
-    from . import driven, entered, loops, products, whole
+    from . import decided, driven, entered, loops, products, whole
 
     _Owner = NativeKernel | products.Product | loops.Table
 else:
+    decided = later("codegen.runtime.decided")
     driven = later("codegen.runtime.driven")
     entered = later("codegen.runtime.entered")
     loops = later("codegen.runtime.loops")
@@ -102,6 +103,10 @@ class Executable:
             self.call = _SegmentedCall(plan, pieces, layout.buffers)
         else:
             self.call = call_of(plan, operations, weakref.ref(self))
+        if any(s.work.function.refuses for s, _, _ in every_step(program) if isinstance(s.work, Kernel)):
+            decides = decided.Decided(program.graph)
+            decides.call = self.call if hosts else call_of(plan, operations, weakref.ref(decides))
+            self.call = decides
         self.stats = Stats(
             kernels=len({key.address for key in found.native.values()}),
             products=len(gemms),
@@ -119,7 +124,10 @@ class Executable:
 
         None when the program, or this Python, has no such function.  `slow` must not hold the result.
         """
-        return None if self._plan is None else launcher_or(self._plan, slow)
+        found = None if self._plan is None else launcher_or(self._plan, slow)
+        if found is None or not isinstance(self.call, decided.Decided):
+            return found
+        return decided.or_slow(found, slow)
 
     def entry(self, call: entered.Call) -> entered.Entry | None:
         """A known call that goes straight into the program; None when there is no such way."""

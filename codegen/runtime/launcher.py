@@ -38,8 +38,8 @@ else:
     launcher_ir = later("codegen.runtime.launcher_ir")
 
 __all__ = [
-    "Block", "NativeStep", "OutOfRange", "PackedCall", "Plan", "Share", "StepTable", "checked_arguments", "is_native",
-    "launcher", "launcher_or", "method_definition", "new_builtin", "raise_status", "storage",
+    "Block", "NativeStep", "OutOfRange", "PackedCall", "Plan", "Refused", "Share", "StepTable", "checked_arguments",
+    "is_native", "launcher", "launcher_or", "method_definition", "new_builtin", "raise_status", "storage",
 ]  # fmt: skip
 
 
@@ -174,11 +174,17 @@ class OutOfRange(IndexError):
     """A kernel found an index outside of its axis: nothing was read or written there."""
 
 
+class Refused(ArithmeticError):
+    """A kernel has no result for these numbers: the references decide (`decided`)."""
+
+
 def raise_status(code: int) -> None:
     """Raise what `run_steps` returned (step << 32 | status) as an exception."""
     status = code & 0xFFFFFFFF
     if status == Status.INDEX_OUT_OF_RANGE:
         raise OutOfRange("an index is out of range")
+    if status == Status.REFUSED:
+        raise Refused("a matrix is singular, or not positive definite")
     if status == Status.NO_MEMORY:
         raise MemoryError("no memory for the states of a loop")
     raise RuntimeError(f"step {code >> 32} of a program failed with status {status}")

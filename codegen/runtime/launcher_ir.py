@@ -312,9 +312,11 @@ bad.status:
   %is.raised = icmp eq i32 %kind, $INTERRUPTED
   br i1 %is.raised, label %give.up, label %not.raised
 not.raised:
-  %is.index = icmp eq i32 %kind, $INDEX_OUT_OF_RANGE
+  %is.outside = icmp eq i32 %kind, $INDEX_OUT_OF_RANGE
+  %is.refused = icmp eq i32 %kind, $REFUSED
+  %is.told = or i1 %is.outside, %is.refused
   %says.more = icmp ne ptr %program, null
-  %is.for.python = and i1 %is.index, %says.more
+  %is.for.python = and i1 %is.told, %says.more
   br i1 %is.for.python, label %missed, label %say
 say:
   %code = call ptr @PyLong_FromLongLong(i64 %status)
@@ -367,6 +369,6 @@ def launcher_ir(offsets: dict[str, int], *, is_linux: bool) -> str:
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
     own = dict(STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, INTERRUPTED=Status.INTERRUPTED.value)
-    own |= dict(INDEX_OUT_OF_RANGE=Status.INDEX_OUT_OF_RANGE.value)
+    own |= dict(INDEX_OUT_OF_RANGE=Status.INDEX_OUT_OF_RANGE.value, REFUSED=Status.REFUSED.value)
     launch = _LAUNCH.substitute(words, **own, **offsets)
     return RUN_STEPS + LOOP_IR + pool_ir(has_huge_pages=is_linux) + launch + entered_ir(offsets)

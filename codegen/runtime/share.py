@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..kernel.nest import INDEX, Block, Function, MemRef, Operation, Value, known_integer
+from ..kernel.nest import I32, INDEX, Block, Function, MemRef, Operation, Value, known_integer
 from ..records import record, replace
 from ..symbols import common_factor, typical
 from .cost import operations_of_block
@@ -90,15 +90,23 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
         return [Piece(function)]
     pure = _pure(function, operations)
     runs = _runs(operations, set(map(id, pure)), is_apart)
-    if not _are_independent(runs, pure) or not _returns_zero(end):
+    if not _are_independent(runs, pure):
+        return [Piece(function)]
+    if _returns_zero(end):
+        ends = [[end]] * len(runs)
+    elif not runs[-1][0] and any(end.operands[0] in o.results for o in runs[-1][1]):
+        # What follows all loops finds the status: until then there is none.
+        zero = Operation("arith.constant", (), (I32,), {"value": 0})
+        ends = [[zero, Operation("func.return", (zero.result,))]] * (len(runs) - 1) + [[end]]
+    else:
         return [Piece(function)]
     pieces = []
-    for number, (is_loop, run) in enumerate(runs):
+    for number, ((is_loop, run), ending) in enumerate(zip(runs, ends, strict=True)):
         if is_loop:
             total, weight = _trips(run[0], known), operations_of_block(run, dict(numbers))
-            pieces.append(_loop_piece(function, pure, run[0], end, number, total, weight))
+            pieces.append(_loop_piece(function, pure, run[0], ending, number, total, weight))
         else:
-            pieces.append(Piece(_part(function, pure, run, end, f"{function.name}_{number}")))
+            pieces.append(Piece(_part(function, pure, run, ending, f"{function.name}_{number}")))
     return pieces
 
 
@@ -167,7 +175,7 @@ def _values_of(operations: Sequence[Operation]) -> Iterator[Value]:
 
 
 def _returns_zero(end: Operation) -> bool:
-    """Whether the kernel cannot fail: a status would be shared by all pieces."""
+    """Whether the kernel cannot fail."""
     return known_integer(end.operands[0]) == 0
 
 
@@ -190,7 +198,13 @@ def _is_open(loop: Operation, known: dict[Value, int], indices: Sequence[Value])
 
 
 def _loop_piece(
-    function: Function, pure: list[Operation], loop: Operation, end: Operation, number: int, total: int, weight: int
+    function: Function,
+    pure: list[Operation],
+    loop: Operation,
+    ending: list[Operation],
+    number: int,
+    total: int,
+    weight: int,
 ) -> Piece:
     """The piece that runs the iterations [begin, end) of the loop's outermost dimension."""
     begin, stop = Value(INDEX), Value(INDEX)
@@ -200,7 +214,7 @@ def _loop_piece(
     part = Operation("scf.parallel", operands, (), loop.attributes, loop.regions)
     chunk = _chunk(typical(total), weight)
     name = f"{function.name}_{number}"
-    piece = _part(function, pure, [part], end, name, (begin, stop))
+    piece = _part(function, pure, [part], ending, name, (begin, stop))
     # Of any length: chunks of cheap iterations are long enough to begin where one likes, dear ones go one by one.
     is_even = CHUNK * max(typical(total), 1) >= weight * ELEMENTS
     if is_even:
@@ -221,12 +235,12 @@ def _part(
     function: Function,
     pure: list[Operation],
     run: list[Operation],
-    end: Operation,
+    ending: list[Operation],
     name: str,
     more: tuple[Value, ...] = (),
 ) -> Function:
     """A function of the same arguments and some more: these operations, and before them what they need."""
-    needed = set(_values_of([*run, end]))
+    needed = set(_values_of([*run, *ending]))
     before = []
     for operation in reversed(pure):
         if operation.result in needed:
@@ -234,6 +248,6 @@ def _part(
             needed.update(operation.operands)
     block = Block()
     block.arguments = [*function.arguments, *more]
-    block.operations = [*reversed(before), *run, end]
+    block.operations = [*reversed(before), *run, *ending]
     names = (*function.names, "begin", "end") if more else function.names
     return replace(function, name=name, body=block, names=names)

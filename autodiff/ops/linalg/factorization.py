@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.lowering import Call
+from codegen.lowering import Dense
 
 from ...tape import record
 from ...tensor import Tensor
@@ -47,7 +47,7 @@ _cholesky = primitive(
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(matmul(adjoint(y), y_bar)), y),),
     jvp=_jvp,
-    lower=Call(),
+    lower=Dense("cholesky"),
     batch=along(),
     heavy=True,
     keeps_mask=False,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Dense
 
 from ...errors import ShapeError, caller
 from ...tape import record
@@ -85,7 +85,7 @@ _solve = primitive(
     infer=lambda a, b: _solve_aval("solve", a, b),
     vjp=_solve_vjp,
     jvp=_solve_jvp,
-    lower=Call(),
+    lower=Dense("solve"),
     batch=_batch,
     heavy=True,
     keeps_mask=False,
@@ -135,7 +135,7 @@ _solve_triangular = primitive(
     infer=lambda a, b, *, lower: _solve_aval("solve_triangular", a, b),
     vjp=_triangular_vjp,
     jvp=_triangular_jvp,
-    lower=Call(),
+    lower=Dense("triangular"),
     batch=_batch,
     params=("lower",),
     heavy=True,
@@ -191,7 +191,7 @@ _solve_factored = primitive(
     infer=lambda a, factor, b: _solve_aval("solve_factored", a, b),
     vjp=_factored_vjp,
     jvp=_factored_jvp,
-    lower=Call(),
+    lower=Dense("factored"),
     batch=_batch,
     heavy=True,
     keeps_mask=False,
@@ -224,7 +224,7 @@ _inv = primitive(
     infer=lambda a: square_aval("inv", a),
     vjp=_inv_vjp,
     jvp=lambda dxs, y, a: negative(matmul(matmul(y, dxs[0]), y)),
-    lower=Call(),
+    lower=Dense("inverse"),
     batch=along(),
     heavy=True,
     keeps_mask=False,

@@ -1,0 +1,247 @@
+"""Programs for a matrix in memory: LU and Cholesky factors, substitution.
+
+All are built of one step, in which four rows are taken from others, vector by vector:
+
+    X[i, t] -= sum over p < 4 of A[i, p] X[p, t]        for four rows i at a time, and all t
+
+so that each number that is loaded is used four times, and what stays in registers is used by each.  A factorisation
+takes four columns (a panel), one by one, then the rows that follow by such steps; substitution takes four rows.  What
+is left over beyond whole fours is a panel of its own, the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .fields import Reals, root_of
+from .index import Index
+from .matrices import Matrix, Place, at, each, fold
+from .nest import Value
+
+__all__ = ["cholesky", "lu", "substitute"]
+
+#: Columns of a panel, and rows that are taken together.
+FOUR = 4
+
+
+def _take(
+    f: Reals, a: Matrix, x: Matrix, rows: Sequence[Place], pivots: Sequence[Place], low: Place, high: Place
+) -> None:
+    """From each of `rows` of x its part of the rows at `pivots`, as a has it, in the columns from low to high."""
+    factors = [[a.get(i, p) for p in pivots] for i in rows]
+    with each(f.k, low, high, apart=True) as t:
+        known = [x.get(p, t) for p in pivots]
+        for i, of_row in zip(rows, factors, strict=True):
+            total = x.get(i, t)
+            for factor, value in zip(of_row, known, strict=True):
+                total = f.minus(total, f.times(factor, value))
+            x.put(total, i, t)
+
+
+def _take_below(
+    f: Reals,
+    n: int,
+    a: Matrix,
+    x: Matrix,
+    pivots: Sequence[Place],
+    first: Index,
+    low: Place,
+    high: Place,
+    from_row: Callable[[Index], Place] | None = None,
+) -> None:
+    """From all rows behind the pivots, up to n.  `from_row`: where the columns of four rows begin."""
+    whole, rest = divmod(n, FOUR)
+    tile = first.plus(at(FOUR))
+    with each(f.k, 0, at(n - rest).plus(tile.times(-1)).floordiv(FOUR)) as j:
+        i = tile.plus(j.times(FOUR))
+        begin = from_row(i) if from_row else low
+        _take(f, a, x, [i.plus(at(r)) for r in range(FOUR)], pivots, begin, high)
+    if rest and whole:
+        i = at(whole * FOUR)
+        _take(f, a, x, [i.plus(at(r)) for r in range(rest)], pivots, from_row(i) if from_row else low, high)
+
+
+def _panels(f: Reals, n: int, carried: Sequence[Value], panel: Callable[..., Sequence[Value]]) -> list[Value]:
+    """panel(first, width, carried) for every four columns or rows, then for what is left; what is carried then."""
+    whole, rest = divmod(n, FOUR)
+    found = list(carried)
+    if whole:
+        found = fold(f.k, 0, whole, found, lambda j, values: panel(j.times(FOUR), FOUR, values))
+    if rest:
+        found = list(panel(at(whole * FOUR), rest, found))
+    return found
+
+
+# ---------------------------------------------------------------- LU
+
+
+def lu(f: Reals, n: int, a: Matrix, beside: Matrix | None = None, columns: int = 0) -> Value:
+    """Factors in place, by rows in the order of largest pivots; `beside` has its rows exchanged likewise.
+
+    l, of ones on its diagonal, below the diagonal of a, and u.  Gives the sign of the permutation, as a real number.
+    """
+
+    def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
+        (sign,) = carried
+        for p in range(width):
+            sign = _pivot(f, n, a, first, p, width, sign, beside, columns)
+        pivots = [first.plus(at(p)) for p in range(width)]
+        if width == FOUR:
+            after = first.plus(at(FOUR))
+            _solve_rows(f, a, a, pivots, after, n, unit=True)
+            _take_below(f, n, a, a, pivots, first, after, n)
+        return [sign]
+
+    return _panels(f, n, [f.real(1.0)], panel)[0]
+
+
+def _pivot(
+    f: Reals, n: int, a: Matrix, first: Index, p: int, width: int, sign: Value, beside: Matrix | None, columns: int
+) -> Value:
+    """One column of a panel: the pivot to its place, the factors below it, and what they take from the panel."""
+    k = f.k
+    c = first.plus(at(p))
+
+    def better(i: Index, carried: list[Value]) -> list[Value]:
+        best, where = carried
+        size = f.size(a.get(i, c))
+        is_better = k.gt(size, best)
+        return [k.select(is_better, size, best), k.select(is_better, k.value_of(i), where)]
+
+    after = c.plus(at(1))
+    _, where = fold(k, after, n, [f.size(a.get(c, c)), k.value_of(c)], better)
+    pivot = k.to_index(where, 0, n - 1)
+    _exchange(f, a, c, pivot, n)
+    if beside is not None:
+        _exchange(f, beside, c, pivot, columns)
+    diagonal = a.get(c, c)
+    divisor = f.choose(f.is_zero(diagonal), f.number(1.0), diagonal)
+    others = [first.plus(at(q)) for q in range(p + 1, width)]
+    values = [a.get(c, q) for q in others]
+    with each(k, after, n) as i:
+        factor = f.over(a.get(i, c), divisor)
+        a.put(factor, i, c)
+        for q, value in zip(others, values, strict=True):
+            a.put(f.minus(a.get(i, q), f.times(factor, value)), i, q)
+    return k.select(k.eq(pivot, c), sign, k.neg(sign))
+
+
+def _exchange(f: Reals, x: Matrix, i: Index, j: Index, columns: int) -> None:
+    """Two rows."""
+    with each(f.k, 0, columns, apart=True) as t:
+        one, other = x.get(i, t), x.get(j, t)
+        x.put(other, i, t)
+        x.put(one, j, t)
+
+
+# ---------------------------------------------------------------- substitution
+
+
+def _solve_rows(f: Reals, a: Matrix, x: Matrix, rows: Sequence[Index], low: Place, high: Place, *, unit: bool) -> None:
+    """A few rows of a triangular system, the first of `rows` first: those that follow are not looked at."""
+    factors = [[a.get(i, p) for p in rows[:r]] for r, i in enumerate(rows)]
+    diagonal = None if unit else [a.get(i, i) for i in rows]
+    with each(f.k, low, high, apart=True) as t:
+        solved: list[Any] = []
+        for r, i in enumerate(rows):
+            value = x.get(i, t)
+            for factor, other in zip(factors[r], solved, strict=True):
+                value = f.minus(value, f.times(factor, other))
+            if diagonal is not None:
+                value = f.over(value, diagonal[r])
+            solved.append(value)
+        for i, value in zip(rows, solved, strict=True):
+            x.put(value, i, t)
+
+
+def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: bool, unit: bool = False) -> None:
+    """The solution of a triangular system in place of its right-hand side."""
+    if columns == 1 and a.column == 1:
+        _by_sums(f, n, a, x, lower=lower, unit=unit)
+        return
+
+    def forward(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
+        rows = [first.plus(at(p)) for p in range(width)]
+        _solve_rows(f, a, x, rows, 0, columns, unit=unit)
+        if width == FOUR:
+            _take_below(f, n, a, x, rows, first, 0, columns)
+        return carried
+
+    if lower:
+        _panels(f, n, [], forward)
+        return
+    whole, rest = divmod(n, FOUR)
+
+    def backward(first: Index, width: int) -> None:
+        rows = [first.plus(at(p)) for p in reversed(range(width))]
+        _solve_rows(f, a, x, rows, 0, columns, unit=unit)
+        with each(f.k, 0, first.floordiv(FOUR)) as j:
+            i = j.times(FOUR)
+            _take(f, a, x, [i.plus(at(r)) for r in range(FOUR)], rows, 0, columns)
+
+    if rest:
+        backward(at(whole * FOUR), rest)
+    if whole:
+        with each(f.k, 0, whole) as j:
+            backward(at((whole - 1) * FOUR).plus(j.times(-FOUR)), FOUR)
+
+
+def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool) -> None:
+    """One right-hand side: each number from those that are known, by a sum along its row."""
+    zero = f.parts(f.number(0.0))
+    with each(f.k, 0, n) as j:
+        i = j if lower else at(n - 1).plus(j.times(-1))
+
+        def term(t: Index, total: list[Value], i: Index = i) -> list[Value]:
+            return f.parts(f.plus(f.joined(total), f.times(a.get(i, t), x.get(t, 0))))
+
+        after = i.plus(at(1))
+        total = f.joined(fold(f.k, 0 if lower else after, i if lower else n, zero, term))
+        value = f.minus(x.get(i, 0), total)
+        x.put(value if unit else f.over(value, a.get(i, i)), i, 0)
+
+
+# ---------------------------------------------------------------- Cholesky
+
+
+def cholesky(f: Reals, n: int, y: Matrix) -> None:
+    """The factor's adjoint in place of the upper triangle; the other is not looked at, and overwritten near it."""
+    k = f.k
+
+    def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
+        rows = [first.plus(at(p)) for p in range(width)]
+        known: list[list[Any]] = []
+        for r, i in enumerate(rows):
+            # The square on the diagonal, by numbers.
+            of_row = []
+            for c in range(r, width):
+                value = y.get(i, rows[c])
+                for above in known:
+                    value = f.minus(value, f.times(f.conjugate(above[r]), above[c]))
+                if c == r:
+                    root = root_of(f, value)
+                    inverse = k.div(f.real(1.0), root)
+                    value = f.from_real(root)
+                else:
+                    value = f.scaled(value, inverse)
+                of_row.append(value)
+            known.append([None] * r + of_row)
+            for c, value in enumerate(of_row, r):
+                y.put(value, i, rows[c])
+        if width == FOUR:
+            after = first.plus(at(FOUR))
+            inverses = [k.div(f.real(1.0), f.real_part(known[r][r])) for r in range(width)]
+            with each(k, after, n, apart=True) as t:
+                solved: list[Any] = []
+                for r, i in enumerate(rows):
+                    value = y.get(i, t)
+                    for above, other in zip(known, solved, strict=False):
+                        value = f.minus(value, f.times(f.conjugate(above[r]), other))
+                    solved.append(f.scaled(value, inverses[r]))
+                for i, value in zip(rows, solved, strict=True):
+                    y.put(value, i, t)
+            _take_below(f, n, y.adjoint, y, rows, first, after, n, from_row=lambda i: i)
+        return carried
+
+    _panels(f, n, [], panel)

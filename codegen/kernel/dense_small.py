@@ -1,0 +1,67 @@
+"""Programs for small matrices: all their numbers in registers, every operation written out.
+
+A matrix is a list of rows.  Without loops inside, the loop over a batch of matrices runs in vectors, one matrix a lane.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .fields import Reals, root_of
+from .nest import Value
+
+__all__ = ["Rows", "cholesky", "lu", "substitute"]
+
+Rows = list[list[Any]]
+
+
+def lu(f: Reals, n: int, rows: Rows) -> Value:
+    """Factors in place, as `dense_loops.lu`; what stands beside the matrix in its rows is exchanged with them.
+
+    Each row below is exchanged with the pivot's if it has a larger number there: what is chosen last is the largest.
+    """
+    k, sign = f.k, f.real(1.0)
+    for c in range(n):
+        for i in range(c + 1, n):
+            is_larger = k.gt(f.size(rows[i][c]), f.size(rows[c][c]))
+            upper, lower = rows[c], rows[i]
+            rows[c] = [f.choose(is_larger, y, x) for x, y in zip(upper, lower, strict=True)]
+            rows[i] = [f.choose(is_larger, x, y) for x, y in zip(upper, lower, strict=True)]
+            sign = k.select(is_larger, k.neg(sign), sign)
+        diagonal = rows[c][c]
+        divisor = f.choose(f.is_zero(diagonal), f.number(1.0), diagonal)
+        for i in range(c + 1, n):
+            rows[i][c] = f.over(rows[i][c], divisor)
+            for j in range(c + 1, n):
+                rows[i][j] = f.minus(rows[i][j], f.times(rows[i][c], rows[c][j]))
+    return sign
+
+
+def substitute(f: Reals, n: int, a: Rows, x: Rows, *, lower: bool, unit: bool = False) -> None:
+    """The solution of a triangular system in place of its right-hand side."""
+    order = range(n) if lower else range(n - 1, -1, -1)
+    for i in order:
+        for p in order[: order.index(i)]:
+            x[i] = [f.minus(value, f.times(a[i][p], known)) for value, known in zip(x[i], x[p], strict=True)]
+        if not unit:
+            x[i] = [f.over(value, a[i][i]) for value in x[i]]
+
+
+def cholesky(f: Reals, n: int, a: Rows) -> Rows:
+    """The factor of a matrix of which the lower triangle is read; rows end at the diagonal."""
+    k = f.k
+    y: Rows = [[] for _ in range(n)]
+    inverses: list[Value] = []
+    for i in range(n):
+        for j in range(i + 1):
+            value = a[i][j]
+            for p in range(j):
+                value = f.minus(value, f.times(y[i][p], f.conjugate(y[j][p])))
+            if i > j:
+                value = f.scaled(value, inverses[j])
+            else:
+                root = root_of(f, value)
+                inverses.append(k.div(f.real(1.0), root))
+                value = f.from_real(root)
+            y[i].append(value)
+    return y
