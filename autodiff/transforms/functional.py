@@ -253,7 +253,7 @@ def _again(y: Node, xs: Any) -> Any:
     now.asked += 1  # as `solve` does
     now.looked += 1
     end_recording(now)
-    return tree.unflatten(structure, [leaf(g) for g in found])
+    return tree.unflatten(structure, [leaf(g) for g in found if g is not None])
 
 
 def _in_parts(
