@@ -19,21 +19,16 @@ from types import FunctionType
 from typing import Any
 
 from ..errors import AmbiguityError, DispatchError, caller
+from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
 from .late import complete
 from .method import RULES, Method
-from .registry import Registry
 from .reliance import cache_now, enter, functions, is_kept, note
 from .resolution import not_found
 from .signature import type_name
 from .warm import completed, with_arity
 
 __all__ = ["GenericFunction", "all_functions"]
-
-#: Combinations of types that one function remembers before it starts again.
-_CACHE_LIMIT = 4096
-#: Conversions of one call's arguments that are tried one after the other.
-_CONVERSIONS = 8
 
 
 class _Shown:
@@ -45,7 +40,7 @@ class _Shown:
         return instance.declaration.signature
 
 
-class GenericFunction(Registry):
+class GenericFunction(Converting):
     """A function with methods.
 
     name         as users call it
@@ -106,36 +101,6 @@ class GenericFunction(Registry):
             raise DispatchError(f"{self.__name__}: a plain generic function has no ctx for {method}")
         return method.implementation
 
-    #: Classes whose instances may dispatch as something else: see `adopt`.
-    adopted: tuple[type, ...] = ()
-
-    def adopt(self, argument: Any) -> Any:
-        """What stands for an argument of one of the classes `adopted`: a constant tensor for an array.
-
-        Dispatch is on the type of what is returned, which may be the argument itself.  Not asked
-        where a method names the argument's own class.
-        """
-        return argument
-
-    def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
-        """Other arguments to try where no method takes these; None when there is nothing to convert.
-
-        Asked again with what it returned, until a method fits: numbers first, say, then structures.
-        An argument is passed on converted only where the method that runs does not take it as it was.
-        """
-        return None
-
-    def tell_converted(self, given: tuple, args: tuple) -> None:
-        """A call is about to run with `args`, converted from what was given."""
-
-    def by(self, cls: type) -> str:
-        """What converts arguments of a class, in a sentence about it: ` by ad.dense`."""
-        return ""
-
-    def converts_inside(self, method: Method, cls: type) -> str:
-        """What a method makes of arguments of a class before anything else; nothing as a rule."""
-        return ""
-
     #: What is recorded natively for operands met before, as long as no choice changes: see `ops.recorder`.
     learned: Any = None
 
@@ -151,10 +116,6 @@ class GenericFunction(Registry):
         self.choose_cache()
         #: Classes that are dispatched on, (after a chosen method) → what runs them; None: no method.
         self._runs: dict[tuple, Callable | None] = {}
-        #: (place, class of an argument) → whether a method names the class there.
-        self._named: dict[tuple[int, type], bool] = {}
-        #: For each argument the classes it can be converted to → which of them.
-        self._picked: dict[tuple[tuple[type, ...], ...], list[int] | None] = {}
         #: Question → answer: see `answer`.
         self._answers: dict[tuple, Any] = {}
 
@@ -196,7 +157,7 @@ class GenericFunction(Registry):
             classes = tuple(map(type, args))
             adopts = bool(self.adopted) and any(issubclass(c, self.adopted) for c in classes)
             run = self._call_adopted if adopts else self._run(classes) or self._call_converted
-        return _remember(cache, _key(args), run)
+        return remember(cache, _key(args), run)
 
     def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
         """What was last found to serve a call with such arguments, and the arguments it gets."""
@@ -213,7 +174,7 @@ class GenericFunction(Registry):
         if classes in runs:
             return runs[classes]
         method = self.find(classes)
-        return _remember(runs, classes, None if method is None else self._runner(method, classes))
+        return remember(runs, classes, None if method is None else self._runner(method, classes))
 
     def _runner(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The implementation; keyword-only arguments that a call leaves out have the declared defaults."""
@@ -232,34 +193,6 @@ class GenericFunction(Registry):
         run = self._run(tuple(map(type, args))) or self._call_converted
         return run(*args, **keywords)
 
-    def adopt_all(self, args: tuple) -> tuple:
-        """All arguments, those of the classes `adopted` adopted.
-
-        One whose own class a method names at its place stays as it is, if that method then fits.
-        """
-        fresh, keeps = list(args), False
-        for place, argument in enumerate(args):
-            if isinstance(argument, self.adopted):
-                if self._names(place, type(argument)):
-                    keeps = True
-                else:
-                    fresh[place] = self.adopt(argument)
-        if keeps and self._run(tuple(map(type, fresh))) is None:
-            return tuple(map(self._adopted, fresh))
-        return tuple(fresh)
-
-    def _adopted(self, argument: Any) -> Any:
-        return self.adopt(argument) if isinstance(argument, self.adopted) else argument
-
-    def _names(self, place: int, cls: type) -> bool:
-        """Whether some method says more than `object` about this class at this place."""
-        note(self, "named", place, cls)
-        named, key = self._named, (place, cls)
-        if key in named:
-            return named[key]
-        place = min(place, len(self.declaration.names) - 1)
-        return _remember(named, key, any(m.signature.choices[place].names(cls) for m in self.table))
-
     def _call_converted(self, *args: Any, **keywords: Any) -> Any:
         """A call that no method takes as it is."""
         given, args = args, self.converted(args)
@@ -267,41 +200,6 @@ class GenericFunction(Registry):
         assert run is not None, "converted arguments have a method"
         self.tell_converted(given, args)
         return run(*args, **keywords)
-
-    def converted(self, args: tuple) -> tuple:
-        """All arguments, as few of them converted as some method needs.  Raises DispatchError when none fits."""
-        forms = [[a] for a in args]
-        latest = args
-        for _ in range(_CONVERSIONS):
-            found = self.convert(latest, tuple(map(type, latest)))
-            if found is None:
-                break
-            latest = tuple(found)
-            for known, new in zip(forms, latest, strict=True):
-                if type(new) is not type(known[-1]):
-                    known.append(new)
-            picks = self._pick(tuple([tuple(map(type, known)) for known in forms]))
-            if picks is not None:
-                return tuple([known[pick] for known, pick in zip(forms, picks, strict=True)])
-        raise not_found(self, self.table, tuple(map(type, args)), "method")
-
-    def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
-        """Which form of each argument the method takes that needs the fewest conversions; None: no method."""
-        note(self, "pick", forms)
-        picked = self._picked
-        if forms in picked:
-            return picked[forms]
-        fits = []
-        for method in self.table.ordered():
-            choices = method.signature.spread(len(forms))
-            taken = [
-                [i for i, cls in enumerate(classes) if choice.takes(cls)]
-                for choice, classes in zip(choices, forms, strict=True)
-            ]
-            if all(taken):
-                fits.append([first for first, *_ in taken])
-        # Of equally many conversions, those for the most specific method: it comes first.
-        return _remember(picked, forms, min(fits, key=sum) if fits else None)
 
     def invoke(self, types: Sequence[type], /, *args: Any, **keywords: Any) -> Any:
         """Run the method that would be chosen for `types`, which the arguments must fit.
@@ -342,7 +240,7 @@ class GenericFunction(Registry):
         classes = tuple(map(type, args))
         note(self, "run", method, classes)
         runs, key = self._runs, (method, *classes)
-        run = runs.get(key) or _remember(runs, key, self._runner(method, classes))
+        run = runs.get(key) or remember(runs, key, self._runner(method, classes))
         return run(*args, **keywords)
 
     # ------------------------------------------------------------ choices that others rely on
@@ -360,7 +258,7 @@ class GenericFunction(Registry):
         answers = self._answers
         if question in answers:
             return answers[question]
-        return _remember(answers, question, self._answered(question))
+        return remember(answers, question, self._answered(question))
 
     def _answered(self, question: tuple) -> Any:
         what, *rest = question
@@ -392,13 +290,6 @@ class GenericFunction(Registry):
 def _key(args: tuple) -> Any:
     """What `warm` looks up: the type of one argument, or the tuple of types."""
     return type(args[0]) if len(args) == 1 else tuple(map(type, args))
-
-
-def _remember(table: dict, key: Any, value: Any) -> Any:
-    if len(table) >= _CACHE_LIMIT:
-        table.clear()
-    table[key] = value
-    return value
 
 
 def all_functions() -> list[GenericFunction]:

@@ -20,7 +20,7 @@ from .method import Method
 from .signature import Choice, Signature, type_name
 
 if TYPE_CHECKING:
-    from .generic import GenericFunction
+    from .registry import Registry
 
 __all__ = ["Ambiguity", "Table", "ambiguity_error", "most_specific", "not_found"]
 
@@ -142,7 +142,7 @@ def _as_types(signature: Signature) -> str:
 
 
 def not_found(
-    function: GenericFunction, methods: Iterable[Method], classes: Sequence[type], what: str
+    function: Registry, methods: Iterable[Method], classes: Sequence[type], what: str
 ) -> DispatchError:
     """What to say when no method (or rule) takes these classes: the nearest, and what did not fit."""
     complete()

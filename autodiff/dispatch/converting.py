@@ -1,0 +1,144 @@
+"""What stands for an argument where dispatch needs another class than its own.
+
+    adopt     before dispatch: an array is a constant tensor, unless a method names arrays
+    convert   after it found no method: as few arguments as some method needs, the least change first
+
+What is done to which classes the floors above say, by overriding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .method import Method
+from .registry import Registry
+from .reliance import note
+from .resolution import not_found
+
+__all__ = ["Converting", "remember"]
+
+#: Combinations of types that one function remembers before it starts again.
+_CACHE_LIMIT = 4096
+#: Conversions of one call's arguments that are tried one after the other.
+_CONVERSIONS = 8
+
+
+class Converting(Registry):
+    """A function's methods, and which of the forms of its arguments they take."""
+
+    # ------------------------------------------------------------ hooks for the floors above
+
+    #: Classes whose instances may dispatch as something else: see `adopt`.
+    adopted: tuple[type, ...] = ()
+
+    def adopt(self, argument: Any) -> Any:
+        """What stands for an argument of one of the classes `adopted`: a constant tensor for an array.
+
+        Dispatch is on the type of what is returned, which may be the argument itself.  Not asked
+        where a method names the argument's own class.
+        """
+        return argument
+
+    def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
+        """Other arguments to try where no method takes these; None when there is nothing to convert.
+
+        Asked again with what it returned, until a method fits: numbers first, say, then structures.
+        An argument is passed on converted only where the method that runs does not take it as it was.
+        """
+        return None
+
+    def tell_converted(self, given: tuple, args: tuple) -> None:
+        """A call is about to run with `args`, converted from what was given."""
+
+    def by(self, cls: type) -> str:
+        """What converts arguments of a class, in a sentence about it: ` by ad.dense`."""
+        return ""
+
+    def converts_inside(self, method: Method, cls: type) -> str:
+        """What a method makes of arguments of a class before anything else; nothing as a rule."""
+        return ""
+
+    # ------------------------------------------------------------ choosing
+
+    def _forget(self) -> None:
+        super()._forget()
+        #: (place, class of an argument) → whether a method names the class there.
+        self._named: dict[tuple[int, type], bool] = {}
+        #: For each argument the classes it can be converted to → which of them.
+        self._picked: dict[tuple[tuple[type, ...], ...], list[int] | None] = {}
+
+    def _run(self, classes: tuple[type, ...]) -> Callable | None:
+        """What runs arguments of exactly these classes; None: no method does."""
+        raise NotImplementedError
+
+    def adopt_all(self, args: tuple) -> tuple:
+        """All arguments, those of the classes `adopted` adopted.
+
+        One whose own class a method names at its place stays as it is, if that method then fits.
+        """
+        fresh, keeps = list(args), False
+        for place, argument in enumerate(args):
+            if isinstance(argument, self.adopted):
+                if self._names(place, type(argument)):
+                    keeps = True
+                else:
+                    fresh[place] = self.adopt(argument)
+        if keeps and self._run(tuple(map(type, fresh))) is None:
+            return tuple(map(self._adopted, fresh))
+        return tuple(fresh)
+
+    def _adopted(self, argument: Any) -> Any:
+        return self.adopt(argument) if isinstance(argument, self.adopted) else argument
+
+    def _names(self, place: int, cls: type) -> bool:
+        """Whether some method says more than `object` about this class at this place."""
+        note(self, "named", place, cls)
+        named, key = self._named, (place, cls)
+        if key in named:
+            return named[key]
+        place = min(place, len(self.declaration.names) - 1)
+        return remember(named, key, any(m.signature.choices[place].names(cls) for m in self.table))
+
+    def converted(self, args: tuple) -> tuple:
+        """All arguments, as few of them converted as some method needs.  Raises DispatchError when none fits."""
+        forms = [[a] for a in args]
+        latest = args
+        for _ in range(_CONVERSIONS):
+            found = self.convert(latest, tuple(map(type, latest)))
+            if found is None:
+                break
+            latest = tuple(found)
+            for known, new in zip(forms, latest, strict=True):
+                if type(new) is not type(known[-1]):
+                    known.append(new)
+            picks = self._pick(tuple([tuple(map(type, known)) for known in forms]))
+            if picks is not None:
+                return tuple([known[pick] for known, pick in zip(forms, picks, strict=True)])
+        raise not_found(self, self.table, tuple(map(type, args)), "method")
+
+    def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
+        """Which form of each argument the method takes that needs the fewest conversions; None: no method."""
+        note(self, "pick", forms)
+        picked = self._picked
+        if forms in picked:
+            return picked[forms]
+        fits = []
+        for method in self.table.ordered():
+            choices = method.signature.spread(len(forms))
+            taken = [
+                [i for i, cls in enumerate(classes) if choice.takes(cls)]
+                for choice, classes in zip(choices, forms, strict=True)
+            ]
+            if all(taken):
+                fits.append([first for first, *_ in taken])
+        # Of equally many conversions, those for the most specific method: it comes first.
+        return remember(picked, forms, min(fits, key=sum) if fits else None)
+
+
+def remember(table: dict, key: Any, value: Any) -> Any:
+    """The value, after putting it into a table that starts again when it is full."""
+    if len(table) >= _CACHE_LIMIT:
+        table.clear()
+    table[key] = value
+    return value
