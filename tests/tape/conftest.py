@@ -5,7 +5,7 @@ from spied import Spy
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape import parts, streak
+from autodiff.tape import lengths, parts, streak
 from codegen.runtime.native import is_native
 
 
@@ -70,3 +70,10 @@ def taken_apart(monkeypatch):
     for module in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
         monkeypatch.setattr(f"{module}.commit", noted)
     return found
+
+
+@pytest.fixture
+def at_the_first_time(monkeypatch, patience):
+    """Recordings are taken apart at the first time already (see `test_lengths`)."""
+    monkeypatch.setattr(lengths, "LONG", 0)
+    monkeypatch.setattr(lengths.Ending, "is_to_be_tried", lambda self, root, tracks: True)
