@@ -122,6 +122,23 @@ def test_all_ways_to_run_a_program_agree_in_f64(program):
     np.testing.assert_allclose(pushed, by_rule, rtol=0, atol=1e-9 * size, err_msg="forward mode")
 
 
+@settings(max_examples=20, **QUICK)
+@given(programs((F64,)))
+def test_with_the_patience_that_users_have_what_is_evaluated_is_what_is_compiled(program):
+    f = program.function()
+    gradient = ad.value_and_grad(f, argnums(program))
+    with eager():
+        wanted = flat(gradient(*program.arguments))
+    assume(all(np.isfinite(w).all() and np.max(np.abs(w), initial=0) < 1e4 for w in wanted))
+    before, ad.config.patience = ad.config.patience, 8
+    try:  # every program is another shape: the first times it is evaluated, then compiled
+        for time in range(4):
+            assert_close(by_backward(f, program), wanted, f"backward, time {time}", program.digits)
+            assert_close(flat(gradient(*program.arguments)), wanted, f"grad, time {time}", program.digits)
+    finally:
+        ad.config.patience = before
+
+
 @settings(max_examples=12, **QUICK)
 @given(programs((F32,)))
 def test_all_ways_to_run_a_program_agree_in_f32(program):
