@@ -12,6 +12,7 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
     Call      the NumPy reference is called: fuses with nothing (LAPACK, FFT, host rules)
     Dense     linear algebra, matrix by matrix: natively where that is as fast, else the reference is called
+    Order     the numbers of elements in order along one axis: argsort
     Nest      graphs of its own run: loops and branches, natively where all of them can
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 from .nested import Nested
 from .records import record
 
-__all__ = ["Call", "Contract", "Dense", "Lowering", "Map", "Move", "Nest", "Reduce", "Scan", "Scatter"]
+__all__ = ["Call", "Contract", "Dense", "Lowering", "Map", "Move", "Nest", "Order", "Reduce", "Scan", "Scatter"]
 
 
 @record(frozen=True)
@@ -107,6 +108,12 @@ class Dense(Call):
 
 
 @record(frozen=True)
+class Order(Call):
+    """The numbers of the elements along the parameter `axis` in rising order, or falling where `descending` is true,
+    equal ones as they stand; nan is above all.  Machine code does it."""
+
+
+@record(frozen=True)
 class Nest(Call):
     """control(**params) -> Recurrence, Choice, ...: graphs of its own run, natively where all of them can.
 
@@ -117,4 +124,4 @@ class Nest(Call):
     control: Callable[..., Nested]
 
 
-Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Nest
+Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Order | Nest

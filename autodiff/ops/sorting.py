@@ -1,11 +1,11 @@
-"""Order: argsort by NumPy, and sort, which reads what it says."""
+"""Order: argsort, and sort, which reads what it says."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Order
 
 from ..custom import function
 from ..errors import ShapeError, caller
@@ -42,7 +42,7 @@ _argsort = primitive(
     "argsort",
     _reference,
     infer=_aval,
-    lower=Call(),
+    lower=Order(),
     params=("axis", "descending"),
     heavy=True,
     discrete=True,

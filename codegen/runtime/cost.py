@@ -6,7 +6,8 @@ import functools
 from collections.abc import Sequence
 
 from ..kernel.nest import Function, MemRef, Operation, Value
-from ..program import UNKNOWN_TRIPS, Branch, Gemm, Kernel, Program, every_step
+from ..lowering import Order
+from ..program import UNKNOWN_TRIPS, Branch, Gemm, HostCall, Kernel, Program, every_step
 from ..symbols import is_sure, most, smaller, typical
 
 __all__ = ["LONG", "operations_of", "operations_of_block", "work_of"]
@@ -20,6 +21,10 @@ STEP = 100
 
 #: What an elementary function counts: some 0.8 ns an element, inline (FACTS 4), against 0.1 of an addition.
 ELEMENTARY = 8
+
+#: What an element counts that finds its place in an order.
+ORDERED = 100
+
 _CHEAP = frozenset({"math.absf", "math.absi", "math.copysign", "math.fma", "math.floor", "math.ceil", "math.trunc"})
 
 
@@ -32,6 +37,8 @@ def operations_of(program: Program) -> int:
                 total += times * _of_function(function, extents)
             case Gemm() as gemm:
                 total += times * gemm.batch * gemm.m * gemm.n * gemm.k
+            case HostCall(node) if isinstance(node.op.lower, Order):
+                total += times * ORDERED * node.aval.size
     return total
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..ir import Aval, evaluate_node
 from ..lazily import later
+from ..lowering import Order
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
 from . import memory
 from . import native as machine
@@ -35,14 +36,15 @@ from .share import Piece, shared
 
 if TYPE_CHECKING:
     from ..emit.nests import Nest
-    from . import decided, driven, entered, loops, products, whole
+    from . import decided, driven, entered, loops, orders, products, whole
 
-    _Owner = NativeKernel | products.Product | loops.Table
+    _Owner = NativeKernel | products.Product | orders.Order | loops.Table
 else:
     decided = later("codegen.runtime.decided")
     driven = later("codegen.runtime.driven")
     entered = later("codegen.runtime.entered")
     loops = later("codegen.runtime.loops")
+    orders = later("codegen.runtime.orders")
     products = later("codegen.runtime.products")
     whole = later("codegen.runtime.whole")
 
@@ -253,6 +255,9 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
         case Loop() | Branch() | While() as nest:
             return [_nested_step(nest, slots, code)]
         case HostCall(node):
+            order = orders.order_of(node) if isinstance(node.op.lower, Order) else None
+            if order is not None:
+                return [_Native(NativeStep(order.code.address("order"), slots, order.extents, order.share), (order,))]
             return [_Host(lambda *arrays: _call_reference(node, arrays), slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")
 

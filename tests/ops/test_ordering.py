@@ -1,0 +1,68 @@
+"""Orders by machine code are NumPy's stable ones, for each dtype, length, axis, and whatever the elements are."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen import compiler
+from codegen.ir import parse
+from codegen.runtime import order_ir
+
+#: Rows by insertion and by bytes, of all axes; rows that threads share; nothing at all.
+SHAPES = [
+    ((0,), 0), ((1,), 0), ((order_ir.SHORT,), 0), ((order_ir.SHORT + 1,), 0), ((3000,), 0), ((70_000,), 0),
+    ((7, 60, 3), 0), ((7, 60, 3), 1), ((7, 60, 3), 2), ((3, 0, 2), 1), ((3, 0, 2), 0), ((400, 316), 1), ((400, 316), 0),
+]  # fmt: skip
+
+
+def many(dtype, shape, rng):
+    """Elements that are all different, that are often equal, and that are of all kinds."""
+    if dtype == "bool":
+        yield rng.integers(0, 2, shape).astype(bool)
+        return
+    yield (rng.standard_normal(shape) * 1000).astype(dtype)
+    yield rng.integers(-3, 3, shape).astype(dtype)
+    if dtype.startswith("int"):
+        limits = np.iinfo(dtype)
+        yield rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+        return
+    x = (rng.standard_normal(shape) * 10.0 ** rng.integers(-30, 30, shape)).astype(dtype)
+    tiny = np.finfo(dtype).smallest_subnormal
+    for j, special in enumerate((np.nan, -np.nan, -0.0, 0.0, np.inf, -np.inf, tiny, -tiny)):
+        x[rng.integers(0, 12, shape) == j] = special
+    yield x
+
+
+def stable(x, axis, descending):
+    """The order by NumPy."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
+def test_an_order_is_the_stable_one_of_numpy(dtype, descending, rng):
+    for shape, axis in SHAPES:
+        order = ad.jit(lambda x, axis=axis: ad.argsort(x, axis=axis, descending=descending))
+        values = ad.jit(lambda x, axis=axis: ad.sort(x, axis=axis, descending=descending))
+        for x in many(dtype, shape, rng):
+            expected = stable(x, axis, descending)
+            np.testing.assert_array_equal(order(x), expected)
+            np.testing.assert_array_equal(values(x), np.take_along_axis(x, expected, axis))
+
+
+def test_an_order_takes_no_python():
+    graph = parse("f(x: f64[300]) { y = argsort(x, axis=0, descending=False) return y }")
+    assert not compiler.compile_graph(graph).stats.host_steps
+
+
+def test_an_order_in_a_loop_is_that_of_each_step(rng):
+    xs = rng.standard_normal((20, 70))
+
+    def run(xs):
+        return ad.scan(lambda total, x: (total + ad.sort(x), ad.argsort(x)), ad.zeros(70), xs)
+
+    total, orders = ad.jit(run)(xs)
+    np.testing.assert_array_equal(orders, np.argsort(xs, axis=1, kind="stable"))
+    np.testing.assert_allclose(total, np.sort(xs, axis=1).sum(axis=0), rtol=1e-13, atol=1e-13)
