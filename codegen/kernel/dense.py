@@ -161,7 +161,12 @@ _WRITTEN_OUT = 400
 def _cholesky(job: _Job, b: Index) -> Value:
     k, f, n = job.k, job.f, job.n
     a, y = job.input(0, b), job.output(b, n, n)
-    is_sound = _is_regular(job)
+
+    def is_sound(x: Any) -> Value:
+        # What an infinite pivot makes of the infinities beside it, LAPACK says.
+        root = f.real_part(x)
+        return k.logical_not(k.logical_or(k.eq(root, f.real(0.0)), k.isinf(root)))
+
     if n * n * n <= _WRITTEN_OUT * f.width:
         factor = dense_small.cholesky(f, n, _read(a, n, n))
         _write(y, [row + [f.number(0.0)] * (n - 1 - i) for i, row in enumerate(factor)])
