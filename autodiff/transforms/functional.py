@@ -23,7 +23,7 @@ from ..tape.ask import end_recording, evaluate
 from ..tape.check import checks
 from ..tape.leaves import constant, leaf
 from ..tape.node import Node
-from ..tape.record import DETACH, grad_mode, record, state
+from ..tape.record import DETACH, Recording, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
@@ -124,10 +124,7 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
     roots = [value.node, *also, *targets]
     live = live_beside(state.now, roots)
     purpose = ("value and gradient", value.node.kind, len(also), len(targets))
-    known = checks.find(purpose, roots, live, state.now.began)
-    if known is not None:
-        check, gathered = known
-        found = separate(check.plan, check.run(gathered))
+    if (found := _known(purpose, roots, live)) is not None:
         end_recording(state.now)
     elif (parts := in_parts(value.node, np.ones((), value.dtype), [*also, *live], frozenset(targets))) is not None:
         found = parts.gradients([[n] for n in targets])
@@ -240,20 +237,32 @@ def _again(y: Node, xs: Any) -> Any:
     """The gradients of a recording that is known, by its check; None: there is none."""
     now = state.now
     targets, structure = tree.flatten(xs)
-    if now.tracing or is_watching() or not all([isinstance(x, Tensor) for x in targets]):
+    if now.tracing or not all([isinstance(x, Tensor) for x in targets]):
         return None
     purpose, roots = _purpose(y, targets)
-    known = checks.find(purpose, roots, live_beside(now, (y,)), now.began)
+    found = _known(purpose, roots, live_beside(now, (y,)), is_released=True)
+    if found is None:
+        return None
+    _note_asked(now)
+    return tree.unflatten(structure, [leaf(g) for g in found if g is not None])
+
+
+def _known(
+    purpose: tuple, roots: Sequence[Node], live: Sequence[Node], *, is_released: bool = False
+) -> list[np.ndarray | None] | None:
+    """The gradients of a recording that was asked for before in this way, by its check; None: there is none."""
+    known = None if is_watching() else checks.find(purpose, roots, live, state.now.began)
     if known is None:
         return None
     check, gathered = known
-    if None in check.plan.grads:
-        return None
-    found = separate(check.plan, check.run(gathered, is_released=True))
-    now.asked += 1  # as `solve` does
+    return separate(check.plan, check.run(gathered, is_released))
+
+
+def _note_asked(now: Recording) -> None:
+    """As `solve` does when it has computed: a rule that goes back is found out by it."""
+    now.asked += 1
     now.looked += 1
     end_recording(now)
-    return tree.unflatten(structure, [leaf(g) for g in found if g is not None])
 
 
 def _in_parts(
@@ -338,7 +347,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         if not seeds:
             found: list = [None] * len(groups)
         elif a.plain and is_plain(tree.leaves(cotangents)):
-            found = solve(seeds, groups, retain=True, past=past)
+            found = _pulled_back(seeds, groups, past)
         else:
             tracks = outside or (grad_mode.get() and any(b.node.kind.out.requires_grad for b in bars))
             found = emit(past, seeds, groups, tracks=tracks)
@@ -353,6 +362,21 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         out = [t if outside else record(DETACH, (t,)) for t in results]
     out = tree.unflatten(structure, out)
     return (out, pullback, aux) if has_aux else (out, pullback)
+
+
+def _pulled_back(
+    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], past: Sequence[Node]
+) -> list[np.ndarray | None]:
+    """Gradients as arrays; the history stays."""
+    now = state.now
+    roots = [*[r for r, _ in seeds], *[bar.node for _, bar in seeds], *[n for g in groups for n in g.nodes]]
+    live = live_beside(now, roots)
+    purpose = ("pullback", roots[0].kind, len(seeds), len(groups))
+    found = None if now.tracing else _known(purpose, roots, live)
+    if found is None:
+        return solve(seeds, groups, retain=True, past=past, live=live, repeat=(purpose, roots))
+    _note_asked(now)
+    return found
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:

@@ -89,3 +89,34 @@ def test_what_one_way_to_ask_has_compiled_is_found_by_a_check_of_the_other(keyle
     for way in ways:
         for found, name in zip(way(), "ab", strict=True):
             np.testing.assert_allclose(found, EXPECTED[name])
+
+
+def test_a_pullback_of_a_known_function_is_found_by_a_check(keyless):
+    def f(a, b):
+        return ad.sin(a) * b, ad.sum(b * b)
+
+    bars = [np.array([1.0, 2.0, -1.0]), np.array([0.5, 0.0, 3.0])]
+    for k in range(8):
+        if k == 4:
+            keyless()
+        (y, z), pullback = ad.vjp(f, A + k, B)
+        np.testing.assert_allclose(y, np.sin(A + k) * B)
+        np.testing.assert_allclose(z, np.sum(B * B))
+        for bar, scale in zip(bars, (2.0, -1.0), strict=True):
+            of_a, of_b = pullback((bar, scale))
+            np.testing.assert_allclose(of_a, bar * np.cos(A + k) * B)
+            np.testing.assert_allclose(of_b, bar * np.sin(A + k) + 2 * scale * B)
+
+
+def test_what_is_known_is_looked_at_all_the_same_where_anomalies_are_looked_for():
+    def root(x):
+        return ad.sum(ad.sqrt(x))
+
+    for _ in range(4):
+        ad.grad(root)(np.array([1.0, 4.0]))
+        ad.vjp(root, np.array([1.0, 4.0]))[1](1.0)
+    with np.errstate(all="ignore"), ad.detect_anomaly():
+        with pytest.raises(ad.GradientError):
+            ad.grad(root)(np.array([0.0, np.nan]))
+        with pytest.raises(ad.GradientError):
+            ad.vjp(root, np.array([0.0, np.nan]))[1](1.0)
