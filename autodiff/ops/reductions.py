@@ -103,42 +103,45 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
 # ---------------------------------------------------------------- max, min
 
 
-def _winners(y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Which elements are the extreme; where that is nan, which elements are nan."""
-    wins = equal(x, spread(y, axes, x.shape))
+def _winners(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Which elements are the extreme; where that is nan, which elements are nan.
+
+    The extreme is found again, which costs nothing as long as nobody knows it.  Where somebody asked for it, x may
+    be computed again by other code, with other last bits, and then no element would be equal to what is known.
+    """
+    wins = equal(x, spread(record(operation, (x,), (axes,)), axes, x.shape))
     return bitwise_or(wins, not_equal(x, x)) if x.dtype.kind == "f" else wins
 
 
-def _extreme_vjp(y_bar, y, x, *, axis):
-    def x_bar():
-        wins = _winners(y, x, axis)
-        share = divide(y_bar, summed(cast_to(wins, y.dtype), axis))
-        return where(wins, spread(share, axis, x.shape), zero_of(y.dtype))
-
-    return (x_bar,)
-
-
-def _extreme_jvp(dxs, y, x, *, axis):
-    if dxs[0] is None:
-        return None
-    wins = _winners(y, x, axis)
-    moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
-    return divide(moved, summed(cast_to(wins, y.dtype), axis))
-
-
 def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
-    return primitive(
+    def vjp(y_bar, y, x, *, axis):
+        def x_bar():
+            wins = _winners(operation, x, axis)
+            share = divide(y_bar, summed(cast_to(wins, y.dtype), axis))
+            return where(wins, spread(share, axis, x.shape), zero_of(y.dtype))
+
+        return (x_bar,)
+
+    def jvp(dxs, y, x, *, axis):
+        if dxs[0] is None:
+            return None
+        wins = _winners(operation, x, axis)
+        moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
+        return divide(moved, summed(cast_to(wins, y.dtype), axis))
+
+    operation = primitive(
         name,
         lambda x, *, axis: reference(x, axis),
         infer=reduced_aval(name, "fi", empty=False),
-        vjp=_extreme_vjp,
-        jvp=_extreme_jvp,
+        vjp=vjp,
+        jvp=jvp,
         lower=Reduce(name),
         params=("axis",),
         heavy=True,
         masks=True,
         batch=along("axis"),
     )
+    return operation
 
 
 _max = _extreme("max", np.max)

@@ -20,7 +20,16 @@ _REASSOCIATE = {"fastmath": frozenset({"contract", "reassoc"})}
 
 
 class Arithmetic(Logic):
-    """Typed arithmetic on elements."""
+    """Typed arithmetic on elements.
+
+    fastmath    attributes of additions and multiplications: a pair of them may be one instruction, rounded once
+    """
+
+    fastmath: dict | None = _CONTRACT
+
+    def rounded_by_itself(self, wanted: bool) -> None:
+        """Whether each operation from here on is rounded by itself."""
+        self.fastmath = None if wanted else _CONTRACT
 
     # ------------------------------------------------------------ casts
 
@@ -82,7 +91,7 @@ class Arithmetic(Logic):
                 return x
             if _is(self.known_value(x), -0.0):
                 return y
-            return self.emit("arith.addf", (x, as_value(y)), x.type, _CONTRACT)
+            return self.emit("arith.addf", (x, as_value(y)), x.type, self.fastmath)
         if self.known_value(as_value(y)) == 0:
             return x
         if self.known_value(x) == 0:
@@ -99,7 +108,7 @@ class Arithmetic(Logic):
         if x.type.is_float:
             if _is(self.known_value(y), 0.0):
                 return x
-            return self.emit("arith.subf", (x, y), x.type, _CONTRACT)
+            return self.emit("arith.subf", (x, y), x.type, self.fastmath)
         return x if self.known_value(y) == 0 else self.emit("arith.subi", (x, y), x.type)
 
     def mul(self, x: Element, y: Element) -> Any:
@@ -114,7 +123,7 @@ class Arithmetic(Logic):
         if self.known_value(x) == 1:
             return y
         if x.type.is_float:
-            return self.emit("arith.mulf", (x, y), x.type, _CONTRACT)
+            return self.emit("arith.mulf", (x, y), x.type, self.fastmath)
         return self.emit("arith.muli", (x, y), x.type)
 
     def div(self, x: Element, y: Element) -> Any:
@@ -130,7 +139,7 @@ class Arithmetic(Logic):
         if isinstance(x, Index):
             return x.times(-1)
         if x.type.is_float:
-            return self.emit("arith.negf", (x,), x.type, _CONTRACT)
+            return self.emit("arith.negf", (x,), x.type, self.fastmath)
         return self.sub(self.constant(0, like=x), x)
 
     def abs(self, x: Element) -> Any:
@@ -258,7 +267,7 @@ class Arithmetic(Logic):
 
     def _float2(self, name: str, x: Element, y: Element) -> Value:
         assert self.is_float(x) and x.type is y.type, f"{name} takes two floats of one type"
-        attributes = _CONTRACT if name == "arith.divf" else None
+        attributes = self.fastmath if name == "arith.divf" else None
         return self.emit(name, (as_value(x), as_value(y)), x.type, attributes)
 
     def _rounding(self, name: str, x: Element) -> Any:
@@ -306,7 +315,7 @@ class Arithmetic(Logic):
     def _float_divmod(self, x: Value, y: Value) -> tuple[Any, Any]:
         """NumPy's divmod of floats: the quotient is a whole number, the remainder exact."""
         zero, one = self.constant(0.0, like=x), self.constant(1.0, like=x)
-        remainder = self.emit("arith.remf", (x, y), x.type, _CONTRACT)
+        remainder = self.emit("arith.remf", (x, y), x.type, self.fastmath)
         quotient = self.div(self.sub(x, remainder), y)
         nonzero = self.ne(remainder, zero)
         wrong_sign = self.logical_and(nonzero, self.logical_xor(self.lt(y, zero), self.lt(remainder, zero)))

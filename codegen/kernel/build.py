@@ -17,7 +17,7 @@ tile, which hand values on in memory that stays in the cache (see `group.Cut`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,9 +56,14 @@ class _Filled:
     where: str
 
 
-def build(group: Group, is_stored, name: str, placed: Placed | None = None) -> Built:
-    """The kernel of a group.  `is_stored(node)`: the node's value is in memory before this kernel runs."""
-    return _Builder(group, is_stored, placed).build(name)
+def build(
+    group: Group, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()
+) -> Built:
+    """The kernel of a group.  `is_stored(node)`: the node's value is in memory before this kernel runs.
+
+    exact    nodes that are rounded operation by operation: see `passes.exact`
+    """
+    return _Builder(group, is_stored, placed, exact).build(name)
 
 
 def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> Built:
@@ -73,10 +78,10 @@ def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> 
 
 
 class _Builder:
-    def __init__(self, group: Group, is_stored, placed: Placed | None) -> None:
+    def __init__(self, group: Group, is_stored, placed: Placed | None, exact: Collection[Node]) -> None:
         self.group = group
         self.k = Scalar()
-        self.elements = Elements(self.k, is_stored, self._own, self._made, placed)
+        self.elements = Elements(self.k, is_stored, self._own, self._made, placed, exact)
         self.positions = Positions(group)
         self.arrays = {r.node for r in group.roots if r.stored and not r.row and not r.is_reduction}
         # Values per row that are known by now; values of elements that earlier loops have put in memory.

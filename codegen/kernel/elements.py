@@ -7,7 +7,7 @@ and one that does not depend on the inner loop is computed outside of it (see `b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ..ir import DTYPES, Aval, Node, dtype_name
 from ..ir.op import CONSTANT
@@ -53,6 +53,7 @@ class Elements:
     own         hook for what this kernel itself has made: own(node, index) -> value or None
     made        hook called with each computed element: made(node, index, value)
     placed      values that are stored in the memory of a pair
+    exact       nodes that are rounded operation by operation
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class Elements:
         own: Callable[[Node, tuple[Index, ...]], Value | None] | None = None,
         made: Callable[[Node, tuple[Index, ...], Value], None] | None = None,
         placed: Placed | None = None,
+        exact: Collection[Node] = (),
     ) -> None:
         self.k = k
         self.is_stored = is_stored
         self.own = own
         self.made = made
         self.placed = placed or {}
+        self.exact = exact
         self.memory: dict[Node | Temporary, Value] = {}
 
     def place(self, node: Node | Temporary) -> Value:
@@ -105,7 +108,9 @@ class Elements:
                     if None in operands:
                         wanted.extend([r for r, o in zip(reads, operands, strict=True) if o is None])
                         continue
+                    k.rounded_by_itself(node in self.exact)
                     value = lower.scalar(k, *operands, **node.keywords)
+                    k.rounded_by_itself(False)
                 else:
                     value = self._moved(node, index)
                 k.remember((node, index), value)

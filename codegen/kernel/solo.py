@@ -5,6 +5,7 @@ They take producers fused in like any group, but what they write is not one valu
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from ..ir import Node
@@ -23,13 +24,13 @@ from .scalar import Scalar
 __all__ = ["build_product", "build_scan", "build_scatter"]
 
 
-def build_scatter(node: Node, is_stored, name: str) -> Built:
+def build_scatter(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -> Built:
     """Zeros, then out[target(j)] += updates[j], in index order: collisions add up the same way each time.
 
     Or, for a scatter that replaces: the first input, then out[target(j)] = updates[j]; the last one stays.
     """
     k = Scalar()
-    elements = Elements(k, is_stored)
+    elements = Elements(k, is_stored, exact=exact)
     *others, updates = node.inputs
     replaces = node.op.lower.replaces
     out = elements.place(node)
@@ -79,13 +80,13 @@ def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
     k.close_loop(loop)
 
 
-def build_scan(node: Node, is_stored, name: str) -> Built:
+def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -> Built:
     """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it.
 
     Along the last axis floats are added up as an f64: a sum errs as little as its elements, however many came before.
     """
     k = Scalar()
-    elements = Elements(k, is_stored)
+    elements = Elements(k, is_stored, exact=exact)
     (x,) = node.inputs
     axis, monoid = node.keywords["axis"], node.op.lower.monoid
     shape = node.aval.shape

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -25,6 +25,7 @@ from .both import both_sides
 from .choose import choose
 from .complex import by_parts, seen
 from .complex_ops import PAIR
+from .exact import exact_nodes
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
 from .inner import inner
@@ -100,6 +101,7 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
     reshaped = same_memory(prepared.graph, fused)
     loops = results_together([unit.node for unit in fused.units if unit.node])
     placed = {part: (pair, j) for pair in prepared.graph.nodes if pair.op is PAIR for j, part in enumerate(pair.inputs)}
+    exact = exact_nodes(prepared.graph)
     drafts: list[Draft] = []
     for unit in fused.units:
         if unit.node in loops:
@@ -114,7 +116,7 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
         def is_stored(node: Node, unit: Unit = unit) -> bool:
             return node.op is INPUT or (node in fused.stored and made_by.get(node) is not unit)
 
-        draft = _draft(unit, prepared, is_stored, placed, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
+        draft = _draft(unit, prepared, is_stored, placed, exact, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
         if draft is not None:
             drafts.append(draft)
 
@@ -144,19 +146,24 @@ def _for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
 
 
 def _draft(
-    unit: Unit, prepared: Prepared, is_stored: Callable[[Node], bool], placed: Placed, name: str
+    unit: Unit,
+    prepared: Prepared,
+    is_stored: Callable[[Node], bool],
+    placed: Placed,
+    exact: Collection[Node],
+    name: str,
 ) -> Draft | None:
     """The step of a unit, on nodes; None when it has nothing to do."""
     node = unit.node
     if node is None:
         group = unit.group
         assert group is not None
-        return _kernel(build(group, is_stored, name, placed)) if group.roots else None
+        return _kernel(build(group, is_stored, name, placed, exact)) if group.roots else None
     lower = node.op.lower
     if isinstance(lower, Scatter):
-        return _kernel(build_scatter(node, is_stored, name))
+        return _kernel(build_scatter(node, is_stored, name, exact))
     if isinstance(lower, Scan):
-        return _kernel(build_scan(node, is_stored, name))
+        return _kernel(build_scan(node, is_stored, name, exact))
     if isinstance(lower, Contract):
         product = prepared.products[node]
         a, b = product.a, product.b
