@@ -14,24 +14,24 @@ that differ in extents alone.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .families import Families
 from .forks import held_over_fork
-from .garbage import Paused
+from .garbage import Lasting, Paused
 from .ir import Graph
-from .passes import optimize
-from .passes.plan import plan
-from .program import Program
+from .lazily import imported
 from .runtime import disk, engine, native, threads
 from .runtime.cache import LRU
-from .runtime.executable import Executable
 from .runtime.kernels import KernelTable
 
 if TYPE_CHECKING:
+    from .families import Families
+    from .program import Program
+    from .runtime.executable import Executable
     from .runtime.stages import Stages
 
 __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "make_program", "recorded", "stages"]
@@ -42,7 +42,14 @@ __all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "m
 #: with all that is kept of it 750 (resident memory): of large graphs fewer are kept.
 _executables = LRU(256, most=100_000)
 _kernels = KernelTable(256, disk.default)
-_families = Families(_kernels)
+
+
+@functools.cache
+def _families() -> Families:
+    """What is known of families of graphs."""
+    made: Families = _making("families").Families(_kernels)
+    return made
+
 
 #: Held while compiling: two threads that ask for the same graph compile it once.
 _lock = held_over_fork(threading.RLock())
@@ -61,16 +68,25 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
     with _lock:
         if graph.key in _executables and (found := _executables.get(graph.key)) is not None:
             return found
+        if not _families.cache_info().currsize:
+            engine.begin()
+            with Lasting():
+                _families()
         with Paused():
-            program, loaded = _families.find(graph) or (make_program(graph), None)
+            program, loaded = _families().find(graph) or (make_program(graph), None)
         program.name = name or graph.name
-        executable = Executable(program, _kernels, loaded)
+        executable: Executable = _making("runtime.executable").Executable(program, _kernels, loaded)
         _executables.put(graph.key, executable, len(graph.nodes))
         global _compiles
         _compiles += 1
         for recording in _recordings:
             recording.append(graph)
     return executable
+
+
+def _making(name: str) -> Any:
+    """A module of those that make programs: imported when the first is made."""
+    return imported(f"codegen.{name}")
 
 
 def is_known(graph: Graph) -> bool:
@@ -80,7 +96,8 @@ def is_known(graph: Graph) -> bool:
 
 def make_program(graph: Graph) -> Program:
     """What will run, as data: the passes, then fusion and storage."""
-    return plan(optimize(graph))
+    made: Program = _making("passes.plan").plan(_making("passes").optimize(graph))
+    return made
 
 
 def stages(graph: Graph) -> Stages:
@@ -130,7 +147,8 @@ def clear() -> None:
     """
     _executables.clear()
     _kernels.clear()
-    _families.clear()
+    if _families.cache_info().currsize:
+        _families().clear()
     native.trim_pool()
 
 

@@ -23,6 +23,7 @@ from enum import Enum
 from typing import Any
 
 from ..forks import held_over_fork
+from .ahead import Ahead
 from .llvm import library, version
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "CompileError",
     "Passes",
     "assembly_text",
+    "begin",
     "compile",
     "link",
     "object_of",
@@ -223,6 +225,10 @@ class _Compiler:
         library().spare(module, re.findall(_SPARED, text))
         return module
 
+    def set_up(self) -> None:
+        """Make now what kernels need."""
+        self._pipeline(_VECTORS)
+
     def _pipeline(self, passes: tuple[str, ...]) -> Any:
         """Made once: llvmlite never frees 10 KB of each."""
         if passes not in self._pipelines:
@@ -232,6 +238,20 @@ class _Compiler:
 
 #: As many modules can be compiled at once.
 _compilers = [_Compiler() for _ in range(4)]
+
+
+_begun: list[Ahead[None]] = []
+
+
+def begin() -> None:
+    """Load LLVM beside what the caller does next: it takes some 8 ms, hardly any of them Python's."""
+    if not _begun:
+        _begun.append(Ahead(_set_up))
+
+
+def _set_up() -> None:
+    with _compiler() as compiler:
+        compiler.set_up()
 
 
 @contextmanager

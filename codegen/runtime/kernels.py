@@ -10,17 +10,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ..emit import Emitted, emit_function, module_of, nameless
-from ..kernel.nest import Function
+from ..lazily import later
 from ..records import record
 from . import engine, objects
 from .ahead import Ahead, gains
 from .cache import LRU
 from .disk import DiskCache
 from .engine import Passes
+
+if TYPE_CHECKING:
+    from .. import emit
+    from ..emit import Emitted
+    from ..kernel.nest import Function
+else:
+    emit = later("codegen.emit")
 
 __all__ = ["KernelTable", "NativeKernel", "text_of"]
 
@@ -64,8 +70,8 @@ class KernelTable:
         found: dict[str, NativeKernel] = {}
         missing: dict[str, Emitted] = {}
         for function in functions:
-            emitted = function if isinstance(function, Emitted) else emit_function(nameless(function), features)
-            key = keys[id(function)] = objects.key_of(module_of([emitted], features), Passes.VECTORS)
+            emitted = function if isinstance(function, emit.Emitted) else emit.emit_function(emit.nameless(function), features)
+            key = keys[id(function)] = objects.key_of(emit.module_of([emitted], features), Passes.VECTORS)
             if key in found or key in missing:
                 continue
             native = self._table.get(key) or self._living.get(key)
@@ -141,7 +147,7 @@ def _compiled(parts: list[dict[str, Emitted]], disk: DiskCache | None, features:
     """Code of each part; the last is made here, the others beside it."""
 
     def made(part: dict[str, Emitted]) -> engine.Code:
-        text = module_of(list(part.values()), features)
+        text = emit.module_of(list(part.values()), features)
         return objects.made(list(part), text, disk, None, Passes.VECTORS)
 
     others = [Ahead(functools.partial(made, part)) for part in parts[:-1]]
@@ -151,4 +157,4 @@ def _compiled(parts: list[dict[str, Emitted]], disk: DiskCache | None, features:
 def text_of(function: Function) -> str:
     """What tells kernels apart: the text of a function, whatever it is called."""
     features = engine.target_features()
-    return module_of([emit_function(nameless(function), features)], features)
+    return emit.module_of([emit.emit_function(emit.nameless(function), features)], features)

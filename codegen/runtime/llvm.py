@@ -31,7 +31,7 @@ import llvmlite
 
 from ..forks import held_over_fork
 
-__all__ = ["library", "version"]
+__all__ = ["is_loaded", "library", "version"]
 
 #: Versions of llvmlite (major, minor) that have these functions, as its own files declare them.
 KNOWN = ((0, 47), (0, 50))
@@ -69,9 +69,22 @@ def version() -> str:
     return llvmlite.__version__
 
 
-@functools.cache
+_loading = held_over_fork(threading.Lock())
+
+
 def library() -> Any:
     """LLVM as it is used in this process."""
+    with _loading:
+        return _library()
+
+
+def is_loaded() -> bool:
+    """Whether this process has needed it."""
+    return _library.cache_info().currsize > 0
+
+
+@functools.cache
+def _library() -> Any:
     file = Path(llvmlite.__file__).parent / "binding" / _FILES.get(sys.platform, "libllvmlite.so")
     if "llvmlite.binding" not in sys.modules and is_known(version()) and file.is_file():
         return Library(str(file))
