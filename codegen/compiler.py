@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +25,7 @@ from .forks import held_over_fork
 from .garbage import Lasting, Paused
 from .ir import Graph
 from .lazily import imported
-from .runtime import disk, engine, native, threads
+from .runtime import disk, engine, kept, native, threads
 from .runtime.cache import LRU
 from .runtime.kernels import KernelTable
 
@@ -68,20 +69,37 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
     with _lock:
         if graph.key in _executables and (found := _executables.get(graph.key)) is not None:
             return found
-        if not _families.cache_info().currsize:
-            engine.begin()
-            with Lasting():
-                _families()
-        with Paused():
-            program, loaded = _families().find(graph) or (make_program(graph), None)
-        program.name = name or graph.name
-        executable: Executable = _making("runtime.executable").Executable(program, _kernels, loaded)
+        executable = _made(graph, name or graph.name)
         _executables.put(graph.key, executable, len(graph.nodes))
         global _compiles
         _compiles += 1
         for recording in _recordings:
             recording.append(graph)
     return executable
+
+
+def _made(graph: Graph, name: str) -> Executable:
+    """The executable of a graph: by its family, from disk, or from a program that is made now."""
+    started = time.perf_counter()
+    folder, key = _kernels.disk(), None
+    has_families = _families.cache_info().currsize > 0
+    executable = _making("runtime.executable").Executable
+    with Paused():
+        known = _families().find(graph) if has_families else None
+        if known is None and folder:
+            key = kept.key_of(graph)
+            found = kept.loaded(key, name, _kernels, folder) if key else None
+            if found:
+                return executable.of(found, (time.perf_counter() - started) * 1e3)
+        if not has_families:
+            engine.begin()
+            with Lasting():
+                families = _families()
+            known = families.find(graph)
+        program, loaded = known or (make_program(graph), None)
+    program.name = name
+    keep = functools.partial(kept.keep, folder, key) if folder and key and not loaded else None
+    return executable(program, _kernels, loaded, keep)
 
 
 def _making(name: str) -> Any:
@@ -166,10 +184,11 @@ def recorded() -> Iterator[list[Graph]]:
 def facts() -> dict[str, str]:
     """What this machine and installation offer, in words."""
     llvmlite, llvm, triple, cpu, *_ = engine.target_key()
+    folder = disk.default()
     return {
         "LLVM": f"{llvm.removeprefix('LLVM ')} ({llvmlite})",
         "target": f"{triple}, {cpu}",
         "calls": "native launcher" if native.is_native() else "ctypes",
         "threads": str(threads.threads()),
-        "cache of code": str(kept.folder) if (kept := disk.default()) else "off",
+        "cache of code": str(folder.folder) if folder else "off",
     }

@@ -6,9 +6,14 @@ takes half of the time of a large one and finds nothing.
 
 from __future__ import annotations
 
+import atexit
 import gc
 
-__all__ = ["Lasting", "Paused"]
+__all__ = ["Lasting", "Paused", "has_ended"]
+
+#: Whether this process ends: then what it holds outside of Python is left to the system.
+has_ended = [False]
+atexit.register(has_ended.__setitem__, 0, True)
 
 
 class Paused:

@@ -1,5 +1,13 @@
 """From loop nests to LLVM IR text."""
 
-from .llvm import Emitted, emit_function, emit_module, module_of, nameless
+from typing import TYPE_CHECKING
+
+from ..lazily import lazily
+
+if TYPE_CHECKING:
+    from .llvm import Emitted, emit_function, emit_module, module_of, nameless
 
 __all__ = ["Emitted", "emit_function", "emit_module", "module_of", "nameless"]
+
+# What this processor can do is asked for without the rest.
+__getattr__, __dir__ = lazily(globals(), dict.fromkeys(__all__, "llvm"))

@@ -17,14 +17,16 @@ import itertools
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from enum import Enum
 from typing import Any
 
 from ..forks import held_over_fork
+from . import elf, machine
 from .ahead import Ahead
-from .llvm import library, version
+from .disk import FORMAT, blake2b, default
+from .llvm import is_loaded, library, library_file, version
 
 __all__ = [
     "Code",
@@ -154,15 +156,21 @@ def link(
 ) -> Code:
     """Load an object file made by `object_of` from `text`.  Raises CompileError."""
     exports = tuple(exports)
+    loaded: Any = elf.linked(object_bytes, imports or {}, exports)
+    if loaded is None:
+        loaded = _linked_by_llvm(text, object_bytes, imports or {}, exports)
+    return Code(text if keeps_text else "", len(object_bytes), loaded, passes)
+
+
+def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Any:
     with _lock:
         try:
-            loaded = library().linked(
-                _present_linker(), f"library{next(_library_numbers)}", object_bytes, imports or {}, exports
+            return library().linked(
+                _present_linker(), f"library{next(_library_numbers)}", object_bytes, imports, exports
             )
         except RuntimeError as error:
             declared = ", ".join(re.findall(r"^declare [^@]*@([\w.]+)", text, re.MULTILINE))
             raise CompileError("link", f"{error}\nit declares: {declared or 'nothing'}", text) from error
-    return Code(text if keeps_text else "", len(object_bytes), loaded, passes)
 
 
 def optimized_text(text: str, passes: Passes = Passes.VECTORS) -> str:
@@ -180,15 +188,40 @@ def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
 @functools.cache
 def target_key() -> tuple[str, ...]:
     """What machine code depends on besides its text: versions, triple, processor, options."""
-    llvm = library()
     return (
-        f"llvmlite {version()}",
-        f"LLVM {llvm.llvm_version}",
-        llvm.triple(),
-        llvm.cpu(),
-        target_features(),
+        *_target(),
         "opt 2, loops written as vectors, small code model" if _IS_NEAR else "opt 2, loops written as vectors",
     )
+
+
+def target_features() -> str:
+    """What this processor can do, as LLVM writes it: "+fma,-sse4a,..."."""
+    return _target()[-1]
+
+
+@functools.cache
+def _target() -> tuple[str, ...]:
+    """LLVM's words for itself and this machine, features last.
+
+    They are kept on disk for the processor that says of itself what it said then, and the same file of LLVM: a process
+    that finds all its code on disk does without LLVM.
+    """
+    disk, said = default(), machine.identity()
+    if disk is None or said is None or is_loaded():
+        return _asked()
+    parts = (b"target", str(FORMAT).encode(), version().encode(), machine.file_identity(library_file()), said)
+    key = blake2b(b"\0".join(parts), digest_size=16).hexdigest()
+    entry = disk.load(key)
+    if entry is None:
+        found = _asked()
+        disk.store([key], "\n".join(found).encode(), [])
+        return found
+    return tuple(entry.object_bytes.decode().split("\n"))
+
+
+def _asked() -> tuple[str, ...]:
+    llvm = library()
+    return (f"llvmlite {version()}", f"LLVM {llvm.llvm_version}", llvm.triple(), llvm.cpu(), llvm.features())
 
 
 #: A definition with the attribute "spare": LLVM generates code for it in a third of the time, and it runs as fast if it
@@ -265,12 +298,6 @@ def _compiler() -> Iterator[_Compiler]:
         yield found
     finally:
         found.lock.release()
-
-
-@functools.cache
-def target_features() -> str:
-    """What this processor can do, as LLVM writes it: "+fma,-sse4a,..."."""
-    return library().features()
 
 
 #: Modules that share a linker.

@@ -26,26 +26,28 @@ from ..ir import Aval, evaluate_node
 from ..lazily import later
 from ..lowering import Order
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
-from . import memory
+from . import kept, memory
 from . import native as machine
-from .cost import LONG, operations_of
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
 from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher_or, storage
-from .share import Piece, shared
 
 if TYPE_CHECKING:
     from ..emit.nests import Nest
-    from . import decided, driven, entered, loops, orders, products, whole
+    from . import cost, decided, driven, entered, loops, orders, products, whole
+    from . import share as shares
+    from .share import Piece
 
     _Owner = NativeKernel | products.Product | orders.Order | loops.Table
 else:
+    cost = later("codegen.runtime.cost")
     decided = later("codegen.runtime.decided")
     driven = later("codegen.runtime.driven")
     entered = later("codegen.runtime.entered")
     loops = later("codegen.runtime.loops")
     orders = later("codegen.runtime.orders")
     products = later("codegen.runtime.products")
+    shares = later("codegen.runtime.share")
     whole = later("codegen.runtime.whole")
 
 __all__ = ["Executable", "Pieces", "Stats"]
@@ -82,7 +84,14 @@ class Executable:
 
     call: Callable[..., tuple[np.ndarray, ...]]
 
-    def __init__(self, program: Program, kernels: KernelTable, loaded: Pieces | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        kernels: KernelTable,
+        loaded: Pieces | None = None,
+        keep: Callable[[kept.Found, Sequence[Any]], None] | None = None,
+    ) -> None:
+        """`loaded`: its kernels, where they are known; `keep` is given what may be kept of it on disk."""
         started = time.perf_counter()
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
         gemms = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm)]
@@ -93,8 +102,8 @@ class Executable:
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
         codes = [code for owner in owns for code in owner.codes]
-        operations = operations_of(program)
-        is_long = operations >= LONG
+        operations = cost.operations_of(program)
+        is_long = operations >= cost.LONG
         plan = Plan(
             program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps, is_long, owns
         )
@@ -120,6 +129,20 @@ class Executable:
             is_long=is_long,
             compile_ms=(time.perf_counter() - started) * 1e3,
         )
+        if keep and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
+            keep(
+                kept.Found(plan, operations, self.stats), [p.owners[0] for p in pieces if isinstance(p, _Native)]
+            )
+
+    @classmethod
+    def of(cls, found: kept.Found, compile_ms: float) -> Executable:
+        """The executable of a program that was kept on disk."""
+        self = cls.__new__(cls)
+        plan = self._plan = found.plan
+        self.name, self.inputs, self.outputs = plan.name, plan.inputs, plan.outputs
+        self.call = call_of(plan, found.operations, weakref.ref(self))
+        self.stats = Stats(*found.stats)._replace(compile_ms=compile_ms)
+        return self
 
     def launcher(self, slow: Callable[..., Any]) -> Callable[..., Any] | None:
         """A native function that runs the program, or gives `slow(*arguments)` when an argument does not fit.
@@ -217,7 +240,7 @@ def _gather(program: Program, parts: dict[int, list[Piece]], nests: dict[int, Ne
     """What has to be compiled for a program, and for what runs inside of it."""
     for step in program.steps:
         if isinstance(step.work, Kernel):
-            parts[id(step.work)] = shared(step.work.function, step.work.extents)
+            parts[id(step.work)] = shares.shared(step.work.function, step.work.extents)
         elif inside := bodies(step.work):
             nest = whole.whole(step.work, len(step.buffers))
             if nest is not None:

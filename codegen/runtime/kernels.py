@@ -40,6 +40,7 @@ class NativeKernel:
 
     address: int
     code: engine.Code
+    key: str
 
     @property
     def codes(self) -> tuple[engine.Code, ...]:
@@ -57,7 +58,7 @@ class KernelTable:
     def __init__(self, maxsize: int, disk: Callable[[], DiskCache | None] = lambda: None) -> None:
         self._table = LRU(maxsize)
         self._living: WeakValueDictionary[str, NativeKernel] = WeakValueDictionary()
-        self._disk = disk
+        self.disk = disk
         self.compiled_modules = self.disk_objects = 0
 
     def load(self, functions: Iterable[Function | Emitted]) -> dict[int, NativeKernel]:
@@ -70,7 +71,10 @@ class KernelTable:
         found: dict[str, NativeKernel] = {}
         missing: dict[str, Emitted] = {}
         for function in functions:
-            emitted = function if isinstance(function, emit.Emitted) else emit.emit_function(emit.nameless(function), features)
+            if isinstance(function, emit.Emitted):
+                emitted = function
+            else:
+                emitted = emit.emit_function(emit.nameless(function), features)
             key = keys[id(function)] = objects.key_of(emit.module_of([emitted], features), Passes.VECTORS)
             if key in found or key in missing:
                 continue
@@ -79,7 +83,7 @@ class KernelTable:
                 missing[key] = emitted.named(f"{_PREFIX}{key}")
             else:
                 found[key] = native
-        disk = self._disk() if missing else None
+        disk = self.disk() if missing else None
         if disk:
             self._from_disk(disk, missing, found)
         if missing:
@@ -99,10 +103,25 @@ class KernelTable:
                     for name in code.names:
                         missing.pop(name.removeprefix(_PREFIX), None)
 
+    def kept(self, keys: Iterable[str], disk: DiskCache) -> dict[str, NativeKernel] | None:
+        """The kernels of these keys, from here or from disk; None if one of them is nowhere."""
+        found: dict[str, NativeKernel] = {}
+        for key in keys:
+            native = found.get(key) or self._table.get(key) or self._living.get(key)
+            if native is None:
+                code = objects.loaded(key, disk, None, Passes.VECTORS)
+                if code is None:
+                    return None
+                self.disk_objects += 1
+                self._keep(code, found)
+            else:
+                found[key] = native
+        return found
+
     def _keep(self, code: engine.Code, found: dict[str, NativeKernel]) -> None:
         for name in code.names:
             key = name.removeprefix(_PREFIX)
-            found[key] = self._living[key] = NativeKernel(code.address(name), code)
+            found[key] = self._living[key] = NativeKernel(code.address(name), code, key)
             self._table.put(key, found[key])
 
     def clear(self) -> None:

@@ -17,7 +17,6 @@ to it that they have not.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import sys
@@ -30,8 +29,9 @@ from typing import Any
 import llvmlite
 
 from ..forks import held_over_fork
+from ..garbage import has_ended
 
-__all__ = ["is_loaded", "library", "version"]
+__all__ = ["is_loaded", "library", "library_file", "version"]
 
 #: Versions of llvmlite (major, minor) that have these functions, as its own files declare them.
 KNOWN = ((0, 47), (0, 50))
@@ -69,6 +69,11 @@ def version() -> str:
     return llvmlite.__version__
 
 
+def library_file() -> Path:
+    """Where LLVM is."""
+    return Path(llvmlite.__file__).parent / "binding" / _FILES.get(sys.platform, "libllvmlite.so")
+
+
 _loading = held_over_fork(threading.Lock())
 
 
@@ -85,7 +90,7 @@ def is_loaded() -> bool:
 
 @functools.cache
 def _library() -> Any:
-    file = Path(llvmlite.__file__).parent / "binding" / _FILES.get(sys.platform, "libllvmlite.so")
+    file = library_file()
     if "llvmlite.binding" not in sys.modules and is_known(version()) and file.is_file():
         return Library(str(file))
     from .llvm_binding import Binding  # it imports llvmlite.binding
@@ -102,9 +107,6 @@ def is_known(version: str) -> bool:
 #: Held while something is linked or unloaded.
 _linking = held_over_fork(threading.RLock())
 
-_has_ended = [False]
-atexit.register(_has_ended.__setitem__, 0, True)
-
 
 class _Owned:
     """An object of LLVM's, which goes with this; when the process ends nothing goes."""
@@ -114,7 +116,7 @@ class _Owned:
         self._dispose = dispose
         self._needed = needed  # what goes after it
 
-    def close(self, has_ended: list[bool] = _has_ended) -> None:
+    def close(self, has_ended: list[bool] = has_ended) -> None:
         """Let it go now.  What takes long to free is closed: an interrupt within `__del__` would be lost."""
         dispose, self._dispose = self._dispose, None
         if dispose is not None and not has_ended[0]:
@@ -126,7 +128,7 @@ class _Owned:
 class _Module(_Owned):
     """A module in a context of its own, which is closed with it."""
 
-    def close(self, has_ended: list[bool] = _has_ended) -> None:
+    def close(self, has_ended: list[bool] = has_ended) -> None:
         super().close(has_ended)
         for needed in self._needed:
             needed.close()

@@ -1,6 +1,7 @@
 """Code of a module, from disk where it was made before.
 
-    compiled(text, imports)     code of a whole module: the launcher, the products
+    compiled(text, imports)     code of a whole module: the launcher, say
+    named(name, write)          the same, of what this version of the library writes under a name: the products
     loaded(key)                 code of the object that serves a key, if it is on disk
     made(keys, text)            code from LLVM, kept on disk for these keys
 
@@ -9,13 +10,14 @@ Texts are many times the size of code, and are not kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from . import engine
 from .disk import FORMAT, DiskCache, blake2b, default
 from .engine import Code, CompileError, Passes
+from .machine import package_identity
 
-__all__ = ["VERSION", "compiled", "key_of", "loaded", "made"]
+__all__ = ["VERSION", "compiled", "key_of", "loaded", "made", "named"]
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -31,6 +33,16 @@ def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes
     """Code of a module."""
     disk, key = default(), key_of(text, passes)
     return loaded(key, disk, imports, passes, text) or made([key], text, disk, imports, passes)
+
+
+def named(name: str, write: Callable[[], str], passes: Passes = Passes.VECTORS) -> Code:
+    """Code of the module that `write` gives the text of, which the name says all of."""
+    disk, identity = default(), package_identity("codegen")
+    if disk is None or identity is None:
+        return compiled(write(), None, passes)
+    alias = key_of(f"{name} of {identity}", passes)
+    code = loaded(alias, disk, None, passes)
+    return code or made([alias], write(), disk, None, passes)
 
 
 def loaded(

@@ -30,6 +30,7 @@ __all__ = ["Product", "begin", "product_step"]
 class Product:
     """A native step for a `Gemm`: its function, its extents, and whether its pointers are (b, a, c)."""
 
+    gemm: Gemm
     address: int
     extents: tuple[int, ...]
     is_swapped: bool
@@ -62,8 +63,8 @@ def product_step(gemm: Gemm) -> Product:
     extents += (rows, columns, column_tiles, row_tiles * column_tiles)
     is_large = total > 1 and gemm.batch * m * n * k * _size(gemm.dtype) >= SHARED
     if is_large:
-        return Product(address, extents, is_swapped, codes, Share(total, max(1, total // TILES)))
-    return Product(address, (*extents, 0, total), is_swapped, codes, None)
+        return Product(gemm, address, extents, is_swapped, codes, Share(total, max(1, total // TILES)))
+    return Product(gemm, address, (*extents, 0, total), is_swapped, codes, None)
 
 
 def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
@@ -170,7 +171,8 @@ def _code(need: _Need) -> Ahead[engine.Code]:
     """The module that is needed; made once."""
     with _lock:
         if need not in _codes:
-            _codes[need] = Ahead(lambda: objects.compiled(_text(*need), passes=engine.Passes.INLINE))
+            name = f"{need[1]} {need[0]}"
+            _codes[need] = Ahead(lambda: objects.named(name, lambda: _text(*need), passes=engine.Passes.INLINE))
         return _codes[need]
 
 

@@ -1,0 +1,167 @@
+"""Programs on disk: a graph whose program an earlier process made is neither planned nor written as text again.
+
+    key = key_of(graph)                            None for a graph that is not kept
+    found = loaded(key, name, kernels, disk)       its plan, if it is there with all its code
+    keep(disk, key, found, owners)                 for the next process
+
+A process that finds all it runs imports neither the passes nor what writes kernels, a third of its bytecode, and does
+not load LLVM.  Only programs of kernels and products are kept; no loops, and nothing that calls NumPy.
+
+What is planned depends on the library's own code, so that is part of the key: every file of the packages that declare
+the graph's operations, and of this one, by name, size and times.  Where one of them has changed since this process
+began, it may run something else than what stands there, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import marshal
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..ir import DTYPES, OPS, Aval, Graph, Op, dtype_name
+from ..lazily import later
+from ..program import Gemm
+from . import engine
+from .disk import FORMAT, DiskCache, blake2b
+from .kernels import KernelTable, NativeKernel
+from .launcher import NativeStep, Plan, Share
+from .machine import package_identity
+
+if TYPE_CHECKING:
+    from . import products
+    from .products import Product
+else:
+    products = later("codegen.runtime.products")
+
+__all__ = ["Found", "keep", "key_of", "loaded"]
+
+#: Counts up when what is written for a program comes to mean something else.
+VERSION = 1
+
+
+class Found(NamedTuple):
+    """What an executable is made of, how many scalar operations one run takes, and how large it is."""
+
+    plan: Plan
+    operations: int
+    stats: tuple
+
+
+# ------------------------------------------------------------ which graph
+
+
+class _NotKept(Exception):
+    """A graph that says too little of itself."""
+
+
+def key_of(graph: Graph) -> str | None:
+    """The identity of a graph's program, in any process; None where there is none."""
+    if os.environ.get("AUTODIFF_VERIFY") == "1":  # passes are to be looked at
+        return None
+    try:
+        described = marshal.dumps(_described(graph), 2)  # of later formats, equal values may have several
+        packages = {"codegen"}.union(*[_packages(op) for op in {node.op for node in graph.nodes}])
+    except _NotKept:
+        return None
+    identities = [package_identity(name) for name in sorted(packages)]
+    if None in identities:
+        return None
+    # What is constant is computed by NumPy, when a graph is planned.
+    parts = (f"plan {VERSION} {FORMAT}", sys.version, np.__version__, *engine.target_key(), *map(str, identities))
+    return blake2b("\0".join(parts).encode() + b"\0" + described, digest_size=16).hexdigest()
+
+
+def _described(graph: Graph) -> tuple:
+    number = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
+    nodes = [
+        (node.op.name, _plain(node.params), _aval(node.aval), tuple([number[i] for i in node.inputs]))
+        for node in graph.nodes
+    ]
+    return tuple([_aval(i.aval) for i in graph.inputs]), tuple(nodes), tuple([number[o] for o in graph.outputs])
+
+
+def _aval(aval: Aval) -> tuple:
+    return dtype_name(aval.dtype), _plain(aval.shape)
+
+
+_PLAIN = frozenset((int, float, complex, str, bytes, bool, type(None)))
+
+
+def _plain(value: Any) -> Any:
+    """A parameter itself, if writing it says all of it."""
+    if type(value) is tuple:
+        for inner in value:
+            if type(inner) not in _PLAIN:
+                _plain(inner)
+    elif type(value) not in _PLAIN:
+        raise _NotKept
+    return value
+
+
+@functools.cache
+def _packages(op: Op) -> frozenset[str]:
+    """The packages that declare an operation.  Raises _NotKept for one that could mean something else elsewhere."""
+    functions = [op.infer, *vars(op.lower).values()] if hasattr(op.lower, "__dict__") else [op.infer]
+    homes = {getattr(f, "__module__", None) or "" for f in functions if callable(f)}
+    if OPS.get(op.name) is not op or type(op.lower).__name__ in ("Call", "Nest") or "" in homes:
+        raise _NotKept
+    return frozenset([home.partition(".")[0] for home in homes])
+
+
+# ------------------------------------------------------------ what is kept of it
+
+
+def keep(disk: DiskCache, key: str, found: Found, owners: Sequence[NativeKernel | Product]) -> None:
+    """Write down a program of kernels and products; `owners`: whose code each of its steps is."""
+    plan = found.plan
+    steps: list[tuple] = []
+    for step, owner in zip(plan.steps, owners, strict=True):
+        if isinstance(owner, NativeKernel):
+            share = (step.share.total, step.share.chunk) if step.share else None
+            steps.append(("kernel", owner.key, step.slots, step.extents, share))
+        else:
+            fields = tuple([getattr(owner.gemm, field) for field in type(owner.gemm).__match_args__])
+            steps.append(("product", fields, step.slots))
+    content = (
+        tuple([_aval(a) for a in plan.inputs]), tuple([_aval(a) for a in plan.outputs]), plan.offsets,
+        plan.workspace_bytes, tuple(steps), plan.is_long, found.operations, tuple(found.stats),
+    )  # fmt: skip
+    disk.store([key], marshal.dumps(content, 2), ())
+
+
+def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> Found | None:
+    """The plan of a program that is kept, if all its code is there too."""
+    entry = disk.load(key)
+    if entry is None:
+        return None
+    inputs, outputs, offsets, workspace, steps, is_long, operations, stats = marshal.loads(entry.object_bytes)
+    gemms = [Gemm(*fields) for kind, fields, *_ in steps if kind == "product"]
+    if gemms:
+        products.begin(gemms)
+    found = kernels.kept([name for kind, name, *_ in steps if kind == "kernel"], disk)
+    if found is None:
+        return None
+    made: list[NativeStep] = []
+    owns: list[Any] = []
+    for kind, what, slots, *rest in steps:
+        if kind == "kernel":
+            extents, share = rest
+            made.append(NativeStep(found[what].address, slots, extents, Share(*share) if share else None))
+            owns.append(found[what])
+        else:
+            product = products.product_step(Gemm(*what))
+            made.append(NativeStep(product.address, slots, product.extents, product.share))
+            owns.append(product)
+    plan = Plan(
+        name, _avals(inputs), _avals(outputs), offsets, workspace, tuple(made), is_long, tuple(dict.fromkeys(owns))
+    )
+    return Found(plan, operations, stats)
+
+
+def _avals(written: tuple) -> tuple[Aval, ...]:
+    return tuple([Aval(shape, DTYPES[dtype]) for dtype, shape in written])

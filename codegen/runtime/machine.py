@@ -1,0 +1,102 @@
+"""What tells this processor, and the files that code is made by, from others: asked without LLVM.
+
+    identity()              what the processor says of itself; None where that is not known here
+    file_identity(path)     which file it is
+    package_identity(name)  which files a package is, the version of the library that runs here, say
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import elf
+from .disk import blake2b
+
+__all__ = ["file_identity", "identity", "package_identity"]
+
+_began_ns = time.time_ns()
+
+#: What machine code reads it: cpuid(leaf, inner, out) writes four words; xgetbv() gives what the system saves.
+_CPUID = bytes.fromhex("53 89f8 89f1 4989d0 0fa2 418900 41895804 41894808 4189500c 5b c3")
+_XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
+
+#: (leaf, inner leaf, which of the words eax, ebx, ecx, edx): those that say what kind it is and what it can do.  Others
+#: tell one core from another, or change while it runs.
+_ASKED = (
+    (0, 0, 0b1111), (1, 0, 0b1101), (7, 0, 0b1111), (7, 1, 0b1111), (0xD, 1, 0b0001), (0x14, 0, 0b0010),
+    (0x19, 0, 0b0010), (0x1E, 1, 0b0001), (0x24, 0, 0b0010),
+    (0x80000000, 0, 0b1111), (0x80000001, 0, 0b1100), (0x80000008, 0, 0b0010),
+)  # fmt: skip
+_OSXSAVE = 1 << 27
+
+
+@functools.cache
+def identity() -> bytes | None:
+    """What the processor says of itself: equal where the same code runs."""
+    if not elf.is_here():
+        return None
+    try:
+        loaded = elf.executable_memory(_CPUID + _XGETBV)
+    except OSError:
+        return None
+    cpuid = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(loaded.addresses["code"])
+    xgetbv = ctypes.CFUNCTYPE(ctypes.c_uint64)(loaded.addresses["code"] + len(_CPUID))
+    words = (ctypes.c_uint32 * 4)()
+    found: list[int] = []
+    most: dict[int, int] = {}
+    for leaf, inner, mask in _ASKED:
+        first = leaf & 0x80000000
+        if leaf > most.get(first, first):
+            found += (0,) * 4
+            continue
+        cpuid(leaf, inner, words)
+        if leaf == first:
+            most[first] = words[0]
+        found += [word if mask >> place & 1 else 0 for place, word in enumerate(words)]
+        if leaf == 1 and words[2] & _OSXSAVE:
+            saved = xgetbv()
+            found += (saved & 0xFFFFFFFF, saved >> 32)
+    return struct.pack(f"<{len(found)}I", *found)
+
+
+def file_identity(path: Path) -> bytes:
+    """Which file it is, as far as its size and time tell; raises OSError where there is none."""
+    status = os.stat(path)
+    return f"{path} {status.st_size} {status.st_mtime_ns}".encode()
+
+
+@functools.cache
+def package_identity(name: str) -> str | None:
+    """All files of a package: their names, sizes and times.  None where they do not tell what runs.
+
+    Where one of them has changed since this process began, that may be another version than the one that was imported.
+    """
+    found = []
+    try:
+        for root in getattr(sys.modules.get(name), "__path__", ()):
+            for path, status in _files(str(root)):
+                if status.st_ctime_ns >= _began_ns or status.st_mtime_ns >= _began_ns:
+                    return None
+                found.append(f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
+    except OSError:
+        return None
+    if not found:
+        return None
+    return blake2b("\n".join(sorted(found)).encode(), digest_size=16).hexdigest()
+
+
+def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__":
+                    yield from _files(entry.path)
+            else:
+                yield entry.path, entry.stat()
