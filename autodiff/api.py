@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from codegen import compiler
 from codegen.ir import DTYPES
+from codegen.records import NamedTuple
 
 from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of

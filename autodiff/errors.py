@@ -13,9 +13,10 @@ from __future__ import annotations
 import sys
 from functools import cache
 from types import CodeType, FrameType
-from typing import NamedTuple
 
 import numpy as np
+
+from codegen.records import NamedTuple
 
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",

@@ -17,35 +17,47 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 import numpy as np
 
 from codegen.forks import in_child
 from codegen.ir import Aval
+from codegen.lazily import later
 from codegen.runtime.cache import LRU
-from codegen.runtime.entered import Entry as Native
-from codegen.runtime.entered import install, site
 from codegen.runtime.launcher import OutOfRange
 
 from . import tree
 from .calling import MISS
 from .config import config
-from .custom.host import Unlearnt
 from .dispatch import include, observed
-from .entry import Entry, caller_of, frozen, native_of, replayed, run
 from .errors import check_callable
 from .ops import as_tensor
-from .signature import SCALAR, Leaf, Static, Statics, as_value, leaf_of, why_traced
 from .tape.leaves import leaf
 from .tape.misses import note
 from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
-from .tensor_calls import tensor_caller
 from .transforms.arguments import plain_results
+
+if TYPE_CHECKING:
+    from codegen.runtime import entered
+    from codegen.runtime.entered import Entry as Native
+
+    from . import entry as entries
+    from . import signature as signatures
+    from . import tensor_calls
+    from .custom import host
+    from .entry import Entry
+    from .signature import Leaf, Statics
+else:  # for the first function that is called
+    entered = later("codegen.runtime.entered")
+    entries = later("autodiff.entry")
+    host = later("autodiff.custom.host")
+    signatures = later("autodiff.signature")
+    tensor_calls = later("autodiff.tensor_calls")
 
 __all__ = ["jit"]
 
@@ -78,7 +90,7 @@ def jit(
     if f is None:
         return lambda g: jit(g, static_argnums=static_argnums, static_argnames=static_argnames)
     check_callable(f, "jit")
-    return Compiled(f, _Traced(f, Statics.of(f, static_argnums, static_argnames)))
+    return Compiled(f, _Traced(f, signatures.Statics.of(f, static_argnums, static_argnames)))
 
 
 class Compiled:
@@ -130,7 +142,7 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
 @cache
 def _enters() -> bool:
     """Let calls of jit functions go by machine code; whether they can."""
-    return install(Compiled, "site", (config, "careful"), _called, (Tensor, "node", Node, "value"))
+    return entered.install(Compiled, "site", (config, "careful"), _called, (Tensor, "node", Node, "value"))
 
 
 _functions: WeakSet[_Traced] = WeakSet()
@@ -170,8 +182,8 @@ class _Traced:
         tensors = [v for v in values if isinstance(v, Tensor)]
         tracks = any(v.node.kind.out.requires_grad for v in tensors) or (tensors and entry.tracks)
         if state.now.tracing or (grad_mode.get() and tracks):
-            return replayed(entry, values)
-        found = run(entry, values)
+            return entries.replayed(entry, values)
+        found = entries.run(entry, values)
         leaves = []
         for position, given in zip(entry.outputs, entry.leaves, strict=True):
             if position is None:
@@ -185,7 +197,7 @@ class _Traced:
         """The entry of a call signature, and the values of its run-time leaves."""
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
-        parts = [leaf_of(x) for x in leaves]
+        parts = [signatures.leaf_of(x) for x in leaves]
         key = (structure, tuple([p.key for p in parts]), grad_mode.get())
         entry = self.entries.get(key)
         if entry is not None and not entry.fits:
@@ -197,7 +209,7 @@ class _Traced:
                 if entry is None:
                     entry = self._trace(parts, leaves, structure)
                     self.entries.put(key, entry)
-                    note(f"jit {getattr(self.f, '__name__', 'f')}", why_traced(key, self.traced_last))
+                    note(f"jit {getattr(self.f, '__name__', 'f')}", signatures.why_traced(key, self.traced_last))
                     self.traced_last = key
                     entry.choices.on_change(lambda: self._drop(key))
         else:
@@ -214,10 +226,10 @@ class _Traced:
         with self.lock:
             if not entry.is_repeated:
                 entry.is_repeated = True
-                entry.caller = caller_of(entry, structure, parts, leaves)
+                entry.caller = entries.caller_of(entry, structure, parts, leaves)
                 if entry.caller is not None:
                     self.callers = (entry.caller, *self.callers[: CALLERS - 1])
-                    entry.native = native_of(entry, structure, parts, leaves) if _enters() else None
+                    entry.native = entries.native_of(entry, structure, parts, leaves) if _enters() else None
                     if entry.native is not None:
                         self._enter(entry.native, *self.natives[: CALLERS - 1])
 
@@ -225,7 +237,7 @@ class _Traced:
         """The same of a call with tensors."""
         with self.lock:
             if entry.of_tensors is None and not config.careful:
-                entry.of_tensors = tensor_caller(entry, structure, parts, leaves) or False
+                entry.of_tensors = tensor_calls.tensor_caller(entry, structure, parts, leaves) or False
                 if entry.of_tensors:
                     self.callers = (entry.of_tensors, *self.callers[: CALLERS - 1])
 
@@ -241,7 +253,7 @@ class _Traced:
         self.natives = natives
         function = self.function()
         if function is not None and natives:
-            function.site = site(natives)
+            function.site = entered.site(natives)
         elif function is not None and hasattr(function, "site"):
             del function.site
 
@@ -249,10 +261,11 @@ class _Traced:
         """Trace the function; where a host forward has to be known by its values first, run it once on them."""
         try:
             return self._traced(parts, leaves, structure)
-        except Unlearnt:
+        except host.Unlearnt:
             if state.now.tracing:
                 raise  # the outermost trace has values
-        args, kwargs = tree.unflatten(structure, [as_value(p, x) for p, x in zip(parts, leaves, strict=True)])
+        values = [signatures.as_value(p, x) for p, x in zip(parts, leaves, strict=True)]
+        args, kwargs = tree.unflatten(structure, values)
         self.f(*args, **kwargs)
         return self._traced(parts, leaves, structure)
 
@@ -264,11 +277,11 @@ class _Traced:
         given = []
         for part, x in zip(parts, leaves, strict=True):
             if part.value is None:
-                given.append(x.value if isinstance(x, Static) else x)
+                given.append(x.value if isinstance(x, signatures.Static) else x)
                 continue
             kind, shape, dtype, tracks = part.key
-            weak = kind not in ("array", SCALAR)
-            t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == SCALAR)
+            weak = kind not in ("array", signatures.SCALAR)
+            t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == signatures.SCALAR)
             arguments.append(t.node)
             given.append(t)
         args, kwargs = tree.unflatten(structure, given)
@@ -281,7 +294,7 @@ class _Traced:
             now.tracing, now.start, now.small = depth + 1, 0, []
             with observed() as choices:
                 result = self.f(*args, **kwargs)
-            entry = frozen(arguments, result, now.captures, getattr(self.f, "__name__", "f"))
+            entry = entries.frozen(arguments, result, now.captures, getattr(self.f, "__name__", "f"))
             entry.choices = choices
             return entry
         finally:

@@ -19,7 +19,9 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
+
+from codegen.records import NamedTuple
 
 from .errors import DispatchError, ShapeError, caller, check_callable
 

@@ -19,12 +19,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .forks import held_over_fork
 from .garbage import Lasting, Paused
 from .ir import Graph
 from .lazily import imported
+from .records import NamedTuple
 from .runtime import disk, engine, kept, native, threads
 from .runtime.cache import LRU
 from .runtime.kernels import KernelTable

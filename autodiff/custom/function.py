@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codegen.ir import DTYPES
+from codegen.lazily import later
 
 from ..dispatch import GenericFunction
 from ..dispatch.method import Method
@@ -26,9 +27,15 @@ from ..tape.misses import note
 from ..tape.record import identity_of
 from ..tape.watched import WATCHED, WatchedArray, plain
 from ..tensor import AbstractTensor, Tensor, handle
-from .call import Site
-from .forward import call_forward
-from .straight import straight_call
+
+if TYPE_CHECKING:
+    from . import call as calls
+    from . import forward as forwards
+    from . import straight
+else:  # for who has rules of their own
+    calls = later("autodiff.custom.call")
+    forwards = later("autodiff.custom.forward")
+    straight = later("autodiff.custom.straight")
 
 __all__ = ["CONVERSIONS", "Function", "function", "told_dense"]
 
@@ -74,7 +81,7 @@ class Function(GenericFunction):
         names = self.declaration.fixed
         variadic = self.declaration.variadic
         has_token = backward is not None and backward.host
-        site = Site(self, method, classes, method.kind == "method" and backward is None)
+        site = calls.Site(self, method, classes, method.kind == "method" and backward is None)
 
         def body(ctx: Any, inner: dict[str, Any], keywords: tuple[str, ...] = ()) -> Any:
             values = tuple([inner[n] for n in names])
@@ -88,12 +95,12 @@ class Function(GenericFunction):
                 arguments[variadic] = args[len(names) :]
             arguments.update(keywords)
 
-            return call_forward(site, functools.partial(body, keywords=tuple(keywords)), arguments, has_token)
+            return forwards.call_forward(site, functools.partial(body, keywords=tuple(keywords)), arguments, has_token)
 
         rare = has_token or method.host or site.transparent or variadic is not None
         if rare or self.declaration.keywords or self.declaration.open:
             return call
-        return straight_call(site, run, method.kind == "forward", names, body, call)
+        return straight.straight_call(site, run, method.kind == "forward", names, body, call)
 
     def _call_seen(self, *args: Any, **keywords: Any) -> Any:
         """A call with numbers that a rule is watched with: what knows nothing of them gets the numbers."""

@@ -11,7 +11,9 @@ import inspect
 from collections.abc import Callable
 from opcode import opmap
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
+
+from codegen.records import NamedTuple
 
 from ..errors import DispatchError, caller, short_name
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from multipledispatch.conflict import ordering
+
+from codegen.records import NamedTuple
 
 from ..errors import AmbiguityError, DispatchError, caller
 from .late import complete

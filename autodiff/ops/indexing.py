@@ -15,11 +15,12 @@ number is a shape, so the mask must have a value.
 from __future__ import annotations
 
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.records import NamedTuple
 
 from ..custom import function
 from ..errors import ConcretizationError, DTypeError, ShapeError, caller

@@ -8,11 +8,12 @@ at Chebyshev's points; their own relative errors are below 1e-7 (f32) and 4e-16 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from codegen.lowering import Map
+from codegen.records import NamedTuple
 
 from .declare import unary
 from .elementwise import exp

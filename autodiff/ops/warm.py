@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.records import NamedTuple
 from codegen.runtime.record_table import Program, Step
 
 from ..config import config

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from codegen.compiler import counts
 from codegen.forks import renewed_in_child
+from codegen.records import NamedTuple
 
 from ..errors import UserLine, user_line
 from .node import Kind, Out

@@ -13,9 +13,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 from codegen.ir import OPS
+from codegen.records import NamedTuple
 
 from .chain import Chain, link_of
 from .cutting import longer_stretch, top_stretch

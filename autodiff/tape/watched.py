@@ -25,9 +25,11 @@ import copy
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from codegen.records import NamedTuple
 
 from ..tensor import AbstractTensor
 from .node import Node

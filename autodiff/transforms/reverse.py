@@ -17,7 +17,9 @@ partials through `mul0`, so 0 times inf stays 0.  A sum is masked only if all it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from codegen.records import NamedTuple
 
 from ..errors import GradientError
 from ..ops import add

@@ -6,23 +6,30 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..custom.boundary import MappedCall
-from ..custom.call import Call
-from ..custom.historyless import without_history
-from ..custom.host import Unlearnt
+from codegen.lazily import later
+
 from ..dispatch import note
 from ..errors import ConcretizationError, GradientError
 from ..tape.misses import note as explained
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import Tensor, handle
-from .host_rules import host_backward
 from .nesting import call_nested
-from .reading import by_output, context_of, flow_of, from_node, needs_of, zeros_or_none
-from .returned import gradients_by_place
 from .watched_rules import watching_at
+
+if TYPE_CHECKING:
+    from ..custom import boundary, historyless, host
+    from ..custom.call import Call
+    from . import host_rules, reading, returned
+else:  # for who has rules of their own
+    boundary = later("autodiff.custom.boundary")
+    historyless = later("autodiff.custom.historyless")
+    host = later("autodiff.custom.host")
+    host_rules = later("autodiff.transforms.host_rules")
+    reading = later("autodiff.transforms.reading")
+    returned = later("autodiff.transforms.returned")
 
 __all__ = ["call_rule", "found_out", "missing_rule", "rules_that_ask"]
 
@@ -62,12 +69,12 @@ def missing_rule(node: Node) -> GradientError:
 def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
     """The cotangents of a call's inputs, in the order of the boundary's `flow`."""
     call: Call = node.call
-    flow = flow_of(node)
+    flow = reading.flow_of(node)
     if call.transparent:
         return [cotangents.get(slot) for slot in range(len(flow))]
     rule = call.rule()
     note(call.function, "rules", call.method, call.types)
-    if isinstance(call, MappedCall):
+    if isinstance(call, boundary.MappedCall):
         from .batch.calls import pull_each
 
         return pull_each(node, cotangents, wanted)
@@ -75,50 +82,51 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))
     places = frozenset([p for p in flow if node.inputs[p] in wanted])
     if rule.host:
-        bars = host_backward(node, rule, cotangents, places)
+        bars = host_rules.host_backward(node, rule, cotangents, places)
     else:
         asked = state.now.asked
         try:
             bars = _on_tensors(node, rule, cotangents, places)
-        except Unlearnt:
+        except host.Unlearnt:
             raise
         except ConcretizationError:
             if not state.now.tracing or state.now.asked == asked:
                 raise
             _report(rule)
-            bars = host_backward(node, rule, cotangents, places)
+            bars = host_rules.host_backward(node, rule, cotangents, places)
     return [bars.get(p) for p in flow]
 
 
 def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]) -> dict[int, Tensor]:
     """Run a rule: what it computes is recorded."""
     call: Call = node.call
-    needs = needs_of(call, places.__contains__)
+    needs = reading.needs_of(call, places.__contains__)
     where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
     watching = watching_at(node)
     own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
-    ctx = context_of(call, from_node(node, own), needs)
-    given = by_output(
+    ctx = reading.context_of(call, reading.from_node(node, own), needs)
+    none = reading.zeros_or_none
+    given = reading.by_output(
         call,
-        lambda slot: handle(cotangents[slot].node) if slot in cotangents else zeros_or_none(call, call.avals[slot]),
-        lambda place: zeros_or_none(call, node.inputs[place].kind.out.aval),
+        lambda slot: handle(cotangents[slot].node) if slot in cotangents else none(call, call.avals[slot]),
+        lambda place: none(call, node.inputs[place].kind.out.aval),
     )
     now = state.now
     asked, looked = now.asked, now.looked - now.bounded
     try:
-        returned = call_nested(run, ctx, *given)
+        given_back = call_nested(run, ctx, *given)
     except Exception as error:
         error.add_note(f"in the backward rule of {where}")
         raise
-    nodes = {p: node.inputs[p] for p in flow_of(node)}
-    bars = gradients_by_place(call, returned, needs, nodes, places, where)
+    nodes = {p: node.inputs[p] for p in reading.flow_of(node)}
+    bars = returned.gradients_by_place(call, given_back, needs, nodes, places, where)
     if now.asked != asked:
         _report(rule)
     if now.looked - now.bounded == looked:
         return bars
     sources = [*[g.node for g in cotangents.values()], *nodes.values()]
     what = f"a gradient that the backward of {call.function.__name__} ({rule.place}) made of asked values"
-    return {p: without_history(g, sources, what, call.line) for p, g in bars.items()}
+    return {p: historyless.without_history(g, sources, what, call.line) for p, g in bars.items()}
 
 
 def _report(rule: Any) -> None:

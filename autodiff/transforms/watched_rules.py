@@ -12,17 +12,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..custom.call import key_of
-from ..custom.looks import looked_at, note_looks
-from ..custom.watching import Watching, watched
+from codegen.lazily import later
+
 from ..tape.formulas import Formulas
 from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.plan import source
+
+if TYPE_CHECKING:
+    from ..custom import call as calls
+    from ..custom import looks
+    from ..custom import watching as watches
+    from ..custom.watching import Watching
+else:  # for who has rules of their own
+    calls = later("autodiff.custom.call")
+    looks = later("autodiff.custom.looks")
+    watches = later("autodiff.custom.watching")
 
 __all__ = ["Watches", "watching_at"]
 
@@ -64,7 +73,7 @@ class Watches:
         #: Calls that read numbers: the structure of each, and its numbers, as they were before its rule ran.
         reading = [n for n in past if n.call is not None and n.call.numbers]
         self._calls = {n: (n.call.structure, list(n.call.numbers)) for n in reading}
-        found = [(n, watched(n.call)) for n in self._calls]
+        found = [(n, watches.watched(n.call)) for n in self._calls]
         self._by_node = {n: w for n, w in found if w is not None}
 
     def __bool__(self) -> bool:
@@ -93,9 +102,9 @@ class Watches:
         for node, (structure, numbers) in self._calls.items():
             watching = self._by_node.get(node)
             rule = node.call.rule()
-            note_looks(rule, structure, range(len(numbers)) if watching is None else watching.watch.looked)
+            looks.note_looks(rule, structure, range(len(numbers)) if watching is None else watching.watch.looked)
         for node, (structure, numbers) in self._calls.items():
-            keys[node] = key_of(structure, numbers, looked_at(node.call.rule(), structure))
+            keys[node] = calls.key_of(structure, numbers, looks.looked_at(node.call.rule(), structure))
         return keys
 
     def looked_at_array(self) -> bool:

@@ -28,7 +28,8 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+from ..records import NamedTuple
 
 try:
     from _blake2 import blake2b  # `hashlib` loads OpenSSL first, which takes 2 ms

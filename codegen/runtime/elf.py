@@ -17,9 +17,10 @@ import os
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..garbage import has_ended
+from ..records import NamedTuple
 
 __all__ = ["Loaded", "executable_memory", "is_here", "linked"]
 

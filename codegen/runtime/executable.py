@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..ir import Aval, evaluate_node
 from ..lazily import later
 from ..lowering import Order
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
+from ..records import NamedTuple
 from . import kept, memory
 from . import native as machine
 from .early import call_of

@@ -19,13 +19,14 @@ import marshal
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir import DTYPES, OPS, Aval, Graph, Op, dtype_name
 from ..lazily import later
 from ..program import Gemm
+from ..records import NamedTuple
 from . import engine
 from .disk import FORMAT, DiskCache, blake2b
 from .kernels import KernelTable, NativeKernel

@@ -1,8 +1,15 @@
 """Records: what they promise, and that they are made quickly because nothing is compiled for them."""
 
+from __future__ import annotations
+
+import copy
+import pickle
+import typing
+
 import pytest
 
-from codegen.records import field, record, replace
+from autodiff import tree
+from codegen.records import NamedTuple, field, record, replace
 
 
 @record(frozen=True)
@@ -68,3 +75,69 @@ def test_a_record_without_fields_equals_others_of_its_class():
     assert Nothing() == Nothing()
     assert Nothing() != Void()
     assert hash(Nothing()) == hash(Nothing())
+
+
+class Ours(NamedTuple):
+    """Three places."""
+
+    first: int
+    second: str = "b"
+    third: tuple[Ours, ...] = ()
+
+    def doubled(self) -> int:
+        return 2 * self.first
+
+
+class Pythons(typing.NamedTuple):
+    """Three places."""
+
+    first: int
+    second: str = "b"
+    third: tuple[Pythons, ...] = ()
+
+    def doubled(self) -> int:
+        return 2 * self.first
+
+
+def test_named_tuples_are_those_of_typing():
+    for make in (lambda c: c(1), lambda c: c(1, "x"), lambda c: c(third=(2,), first=3), lambda c: c._make([1, 2, 3])):
+        one, other = make(Ours), make(Pythons)
+        assert one == other == tuple(other) and hash(one) == hash(other) and isinstance(one, tuple)
+        assert repr(one).replace("Ours", "Pythons") == repr(other)
+        assert one._asdict() == other._asdict() and one.doubled() == other.doubled()
+        assert one._replace(second="y") == other._replace(second="y") and type(one._replace(first=0)) is Ours
+        assert (one.first, one.second, one.third) == one and [*one] == [*other]
+        assert copy.deepcopy(one) == one == copy.copy(one) and type(copy.copy(one)) is Ours
+        assert pickle.loads(pickle.dumps(one)) == one and type(pickle.loads(pickle.dumps(one))) is Ours
+    for name in ("_fields", "_field_defaults", "__match_args__", "__doc__"):
+        assert getattr(Ours, name) == getattr(Pythons, name)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda c: c(), lambda c: c(1, 2, 3, 4), lambda c: c(1, fourth=2), lambda c: setattr(c(1), "first", 2),
+     lambda c: setattr(c(1), "other", 2), lambda c: c(1)._replace(other=2), lambda c: c._make([])],
+)  # fmt: skip
+def test_a_named_tuple_refuses_what_those_of_typing_refuse(wrong):
+    errors = []
+    for cls in (Ours, Pythons):
+        with pytest.raises((TypeError, AttributeError, ValueError)) as caught:
+            wrong(cls)
+        errors.append(caught.type)
+    assert errors[0] is errors[1]
+
+
+def test_a_named_tuple_s_subclass_may_make_itself():
+    class Even(Ours):
+        def __new__(cls, number):
+            return super().__new__(cls, 2 * number)
+
+    assert Even(3) == (6, "b", ()) and type(Even(3)) is Even and type(Ours(3)) is Ours
+    match Even(4):
+        case Ours(first, second=second):
+            assert (first, second) == (8, "b")
+
+
+def test_a_named_tuple_is_a_tree_of_its_places():
+    flat, structure = tree.flatten(Ours(1, (2.0, 3.0), ()))
+    assert tree.unflatten(structure, flat) == Ours(1, (2.0, 3.0), ()) and len(flat) == 3

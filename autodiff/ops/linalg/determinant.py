@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from codegen.ir import Aval
 from codegen.lowering import Call
+from codegen.records import NamedTuple
 
 from ...custom import function
 from ...tape import record
