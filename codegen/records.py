@@ -152,10 +152,11 @@ class _Named(type):
 def _first(cls: Any, *args: Any, **keywords: Any) -> Any:
     home = next(c for c in cls.__mro__ if "_fields" in c.__dict__)  # a subclass may have a constructor of its own
     names = home._fields
-    values = [f"{name}=defaults[{name!r}]" if name in home._field_defaults else name for name in names]
-    env = {"__name__": home.__module__, "new": tuple.__new__, "defaults": home._field_defaults}
+    # No field has a name like these.
+    values = [f"{name}=_defaults[{name!r}]" if name in home._field_defaults else name for name in names]
+    env = {"__name__": home.__module__, "_new": tuple.__new__, "_defaults": home._field_defaults}
     commas = "".join([f"{name}, " for name in names])
-    exec(f"def __new__(cls, {', '.join(values)}):\n    return new(cls, ({commas}))", env)
+    exec(f"def __new__(_cls, {', '.join(values)}):\n    return _new(_cls, ({commas}))", env)
     home.__new__ = env["__new__"]
     return home.__new__(cls, *args, **keywords)
 

@@ -138,6 +138,16 @@ def test_a_named_tuple_s_subclass_may_make_itself():
             assert (first, second) == (8, "b")
 
 
+def test_fields_of_a_named_tuple_may_have_any_name():
+    class Odd(NamedTuple):
+        cls: int
+        new: int
+        tuple: int
+        self: int = 4
+
+    assert Odd(1, new=2, tuple=3) == (1, 2, 3, 4) == Odd(1, 2, 3)._replace(new=2)
+
+
 def test_a_named_tuple_is_a_tree_of_its_places():
     flat, structure = tree.flatten(Ours(1, (2.0, 3.0), ()))
     assert tree.unflatten(structure, flat) == Ours(1, (2.0, 3.0), ()) and len(flat) == 3
