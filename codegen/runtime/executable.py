@@ -115,7 +115,8 @@ class Executable:
             self.call = _SegmentedCall(plan, pieces, layout.buffers)
         else:
             self.call = call_of(plan, operations, weakref.ref(self))
-        if any(s.work.function.refuses for s, _, _ in every_step(program) if isinstance(s.work, Kernel)):
+        refuses = any(s.work.function.refuses for s, _, _ in every_step(program) if isinstance(s.work, Kernel))
+        if refuses:
             decides = decided.Decided(program.graph)
             decides.call = self.call if hosts else call_of(plan, operations, weakref.ref(decides))
             self.call = decides
@@ -130,10 +131,9 @@ class Executable:
             is_long=is_long,
             compile_ms=(time.perf_counter() - started) * 1e3,
         )
-        if keep and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
-            keep(
-                kept.Found(plan, operations, self.stats), [p.owners[0] for p in pieces if isinstance(p, _Native)]
-            )
+        if keep and not refuses and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
+            owners = [piece.owners[0] for piece in pieces if isinstance(piece, _Native)]
+            keep(kept.Found(plan, operations, self.stats), owners)
 
     @classmethod
     def of(cls, found: kept.Found, compile_ms: float) -> Executable:
