@@ -22,6 +22,8 @@ __all__ = ["Chain", "Chained", "link_of"]
 
 #: Of a bar from part to part: as it was, a result, a source, none.
 KEPT, FOUND, PASSED, NONE = range(4)
+#: Pulls of which is kept how they carry on.
+KEPT_PULLS = 8
 
 
 class Chained:
@@ -30,7 +32,7 @@ class Chained:
     link    per node that it reads outside: which root of the next part it is, -1 for what is the same for all
     """
 
-    __slots__ = ("_leads", "_made", "_run", "link", "settle", "stretch", "walk")
+    __slots__ = ("_leads", "_made", "_run", "_steady", "link", "settle", "stretch", "walk")
 
     def __init__(self, stretch: Stretch, link: tuple[int, ...]) -> None:
         self.stretch, self.link = stretch, link
@@ -38,6 +40,7 @@ class Chained:
         #: (source, position among the results of the next part, or -1) of what is pending.
         self._leads = [(at, leads.get(link[k], -1) if link[k] >= 0 else -1) for at, k in stretch.waits]
         self._made: dict[Any, Callable] = {}
+        self._steady: dict[Any, bool] = {}
         self._run: Callable[[tuple, tuple], tuple] | None = None
         self.walk, self.settle = native_chain().walks(stretch.accepts, stretch.finish, stretch.width, link)
 
@@ -67,7 +70,7 @@ class Chained:
                 self._words(pull.code), stretch.value_count, self._leads, stretch.count - stretch.value_count,
                 self._carried(pull), is_back=True,
             )  # fmt: skip
-            if len(self._made) >= 8:
+            if len(self._made) >= KEPT_PULLS:
                 self._made.clear()
             self._made[pull] = found
         return found
@@ -88,8 +91,16 @@ class Chained:
         """Whether what is read in this place is the same for all parts."""
         return self.link[k] < 0
 
-    def next_pattern(self, pull: Any, pattern: tuple[int, ...]) -> tuple[int, ...]:
-        """By which bars the next part is pulled through, after this one was."""
+    def is_steady(self, pull: Any, pattern: tuple[int, ...]) -> bool:
+        """Whether the next part is pulled through by the same bars as this one, and so all behind it."""
+        known = self._steady.get(pull)
+        if known is None:
+            if len(self._steady) >= KEPT_PULLS:
+                self._steady.clear()
+            known = self._steady[pull] = self._next_pattern(pull, pattern) == pattern
+        return known
+
+    def _next_pattern(self, pull: Any, pattern: tuple[int, ...]) -> tuple[int, ...]:
         stretch = self.stretch
         flags = {k: flag for k, _, flag in (*pull.computed, *pull.passed)}
         places = {j: k for k, j in enumerate(self.link) if j >= 0}
@@ -107,8 +118,8 @@ class Chain:
 
     __slots__ = ("chained", "freed", "outer", "parts", "past", "roots", "stored", "stretch", "values")
 
-    def __init__(self, chained: Chained, found: tuple, freed: tuple) -> None:
-        self.chained, self.stretch, self.freed = chained, chained.stretch, freed
+    def __init__(self, chained: Chained, found: tuple) -> None:
+        self.chained, self.stretch, self.freed = chained, chained.stretch, chained.stretch.freed
         self.values, self.stored, self.outer, self.past, self.roots = found
         self.parts = len(self.roots) // self.stretch.width - 1
 

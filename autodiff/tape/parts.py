@@ -25,7 +25,7 @@ from .peel import Part, Peeled, clear_stretches, peel
 from .plan import COUNTS, located, settle, source
 from .stretch import Stretch, Unfit
 
-__all__ = ["clear_parts", "commit", "computed", "note_parts", "values_in_parts", "whole_of"]
+__all__ = ["clear_parts", "clock", "commit", "computed", "note_parts", "values_in_parts", "whole_of"]
 
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
@@ -109,7 +109,7 @@ def values_in_parts(
     ending = None if roots[0].leaf is not None else ending_of(roots[0], False, length)
     if ending is None:
         return False
-    since = streak.prices.now()
+    since = clock.begin()
     try:
         peeled = peel(roots, False, frozenset(), _complete, ending.varies)
         whole = whole_of((), peeled.parts)
@@ -122,7 +122,7 @@ def values_in_parts(
         return False
     ending.succeeded()
     commit(peeled.parts, done, False)
-    whole.seconds += streak.prices.now() - since
+    whole.seconds += clock.spent(since)
     note_parts("value", peeled.new)
     return True
 
@@ -191,6 +191,8 @@ class _Whole:
         )
 
 
+#: Of recordings that are run in parts.
+clock = streak.Sampled()
 #: By what their parts are.
 _wholes = LRU(512, most=50_000)
 _ran: deque[_Whole] = deque(maxlen=128)

@@ -97,6 +97,7 @@ class _Peeling:
         self.frontier: list[Node] = []  # by number: the latest last
         self.ends: set[Node] = set()  # leaves and targets that were met
         self.pending: dict[Node, None] = {}
+        self.new = 0
         self._ends_anywhere = any([type(node) is Node for node in targets])
 
     def of(self, roots: Sequence[Node]) -> Peeled:
@@ -106,12 +107,11 @@ class _Peeling:
         self.frontier = [roots[0], *others]
         self.frontier.sort(key=by_number)
         parts: list[Part | Chain] = []
-        new = 0
         likely: list[Stretch] = []
         latest = None
         while self.frontier:
-            if self.grows and latest is not None and latest.may_grow and latest.repeats >= REPEATS:
-                new += self._grow(latest)
+            if self.grows and latest is not None and isinstance(parts[-1], Part):
+                self._grow(latest)
             if latest is not None and likely and likely[0] is latest:
                 chain = self._chain(parts[-1])
                 if chain is not None:
@@ -125,31 +125,45 @@ class _Peeling:
                 if part is None:
                     self._make(bool(parts), top)
                     part = self._known(_ending.get(top, []))
-                    new += 1
                     if part is None:
                         raise Unfit
                 if parts:
                     _first(likely, part.stretch)
             parts.append(part)
             stretch = part.stretch
-            if stretch is latest:
+            if isinstance(part, Chain):
+                stretch.repeats += part.parts // CHEAPER
+            elif stretch is latest:
                 stretch.repeats += 1
             latest, likely = stretch, stretch.after
-        return Peeled(parts, new, list(self.pending))
+        return Peeled(parts, self.new, list(self.pending))
 
-    def _known(self, likely: list[Stretch]) -> Part | None:
-        """The part that one of these stretches recognises at the end; it is taken off."""
-        frontier = self.frontier
+    def _known(self, likely: list[Stretch]) -> Part | Chain | None:
+        """The part that one of these stretches recognises at the end, or a chain of them; it is taken off."""
         for k, stretch in enumerate(likely):
-            width = stretch.width
-            if width > len(frontier):
-                continue
-            roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
-            gathered = stretch.accepts(*roots, _NOTHING)
-            if gathered is not None and self._takes(stretch, gathered[3]):
+            if stretch.chains and self.grows:
+                self._grow(stretch)
+            # What was made of several of it is no shorter, but where fewer are left.
+            part = self._recognised(stretch.grown) if stretch.grown is not None else None
+            part = part or self._recognised(stretch)
+            if part is not None:
                 if k:
                     _first(likely, stretch)
-                return Part(stretch, roots, gathered)
+                return part
+        return None
+
+    def _recognised(self, stretch: Stretch) -> Part | Chain | None:
+        frontier, width = self.frontier, stretch.width
+        if width > len(frontier):
+            return None
+        roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
+        if stretch.chains and width == len(frontier) and not self._ends_anywhere:
+            chain = self._chain_from(stretch, roots)
+            if chain is not None:
+                return chain
+        gathered = stretch.accepts(*roots, _NOTHING)
+        if gathered is not None and self._takes(stretch, gathered[3]):
+            return Part(stretch, roots, gathered)
         return None
 
     def _chain(self, part: Part | Chain) -> Chain | None:
@@ -166,7 +180,26 @@ class _Peeling:
         found = chained.walk(roots, gathered[3])
         if found is None:
             return None
-        chain = Chain(chained, found, gathered[5])
+        return self._taken(Chain(chained, found))
+
+    def _chain_from(self, stretch: Stretch, roots: tuple[Node, ...]) -> Chain | None:
+        """A chain that begins with these roots, in a way in which others went on before."""
+        for link in list(stretch.chains):
+            chained = stretch.chained(link)
+            if chained is None:
+                continue
+            found = chained.walk(roots, None)
+            if found is None:
+                continue
+            chain = Chain(chained, found)
+            outer = chain.outer_of(0)[: stretch.size]
+            ends = [node for node, j in zip(outer, link, strict=True) if j < 0]
+            if len(set(outer)) == len(outer) and all([node in self.ends or self._is_end(node) for node in ends]):
+                self.ends.update(ends)
+                return self._taken(chain)
+        return None
+
+    def _taken(self, chain: Chain) -> Chain:
         self.frontier = sorted(chain.roots_of(chain.parts), key=by_number)
         return chain
 
@@ -214,14 +247,14 @@ class _Peeling:
 
     def _grow(self, stretch: Stretch) -> bool:
         """Make one stretch of several, if calling each of them has cost as much as compiling that will."""
-        if stretch.repeats * OVERHEAD_S < DEARER * stretch.cost:
+        if not stretch.may_grow or stretch.repeats < REPEATS or stretch.repeats * OVERHEAD_S < DEARER * stretch.cost:
             return False
         order = self._open()
         start = longer_stretch(order, len(stretch), TIMES)
         stretch.may_grow = len(order) < TIMES * len(stretch)  # this one began too early to tell
         if start < 0:
             return False
-        made = self._made(order[start:], stretch)
+        made = stretch.grown = self._made(order[start:], stretch)
         _keep(made, (self.frontier[-1].kind, self.tracks))
         _first(stretch.after, made)
         return True
@@ -233,6 +266,7 @@ class _Peeling:
         note_repeated()  # what falls into stretches is a loop; their checks are native from the start
         stretch = Stretch(nodes, roots, past, None if of is None else (of.serial, of.times * TIMES))
         self.complete(stretch, nodes, roots, past)
+        self.new += 1
         return stretch
 
     def _open(self) -> list[Node]:
@@ -280,5 +314,6 @@ def clear_stretches() -> None:
     """Forget all of them."""
     for stretches in _ending.values():
         for stretch in stretches:
-            stretch.after.clear()  # which it may itself be in
+            stretch.after.clear()  # which it may itself be in, as in its chains
+            stretch.chains.clear()
     _ending.clear()

@@ -28,8 +28,8 @@ from ..config import config
 from .misses import note
 
 __all__ = [
-    "WHEN_REPEATED", "Rented", "Waiting", "clear_streak", "executable_of", "is_regular", "note_compiled", "note_found",
-    "note_regular", "note_repeated", "note_spent", "prices",
+    "WHEN_REPEATED", "Rented", "Sampled", "Waiting", "clear_streak", "executable_of", "is_regular", "note_compiled",
+    "note_found", "note_regular", "note_repeated", "note_spent", "prices",
 ]
 
 
@@ -60,6 +60,27 @@ class _Prices:
 
 
 prices = _Prices()
+
+
+class Sampled:
+    """Of every so many runs one is timed, and counts for all: to ask for the time of a thread is a call of the system.
+
+    Where other processes want the core it may be gone for milliseconds then.
+    """
+
+    EVERY = 8
+
+    def __init__(self) -> None:
+        self._runs = 0
+
+    def begin(self) -> float | None:
+        """When a run began; None: it is not timed."""
+        self._runs += 1
+        return None if self._runs % self.EVERY else prices.now()
+
+    def spent(self, since: float | None) -> float:
+        """The seconds to be added for it."""
+        return 0.0 if since is None else self.EVERY * (prices.now() - since)
 
 
 class Waiting:

@@ -89,6 +89,7 @@ class Stretch:
                   values   the first sources: of what is outside, then of own nodes that were computed before
                   stored   nodes that forward's results belong to
                   outer    nodes outside that are pending or have a history; then own ones that read nothing own
+    freed       kinds of the history when it is given up
     finish      finish(results, what accepts gave, is_released): values are kept, the history is given up; or None
     width       how many roots there are;   size: how many of `outer` are outside
     waits       (place among the sources, place in `outer`) of what earlier stretches compute
@@ -102,14 +103,14 @@ class Stretch:
     times       of how many of those it is made
     is_long     it is several of another one, and compiled at once
     repeats     how often it was met behind itself
-    may_grow    whether several of it may be worth a stretch of their own
+    may_grow    whether several of it may be worth a stretch of their own;   grown: that
     chains      by link, what runs many of it at once;   value_count: how many sources are no results
     """
 
     __slots__ = (
-        "_outside", "accepts", "after", "chains", "count", "finish", "forward", "is_long", "leads", "may_grow", "nodes",
-        "number", "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked", "value_count", "waits",
-        "width",
+        "_outside", "accepts", "after", "chains", "count", "finish", "forward", "freed", "grown", "is_long", "leads",
+        "may_grow", "nodes", "number", "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked",
+        "value_count", "waits", "width",
     )
 
     serial: float
@@ -134,6 +135,7 @@ class Stretch:
         self.nodes = list(model.values())
         self._outside, self.roots = len(outside), [model[n] for n in roots]
         self.chains: dict[tuple[int, ...], Chained] = {}
+        self.grown: Stretch | None = None
         self.reached = [model[outer[k]] for k in self.tracked]
         computed = [n for n in nodes if n.value is not None]
         self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}
@@ -181,6 +183,7 @@ class Stretch:
         was_pending = [n.value is None for n in own]
         if not expected.is_complete() or was_pending != [n.value is None for n in nodes]:
             raise Unfit  # another thread evaluates it
+        self.freed = expected.freed
         self.accepts = native_check(expected) or python_check(expected)
         self.finish = native_finish(expected, ())
         for n in stored:

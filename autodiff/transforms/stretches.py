@@ -17,12 +17,11 @@ import numpy as np
 
 from ..custom.relied import users_methods
 from ..dispatch import observed
-from ..tape import streak
 from ..tape.ask import end_recording, evaluate
 from ..tape.chain import Chain
 from ..tape.lengths import ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
-from ..tape.parts import commit, computed, note_parts, one_by_one, whole_of
+from ..tape.parts import clock, commit, computed, note_parts, one_by_one, whole_of
 from ..tape.peel import Part, peel
 from ..tape.plan import data
 from ..tape.record import state
@@ -103,7 +102,7 @@ def in_parts(
     ending = None if now.tracing else ending_of(root, True, root.number - now.began)
     if ending is None:
         return None
-    since = streak.prices.now()
+    since = clock.begin()
     try:
         peeled = peel([root, *beside], True, targets, _complete, ending.varies)
         parts = peeled.parts
@@ -117,7 +116,7 @@ def in_parts(
         ending.failed()
         return None
     ending.succeeded()
-    whole.seconds += streak.prices.now() - since
+    whole.seconds += clock.spent(since)
     note_parts("backward", peeled.new)
     return InParts(parts, done, bars, partial)
 
@@ -171,30 +170,31 @@ def _through(
 def _through_chain(
     chain: Chain, first: tuple, results: tuple, bars: _Bars, partial: dict[int, list[Node]], i: int
 ) -> None:
-    """Carry cotangents through the parts of a chain: all at once when it is the first by whose pull all others go."""
+    """Carry cotangents through the parts of a chain: at once from the one on by whose pull all behind it go."""
     stretch, chained = chain.stretch, chain.chained
     for k in range(chain.parts):
         roots, outer = chain.roots_of(k), chain.outer_of(k)
-        if not k:
-            given = [bars.get(node, _NONE) for node in (*roots, *[outer[t] for t in stretch.tracked])]
-            pattern = tuple([flag for _, flag in given])
-            pull = stretch.pulls.get(pattern)
-            if pull is not None and pull.is_compiled and chained.next_pattern(pull, pattern) == pattern:
-                _at_once(chain, pull, [bar for bar, _ in given], pattern, first, results, bars)
-                return
+        given = [bars.get(node, _NONE) for node in (*roots, *[outer[t] for t in stretch.tracked])]
+        pattern = tuple([flag for _, flag in given])
+        pull = stretch.pulls.get(pattern)
+        if pull is not None and pull.is_compiled and chained.is_steady(pull, pattern):
+            _at_once(chain, k, pull, given, first, results, bars)
+            return
         _through(stretch, roots, outer, chain.values_of(k, first, results), results[k], bars, partial, i + k)
 
 
 def _at_once(
-    chain: Chain, pull: _Pull, given: list, pattern: tuple[int, ...], first: tuple, results: tuple, bars: _Bars
+    chain: Chain, k: int, pull: _Pull, given: list[tuple[Any, int]], first: tuple, results: tuple, bars: _Bars
 ) -> None:
-    stretch, last = chain.stretch, chain.outer_of(chain.parts - 1)
-    found = chain.chained.pull(pull)(chain.values, first, results, tuple(given))
-    for root in chain.roots_of(0):
+    """Carry cotangents through the k-th part of a chain and all behind it."""
+    stretch, chained, last = chain.stretch, chain.chained, chain.outer_of(chain.parts - 1)
+    values = chain.values[k * stretch.value_count :]
+    found = chained.pull(pull)(values, first, results[k:], tuple([bar for bar, _ in given]))
+    for root in chain.roots_of(k):
         bars.pop(root, None)
     behind = [*chain.roots_of(chain.parts), *[last[t] for t in stretch.tracked]]
-    for place, (node, bar, flag) in enumerate(zip(behind, found, pattern, strict=True)):
-        if flag and (place < stretch.width or chain.chained.is_end(stretch.tracked[place - stretch.width])):
+    for place, (node, bar, (_, flag)) in enumerate(zip(behind, found, given, strict=True)):
+        if flag and (place < stretch.width or chained.is_end(stretch.tracked[place - stretch.width])):
             bars[node] = (bar, flag)
 
 

@@ -4,7 +4,8 @@ A *part* is a graph of nodes that a check (`check_ir`) accepts; what it reads ou
 part behind it, an earlier one, gives: its roots; or ends, which are the same for all.
 
     walk_chain(roots, olds)                         the parts from these roots on, as long as they are as expected:
-                                                    (values, stored, olds, past, roots), all in a row; or None
+                                                    (values, stored, olds, past, roots), all in a row; or None for
+                                                    less than two.  olds: of the part before, or None
     run_chain(values, first)                        the results of each part, the earliest first run
     pull_chain(values, first, results, bars)        cotangents carried from the latest part to the earliest
     settle_chain(stored, results, past, freed, is_released)    values are kept, the history is given up
@@ -31,8 +32,8 @@ CARRY = (
 
 CHAINS = """
 ; Whether the part that these roots end is as expected, and reads what the part before it gives.
-; The roots are those of the next part then.
-define internal i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, ptr %registers, ptr %owners) {
+; The roots are those of the next part then.  `is.any`: the ends may be any.
+define internal i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, i1 %is.any, ptr %registers, ptr %owners) {
 entry:
   %checked = call ptr @object_at(ptr %walk, i64 $walked)
   %width = call i64 @operand_at(ptr %walk, i64 $width)
@@ -56,7 +57,7 @@ lowest.one:
   %l.next = add i64 %l, 1
   br label %lowest
 read:
-  %k = phi i64 [ 0, %lowest ], [ %k.next, %end ], [ %k.next, %linked ]
+  %k = phi i64 [ 0, %lowest ], [ %k.next, %end ], [ %k.next, %compare.end ], [ %k.next, %linked ]
   %all.read = icmp eq i64 %k, %size
   br i1 %all.read, label %distinct, label %read.one
 read.one:
@@ -66,6 +67,8 @@ read.one:
   %is.end = icmp slt i64 %link, 0
   br i1 %is.end, label %end, label %root
 end:
+  br i1 %is.any, label %read, label %compare.end
+compare.end:
   %end.at = getelementptr ptr, ptr %ends, i64 %k
   %known = load ptr, ptr %end.at
   %is.known = icmp eq ptr %known, %node
@@ -155,13 +158,36 @@ entry:
   %given = call ptr @object_at(ptr %arguments, i64 0)
   %given.items = getelementptr i8, ptr %given, i64 $ITEMS
   %ends.tuple = call ptr @object_at(ptr %arguments, i64 1)
-  %ends = getelementptr i8, ptr %ends.tuple, i64 $ITEMS
+  %is.free = call i1 @is_none(ptr %ends.tuple)
+  %size = call i64 @operand_at(ptr %walk, i64 $sized)
+  %ends = alloca ptr, i64 %size
   %bytes = shl i64 %width, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %roots, ptr %given.items, i64 %bytes, i1 false)
+  br i1 %is.free, label %first, label %known
+known:
+  %ends.items = getelementptr i8, ptr %ends.tuple, i64 $ITEMS
+  %end.bytes = shl i64 %size, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %ends, ptr %ends.items, i64 %end.bytes, i1 false)
   br label %look
+first:
+  %is.one = call i1 @walk_one(ptr %walk, ptr %roots, ptr null, i1 true, ptr %registers, ptr %owners)
+  br i1 %is.one, label %its.ends, label %nothing
+its.ends:
+  %first.olds = call ptr @object_at(ptr %checked, i64 $old_table)
+  br label %its.next
+its.next:
+  %e = phi i64 [ 0, %its.ends ], [ %e.next, %its.one ]
+  %all.ends = icmp eq i64 %e, %size
+  br i1 %all.ends, label %look, label %its.one
+its.one:
+  %e.node = call ptr @register(ptr %registers, ptr %first.olds, i64 %e)
+  %e.at = getelementptr ptr, ptr %ends, i64 %e
+  store ptr %e.node, ptr %e.at
+  %e.next = add i64 %e, 1
+  br label %its.next
 look:
-  %n = phi i64 [ 0, %entry ], [ %n.next, %look.on ]
-  %is = call i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, ptr %registers, ptr %owners)
+  %n = phi i64 [ 0, %known ], [ 1, %its.next ], [ %n.next, %look.on ]
+  %is = call i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, i1 false, ptr %registers, ptr %owners)
   br i1 %is, label %look.on, label %looked
 look.on:
   %n.next = add i64 %n, 1
@@ -206,7 +232,7 @@ next:
   %all = icmp eq i64 %i, %n
   br i1 %all, label %done, label %one
 one:
-  %is.still = call i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, ptr %registers, ptr %owners)
+  %is.still = call i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, i1 false, ptr %registers, ptr %owners)
   br i1 %is.still, label %fill, label %drop
 fill:
   %value.items = call ptr @items_for(ptr %values, i64 %i, i64 %n.arguments)

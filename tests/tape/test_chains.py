@@ -23,20 +23,19 @@ def at_the_first_time(monkeypatch, patience, native):
 def chains(monkeypatch):
     """How many parts each chain had."""
     found = []
-    chain = peel._Peeling._chain
+    taken = peel._Peeling._taken
 
-    def noted(self, part):
-        made = chain(self, part)
-        if made is not None:
-            found.append(made.parts)
-        return made
+    def noted(self, chain):
+        found.append(chain.parts)
+        return taken(self, chain)
 
-    monkeypatch.setattr(peel._Peeling, "_chain", noted)
+    monkeypatch.setattr(peel._Peeling, "_taken", noted)
     return found
 
 
 def without_chains(monkeypatch):
     monkeypatch.setattr(peel._Peeling, "_chain", lambda self, part: None)
+    monkeypatch.setattr(peel._Peeling, "_chain_from", lambda self, stretch, roots: None)
 
 
 def both(play, monkeypatch, *given):
