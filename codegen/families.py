@@ -200,6 +200,8 @@ def _sums_little(loop: Node) -> bool:
 def _follows(column: tuple[int, ...], base: tuple[int, ...]) -> tuple[int, int] | None:
     """(factor, rest) such that column = factor * base + rest in every sample."""
     low, high = (base.index(extreme(base)) for extreme in (min, max))
+    if low == high:
+        return None  # a product of unknowns that is the same in all samples
     factor, remainder = divmod(column[high] - column[low], base[high] - base[low])
     rest = column[0] - factor * base[0]
     if remainder or factor < 1 or abs(rest) > _NEAR:

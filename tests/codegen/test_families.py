@@ -152,6 +152,17 @@ def test_what_does_not_follow_from_the_extent_is_planned_for_itself(rng):
     assert compiled.found == 3
 
 
+def test_a_number_that_varies_where_the_whole_does_not_is_planned_for_itself(rng):
+    """Two extents whose product is the same each time, and a width that follows from neither."""
+    text = (
+        "f(x: f64[{n},{m}], v: f64[]) {{ r: f64[12] = reshape(x, shape=(12,))"
+        "  y: f64[{k}] = pad(r, v, widths=((0, {w}),))  z: f64[{k}] = exp(y)  return z }}"
+    )
+    compiled = Compiler()
+    for n, w in ((3, 6), (4, 7), (2, 6), (6, 8)):
+        agrees(compiled, parse(text.format(n=n, m=12 // n, k=12 + w, w=w)), rng)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_random_graphs_of_any_size_agree_with_the_evaluator(seed, rng):
     """Every extent 3 or 4 of a random graph is made another one, where the graph can be made so."""
