@@ -55,7 +55,7 @@ if _TYPE_CHECKING:
     from .control import checkpoint, cond, fori_loop, scan, while_loop
     from .dispatch import ambiguities, coverage, methods, which, which_backward
     from .inspection import inspect
-    from .ops import random
+    from .ops import fft, random
     from .structured import (
         Cholesky,
         Diagonal,
@@ -79,8 +79,8 @@ __getattr__, __dir__ = _lazily(
          "UpperTriangular", "structured"), "structured")
     | dict.fromkeys(("ambiguities", "coverage", "methods", "which", "which_backward"), "dispatch")
     | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
-    | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "random": "ops",
-       "testing": "testing"},
+    | {"check_gradients": "testing", "fft": "ops", "inspect": "inspection", "inspection": "inspection",
+       "random": "ops", "testing": "testing"},
 )  # fmt: skip
 _late("autodiff.structured")
 _late("autodiff.control")
@@ -104,5 +104,5 @@ __all__ = [
     "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi", "scan", "tensor", "tree", "value_and_grad",
     "vjp", "which", "which_backward", "while_loop",
 ]
-__all__ += ["check_gradients", "detect_anomaly", "explain", "hessian", "hvp", "jacobian", "random", "vmap"]
+__all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "jacobian", "random", "vmap"]
 __all__ += ops.__all__

@@ -138,10 +138,11 @@ from .statistics import log_softmax, logaddexp, logsumexp, mean, softmax, std, v
 from .triangles import tril, triu
 
 if TYPE_CHECKING:
+    from . import fft as fft
     from . import random as random
 
-# Random numbers are imported when they are first asked for.
-__getattr__, __dir__ = lazily(globals(), {"random": "random"})
+# Random numbers and Fourier transforms are imported when they are first asked for.
+__getattr__, __dir__ = lazily(globals(), {"fft": "fft", "random": "random"})
 
 # Recording in machine code, for programs that repeat themselves.
 WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").install())

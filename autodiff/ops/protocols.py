@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.lazily import imported
+
 from .. import tree
 from ..errors import DispatchError, GradientError, caller
 from ..tape import is_tracking
@@ -105,6 +107,8 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
 
 def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
     """NumPy calls this for its other functions when a tensor is among the arguments."""
+    if function.__module__ == "numpy.fft":
+        imported("autodiff.ops.fft")  # says which of these it stands for
     ours = FUNCTIONS.get(function)
     if ours is None or keywords.get("out") is not None:
         return _by_numpy(_name(function), function, args, keywords, ours)

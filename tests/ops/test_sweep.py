@@ -317,7 +317,7 @@ def names_in(f):
     )
 
 
-@pytest.mark.parametrize("namespace", [ad.ops, ad.linalg, ad.random], ids=["ad", "linalg", "random"])
+@pytest.mark.parametrize("namespace", [ad.ops, ad.linalg, ad.random, ad.fft], ids=["ad", "linalg", "random", "fft"])
 def test_every_public_operation_has_a_case(namespace):
     named = set().union(*[names_in(c.f) for c in CASES])
     direct = [c.f for c in CASES] + [getattr(ad, name) for name in named if hasattr(ad, name)]

@@ -1,0 +1,340 @@
+"""Discrete Fourier transforms (public as `ad.fft`), by NumPy's names.
+
+    y = ad.fft.rfft(signal)
+    ad.fft.irfft(y * response, n=len(signal))
+
+    along one axis   fft, ifft, rfft, irfft
+    along several    fft2, ifft2, rfft2, irfft2, fftn, ifftn, rfftn, irfftn
+    helpers          fftfreq, rfftfreq, fftshift, ifftshift
+
+Three operations: the transform of complex numbers in either direction, that of real numbers, and back to real ones.
+Each is the transpose of another: the first of itself in the other direction; the second and third of each other, but
+that what stands for two frequencies of opposite sign counts twice.  NumPy computes them; float32 stays float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Call
+
+from ..custom import function
+from ..errors import DispatchError, ShapeError, caller
+from ..tape import record
+from ..tensor import Tensor
+from .arguments import axis_of, integer, records
+from .arithmetic import multiply
+from .batching import along
+from .comparison import equal, logical_or
+from .complexes import real_aval
+from .conversion import as_tensor, cast_to
+from .creation import iota
+from .joining import joined
+from .primitive import Operation, expect, linear, zeros_of
+from .protocols import serves
+from .rearranging import roll
+from .selection import where
+from .slicing import part
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft", "irfft2", "irfftn",
+    "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+_COMPLEX: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float32): np.dtype(np.complex64),
+    np.dtype(np.float64): np.dtype(np.complex128),
+}
+
+
+# ---------------------------------------------------------------- operations
+
+
+def _reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
+    y = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
+    return y.astype(x.dtype, copy=False)
+
+
+def _complex_aval(x: Aval, *, axis: int, inverse: bool) -> Aval:
+    expect("fft", (x,), "c")
+    return x
+
+
+#: No direction is divided by anything here.
+_fft: Operation = linear(
+    "fft",
+    _reference,
+    infer=_complex_aval,
+    transpose=lambda y_bar, y, x, *, axis, inverse: (record(_fft, (y_bar,), (axis, not inverse)),),
+    lower=Call(),
+    params=("axis", "inverse"),
+    heavy=True,
+    batch=along("axis"),
+)
+
+
+def _with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+def _weighted(y: Tensor, axis: int, n: int, factor: float) -> Tensor:
+    """Half a spectrum of n real numbers, what stands for two frequencies times a factor."""
+    count = y.shape[axis]
+    k = iota(_with_extent((1,) * y.ndim, axis, count), axis)
+    is_one = logical_or(equal(k, 0), equal(multiply(k, 2), n))
+    return multiply(y, cast_to(where(is_one, 1.0, factor), y.dtype))
+
+
+def _half_aval(x: Aval, *, axis: int) -> Aval:
+    expect("rfft", (x,), "f")
+    return Aval(_with_extent(x.shape, axis, x.shape[axis] // 2 + 1), _COMPLEX[x.dtype])
+
+
+def _whole_aval(x: Aval, *, axis: int, n: int) -> Aval:
+    expect("irfft", (x,), "c")
+    return real_aval(x.with_shape(_with_extent(x.shape, axis, n)))
+
+
+def _rfft_transpose(y_bar, y, x, *, axis):
+    n = x.shape[axis]
+    return (record(_irfft, (_weighted(y_bar, axis, n, 0.5),), (axis, n)),)
+
+
+def _irfft_transpose(y_bar, y, x, *, axis, n):
+    return (_weighted(record(_rfft, (y_bar,), (axis,)), axis, n, 2.0),)
+
+
+_rfft: Operation = linear(
+    "rfft",
+    lambda x, *, axis: np.fft.rfft(x, axis=axis).astype(_COMPLEX[x.dtype], copy=False),
+    infer=_half_aval,
+    transpose=_rfft_transpose,
+    lower=Call(),
+    params=("axis",),
+    heavy=True,
+    batch=along("axis"),
+)
+#: Of a spectrum of n // 2 + 1 numbers; nothing is divided.
+_irfft: Operation = linear(
+    "irfft",
+    lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False),
+    infer=_whole_aval,
+    transpose=_irfft_transpose,
+    lower=Call(),
+    params=("axis", "n"),
+    heavy=True,
+    batch=along("axis"),
+)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _taken(name: str, x: Any, to_complex: bool) -> Tensor:
+    """An argument as floats, or as complex numbers."""
+    x = as_tensor(x, f"fft.{name}", "x")
+    if x.dtype.kind in "ib":
+        x = cast_to(x, np.dtype(np.float64))
+    expect(f"fft.{name}", (x.aval,), "fc" if to_complex else "f")
+    return cast_to(x, _COMPLEX[x.dtype]) if to_complex and x.dtype.kind == "f" else x
+
+
+def _extent(name: str, n: Any, default: int) -> int:
+    """How many elements are transformed.  Raises ShapeError for none."""
+    count = default if n is None else integer(n, f"fft.{name}", "n")
+    if count < 1:
+        raise ShapeError(f"fft.{name}: {count} elements have no transform\n  called at {caller()}")
+    return count
+
+
+def _resized(x: Tensor, axis: int, n: int) -> Tensor:
+    """x cut off, or with zeros behind it, so that there are n elements along an axis."""
+    have = x.shape[axis]
+    if have >= n:
+        return part(x, axis, 0, n)
+    return joined((x, zeros_of(x.aval.with_shape(_with_extent(x.shape, axis, n - have)))), axis)
+
+
+def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Tensor:
+    """A transform divided as `norm` says: "backward" (None) the inverse, "forward" the other, "ortho" both."""
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise DispatchError(
+            f"fft.{name}: norm is 'backward', 'forward' or 'ortho', not {norm!r}\n  called at {caller()}"
+        )
+    if norm == "ortho":
+        return multiply(y, float(n) ** -0.5)
+    return multiply(y, 1.0 / n) if (norm == "forward") is not inverse else y
+
+
+# ---------------------------------------------------------------- along one axis
+
+
+def _along(name: str, x: Any, n: Any, axis: int, norm: str | None, inverse: bool) -> Tensor:
+    x = _taken(name, x, to_complex=True)
+    axis = axis_of(f"fft.{name}", axis, x.aval)
+    n = _extent(name, n, x.shape[axis])
+    return _scaled(name, record(_fft, (_resized(x, axis, n),), (axis, inverse)), norm, n, inverse)
+
+
+@records(_fft)
+def fft(x, n=None, axis=-1, norm=None):
+    """The discrete Fourier transform along an axis: y[k] = sum of x[j] exp(-2πi jk / n).
+
+    x: T[..., m, ...]  →  c[..., n, ...]     n None: m; otherwise x is cut off, or has zeros behind it
+
+    norm   "backward" (None), "forward" (divided by n) or "ortho" (by its root)
+
+    Raises ShapeError when x has no such axis, or for no elements; DispatchError for another norm.
+    """
+    return _along("fft", x, n, axis, norm, inverse=False)
+
+
+@function
+def ifft(x, n=None, axis=-1, norm=None):
+    """The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]"""
+    return _along("ifft", x, n, axis, norm, inverse=True)
+
+
+@records(_rfft)
+def rfft(x, n=None, axis=-1, norm=None):
+    """The first half of the `fft` of real numbers: the rest is its conjugate.
+
+    x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]
+
+    n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.
+    """
+    x = _taken("rfft", x, to_complex=False)
+    axis = axis_of("fft.rfft", axis, x.aval)
+    n = _extent("rfft", n, x.shape[axis])
+    return _scaled("rfft", record(_rfft, (_resized(x, axis, n),), (axis,)), norm, n, inverse=False)
+
+
+@records(_irfft)
+def irfft(x, n=None, axis=-1, norm=None):
+    """The real numbers whose `rfft` is x.   T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
+
+    The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.
+    norm as for `ifft`.  Raises what `fft` raises.
+    """
+    x = _taken("irfft", x, to_complex=True)
+    axis = axis_of("fft.irfft", axis, x.aval)
+    n = _extent("irfft", n, 2 * (x.shape[axis] - 1))
+    y = record(_irfft, (_resized(x, axis, n // 2 + 1),), (axis, n))
+    return _scaled("irfft", y, norm, n, inverse=True)
+
+
+# ---------------------------------------------------------------- along several axes
+
+
+def _axes(name: str, x: Tensor, s: Any, axes: Any) -> list[tuple[int | None, int]]:
+    """(how many elements, along which axis), as NumPy reads them: of `s` alone, the last axes."""
+    if axes is None:
+        axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
+    axes = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
+    sizes: Sequence = [None] * len(axes) if s is None else s
+    if len(sizes) != len(axes):
+        raise ShapeError(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes\n  called at {caller()}")
+    return list(zip(sizes, axes, strict=True))
+
+
+def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | None, int]], norm: Any) -> Tensor:
+    for n, axis in reversed(pairs):
+        x = one(x, n, axis, norm)
+    return x
+
+
+@function
+def fftn(x, s=None, axes=None, norm=None):
+    """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]"""
+    x = _taken("fftn", x, to_complex=True)
+    return _over_all(fft, x, _axes("fftn", x, s, axes), norm)
+
+
+@function
+def ifftn(x, s=None, axes=None, norm=None):
+    """`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]"""
+    x = _taken("ifftn", x, to_complex=True)
+    return _over_all(ifft, x, _axes("ifftn", x, s, axes), norm)
+
+
+@function
+def rfftn(x, s=None, axes=None, norm=None):
+    """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]"""
+    x = _taken("rfftn", x, to_complex=False)
+    *rest, (n, axis) = _axes("rfftn", x, s, axes)
+    return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
+
+
+@function
+def irfftn(x, s=None, axes=None, norm=None):
+    """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]"""
+    x = _taken("irfftn", x, to_complex=True)
+    *rest, (n, axis) = _axes("irfftn", x, s, axes)
+    return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
+
+
+@function
+def fft2(x, s=None, axes=(-2, -1), norm=None):
+    """`fft` along two axes.   T[..., m, n]  →  c[..., m, n]"""
+    return fftn(x, s, axes, norm)
+
+
+@function
+def ifft2(x, s=None, axes=(-2, -1), norm=None):
+    """`ifft` along two axes.   T[..., m, n]  →  c[..., m, n]"""
+    return ifftn(x, s, axes, norm)
+
+
+@function
+def rfft2(x, s=None, axes=(-2, -1), norm=None):
+    """`rfft` along the last of two axes, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]"""
+    return rfftn(x, s, axes, norm)
+
+
+@function
+def irfft2(x, s=None, axes=(-2, -1), norm=None):
+    """The inverse of `rfft2`.   T[..., m, k]  →  f[..., m, 2 (k - 1)]"""
+    return irfftn(x, s, axes, norm)
+
+
+# ---------------------------------------------------------------- helpers
+
+
+@function
+def fftfreq(n, d=1.0):
+    """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]"""
+    return as_tensor(np.fft.fftfreq(n, d))
+
+
+@function
+def rfftfreq(n, d=1.0):
+    """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]"""
+    return as_tensor(np.fft.rfftfreq(n, d))
+
+
+def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
+    x = as_tensor(x, f"fft.{name}", "x")
+    axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    places = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
+    return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
+
+
+@function
+def fftshift(x, axes=None):
+    """Frequency zero in the middle, along all axes or those named.   T[...]  →  T[...]"""
+    return _shifted("fftshift", x, axes, 1)
+
+
+@function
+def ifftshift(x, axes=None):
+    """The inverse of `fftshift`.   T[...]  →  T[...]"""
+    return _shifted("ifftshift", x, axes, -1)
+
+
+for _name in __all__:
+    if not _name.endswith("freq"):
+        serves(globals()[_name], getattr(np.fft, _name))
