@@ -187,3 +187,41 @@ def test_episodes_of_several_lengths_that_ask_at_each_step_each_have_a_check():
         for steps in reversed(lengths):
             np.testing.assert_allclose(play(steps), np.full(2, 0.5 * steps * np.exp(0.5)), rtol=1e-13)
     assert not any([table is plans for table in looked_up])
+
+
+def test_one_program_that_is_asked_for_in_two_ways_has_a_check_for_each(monkeypatch):
+    """The plan is one: `backward` makes it, and `value_and_grad` finds it."""
+    a = np.linspace(0.1, 0.9, 5)
+
+    def loss(x):
+        return ad.sum(ad.sin(x) * ad.exp(x))
+
+    def backward():
+        x = ad.tensor(a, requires_grad=True)
+        loss(x).backward()
+        return x.grad.numpy()
+
+    both = ad.value_and_grad(loss)
+    for _ in range(4):
+        backward()
+    for _ in range(4):
+        both(a)
+    found = answered(monkeypatch)
+    np.testing.assert_array_equal(both(a)[1], backward())
+    assert [is_known for _, is_known in found] == [True, True]
+
+
+def test_a_recording_of_thousands_of_nodes_is_answered_by_its_check_too(monkeypatch):
+    def loss(x):
+        y = x
+        for _ in range(1300):
+            y = (y + x) * 0.5
+        return ad.sum(ad.sin(y))
+
+    both, a = ad.value_and_grad(loss), np.array([0.2, 0.7])
+    monkeypatch.setattr("autodiff.transforms.functional.in_parts", lambda *_: None)  # as if the steps were not alike
+    for _ in range(6):
+        both(a)
+    found = answered(monkeypatch)
+    np.testing.assert_allclose(both(a)[1], np.cos(a), rtol=1e-12)
+    assert found == [("value and gradient", True)]
