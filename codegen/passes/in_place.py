@@ -45,9 +45,12 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
     for step, (work, values) in enumerate(drafts):
         if isinstance(work, Kernel):
             made = {_size(values[j]) for j in work.function.writes if values[j] not in several}
+            # A single number is read before a loop and written after it: then threads could not share the loop.
+            least = 2 if any(o.name == "scf.parallel" for o in work.function.body.operations) else 1
             ending = [
                 v for v in values
                 if isinstance(v, Node) and last[v] == step and _size(v) in made and v not in lasting
+                and v.aval.size >= least
             ]
             accesses = _accesses(work.function, len(values)) if ending else []
             for old in ending:

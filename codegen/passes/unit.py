@@ -14,6 +14,10 @@ from .reach import Reaches, bits
 
 __all__ = ["Unit", "fit"]
 
+#: Rows of so many elements are in no cache when the next sweep comes; if they are fewer than so many, each sweep is a
+#: kernel of its own, which threads share (x / norm(x), softmax of a vector).
+_LONG_ROW, _FEW_ROWS = 1 << 16, 4
+
 
 @record(eq=False, slots=True)
 class Unit:
@@ -74,6 +78,8 @@ def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | N
             # Its result is there at the end of a row, if rows are what it reduces.
             if own.row or own.inner is None or (inner is not None and own.inner != inner):
                 return None
+            if _has_few_long_rows(group.total, own.inner):
+                return None
             inner = own.inner
     flat = reaches.probed.axes.flat(root.domain)
     if root.total == group.total and (inner is None or inner > 1 or not made):
@@ -100,6 +106,12 @@ def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | N
         return None
     root.row, root.stage = row, stage
     return inner, cut
+
+
+def _has_few_long_rows(total: int, inner: int) -> bool:
+    """Whether threads could not share a loop over the rows, though each is much to do."""
+    # The very numbers, not typical ones: for other extents the program is another.
+    return inner >= _LONG_ROW and total < _FEW_ROWS * inner
 
 
 def _is_tail(group: Group, unit: Unit, root: Root, made: list[Node]) -> bool:

@@ -346,6 +346,23 @@ def test_run_time_extents_decide_too():
     assert len(table) == 1
 
 
+@pytest.mark.parametrize("n", [200_003, 1_000_003])
+def test_each_sweep_over_one_long_row_is_shared(n, any_threads, rng):
+    # A softmax, and its gradient: numbers of one sweep are read by the next.
+    graph = parse(f"""f(x: f64[1,{n}], t: f64[1,{n}]) {{
+        m = max(x, axis=(1,))  k = reshape(m, shape=(1, 1))  d = sub(x, k)  e = exp(d)  s = sum(e, axis=(1,))
+        r = reshape(s, shape=(1, 1))  y = div(e, r)  p = mul(y, t)  q = sum(p, axis=(1,))  u = reshape(q, shape=(1, 1))
+        v = sub(t, u)  g = mul(y, v)  return g, q }}""")
+    for step in compiler.make_program(graph).steps:
+        pieces = share.shared(step.work.function, step.work.extents)
+        assert max(-(-piece.total // piece.chunk) for piece in pieces if piece.chunk) >= 2
+    any_threads(2)
+    x, t = rng.standard_normal((2, 1, n))
+    got = compiler.compile_graph(graph).call(x, t)
+    for found, expected in zip(got, evaluate(graph, x, t), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-15)
+
+
 def test_blocks_are_shared_evenly_for_any_number_of_them():
     # What is known of the places where chunks begin may not hold for dear iterations: 74 blocks in two chunks, 64 and 10.
     nest = Nest("blocks", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
