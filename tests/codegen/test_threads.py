@@ -364,7 +364,7 @@ def test_each_sweep_over_one_long_row_is_shared(n, any_threads, rng):
 
 
 def test_blocks_are_shared_evenly_for_any_number_of_them():
-    # What is known of the places where chunks begin may not hold for dear iterations: 74 blocks in two chunks, 64 and 10.
+    # What is known of where chunks begin may not hold for dear iterations: 74 blocks in two chunks, 64 and 10.
     nest = Nest("blocks", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
     length = nest.constant(4096)
     with nest.parallel(nest.n) as (i,):
