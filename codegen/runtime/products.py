@@ -61,7 +61,8 @@ def product_step(gemm: Gemm) -> Product:
     row_tiles, column_tiles = -(-m // rows), -(-n // columns)
     total = gemm.batch * row_tiles * column_tiles
     extents += (rows, columns, column_tiles, row_tiles * column_tiles)
-    is_large = total > 1 and gemm.batch * m * n * k * _size(gemm.dtype) >= SHARED
+    least = SHARED if name == "product" else READ
+    is_large = total > 1 and gemm.batch * m * n * k * _size(gemm.dtype) >= least
     if is_large:
         return Product(gemm, address, extents, is_swapped, codes, Share(total, max(1, total // TILES)))
     return Product(gemm, address, (*extents, 0, total), is_swapped, codes, None)
@@ -111,6 +112,8 @@ FEW_LEAST = 1 << 15
 
 #: From so many multiplications on, times the bytes of an element, a product is shared: 20 us at the rates of `tile_ir`.
 SHARED = 1 << 22
+#: A product with a vector reads each element once: so many bytes take 20 us from the third cache.
+READ = 3 << 19
 
 #: A tile has at least so many (10 us at these rates), and a product about so many tiles if it has the work for them.
 TILE = 1 << 21

@@ -159,6 +159,14 @@ def test_large_products_are_cut_into_tiles_for_several_threads(sizes):
     assert products.product_step(Gemm("f64", 50, 50, 50)).share is None
 
 
+@pytest.mark.parametrize(
+    "dtype,k,is_shared", [("f32", 500, False), ("f32", 640, True), ("f64", 400, False), ("f64", 460, True)]
+)
+def test_a_product_with_a_vector_is_shared_where_its_matrix_takes_long_to_read(dtype, k, is_shared):
+    for sizes in ((1, k, k), (k, 1, k)):
+        assert (products.product_step(Gemm(dtype, *sizes)).share is not None) is is_shared
+
+
 def test_a_large_product_equals_numpy_s(rng):
     gemm = Gemm("f32", 200, 300, 600, True, False)
     a, b = operands(gemm, rng)
