@@ -117,7 +117,7 @@ def test_what_an_output_held_before_does_not_matter():
 @pytest.fixture
 def cut_finely(monkeypatch):
     """Small products are cut into many tiles too, and shared."""
-    for name, value in dict(SHARED=0, TILE=1, MOST_ROWS=8, LEAST_ROWS=4).items():
+    for name, value in dict(SHARED=0, READ=0, TILE=1, MOST_ROWS=8, LEAST_ROWS=4).items():
         monkeypatch.setattr(products, name, value)
 
 
