@@ -113,15 +113,18 @@ class Body(Writer):
 
     def _operations(self, block: Block) -> list[str]:
         """Write a block; give the names of its terminator's operands."""
+        self._straight(block.operations)
+        return [self.names[v] for v in block.operations[-1].operands]
+
+    def _straight(self, operations: Sequence[Operation]) -> None:
         names = self.names
-        for operation in block.operations:
+        for operation in operations:
             operands = [names[v] for v in operation.operands]
             emit = SCALAR.get(operation.name)
             if emit is not None:
                 names[operation.results[0]] = emit(self, operation, operands)
             else:
                 self._structured[operation.name](self, operation, operands)
-        return [names[v] for v in block.operations[-1].operands]
 
     def _region(self, block: Block) -> list[str]:
         """Write a block that need not be reached: linear indices made in it end with it."""
@@ -256,10 +259,13 @@ class Body(Writer):
         carried = block.arguments[1:] if initial else []
         rest = block
         plan = plan_loop(block, counter, carried, independent=independent) if step == "1" else None
-        if plan is None and step == "1" and (flat := unrolled(block)) is not None:
+        if plan is None and step == "1" and (written := unrolled(block)) is not None:
+            flat, before = written
             plan = plan_loop(flat, counter, carried, independent=independent)
-            plan = plan if plan and pays(plan) else None
-            block, rest = flat, block if plan and is_long(plan) else flat
+            if plan is None or not pays(plan):
+                return None
+            self._straight(before)
+            block, rest = flat, block if is_long(plan) else flat
         if plan is None:
             return None
         trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None

@@ -16,6 +16,7 @@ stored, if it carries anything but reductions whose order is free, or if it hold
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from itertools import pairwise
 
 from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
@@ -24,7 +25,7 @@ from .every import STEPS, Member, members
 from .extremes import find_extreme
 from .math import JOINT
 from .operations import ELEMENTARY, SCALAR
-from .pairs import Pair, find_pairs, never_meet
+from .pairs import Form, Pair, find_pairs, form_of, never_meet
 from .reductions import Reduction, is_free
 
 __all__ = ["VARYING", "Apart", "LoopPlan", "Stride", "plan_loop"]
@@ -211,10 +212,11 @@ class _Planner:
         name = operation.name
         chains = {self.chains[v] for v in operation.operands if v in self.chains}
         in_chain = [v for v in operation.operands if v in self.chains]
-        if len(in_chain) != 1 or not is_free(operation):
-            raise _Unfit(name)
-        (number,) = chains
+        (number, *others) = chains
         reduction = self.found.reductions[number]
+        # What rows add to a place in memory is added up in the order of the rows elsewhere: here that is free.
+        if len(in_chain) != 1 or others or not (is_free(operation) or (reduction.load and name == "arith.addf")):
+            raise _Unfit(name)
         if reduction.combine is not None and reduction.combine.name != name:
             raise _Unfit(name)
         reduction.combine = operation
@@ -260,16 +262,26 @@ class _Planner:
                 self._written(operations)
 
     def _written(self, operations: list[Operation]) -> None:
-        places = {tuple(v if (n := known_integer(v)) is None else n for v in _place(o)) for o in operations}
+        places = set(map(_numbers, operations))
         fixed = all(v not in self.inside for place in places for v in place)
         if not fixed:
             # One place per iteration (if it is one per lane is looked at when its stride is known).
             if len(places) > 1 and not self.independent and not self._are_apart(places):
                 raise _Unfit("iterations may meet in memory")
             return
+        by_place: dict[tuple[Value | int, ...], list[Operation]] = {}
+        for operation in operations:
+            by_place.setdefault(_numbers(operation), []).append(operation)
+        if len(by_place) > 1 and not _differ(by_place):
+            raise _Unfit("iterations meet in memory")
+        for group in by_place.values():
+            self._accumulated(group)
+
+    def _accumulated(self, operations: list[Operation]) -> None:
+        """Loads and stores of one accumulator, in turn."""
         loads, stores = operations[::2], operations[1::2]
         names = {o.name for o in loads}, {o.name for o in stores}
-        if len(places) != 1 or len(loads) != len(stores) or names != ({"memref.load"}, {"memref.store"}):
+        if len(loads) != len(stores) or names != ({"memref.load"}, {"memref.store"}):
             raise _Unfit("iterations meet in memory")
         number = len(self.found.reductions)
         self.found.reductions.append(Reduction(-1, loads[0].result, load=loads[0], store=stores[-1]))
@@ -361,3 +373,15 @@ def _multiple(stride: Stride, factor: int) -> Stride:
 def _place(operation: Operation) -> tuple[Value, ...]:
     """The indices of a load or store."""
     return tuple(operation.operands[1 if operation.name == "memref.load" else 2 :])
+
+
+def _numbers(operation: Operation) -> tuple[Value | int, ...]:
+    """The same, with numbers for constants."""
+    return tuple([v if (n := known_integer(v)) is None else n for v in _place(operation)])
+
+
+def _differ(places: Collection[tuple[Value | int, ...]]) -> bool:
+    """Whether no two of these places are the same: they differ by a known number."""
+    forms = [form_of(place[0]) if isinstance(place[0], Value) else Form(frozenset(), place[0]) for place in places]
+    is_flat = all(len(place) == 1 for place in places)
+    return is_flat and len({f.terms for f in forms}) == 1 and len({f.constant for f in forms}) == len(forms)

@@ -28,10 +28,11 @@ _A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST = 6, 6, 6, 16
 _STORED, _STORED_CHEAP = 12, 4
 _LONG = 160
 _SLOW = ("arith.divf", "math.sqrt")
+_PLACES = ("arith.addi", "arith.muli")
 
 
-def unrolled(block: Block) -> Block | None:
-    """The block without loops; None if it has none, or one that is long.
+def unrolled(block: Block) -> tuple[Block, list[Operation]] | None:
+    """The block without loops, and what stands before it; None if it has none, or one that is long.
 
     What it keeps in scratch is handed on instead.
     """
@@ -45,7 +46,7 @@ def unrolled(block: Block) -> Block | None:
             written.loop(operation)
         else:
             written.operation(operation)
-    return None if written.is_lost else written.made
+    return None if written.is_lost else (written.made, written.before)
 
 
 def pays(plan: LoopPlan) -> bool:
@@ -79,12 +80,17 @@ def _is_short(loop: Operation, most: int) -> bool:
 
 
 class _Written:
-    """The operations so far; `is_lost`: scratch was read at a place that nobody knows to have been written."""
+    """The operations so far; `is_lost`: scratch was read at a place that nobody knows to have been written.
+
+    before   places that are the same in every iteration, which stand before the loop
+    """
 
     def __init__(self, block: Block) -> None:
         self.made = Block()
         self.made.arguments = block.arguments
+        self.before: list[Operation] = []
         self.is_lost = False
+        self._inside = set(block.arguments)
         self._values: dict[Value, Value] = {}
         self._scratch: dict[tuple[Value, int | None], Value] = {}
 
@@ -96,7 +102,7 @@ class _Written:
         so_far = [values.get(v, v) for v in loop.operands[3:]]
         for number in range(known_integer(loop.operands[1]) or 0):
             place = Operation("arith.constant", (), (INDEX,), {"value": number})
-            self.made.operations.append(place)
+            self.before.append(place)
             values.update({counter: place.result, **dict(zip(carried, so_far, strict=True))})
             for operation in block.operations[:-1]:
                 self.operation(operation)
@@ -119,7 +125,11 @@ class _Written:
             return
         copied = Operation(operation.name, operands, [r.type for r in operation.results], operation.attributes)
         values.update(zip(operation.results, copied.results, strict=True))
-        self.made.operations.append(copied)
+        if operation.name in _PLACES and self._inside.isdisjoint(operands):
+            self.before.append(copied)
+        else:
+            self._inside.update(copied.results)
+            self.made.operations.append(copied)
 
 
 def _is_scratch(memory: Value) -> bool:

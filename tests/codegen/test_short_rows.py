@@ -156,3 +156,65 @@ def test_columns_that_are_all_read_are_loaded_once():
 
     assert loads((0, 1, 2, 3)) == 4
     assert loads((0, 1, 2)) == 12
+
+
+def energy(x):
+    apart = x[:, None, :] - x[None, :, :]
+    return ad.sum(1.0 / ad.sqrt(ad.sum(apart * apart, axis=2) + 0.5))
+
+
+@pytest.mark.parametrize("bodies", [1, 2, 5, 16, 17, 40, 70])
+@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_short_rows_that_add_to_places_in_memory_are_right(dtype, columns, bodies, rng):
+    """The force on each body, of which every pair adds to two, three or four places twice."""
+    x = rng.normal(size=(bodies, columns)).astype(dtype)
+    value, slope = ad.jit(ad.value_and_grad(energy))(x)
+    apart = x[:, None, :].astype(np.float64) - x[None, :, :]
+    near = (apart * apart).sum(axis=2) + 0.5
+    eps = 100 * np.finfo(dtype).eps
+    np.testing.assert_allclose(value, (1.0 / np.sqrt(near)).sum(), rtol=eps)
+    expected = -2.0 * (near[:, :, None] ** -1.5 * apart).sum(axis=1)
+    np.testing.assert_allclose(slope, expected, rtol=eps, atol=eps * max(1.0, np.abs(expected).max()))
+
+
+def adding(*places):
+    """a[place] += (k + 1) x[i] for the k-th of these places: arguments, or one of them and how far behind it."""
+    names = dict.fromkeys([name for name, _ in places], INDEX)
+    nest = Nest("adding", writes=("a",), x=memref(F64, Extent(0)), a=memref(F64, Extent(0)), n=INDEX, **names)
+    at = [nest.op("arith.addi", getattr(nest, name), nest.constant(behind, INDEX)) for name, behind in places]
+
+    def body(i):
+        for k, place in enumerate(at):
+            more = nest.op("arith.mulf", nest.load(nest.x, i), nest.constant(k + 1.0, F64))
+            nest.store(nest.op("arith.addf", nest.load(nest.a, place), more), nest.a, place)
+        return ()
+
+    nest.loop(nest.n, (), body)
+    return nest.end()
+
+
+@EACH_MACHINE
+@pytest.mark.parametrize("q", [1, 3])
+def test_places_that_may_be_one_are_added_to_one_by_one(q, features, rng):
+    function = adding(("p", 0), ("q", 0))
+    text = emit_module([function], features)
+    assert "fadd <" not in text
+    code = engine.compile(text, passes=engine.Passes.VECTORS)
+    x, a, expected = rng.normal(size=37), np.zeros(4), np.zeros(4)
+    assert call(code, function, (x, a, 37, 1, q)) == 0
+    np.add.at(expected, [1, q], [x.sum(), 2.0 * x.sum()])
+    np.testing.assert_allclose(a, expected, rtol=1e-12, atol=1e-12)
+
+
+@EACH_MACHINE
+def test_places_at_a_known_distance_have_lanes_of_their_own(features, rng):
+    function = adding(("p", 0), ("p", 1), ("p", 2))
+    text = emit_module([function], features)
+    assert "fadd <" in text
+    code = engine.compile(text, passes=engine.Passes.VECTORS)
+    for n in (0, 1, 5, 8, 37):
+        x, a = rng.normal(size=n), np.ones(5)
+        assert call(code, function, (x, a, n, 1)) == 0
+        expected = [1.0, *[1.0 + k * x.sum() for k in (1, 2, 3)], 1.0]
+        np.testing.assert_allclose(a, expected, rtol=1e-12, atol=1e-12)
