@@ -4,6 +4,7 @@ decides what comes next; at the end one backward.  A call is ten episodes, each 
 import math
 
 import numpy as np
+from playing import taken, ten
 from targets import within
 
 TITLE = "ten episodes of 5 to 80 steps, one ask per step"
@@ -13,19 +14,6 @@ TARGETS = [within(2, "numpy")]
 
 def inputs(case):
     return (np.random.default_rng(0).normal(size=64) / 8,)
-
-
-def _ten(play):
-    """Ten more episodes at each call: `play(length, chances) -> gradient`."""
-    rng = np.random.default_rng(1)
-
-    def run():
-        total = 0.0
-        for _ in range(10):
-            total = total + play(rng.integers(5, 81), rng)
-        return total
-
-    return run
 
 
 def _next(state, sign):
@@ -45,10 +33,9 @@ def ours(start):
             total = total + ad.log1p(ad.exp(-sign * z))
             state = _next(state, sign)
         total.backward()
-        gradient, w.grad = w.grad.numpy(), None
-        return gradient
+        return taken([w])
 
-    return _ten(play)
+    return ten(play, 80)
 
 
 def torch(start):
@@ -64,10 +51,9 @@ def torch(start):
             total = total + t.log1p(t.exp(-sign * z))
             state = _next(state, sign)
         total.backward()
-        gradient, w.grad = w.grad.numpy(), None
-        return gradient
+        return taken([w])
 
-    return _ten(play)
+    return ten(play, 80)
 
 
 def numpy(start):
@@ -78,6 +64,6 @@ def numpy(start):
             sign = 1.0 if rng.random() < 1 / (1 + math.exp(-float(z))) else -1.0
             gradient -= sign / (1 + math.exp(sign * z)) * state
             state = _next(state, sign)
-        return gradient
+        return [gradient]
 
-    return _ten(play)
+    return ten(play, 80)

@@ -2,6 +2,7 @@
 drawn; at the end one backward.  A call is ten episodes, each of another length."""
 
 import numpy as np
+from playing import taken, ten
 from targets import within
 
 TITLE = "ten episodes of 5 to 200 steps of a two-layer policy, chances asked at each step"
@@ -17,20 +18,6 @@ def inputs(case):
     w = rng.normal(size=(hidden, states)) / np.sqrt(states)
     v = rng.normal(size=(actions, hidden)) / np.sqrt(hidden)
     return w, np.zeros(hidden), v, np.zeros(actions), move
-
-
-def _ten(play):
-    """Ten more episodes at each call: `play(length, chances) -> gradients`."""
-    rng = np.random.default_rng(1)
-
-    def run():
-        totals = None
-        for _ in range(10):
-            found = play(rng.integers(5, 201), rng)
-            totals = found if totals is None else [t + g for t, g in zip(totals, found, strict=True)]
-        return totals
-
-    return run
 
 
 def _drawn(p, rng):
@@ -56,12 +43,9 @@ def ours(w, b, v, c, move):
             loss = loss - log_p[action] * DISCOUNT**t
             state = _next(move, state, action)
         loss.backward()
-        found = [p.grad.numpy() for p in parameters]
-        for p in parameters:
-            p.grad = None
-        return found
+        return taken(parameters)
 
-    return _ten(play)
+    return ten(play, 200)
 
 
 def torch(w, b, v, c, move):
@@ -78,12 +62,9 @@ def torch(w, b, v, c, move):
             loss = loss - log_p[action] * DISCOUNT**step
             state = _next(move, state, action)
         loss.backward()
-        found = [p.grad.numpy() for p in parameters]
-        for p in parameters:
-            p.grad = None
-        return found
+        return taken(parameters)
 
-    return _ten(play)
+    return ten(play, 200)
 
 
 def numpy(w, b, v, c, move):
@@ -108,4 +89,4 @@ def numpy(w, b, v, c, move):
             b_bar += a_bar
         return [w_bar, b_bar, v_bar, c_bar]
 
-    return _ten(play)
+    return ten(play, 200)

@@ -2,6 +2,7 @@
 not at all; at the end one backward through all of them.  A call is ten episodes, each of another length."""
 
 import numpy as np
+from playing import taken, ten
 from targets import within
 
 TITLE = "ten episodes of 5 to 200 steps of a cell of 16 units"
@@ -12,19 +13,6 @@ TARGETS = [within(2, "numpy")]
 def inputs(case):
     rng = np.random.default_rng(0)
     return rng.normal(size=(16, 16)) / 4, rng.normal(size=16) / 4, case.startswith("asked")
-
-
-def _ten(play):
-    """Ten more episodes at each call: `play(length, chances) -> gradients`."""
-    rng = np.random.default_rng(1)
-
-    def run():
-        totals = [0.0, 0.0]
-        for _ in range(10):
-            totals = [t + g for t, g in zip(totals, play(rng.integers(5, 201), rng), strict=True)]
-        return totals
-
-    return run
 
 
 def ours(w, v, asks):
@@ -41,11 +29,9 @@ def ours(w, v, asks):
                 scale = 1.0 if y.item() > 0 else 0.5
             loss = loss + y * y
         loss.backward()
-        found = [w.grad.numpy(), v.grad.numpy()]
-        w.grad = v.grad = None
-        return found
+        return taken([w, v])
 
-    return _ten(play)
+    return ten(play, 200)
 
 
 def torch(w, v, asks):
@@ -62,11 +48,9 @@ def torch(w, v, asks):
                 scale = 1.0 if y.item() > 0 else 0.5
             loss = loss + y * y
         loss.backward()
-        found = [w.grad.numpy(), v.grad.numpy()]
-        w.grad = v.grad = None
-        return found
+        return taken([w, v])
 
-    return _ten(play)
+    return ten(play, 200)
 
 
 def numpy(w, v, asks):
@@ -87,4 +71,4 @@ def numpy(w, v, asks):
             h_bar = w.T @ a_bar
         return [w_bar, v_bar]
 
-    return _ten(play)
+    return ten(play, 200)
