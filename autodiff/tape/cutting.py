@@ -19,7 +19,7 @@ from codegen.runtime.cache import LRU
 
 from .node import Kind, Node
 
-__all__ = ["clear_cuts", "longer_stretch", "top_stretch"]
+__all__ = ["longer_stretch", "top_stretch"]
 
 #: How often something must stand in a recording to be a loop, and what is too short to be looked at.
 REPEATS, FEWEST = 4, 48
@@ -84,8 +84,3 @@ def _cost(kinds: Sequence[Kind], places: Sequence[int]) -> int:
     stretches = [tuple(kinds[a:b]) for a, b in zip(places, ends, strict=True)]
     distinct = sum([len(s) for s in set(stretches)]) + places[0]
     return -1 if 2 * distinct > len(kinds) else distinct + len(stretches)
-
-
-def clear_cuts() -> None:
-    """Forget where recordings were cut."""
-    _known.clear()

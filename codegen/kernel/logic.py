@@ -71,10 +71,6 @@ class Logic(Body):
         """Whether it is an f32 or f64."""
         return not isinstance(x, Index) and x.type.is_float
 
-    def is_bool(self, x: Element) -> bool:
-        """Whether it is a bool."""
-        return x.type is I1
-
     def beats(self, relation: str, y: Element, x: Element) -> Value:
         """Whether y is "gt" or "lt" x, or y is nan and x is not: whether it is the extreme of both, x coming first."""
         if not self.is_float(x):
