@@ -31,6 +31,7 @@ from ..dispatch.reliance import functions
 from ..tape import leaves
 from ..tape.check import checks
 from ..tape.expected import use_native
+from ..tape.loans import give_back
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.plan import COUNTS, Plan
 from ..tape.record import (
@@ -113,7 +114,7 @@ def _set_up() -> Any:
         function=Function,
         settings=config, counter=NUMBERS, mode=grad_mode,
         note_small=Recording.note_small, look_at=look_at_size, force=force, reads=_reads(),
-        plan=Plan, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT),
+        plan=Plan, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT), give_back=give_back,
     ))  # fmt: skip
 
 

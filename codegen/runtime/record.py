@@ -13,17 +13,13 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..records import record
 from . import engine, objects
-from .answer_ir import ANSWER
-from .chain_ir import CARRY, WALK
-from .check_ir import BLOCK
-from .check_steps_ir import OPCODES
 from .launcher import OutOfRange, method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
 from .record_ir import (
@@ -41,6 +37,7 @@ from .record_ir import (
     WORDS,
     recorder_ir,
 )  # fmt: skip
+from .record_known import Known
 from .record_table import Program, Table
 from .slots import attribute, dealloc_of, is_known_python, method, offset_of, wrapper
 
@@ -63,6 +60,7 @@ class Layout:
     mode       a ContextVar of bool
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
     force      force(node): evaluates what is pending from an earlier recording
+    give_back  give_back(loans): ends them, before a value is read
     reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "bool", "get_grad",
                "set_grad" (without a value: deleted)
     counts     an object that counts what was found, and run
@@ -90,9 +88,10 @@ class Layout:
     counts: Any
     answers: tuple[dict, dict]
     limits: tuple[int, int]
+    give_back: Callable[[list], Any]
 
 
-class Recorder:
+class Recorder(Known):
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
     def __init__(self, layout: Layout, offsets: dict[str, int]) -> None:
@@ -122,7 +121,7 @@ class Recorder:
             look_at=layout.look_at, force=layout.force, array_type=np.ndarray, item_name=_ITEM, slice_type=slice,
             ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32, counts=layout.counts,
             answers_untracked=layout.answers[0], answers_tracked=layout.answers[1], call_name=_CALL,
-            out_of_range=OutOfRange, first_limit=layout.limits[1],
+            out_of_range=OutOfRange, give_back=layout.give_back, first_limit=layout.limits[1],
             **{f"python_{name}": read for name, read in layout.reads.items()},
         )  # fmt: skip
         numbers = offsets | dict(pending_limit=layout.limits[0])
@@ -238,111 +237,6 @@ class Recorder:
         """put(recording, *operands): the handle on what the program puts down for these."""
         return self._builtin("put_program", (program,), program.address)
 
-    # ------------------------------------------------------------ checks
-
-    def check(
-        self,
-        instructions: Sequence[tuple],
-        *,
-        registers: int,
-        leaf_registers: int,
-        given: int,
-        arguments: Sequence[tuple[int, Any]],
-        tables: Sequence[Sequence[int]],
-        freed: tuple,
-    ) -> Callable[..., tuple | None]:
-        """check(*given nodes, live list): see `check_ir`.
-
-        arguments   (register, None) for a node's value, or (-1, object)
-        tables      registers of what is stored, leaves, olds, past; -1 for None
-        """
-        held: list[Any] = [freed, [value for _, value in arguments]]
-        code: list[int] = []
-        for opcode, *operands in instructions:
-            code.append(OPCODES.index(opcode))
-            for operand in operands:
-                if type(operand) is not int:
-                    held.append(operand)
-                code.append(operand if type(operand) is int else id(operand))
-        code.append(OPCODES.index("end"))
-        pairs = [word for which, value in arguments for word in (which, id(value))]
-        arrays = [(ctypes.c_int64 * len(words))(*words) for words in (code, pairs, *tables)]
-        addresses = [ctypes.addressof(array) for array in arrays]
-        counts = [len(arguments), *map(len, tables)]
-        words = [registers, leaf_registers, given, addresses[0], id(freed)]
-        words += [word for pair in zip(counts, addresses[1:], strict=True) for word in pair]
-        assert len(words) == len(BLOCK)
-        block = (ctypes.c_int64 * len(words))(*words)
-        return self._builtin("check", (block, arrays, held), ctypes.addressof(block))
-
-    def finish(
-        self, settled: Sequence[tuple[int, bool]], groups: Sequence[tuple[int, Any, Any]]
-    ) -> Callable[[tuple, tuple, bool], bool]:
-        """finish(results, gathered, is_released): see `commit_ir`.
-
-        settled   per stored node: position of its value, whether its inputs are dropped
-        groups    per leaf: position of its gradient or -1, kind and class of what is made for it
-        """
-        tables = [
-            [word for position, drops in settled for word in (position, int(drops))],
-            [word for position, kind, cls in groups for word in (position, id(kind), id(cls))],
-        ]
-        arrays = [(ctypes.c_int64 * len(words))(*words) for words in tables]
-        words = [len(settled), ctypes.addressof(arrays[0]), len(groups), ctypes.addressof(arrays[1])]
-        block = (ctypes.c_int64 * len(words))(*words)
-        return self._builtin("finish", (block, arrays, tuple(groups)), ctypes.addressof(block))
-
-    def answer(self, check: Callable[..., Any], finish: Callable[..., Any], plan: Any) -> Self:
-        """What a known ask is answered by (`answer_ir`): a check, the plan of which it is, what keeps its results."""
-        block = (ctypes.c_int64 * len(ANSWER))(_block_of(check), id(plan), _block_of(finish))
-        own = Self(struct.pack("P", ctypes.addressof(block)))
-        own.owned = (block, check, finish, plan)
-        return own
-
-    def answering(self) -> Callable[[Any], bool]:
-        """answer(node): compute a pending value natively.  False: Python is to be asked."""
-        return self._builtin("answer", (), 0)
-
-    def walks(
-        self, check: Callable[..., Any], finish: Callable[..., Any], width: int, link: Sequence[int]
-    ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """walk(roots, olds) and settle(stored, results, past, freed, is_released) of a chain of parts: see `chain_ir`.
-
-        check, finish   of one part;   width: how many roots it has
-        """
-        links = (ctypes.c_int64 * len(link))(*link)
-        block = (ctypes.c_int64 * len(WALK))(_block_of(check), width, len(link), ctypes.addressof(links))
-        walk = self._builtin("walk_chain", (block, links, check), ctypes.addressof(block))
-        # What a finish block begins with is all that settling reads.
-        return walk, self._builtin("settle_chain", (finish,), _block_of(finish))
-
-    def carries(
-        self,
-        code: tuple[Any, Sequence[int], Sequence[Any]],
-        values: int,
-        waits: Sequence[tuple[int, int]],
-        results: int,
-        carried: Sequence[tuple[int, int]],
-        *,
-        is_back: bool,
-    ) -> Callable[..., tuple]:
-        """run(values, first), or pull(values, first, results, bars), of a chain of parts: see `chain_ir`.
-
-        code      what to call, the numbers of the sources that it is called with, its constants
-        values, results   how many of a part are sources
-        """
-        run, picked, constants = code
-        tables = [picked, [id(c) for c in constants], [w for pair in waits for w in pair],
-                  [w for pair in carried for w in pair]]  # fmt: skip
-        arrays = [(ctypes.c_int64 * len(words))(*words) for words in tables]
-        at = [ctypes.addressof(array) for array in arrays]
-        words = [id(run), len(picked), at[0], len(constants), at[1], values, len(waits), at[2], results,
-                 len(carried), at[3]]  # fmt: skip
-        assert len(words) == len(CARRY)
-        block = (ctypes.c_int64 * len(words))(*words)
-        name = "pull_chain" if is_back else "run_chain"
-        return self._builtin(name, (block, arrays, run, tuple(constants)), ctypes.addressof(block))
-
     def leaves(self) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
         """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
         return self._builtin("copy_leaf", (), 0), self._builtin("learn_leaf", (), 0)
@@ -352,11 +246,6 @@ class Recorder:
         own = Self(struct.pack("P", address))
         own.owned = (*owned, method)
         return new_builtin(ctypes.addressof(method), own, None)
-
-
-def _block_of(made: Any) -> int:
-    """The address of the block of what `_builtin` made."""
-    return struct.unpack("P", made.__self__)[0]
 
 
 def _words_of(thing: Any, count: int) -> list[int]:

@@ -22,10 +22,12 @@ from __future__ import annotations
 from string import Template
 
 from .answer_ir import ANSWER, ANSWERS, MOST_LIVE
-from .chain_ir import CARRY, CHAINS, WALK
+from .carry_ir import CARRIES, CARRY
+from .chain_ir import CHAINS, WALK
 from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
 from .record_grad_ir import GRAD
+from .record_here_ir import HERE
 from .record_leaf_ir import LEAF, LEAF_WORDS, MOST_EXTENTS
 from .record_life_ir import KEPT, LIFE
 from .record_operators_ir import BINARY_SITE, OPERATORS, UNARY_SITE
@@ -77,7 +79,7 @@ WORDS = (
     "references_at", "usual_dealloc", "thread", "recording", "note_small", "look_at", "force",
     "item_name", "python_numpy", "python_array", "python_item", "python_float", "python_get_grad", "python_set_grad",
     "python_bool", "answers_tracked", "answers_untracked", "counts", "hits_at", "runs_at", "valid_at", "executable_at",
-    "call_name", "out_of_range", "pending_limit", "first_limit",
+    "call_name", "out_of_range", "give_back", "pending_limit", "first_limit",
 )  # fmt: skip
 
 #: A site: the address of its table's cell, who is called in circumstances, who for an unknown key; which of its
@@ -91,41 +93,6 @@ LEAVES = 64
 _MOST_ARGUMENTS = 16
 
 _RECORDED = """
-; Where this thread records, if it is now that machine code may: null in circumstances.  The grad mode goes to `cell`.
-define internal ptr @recording_now(ptr %cell) alwaysinline {
-entry:
-  %config = call ptr @own.object(i64 $config)
-  %careful = call ptr @field(ptr %config, i64 $careful_at)
-  %false = call ptr @own.object(i64 $false)
-  %is.careless = icmp eq ptr %careful, %false
-  br i1 %is.careless, label %which.thread, label %no
-which.thread:
-  %recording = call ptr @recording_here()
-  %is.elsewhere = icmp eq ptr %recording, null
-  br i1 %is.elsewhere, label %no, label %here
-here:
-  %literal = call ptr @field(ptr %recording, i64 $literal_at)
-  %is.program = icmp eq ptr %literal, %false
-  br i1 %is.program, label %mode, label %no
-mode:
-  %mode.var = call ptr @own.object(i64 $mode)
-  %status = call i32 @PyContextVar_Get(ptr %mode.var, ptr null, ptr %cell)
-  %is.bad = icmp slt i32 %status, 0
-  br i1 %is.bad, label %forget, label %got
-forget:
-  call void @PyErr_Clear()                        ; Python meets it again
-  br label %no
-got:
-  %found = load ptr, ptr %cell
-  %is.none = icmp eq ptr %found, null
-  br i1 %is.none, label %no, label %yes
-yes:
-  call void @Py_DecRef(ptr %found)                ; True or False: it stays
-  ret ptr %recording
-no:
-  ret ptr null
-}
-
 ; The program in a table for these keys of operands and statics, with its owner in `cell`: 1 for CIRCUMSTANCE, 2 for
 ; UNKNOWN.  Statics are pairs of name and value, or of two words.
 define internal ptr @program_for(ptr %table.cell, ptr %keys, i64 %n, ptr %mode, ptr %statics, i64 %n.statics,
@@ -342,8 +309,8 @@ unknown:
 """
 
 
-_TEXTS = (PARTS, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT, ANSWERS,
-          LEAF, CHAINS)  # fmt: skip
+_TEXTS = (PARTS, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT,
+          ANSWERS, LEAF, CHAINS, CARRIES)  # fmt: skip
 
 #: What the words of data are called that the texts read.
 _BLOCKS = (BLOCK, FINISH, ANSWER, WALK, CARRY)

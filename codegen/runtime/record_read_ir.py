@@ -45,17 +45,6 @@ define internal ptr @ask_python(i64 %number, ptr %x) noinline {
   ret ptr %answer
 }
 
-; Where this thread records; null where that is not known.
-define internal ptr @recording_here() alwaysinline {
-  %state = call ptr @PyThreadState_Get()
-  %thread = call i64 @PyThreadState_GetID(ptr %state)
-  %known = call i64 @own(i64 $thread)
-  %is.same = icmp eq i64 %thread, %known
-  %recording = call ptr @own.object(i64 $recording)
-  %here = select i1 %is.same, ptr %recording, ptr null
-  ret ptr %here
-}
-
 ; The kind of a node; null where there is none.
 define internal ptr @kind_of(ptr %node) alwaysinline {
 entry:
@@ -97,7 +86,8 @@ entry:
   br i1 %elsewhere, label %python, label %is.handle
 is.handle:
   ; Once more when it was pending: it may be on another node by then.
-  %was.pending = phi i1 [ false, %entry ], [ true, %was.asked ]
+  %was.pending = phi i1 [ false, %entry ], [ true, %was.asked ], [ true, %was.given ]
+  %was.lent = phi i1 [ false, %entry ], [ false, %was.asked ], [ true, %was.given ]
   %node = call ptr @node_of(ptr %x)
   %no.node = icmp eq ptr %node, null
   br i1 %no.node, label %python, label %is.kind
@@ -140,7 +130,18 @@ lent:
 loans.size:
   %n.loans = call i64 @PyList_Size(ptr %loans)
   %no.loans = icmp eq i64 %n.loans, 0
-  br i1 %no.loans, label %asked, label %python
+  br i1 %no.loans, label %asked, label %given
+given:
+  br i1 %was.lent, label %python, label %give
+give:
+  call void @Py_IncRef(ptr %loans)
+  %gave = call ptr @ask_python(i64 $give_back, ptr %loans)
+  call void @Py_DecRef(ptr %loans)
+  %not.given = icmp eq ptr %gave, null
+  br i1 %not.given, label %error, label %was.given
+was.given:
+  call void @Py_DecRef(ptr %gave)
+  br label %is.handle
 asked:
   %asked.status = call i32 @count_up(ptr %recording, i64 $asked_at)
   %asked.bad = icmp ne i32 %asked.status, 0

@@ -1,0 +1,132 @@
+"""What a recorder (`record`) makes for recordings that are known: their checks, what answers them, and chains."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .answer_ir import ANSWER
+from .carry_ir import CARRY
+from .chain_ir import WALK
+from .check_ir import BLOCK
+from .check_steps_ir import OPCODES
+from .native import Self
+
+__all__ = ["Known"]
+
+
+class Known:
+    """Builtin functions of the recorder's machine code, each with a block of its own as `self`."""
+
+    def _builtin(self, name: str, owned: tuple, address: int) -> Callable[..., Any]:
+        raise NotImplementedError
+
+    def check(
+        self,
+        instructions: Sequence[tuple],
+        *,
+        registers: int,
+        leaf_registers: int,
+        given: int,
+        arguments: Sequence[tuple[int, Any]],
+        tables: Sequence[Sequence[int]],
+        freed: tuple,
+    ) -> Callable[..., tuple | None]:
+        """check(*given nodes, live list): see `check_ir`.
+
+        arguments   (register, None) for a node's value, or (-1, object)
+        tables      registers of what is stored, leaves, olds, past; -1 for None
+        """
+        held: list[Any] = [freed, [value for _, value in arguments]]
+        code: list[int] = []
+        for opcode, *operands in instructions:
+            code.append(OPCODES.index(opcode))
+            for operand in operands:
+                if type(operand) is not int:
+                    held.append(operand)
+                code.append(operand if type(operand) is int else id(operand))
+        code.append(OPCODES.index("end"))
+        pairs = [word for which, value in arguments for word in (which, id(value))]
+        arrays = [(ctypes.c_int64 * len(words))(*words) for words in (code, pairs, *tables)]
+        addresses = [ctypes.addressof(array) for array in arrays]
+        counts = [len(arguments), *map(len, tables)]
+        words = [registers, leaf_registers, given, addresses[0], id(freed)]
+        words += [word for pair in zip(counts, addresses[1:], strict=True) for word in pair]
+        assert len(words) == len(BLOCK)
+        block = (ctypes.c_int64 * len(words))(*words)
+        return self._builtin("check", (block, arrays, held), ctypes.addressof(block))
+
+    def finish(
+        self, settled: Sequence[tuple[int, bool]], groups: Sequence[tuple[int, Any, Any]]
+    ) -> Callable[[tuple, tuple, bool], bool]:
+        """finish(results, gathered, is_released): see `commit_ir`.
+
+        settled   per stored node: position of its value, whether its inputs are dropped
+        groups    per leaf: position of its gradient or -1, kind and class of what is made for it
+        """
+        tables = [
+            [word for position, drops in settled for word in (position, int(drops))],
+            [word for position, kind, cls in groups for word in (position, id(kind), id(cls))],
+        ]
+        arrays = [(ctypes.c_int64 * len(words))(*words) for words in tables]
+        words = [len(settled), ctypes.addressof(arrays[0]), len(groups), ctypes.addressof(arrays[1])]
+        block = (ctypes.c_int64 * len(words))(*words)
+        return self._builtin("finish", (block, arrays, tuple(groups)), ctypes.addressof(block))
+
+    def answer(self, check: Callable[..., Any], finish: Callable[..., Any], plan: Any) -> Self:
+        """What a known ask is answered by (`answer_ir`): a check, the plan of which it is, what keeps its results."""
+        block = (ctypes.c_int64 * len(ANSWER))(_block_of(check), id(plan), _block_of(finish))
+        own = Self(struct.pack("P", ctypes.addressof(block)))
+        own.owned = (block, check, finish, plan)
+        return own
+
+    def answering(self) -> Callable[[Any], bool]:
+        """answer(node): compute a pending value natively.  False: Python is to be asked."""
+        return self._builtin("answer", (), 0)
+
+    def walks(
+        self, check: Callable[..., Any], finish: Callable[..., Any], width: int, link: Sequence[int]
+    ) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """walk(roots, olds) and settle(stored, results, past, freed, is_released) of a chain of parts: see `chain_ir`.
+
+        check, finish   of one part;   width: how many roots it has
+        """
+        links = (ctypes.c_int64 * len(link))(*link)
+        block = (ctypes.c_int64 * len(WALK))(_block_of(check), width, len(link), ctypes.addressof(links))
+        walk = self._builtin("walk_chain", (block, links, check), ctypes.addressof(block))
+        # What a finish block begins with is all that settling reads.
+        return walk, self._builtin("settle_chain", (finish,), _block_of(finish))
+
+    def carries(
+        self,
+        code: tuple[Any, Sequence[int], Sequence[Any]],
+        values: int,
+        waits: Sequence[tuple[int, int]],
+        results: int,
+        carried: Sequence[tuple[int, int]],
+        *,
+        is_back: bool,
+    ) -> Callable[..., tuple]:
+        """run(values, first), or pull(values, first, results, bars), of a chain of parts: see `carry_ir`.
+
+        code      what to call, the numbers of the sources that it is called with, its constants
+        values, results   how many of a part are sources
+        """
+        run, picked, constants = code
+        tables = [picked, [id(c) for c in constants], [w for pair in waits for w in pair],
+                  [w for pair in carried for w in pair]]  # fmt: skip
+        arrays = [(ctypes.c_int64 * len(words))(*words) for words in tables]
+        at = [ctypes.addressof(array) for array in arrays]
+        words = [id(run), len(picked), at[0], len(constants), at[1], values, len(waits), at[2], results,
+                 len(carried), at[3]]  # fmt: skip
+        assert len(words) == len(CARRY)
+        block = (ctypes.c_int64 * len(words))(*words)
+        name = "pull_chain" if is_back else "run_chain"
+        return self._builtin(name, (block, arrays, run, tuple(constants)), ctypes.addressof(block))
+
+
+def _block_of(made: Any) -> int:
+    """The address of the block of what `_builtin` made."""
+    return struct.unpack("P", made.__self__)[0]
