@@ -10,7 +10,7 @@ from typing import Any
 from .fields import Reals, root_of
 from .nest import Value
 
-__all__ = ["Rows", "cholesky", "lu", "substitute"]
+__all__ = ["ADJUGATE", "Rows", "adjugate", "cholesky", "lu", "substitute"]
 
 Rows = list[list[Any]]
 
@@ -65,3 +65,36 @@ def cholesky(f: Reals, n: int, a: Rows) -> Rows:
                 value = f.from_real(root)
             y[i].append(value)
     return y
+
+
+#: Rows up to which an adjugate is written out.
+ADJUGATE = 4
+
+
+def adjugate(f: Reals, n: int, a: Rows) -> Rows:
+    """By minors: of each element what is left without its row and column, the matrix turned round."""
+    if n == 1:
+        return [[f.number(1.0)]]
+    rows = range(n)
+    minors: dict[tuple[tuple[int, ...], tuple[int, ...]], Any] = {}
+
+    def minor(of_rows: tuple[int, ...], of_columns: tuple[int, ...]) -> Any:
+        """By the first row: the minors of the others are used again."""
+        key = of_rows, of_columns
+        if key not in minors:
+            first, *rest = of_rows
+            total = None
+            for place, j in enumerate(of_columns):
+                term = a[first][j]
+                if rest:
+                    others = of_columns[:place] + of_columns[place + 1 :]
+                    term = f.times(term, minor(tuple(rest), others))
+                total = term if total is None else f.minus(total, term) if place % 2 else f.add(total, term)
+            minors[key] = total
+        return minors[key]
+
+    def without(i: int) -> tuple[int, ...]:
+        return tuple([j for j in rows if j != i])
+
+    found = [[minor(without(j), without(i)) for j in rows] for i in rows]
+    return [[f.negative(x) if (i + j) % 2 else x for j, x in enumerate(row)] for i, row in enumerate(found)]

@@ -49,9 +49,17 @@ class Reals:
         """x + y, where the order of additions is free."""
         return self.k.accumulate(x, y)
 
+    def add(self, x: Any, y: Any) -> Any:
+        """x + y."""
+        return self.k.add(x, y)
+
     def minus(self, x: Any, y: Any) -> Any:
         """x - y."""
         return self.k.sub(x, y)
+
+    def negative(self, x: Any) -> Any:
+        """-x."""
+        return self.k.neg(x)
 
     def times(self, x: Any, y: Any) -> Any:
         """x y."""
@@ -122,8 +130,14 @@ class Complexes(Reals):
     def plus(self, x: Any, y: Any) -> Any:
         return self.k.accumulate(x[0], y[0]), self.k.accumulate(x[1], y[1])
 
+    def add(self, x: Any, y: Any) -> Any:
+        return self.k.add(x[0], y[0]), self.k.add(x[1], y[1])
+
     def minus(self, x: Any, y: Any) -> Any:
         return self.k.sub(x[0], y[0]), self.k.sub(x[1], y[1])
+
+    def negative(self, x: Any) -> Any:
+        return self.k.neg(x[0]), self.k.neg(x[1])
 
     def times(self, x: Any, y: Any) -> Any:
         k = self.k

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..ir import Aval, Graph, Node
 from ..ir.op import CONSTANT, INPUT
+from ..lowering import Call, Dense
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
 from .complex_ops import PART, REALS, hosted, memory_aval
@@ -112,7 +113,9 @@ class _Splitter:
         rule = rule_of(node)
         if rule is not None:
             return rule(node, [self.values[i] for i in node.inputs])
-        memory = Node(hosted(node.op.name), [self.memory(i) for i in node.inputs], (node,), memory_aval(node.aval))
+        lower = node.op.lower if isinstance(node.op.lower, Dense) else Call()
+        inputs = [self.memory(i) for i in node.inputs]
+        memory = Node(hosted(node.op.name, lower), inputs, (node,), memory_aval(node.aval))
         return self._parts(node, memory) if _is_complex(node) else memory
 
     def _again(self, node: Node, inputs: Sequence[Node], params: tuple) -> Node:

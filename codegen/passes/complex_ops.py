@@ -102,9 +102,9 @@ SPREAD = Op(
 
 
 @lru_cache(maxsize=1024)
-def hosted(name: str) -> Op:
-    """An operation of NumPy on complex numbers: its parameter is the complex node."""
-    return Op(name, infer=_hosted_aval, reference=None, lower=Call(), params=("computed",))
+def hosted(name: str, lower: Call) -> Op:
+    """An operation on complex numbers in memory, of NumPy or `Dense`: its parameter is the complex node."""
+    return Op(name, infer=_hosted_aval, reference=None, lower=lower, params=("computed",))
 
 
 def _hosted_aval(*_inputs: Aval, computed: Node) -> Aval:

@@ -175,12 +175,13 @@ def _draft(
         return gemm, (a.base, b.base, node)
     if node.op is PAIR:
         return None
+    computed = node.params[0] if node.op.params == ("computed",) else node
     if isinstance(lower, Dense):
         from ..kernel.dense import build_dense, is_native  # linear algebra only
 
-        if is_native(node):
-            return _kernel(build_dense(node, lower.program, name))
-    return HostCall(node.params[0] if node.op.params == ("computed",) else node), (*node.inputs, node)
+        if is_native(computed):
+            return _kernel(build_dense(node, computed, lower.program, name))
+    return HostCall(computed), (*node.inputs, node)
 
 
 def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:

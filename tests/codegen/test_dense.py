@@ -182,3 +182,49 @@ def test_a_filter_is_one_native_step(rng):
     *_, fill = graphs[0].inputs  # a number under `jit`: what the first state is filled with
     (ran,) = mlir_tools.run_program(program, [transition, noise, seen, np.zeros((), fill.aval.dtype)])
     np.testing.assert_allclose(ran, expected, rtol=1e-10)
+
+
+#: (operation, parameters, dtypes)
+NUMBERS = [
+    ("det", "fc"), ("adjugate", "fc"), ("log_abs_det", "fc"), ("det_sign", "f"), ("det_direction", "c"),
+    ("cholesky", "c"), ("inv", "c"), ("solve", "c"), ("solve_factored", "c"), ("solve_triangular", "c"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 9, 13])
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kinds in NUMBERS for kind in kinds])
+def test_determinants_and_complex_matrices_are_native_too(name, kind, n, rng):
+    x = rng.normal(size=(2, 3, n, n)) / np.sqrt(n) + np.eye(n)
+    x = x + 1j * rng.normal(size=x.shape) if kind == "c" else x
+    is_definite = name in ("cholesky", "solve_factored")
+    arrays = [x @ x.swapaxes(-1, -2).conj() + np.eye(n) if is_definite else x]
+    if name == "solve_factored":
+        arrays.append(np.linalg.cholesky(arrays[0]))
+    if name.startswith("solve"):
+        arrays.append(x[..., :2].copy())
+    inputs = [input_node(Aval(a.shape, a.dtype)) for a in arrays]
+    params = {"lower": False} if name == "solve_triangular" else {}
+    graph = Graph.of(inputs, [apply(OPS[name], *inputs, **params)])
+    (found,), (expected,) = compile_graph(graph).call(*arrays), evaluate(graph, *arrays)
+    assert is_native(graph) and found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("n", [3, 12])
+def test_singular_matrices_have_determinants_and_their_gradients(n, rng):
+    for rank in range(n - 2, n):
+        a = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, n))
+        a[:, 0] = 0 if rank < n - 1 else a[:, 1]  # exactly
+        assert abs(ad.linalg.det(a).numpy()) < 1e-10 * np.linalg.norm(a) ** n
+        u, s, vt = np.linalg.svd(a)
+        others = [np.prod(np.delete(s, i)) for i in range(n)]
+        expected = np.linalg.det(u) * np.linalg.det(vt) * u @ np.diag(others) @ vt
+        np.testing.assert_allclose(ad.grad(ad.linalg.det)(a), expected, atol=1e-9 * np.linalg.norm(a) ** (n - 1))
+
+
+@pytest.mark.parametrize("n", [3, 12])
+def test_a_determinant_may_leave_the_range_on_the_way(n):
+    a = np.diag([1e200, 1e200, 1e-300] + [1.0] * (n - 3))
+    np.testing.assert_allclose(ad.linalg.det(a).numpy(), 1e100, rtol=1e-12)
+    np.testing.assert_allclose(ad.linalg.det(-a[::-1]).numpy(), np.linalg.det(-a[::-1]), rtol=1e-12)
+    np.testing.assert_allclose(ad.linalg.det(1 / np.where(a, a, np.inf)).numpy(), 1e-100, rtol=1e-12)

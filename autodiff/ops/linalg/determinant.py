@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Dense
 from codegen.records import NamedTuple
 
 from ...custom import function
@@ -74,7 +74,7 @@ _adjugate = primitive(
     infer=lambda a: square_aval("adjugate", a),
     vjp=_adjugate_vjp,
     jvp=_adjugate_jvp,
-    lower=Call(),
+    lower=Dense("adjugate"),
     batch=along(),
     heavy=True,
     keeps_mask=False,
@@ -88,7 +88,7 @@ _det = primitive(
     infer=lambda a: _number_aval("det", a),
     vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
     jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
-    lower=Call(),
+    lower=Dense("determinant"),
     batch=along(),
     heavy=True,
     keeps_mask=False,
@@ -116,7 +116,7 @@ _sign = primitive(
     "det_sign",
     lambda a: np.linalg.slogdet(a)[0],
     infer=lambda a: _number_aval("slogdet", a),
-    lower=Call(),
+    lower=Dense("sign"),
     batch=along(),
     heavy=True,
     discrete=True,
@@ -141,7 +141,7 @@ _direction = primitive(
     infer=lambda a: _number_aval("slogdet", a),
     vjp=_direction_vjp,
     jvp=lambda dxs, y, a: _turn(imaginary_part(_pairing(flipped_axes(inv(a)), dxs[0])), y),
-    lower=Call(),
+    lower=Dense("sign"),
     batch=along(),
     heavy=True,
     keeps_mask=False,
@@ -152,7 +152,7 @@ _log_abs_det = primitive(
     infer=lambda a: real_aval(_number_aval("slogdet", a)),
     vjp=lambda y_bar, y, a: (_beside(cast_to(y_bar, a.dtype), adjoint(inv(a))),),
     jvp=lambda dxs, y, a: real_part(_pairing(flipped_axes(inv(a)), dxs[0])),
-    lower=Call(),
+    lower=Dense("log_abs"),
     batch=along(),
     heavy=True,
     keeps_mask=False,
@@ -174,7 +174,7 @@ _log_det_factored = primitive(
     infer=lambda a, factor: _number_aval("log_det_factored", a),
     vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
     jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
-    lower=Call(),
+    lower=Dense("log_of_factor"),
     batch=along(),
     heavy=True,
     keeps_mask=False,

@@ -1,6 +1,6 @@
 """Linear systems: solve, solve_triangular, inv, and solving with a factor that is known.
 
-All are one operation each, run by LAPACK through NumPy.  Their rules are the classical ones
+All are one operation each, in native code or, of large matrices, by LAPACK through NumPy.  Their rules are classical
 (Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation",
 2008), with conjugate transposes, and are written in the same operations, so they can be differentiated again.
 """
