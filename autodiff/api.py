@@ -14,7 +14,7 @@ from codegen.ir import DTYPES
 from codegen.records import NamedTuple
 
 from .errors import DispatchError, Error, caller, check_not_masked
-from .ops import as_tensor, astype, dtype_of
+from .ops import as_tensor, astype, dtype_of, reshape, stack
 from .tape.check import checks
 from .tape.leaves import copied_natively, leaf, learn
 from .tape.parts import clear_parts
@@ -80,10 +80,14 @@ def _leaf_of(array: np.ndarray, requires_grad: bool) -> Tensor:
 def asarray(data: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of `data`: a tensor as it is, an array without a copy where nobody else can write to it.
 
+    A nesting of lists may hold tensors of one shape, with numbers among them if they are 0-d: gradients go to each.
+
     copy   True: always copy.  False: raise ValueError where a copy would be needed.
     """
     if isinstance(data, Tensor):
         t = data
+    elif isinstance(data, (list, tuple)) and copy is not False and _holds_tensors(data):
+        return asarray(_joined(data), dtype)
     elif copy is False:
         if not isinstance(data, np.ndarray) or data.flags.writeable or not data.flags.c_contiguous:
             raise ValueError(
@@ -98,6 +102,26 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
             raise ValueError(f"asarray: {t.aval} has to be copied to become {wanted}\n  called at {caller()}")
         return astype(t, wanted)
     return tensor(t, requires_grad=False) if copy else t
+
+
+def _holds_tensors(data: list | tuple) -> bool:
+    return any([isinstance(x, AbstractTensor) or (isinstance(x, (list, tuple)) and _holds_tensors(x)) for x in data])
+
+
+def _joined(data: list | tuple) -> Tensor:
+    """The elements of a nesting, which may be tensors, as one."""
+    lengths: list[int] = []
+    elements: list = [data]
+    while any([isinstance(x, (list, tuple)) for x in elements]):
+        found = {len(x) if isinstance(x, (list, tuple)) else -1 for x in elements}
+        if len(found) > 1:
+            raise DispatchError(
+                f"asarray: the lists do not make an array: they differ in length or depth\n  called at {caller()}"
+            )
+        lengths += found
+        elements = [e for x in elements for e in x]
+    flat = stack(elements)
+    return reshape(flat, (*lengths, *flat.shape[1:]))
 
 
 #: Versions of the Array-API standard whose names this namespace has (not every function of each).

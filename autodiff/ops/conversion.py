@@ -90,7 +90,7 @@ def _array_of(x: list | tuple, where: str, what: str) -> np.ndarray:
                 raise DispatchError(
                     f"{where}{what} is {_described(x)} that holds tensors\n"
                     f"  called at {caller()}\n"
-                    f"  join them into one with ad.stack"
+                    "  join them into one with ad.asarray or ad.stack"
                 )
             if isinstance(element, (list, tuple)):
                 waiting.append(element)

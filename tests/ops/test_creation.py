@@ -96,3 +96,31 @@ def test_impossible_arrays_are_refused_by_name():
         ad.zeros(3, np.uint8)
     with pytest.raises(TypeError, match="arange: takes real numbers"):
         ad.arange("5")
+
+
+def test_lists_of_tensors_and_numbers_are_one_tensor_through_which_gradients_go():
+    def turned(angle):
+        c, s = ad.cos(angle), ad.sin(angle)
+        return ad.asarray([[c, -s, 0], [s, c, 0.0], [0, 0, 1]])
+
+    c, s = np.cos(0.3), np.sin(0.3)
+    for jacobian in (ad.jacobian(turned), ad.jit(ad.jacobian(turned))):
+        np.testing.assert_allclose(jacobian(0.3), [[-s, -c, 0], [c, -s, 0], [0, 0, 0]])
+    np.testing.assert_allclose(ad.vmap(turned)(np.array([0.3, 0.0]))[1], np.eye(3))
+    assert ad.jit(turned)(np.float32(0.3)).dtype == np.float32
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    rows = ad.asarray((x, 2 * x, np.ones(2)), dtype=ad.float32)
+    ad.sum(rows * rows).backward()
+    assert rows.dtype == ad.float32
+    np.testing.assert_allclose(x.grad, [10.0, 20.0])
+
+
+def test_lists_of_tensors_that_make_no_array_are_refused():
+    x = ad.tensor([1.0, 2.0])
+    for data in ([x[0], [x[1]]], [[x[0]], [x[0], x[1]]]):
+        with pytest.raises(ad.DispatchError, match="differ in length or depth"):
+            ad.asarray(data)
+    with pytest.raises(ad.ShapeError, match=r"f64\[2\], f64\[\]"):
+        ad.asarray([x, x[0]])
+    with pytest.raises(ad.DispatchError, match=r"ad\.asarray or ad\.stack"):
+        ad.exp([x, x])

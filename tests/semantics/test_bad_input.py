@@ -130,7 +130,7 @@ CASES = {
     "a gradient of another type": (ad.DispatchError, lambda: setattr(parameter(), "grad", "a")),
     "a hook that is none": (ad.DispatchError, lambda: parameter().register_hook(None)),
     "numpy of a tracking tensor": (ad.GradientError, lambda: parameter().numpy()),
-    "a NumPy function that loses a gradient": (ad.GradientError, lambda: np.linalg.svd(parameter())),
+    "a NumPy function that loses a gradient": (ad.GradientError, lambda: np.linalg.eig(parameter())),
     "a pickle with history": (ad.GradientError, lambda: pickle.dumps(parameter() * 2.0)),
     "a container that cannot be taken apart": (ad.DispatchError, lambda: ad.tree.register(Holder, None, None)),
     # dispatch
@@ -154,7 +154,7 @@ CASES = {
     "a static parameter of no such name": (ad.DispatchError, lambda: ad.jit(square, static_argnames="y")),
     "a branch in jit": (ad.ConcretizationError, lambda: ad.jit(branch)(X)),
     "float in jit": (ad.ConcretizationError, lambda: ad.jit(lambda x: float(x.sum()))(X)),
-    "NumPy in jit": (ad.Error, lambda: ad.jit(lambda x: np.linalg.svd(x))(np.eye(3))),
+    "NumPy in jit": (ad.Error, lambda: ad.jit(lambda x: np.linalg.eig(x))(np.eye(3))),
     "inspection of an unknown dtype": (ad.Error, lambda: ad.inspect(square, "q64[3]")),
     "inspection by an argument beyond": (
         ad.DispatchError, lambda: ad.inspect(square, "f64[3]", backward=True, argnums=1)
