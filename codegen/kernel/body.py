@@ -159,13 +159,14 @@ class Body:
         assert block is loop.block, "loops are closed in the order they nest"
         for key in self._keys.pop():
             del self._known[key]
-        # Iterations that may fail meet in the status: they run in order.
+        # Iterations that may fail meet in the status, and nowhere else: threads with a status each may share them.
         if loop.parallel and not self.can_fail:
             block.operations.append(Operation("scf.reduce"))
             operation = Operation("scf.parallel", loop.operands, (), None, [block])
         else:
             block.operations.append(Operation("scf.yield", results))
-            operation = Operation("scf.for", loop.operands, [r.type for r in results], None, [block])
+            known = {"independent": True} if loop.parallel else None
+            operation = Operation("scf.for", loop.operands, [r.type for r in results], known, [block])
         return self.effect(operation).results
 
     # ------------------------------------------------------------ indices

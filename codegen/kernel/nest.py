@@ -28,7 +28,8 @@ Rules that builder, printer and emitter share:
   * `attributes["fastmath"]` on arith float operations: a set of MLIR flags; builders use
     `contract` everywhere and `reassoc` only on the accumulation of sums.  Never nnan, never fast.
   * `scf.for` and `scf.parallel` step by one from zero unless their operands say otherwise.
-    `scf.parallel` is promised to have independent iterations.
+    `scf.parallel` is promised to have independent iterations; so is an `scf.for` with
+    `attributes["independent"]`, but for the status in memory to which they add.
   * Native signature: i32 name(ptr pointers, ptr extents), with `pointers[j]` the data of memref
     argument j and `extents[j]` (i64) the j-th index argument.
 """
@@ -44,7 +45,7 @@ from ..records import field, record
 __all__ = [
     "F32", "F64", "I1", "I8", "I32", "I64", "INDEX",
     "Block", "Extent", "Function", "MemRef", "Operation", "ScalarType", "Status", "Value",
-    "known_integer",
+    "is_parallel", "known_integer",
 ]
 
 
@@ -137,6 +138,11 @@ class Operation:
         """The one result of an operation that has one."""
         (only,) = self.results
         return only
+
+
+def is_parallel(loop: Operation) -> bool:
+    """Whether a loop's iterations are independent, but for a status in which they may meet."""
+    return loop.name == "scf.parallel" or "independent" in loop.attributes
 
 
 def known_integer(value: Value) -> int | None:

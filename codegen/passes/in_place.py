@@ -18,7 +18,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ..ir import Graph, Node
-from ..kernel.nest import Block, Function, Operation, Value
+from ..kernel.nest import Block, Function, Operation, Value, is_parallel
 from ..lowering import Call, Move
 from ..program import Gemm, Kernel
 from ..records import record
@@ -46,7 +46,7 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
         if isinstance(work, Kernel):
             made = {_size(values[j]) for j in work.function.writes if values[j] not in several}
             # A single number is read before a loop and written after it: then threads could not share the loop.
-            least = 2 if any(o.name == "scf.parallel" for o in work.function.body.operations) else 1
+            least = 2 if any(map(is_parallel, work.function.body.operations)) else 1
             ending = [
                 v for v in values
                 if isinstance(v, Node) and last[v] == step and _size(v) in made and v not in lasting

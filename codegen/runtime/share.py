@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..kernel.nest import I32, INDEX, Block, Function, MemRef, Operation, Value, known_integer
+from ..kernel.nest import I32, INDEX, Block, Function, MemRef, Operation, Value, is_parallel, known_integer
 from ..records import record, replace
 from ..symbols import common_factor, typical
 from .cost import operations_of_block
@@ -78,8 +78,9 @@ def sized(piece: Piece, function: Function, extents: Sequence[int]) -> Piece:
 def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
     """The pieces of a kernel; the kernel itself where there is nothing to share."""
     *operations, end = function.body.operations
-    if not any(o.name == "scf.parallel" for o in operations):
+    if not any(is_parallel(o) for o in operations):
         return [Piece(function)]
+    before, operations, after = _status(operations, end)
     indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
     known = _known(function, extents)
     numbers = {value: typical(number) for value, number in known.items()}
@@ -90,9 +91,11 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
         return [Piece(function)]
     pure = _pure(function, operations)
     runs = _runs(operations, set(map(id, pure)), is_apart)
-    if not _are_independent(runs, pure):
+    if not _are_independent(runs, pure, before):
         return [Piece(function)]
-    if _returns_zero(end):
+    if before:
+        ends = [[*after, end]] * len(runs)
+    elif _returns_zero(end):
         ends = [[end]] * len(runs)
     elif not runs[-1][0] and any(end.operands[0] in o.results for o in runs[-1][1]):
         # What follows all loops finds the status: until then there is none.
@@ -104,10 +107,24 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
     for number, ((is_loop, run), ending) in enumerate(zip(runs, ends, strict=True)):
         if is_loop:
             total, weight = _trips(run[0], known), operations_of_block(run, dict(numbers))
-            pieces.append(_loop_piece(function, pure, run[0], ending, number, total, weight))
+            pieces.append(_loop_piece(function, pure, before, run[0], ending, number, total, weight))
         else:
-            pieces.append(Piece(_part(function, pure, run, ending, f"{function.name}_{number}")))
+            pieces.append(Piece(_part(function, pure, [*before, *run], ending, f"{function.name}_{number}")))
     return pieces
+
+
+def _status(
+    operations: list[Operation], end: Operation
+) -> tuple[list[Operation], list[Operation], list[Operation]]:
+    """What sets the status that checks leave in memory to zero, the operations without that, and what reads it."""
+    load = end.operands[0].owner
+    if not isinstance(load, Operation) or load.name != "memref.load":
+        return [], operations, []
+    status = load.operands[0]
+    before = [o for o in operations if o.name == "memref.store" and o.operands[1] is status][:1]
+    if not before or not isinstance(status.owner, Operation):
+        return [], operations, []
+    return before, [o for o in operations if o is not before[0] and o is not load], [load]
 
 
 def _known(function: Function, extents: Sequence[int]) -> dict[Value, int]:
@@ -150,10 +167,12 @@ def _pure(function: Function, operations: Sequence[Operation]) -> list[Operation
     return found
 
 
-def _are_independent(runs: list[tuple[bool, list[Operation]]], pure: list[Operation]) -> bool:
-    """Whether no run needs a value of another, by name or in memory that is not an argument."""
+def _are_independent(
+    runs: list[tuple[bool, list[Operation]]], pure: list[Operation], before: list[Operation]
+) -> bool:
+    """Whether no run needs a value of another, by name or in memory that is not an argument; each has a status."""
     made_by = {result: number for number, (_, run) in enumerate(runs) for o in run for result in o.results}
-    scratch = {o.result for o in pure if o.name == "memref.alloca"}
+    scratch = {o.result for o in pure if o.name == "memref.alloca"} - {o.operands[1] for o in before}
     users: dict[Value, int] = {}
     for number, (_, run) in enumerate(runs):
         for value in _values_of(run):
@@ -181,7 +200,7 @@ def _returns_zero(end: Operation) -> bool:
 
 def _trips(loop: Operation, known: dict[Value, int]) -> int:
     """Iterations of the outermost dimension of a parallel loop by steps of one from zero, else 0."""
-    if loop.name != "scf.parallel":
+    if not is_parallel(loop):
         return 0
     n = len(loop.regions[0].arguments)
     lower, upper, step = (known.get(loop.operands[i]) for i in (0, n, 2 * n))
@@ -190,7 +209,7 @@ def _trips(loop: Operation, known: dict[Value, int]) -> int:
 
 def _is_open(loop: Operation, known: dict[Value, int], indices: Sequence[Value]) -> bool:
     """Whether it is a parallel loop by steps of one from zero to a run-time extent."""
-    if loop.name != "scf.parallel":
+    if not is_parallel(loop):
         return False
     n = len(loop.regions[0].arguments)
     lower, upper, step = (loop.operands[i] for i in (0, n, 2 * n))
@@ -200,6 +219,7 @@ def _is_open(loop: Operation, known: dict[Value, int], indices: Sequence[Value])
 def _loop_piece(
     function: Function,
     pure: list[Operation],
+    before: list[Operation],
     loop: Operation,
     ending: list[Operation],
     number: int,
@@ -211,10 +231,10 @@ def _loop_piece(
     n = len(loop.regions[0].arguments)
     operands = list(loop.operands)
     operands[0], operands[n] = begin, stop
-    part = Operation("scf.parallel", operands, (), loop.attributes, loop.regions)
+    part = Operation(loop.name, operands, (), loop.attributes, loop.regions)
     chunk = _chunk(typical(total), weight)
     name = f"{function.name}_{number}"
-    piece = _part(function, pure, [part], ending, name, (begin, stop))
+    piece = _part(function, pure, [*before, part], ending, name, (begin, stop))
     # Of any length: chunks of cheap iterations are long enough to begin where one likes, dear ones go one by one.
     is_even = CHUNK * max(typical(total), 1) >= weight * ELEMENTS
     if is_even:

@@ -363,6 +363,29 @@ def test_each_sweep_over_one_long_row_is_shared(n, any_threads, rng):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.parametrize("body", ["g", "s"])
+def test_what_looks_elements_up_is_shared_and_each_chunk_may_fail(any_threads, rng, body):
+    graph = parse(f"""f(x: f64[500], i: i64[400001]) {{
+        g = take(x, i, axes=(0,), place=0)  e = exp(g)  s = sum(e, axis=(0,))  return {body.replace("g", "e")} }}""")
+    (step,) = compiler.make_program(graph).steps
+    first = share.shared(step.work.function, step.work.extents)[0]
+    assert first.total > 8 * first.chunk
+    call = compiler.compile_graph(graph).call
+    x, i = rng.standard_normal(500), rng.integers(-500, 500, 400_001)
+    found = []
+    for count in (1, 3, 2):
+        any_threads(count)
+        found += [call(x, i)[0].tobytes() for _ in range(5)]
+        for place in (0, 200_000, 400_000):
+            wrong = i.copy()
+            wrong[place] = 500
+            for _ in range(3):
+                with pytest.raises(IndexError):
+                    call(x, wrong)
+    assert len(set(found)) == 1
+    np.testing.assert_allclose(call(x, i)[0], evaluate(graph, x, i)[0], rtol=1e-12)
+
+
 def test_blocks_are_shared_evenly_for_any_number_of_them():
     # What is known of where chunks begin may not hold for dear iterations: 74 blocks in two chunks, 64 and 10.
     nest = Nest("blocks", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
