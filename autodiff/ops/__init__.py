@@ -99,6 +99,7 @@ from .elementwise import (
     trunc,
 )
 from .elementwise import round_ as round
+from .extremes import cummax, cummin, nanmax, nanmean, nanmin, nansum
 from .gathering import one_hot, segment_sum, take
 from .gradients import project, stop_gradient, unbroadcast
 from .indexing import add_at
@@ -193,6 +194,8 @@ __all__ = [
     "conj",
     "cos",
     "cosh",
+    "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
     "dense",
@@ -251,6 +254,10 @@ __all__ = [
     "mod",
     "moveaxis",
     "multiply",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nansum",
     "negative",
     "norm",
     "not_equal",

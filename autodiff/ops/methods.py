@@ -16,6 +16,7 @@ from .contraction import dot, inner, matmul, outer, tensordot
 from .conversion import astype
 from .einsum import einsum
 from .elementwise import cos, exp, log, round_, sigmoid, sin, sqrt, tanh
+from .extremes import cummax, cummin, nanmax, nanmean, nanmin, nansum
 from .gathering import take
 from .indexing import getitem
 from .joining import concatenate, pad, split, stack
@@ -131,6 +132,10 @@ for _function, _names in {
     argmax: "argmax",
     argmin: "argmin",
     cumprod: "cumprod",
+    nansum: "nansum",
+    nanmean: "nanmean",
+    nanmax: "nanmax",
+    nanmin: "nanmin",
     cumsum: "cumsum",
     reshape: "reshape",
     transpose: "transpose permute_dims",
@@ -204,3 +209,5 @@ serves(_reducing(any_), (np.logical_or, "reduce"))
 serves(_reducing(all_), (np.logical_and, "reduce"))
 serves(_reducing(cumsum), (np.add, "accumulate"))
 serves(_reducing(cumprod), (np.multiply, "accumulate"))
+serves(_reducing(cummax), (np.maximum, "accumulate"))
+serves(_reducing(cummin), (np.minimum, "accumulate"))

@@ -28,10 +28,12 @@ from .shaping import flipped, reshaped
 from .slicing import part
 from .template import remembered
 
-__all__ = ["cumprod", "cumsum"]
+__all__ = ["cumprod", "cumsum", "recurrence", "running_aval"]
 
 
-def _running_aval(name: str, accepts: str) -> Callable[..., Aval]:
+def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
+    """The shape rule of what runs along the parameter `axis`."""
+
     def infer(x: Aval, *, axis: int) -> Aval:
         expect(name, (x,), accepts)
         if not 0 <= axis < x.ndim:
@@ -49,7 +51,7 @@ def _backwards(y_bar: Tensor, axis: int) -> Tensor:
 _cumsum = linear(
     "cumsum",
     lambda x, *, axis: np.cumsum(x, axis, dtype=x.dtype),
-    infer=_running_aval("cumsum", "fic"),
+    infer=running_aval("cumsum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (_backwards(y_bar, axis),),
     lower=Scan("add"),
     params=("axis",),
@@ -58,7 +60,7 @@ _cumsum = linear(
 )
 
 
-def _recurrence(b: Tensor, a: Tensor, axis: int) -> Tensor:
+def recurrence(b: Tensor, a: Tensor, axis: int) -> Tensor:
     """c with c[i] = b[i] + a[i] * c[i+1] along an axis; the last of a counts for nothing."""
     n, reach = b.shape[axis], 1
     while reach < n:
@@ -87,7 +89,7 @@ def _cumprod_pull(y_bar, y, xs, params, masked):
     (x,), (axis,) = xs, params
     if not x.size:
         return (y_bar,)
-    return (times(_recurrence(y_bar, _later(x, axis, 1), axis), _earlier_product(y, axis), masked),)
+    return (times(recurrence(y_bar, _later(x, axis, 1), axis), _earlier_product(y, axis), masked),)
 
 
 def _cumprod_jvp(dxs, y, x, *, axis):
@@ -95,13 +97,13 @@ def _cumprod_jvp(dxs, y, x, *, axis):
     if dx is None or not x.size:
         return dx
     moved = multiply(dx, _earlier_product(y, axis))
-    return flipped(_recurrence(flipped(moved, (axis,)), flipped(x, (axis,)), axis), (axis,))
+    return flipped(recurrence(flipped(moved, (axis,)), flipped(x, (axis,)), axis), (axis,))
 
 
 _cumprod = primitive(
     "cumprod",
     lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype),
-    infer=_running_aval("cumprod", "fi"),
+    infer=running_aval("cumprod", "fi"),
     pull=_cumprod_pull,
     jvp=_cumprod_jvp,
     lower=Scan("mul"),

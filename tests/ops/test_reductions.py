@@ -199,3 +199,45 @@ def test_reductions_take_arrays_and_numbers():
     assert ad.sum(np.ones(3)).item() == 3
     assert ad.sum([1, 2, 3]).item() == 6
     assert ad.max(2.5).item() == 2.5
+
+
+# ---------------------------------------------------------------- running extremes, and without nan
+
+
+def shares(x, best):
+    """The Jacobian of a running extreme where elements that attain it together share evenly."""
+    found = np.zeros((len(x), len(x)))
+    for k in range(len(x)):
+        attain = x[: k + 1] == best(x[: k + 1])
+        found[k, : k + 1] = attain / max(attain.sum(), 1)
+    return found
+
+
+@pytest.mark.parametrize(("f", "best"), [(ad.cummax, np.max), (ad.cummin, np.min)])
+def test_elements_that_attain_a_running_extreme_together_share_evenly(f, best, rng):
+    for x in (np.array([1.0, 3.0, 2.0, 3.0, 3.0, 4.0, 0.0, 4.0]), np.zeros(5), rng.integers(0, 4, 40).astype(float)):
+        expected = shares(x, best)
+        for mode in ("reverse", "forward"):
+            np.testing.assert_allclose(ad.jacobian(f, mode=mode)(x), expected, atol=1e-15)
+        np.testing.assert_array_equal(ad.hessian(lambda t: f(t).sum())(x), np.zeros((len(x), len(x))))
+
+
+def test_a_running_extreme_is_nan_from_the_first_nan_on():
+    x = np.array([1.0, np.nan, 5.0, np.inf])
+    np.testing.assert_array_equal(ad.cummax(x), np.maximum.accumulate(x))
+    np.testing.assert_array_equal(ad.jit(ad.cummin)(x), np.minimum.accumulate(x))
+    t = ad.tensor(x, requires_grad=True)
+    assert np.maximum.accumulate(t).requires_grad and np.minimum.accumulate(t).requires_grad
+
+
+@pytest.mark.parametrize("name", ["nansum", "nanmean", "nanmax", "nanmin"])
+def test_what_is_nan_gets_a_gradient_of_exactly_zero(name):
+    x = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 2.0]])
+    ours, numpys = getattr(ad, name), getattr(np, name)
+    g = ad.grad(lambda t: (ours(t, axis=1) * np.array([1.0, 10.0])).sum())(x)
+    assert (g[np.isnan(x)] == 0).all() and np.isfinite(g).all()
+    t = ad.tensor(x, requires_grad=True)
+    y = numpys(t, axis=0, keepdims=True)
+    assert y.requires_grad
+    np.testing.assert_allclose(y.detach()[:, ::2], numpys(x[:, ::2], axis=0, keepdims=True))
+    assert np.isnan(y.detach().numpy()[0, 1]) == (name != "nansum")  # of a column without numbers

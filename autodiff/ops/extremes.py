@@ -1,0 +1,184 @@
+"""Running extremes along an axis, and reductions that leave nan out.
+
+A running maximum has plateaus.  As of `max`, elements that attain it together share its derivative evenly: at each
+place those of its plateau up to there.
+
+    x      1  3  2  3  4        attained  1  1  0  1  1
+    y      1  3  3  3  4        count     1  1  1  2  1        of a plateau so far
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from codegen.lowering import Scan
+
+from ..custom import function
+from ..tape import record
+from ..tensor import Tensor
+from .arguments import axes_of, axis_of, records
+from .arithmetic import add, divide, mul0, multiply
+from .batching import along
+from .comparison import equal, isnan
+from .conversion import as_tensor, cast_to
+from .joining import joined
+from .primitive import Operation, primitive, times, zero_of, zeros_of
+from .reductions import all_, max_, min_, sum_
+from .scans import recurrence, running_aval
+from .selection import maximum, where
+from .shaping import flipped, reshaped
+from .slicing import part
+
+__all__ = ["cummax", "cummin", "nanmax", "nanmean", "nanmin", "nansum"]
+
+
+def _goes_on(y: Tensor, axis: int) -> Tensor:
+    """1 where the next element is of the same plateau, 0 elsewhere and at the end."""
+    n = y.shape[axis]
+    same = equal(part(y, axis, 1, n), part(y, axis, 0, n - 1))
+    last = zeros_of(y.aval.with_shape((*y.shape[:axis], 1, *y.shape[axis + 1 :])))
+    return joined((cast_to(same, y.dtype), last), axis)
+
+
+def _backwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
+    """The sums from each element to the end of its plateau."""
+    return recurrence(b, goes_on, axis)
+
+
+def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
+    """The sums from the beginning of its plateau to each element."""
+    n = goes_on.shape[axis]
+    follows = joined((part(goes_on, axis, n - 1, n), part(goes_on, axis, 0, n - 1)), axis)  # the last is 0
+    return flipped(recurrence(flipped(b, (axis,)), flipped(follows, (axis,)), axis), (axis,))
+
+
+def _shares(y: Tensor, x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Which elements attain the extreme, which plateaus go on, and the share of each place's derivative."""
+    attained, goes_on = cast_to(equal(x, y), y.dtype), _goes_on(y, axis)
+    return attained, goes_on, divide(1.0, maximum(_forwards(attained, goes_on, axis), 1.0))
+
+
+def _pull(y_bar, y, xs, params, masked):
+    (x,), (axis,) = xs, params
+    if not x.size:
+        return (y_bar,)
+    attained, goes_on, share = _shares(y, x, axis)
+    return (mul0(attained, _backwards(times(y_bar, share, masked), goes_on, axis)),)
+
+
+def _jvp(dxs, y, x, *, axis):
+    (dx,) = dxs
+    if dx is None or not x.size:
+        return dx
+    attained, goes_on, share = _shares(y, x, axis)
+    return multiply(_forwards(mul0(attained, dx), goes_on, axis), share)
+
+
+def _running(name: str, numpy: np.ufunc, monoid: str) -> Operation:
+    return primitive(
+        name,
+        lambda x, *, axis: numpy.accumulate(x, axis),
+        infer=running_aval(name, "fi"),
+        pull=_pull,
+        jvp=_jvp,
+        lower=Scan(monoid),
+        params=("axis",),
+        heavy=True,
+        batch=along("axis"),
+    )
+
+
+_cummax = _running("cummax", np.maximum, "max")
+_cummin = _running("cummin", np.minimum, "min")
+
+
+def _recorded(operation: Operation, x: Any, axis: int | None) -> Tensor:
+    x = as_tensor(x, operation.name, "x")
+    if axis is None:
+        x, axis = reshaped(x, (x.size,)), 0
+    return record(operation, (x,), (axis_of(operation.name, axis, x.aval),))
+
+
+@records(_cummax)
+def cummax(x, axis=None):
+    """The largest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
+
+    x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
+
+    Raises ShapeError when x has no such axis.
+    """
+    return _recorded(_cummax, x, axis)
+
+
+@records(_cummin)
+def cummin(x, axis=None):
+    """The smallest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
+
+    x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
+
+    Raises ShapeError when x has no such axis.
+    """
+    return _recorded(_cummin, x, axis)
+
+
+# ---------------------------------------------------------------- without nan
+
+
+def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
+    """x with a value for each nan, and where they were (None: it can hold none)."""
+    if x.dtype.kind not in "fc":
+        return x, None
+    is_nan = isnan(x)
+    return where(is_nan, value, x), is_nan
+
+
+@function
+def nansum(x, axis=None, *, dtype=None, keepdims=False):
+    """The sum of all that is not nan, as `sum` otherwise; what is nan gets a gradient of exactly 0."""
+    found, _ = _without(as_tensor(x, "nansum", "x"), 0.0)
+    return sum_(found, axis, dtype=dtype, keepdims=keepdims)
+
+
+@function
+def nanmean(x, axis=None, *, keepdims=False):
+    """The mean of all that is not nan, as `mean` otherwise; of nothing else it is nan.
+
+    What is nan gets a gradient of exactly 0.
+    """
+    x = as_tensor(x, "nanmean", "x")
+    x = x if x.dtype.kind in "fc" else cast_to(x, np.dtype(np.float64))
+    found, is_nan = _without(x, 0.0)
+    assert is_nan is not None, "floats may be nan"
+    counted = cast_to(where(is_nan, 0.0, 1.0), x.dtype)
+    return divide(sum_(found, axis, keepdims=keepdims), sum_(counted, axis, keepdims=keepdims))
+
+
+def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(x, name, "x")
+    if x.dtype.kind != "f":
+        return extreme(x, axis, keepdims=keepdims)
+    axes = axes_of(name, axis, x.aval)
+    found, is_nan = _without(x, start)
+    y = extreme(found, axes, keepdims=keepdims)
+    return where(all_(is_nan, axes, keepdims=keepdims), add(zero_of(x.dtype), np.nan), y)
+
+
+@function
+def nanmax(x, axis=None, *, keepdims=False):
+    """The largest of all that is not nan, as `max` otherwise; of nothing else it is nan.
+
+    What is nan gets a gradient of exactly 0.
+    """
+    return _nan_extreme("nanmax", max_, -np.inf, x, axis, keepdims)
+
+
+@function
+def nanmin(x, axis=None, *, keepdims=False):
+    """The smallest of all that is not nan, as `min` otherwise; of nothing else it is nan.
+
+    What is nan gets a gradient of exactly 0.
+    """
+    return _nan_extreme("nanmin", min_, np.inf, x, axis, keepdims)
