@@ -14,12 +14,16 @@ is done, and may be imported again if that was interrupted.
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
+
+try:
+    import _signal as signal  # `signal` makes enumerations of its numbers: half a millisecond
+except ImportError:
+    import signal
 
 __all__ = ["imported", "later", "lazily"]
 
