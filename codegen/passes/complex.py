@@ -11,16 +11,23 @@ NumPy, whose arrays are complex again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir import Aval, Graph, Node
 from ..ir.op import CONSTANT, INPUT
+from ..lazily import later
 from ..lowering import Call, Dense
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
-from .complex_ops import PART, REALS, hosted, memory_aval
-from .complex_rules import Parts, memory_of, parts_of_constant, rule_of
+from .pairs import REALS
 from .recur import RESULT
+
+if TYPE_CHECKING:
+    from . import complex_ops, complex_rules
+    from .complex_rules import Parts
+else:  # for graphs that have some
+    complex_ops = later("codegen.passes.complex_ops")
+    complex_rules = later("codegen.passes.complex_rules")
 
 __all__ = ["by_parts", "seen"]
 
@@ -86,14 +93,14 @@ class _Splitter:
             return value
         found = self.stored.get(node)
         if found is None:
-            found = self.stored[node] = memory_of(value)
+            found = self.stored[node] = complex_rules.memory_of(value)
         return found
 
     def _input(self, node: Node) -> Node:
         if not _is_complex(node):
             self.values[node] = node
             return node
-        memory = Node(INPUT, (), (), memory_aval(node.aval))
+        memory = Node(INPUT, (), (), complex_ops.memory_aval(node.aval))
         self.values[node] = self._parts(node, memory)
         return memory
 
@@ -101,21 +108,22 @@ class _Splitter:
         """The parts of what lies in memory."""
         self.stored[node] = memory
         aval = node.aval.with_dtype(REALS[node.aval.dtype])
-        return Parts(Node(PART, (memory,), (0,), aval), Node(PART, (memory,), (1,), aval))
+        part = complex_ops.PART
+        return complex_rules.Parts(Node(part, (memory,), (0,), aval), Node(part, (memory,), (1,), aval))
 
     def _value(self, node: Node) -> Any:
         if node.op is CONSTANT:
-            return parts_of_constant(node) if _is_complex(node) else node
+            return complex_rules.parts_of_constant(node) if _is_complex(node) else node
         if node.op is RESULT:
             return self._result(node)
         if not _is_complex(node) and not any(_is_complex(i) for i in node.inputs):
             return self._again(node, [self.values[i] for i in node.inputs], node.params)
-        rule = rule_of(node)
+        rule = complex_rules.rule_of(node)
         if rule is not None:
             return rule(node, [self.values[i] for i in node.inputs])
         lower = node.op.lower if isinstance(node.op.lower, Dense) else Call()
-        inputs = [self.memory(i) for i in node.inputs]
-        memory = Node(hosted(node.op.name, lower), inputs, (node,), memory_aval(node.aval))
+        inputs, aval = [self.memory(i) for i in node.inputs], complex_ops.memory_aval(node.aval)
+        memory = Node(complex_ops.hosted(node.op.name, lower), inputs, (node,), aval)
         return self._parts(node, memory) if _is_complex(node) else memory
 
     def _again(self, node: Node, inputs: Sequence[Node], params: tuple) -> Node:
@@ -138,7 +146,7 @@ class _Splitter:
         inputs = [self.memory(i) for i in node.inputs]
         if not _is_complex(node):
             return self._again(node, inputs, params)
-        return self._parts(node, Node(RESULT, inputs, params, memory_aval(node.aval)))
+        return self._parts(node, Node(RESULT, inputs, params, complex_ops.memory_aval(node.aval)))
 
     def _nested(self, nested: Any) -> Nested:
         """The same with graphs without complex numbers; one for all results of an operation."""

@@ -21,13 +21,9 @@ from ..ir import DTYPES, Aval, Node
 from ..ir.op import Op
 from ..kernel.edges import broadcast_index
 from ..lowering import Call, Map, Move
+from .pairs import REALS
 
-__all__ = ["FORMULAS", "PAIR", "PART", "REALS", "RESHAPE", "ROWS", "SPREAD", "ZEROS", "hosted", "memory_aval"]
-
-#: What the parts of a complex dtype are.
-REALS: dict[Any, np.dtype] = {
-    np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64),
-}  # fmt: skip
+__all__ = ["FORMULAS", "PART", "RESHAPE", "ROWS", "SPREAD", "ZEROS", "hosted", "memory_aval"]
 
 
 def memory_aval(aval: Aval) -> Aval:
@@ -47,14 +43,6 @@ PART = Op(
     lower=Move(lambda k, index, x, *, which: x(*index, k.index(which))),
     params=("which",),
     traits=frozenset(("move",)),
-)
-
-#: Nothing of its own to do: what computes the parts stores them where this lies (`kernel.elements`).
-PAIR = Op(
-    "pair",
-    infer=lambda re, im: re.with_shape((*re.shape, 2)),
-    reference=lambda re, im: np.stack([re, im], axis=-1),
-    lower=Call(),
 )
 
 #: An array of zeros: the imaginary parts of real numbers.

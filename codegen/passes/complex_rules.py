@@ -15,7 +15,8 @@ from ..ir import Aval, Node, dtype_name
 from ..ir.op import CONSTANT
 from ..lowering import Contract, Move, Reduce, Scan, Scatter
 from ..symbols import typical
-from .complex_ops import FORMULAS, PAIR, PART, REALS, RESHAPE, ROWS, SPREAD, ZEROS
+from .complex_ops import FORMULAS, PART, RESHAPE, ROWS, SPREAD, ZEROS
+from .pairs import PAIR, REALS
 
 __all__ = ["Parts", "memory_of", "parts_of_constant", "rule_of"]
 

@@ -24,11 +24,11 @@ from ..records import record
 from .both import both_sides
 from .choose import choose
 from .complex import by_parts, seen
-from .complex_ops import PAIR
 from .exact import exact_nodes
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
 from .inner import inner
+from .pairs import PAIR
 from .pipeline import optimize
 from .prepare import Prepared, prepare
 from .reach import bits

@@ -19,7 +19,7 @@ from ..kernel.monoids import identity
 from ..kernel.operands import Product, product_of
 from ..lowering import Call, Contract, Map, Move, Reduce
 from ..records import record
-from .complex_ops import PAIR
+from .pairs import PAIR
 
 __all__ = ["Prepared", "prepare"]
 

@@ -13,31 +13,48 @@ numbers, asks libm for those.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Callable, Iterator, Mapping
 
 from ..target import Target
 from ..types import vector_type
-from .arc import acos, asin, atan, atan2
 from .code import Code, Term
-from .erf import erf
-from .exp import exp, expm1
-from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
-from .log import log, log1p, log2, log10
-from .power import pow_
-from .remainder import fmod, is_large_quotient
-from .trig import cos, is_far, sin, tan
 
 __all__ = ["FUNCTIONS", "JOINT", "Need", "definitions"]
 
-#: By MLIR's name, less the dialect.
-FUNCTIONS: dict[str, Callable[..., Term]] = {
-    "acos": acos, "acosh": acosh, "asin": asin, "asinh": asinh, "atan": atan, "atan2": atan2, "atanh": atanh,
-    "cos": cos, "cosh": cosh, "erf": erf, "exp": exp, "expm1": expm1, "fmod": fmod, "log": log, "log1p": log1p,
-    "log2": log2, "log10": log10, "pow": pow_, "sin": sin, "sinh": sinh, "tan": tan, "tanh": tanh,
+
+class _Functions(Mapping[str, Callable[..., Term]]):
+    """Functions by name, from the files here ("file.function").  A file is imported when it is needed."""
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+
+    def __getitem__(self, name: str) -> Callable[..., Term]:
+        file, _, function = self._homes[name].partition(".")
+        found: Callable[..., Term] = getattr(importlib.import_module(f"{__name__}.{file}"), function)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+#: By file: MLIR's names, less the dialect.
+_FILES = {
+    "arc": "acos asin atan atan2", "erf": "erf", "exp": "exp expm1",
+    "hyperbolic": "acosh asinh atanh cosh sinh tanh", "log": "log log1p log2 log10", "power": "pow",
+    "remainder": "fmod", "trig": "cos sin tan",
 }  # fmt: skip
+FUNCTIONS: Mapping[str, Callable[..., Term]] = _Functions(
+    {name: f"{file}.{'pow_' if name == 'pow' else name}" for file, names in _FILES.items() for name in names.split()}
+)
 
 #: Those that need another way for huge arguments, and which these are.
-_FAR: dict[str, Callable[..., Term]] = {"cos": is_far, "sin": is_far, "tan": is_far, "fmod": is_large_quotient}
+_FAR: Mapping[str, Callable[..., Term]] = _Functions(
+    dict.fromkeys(("cos", "sin", "tan"), "trig.is_far") | {"fmod": "remainder.is_large_quotient"}
+)
 #: What two functions of one number are together: most of their steps are the same.  The result is a struct.
 JOINT = {("sin", "cos"): "sincos"}
 _PARTS = {joint: parts for parts, joint in JOINT.items()}
