@@ -164,10 +164,10 @@ def energy(x):
 
 
 @pytest.mark.parametrize("bodies", [1, 2, 5, 16, 17, 40, 70])
-@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("columns", [2, 3, 5, 7, 8])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_short_rows_that_add_to_places_in_memory_are_right(dtype, columns, bodies, rng):
-    """The force on each body, of which every pair adds to two, three or four places twice."""
+    """The force on each body, of which every pair adds to a place for each column, twice."""
     x = rng.normal(size=(bodies, columns)).astype(dtype)
     value, slope = ad.jit(ad.value_and_grad(energy))(x)
     apart = x[:, None, :].astype(np.float64) - x[None, :, :]
@@ -218,3 +218,14 @@ def test_places_at_a_known_distance_have_lanes_of_their_own(features, rng):
         assert call(code, function, (x, a, n, 1)) == 0
         expected = [1.0, *[1.0 + k * x.sum() for k in (1, 2, 3)], 1.0]
         np.testing.assert_allclose(a, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [2, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("rows", [3, 17, 1000])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_short_rows_that_are_written_and_added_up_are_right(dtype, rows, columns):
+    x = input_node(Aval((rows, columns), dtype))
+    total = apply(OPS["reshape"], apply(OPS["sum"], x, axis=(1,)), shape=(rows, 1))
+    y = apply(OPS["sub"], x, apply(OPS["broadcast_to"], total, shape=(rows, columns)))
+    squares = apply(OPS["mul"], y, y)
+    check(Graph.of([x], [y, apply(OPS["sum"], squares, axis=(0, 1)), apply(OPS["sum"], squares, axis=(0,))]))
