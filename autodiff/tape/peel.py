@@ -34,8 +34,6 @@ LIMIT = 256
 
 #: What a stretch costs beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
 OVERHEAD_S = 5e-6
-#: So many parts of a chain cost as much as one by itself: 1 us each (2 cores, 2026-11).
-CHEAPER = 5
 #: So many alike are made one stretch when that has cost more than compiling it will.  A code of four times 12, 23
 #: and 36 operations took 1.3, 1.5 and 1.4 times as long to compile.
 TIMES, DEARER = 4, 1.5
@@ -110,13 +108,12 @@ class _Peeling:
         likely: list[Stretch] = []
         latest = None
         while self.frontier:
-            if self.grows and latest is not None and isinstance(parts[-1], Part):
+            if self.grows and latest is not None and not latest.chains:  # a part of a chain costs next to nothing
                 self._grow(latest)
             if latest is not None and likely and likely[0] is latest:
                 chain = self._chain(parts[-1])
                 if chain is not None:
                     parts.append(chain)
-                    latest.repeats += chain.parts // CHEAPER
                     continue
             part = self._known(likely)
             if part is None:
@@ -131,9 +128,7 @@ class _Peeling:
                     _first(likely, part.stretch)
             parts.append(part)
             stretch = part.stretch
-            if isinstance(part, Chain):
-                stretch.repeats += part.parts // CHEAPER
-            elif stretch is latest:
+            if stretch is latest:
                 stretch.repeats += 1
             latest, likely = stretch, stretch.after
         return Peeled(parts, self.new, list(self.pending))
@@ -141,11 +136,7 @@ class _Peeling:
     def _known(self, likely: list[Stretch]) -> Part | Chain | None:
         """The part that one of these stretches recognises at the end, or a chain of them; it is taken off."""
         for k, stretch in enumerate(likely):
-            if stretch.chains and self.grows:
-                self._grow(stretch)
-            # What was made of several of it is no shorter, but where fewer are left.
-            part = self._recognised(stretch.grown) if stretch.grown is not None else None
-            part = part or self._recognised(stretch)
+            part = self._recognised(stretch)
             if part is not None:
                 if k:
                     _first(likely, stretch)
@@ -254,7 +245,7 @@ class _Peeling:
         stretch.may_grow = len(order) < TIMES * len(stretch)  # this one began too early to tell
         if start < 0:
             return False
-        made = stretch.grown = self._made(order[start:], stretch)
+        made = self._made(order[start:], stretch)
         _keep(made, (self.frontier[-1].kind, self.tracks))
         _first(stretch.after, made)
         return True

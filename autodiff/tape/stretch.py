@@ -103,12 +103,12 @@ class Stretch:
     times       of how many of those it is made
     is_long     it is several of another one, and compiled at once
     repeats     how often it was met behind itself
-    may_grow    whether several of it may be worth a stretch of their own;   grown: that
+    may_grow    whether several of it may be worth a stretch of their own
     chains      by link, what runs many of it at once;   value_count: how many sources are no results
     """
 
     __slots__ = (
-        "_outside", "accepts", "after", "chains", "count", "finish", "forward", "freed", "grown", "is_long", "leads",
+        "_outside", "accepts", "after", "chains", "count", "finish", "forward", "freed", "is_long", "leads",
         "may_grow", "nodes", "number", "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked",
         "value_count", "waits", "width",
     )
@@ -135,7 +135,6 @@ class Stretch:
         self.nodes = list(model.values())
         self._outside, self.roots = len(outside), [model[n] for n in roots]
         self.chains: dict[tuple[int, ...], Chained] = {}
-        self.grown: Stretch | None = None
         self.reached = [model[outer[k]] for k in self.tracked]
         computed = [n for n in nodes if n.value is not None]
         self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}

@@ -340,13 +340,14 @@ class _Varied(lengths.Ending):
 
 def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apart):
     monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 1.0)
-    monkeypatch.setattr("autodiff.tape.peel.CHEAPER", 1)  # in a chain, too
+    monkeypatch.setattr("autodiff.tape.stretch.native_chain", lambda: None)  # where nothing runs them as one chain
     monkeypatch.setattr(lengths, "Ending", _Varied)
     for seed, length in enumerate([60, 61, 62, 63, 40, 8, 77]):
         assert_all_close(policy(length, seed), step_by_step(policy, length, seed))
     assert taken_apart[0] >= 60
     assert taken_apart[-1] < 40
-    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 0.0)  # they grow no more
+    monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 0.0)  # they grow no more, nor does what is evaluated pay
+    monkeypatch.setattr("autodiff.tape.streak.prices.of", lambda graph: 1e9, raising=False)
     policy(90, 0)
     before = compiler.counts().compiles
     policy(91, 0)
