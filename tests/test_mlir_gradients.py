@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import mlir_tools
@@ -123,6 +124,7 @@ def watched():
     """The runs of executables inside, as (graph, inputs, outputs).  Nothing compiled before is used."""
     runs = []
     ad.clear_cache()
+    import_module("autodiff.entry")  # jit imports it when it is first called
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ad.config, "patience", 0)  # what is new is compiled at once
         callers = [m for n, m in sys.modules.items() if n.startswith("autodiff.") and hasattr(m, "compile_graph")]
