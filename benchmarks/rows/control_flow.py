@@ -90,6 +90,29 @@ def gated(lib, flow, w, u, xs):
     return lib.sum(h * h) + lib.sum(ys)
 
 
+def forward(lib, flow, moves, scores):
+    """The forward algorithm of a conditional random field: log-sums over all ways to each label."""
+
+    def step(c, x):
+        top = c[0]
+        c = lib.log(lib.sum(lib.exp(c[:, None] - top + moves), 0)) + top + x
+        return c, c[0]
+
+    last, _ = flow.scan(step, scores[0] * 0, scores)
+    return lib.log(lib.sum(lib.exp(last - last[0]), 0)) + last[0]
+
+
+def filtered(lib, flow, a, xs):
+    """A recursive filter of many signals."""
+
+    def step(c, x):
+        y = x - a[0] * c[0] - a[1] * c[1]
+        return (y, c[0]), y
+
+    _, ys = flow.scan(step, (xs[0] * 0, xs[0] * 0), xs)
+    return lib.sum(ys * ys)
+
+
 def _numbers(*shapes, dtype="f8", scale=1.0):
     rng = np.random.default_rng(0)
     return tuple((rng.normal(size=s) * scale).astype(dtype) for s in shapes)
@@ -103,6 +126,8 @@ _CASES = {
     "a branch in each step, 10 numbers": (branching, _numbers(10, (STEPS, 10)), 2),
     "30 loops of 30 steps, 8 numbers": (nested, _numbers(8, (30, 30, 8)), 2),
     "Runge-Kutta, 2 numbers": (orbit, (np.array([1.1, 0.4, 0.4, 0.1]), np.linspace(0.0, 1.0, STEPS)), 1),
+    "forward algorithm, 5 labels, 200 steps": (forward, _numbers((5, 5), (200, 5)), 2),
+    "recursive filter of 64 signals": (filtered, (np.array([0.3, -0.2]), *_numbers((STEPS, 64))), 2),
     "cell of 4 units, batch 1, f32": (cell, _numbers((4, 4), (4, 4), (STEPS, 1, 4), dtype="f4", scale=0.5), 2),
     "cell of 256 units, batch 16, 200 steps, f32": (
         cell, _numbers((256, 256), (256, 256), (200, 16, 256), dtype="f4", scale=0.05), 2
