@@ -20,11 +20,14 @@ __all__ = ["Body", "Loop"]
 
 
 class Loop:
-    """An open loop: its counter as an index, the values it carries."""
+    """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows."""
 
-    __slots__ = ("block", "carried", "index", "operands", "parallel")
+    __slots__ = ("about", "block", "carried", "index", "operands", "parallel")
 
-    def __init__(self, block: Block, operands: list[Value], index: Index, carried: list[Value], parallel: bool):
+    def __init__(
+        self, block: Block, operands: list[Value], index: Index, carried: list[Value], parallel: bool, about: int | None
+    ):
+        self.about = about
         self.block = block
         self.operands = operands
         self.index = index
@@ -136,9 +139,11 @@ class Body:
 
         `varies`: the extent is no axis but a count that follows from one, of blocks say
         """
+        about = None
         if isinstance(extent, Value):
             assert high is not None
             upper = extent
+            about = (high + 2) // 2
         else:
             upper = self.literal(extent, INDEX, varies=varies)
             high = extent - 1
@@ -151,7 +156,7 @@ class Body:
             self._depth[argument] = depth
         # A loop of one iteration is left for LLVM to fold; its counter is still a known zero here.
         counter = Index.of(Atom(0, max(high, 0), block.arguments[0]))
-        return Loop(block, operands, counter, block.arguments[1:], parallel)
+        return Loop(block, operands, counter, block.arguments[1:], parallel, about)
 
     def close_loop(self, loop: Loop, results: Sequence[Value] = ()) -> list[Value]:
         """End the innermost loop with the values it carries on; gives what it carried at the end."""
@@ -159,14 +164,16 @@ class Body:
         assert block is loop.block, "loops are closed in the order they nest"
         for key in self._keys.pop():
             del self._known[key]
+        attributes: dict[str, Any] = {} if loop.about is None else {"about": loop.about}
         # Iterations that may fail meet in the status, and nowhere else: threads with a status each may share them.
         if loop.parallel and not self.can_fail:
             block.operations.append(Operation("scf.reduce"))
-            operation = Operation("scf.parallel", loop.operands, (), None, [block])
+            operation = Operation("scf.parallel", loop.operands, (), attributes, [block])
         else:
             block.operations.append(Operation("scf.yield", results))
-            known = {"independent": True} if loop.parallel else None
-            operation = Operation("scf.for", loop.operands, [r.type for r in results], known, [block])
+            if loop.parallel:
+                attributes["independent"] = True
+            operation = Operation("scf.for", loop.operands, [r.type for r in results], attributes, [block])
         return self.effect(operation).results
 
     # ------------------------------------------------------------ indices

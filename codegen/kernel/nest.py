@@ -110,6 +110,7 @@ class Operation:
 
     Attributes by operation:
         arith.constant  value: int | float | bool       arith.cmpf/cmpi  predicate: "olt", "slt", ...
+        scf.for, scf.parallel     about: int, how often it runs, roughly, where only the run knows
         func.call       callee: str                     any arith float  fastmath: frozenset[str]
     Operands of scf.for: lower, upper, step, then the initial iter_args; its block's arguments:
     the induction variable, then the iter_args.  scf.parallel: lowers, uppers, steps (n each);

@@ -100,5 +100,5 @@ def _trips(operation: Operation, known: dict[Value, int]) -> int:
             span = known[upper] - known[lower]
             trips *= -(-span // known[step]) if is_sure(0, span) else max(0, -(-typical(span) // known[step]))
         else:
-            trips *= UNKNOWN_TRIPS
+            trips *= operation.attributes.get("about", UNKNOWN_TRIPS)
     return trips
