@@ -170,7 +170,7 @@ def _math() -> None:
     functions = {n: f if n in two else lambda k, x: x for n, f in written.FUNCTIONS.items()}
     _replace(written, "FUNCTIONS", functions)
     everywhere = dict.fromkeys(functions.keys() - two, lambda k, x: k.abs(x) < math.inf)
-    _replace(written, "_FAR", written._FAR | everywhere)
+    _replace(written, "_FAR", {**written._FAR, **everywhere})
     _replace(written, "_IN_REGISTERS", written._IN_REGISTERS & two)
 
 
