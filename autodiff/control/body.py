@@ -21,6 +21,7 @@ from codegen.runtime.cache import LRU
 
 from .. import tree
 from ..custom.host import Unlearnt
+from ..errors import DTypeError, ShapeError, caller
 from ..ops import as_tensor
 from ..tape.node import Node, RichNode, new_number, rich_node
 from ..tape.plan import freeze
@@ -30,8 +31,8 @@ from ..tensor import Tensor, handle
 from ..transforms.functional import vjp
 
 __all__ = [
-    "RECOMPUTED", "Body", "Nesting", "Recorded", "Traced", "Weak", "again", "clone", "float_places", "interned",
-    "is_float", "placed", "recomputed", "trace",
+    "RECOMPUTED", "Body", "Nesting", "Recorded", "Traced", "Weak", "again", "check_kept", "clone", "float_places",
+    "interned", "is_float", "placed", "recomputed", "trace",
 ]  # fmt: skip
 
 _bodies = LRU(1024)
@@ -373,3 +374,15 @@ def again(node: Node, inputs: list[Node]) -> Node:
         if not grad_mode.get() or not any([i.kind.out.requires_grad for i in flow]):
             return inputs[node.body]  # no gradient comes to the rule
     return clone(node, tuple(inputs))
+
+
+def check_kept(called: str, names: Sequence[str], before: Sequence[Aval], after: Sequence[Aval]) -> None:
+    """Raise ShapeError or DTypeError where a step gives another aval than it was given, saying how to mend it."""
+    for name, old, new in zip(names, before, after, strict=True):
+        if old == new:
+            continue
+        told = f"{called}: {name} is {old} before a step and {new} after it\n  called at {caller()}"
+        if old.shape != new.shape:
+            raise ShapeError(told)
+        index = " (the index is an i64[], which makes float32 float64)" if called == "fori_loop" else ""
+        raise DTypeError(f"{told}\n  let the step give ad.astype(..., ad.{old.dtype}){index}")

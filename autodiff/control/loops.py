@@ -27,7 +27,7 @@ from codegen.nested import Recurrence
 from .. import tree
 from ..config import config
 from ..custom import function
-from ..errors import ConcretizationError, DispatchError, DTypeError, ShapeError, caller, check_callable
+from ..errors import ConcretizationError, DispatchError, ShapeError, caller, check_callable
 from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record, state
@@ -35,7 +35,7 @@ from ..tensor import Tensor
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
 from .batching import differing, looped_of_all, scan_batch, until_stable
-from .body import Body, Nesting, Traced, Weak, float_places, is_float, placed, trace
+from .body import Body, Nesting, Traced, Weak, check_kept, float_places, is_float, placed, trace
 from .fission import apart
 from .known import knowing
 from .packing import pack, packed_aval, record_packed
@@ -242,6 +242,13 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     (f64[] 6.0, f64[3] [0. 1. 3.])
     """
     check_callable(f, "scan")
+    return _scanned(f, init, xs, length, reverse, "scan")
+
+
+def _scanned(
+    f: Callable, init: Any, xs: Any, length: int | None, reverse: bool, called: str
+) -> tuple[Any, Any]:
+    """The loop, called by the name that the user knows it by."""
     elements, nesting = Nesting.of(xs)
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
@@ -251,7 +258,8 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     first = (lambda: nesting.filled([x[0] for x in tensors])) if length else None
     start, carry = Nesting.of(init)
     is_number = [type(s) in (bool, int, float) for s in start]
-    traced, states = _fitting(f, [as_tensor(s, "scan", "init") for s in start], carry, element, first, is_number)
+    states = [as_tensor(s, called, "init") for s in start]
+    traced, states = _fitting(f, states, carry, element, first, is_number, called)
     last, given = _in_parts(traced.body, states, tensors, traced.hidden, length, reverse)
     return carry.filled(last), traced.result.parts()[1].filled(given)
 
@@ -302,11 +310,13 @@ def _whole(number: Any, what: str) -> int:
 
 
 def _fitting(
-    f: Callable, states: list[Tensor], carry: Nesting, element: Any, first: Callable | None, is_number: list[bool]
+    f: Callable, states: list[Tensor], carry: Nesting, element: Any, first: Callable | None, is_number: list[bool],
+    called: str,
 ) -> tuple[Traced, list[Tensor]]:
     """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet.
 
     element, first   what an element is like, and what gives one, if there is any
+    called           what the user called
     """
     examples = [Weak(s.aval) if w else s.aval for w, s in zip(is_number, states, strict=True)]
     traced = trace(f, carry.filled(examples), element, values=first and (lambda: [carry.filled(states), first()]))
@@ -314,16 +324,14 @@ def _fitting(
         raise ShapeError(f"scan: the function returns (carry, y), not {traced.result}\n  called at {caller()}")
     after = traced.result.parts()[0]
     if after != carry:
-        raise ShapeError(f"scan: the carry changes from {carry} to {after}\n  called at {caller()}")
+        what = "carry" if called == "scan" else "value"
+        raise ShapeError(f"{called}: the {what} changes from {carry} to {after}\n  called at {caller()}")
     outs = [n.aval for n in traced.body.graph.outputs[: len(states)]]
     if any(w and s.aval != a for w, s, a in zip(is_number, states, outs, strict=True)):
         cast = [astype(s, a.dtype) if w and s.shape == a.shape else s
                 for w, s, a in zip(is_number, states, outs, strict=True)]
-        return _fitting(f, cast, carry, element, first, [False] * len(cast))
-    for name, s, a in zip(carry.names("carry"), states, outs, strict=True):
-        if s.aval != a:
-            error = ShapeError if s.shape != a.shape else DTypeError
-            raise error(f"scan: {name} is {s.aval} before a step and {a} after it\n  called at {caller()}")
+        return _fitting(f, cast, carry, element, first, [False] * len(cast), called)
+    check_kept(called, carry.names("carry" if called == "scan" else "value"), [s.aval for s in states], outs)
     return traced, states
 
 
@@ -361,5 +369,5 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
             value = body(as_tensor(np.int64(i)), value)
         return value
     steps = arange(lower, max(lower, upper))
-    value, _ = scan(lambda x, i: (body(i, x), ()), init, steps)
+    value, _ = _scanned(lambda x, i: (body(i, x), ()), init, steps, None, False, "fori_loop")
     return value

@@ -31,7 +31,7 @@ from ..tensor import Tensor
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
 from .batching import while_backwards_batch, while_batch
-from .body import Body, Nesting, Traced, float_places, placed, trace
+from .body import Body, Nesting, Traced, check_kept, float_places, placed, trace
 from .packing import pack, packed_aval, record_packed
 
 __all__ = ["while_loop"]
@@ -265,7 +265,5 @@ def _check(condition: Body, step: Traced, states: Sequence[Tensor], nesting: Nes
         )
     if step.result != nesting:
         raise ShapeError(f"while_loop: the value changes from {nesting} to {step.result}\n  called at {caller()}")
-    for name, s, n in zip(nesting.names("value"), states, step.body.graph.outputs, strict=True):
-        if s.aval != n.aval:
-            error = ShapeError if s.shape != n.aval.shape else DTypeError
-            raise error(f"while_loop: {name} is {s.aval} before a step and {n.aval} after it\n  called at {caller()}")
+    after = [n.aval for n in step.body.graph.outputs]
+    check_kept("while_loop", nesting.names("value"), [s.aval for s in states], after)
