@@ -21,9 +21,10 @@ __all__ = ["Binding"]
 class _LibrarysLock:
     """The lock that llvmlite holds in every call of LLVM, those of finalisers too, which take none of ours."""
 
-    def acquire(self) -> None:
-        """Wait for it."""
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Wait for it, however long: who holds it waits for nobody."""
         llvm.ffi.lib._lock.__enter__()
+        return True
 
     def release(self) -> None:
         """Give it back."""

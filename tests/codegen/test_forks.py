@@ -119,3 +119,67 @@ def test_a_child_forked_while_another_thread_compiles_can_compile(script):
 def test_a_lock_held_over_forks_is_the_lock_itself():
     lock = threading.Lock()
     assert forks.held_over_fork(lock) is lock and not lock.locked()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_while_another_thread_imports_can_import(tmp_path):
+    (tmp_path / "slow_to_come.py").write_text("import time\nentered.set()\ntime.sleep(0.3)\nHERE = 1\n".replace(
+        "import time\n", "import time\nfrom __main__ import entered\n"))
+    script = """
+import os, signal, threading
+import codegen.forks
+
+entered = threading.Event()
+importing = threading.Thread(target=lambda: __import__("slow_to_come"))
+importing.start()
+entered.wait()
+pid = os.fork()
+if not pid:
+    signal.alarm(20)
+    import slow_to_come
+    os._exit(slow_to_come.HERE + 6)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+importing.join()
+"""
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60,
+        env=os.environ | {"PYTHONPATH": path},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_waits_for_locks_in_whatever_order_others_take_them():
+    script = """
+import os, signal, threading, time
+from codegen.forks import held_over_fork
+
+signal.alarm(40)
+locks = [held_over_fork(threading.Lock()) for _ in range(2)]
+done = False
+
+def work(first, second):
+    while not done:
+        with locks[first]:
+            time.sleep(0.001)
+            with locks[second]:
+                time.sleep(0.001)
+
+for order in ((0, 1), (1, 0)):
+    done = False
+    worker = threading.Thread(target=work, args=order)
+    worker.start()
+    for _ in range(10):
+        pid = os.fork()
+        if not pid:
+            os._exit(7 if not any(lock.locked() for lock in locks) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    done = True
+    worker.join()
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
