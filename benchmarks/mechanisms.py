@@ -38,9 +38,13 @@ WORK: dict[str, list[tuple[str, str]]] = {
     ],
     "several results in one kernel": [("chain", "n = 100,000 f64"), ("black_scholes", "")],
     "row-local chains": [("rows_of_a_matrix", "row softmax"), ("logistic", "")],
-    "reductions in a shared sweep": [("chain", "n = 10,000,000 f64"), ("mlp", "784-256-128-10, batch 128, f32")],
+    "reductions in a shared sweep": [
+        ("rows_of_a_matrix", "row softmax"), ("mixture", "2,000 points of 4, f32"), ("chain", "n = 10,000,000 f64"),
+    ],
     "long sweeps cut": [("custom_chain", "n = 1,000 f64"), ("compile_time", "100 operations")],
-    "small products as loops": [("mlp", "2-16-16-1, batch 32, f64"), ("mlp", "784-256-128-10, batch 128, f32")],
+    "small products as loops": [
+        ("control_flow", "cell of 4 units, batch 1, f32"), ("mlp", "2-16-16-1, batch 32, f64"),
+    ],
     "in-place storage": [("memory", ""), ("mlp", "784-256-128-10, batch 128, f32"), ("logistic", "")],
     "run-time extents": [("shapes", "many batch sizes"), ("chain", "n = 1,000 f64"), ("tiny", "")],
     "vector math": [("chain", "n = 1,000 f64"), ("chain", "n = 100,000 f32"), ("black_scholes", "")],
