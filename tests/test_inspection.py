@@ -86,3 +86,10 @@ def test_a_recorded_tensor_is_inspected_without_computing_it():
     assert ad.cache_info() == before
     y.backward()
     np.testing.assert_allclose(x.grad, np.e)
+
+
+def test_an_order_in_machine_code_is_no_host_call():
+    seen = ad.inspect(lambda x: ad.argsort(2 * x), "f64[5]")
+    assert "order argsort(" in str(seen.fused) and "host" not in str(seen.fused)
+    rows = dict(line.rsplit(maxsplit=1) for line in str(seen.stats).splitlines() if line.startswith(("orders", "host")))
+    assert rows == {"orders": "1", "host calls": "0"}

@@ -8,6 +8,7 @@ What is done to which classes the floors above say, by overriding.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,9 +69,9 @@ class Converting(Registry):
         #: For each argument the classes it can be converted to → which of them.
         self._picked: dict[tuple[tuple[type, ...], ...], list[int] | None] = {}
 
+    @abstractmethod
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """What runs arguments of exactly these classes; None: no method does."""
-        raise NotImplementedError
 
     def adopt_all(self, args: tuple) -> tuple:
         """All arguments, those of the classes `adopted` adopted.

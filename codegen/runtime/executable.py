@@ -24,7 +24,6 @@ import numpy as np
 
 from ..ir import Aval, evaluate_node
 from ..lazily import later
-from ..lowering import Order
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
 from ..records import NamedTuple
 from . import kept, memory
@@ -279,8 +278,8 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
         case Loop() | Branch() | While() as nest:
             return [_nested_step(nest, slots, code)]
         case HostCall(node):
-            order = orders.order_of(node) if isinstance(node.op.lower, Order) else None
-            if order is not None:
+            if orders.is_native(node):
+                order = orders.order_of(node)
                 return [_Native(NativeStep(order.code.address("order"), slots, order.extents, order.share), (order,))]
             return [_Host(lambda *arrays: _call_reference(node, arrays), slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")

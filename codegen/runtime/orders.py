@@ -6,6 +6,7 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
+from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
 from ..records import record
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 else:
     order_ir = later("codegen.runtime.order_ir")
 
-__all__ = ["Order", "order_of"]
+__all__ = ["Order", "is_native", "order_of"]
 
 #: From so many additions on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -39,13 +40,16 @@ class Order:
         return (self.code,)
 
 
-def order_of(node: Node) -> Order | None:
-    """The native step for a node that is lowered by `Order`; None where its rows are longer than keys can number."""
+def is_native(node: Node) -> bool:
+    """Whether a call is an order in machine code: its rows must be no longer than keys can number."""
+    return isinstance(node.op.lower, lowering.Order) and node.aval.shape[node.keywords["axis"]] <= 1 << 31
+
+
+def order_of(node: Node) -> Order:
+    """The native step for such a node."""
     (x,) = node.inputs
     axis, falls = node.keywords["axis"], node.keywords["descending"]
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
-    if n > 1 << 31:
-        return None
     rows = x.aval.size // n if n else 0
     extents = (n, inner, -1 if falls else 0)
     code = _code(dtype_name(x.aval.dtype))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,8 +21,9 @@ __all__ = ["Known"]
 class Known:
     """Builtin functions of the recorder's machine code, each with a block of its own as `self`."""
 
+    @abstractmethod
     def _builtin(self, name: str, owned: tuple, address: int) -> Callable[..., Any]:
-        raise NotImplementedError
+        """A function of the machine code at this address, with a block of these objects."""
 
     def check(
         self,

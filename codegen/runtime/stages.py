@@ -32,6 +32,7 @@ from ..program import (
 )
 from . import engine
 from .cost import operations_of
+from .orders import is_native
 from .whole import whole
 
 __all__ = ["Stages", "print_program"]
@@ -89,7 +90,9 @@ class Stages:
     @property
     def stats(self) -> str:
         program = self.program
-        works = Counter(type(step.work) for step, _, _ in every_step(program))
+        steps = [step.work for step, _, _ in every_step(program)]
+        works = Counter(map(type, steps))
+        orders = sum(isinstance(work, HostCall) and is_native(work.node) for work in steps)
         roles = Counter(buffer.role for buffer in program.buffers)
         temporaries = sum(b.aval.nbytes for b in program.buffers if b.role == "temporary")
         rows = {
@@ -100,7 +103,8 @@ class Stages:
             "products": works[Gemm],
             "loops": _count(program, Loop | While),
             "branches": _count(program, Branch),
-            "host calls": works[HostCall],
+            "orders": orders,
+            "host calls": works[HostCall] - orders,
             "inputs": f"{roles['input']}, {sum(a.nbytes for a in program.inputs)} bytes",
             "outputs": f"{roles['output']}, {sum(a.nbytes for a in program.outputs)} bytes",
             "temporaries": f"{roles['temporary']}, {temporaries} bytes in {program.workspace_bytes} of workspace",
@@ -189,7 +193,8 @@ def _step_text(step: Step, names: list[str]) -> str:
             return _while_text(loop, used)
         case HostCall(node):
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
-            return f"host {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
+            runs = "order" if is_native(node) else "host"
+            return f"{runs} {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
 

@@ -29,7 +29,7 @@ from .substitution import substituted
 
 __all__ = ["inv", "solve", "solve_triangular", "solved", "solved_factored", "solved_triangular"]
 
-_MEND = "np.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
+_MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
 
 
 def _solve_aval(name: str, a: Aval, b: Aval) -> Aval:
