@@ -68,7 +68,7 @@ class Gemm:
 @record(frozen=True)
 class HostCall:
     """The NumPy reference of `node`, called by Python; buffers (*inputs, output).  The step names
-    them in the order of `node.inputs`."""
+    them in the order of `node.inputs`.  For what is lowered by `Order` machine code stands ready instead."""
 
     node: Node
 
