@@ -239,6 +239,15 @@ def test_angles_of_any_size_are_right_and_leave_their_neighbours_alone(name, typ
     np.testing.assert_array_equal(together[others], alone[others])
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_what_rounding_took_from_a_reduced_angle_is_added_again(name, rng):
+    turns = np.concatenate([rng.integers(1, 2**k, 100) for k in (4, 10, 20, 30, 39)])
+    x = np.concatenate([rng.uniform(-3, 3, 500), np.pi / 2 * turns * (1 + 1e-9 * rng.standard_normal(turns.size))])
+    with mp.workprec(300):
+        exact = [REFERENCES[name](mpf(v)) for v in x.tolist()]
+        assert errors_in_ulps(run(name, "f64", x, machine="masks"), exact, x.dtype).max() <= 0.7
+
+
 @EACH_TYPE
 @EACH_FUNCTION
 def test_a_value_is_the_same_in_every_lane_and_alone(name, type, rng):

@@ -38,15 +38,26 @@ def is_far(k: Code, x: Term) -> Term:
     return (size > LIMITS[k.suffix, k.has_fma]) & (size < math.inf)
 
 
-def _reduced(k: Code, x: Term) -> tuple[Term, Term]:
-    """(n, r) for x >= 0, the low bits of n as an integer of the function's width.  nan for inf."""
-    if k.has_fma:
-        shifted = k.mad(x, 2 / math.pi, magic(k))
-        n, r = shifted - magic(k), x
-        for part in _HALF_PI[k.suffix]:
-            r = k.fma(n, -float.fromhex(part), r)
-        return k.bits(shifted), r
-    # Without exact products floats are reduced as doubles.
+def _reduced(k: Code, x: Term) -> tuple[Term, Term, Term | None]:
+    """(n, r, what rounding took from r) for x >= 0, the low bits of n as an integer of the
+    function's width.  nan for inf.  Only doubles pay for what rounding took."""
+    if not k.has_fma:
+        return *_reduced_by_exact_products(k, x), None
+    shifted = k.mad(x, 2 / math.pi, magic(k))
+    n = shifted - magic(k)
+    first, second, third = (-float.fromhex(part) for part in _HALF_PI[k.suffix])
+    # This difference is exact: its last bit is no less than that of the first part.
+    rough = k.fma(n, first, x)
+    if not k.double:
+        return k.bits(shifted), k.fma(n, third, k.fma(n, second, rough)), None
+    step = n * second
+    r = rough + step
+    lost = (step - (r - rough)) + k.fma(n, second, -step)
+    return k.bits(shifted), r, k.fma(n, third, lost)
+
+
+def _reduced_by_exact_products(k: Code, x: Term) -> tuple[Term, Term]:
+    """(n, r) without fused multiply-adds.  Floats are reduced as doubles."""
     shift = 1.5 * 2.0**52
     r = x if k.double else k.convert(x, "double")
     shifted = k.mad(r, 2 / math.pi, shift)
@@ -57,15 +68,20 @@ def _reduced(k: Code, x: Term) -> tuple[Term, Term]:
     return (low, r) if k.double else (k.convert(low, "i32"), k.convert(r, "float"))
 
 
-def _sin_cos(k: Code, r: Term) -> tuple[Term, Term]:
-    """Both of |r| <= pi/4."""
+def _sin_cos(k: Code, r: Term, lost: Term | None) -> tuple[Term, Term]:
+    """Both of |r + lost| <= pi/4."""
     z = r * r
-    sine = k.mad(r * z, k.polynomial(z, k.pick(SIN_F64, SIN_F32)), r)
-    half = z * 0.5
-    head = 1.0 - half
-    # (1 - head) - half is what rounding took from the head.
-    tail = k.mad(z * z, k.polynomial(z, k.pick(COS_F64, COS_F32)), (1.0 - head) - half)
-    return sine, head + tail
+    sine, cosine = k.polynomial(z, k.pick(SIN_F64, SIN_F32)), k.polynomial(z, k.pick(COS_F64, COS_F32))
+    if lost is None:
+        half = z * 0.5
+        head = 1.0 - half
+        # (1 - head) - half is what rounding took from the head.
+        return k.mad(r * z, sine, r), head + k.mad(z * z, cosine, (1.0 - head) - half)
+    half = r * -0.5
+    head = k.fma(half, r, 1.0)
+    tail = k.fma(half, r, 1.0 - head) - r * lost
+    # sin(r + lost) = sin r + lost cos r, and cos(r + lost) = cos r - lost sin r.
+    return r + k.mad(r * z, sine, lost * head), head + k.mad(z * z, cosine, tail)
 
 
 def _is_odd(n: Term) -> Term:
@@ -79,24 +95,24 @@ def _signed_by_half(k: Code, value: Term, n: Term, sign: Term | None = None) -> 
 
 
 def sin(k: Code, x: Term) -> Term:
-    """The sine within 1.5 ulp where x is not far."""
+    """The sine within 1.5 ulp where x is not far; doubles within 0.7 where multiply-adds are fused."""
     # The sign is taken off and put back, which keeps that of a zero.
-    n, r = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, r)
+    n, *reduced = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, *reduced)
     return _signed_by_half(k, k.select(_is_odd(n), cosine, sine), n, k.sign_of(x))
 
 
 def cos(k: Code, x: Term) -> Term:
-    """The cosine within 1.5 ulp where x is not far."""
-    n, r = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, r)
+    """The cosine within 1.5 ulp where x is not far; doubles within 0.7 where multiply-adds are fused."""
+    n, *reduced = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, *reduced)
     return _signed_by_half(k, k.select(_is_odd(n), sine, cosine), n + 1)
 
 
 def tan(k: Code, x: Term) -> Term:
     """The tangent within 3 ulp where x is not far."""
-    n, r = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, r)
+    n, *reduced = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, *reduced)
     odd = _is_odd(n)
     ratio = k.select(odd, -cosine, sine) / k.select(odd, sine, cosine)
     return k.with_sign(ratio, k.sign_of(x))
