@@ -245,7 +245,7 @@ def test_what_rounding_took_from_a_reduced_angle_is_added_again(name, rng):
     x = np.concatenate([rng.uniform(-3, 3, 500), np.pi / 2 * turns * (1 + 1e-9 * rng.standard_normal(turns.size))])
     with mp.workprec(300):
         exact = [REFERENCES[name](mpf(v)) for v in x.tolist()]
-        assert errors_in_ulps(run(name, "f64", x, machine="masks"), exact, x.dtype).max() <= 0.7
+        assert errors_in_ulps(run(name, F64, x, machine="masks"), exact, x.dtype).max() <= 0.7
 
 
 @EACH_TYPE
