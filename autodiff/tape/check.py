@@ -36,9 +36,11 @@ __all__ = ["Check", "Checks", "Gathered", "Recipe", "checks", "let_go"]
 #: Nodes beyond which a check is not generated.  Making it takes about 13 µs a node, and each call without it 7:
 #: 20 steps of RK4 for three equations are 3,400 nodes, which take 25 ms a call without and 0.6 with.
 LIMIT = 12_000
-#: Checks kept per purpose and kind of root, last hit first; and by how much was recorded.
+#: Checks kept per purpose and kind of root, last hit first; and by how much was recorded, and how that begins.
 PER_KEY = 4
 LENGTHS = 256
+#: Nodes next to the root that tell recordings of as many operations apart: batches of many sizes, say.
+LOOKS = 12
 #: Purposes and kinds of roots: as many as there are plans, since a check holds one and its machine code.
 KEYS = 512
 
@@ -145,24 +147,49 @@ class _Tried:
 
     latest      the last that accepted or were made, last one first
     by_length   by how much was recorded: episodes end in the same operation, and differ where they began
+    by_looks    by the nodes next to the root (`_looks`): batches of many sizes are equally long
     of_plan     by the plan that they answer with
     """
 
-    __slots__ = ("by_length", "latest", "of_plan")
+    __slots__ = ("by_length", "by_looks", "latest", "of_plan")
 
     def __init__(self) -> None:
         self.latest: list[Check] = []
         self.by_length: dict[float, Check] = {}
+        self.by_looks: dict[tuple, Check] = {}
         self.of_plan: dict[Plan, Check] = {}
 
-    def put(self, check: Check, length: float) -> None:
+    def put(self, check: Check, length: float, looks: tuple) -> None:
         """Try this one first from now on."""
         self.latest = [check, *[c for c in self.latest if c.plan is not check.plan][: PER_KEY - 1]]
-        if len(self.by_length) >= LENGTHS:
-            self.by_length.clear()
-        if len(self.of_plan) >= LENGTHS:
-            self.of_plan.clear()
-        self.by_length[length] = self.of_plan[check.plan] = check
+        for table in (self.by_length, self.by_looks):
+            if len(table) >= LENGTHS:
+                table.clear()
+        if len(self.of_plan) >= LENGTHS and check.plan not in self.of_plan:
+            self.forget()
+        self.by_length[length] = self.by_looks[looks] = self.of_plan[check.plan] = check
+
+    def forget(self) -> None:
+        """Forget the checks of all plans: one that is found again gets another."""
+        for plan in self.of_plan:
+            plan.checked_for = ()
+        for table in (self.of_plan, self.by_length, self.by_looks):
+            table.clear()
+        self.latest = []
+
+
+def _looks(root: Node) -> tuple:
+    """What the nodes next to a root are: of pending ones the kind, of others what a check compares."""
+    near = [root]
+    looks: list[Any] = []
+    for node in near:
+        if node.value is not None:
+            looks.append(node.kind.out)
+            continue
+        looks.append(node.kind)
+        if len(near) < LOOKS:
+            near += node.inputs
+    return tuple(looks)
 
 
 class Checks:
@@ -191,14 +218,18 @@ class Checks:
             gathered = likely.accepts(*roots, live)
             if gathered is not None:
                 if likely not in tried.latest:
-                    self._put(key, tried, likely, length)
+                    self._put(key, tried, likely, length, _looks(roots[0]))
                 return likely, gathered
+        looks = _looks(roots[0])
+        alike = tried.by_looks.get(looks)
         # Something beside it may have been recorded, too: a value that was looked at, say.
-        others = [c for k in (1, 2) if (c := tried.by_length.get(length - k)) is not None]
-        for check in (*tried.latest, *others):
-            gathered = check.accepts(*roots, live) if check is not likely and check.plan.valid else None
+        others = [tried.by_length.get(length - k) for k in (1, 2)]
+        for check in dict.fromkeys((alike, *tried.latest, *others)):
+            if check is None or check is likely or not check.plan.valid:
+                continue
+            gathered = check.accepts(*roots, live)
             if gathered is not None:
-                self._put(key, tried, check, length)
+                self._put(key, tried, check, length, looks)
                 return check, gathered
         return None
 
@@ -217,7 +248,7 @@ class Checks:
         if not (expected.is_complete() and still_true(recipe.parts, recipe.order)):
             return
         if key not in self._found and len(self._found) >= KEYS:
-            self.clear()
+            self._drop(next(iter(self._found)))
         tried = self._found.setdefault(key, _Tried())
         native = native_check(expected)
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
@@ -226,25 +257,34 @@ class Checks:
         if key[:2] == ("value", 1) and native and finish and plan.formulas is None:
             answer = native_answer(native, finish, plan)
         check = Check(native or python_check(expected), plan, finish, answer)
-        self._put(key, tried, check, recipe.roots[0].number - start)
+        root = recipe.roots[0]
+        self._put(key, tried, check, root.number - start, _looks(root))
 
-    def _put(self, key: tuple, tried: _Tried, check: Check, length: float) -> None:
-        tried.put(check, length)
+    def _put(self, key: tuple, tried: _Tried, check: Check, length: float, looks: tuple) -> None:
+        tried.put(check, length, looks)
         if check.answer is not None:
             _, _, kind, tracks = key
             self.answers[tracks][kind] = tuple([c.answer for c in tried.latest if c.answer is not None])
 
-    def note_length(self, key: tuple, plan: Plan, length: float) -> None:
+    def note_length(self, key: tuple, plan: Plan, root: Node, start: float) -> None:
         """The plan was found for a recording that no check accepted in `find`: next time its own is tried."""
         tried = self._found.get(key)
         if tried is not None and plan in tried.of_plan:
-            self._put(key, tried, tried.of_plan[plan], length)
+            self._put(key, tried, tried.of_plan[plan], root.number - start, _looks(root))
+
+    def _drop(self, key: tuple) -> None:
+        """Forget those of one purpose and kind of root."""
+        tried = self._found.pop(key, None)  # another thread may have dropped it
+        if tried is not None:
+            tried.forget()
+        if key[0] == "value":
+            _, _, kind, tracks = key
+            self.answers[tracks].pop(kind, None)
 
     def clear(self) -> None:
         """Forget them all."""
-        self._found.clear()
-        for answers in self.answers:
-            answers.clear()
+        for key in list(self._found):
+            self._drop(key)
 
 
 #: Checks of values and of gradients.

@@ -48,6 +48,7 @@ from .record_table import (
     PROBES,
     PROGRAM_WORDS,
     SLOTS,
+    SPREAD,
 )  # fmt: skip
 from .slots import DEALLOC
 
@@ -140,13 +141,9 @@ mixed.one:
   br label %mix
 hash:
   %bits1 = load i64, ptr %keys
-  %low1 = lshr i64 %bits1, 4
-  %low2 = lshr i64 %bits2, 4
-  %scaled = mul i64 %low1, 31
-  %sum = add i64 %scaled, %low2
-  %folded = lshr i64 %sum, 7
-  %mixed = xor i64 %sum, %folded
-  %first.place = and i64 %mixed, $SLOTS_MASK
+  %mixed = xor i64 %bits1, %bits2
+  %spread = mul i64 %mixed, $SPREAD
+  %first.place = lshr i64 %spread, $SLOTS_SHIFT
   br label %probe
 probe:
   %p = phi i64 [ 0, %hash ], [ %p.next, %other ]
@@ -346,7 +343,8 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         MOST_STATICS=MOST_STATICS,
         TYPES=TYPES,
         TYPES_MASK=TYPES - 1,
-        SLOTS_MASK=SLOTS - 1,
+        SPREAD=SPREAD,
+        SLOTS_SHIFT=64 - (SLOTS - 1).bit_length(),
         ENTRY_WORDS=ENTRY_WORDS,
         PROBES=PROBES,
         PROGRAM_WORDS=PROGRAM_WORDS,

@@ -20,13 +20,15 @@ from ..records import record
 
 __all__ = [
     "ENTRY_WORDS", "FIRST_STATIC", "KEYED", "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_STATICS", "PROBES",
-    "PROGRAM_WORDS", "SLOTS", "Program", "Step", "Table", "fits",
+    "PROGRAM_WORDS", "SLOTS", "SPREAD", "Program", "Step", "Table", "fits",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
 ENTRY_WORDS = 5
 #: A table has this many places, and an entry is at most PROBES - 1 places behind its own.
 SLOTS, PROBES = 256, 4
+#: An odd number near 2**64 over the golden ratio (Knuth, TAOCP 3, 6.4).
+SPREAD = 0x9E3779B97F4A7C15
 #: Operands that have keys, and static arguments that a call can have: beyond the operands, by position or by name.
 MOST_OPERANDS, MOST_STATICS = 8, 4
 #: A program: steps, class, is small, kind of a number, operands, numbers stay as they are;
@@ -239,5 +241,5 @@ def _atom(value: Any) -> int:
 
 
 def _place(key1: int, key2: int) -> int:
-    mixed = (key1 >> 4) * 31 + ((key2 & (1 << 64) - 1) >> 4) & (1 << 64) - 1
-    return (mixed ^ mixed >> 7) & SLOTS - 1
+    """Where an entry stands: the highest bits of a product, which addresses and small numbers alike spread over."""
+    return ((key1 ^ key2) * SPREAD & (1 << 64) - 1) >> 64 - (SLOTS - 1).bit_length()
