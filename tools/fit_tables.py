@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from fit_elementary import TINY, Fit, coefficients
+from fit_elementary import SLACK, TINY, Fit, coefficients, exp_rest
 from mpmath import mp, mpf
 
 TARGET = Path(__file__).parent.parent / "codegen" / "emit" / "math" / "tables.py"
@@ -164,6 +164,22 @@ def powers() -> list[str]:
     return lines
 
 
+#: For exp: the degree of what follows 1 + r, where the powers of two are those of `POW`.
+EXP = {"F64": 4, "F32": 1}
+
+
+def exponentials() -> list[str]:
+    lines = []
+    for suffix, degree in EXP.items():
+        bound = mp.log(2) / (2 * POW[suffix][0]) * SLACK
+        fit = Fit(f"EXP_NEAR_{suffix}", f"(exp(r) - 1 - r) / r**2,  |r| <= log(2)/{2 * POW[suffix][0]}", exp_rest,
+                  lambda r: abs(r**2), -bound, bound, degree, suffix == "F32")
+        values, error = coefficients(fit)
+        lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = {table(values)[:-1]}"]
+        print(f"{fit.name} degree {fit.degree} 2^{error:.1f}", file=sys.stderr)
+    return lines
+
+
 def table(values: list[float]) -> str:
     return "(" + ", ".join([f"{v!r}" for v in values]) + "),"
 
@@ -188,7 +204,7 @@ def text() -> str:
             *[f"    {table([c[power] for _, c, _ in found])}" for power in range(degree + 1)], ")",
         ]
         print(f"erf {suffix} degree {degree} 2^{worst:.1f}", file=sys.stderr)
-    return "\n".join(lines + logarithms() + powers()) + "\n"
+    return "\n".join(lines + logarithms() + powers() + exponentials()) + "\n"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,12 @@
     x = n log(2) + r,  |r| <= log(2)/2,      exp(x) = 2**n exp(r)
 
 n is found by adding 1.5 * 2**52, which leaves it in the low bits of the sum.
+
+A machine that looks up in registers takes n in 16ths (of floats: 32nds), and 2 to the power of those from a table:
+
+    exp(x) = 2**floor(n) root (1 + lack + r + r**2 P(r)),   |r| <= log(2)/32,   root (1 + lack) = 2**(n - floor(n))
+
+P has 5 terms instead of 11, and what is added to 1 is small: f64 .59 to .48 ns and .93 to .61 ulp (Zen 4).
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ import math
 
 from .code import Code, Term
 from .coefficients import EXP_F32, EXP_F64
+from .tables import EXP_NEAR_F32, EXP_NEAR_F64, POW_ROOTS_F32, POW_ROOTS_F64
 
 __all__ = ["LN2", "exp", "expm1", "expm1_reduced", "magic", "scaled"]
 
@@ -54,8 +61,24 @@ def scaled(k: Code, x: Term, shifted: Term) -> Term:
 def exp(k: Code, x: Term) -> Term:
     """e**x within 1 ulp."""
     low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
-    shifted, q = _reduced(k, k.at_least(k.at_most(x, high), low))
+    x = k.at_least(k.at_most(x, high), low)
+    if k.fills_registers:
+        return _by_tables(k, x)
+    shifted, q = _reduced(k, x)
     return scaled(k, 1.0 + q, shifted)
+
+
+def _by_tables(k: Code, x: Term) -> Term:
+    """e**x for x that has been clamped."""
+    high, low = LN2[k.suffix]
+    whole = magic(k) / k.pick(16, 32)
+    shifted = k.mad(x, 1 / math.log(2), whole)
+    n, index = shifted - whole, k.bits(shifted)
+    r = k.mad(n, -low, k.mad(n, -high, x))
+    root, lack = (k.lookup(part, index) for part in k.pick(POW_ROOTS_F64, POW_ROOTS_F32))
+    rest = k.mad(r * r, k.polynomial(r, k.pick(EXP_NEAR_F64, EXP_NEAR_F32)), r + lack)
+    # The instruction rounds n down: 2**(n - floor(n)) is what the tables hold.
+    return k.scaled(k.mad(root, rest, root), n)
 
 
 def expm1(k: Code, x: Term) -> Term:
