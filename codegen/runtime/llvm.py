@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -153,11 +154,25 @@ class _Symbol(ctypes.Structure):
 _OBJECT, _LIBRARY = 2, 3
 
 
+def _opened(file: str) -> ctypes.CDLL:
+    """A shared library, mapped while other threads run Python, where the system can: LLVM takes 6 ms.
+
+    `ctypes.CDLL` keeps the interpreter to itself meanwhile; a function that ctypes calls does not.
+    """
+    try:
+        dlopen = ctypes.CDLL(None).dlopen
+        dlopen.argtypes, dlopen.restype = (c_char_p, c_int), c_void_p
+        handle = dlopen(os.fsencode(file), os.RTLD_NOW | os.RTLD_LOCAL)
+    except (AttributeError, OSError, TypeError):  # another system, or one that hides it
+        handle = None
+    return ctypes.CDLL(file, handle=handle) if handle else ctypes.CDLL(file)  # which says why it could not
+
+
 class Library:
     """The library's functions, called directly."""
 
     def __init__(self, file: str) -> None:
-        loaded = ctypes.CDLL(file)
+        loaded = _opened(file)
         for name, letters in _FUNCTIONS.items():
             # By index: a function object of its own, whose types nobody else sets.
             function = loaded[f"LLVMPY_{name}"]

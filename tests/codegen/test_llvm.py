@@ -198,3 +198,27 @@ def test_the_compiler_closes_its_modules(monkeypatch):
     text = "define i32 @f() {\n  ret i32 3\n}\n"
     engine.object_of(text), engine.optimized_text(text), engine.assembly_text(text)
     assert len(closed) == 3
+
+
+def test_other_threads_run_python_while_llvm_is_mapped():
+    # A function that ctypes calls leaves the interpreter to others, and a library opened so is the same library.
+    program = f"""
+import ctypes
+from codegen.runtime import llvm
+made = []
+real = ctypes.CDLL
+def opened(name, *, handle=None):
+    made.append((name, handle))
+    return real(name, handle=handle)
+llvm.ctypes.CDLL = opened
+file = {str(llvm.library_file())!r}
+assert llvm.Library(file).llvm_version
+(first, _), (name, handle) = made
+assert first is None and name == file and handle == real(file)._handle
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_library_that_is_nowhere_is_named():
+    with pytest.raises(OSError, match="no-such-library"):
+        llvm.Library("/no-such-library.so")
