@@ -25,7 +25,7 @@ from .ops import as_tensor
 from .signature import Leaf, kind_of
 from .tape.ask import evaluate
 from .tape.leaks import check_leaves
-from .tape.node import Node, RichNode, rich_node
+from .tape.node import CONSTANT, Node, RichNode, rich_node
 from .tape.plan import data, freeze, source
 from .tape.record import identity_of, record, state
 from .tape.walk import needed
@@ -41,6 +41,8 @@ class Entry:
     arguments    nodes that stood for the arguments, in order
     hidden       what captured nodes are the present contents of: tensors and arrays
     captures     the same for every captured node that a replay needs, by node
+    enclosing    nodes of a trace that is going on around, which the function closes over: such an entry is for this
+                 one call, which replays it
     outputs      for each result leaf: its position among the executable's results, or None
     leaves       result leaves that are no tensors
     structure    of the result
@@ -52,8 +54,8 @@ class Entry:
     """
 
     __slots__ = (
-        "arguments", "caller", "captures", "choices", "executable", "graph", "hidden", "is_repeated", "leaves",
-        "native", "of_tensors", "outputs", "results", "structure",
+        "arguments", "caller", "captures", "choices", "enclosing", "executable", "graph", "hidden", "is_repeated",
+        "leaves", "native", "of_tensors", "outputs", "results", "structure",
     )
 
     graph: Graph
@@ -61,6 +63,7 @@ class Entry:
     arguments: list[Node]
     hidden: list[Any]
     captures: dict[Node, Any]
+    enclosing: set[Node]
     outputs: list[int | None]
     leaves: list[Any]
     structure: Any
@@ -85,8 +88,11 @@ class Entry:
         return any(isinstance(h, Tensor) and h.node.kind.out.requires_grad for h in self.captures.values())
 
 
-def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str) -> Entry:
-    """Freeze what was traced."""
+def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str, since: float = 0) -> Entry:
+    """Freeze what was traced.
+
+    since    a number: pending nodes that were made before it belong to a trace around this one
+    """
     entry = Entry()
     entry.caller, entry.native, entry.of_tensors, entry.is_repeated = None, None, None, False
     leaves, entry.structure = tree.flatten(result)
@@ -97,14 +103,17 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
             state.now.meet(x)
     entry.results = [x.node if isinstance(x, Tensor) else None for x in leaves]
     entry.leaves = [None if isinstance(x, Tensor) else x for x in leaves]
-    sources = [None if n is None else source(n) for n in entry.results]
-    wanted, entry.outputs = _places(sources)
+    entry.arguments = arguments
+    reached = [n for n in entry.results if n is not None]
+    nodes = needed(reached, _histories(reached))
+    entry.captures = {n: captures[n] for n in nodes if n in captures}
+    entry.enclosing = {n for n in nodes if n.number < since and n.value is None and n.kind.op is not CONSTANT}
+    if entry.enclosing:
+        return entry
+    wanted, entry.outputs = _places([None if n is None else source(n) for n in entry.results])
     graph, inputs = freeze(wanted, arguments)
     graph.name = name if name.isidentifier() else "f"
-    entry.arguments = arguments
     entry.hidden = [captures.get(n, n) for n in inputs[len(arguments) :]]
-    reached = [n for n in entry.results if n is not None]
-    entry.captures = {n: captures[n] for n in needed(reached, _histories(reached)) if n in captures}
     entry.graph = graph
     entry.executable = compile_graph(graph) if wanted else None
     return entry
@@ -196,7 +205,7 @@ def replayed(entry: Entry, values: Sequence[Any]) -> Any:
     for node in needed(results, _histories(results)):
         if node in now:
             continue
-        if node.value is not None or not node.inputs:
+        if node.value is not None or not node.inputs or node in entry.enclosing:
             now[node] = node
         elif type(node) is RichNode:
             made = rich_node(node.kind, tuple([now[i] for i in node.inputs]), call=node.call)

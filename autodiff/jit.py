@@ -199,6 +199,7 @@ class _Traced:
         leaves, structure = tree.flatten((args, kwargs))
         parts = [signatures.leaf_of(x) for x in leaves]
         key = (structure, tuple([p.key for p in parts]), grad_mode.get())
+        values = [p.value for p in parts if p.value is not None]
         entry = self.entries.get(key)
         if entry is not None and not entry.fits:
             self._drop(key)
@@ -208,6 +209,8 @@ class _Traced:
                 entry = self.entries.get(key)
                 if entry is None:
                     entry = self._trace(parts, leaves, structure)
+                    if entry.enclosing:
+                        return entry, values
                     self.entries.put(key, entry)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", signatures.why_traced(key, self.traced_last))
                     self.traced_last = key
@@ -216,7 +219,7 @@ class _Traced:
             include(entry.choices)
             if not entry.is_repeated:
                 self._repeat(entry, structure, parts, leaves)
-        return entry, [p.value for p in parts if p.value is not None]
+        return entry, values
 
     def _repeat(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> None:
         """A second call of an entry: from now on it goes from plain code straight into the launcher."""
@@ -294,7 +297,8 @@ class _Traced:
             now.tracing, now.start, now.small = depth + 1, 0, []
             with observed() as choices:
                 result = self.f(*args, **kwargs)
-            entry = entries.frozen(arguments, result, now.captures, getattr(self.f, "__name__", "f"))
+            name = getattr(self.f, "__name__", "f")
+            entry = entries.frozen(arguments, result, now.captures, name, before if depth else 0)
             entry.choices = choices
             return entry
         finally:
