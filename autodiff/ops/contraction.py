@@ -196,6 +196,8 @@ def contracted(
 
     The result's axes: those of `batch`, then the rest of a's, then the rest of b's.
     """
+    if len(batch[0]) + len(over[0]) == a.ndim == b.ndim and batch[0] and over[0]:
+        return _summed_products(a, b, batch, over)
     a_rest = tuple([i for i in range(a.ndim) if i not in batch[0] and i not in over[0]])
     b_rest = tuple([i for i in range(b.ndim) if i not in batch[1] and i not in over[1]])
     together = tuple([a.shape[i] for i in batch[0]])
@@ -209,6 +211,19 @@ def contracted(
     a = reshaped(a, (*together, math.prod(n), k))
     b = reshaped(b, (*together, k, math.prod(m)))
     return reshaped(_product(a, b), shape)
+
+
+def _summed_products(
+    a: Tensor, b: Tensor, batch: tuple[tuple[int, ...], tuple[int, ...]], over: tuple[tuple[int, ...], tuple[int, ...]]
+) -> Tensor:
+    """The same where no axis is left over: a sum in the order of a's axes, which fuses with what is around it.
+
+    Rows of one element times columns of one would each be a product of their own.
+    """
+    places = dict(zip((*batch[0], *over[0]), (*batch[1], *over[1]), strict=True))
+    total = summed(multiply(a, transposed(b, tuple([places[i] for i in range(a.ndim)]))), tuple(sorted(over[0])))
+    kept = sorted(batch[0])
+    return transposed(total, tuple([kept.index(i) for i in batch[0]]))
 
 
 @function

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from ..kernel.group import Group, Root
+from ..kernel.group import Group, Root, strides_of
 from ..kernel.index import Atom, Index, Quotient
 from .reach import Reaches
 
@@ -69,7 +69,7 @@ def _separate(group: Group, root: Root, reads: list[Index], reaches: Reaches, jo
     index = reaches.probed.axes.of(root.domain)
     dimension_of = {i.terms[0][0]: d for d, i in enumerate(index) if i.terms}
     reduced = set(root.reduced)
-    flat = reaches.probed.axes.flat(root.domain)
+    flat, axes = reaches.probed.axes.flat(root.domain), _strides_of_axes(root, reaches)
 
     def dimension(axis: int) -> int | None:
         s = group.strides[axis]
@@ -87,7 +87,7 @@ def _separate(group: Group, root: Root, reads: list[Index], reaches: Reaches, jo
             continue
         for at in reads:
             if d == e:
-                split = any(_cut_of(a, flat) == group.strides[axis] for a, _ in at.terms)
+                split = any(_cut_of(a, flat, axes) == group.strides[axis] for a, _ in at.terms)
             else:
                 split = not _in_step(at, d, e, dimension_of, root.domain)
             if split:
@@ -111,10 +111,10 @@ def _cut_further(group: Group, reaches: Reaches) -> None:
     for root, reads in _views(group, reaches):
         if root.row:
             continue
-        flat = reaches.probed.axes.flat(root.domain)
+        flat, axes = reaches.probed.axes.flat(root.domain), _strides_of_axes(root, reaches)
         for at in reaches.moving(reads):
             for atom, _ in at.terms:
-                cut = _cut_of(atom, flat)
+                cut = _cut_of(atom, flat, axes)
                 if cut is not None and cut < group.total:
                     wider = chain(strides | {cut}, group.total)
                     if wider is not None:
@@ -122,8 +122,14 @@ def _cut_further(group: Group, reaches: Reaches) -> None:
     group.strides = tuple(sorted(strides, reverse=True))
 
 
-def _cut_of(atom: Atom, flat: Index) -> int | None:
-    """The stride at which a quotient divides the flat position, or None."""
+def _strides_of_axes(root: Root, reaches: Reaches) -> dict[Atom, int]:
+    """By how much the flat position grows with each axis."""
+    index = reaches.probed.axes.of(root.domain)
+    return {i.terms[0][0]: s for i, s in zip(index, strides_of(root.domain), strict=True) if i.terms}
+
+
+def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
+    """The stride at which a quotient divides the flat position, or the position along one axis; or None."""
     cut = 1
     while isinstance(atom, Quotient):
         cut *= atom.divisor
@@ -133,4 +139,4 @@ def _cut_of(atom: Atom, flat: Index) -> int | None:
         if len(numerator.terms) != 1 or numerator.constant or numerator.terms[0][1] != 1:
             return None
         atom = numerator.terms[0][0]
-    return None
+    return axes[atom] * cut if cut > 1 and atom in axes else None

@@ -82,3 +82,22 @@ def test_transposes_of_many_sizes_share_a_kernel_and_are_right(rng):
     for shape in ((3, 1000), (1000, 3), (10, 400), (400, 10), (33, 77), (64, 64)):
         x = rng.normal(size=shape)
         np.testing.assert_array_equal(f(x), x.T + 1)
+
+
+@pytest.mark.parametrize("many", [
+    lambda m, x: m.repeat(x, 3, axis=1), lambda m, x: m.repeat(x, 5, axis=0), lambda m, x: m.tile(x, (4, 2)),
+    lambda m, x: m.tile(x, (2, 3, 2)), lambda m, x: m.tile(m.repeat(x, 2, axis=1), (1, 3)),
+], ids=["repeat 1", "repeat 0", "tile 2", "tile 3", "both"])  # fmt: skip
+@pytest.mark.parametrize("shape", [(6, 10), (41, 7), (300, 50), (1, 3)], ids=str)
+def test_repeats_and_tiles_divide_nothing(many, shape, rng):
+    x = rng.normal(size=shape)
+    expected = many(np, x)
+    weights = rng.normal(size=expected.shape)
+    value, slope = ad.jit(ad.value_and_grad(lambda x: ad.sum(many(ad, x) ** 2 * weights)))(x)
+    np.testing.assert_array_equal(ad.jit(lambda x: many(ad, x))(x), expected)
+    np.testing.assert_allclose(value, np.sum(expected**2 * weights), rtol=1e-12)
+    places = many(np, np.arange(x.size).reshape(shape))
+    np.testing.assert_allclose(slope.ravel(), 2 * x.ravel() * np.bincount(places.ravel(), weights.ravel()),
+                               rtol=1e-11, atol=1e-12)
+    text = ad.inspect(lambda x: many(ad, x) + 1.0, x).mlir
+    assert "divsi" not in text and "remsi" not in text

@@ -138,3 +138,26 @@ def test_a_user_adds_a_method_to_matmul():
 
     y = Scaling(3.0) @ ad.tensor([1.0, 2.0])
     np.testing.assert_array_equal(y.numpy(), [3, 6])
+
+
+@pytest.mark.parametrize("subscripts,shapes", [
+    ("ij,ij->i", [(60, 90), (60, 90)]), ("ij,ij->j", [(60, 90), (60, 90)]), ("bij,bij->bj", [(9, 20, 30), (9, 20, 30)]),
+    ("jib,bij->j", [(30, 20, 9), (9, 20, 30)]), ("jib,bij->ji", [(30, 20, 9), (9, 20, 30)]),
+    ("bik,bkj->bij", [(70, 1, 80), (70, 80, 1)]), ("bik,bkj->bij", [(1, 1, 80), (70, 80, 1)]),
+])  # fmt: skip
+def test_products_that_leave_no_axis_of_their_own_are_sums(subscripts, shapes, rng):
+    a, b = [rng.standard_normal(shape) for shape in shapes]
+    expected = np.einsum(subscripts, a, b)
+    if "k" in subscripts:
+        f = ad.matmul
+    else:
+        def f(a, b):
+            return ad.einsum(subscripts, a, b)
+    np.testing.assert_allclose(ad.jit(f)(a, b), expected, rtol=1e-12, atol=1e-12)
+    assert "gemm" not in ad.inspect(f, a, b).fused
+    y_bar = rng.standard_normal(expected.shape)
+    _, pullback = ad.vjp(f, a, b)
+    da, db = rng.standard_normal(a.shape), rng.standard_normal(b.shape)
+    tangent = np.einsum(subscripts, da, b) + np.einsum(subscripts, a, db)
+    a_bar, b_bar = pullback(y_bar)
+    np.testing.assert_allclose(np.sum(a_bar * da) + np.sum(b_bar * db), np.sum(y_bar * tangent), rtol=1e-11)
