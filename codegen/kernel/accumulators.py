@@ -38,6 +38,9 @@ _SIDE_BY_SIDE = 4
 #: Floats that are added one after the other to one accumulator err by some 1e-6 of their sum, if they are alike.
 _LONG = 1024
 
+#: So many blocks' sums, added one after the other, err as much as the sum of a block.
+_MANY = 16
+
 
 @record(eq=False, slots=True)
 class _Reduction:
@@ -96,9 +99,8 @@ class Accumulators:
             avals.insert(0, root.node.aval.with_dtype(root.node.inputs[0].aval.dtype))
         type, last = type_of(root), self.elements.place(root.node)
         extent = self.positions.extent(outermost)
-        rows = rows_in_block(typical(self.positions.group.total // extent))
-        in_blocks = rows < typical(extent) and self._meets(root, outermost)
-        blocks = -(-extent // rows) if in_blocks else 1
+        in_blocks = self._is_long(extent) and self._meets(root, outermost)
+        blocks = -(-extent // self._rows_in_block(extent)) if in_blocks else 1
         if self._is_wide(root, blocks):
             type, avals = F64, [root.node.aval.with_dtype(np.dtype(np.float64))]
             last = self.temporary(avals[0])
@@ -120,8 +122,7 @@ class Accumulators:
     def rows(self, outermost: tuple[int, ...]) -> int | None:
         """How many iterations of the first loop share accumulators; None where they do not meet in any."""
         if any(r.blocks for r in self._reductions.values()):
-            extent = self.positions.extent(outermost)
-            return rows_in_block(typical(self.positions.group.total // extent))
+            return self._rows_in_block(self.positions.extent(outermost))
         return self.positions.extent(outermost) if any(self._meets(r, outermost) for r in self._reductions) else None
 
     def enter(self, root: Root, accumulator: Accumulator) -> None:
@@ -144,13 +145,30 @@ class Accumulators:
         """All blocks are done: put their accumulators together, in order."""
         k = self.k
         for r in self._in_blocks():
+            lost = self._lost(r, blocks)
             outer = k.open_loop(blocks, varies=True)
             inner = k.open_loop(r.size)
             at = outer.index.times(r.size).plus(inner.index)
             block = tuple([k.load(memory, at, stable=False) for memory in r.blocks])
-            self._combine(r, r.places, inner.index, block)
+            if lost:
+                _add_exactly(k, r.places[0], lost, inner.index, block[0])
+            else:
+                self._combine(r, r.places, inner.index, block)
             k.close_loop(inner)
             k.close_loop(outer)
+            if lost:
+                loop = k.open_loop(r.size)
+                _give_back(k, r.places[0], lost, loop.index)
+                k.close_loop(loop)
+
+    def _lost(self, r: _Reduction, blocks: int) -> Value | None:
+        """Memory for what rounding takes from each sum of many blocks; None where it is little, or nothing."""
+        if typical(blocks) < _MANY or r.monoid != "add" or not r.type.is_float or r.type is not type_of(r.root):
+            return None
+        dtype = np.dtype(f"f{r.type.bits // 8}")
+        memory = self.temporary(r.root.node.aval.with_dtype(dtype))
+        fill(self.k, (memory,), start(self.k, r.monoid, r.type), r.size)
+        return memory
 
     def finish(self) -> None:
         """All loops are done: what was accumulated as an f64 becomes the result."""
@@ -174,6 +192,14 @@ class Accumulators:
             return group.inner is not None and (typical(group.inner) > _SIDE_BY_SIDE or _stores_in_rows(group))
         return typical(group.total) > _LONG * typical(size) * typical(blocks)
 
+    def _rows_in_block(self, extent: int) -> int:
+        group = self.positions.group
+        return rows_in_block(typical(group.total // extent), group.cost)
+
+    def _is_long(self, extent: int) -> bool:
+        """Whether so many rows are done in blocks: fewer have their sums with less ado."""
+        return rows_in_block(typical(self.positions.group.total // extent), 1) < typical(extent)
+
     def _in_blocks(self) -> list[_Reduction]:
         return [r for r in self._reductions.values() if r.blocks]
 
@@ -188,6 +214,22 @@ class Accumulators:
         values = combine(k, reduction.monoid, so_far, accumulator, free_order=reduction.size == 1)
         for memory, value in zip(places, values, strict=True):
             k.store(value, memory, at)
+
+
+def _add_exactly(k: Scalar, total: Value, lost: Value, at: Index, x: Value) -> None:
+    """Add to a total in memory, and to what is lost what rounding takes from it (Knuth's two sum)."""
+    before = k.load(total, at, stable=False)
+    after = k.add(before, x)
+    entered = k.sub(after, before)
+    rest = k.add(k.sub(before, k.sub(after, entered)), k.sub(x, entered))
+    k.store(after, total, at)
+    k.store(k.add(k.load(lost, at, stable=False), rest), lost, at)
+
+
+def _give_back(k: Scalar, total: Value, lost: Value, at: Index) -> None:
+    """Add what was lost to a total; nan is what is lost of one that is not finite."""
+    so_far, rest = k.load(total, at, stable=False), k.load(lost, at, stable=False)
+    k.store(k.select(k.eq(rest, rest), k.add(so_far, rest), so_far), total, at)
 
 
 def _stores_in_rows(group: Group) -> bool:

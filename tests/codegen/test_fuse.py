@@ -84,6 +84,7 @@ def small_limits():
         patch.setattr(parts, "WORK", 50)
         patch.setattr(parts, "ROWS", 2)
         patch.setattr(parts, "ELEMENTS", 4)
+        patch.setattr(parts, "ADDITIONS", 4)
         yield
 
 
@@ -176,7 +177,8 @@ def test_column_sums_of_many_rows_have_accumulators_per_block_of_rows(rows):
     blocks = -(-rows // 64)
     assert len(program.steps) == 1
     assert sorted(b.aval.shape for b in program.buffers if b.role == "temporary") == (
-        [(blocks,), (300 * blocks,)] if blocks > 1 else []
+        # Of the columns also what rounding takes from their sums of many blocks, if it is much.
+        [(blocks,), *[(300,)] * (blocks >= 16), (300 * blocks,)] if blocks > 1 else []
     )
     check(graph)
 
