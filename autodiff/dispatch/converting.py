@@ -81,7 +81,7 @@ class Converting(Registry):
         fresh, keeps = list(args), False
         for place, argument in enumerate(args):
             if isinstance(argument, self.adopted):
-                if self._names(place, type(argument)):
+                if self.names_class(place, type(argument)):
                     keeps = True
                 else:
                     fresh[place] = self.adopt(argument)
@@ -92,7 +92,7 @@ class Converting(Registry):
     def _adopted(self, argument: Any) -> Any:
         return self.adopt(argument) if isinstance(argument, self.adopted) else argument
 
-    def _names(self, place: int, cls: type) -> bool:
+    def names_class(self, place: int, cls: type) -> bool:
         """Whether some method says more than `object` about this class at this place."""
         note(self, "named", place, cls)
         named, key = self._named, (place, cls)

@@ -265,7 +265,7 @@ class GenericFunction(Converting):
         try:
             match what:
                 case "named":
-                    return self._names(*rest)
+                    return self.names_class(*rest)
                 case "pick":
                     return self._pick(*rest)
                 case "rules" | "run":

@@ -12,6 +12,7 @@ from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, Table
 
 from ..config import config
 from ..custom.function import Function
+from ..tape.leaves import known_kind
 from ..tape.record import grad_mode
 from ..tensor import Tensor
 from .template import ITEMS
@@ -56,15 +57,28 @@ class Learner:
     def unknown(self, *args: Any, **keywords: Any) -> Any:
         """A call with arguments for which nothing is known."""
         age = self.table.age
+        given = self.parted(args, keywords)[0]
+        if not config.careful and np.ndarray in map(type, given):
+            args, keywords = self.adopted(args, keywords)
         y = self.run(*args, **keywords)
         if not config.careful and isinstance(y, Tensor):
-            self.learn(age, args, keywords, y)
+            self.learn(age, [key_of(x) for x in given], args, keywords, y)
         return y
 
-    def learn(self, age: int, args: tuple, keywords: dict, y: Tensor) -> None:
-        """Remember what was recorded for these arguments."""
+    def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
+        """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
+        function, wanted = self.function, self.wanted
+        if wanted == ITEMS:
+            return (type(args[0])([_adopted(function, x) for x in args[0]]), *args[1:]), keywords
+        if any([function.names_class(place, np.ndarray) for place in range(len(function.declaration.names))]):
+            return args, keywords
+        count = wanted if wanted else len(args)
+        fresh = (*[_adopted(function, x) for x in args[:count]], *args[count:])
+        return fresh, keywords if wanted != ALL else {name: _adopted(function, x) for name, x in keywords.items()}
+
+    def learn(self, age: int, keys: Sequence[Any], args: tuple, keywords: dict, y: Tensor) -> None:
+        """Remember what was recorded for these arguments, whose operands have these keys."""
         xs, statics = self.parted(args, keywords)
-        keys = [key_of(x) for x in xs]
         if not 0 < len(keys) <= MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
             return
         if len(statics) > MOST_STATICS or not all([self.stays(value) for _, value in statics]):
@@ -117,11 +131,17 @@ class Learner:
 _SMALL_INTS = range(-5, 257)
 
 
+def _adopted(function: Function, x: Any) -> Any:
+    return function.adopt(x) if type(x) is np.ndarray else x
+
+
 def key_of(x: Any) -> Any:
     """What an operand is in a table; None for what is not recorded natively."""
     if isinstance(x, Tensor):
         out = x.node.kind.out
         return out if type(x) is out.cls else None
+    if type(x) is np.ndarray:
+        return known_kind(x)
     return type(x) if type(x) in _NUMBERS else None
 
 

@@ -31,7 +31,7 @@ from ..dispatch.reliance import functions
 from ..tape import leaves
 from ..tape.check import checks
 from ..tape.expected import use_native
-from ..tape.loans import give_back
+from ..tape.loans import LENT, Lender, prune
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.plan import COUNTS, Plan
 from ..tape.record import (
@@ -114,7 +114,8 @@ def _set_up() -> Any:
         function=Function,
         settings=config, counter=NUMBERS, mode=grad_mode,
         note_small=Recording.note_small, look_at=look_at_size, force=force, reads=_reads(),
-        plan=Plan, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT), give_back=give_back,
+        plan=Plan, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT),
+        lender=Lender, lent=LENT, prune=prune,
     ))  # fmt: skip
 
 

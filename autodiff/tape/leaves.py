@@ -12,20 +12,22 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES, Aval
+from codegen.runtime.record_table import MOST_EXTENTS
 
 from ..errors import DTypeError, caller
 from ..tensor import Tensor, handle
-from .loans import can_be_lent, lend
+from . import loans
 from .node import CONSTANT, TABLE_LIMIT, Kind, Leaf, Node, data_node, leaf_kind, out_of, rich_node
 from .record import state
 from .watched import KIND_OF, WATCHED, WatchedArray
 
 __all__ = [
-    "constant", "copied_natively", "leaf", "leaf_node", "learn", "number_leaf", "place_leaf", "promoted", "taken",
-    "use_native",
+    "constant", "copied_natively", "known_kind", "leaf", "leaf_node", "learn", "number_leaf", "place_leaf", "promoted",
+    "taken", "use_native",
 ]
 
 _new = object.__new__
+_KNOWN = frozenset(DTYPES.values())
 
 
 def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
@@ -38,9 +40,10 @@ _native: tuple[Callable[[np.ndarray], Tensor | None], Callable[[np.ndarray, Kind
 
 
 def use_native(recorder: Any) -> None:
-    """Copy natively from now on; None: in Python."""
+    """Copy and lend natively from now on; None: in Python."""
     global _native
     _native = None if recorder is None else recorder.leaves()
+    loans.use_native(recorder)
 
 
 def copied_natively(array: np.ndarray) -> Tensor | None:
@@ -52,6 +55,17 @@ def learn(array: np.ndarray, kind: Kind) -> None:
     """The kind of constants with a copy of arrays like this one, of one of the library's own dtypes."""
     if _native is not None:
         _native[1](array, kind)
+
+
+def known_kind(array: np.ndarray) -> Kind | None:
+    """The kind of constants with the values of an array, which machine code knows from now on; None: it cannot."""
+    dtype = array.dtype
+    # Not a copy of one of the library's own, which may go.
+    if array.ndim > MOST_EXTENTS or dtype not in _KNOWN or dtype is not np.dtype(dtype.type):
+        return None
+    kind = _kind_of_data(array, False)
+    learn(array, kind)
+    return kind
 
 
 def taken(array: Any, dtype: np.dtype) -> Tensor:
@@ -68,11 +82,7 @@ def taken(array: Any, dtype: np.dtype) -> Tensor:
         return leaf(_owned(array, dtype))
     now = state.now
     if now.captures is None:
-        if not can_be_lent(array):
-            return leaf(_owned(array, dtype))
-        node = rich_node(_kind_of_data(array, False), ())
-        lend(array, node, now.lent)
-        return handle(node)
+        return handle(loans.held(array, _kind_of_data(array, False), now))
     t = leaf(_owned(array, dtype))
     now.captures[t.node] = array
     return t

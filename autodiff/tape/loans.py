@@ -1,102 +1,138 @@
 """NumPy memory that pending graphs still need: lent by its owner, locked, and given back at the next ask.
 
-    lent(a)        a view for a node to hold; `a` is read-only while any node holds one
-    give_back()    what nodes still hold is copied, and every lock of this recording is gone
+    held(a, kind, now)     a leaf with the values of `a`: with its memory, which is read-only while there is one
+    give_back(now.lent)    what still needs memory gets a copy, and every lock of this recording is gone
 
+An array that owns its memory is lent; one that nobody can write to is simply held; any other is copied.
 A lock goes as soon as nothing needs it: when the node dies, or lets go of its value.  Locks are counted,
 and the last one to go restores the flag that the array had.  Only an array that owns its memory can be
 lent: other views could write to what they share.  Writes through views made earlier cannot be seen.
+
+A node holds a *view*; a weak reference to that is a *loan*, and calls the *lender* when the view is gone.  Once the
+native recorder is set up all of it is done in machine code (`codegen.runtime.record_loan_ir`), which needs no lock.
 """
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from codegen.forks import renewed_in_child
 
-from .node import Node
+from .node import Kind, Node, data_node, rich_node
 
-__all__ = ["Loan", "can_be_lent", "give_back", "lend"]
+__all__ = ["LENT", "Lender", "give_back", "held", "prune", "use_native"]
 
 # Re-entrant: a loan may end, by its weak reference, while another one is made.
 _lock = renewed_in_child(globals(), "_lock")
 
 
-class _Locked:
-    """An array that is lent, how often, and whether it could be written to before."""
+class Lender:
+    """An array that is lent, its loans by their addresses, and whether it could be written to before."""
 
     __slots__ = ("array", "loans", "was_writeable")
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
         self.was_writeable = array.flags.writeable
-        self.loans: dict[int, Loan] = {}
+        self.loans: dict[int, weakref.ref] = {}
+
+    def __call__(self, loan: weakref.ref) -> None:
+        """The view of this loan is gone: unlock the array if it was the last."""
+        with _lock:
+            _end(self, loan)
 
 
-#: By id of the array, which is kept alive while it is here.
-_locked: dict[int, _Locked] = {}
+#: Lenders by the addresses of their arrays, which are kept alive while they are here.
+LENT: dict[int, Lender] = {}
+#: Of loans that were made in Python, by their addresses: the nodes that are to get copies.
+_nodes: dict[int, weakref.ref] = {}
+
+#: hold(array, kind, recording) and give_back(loans), while the native recorder is in front.
+_native: tuple[Callable[[np.ndarray, Kind, Any], Node], Callable[[list], None]] | None = None
+#: What lets a view have memory of its own, once there is a native recorder.
+_keep: Callable[[np.ndarray], None] | None = None
+_CALLED_IN_PYTHON = Lender.__call__
 
 
-class Loan(weakref.ref):
-    """A weak reference to the view that a node holds; when the view dies, the loan ends."""
-
-    __slots__ = ("key", "node")
-
-    key: int
-    node: Any
-
-
-def can_be_lent(array: np.ndarray) -> bool:
-    """Whether an array owns its memory, in the order of C; it may be locked already, by another loan."""
-    flags = array.flags
-    return bool(flags.owndata and flags.c_contiguous and (flags.writeable or id(array) in _locked))
-
-
-def lend(array: np.ndarray, node: Node, loans: list[Loan]) -> None:
-    """Let a node hold the memory of an array, which is read-only from now on.  The loan is noted in `loans`."""
-    key = id(array)
+def use_native(recorder: Any) -> None:
+    """Lend natively from now on; None: in Python."""
+    global _native, _keep
     with _lock:
-        locked = _locked.get(key)
-        if locked is None:
-            locked = _locked[key] = _Locked(array)
-            array.flags.writeable = False
-        node.value = view = array.view()
-        loan = Loan(view, _ended)
-        loan.key = key
-        loan.node = weakref.ref(node)
-        locked.loans[id(loan)] = loan
+        if recorder is None:
+            _native = None
+            Lender.__call__ = _CALLED_IN_PYTHON  # type: ignore[method-assign]  # C or Python, as all is then
+            return
+        *natively, _keep, called = recorder.loans()
+        _native = natively[0], natively[1]
+        Lender.__call__ = called  # type: ignore[method-assign]
+        _nodes.clear()  # views get memory of their own, whoever has them
+
+
+def held(array: np.ndarray, kind: Kind, now: Any) -> Node:
+    """A leaf with the values of an array.  If that is lent, which the recording `now` notes, it is read-only now."""
+    if _native is not None:
+        return _native[0](array, kind, now)
+    flags = array.flags
+    if not (flags.owndata and flags.c_contiguous):
+        copy = array.copy()
+        copy.flags.writeable = False
+        return data_node(kind, copy)
+    with _lock:
+        # Another thread may have ended the last loan meanwhile; flags are those of when they were asked for.
+        if not array.flags.writeable and id(array) not in LENT:
+            return data_node(kind, array)
+        return _lent(array, kind, now.lent)
+
+
+def _lent(array: np.ndarray, kind: Kind, loans: list[weakref.ref]) -> Node:
+    lender = LENT.get(id(array))
+    if lender is None:
+        lender = LENT[id(array)] = Lender(array)
+        array.flags.writeable = False
+    node = rich_node(kind, ())
+    node.value = view = array.view()
+    loan = weakref.ref(view, lender)
+    lender.loans[id(loan)] = loan
+    _nodes[id(loan)] = weakref.ref(node)
     loans.append(loan)
     if len(loans) & 0xFF == 0:
-        loans[:] = [x for x in loans if x() is not None]
+        prune(loans)
+    return node
 
 
-def _ended(loan: Loan) -> None:
-    """The view is gone: unlock the array if this was its last loan."""
-    with _lock:
-        _end(loan)
+def prune(loans: list[weakref.ref]) -> None:
+    """Leave out what has ended."""
+    loans[:] = [x for x in loans if x() is not None]
 
 
-def _end(loan: Loan) -> None:
-    locked = _locked.get(loan.key)
-    if locked is None:
+def _end(lender: Lender, loan: weakref.ref) -> None:
+    lender.loans.pop(id(loan), None)
+    _nodes.pop(id(loan), None)
+    if not lender.loans and LENT.get(id(lender.array)) is lender:
+        del LENT[id(lender.array)]
+        if lender.was_writeable:
+            lender.array.flags.writeable = True
+
+
+def give_back(loans: list[weakref.ref]) -> None:
+    """End all loans: what is still alive gets memory of its own."""
+    if _native is not None:
+        _native[1](loans)
         return
-    locked.loans.pop(id(loan), None)
-    if not locked.loans:
-        del _locked[loan.key]
-        if locked.was_writeable:
-            locked.array.flags.writeable = True
-
-
-def give_back(loans: list[Loan]) -> None:
-    """End all loans: nodes that are still alive get copies of their own."""
     while loans:
         loan = loans.pop()
-        view, node = loan(), loan.node()
-        if view is not None and node is not None and node.value is view:
-            node.value = view.copy()
-        with _lock:
-            _end(loan)  # and the weak reference goes before the view, which then has nobody to tell
-        del loan
+        view, lender = loan(), loan.__callback__
+        if view is not None and isinstance(lender, Lender):
+            holder = _nodes.get(id(loan))
+            if holder is None:
+                assert _keep is not None, "a loan without a node was made natively"
+                _keep(view)
+            elif (node := holder()) is not None and node.value is view:
+                node.value = view.copy()
+            with _lock:
+                _end(lender, loan)  # and the weak reference goes before the view, which then has nobody to tell
+        del loan, view

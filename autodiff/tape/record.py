@@ -19,7 +19,6 @@ from codegen.ir import Aval
 from ..config import config
 from ..errors import user_line
 from ..tensor import BEFORE_COPY, Tensor, handle
-from .loans import Loan
 from .node import (
     CONSTANT,
     TABLE_LIMIT,
@@ -94,7 +93,7 @@ class Recording:
         self.bounded = 0
         self.look_at = new_number() + PENDING_LIMIT
         self.body = 0
-        self.lent: list[Loan] = []
+        self.lent: list[weakref.ref] = []
         self.literal = False
         self.tracing = 0
         self.transforming = 0

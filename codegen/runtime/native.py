@@ -150,6 +150,7 @@ def _offsets() -> dict[str, int]:
         DATA=head,
         ND=head + 8,
         DIMS=head + 16,
+        BASE=head + 32,
         DESCR=head + 40,
         FLAGS=head + 48,
         ALLOCATOR=head + 72,
@@ -189,6 +190,7 @@ def _is_confirmed(offsets: dict[str, int]) -> bool:
         and word(array, "TYPE") == id(np.ndarray)
         and word(array, "DATA") == memory.address_of(array)
         and half(array, "ND") == array.ndim
+        and word(array, "BASE") == id(array.base)
         and word(array, "DESCR") == id(array.dtype)
         and word(array.dtype, "DTYPE") == id(np.float32)
         and ctypes.string_at(id(array.dtype) + offsets["DTYPE"] + 8, 3) == b"ff="

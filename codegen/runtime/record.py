@@ -46,21 +46,23 @@ __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
 #: PyArray_View in NumPy's table.
 _VIEW = 137
 #: What the machine code reads of objects of Python's and NumPy's own.
-_OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "ND", "DIMS", "DESCR", "FLAGS")
+_OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "DATA", "ND", "DIMS", "BASE", "DESCR", "FLAGS")
 
 
 @record(frozen=True)
 class Layout:
     """The classes and objects of the one who records.
 
-    handle, node, kind, out, leaf, recording, config, function, plan    classes with slots: those that `record_ir` names
+    handle, node, kind, out, leaf, recording, config, function, plan, lender    classes with slots: those that
+               `record_ir` names
     rich       a class of nodes with more slots, which are operands too
     settings   the one object of class `config`
     counter    an iterator that gives each node its number
     mode       a ContextVar of bool
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
     force      force(node): evaluates what is pending from an earlier recording
-    give_back  give_back(loans): ends them, before a value is read
+    lent       lenders, by the addresses of their arrays (`record_loan_ir`)
+    prune      prune(loans): leaves those out that have ended
     reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "bool", "get_grad",
                "set_grad" (without a value: deleted)
     counts     an object that counts what was found, and run
@@ -88,7 +90,9 @@ class Layout:
     counts: Any
     answers: tuple[dict, dict]
     limits: tuple[int, int]
-    give_back: Callable[[list], Any]
+    lender: type
+    lent: dict
+    prune: Callable[[list], Any]
 
 
 class Recorder(Known):
@@ -121,7 +125,8 @@ class Recorder(Known):
             look_at=layout.look_at, force=layout.force, array_type=np.ndarray, item_name=_ITEM, slice_type=slice,
             ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32, counts=layout.counts,
             answers_untracked=layout.answers[0], answers_tracked=layout.answers[1], call_name=_CALL,
-            out_of_range=OutOfRange, give_back=layout.give_back, first_limit=layout.limits[1],
+            out_of_range=OutOfRange, first_limit=layout.limits[1], lender_type=layout.lender, lent=layout.lent,
+            callback_name=_CALLBACK, prune=layout.prune,
             **{f"python_{name}": read for name, read in layout.reads.items()},
         )  # fmt: skip
         numbers = offsets | dict(pending_limit=layout.limits[0])
@@ -241,6 +246,12 @@ class Recorder(Known):
         """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
         return self._builtin("copy_leaf", (), 0), self._builtin("learn_leaf", (), 0)
 
+    def loans(self) -> tuple[Callable[..., Any], Callable[[list], None], Callable[[Any], None], Any]:
+        """hold(array, kind, recording), give_back(loans), keep(view), and how lenders are called (`record_loan_ir`)."""
+        hold, give_back, keep = [self._builtin(name, (), 0) for name in ("hold", "give_back", "keep")]
+        call = wrapper(self._layout.lender, vars(type)["__call__"], "__call__", self._code.address("loan_ended"))
+        return hold, give_back, keep, call
+
     def _builtin(self, name: str, owned: tuple, address: int) -> Callable[..., Any]:
         method = method_definition(name, self._code.address(name))
         own = Self(struct.pack("P", address))
@@ -272,6 +283,8 @@ def set_up(layout: Layout) -> Recorder | None:
 
 #: The method of arrays that gives a number, and that of executables that runs them, interned as attributes are.
 _ITEM, _CALL = sys.intern("item"), sys.intern("call")
+#: What a weak reference calls when its object is gone.
+_CALLBACK = sys.intern("__callback__")
 
 
 def _is_view(address: int) -> bool:
@@ -297,6 +310,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "function": ("site",),
     "plan": ("valid", "executable"),
     "counts": ("hits", "runs"),
+    "lender": ("array", "loans", "was_writeable"),
+}
+#: Classes two of whose fields are named as those of others.
+_OWN_NAMES = {("leaf", "hooks"): "leaf_hooks_at"} | {
+    ("lender", name): f"lender_{name}_at" for name in _FIELDS["lender"]
 }
 
 
@@ -310,7 +328,7 @@ def _offsets(layout: Layout) -> dict[str, int]:
             offset = offset_of(cls, name)
             if offset is None:
                 return {}
-            found[f"{'leaf_' if (role, name) == ('leaf', 'hooks') else ''}{name}_at"] = offset
+            found[_OWN_NAMES.get((role, name), f"{name}_at")] = offset
     parts = slice(object(), object(), object())
     are_parts = _words_of(parts, 5)[2:] == [id(parts.start), id(parts.stop), id(parts.step)]
     if not (are_parts and _is_view(numpy_function(_VIEW))):

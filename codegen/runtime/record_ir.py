@@ -28,8 +28,9 @@ from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
 from .record_grad_ir import GRAD
 from .record_here_ir import HERE
-from .record_leaf_ir import LEAF, LEAF_WORDS, MOST_EXTENTS
+from .record_leaf_ir import LEAF, LEAF_WORDS
 from .record_life_ir import KEPT, LIFE
+from .record_loan_ir import LOAN
 from .record_operators_ir import BINARY_SITE, OPERATORS, UNARY_SITE
 from .record_parts_ir import PARTS
 from .record_put_ir import PUT
@@ -41,6 +42,7 @@ from .record_table import (
     ENTRY_WORDS,
     FIRST_STATIC,
     KEYED,
+    MOST_EXTENTS,
     MOST_NODES,
     MOST_OPERANDS,
     MOST_STATICS,
@@ -80,7 +82,8 @@ WORDS = (
     "references_at", "usual_dealloc", "thread", "recording", "note_small", "look_at", "force",
     "item_name", "python_numpy", "python_array", "python_item", "python_float", "python_get_grad", "python_set_grad",
     "python_bool", "answers_tracked", "answers_untracked", "counts", "hits_at", "runs_at", "valid_at", "executable_at",
-    "call_name", "out_of_range", "give_back", "pending_limit", "first_limit",
+    "call_name", "out_of_range", "pending_limit", "first_limit",
+    "lender_type", "lent", "lender_array_at", "lender_loans_at", "lender_was_writeable_at", "callback_name", "prune",
 )  # fmt: skip
 
 #: A site: the address of its table's cell, who is called in circumstances, who for an unknown key; which of its
@@ -89,7 +92,7 @@ SITE_WORDS = 4
 #: Classes of handles are found in a table of this many places.
 TYPES = 256
 #: Kinds of leaves are found in a table of so many places.
-LEAVES = 64
+LEAVES = 512
 #: Arguments that a call can have beside the function, to be laid on the stack.
 _MOST_ARGUMENTS = 16
 
@@ -253,7 +256,7 @@ key.one:
   %node.at = getelementptr ptr, ptr %nodes, i64 %i
   %key.found = call ptr @key_of(ptr %x, ptr %recording, ptr %node.at)
   %key.bits = ptrtoint ptr %key.found to i64
-  switch i64 %key.bits, label %key.known [ i64 0, label %circumstance  i64 1, label %old ]
+  switch i64 %key.bits, label %key.known [ i64 0, label %circumstance  i64 1, label %old  i64 2, label %unknown ]
 old:
   ; Once, then all is looked at again: what runs meanwhile may change anything.
   br i1 %was.evaluated, label %circumstance, label %evaluate
@@ -284,7 +287,7 @@ hold:
   call void @Py_IncRef(ptr %owner)
   br label %hold.next
 hold.next:
-  %h = phi i64 [ 0, %hold ], [ %h.next, %hold.one ]
+  %h = phi i64 [ 0, %hold ], [ %h.next, %hold.one ], [ %h.next, %hold.other ], [ %h.next, %hold.array ]
   %all.held = icmp eq i64 %h, %n
   br i1 %all.held, label %put.it, label %hold.one
 hold.one:
@@ -292,7 +295,26 @@ hold.one:
   %h.node = load ptr, ptr %h.at
   call void @Py_IncRef(ptr %h.node)               ; null, for a number, is fine
   %h.next = add i64 %h, 1
-  br label %hold.next
+  %h.none = icmp eq ptr %h.node, null
+  br i1 %h.none, label %hold.other, label %hold.next
+hold.other:
+  %h.x.at = getelementptr ptr, ptr %xs, i64 %h
+  %h.x = load ptr, ptr %h.x.at
+  %h.class = call ptr @class_of(ptr %h.x)
+  %array.type = call ptr @own.object(i64 $array_type)
+  %h.is.array = icmp eq ptr %h.class, %array.type
+  br i1 %h.is.array, label %hold.array, label %hold.next
+hold.array:
+  %h.kind.at = getelementptr ptr, ptr %keys, i64 %h
+  %h.kind = load ptr, ptr %h.kind.at              ; the program has it
+  %h.leaf = call ptr @array_node(ptr %h.x, ptr %h.kind, ptr %recording)
+  store ptr %h.leaf, ptr %h.at
+  %no.leaf = icmp eq ptr %h.leaf, null
+  br i1 %no.leaf, label %let.go, label %hold.next
+let.go:
+  call void @release_all(ptr %nodes, i64 %h)
+  call void @Py_DecRef(ptr %owner)
+  br label %error
 put.it:
   %y = call ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %n)
   ret ptr %y
@@ -307,7 +329,7 @@ unknown:
 
 
 _TEXTS = (PARTS, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT,
-          ANSWERS, LEAF, CHAINS, CARRIES)  # fmt: skip
+          ANSWERS, LEAF, LOAN, CHAINS, CARRIES)  # fmt: skip
 
 #: What the words of data are called that the texts read.
 _BLOCKS = (BLOCK, FINISH, ANSWER, WALK, CARRY)
@@ -316,7 +338,7 @@ _BLOCKS = (BLOCK, FINISH, ANSWER, WALK, CARRY)
 def recorder_ir(offsets: dict[str, int]) -> str:
     """The module of the recorder.
 
-    offsets   TYPE of any object, PAYLOAD of a bytes object, ND DIMS DESCR FLAGS of an array, ITEMS of a tuple
+    offsets   TYPE of any object, PAYLOAD of a bytes object, DATA ND DIMS BASE DESCR FLAGS of an array, ITEMS of a tuple
     """
     words = {name: number for number, name in enumerate(WORDS)}
     blocks = {name: number for block in _BLOCKS for number, name in enumerate(block)}

@@ -1,15 +1,19 @@
-"""Constants with a copy of an array (`record_ir`), as LLVM IR text: `copy_leaf(array)`, `learn_leaf(array, kind)`.
+"""Constants with the values of an array (`record_ir`), as LLVM IR text: `copy_leaf(array)`, `learn_leaf(array, kind)`.
 
 Which kind the leaf of an array has is found by its descr and extents, in a small table that Python fills.  An array of
 more extents, of another class, or met where machine code may not record is left to Python: the answer is None.
+
+    array_node    the leaf of an operand that is an array: lent (`record_loan_ir`); or copied, if its memory is not its
+                  own; or, if it is and nobody can write to it, the array itself
 """
 
 from __future__ import annotations
 
-__all__ = ["LEAF", "LEAF_WORDS", "MOST_EXTENTS"]
+from .record_table import MOST_EXTENTS
 
-#: Extents that are looked at; an entry has the descr, how many there are, they, and the kind.
-MOST_EXTENTS = 4
+__all__ = ["LEAF", "LEAF_WORDS"]
+
+#: An entry has the descr, how many extents there are, they, and the kind.
 LEAF_WORDS = MOST_EXTENTS + 3
 
 LEAF = """
@@ -66,23 +70,18 @@ no:
   ret ptr null
 }
 
-define ptr @copy_leaf(ptr %self, ptr %arguments, i64 %count) {
+; The kind of the leaf of an array, borrowed: null where it can have none, 2 where none is known.
+define internal ptr @kind_of_array(ptr %array) {
 entry:
-  %mode.cell = alloca ptr
   %cell = alloca [$LEAF_WORDS x i64]
-  %array = load ptr, ptr %arguments
-  %recording = call ptr @recording_now(ptr %mode.cell)
-  %is.not.now = icmp eq ptr %recording, null
-  br i1 %is.not.now, label %python, label %look
-look:
   %at = call ptr @leaf_entry(ptr %array, ptr %cell)
   %no.entry = icmp eq ptr %at, null
-  br i1 %no.entry, label %python, label %known
+  br i1 %no.entry, label %no, label %known
 known:
   %kind.at = getelementptr ptr, ptr %at, i64 $LEAF_KIND
   %kind = load ptr, ptr %kind.at
   %is.empty = icmp eq ptr %kind, null
-  br i1 %is.empty, label %python, label %compare
+  br i1 %is.empty, label %unknown, label %compare
 compare:
   %rank.at = getelementptr i64, ptr %cell, i64 1
   %rank = load i64, ptr %rank.at
@@ -91,7 +90,7 @@ compare:
 next:
   %i = phi i64 [ 0, %compare ], [ %i.next, %one ]
   %all = icmp eq i64 %i, %last
-  br i1 %all, label %make, label %one
+  br i1 %all, label %yes, label %one
 one:
   %mine.at = getelementptr i64, ptr %cell, i64 %i
   %mine = load i64, ptr %mine.at
@@ -99,7 +98,92 @@ one:
   %theirs = load i64, ptr %theirs.at
   %i.next = add i64 %i, 1
   %is.same = icmp eq i64 %mine, %theirs
-  br i1 %is.same, label %next, label %python
+  br i1 %is.same, label %next, label %unknown
+yes:
+  ret ptr %kind
+unknown:
+  ret ptr inttoptr (i64 2 to ptr)
+no:
+  ret ptr null
+}
+
+; A leaf of this kind with this value, or null.
+define internal ptr @leaf_of_value(ptr %kind, ptr %value) {
+entry:
+  %node = call ptr @new_node(ptr %kind, ptr %value)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %no, label %wire
+wire:
+  %empty = call ptr @PyTuple_New(i64 0)
+  call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
+  %no.empty = icmp eq ptr %empty, null
+  br i1 %no.empty, label %drop, label %done
+drop:
+  call void @Py_DecRef(ptr %node)
+  br label %no
+done:
+  ret ptr %node
+no:
+  ret ptr null
+}
+
+; The leaf of an array of this kind, or null.
+define internal ptr @array_node(ptr %array, ptr %kind, ptr %recording) {
+entry:
+  %flags.at = getelementptr i8, ptr %array, i64 $FLAGS
+  %flags = load i32, ptr %flags.at
+  %bits = and i32 %flags, 261                     ; C_CONTIGUOUS 0x1, OWNDATA 0x4, ALIGNED 0x100
+  %is.own = icmp eq i32 %bits, 261
+  br i1 %is.own, label %own, label %copy
+copy:
+  %fresh = call ptr @new_copy(ptr %array, i32 0)
+  %no.fresh = icmp eq ptr %fresh, null
+  br i1 %no.fresh, label %no, label %lock
+lock:
+  call void @set_writeable(ptr %fresh, i1 false)
+  br label %value
+own:
+  %is.open = call i1 @is_writeable(ptr %array)
+  br i1 %is.open, label %lend, label %closed
+closed:
+  ; By a loan, or by the user.
+  %key = call ptr @PyLong_FromVoidPtr(ptr %array)
+  %no.key = icmp eq ptr %key, null
+  br i1 %no.key, label %no, label %look
+look:
+  %lender = call ptr @lender_of(ptr %key)
+  call void @Py_DecRef(ptr %key)
+  %is.lent = icmp ne ptr %lender, null
+  br i1 %is.lent, label %lend, label %share
+share:
+  call void @Py_IncRef(ptr %array)
+  br label %value
+lend:
+  %loans = call ptr @field(ptr %recording, i64 $lent_at)
+  %view = call ptr @lent_view(ptr %array, ptr %loans)
+  %no.view = icmp eq ptr %view, null
+  br i1 %no.view, label %no, label %value
+value:
+  %held = phi ptr [ %fresh, %lock ], [ %array, %share ], [ %view, %lend ]
+  %node = call ptr @leaf_of_value(ptr %kind, ptr %held)
+  call void @Py_DecRef(ptr %held)
+  ret ptr %node
+no:
+  ret ptr null
+}
+
+define ptr @copy_leaf(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %mode.cell = alloca ptr
+  %array = load ptr, ptr %arguments
+  %recording = call ptr @recording_now(ptr %mode.cell)
+  %is.not.now = icmp eq ptr %recording, null
+  br i1 %is.not.now, label %python, label %look
+look:
+  %kind = call ptr @kind_of_array(ptr %array)
+  %bits = ptrtoint ptr %kind to i64
+  %is.unknown = icmp ule i64 %bits, 2
+  br i1 %is.unknown, label %python, label %make
 make:
   ; Memory is asked for: the table may change meanwhile.
   call void @Py_IncRef(ptr %kind)

@@ -181,8 +181,9 @@ no:
   ret i64 %otherwise
 }
 
-; What an operand is in a table: the out of a handle, the class of a number, null for what is not recorded now, 1 for
-; what is pending from an earlier recording.  Its node, null for a number, goes to `cell`.
+; What an operand is in a table: the out of a handle, the class of a number, the kind that the leaf of an array gets;
+; null for what is not recorded now, 1 for what is pending from an earlier recording, 2 for an array of no known kind.
+; Its node, null for a number or an array, goes to `cell`.
 define internal ptr @key_of(ptr %x, ptr %recording, ptr %cell) {
 entry:
   %class = call ptr @class_of(ptr %x)
@@ -205,7 +206,10 @@ no.number:
   %node = call ptr @node_of(ptr %x)
   store ptr %node, ptr %cell
   %is.no.handle = icmp eq ptr %node, null
-  br i1 %is.no.handle, label %no, label %handle
+  br i1 %is.no.handle, label %array, label %handle
+array:
+  %kind.of.array = call ptr @kind_of_array(ptr %x)
+  ret ptr %kind.of.array
 handle:
   %kind = call ptr @field(ptr %node, i64 $kind_at)
   %is.unset = icmp eq ptr %kind, null
@@ -324,19 +328,8 @@ converted:
   br i1 %no.float, label %no, label %make
 make:
   %value = phi ptr [ %x, %as.is ], [ %float, %converted ]
-  %node = call ptr @new_node(ptr %kind, ptr %value)
+  %node = call ptr @leaf_of_value(ptr %kind, ptr %value)
   call void @Py_DecRef(ptr %value)
-  %no.node = icmp eq ptr %node, null
-  br i1 %no.node, label %no, label %wire
-wire:
-  %empty = call ptr @PyTuple_New(i64 0)
-  call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
-  %no.empty = icmp eq ptr %empty, null
-  br i1 %no.empty, label %drop, label %done
-drop:
-  call void @Py_DecRef(ptr %node)
-  br label %no
-done:
   ret ptr %node
 no:
   ret ptr null

@@ -135,12 +135,11 @@ given:
   br i1 %was.lent, label %python, label %give
 give:
   call void @Py_IncRef(ptr %loans)
-  %gave = call ptr @ask_python(i64 $give_back, ptr %loans)
+  %gave = call i32 @gave_back(ptr %loans)
   call void @Py_DecRef(ptr %loans)
-  %not.given = icmp eq ptr %gave, null
+  %not.given = icmp ne i32 %gave, 0
   br i1 %not.given, label %error, label %was.given
 was.given:
-  call void @Py_DecRef(ptr %gave)
   br label %is.handle
 asked:
   %asked.status = call i32 @count_up(ptr %recording, i64 $asked_at)

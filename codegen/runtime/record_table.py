@@ -19,8 +19,8 @@ from ..forks import held_over_fork
 from ..records import record
 
 __all__ = [
-    "ENTRY_WORDS", "FIRST_STATIC", "KEYED", "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_STATICS", "PROBES",
-    "PROGRAM_WORDS", "SLOTS", "SPREAD", "Program", "Step", "Table", "fits",
+    "ENTRY_WORDS", "FIRST_STATIC", "KEYED", "MOST_EXTENTS", "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_STATICS",
+    "PROBES", "PROGRAM_WORDS", "SLOTS", "SPREAD", "Program", "Step", "Table", "fits",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
@@ -31,6 +31,8 @@ SLOTS, PROBES = 256, 4
 SPREAD = 0x9E3779B97F4A7C15
 #: Operands that have keys, and static arguments that a call can have: beyond the operands, by position or by name.
 MOST_OPERANDS, MOST_STATICS = 8, 4
+#: Extents of an array that are looked at.
+MOST_EXTENTS = 4
 #: A program: steps, class, is small, kind of a number, operands, numbers stay as they are;
 #: how many operands have keys, and all keys but the first; number of static arguments, name and value of each
 #: (or two words); then the steps.
@@ -62,7 +64,7 @@ class Program:
                   where it `keeps_numbers`, as it is
     """
 
-    __slots__ = ("_held", "_words", "operands")
+    __slots__ = ("_held", "_keys", "_words", "operands")
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class Program:
         for step in steps:
             words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
         self.operands = operands
+        self._keys: tuple = ()
         self._held = (tuple(steps), cls, number_kind)
         self._words = (ctypes.c_int64 * len(words))(*words)
 
@@ -91,6 +94,7 @@ class Program:
     def belongs_to(self, keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: bool) -> None:
         """Say exactly what it is for: keys of operands, and static arguments by name, or pairs of words."""
         words = self._words
+        self._keys = tuple(keys)
         for place, key in enumerate(keys[1:], KEYED + 1):
             words[place] = id(key)
         words[KEYED], words[N_STATICS] = len(keys), len(statics)

@@ -1,0 +1,278 @@
+"""Arrays as operands are recorded natively as in Python: lent and locked, copied or shared (`autodiff.tape.loans`)."""
+
+import gc
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.ops import recorder
+from autodiff.tape.loans import LENT
+from autodiff.tape.record import state
+
+RNG = np.random.default_rng(5)
+KINDS = {
+    "vector": lambda: RNG.normal(size=3), "matrix": lambda: RNG.normal(size=(2, 3)), "0-d": lambda: np.array(2.5),
+    "strided": lambda: RNG.normal(size=(2, 6))[:, ::-2],
+    "by columns": lambda: np.asfortranarray(RNG.normal(size=(2, 3))),
+    "f32": lambda: RNG.normal(size=3).astype(np.float32), "i64": lambda: np.arange(3), "bool": lambda: np.arange(3) > 1,
+    "empty": lambda: np.zeros((0, 3)), "rank 5": lambda: RNG.normal(size=(1, 2, 1, 2, 3)),
+    "read-only": lambda: np.broadcast_to(np.arange(3.0), (2, 3)), "swapped": lambda: np.arange(3.0).astype(">f8"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    yield
+    gc.collect()
+    assert not LENT
+
+
+@pytest.fixture
+def x():
+    return ad.tensor([1.0, 10.0, 100.0], requires_grad=True)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("operation", [np.multiply, np.subtract], ids=["mul", "sub"])
+def test_an_array_of_any_kind_takes_part_on_either_side(way, x, name, operation):
+    for _ in range(4):
+        a = KINDS[name]()
+        was_writeable, before = a.flags.writeable, a.copy()
+        left, right = operation(x, a), operation(a, x)
+        owns = a.flags.owndata and a.flags.c_contiguous and name != "swapped"
+        assert a.flags.writeable == (was_writeable and not owns)
+        if was_writeable and not owns:
+            a += a.dtype.type(1)
+        for y, expected in ((left, (x.detach(), before)), (right, (before, x.detach()))):
+            assert y.requires_grad and y.dtype == np.float64
+            np.testing.assert_array_equal(y.detach().numpy(), operation(*map(np.asarray, expected)))
+        assert a.flags.writeable == was_writeable
+
+
+def test_natively_from_the_second_time_on(native, x, monkeypatch):
+    a = np.arange(1.0, 4.0)
+    for _ in range(3):
+        x * a
+    monkeypatch.setattr(type(ad.multiply), "adopt", None)  # what Python would call
+    b = np.arange(3.0)
+    assert (x * b).tolist() == [0.0, 10.0, 200.0]
+    assert (b * x).tolist() == [0.0, 10.0, 200.0]
+
+
+def test_a_product_with_a_view_holds_what_it_held(way, x):
+    for _ in range(4):
+        a = np.ones((2, 3))
+        y = x * a[1]
+        a[:] = 7.0
+        assert y.tolist() == [1.0, 10.0, 100.0]
+
+
+def test_what_lives_on_after_an_ask_has_memory_of_its_own(way, x):
+    for _ in range(4):
+        a = np.array([1.0, 2.0, 3.0])
+        y = (x * a).sum()
+        assert not a.flags.writeable
+        assert y.item() == 321.0
+        a[:] = 0.0
+        x.grad = None
+        y.backward()
+        assert x.grad.tolist() == [1.0, 2.0, 3.0]
+        gone = weakref.ref(a)
+        del a
+        assert gone() is None, "and nobody holds the array"
+
+
+def test_a_lock_goes_with_the_last_node_that_needs_it(way, x):
+    gc.disable()
+    try:
+        for _ in range(4):
+            a = np.ones(3)
+            y, z, w = x * a, a + x, ad.maximum(x, a)
+            del y
+            assert not a.flags.writeable
+            del z
+            assert not a.flags.writeable
+            del w
+            assert a.flags.writeable
+    finally:
+        gc.enable()
+
+
+def test_an_array_that_nobody_can_write_to_is_shared(way, x):
+    a = np.ones(3)
+    a.flags.writeable = False
+    for _ in range(4):
+        y = x * a
+        assert y.node.inputs[1].value is a
+        assert y.sum().item() == 111.0 and not a.flags.writeable
+
+
+def test_what_a_transformation_returned_does_not_follow_the_array(way):
+    for _ in range(4):
+        w, a = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+        _, pullback = ad.vjp(lambda w: (w * w * a).sum(), w)  # noqa: B023  # called here
+        assert w.flags.writeable and a.flags.writeable
+        w[:] = a[:] = 100.0
+        assert pullback(1.0)[0].tolist() == [6.0, 16.0]
+
+
+@pytest.mark.parametrize("before", ["native", "python"])
+def test_loans_made_in_one_way_end_in_the_other(native, x, before):
+    for _ in range(3):
+        x * np.ones(3)
+    if before == "python":
+        recorder.uninstall()
+    a, b = np.ones(3), np.full(3, 2.0)
+    y, z, w = (x * a).sum(), (x * b).sum(), x * b
+    recorder.uninstall() if before == "native" else recorder.install()
+    try:
+        assert y.item() == 111.0
+        a[:] = b[:] = 9.0
+        y.backward()
+        z.backward()
+        assert x.grad.tolist() == [3.0, 3.0, 3.0]
+        assert w.tolist() == [2.0, 20.0, 200.0]
+    finally:
+        recorder.install()
+
+
+def test_an_array_in_a_list_of_tensors(way, x):
+    for _ in range(4):
+        a = np.zeros(3)
+        y = ad.concatenate([x, a])
+        z = ad.stack((a, x), axis=1)
+        with pytest.raises(ValueError, match="read-only"):
+            a[0] = 1.0
+        assert y.tolist() == [1.0, 10.0, 100.0, 0.0, 0.0, 0.0]
+        assert z.tolist() == [[0.0, 1.0], [0.0, 10.0], [0.0, 100.0]]
+
+
+def test_a_method_that_names_arrays_gets_them(way, x):
+    a = np.ones(3)
+
+    for _ in range(3):
+        assert (x * a).tolist() == [1.0, 10.0, 100.0]
+
+    @ad.multiply.method(ad.Tensor, np.ndarray)
+    def own(x1, x2):
+        assert type(x2) is np.ndarray
+        return -x1
+
+    try:
+        for _ in range(3):
+            assert (x * a).tolist() == [-1.0, -10.0, -100.0]
+            assert (a * x).tolist() == [1.0, 10.0, 100.0]
+            assert (x * ad.tensor(a)).tolist() == [1.0, 10.0, 100.0]
+    finally:
+        own.delete()
+    for _ in range(3):
+        assert (x * a).tolist() == [1.0, 10.0, 100.0]
+
+
+def test_shapes_that_do_not_fit_are_refused_and_nothing_stays_locked(way):
+    x = ad.tensor(np.ones((2, 3)), requires_grad=True)
+    for _ in range(4):
+        a = np.ones((2, 3))
+        with pytest.raises(ad.ShapeError, match=r"f64\[2,3\] @ f64\[2,3\]"):
+            x @ a
+        assert a.flags.writeable
+
+
+def test_nothing_is_left_behind(way, x):
+    a = np.ones(3)
+    for _ in range(3):
+        x * a
+    kind = (x * a).node.inputs[1].kind
+    counts = sys.getrefcount(a), sys.getrefcount(kind), sys.getrefcount(x.node)
+    for _ in range(1000):
+        x * a
+    assert (sys.getrefcount(a), sys.getrefcount(kind), sys.getrefcount(x.node)) == counts
+
+
+def test_the_collector_may_run_at_any_allocation(way, x):
+    class Chain:
+        """Garbage that holds a product of the same array, which goes when the collector finds it."""
+
+        def __init__(self, a):
+            self.me, self.y = self, x * a
+
+    threshold = gc.get_threshold()
+    a = np.ones(3)
+    try:
+        for every in (1, 2, 3, 5, 7):
+            gc.set_threshold(every)
+            for _ in range(200):
+                Chain(a)
+                y = x * a + a
+                assert not a.flags.writeable
+                del y
+            gc.set_threshold(*threshold)
+            gc.collect()
+            assert a.flags.writeable and not LENT
+            assert (x * a).tolist() == [1.0, 10.0, 100.0]
+    finally:
+        gc.set_threshold(*threshold)
+
+
+def test_threads_that_lend_the_same_array(way, x):
+    a = np.arange(3.0)
+    wrong = []
+
+    def work(k):
+        w = ad.tensor([1.0 * k, 2.0, 3.0], requires_grad=True)
+        for _ in range(200):
+            y = (w * a).sum()
+            if a.flags.writeable:
+                wrong.append("unlocked")
+            if y.item() != 8.0:
+                wrong.append(y.item())
+            w.grad = None
+            y.backward()
+            if w.grad.tolist() != [0.0, 1.0, 2.0]:
+                wrong.append(w.grad.tolist())
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong and a.flags.writeable
+
+
+def test_a_view_that_another_has_too_keeps_its_memory_for_that_thread(native, x):
+    a = np.arange(3.0)
+    for _ in range(3):
+        x * a
+    y = x * a
+    theirs = y.node.inputs[1].value  # as a kernel of another thread would
+    gone = weakref.ref(a)
+    waiting = threading.Event()
+    other = threading.Thread(target=waiting.wait)
+    other.start()
+    try:
+        assert y.sum().item() == 210.0
+        del a
+        assert gone() is not None, "the memory stays while somebody may read it"
+        assert theirs.tolist() == [0.0, 1.0, 2.0] and not theirs.flags.writeable
+        del theirs, y
+        assert gone() is None
+    finally:
+        waiting.set()
+        other.join()
+
+
+def test_many_loans_of_one_recording_are_looked_through(way, x):
+    a = np.ones(3)
+    before = len(state.now.lent)
+    for _ in range(2000):
+        x * a
+    assert len(state.now.lent) <= before + 256 and a.flags.writeable
