@@ -10,13 +10,17 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from codegen.ir import Aval
+from codegen.runtime.record_table import MOST_KNOWN
 
 from ..custom import Function, function
 from ..errors import ShapeError, caller
+from ..tensor import Tensor
 from .primitive import Operation
 
-__all__ = ["axes_of", "axis_of", "integer", "kept", "records", "reduced_shape", "shape_of"]
+__all__ = ["axes_of", "axis_of", "check_known", "integer", "kept", "records", "reduced_shape", "shape_of"]
 
 
 def records(operation: Operation) -> Callable[[Callable[..., Any]], Function]:
@@ -84,3 +88,18 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, .
 def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """A shape with some of its axes of extent 1: that of a reduction with `keepdims`."""
     return tuple([1 if i in axes else n for i, n in enumerate(shape)])
+
+
+def check_known(index: Tensor, *, name: str, extent: int) -> None:
+    """Raise IndexError for indices outside of an axis of this extent, if they are known and few."""
+    known = index.node.value
+    # Others are looked at where they are used: kernels check them all.
+    if known is None or not 0 < index.size <= MOST_KNOWN:
+        return
+    known = np.asarray(known)
+    low, high = int(known.min()), int(known.max())
+    if low < -extent or high >= extent:
+        raise IndexError(
+            f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}\n"
+            f"  called at {caller()}"
+        )

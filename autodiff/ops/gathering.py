@@ -11,6 +11,7 @@ it runs; indices whose values are known and few are checked when recorded, at th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, records, reduced_shape
+from .arguments import axis_of, check_known, integer, records, reduced_shape
 from .batching import to_front, up, with_examples
 from .comparison import equal
 from .conversion import as_tensor, cast_to, dtype_of
@@ -31,6 +32,7 @@ from .creation import iota
 from .primitive import broadcast_avals, expect, linear, primitive, spread_to, zero_of, zeros_of
 from .selection import where
 from .shaping import reshaped, transposed
+from .template import Bounds, remembered
 
 __all__ = [
     "check_updates", "gathered", "index_tensor", "one_hot", "replaced", "scattered", "segment_sum", "summed_at", "take",
@@ -38,9 +40,6 @@ __all__ = [
 ]
 
 _I64 = np.dtype(np.int64)
-
-#: Index arrays with values are looked through when recorded up to this size; the kernel checks them all anyway.
-KNOWN_LIMIT = 256
 
 # ---------------------------------------------------------------- shapes and references
 
@@ -285,21 +284,8 @@ def index_tensor(value: Any, name: str, extent: int | None = None) -> Tensor:
             f"  ad.astype(i, int) cuts fractions off"
         )
     if extent is not None:
-        _check_known(index, name, extent)
+        check_known(index, name=name, extent=extent)
     return cast_to(index, _I64)
-
-
-def _check_known(index: Tensor, name: str, extent: int) -> None:
-    known = index.node.value
-    if known is None or not 0 < index.size <= KNOWN_LIMIT:
-        return
-    known = np.asarray(known)
-    low, high = int(known.min()), int(known.max())
-    if low < -extent or high >= extent:
-        raise IndexError(
-            f"{name}: index {low if low < -extent else high} is outside of an axis of extent {extent}\n"
-            f"  called at {caller()}"
-        )
 
 
 def _broadcast(name: str, indices: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -340,7 +326,13 @@ def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, .
     return record(_scatter_set, (x, *indices, v), (axes, place)) if v.size else x
 
 
+def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None) -> Bounds:
+    extent = x.size if axis is None else x.shape[axis_of("take", axis, x.aval)]
+    return Bounds(functools.partial(check_known, name="take"), ((1, extent),))
+
+
 @records(_take)
+@remembered(2, _bounds_of_take)
 def take(x, indices, axis=None):
     """Elements, or slices along an axis, by their numbers (None: of x flattened).
 

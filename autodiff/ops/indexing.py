@@ -30,13 +30,13 @@ from ..tensor import AbstractTensor, Tensor
 from .arithmetic import add
 from .conversion import WEAK, as_tensor, cast_to
 from .gathering import gathered, index_tensor, replaced, summed_at
-from .patterns import by_pattern
+from .patterns import Patterned
 from .primitive import expect, spread_to, zeros_of
 from .selection import where
 from .shaping import reshaped
 from .slicing import embedded, sliced, updated_slice
 
-__all__ = ["add_at", "getitem", "index_update"]
+__all__ = ["READ", "WRITE", "add_at", "getitem", "index_update"]
 
 _I64 = np.dtype(np.int64)
 _ALL = slice(None)
@@ -247,7 +247,7 @@ def getitem(x, key):
     What a mask leaves out gets a gradient of exactly zero, as in `ad.where`.
     """
     x = as_tensor(x, "x[...]", "x")
-    return by_pattern(_selected, x, key)
+    return READ.record(x, key)
 
 
 def _selected(x: Tensor, key: Any) -> Tensor:
@@ -276,6 +276,10 @@ def _behind_masks(x: Tensor, key: Any) -> Tensor:
     return x
 
 
+#: `x[key]`, by the patterns of keys.
+READ = Patterned(_selected)
+
+
 @function
 def index_update(x, key, value):
     """x with x[key] replaced by `value`, which is broadcast; x itself stays as it was.
@@ -291,6 +295,11 @@ def index_update(x, key, value):
     entry = key if isinstance(key, (AbstractTensor, np.ndarray)) else None
     if entry is not None and entry.dtype == np.bool_ and value.ndim <= x.ndim - entry.ndim:
         return _masked_update(x, as_tensor(entry), value)
+    return WRITE.record(x, key, value)
+
+
+def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
+    """x with x[key] replaced, for any key but a mask with one value."""
     chosen = _selection(x.aval, key)
     if not chosen.indices:
         value = reshaped(_fitted(value, chosen.shape), chosen.extents)
@@ -298,6 +307,10 @@ def index_update(x, key, value):
     y = reshaped(sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents), chosen.shape)
     y = replaced(y, chosen.indices, value, chosen.index_axes, chosen.place)
     return updated_slice(x, reshaped(y, chosen.extents), chosen.starts, chosen.axes, chosen.steps)
+
+
+#: `x[key] = value`, by the patterns of keys.
+WRITE = Patterned(_updated)
 
 
 @function

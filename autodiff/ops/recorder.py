@@ -31,6 +31,7 @@ from ..dispatch.reliance import functions
 from ..tape import leaves
 from ..tape.check import checks
 from ..tape.expected import use_native
+from ..tape.leaves import known_kind
 from ..tape.loans import LENT, Lender, prune
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.plan import COUNTS, Plan
@@ -45,11 +46,11 @@ from ..tape.record import (
     look_at_size,
     state,
 )
-from ..tensor import AbstractTensor, Tensor
-from .indexing import getitem
+from ..tensor import AbstractTensor, Tensor, handle
+from .indexing import READ, WRITE, getitem, index_update
 from .learner import ALL, Learner, key_of
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
-from .patterns import pattern_of
+from .patterns import START
 from .template import NATIVE
 
 __all__ = ["install", "is_installed", "uninstall"]
@@ -114,7 +115,7 @@ def _set_up() -> Any:
         function=Function,
         settings=config, counter=NUMBERS, mode=grad_mode,
         note_small=Recording.note_small, look_at=look_at_size, force=force, reads=_reads(),
-        plan=Plan, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT),
+        plan=Plan, start_kind=START, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT),
         lender=Lender, lent=LENT, prune=prune,
     ))  # fmt: skip
 
@@ -255,7 +256,9 @@ def _replace_methods() -> None:
             _put(AbstractTensor, name, known[name])
     if "__getitem__" not in known:
         known["__getitem__"] = _subscript()
+        known["__setitem__"] = _assignment()
     _put(AbstractTensor, "__getitem__", known["__getitem__"])
+    _put(Tensor, "__setitem__", known["__setitem__"])
 
 
 def _put(cls: type, name: str, made: Any) -> None:
@@ -277,16 +280,54 @@ def _subscript() -> Any:
     def unknown(x: Tensor, key: Any) -> Any:
         age = table.age
         y = python(x, key)
-        found = None if config.careful or key_of(x) is None else pattern_of(x, key)
-        if found is not None:
-            parts, program, tell = found
-            tell(table.forget)
-            table.learn(age, [key_of(x)], grad_mode.get(), program, parts, are_words=True)
+        if not config.careful and key_of(x) is not None and _runs_own(getitem, (x, key)):
+            _learn_pattern(table, age, READ.known(x, key))
         return y
 
     # The one class of Python's whose slot wrapper is that of mappings alone.
     example = vars(MappingProxyType)["__getitem__"]
     return wrapper(AbstractTensor, example, "__getitem__", _now.recorder.subscript(table, slow, unknown))
+
+
+def _assignment() -> Any:
+    """`x[key] = value`, in the same way."""
+    from codegen.runtime.record import wrapper
+
+    python, table = vars(Tensor)["__setitem__"], _table(index_update)
+
+    def slow(x: Tensor, key: Any, *value: Any) -> None:
+        if not value:
+            raise AttributeError("__delitem__")  # as Python says of a class that has none
+        if not config.careful:
+            _attach()
+        python(x, key, *value)
+
+    def unknown(x: Tensor, key: Any, value: Any) -> None:
+        age, old = table.age, handle(x.node)
+        python(x, key, value)
+        if not config.careful and key_of(old) is not None and _runs_own(index_update, (old, key, value)):
+            _learn_pattern(table, age, WRITE.known(old, key, value))
+
+    return wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", _now.recorder.assignment(table, slow, unknown))
+
+
+def _runs_own(function: Function, args: tuple) -> bool:
+    """Whether such a call runs the function's own body, and nothing that a user registered."""
+    classes = []
+    for place, argument in enumerate(args):
+        kind = known_kind(argument) if type(argument) is np.ndarray else None
+        if kind is not None and function.names_class(place, np.ndarray):
+            return False
+        classes.append(type(argument) if kind is None else kind.out.cls)
+    method = function.find(tuple(classes))
+    return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
+
+
+def _learn_pattern(table: Table, age: int, found: tuple[list, tuple, Program, Callable] | None) -> None:
+    if found is not None:
+        keys, parts, program, tell = found
+        tell(table.forget)
+        table.learn(age, keys, grad_mode.get(), program, parts, are_words=True)
 
 
 def _replace_reads() -> None:

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import Program, Step, fits
+from codegen.records import NamedTuple
+from codegen.runtime.record_table import MOST_BOUNDS, Program, Step, fits
 
 from ..config import config
 from ..custom.relied import users_methods
@@ -30,7 +31,7 @@ from ..tape.node import Kind, Node, data_node, new_number
 from ..tape.record import Recording, grad_mode, identity_of, look_at_size, state
 from ..tensor import Tensor, handle
 
-__all__ = ["ITEMS", "LIMIT", "NATIVE", "Template", "drop", "empty", "remembered"]
+__all__ = ["ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "remembered"]
 
 #: Templates kept per function.
 LIMIT = 1024
@@ -41,20 +42,29 @@ NATIVE: list[Any] = []
 _new = object.__new__
 
 
+class Bounds(NamedTuple):
+    """Operands of a template that are index arrays, with the extents they are for; known ones are checked each time."""
+
+    check: Callable[..., None]
+    pairs: tuple[tuple[int, int], ...]
+
+
 class Template:
     """What was recorded between some tensors and a result.
 
     steps     for each node: its kind, its value (of a number or array that the body states), its inputs
               by number: arguments first, then steps
     choices   what dispatch decided meanwhile
+    bounds    what is looked at each time: index arrays that are known
     holders   called when one of the choices changes
     """
 
-    __slots__ = ("_put", "choices", "holders", "steps")
+    __slots__ = ("_put", "bounds", "choices", "holders", "steps")
 
     def __init__(self, steps: list[tuple[Kind, Any, tuple[int, ...]]], choices: Choices) -> None:
         self.steps = steps
         self.choices = choices
+        self.bounds: Bounds | None = None
         self.holders: list[Callable[[], None]] = []
         self._put: Any = None
 
@@ -89,15 +99,21 @@ class Template:
             steps.append((node.kind, node.value, tuple([number[i] for i in node.inputs])))
         return cls(steps, choices)
 
-    def program(self, operands: int, number_kind: Kind | None = None) -> Program | None:
-        """The same for the native recorder; None where it has no room.  Operands beyond the tensors are numbers."""
+    def program(self, operands: int, number_kind: Kind | None = None, keeps: bool = True) -> Program | None:
+        """The same for the native recorder; None where it has no room.  Operands beyond the tensors are numbers.
+
+        number_kind, keeps   of the leaves of numbers: their kind, and whether they have the numbers as they are
+        """
         steps = [Step(*step) for step in self.steps]
         if not fits(operands, steps):
+            return None
+        pairs = self.bounds.pairs if self.bounds else ()
+        if len(pairs) > MOST_BOUNDS:
             return None
         out = steps[-1].kind.out
         return Program(
             operands, steps, out.cls, is_small=out.small, number_kind=number_kind,
-            keeps_numbers=number_kind is not None,
+            keeps_numbers=keeps and number_kind is not None, bounds=pairs,
         )  # fmt: skip
 
     def tell(self, holder: Callable[[], None]) -> None:
@@ -108,7 +124,10 @@ class Template:
     def put(
         self, now: Recording, tensors: tuple, numbers: Sequence[int] = (), number_kind: Kind | None = None
     ) -> Tensor:
-        """Put the nodes down again behind these tensors and numbers."""
+        """Put the nodes down again behind these tensors and numbers.  Raises what the check of bounds raises."""
+        if self.bounds is not None:
+            for operand, extent in self.bounds.pairs:
+                self.bounds.check(tensors[operand], extent=extent)
         if self._put is None and NATIVE:
             program = self.program(len(tensors) + len(numbers), number_kind)
             self._put = program is not None and NATIVE[-1].putter(program)
@@ -173,15 +192,19 @@ ITEMS = -1
 _NEVER: Any = False
 
 
-def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def remembered(
+    tensors: int, bounds: Callable[..., Bounds] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Record a body's operations again from a template, where its first `tensors` arguments are tensors (0: none is).
 
     The other arguments are static: they decide what is recorded, by value.  The body must not ask for
     values, and must depend on nothing else.  Of `ITEMS` the first argument is a sequence of tensors.
+
+    bounds    bounds(*arguments): those of the template; the body looks at the values of index arrays, and raises
     """
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        memory = _Memory(body, tensors)
+        memory = _Memory(body, tensors, bounds)
         again, templates = memory.again, memory.templates
 
         if tensors == 0:
@@ -269,8 +292,8 @@ def remembered(tensors: int) -> Callable[[Callable[..., Any]], Callable[..., Any
 class _Memory:
     """The templates of a body, by key; `_NEVER` for what cannot be put down again."""
 
-    def __init__(self, body: Callable[..., Any], tensors: int) -> None:
-        self.body, self.tensors = body, tensors
+    def __init__(self, body: Callable[..., Any], tensors: int, bounds: Callable[..., Bounds] | None = None) -> None:
+        self.body, self.tensors, self.bounds = body, tensors, bounds
         self.templates: dict[tuple, Template | None] = {}
 
     def dropped(self, key: tuple) -> None:
@@ -299,6 +322,8 @@ class _Memory:
         with observed() as choices:
             y = self.called(tuple([handle(node, x.masked) for node, x in zip(given, xs, strict=True)]), rest, keywords)
         template = Template.of(y, given, since, choices)
+        if template is not None and self.bounds is not None:
+            template.bounds = self.bounds(*xs, *rest, **keywords)
         templates[key] = template or _NEVER
         choices.on_change(lambda: self.dropped(key))
         is_twice = len(set([x.node for x in xs])) < len(xs)

@@ -23,6 +23,7 @@ from . import engine, objects
 from .launcher import OutOfRange, method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
 from .record_ir import (
+    ASSIGN,
     BINARY,
     CALLS,
     COMPARISONS,
@@ -46,7 +47,7 @@ __all__ = ["Layout", "Recorder", "set_up", "wrapper"]
 #: PyArray_View in NumPy's table.
 _VIEW = 137
 #: What the machine code reads of objects of Python's and NumPy's own.
-_OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "DATA", "ND", "DIMS", "BASE", "DESCR", "FLAGS")
+_OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "DATA", "ND", "DIMS", "BASE", "DESCR", "FLAGS", "SCALAR")
 
 
 @record(frozen=True)
@@ -65,6 +66,7 @@ class Layout:
     prune      prune(loans): leaves those out that have ended
     reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "bool", "get_grad",
                "set_grad" (without a value: deleted)
+    start_kind     of the leaves that say where slices start
     counts     an object that counts what was found, and run
     answers    what `Recorder.answer` made, as tuples by kind of node: where nothing is tracked, where it is
     limits     how much a recording, and how many small results, may grow to from its start
@@ -87,6 +89,7 @@ class Layout:
     force: Callable[[Any], Any]
     reads: dict[str, Callable[..., Any]]
     plan: type
+    start_kind: Any
     counts: Any
     answers: tuple[dict, dict]
     limits: tuple[int, int]
@@ -126,7 +129,8 @@ class Recorder(Known):
             ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32, counts=layout.counts,
             answers_untracked=layout.answers[0], answers_tracked=layout.answers[1], call_name=_CALL,
             out_of_range=OutOfRange, first_limit=layout.limits[1], lender_type=layout.lender, lent=layout.lent,
-            callback_name=_CALLBACK, prune=layout.prune,
+            callback_name=_CALLBACK, prune=layout.prune, start_kind=layout.start_kind, int64_type=np.int64,
+            int64_descr=np.dtype(np.int64),
             **{f"python_{name}": read for name, read in layout.reads.items()},
         )  # fmt: skip
         numbers = offsets | dict(pending_limit=layout.limits[0])
@@ -213,6 +217,11 @@ class Recorder(Known):
         """The address of the C function of `x[key]`."""
         self._site(SUBSCRIPT, table, slow, unknown)
         return self._code.address("subscript")
+
+    def assignment(self, table: Table, slow: Callable, unknown: Callable) -> int:
+        """The address of the C function of `x[key] = value`; `slow` gets two arguments where `x[key]` is deleted."""
+        self._site(ASSIGN, table, slow, unknown)
+        return self._code.address("assign")
 
     def method(self, table: Table, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:
         """A method of a class with a site, in place of the one it has; None when there are no more."""
@@ -301,7 +310,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "node": ("kind", "inputs", "value", "number"),
     "rich": ("hooks", "retained", "leaf", "call"),
     "kind": ("out",),
-    "out": ("requires_grad", "flows", "cls", "shape"),
+    "out": ("requires_grad", "flows", "cls", "shape", "small"),
     "leaf": ("grad", "hooks"),
     "recording": (
         "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "tracing",
@@ -312,8 +321,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "counts": ("hits", "runs"),
     "lender": ("array", "loans", "was_writeable"),
 }
-#: Classes two of whose fields are named as those of others.
-_OWN_NAMES = {("leaf", "hooks"): "leaf_hooks_at"} | {
+#: Fields that are named as those of other classes.
+_OWN_NAMES = {("leaf", "hooks"): "leaf_hooks_at", ("out", "small"): "is_small_at"} | {
     ("lender", name): f"lender_{name}_at" for name in _FIELDS["lender"]
 }
 

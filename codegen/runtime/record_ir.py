@@ -28,6 +28,7 @@ from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
 from .record_grad_ir import GRAD
 from .record_here_ir import HERE
+from .record_key_ir import KEY
 from .record_leaf_ir import LEAF, LEAF_WORDS
 from .record_life_ir import KEPT, LIFE
 from .record_loan_ir import LOAN
@@ -40,12 +41,15 @@ from .record_static_ir import STATIC
 from .record_subscript_ir import SUBSCRIPT as SUBSCRIPT_TEXT
 from .record_table import (
     ENTRY_WORDS,
+    FIRST_BOUND,
     FIRST_STATIC,
     KEYED,
     MOST_EXTENTS,
+    MOST_KNOWN,
     MOST_NODES,
     MOST_OPERANDS,
     MOST_STATICS,
+    N_BOUNDS,
     N_STATICS,
     PROBES,
     PROGRAM_WORDS,
@@ -55,18 +59,19 @@ from .record_table import (
 from .slots import DEALLOC
 
 __all__ = [
-    "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_METHOD", "METHODS", "POWER", "SITES_IN_ALL", "SITE_WORDS",
-    "SUBSCRIPT", "UNARY", "WORDS", "recorder_ir",
+    "ASSIGN", "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_METHOD", "METHODS", "POWER", "SITES_IN_ALL",
+    "SITE_WORDS", "SUBSCRIPT", "UNARY", "WORDS", "recorder_ir",
 ]  # fmt: skip
 
 #: How many entry points of each sort there are.
 BINARY, UNARY, CALLS, METHODS = 16, 8, 12, 64
-#: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, methods.
+#: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, methods.
 COMPARISONS = BINARY + UNARY + CALLS
 POWER = COMPARISONS + 6
 DETACH = POWER + 1
 SUBSCRIPT = DETACH + 1
-FIRST_METHOD = SUBSCRIPT + 1
+ASSIGN = SUBSCRIPT + 1
+FIRST_METHOD = ASSIGN + 1
 SITES_IN_ALL = FIRST_METHOD + METHODS
 
 #: The words of the recorder.  Those that end in `_at` are offsets of fields.
@@ -77,7 +82,7 @@ WORDS = (
     "requires_grad_at", "flows_at", "cls_at", "shape_at", "asked_at", "looked_at", "lent_at", "tracing_at",
     "handle_type", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
     "dict_type", "leaf_type", "array_type", "tuple_type", "slice_type",
-    "float64_type", "float32_type", "ellipsis",
+    "float64_type", "float32_type", "int64_type", "int64_descr", "ellipsis", "start_kind", "is_small_at",
     "none", "not_implemented", "true", "false", "zero", "config", "counter", "mode",
     "references_at", "usual_dealloc", "thread", "recording", "note_small", "look_at", "force",
     "item_name", "python_numpy", "python_array", "python_item", "python_float", "python_get_grad", "python_set_grad",
@@ -282,39 +287,9 @@ look.up:
   %bits = ptrtoint ptr %program to i64
   switch i64 %bits, label %hold [ i64 1, label %circumstance  i64 2, label %unknown ]
 hold:
-  ; From here on the program and the nodes are ours, whatever happens to the table and the handles.
   %owner = load ptr, ptr %owner.cell
-  call void @Py_IncRef(ptr %owner)
-  br label %hold.next
-hold.next:
-  %h = phi i64 [ 0, %hold ], [ %h.next, %hold.one ], [ %h.next, %hold.other ], [ %h.next, %hold.array ]
-  %all.held = icmp eq i64 %h, %n
-  br i1 %all.held, label %put.it, label %hold.one
-hold.one:
-  %h.at = getelementptr ptr, ptr %nodes, i64 %h
-  %h.node = load ptr, ptr %h.at
-  call void @Py_IncRef(ptr %h.node)               ; null, for a number, is fine
-  %h.next = add i64 %h, 1
-  %h.none = icmp eq ptr %h.node, null
-  br i1 %h.none, label %hold.other, label %hold.next
-hold.other:
-  %h.x.at = getelementptr ptr, ptr %xs, i64 %h
-  %h.x = load ptr, ptr %h.x.at
-  %h.class = call ptr @class_of(ptr %h.x)
-  %array.type = call ptr @own.object(i64 $array_type)
-  %h.is.array = icmp eq ptr %h.class, %array.type
-  br i1 %h.is.array, label %hold.array, label %hold.next
-hold.array:
-  %h.kind.at = getelementptr ptr, ptr %keys, i64 %h
-  %h.kind = load ptr, ptr %h.kind.at              ; the program has it
-  %h.leaf = call ptr @array_node(ptr %h.x, ptr %h.kind, ptr %recording)
-  store ptr %h.leaf, ptr %h.at
-  %no.leaf = icmp eq ptr %h.leaf, null
-  br i1 %no.leaf, label %let.go, label %hold.next
-let.go:
-  call void @release_all(ptr %nodes, i64 %h)
-  call void @Py_DecRef(ptr %owner)
-  br label %error
+  %held = call i32 @hold_operands(ptr %program, ptr %owner, ptr %recording, ptr %keys, ptr %xs, ptr %nodes, i64 %n)
+  switch i32 %held, label %put.it [ i32 0, label %circumstance  i32 -1, label %error ]
 put.it:
   %y = call ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %n)
   ret ptr %y
@@ -328,7 +303,7 @@ unknown:
 """
 
 
-_TEXTS = (PARTS, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT,
+_TEXTS = (PARTS, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, KEY, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT,
           ANSWERS, LEAF, LOAN, CHAINS, CARRIES)  # fmt: skip
 
 #: What the words of data are called that the texts read.
@@ -353,6 +328,10 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         SITES=SITES_IN_ALL,
         DETACH=DETACH,
         SUBSCRIPT=SUBSCRIPT,
+        ASSIGN=ASSIGN,
+        MOST_KNOWN=MOST_KNOWN,
+        N_BOUNDS=N_BOUNDS,
+        FIRST_BOUND=FIRST_BOUND,
         KEYED=KEYED,
         N_STATICS=N_STATICS,
         FIRST_STATIC=FIRST_STATIC,

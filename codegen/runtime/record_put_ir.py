@@ -1,5 +1,6 @@
 """Putting a program of the recorder (`record_ir`) down, as LLVM IR text: nodes, their inputs, the handle.
 
+    hold_operands holds them, after a look at index arrays
     put           for operands whose nodes are held
     put_program   the same, called from Python: for a body that knows its program
 """
@@ -9,6 +10,143 @@ from __future__ import annotations
 __all__ = ["PUT"]
 
 PUT = """
+; Whether the elements of an array of integers are known to be places of an axis of this extent, or not known.
+define internal i1 @are_places(ptr %array, i64 %extent) {
+entry:
+  %nd.at = getelementptr i8, ptr %array, i64 $ND
+  %nd = load i32, ptr %nd.at
+  %rank = zext i32 %nd to i64
+  %dims.at = getelementptr i8, ptr %array, i64 $DIMS
+  %dims = load ptr, ptr %dims.at
+  %data.at = getelementptr i8, ptr %array, i64 $DATA
+  %data = load ptr, ptr %data.at
+  %descr.at = getelementptr i8, ptr %array, i64 $DESCR
+  %descr = load ptr, ptr %descr.at
+  %int64 = call ptr @own.object(i64 $int64_descr)
+  %is.long = icmp eq ptr %descr, %int64
+  %least = sub i64 0, %extent
+  br label %size
+size:
+  %d = phi i64 [ 0, %entry ], [ %d.next, %size.one ]
+  %count = phi i64 [ 1, %entry ], [ %count.next, %size.one ]
+  %sized = icmp eq i64 %d, %rank
+  br i1 %sized, label %few, label %size.one
+size.one:
+  %dim.at = getelementptr i64, ptr %dims, i64 %d
+  %dim = load i64, ptr %dim.at
+  %count.next = mul i64 %count, %dim
+  %d.next = add i64 %d, 1
+  br label %size
+few:
+  %is.much = icmp ugt i64 %count, $MOST_KNOWN     ; a kernel looks at them all
+  br i1 %is.much, label %yes, label %next
+next:
+  %i = phi i64 [ 0, %few ], [ %i.next, %one ]
+  %all = icmp eq i64 %i, %count
+  br i1 %all, label %yes, label %read
+read:
+  br i1 %is.long, label %long, label %short
+long:
+  %long.at = getelementptr i64, ptr %data, i64 %i
+  %long.value = load i64, ptr %long.at
+  br label %one
+short:
+  %short.at = getelementptr i32, ptr %data, i64 %i
+  %short.value = load i32, ptr %short.at
+  %widened = sext i32 %short.value to i64
+  br label %one
+one:
+  %value = phi i64 [ %long.value, %long ], [ %widened, %short ]
+  %i.next = add i64 %i, 1
+  %from = icmp sge i64 %value, %least
+  %to = icmp slt i64 %value, %extent
+  %is.place = and i1 %from, %to
+  br i1 %is.place, label %next, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Hold a program and the nodes of its keyed operands, those of arrays being made: from here on they are ours, whatever
+; happens to tables and handles.  1; 0 where an index array is not as the program wants it, and -1 with an exception:
+; then nothing is held.
+define internal i32 @hold_operands(ptr %program, ptr %owner, ptr %recording, ptr %keys, ptr %xs, ptr %nodes, i64 %n) {
+entry:
+  call void @Py_IncRef(ptr %owner)
+  br label %next
+next:
+  %h = phi i64 [ 0, %entry ], [ %h.next, %one ], [ %h.next, %other ], [ %h.next, %array ]
+  %all = icmp eq i64 %h, %n
+  br i1 %all, label %bounds, label %one
+one:
+  %at = getelementptr ptr, ptr %nodes, i64 %h
+  %node = load ptr, ptr %at
+  call void @Py_IncRef(ptr %node)                 ; null, for a number, is fine
+  %h.next = add i64 %h, 1
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %other, label %next
+other:
+  %x.at = getelementptr ptr, ptr %xs, i64 %h
+  %x = load ptr, ptr %x.at
+  %class = call ptr @class_of(ptr %x)
+  %array.type = call ptr @own.object(i64 $array_type)
+  %is.array = icmp eq ptr %class, %array.type
+  br i1 %is.array, label %array, label %next
+array:
+  %kind.at = getelementptr ptr, ptr %keys, i64 %h
+  %kind = load ptr, ptr %kind.at                  ; the program has it
+  %leaf = call ptr @array_node(ptr %x, ptr %kind, ptr %recording)
+  store ptr %leaf, ptr %at
+  %no.leaf = icmp eq ptr %leaf, null
+  br i1 %no.leaf, label %failed, label %next
+failed:
+  call void @release_all(ptr %nodes, i64 %h)
+  call void @Py_DecRef(ptr %owner)
+  ret i32 -1
+
+bounds:
+  %n.bounds.at = getelementptr i64, ptr %program, i64 $N_BOUNDS
+  %n.bounds = load i64, ptr %n.bounds.at
+  br label %bound
+bound:
+  %b = phi i64 [ 0, %bounds ], [ %b.next, %bound.good ]
+  %are.good = icmp eq i64 %b, %n.bounds
+  br i1 %are.good, label %done, label %bound.one
+bound.one:
+  %first.bound = getelementptr i64, ptr %program, i64 $FIRST_BOUND
+  %bound.at = getelementptr [2 x i64], ptr %first.bound, i64 %b
+  %which = load i64, ptr %bound.at
+  %extent.at = getelementptr i64, ptr %bound.at, i64 1
+  %extent = load i64, ptr %extent.at
+  %b.next = add i64 %b, 1
+  %which.at = getelementptr ptr, ptr %nodes, i64 %which
+  %index = load ptr, ptr %which.at
+  %no.index = icmp eq ptr %index, null
+  br i1 %no.index, label %outside, label %value.of
+value.of:
+  %value = call ptr @field(ptr %index, i64 $value_at)
+  %none = call ptr @own.object(i64 $none)
+  %is.pending = icmp eq ptr %value, %none
+  br i1 %is.pending, label %bound.good, label %known
+known:
+  %class.of.arrays = call ptr @own.object(i64 $array_type)
+  %value.class = call ptr @class_of(ptr %value)
+  %is.known = icmp eq ptr %value.class, %class.of.arrays
+  br i1 %is.known, label %look, label %outside
+look:
+  %are.places = call i1 @are_places(ptr %value, i64 %extent)
+  br i1 %are.places, label %bound.good, label %outside
+bound.good:
+  br label %bound
+outside:
+  call void @release_all(ptr %nodes, i64 %n)
+  call void @Py_DecRef(ptr %owner)
+  ret i32 0
+done:
+  ret i32 1
+}
+
 ; Put a program down: a new reference to a new handle, or null with an exception.
 ; `nodes` has references to the operands' nodes, null for a number; they are given away here, and so is `owner`.
 define internal ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %operand.count) {

@@ -19,8 +19,9 @@ from ..forks import held_over_fork
 from ..records import record
 
 __all__ = [
-    "ENTRY_WORDS", "FIRST_STATIC", "KEYED", "MOST_EXTENTS", "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_STATICS",
-    "PROBES", "PROGRAM_WORDS", "SLOTS", "SPREAD", "Program", "Step", "Table", "fits",
+    "ENTRY_WORDS", "FIRST_BOUND", "FIRST_STATIC", "KEYED", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN",
+    "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_BOUNDS", "N_STATICS", "PROBES", "PROGRAM_WORDS", "SLOTS",
+    "SPREAD", "Program", "Step", "Table", "fits",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
@@ -33,13 +34,17 @@ SPREAD = 0x9E3779B97F4A7C15
 MOST_OPERANDS, MOST_STATICS = 8, 4
 #: Extents of an array that are looked at.
 MOST_EXTENTS = 4
+#: Index arrays of a program; elements that those have whose values are looked at.
+MOST_BOUNDS, MOST_KNOWN = 4, 256
 #: A program: steps, class, is small, kind of a number, operands, numbers stay as they are;
 #: how many operands have keys, and all keys but the first; number of static arguments, name and value of each
-#: (or two words); then the steps.
+#: (or two words); number of index arrays, and of each which operand it is, for which extent; then the steps.
 KEYED = 6
 N_STATICS = KEYED + MOST_OPERANDS
 FIRST_STATIC = N_STATICS + 1
-PROGRAM_WORDS = FIRST_STATIC + 2 * MOST_STATICS
+N_BOUNDS = FIRST_STATIC + 2 * MOST_STATICS
+FIRST_BOUND = N_BOUNDS + 1
+PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
 #: Operands and steps of a program.
 MOST_NODES = 64
 
@@ -62,6 +67,8 @@ class Program:
     is_small      the result is noted
     number_kind   of the leaf that is made of an operand that is a number: of its value as a float, or,
                   where it `keeps_numbers`, as it is
+    bounds        operands that are index arrays, with the extents they are for: if their values are known and
+                  outside, nothing is recorded
     """
 
     __slots__ = ("_held", "_keys", "_words", "operands")
@@ -75,11 +82,14 @@ class Program:
         is_small: bool,
         number_kind: Any = None,
         keeps_numbers: bool = False,
+        bounds: Sequence[tuple[int, int]] = (),
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
         words = [len(steps), id(cls), int(is_small), id(number_kind), operands, int(keeps_numbers)]
-        words += [0] * (PROGRAM_WORDS - len(words))
+        words += [0] * (N_BOUNDS - len(words))
+        flat = [word for pair in bounds for word in pair]
+        words += [len(bounds), *flat, *[0] * (2 * MOST_BOUNDS - len(flat))]
         for step in steps:
             words += [id(step.kind), id(step.value), len(step.inputs), *step.inputs]
         self.operands = operands
