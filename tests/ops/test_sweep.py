@@ -8,17 +8,12 @@ from autodiff.ops import as_tensor
 from autodiff.tape.walk import needed
 from codegen.ir import OPS, aval_of
 
-from .cases import Case, all_cases, eager, rng_of
+from .cases import Case, all_cases, eager, law, rng_of
 
 CASES = all_cases()
 SMOOTH = [c for c in CASES if c.wrt]
 SMOOTH_F64 = [c for c in SMOOTH if all(c.avals[i].dtype == np.float64 for i in c.wrt)]
 SMOOTH_F32 = [c for c in SMOOTH if all(c.avals[i].dtype == np.float32 for i in c.wrt)]
-
-each = pytest.mark.parametrize("case", CASES, ids=repr)
-each_smooth = pytest.mark.parametrize("case", SMOOTH, ids=repr)
-each_f64 = pytest.mark.parametrize("case", SMOOTH_F64, ids=repr)
-each_f32 = pytest.mark.parametrize("case", SMOOTH_F32, ids=repr)
 
 
 def tensors(arrays):
@@ -62,7 +57,7 @@ def inner(xs, ys):
 # ---------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.expected is not None], ids=repr)
+@law([c for c in CASES if c.expected is not None])
 def test_the_value_equals_numpys(case: Case):
     point = case.point(rng_of(case))
     with eager(), np.errstate(all="ignore"):
@@ -72,7 +67,7 @@ def test_the_value_equals_numpys(case: Case):
     close(y, expected, 8 * rounding(y.dtype))
 
 
-@each
+@law(CASES)
 def test_infer_tells_the_aval(case: Case):
     point = case.point(rng_of(case))
     recorded = case.f(*tensors(point)).aval
@@ -81,7 +76,7 @@ def test_infer_tells_the_aval(case: Case):
     assert y.aval == recorded == aval_of(y.node.value)
 
 
-@each
+@law(CASES)
 def test_layout_does_not_matter(case: Case):
     point = case.point(rng_of(case))
     with eager():
@@ -108,7 +103,7 @@ def every_second(x):
     return wide[..., ::2] if x.ndim else wide[:1].reshape(())
 
 
-@each
+@law(CASES)
 def test_native_code_equals_the_reference(case: Case):
     point = case.point(rng_of(case))
     with eager():
@@ -118,7 +113,7 @@ def test_native_code_equals_the_reference(case: Case):
     close(y, expected, case.ulps * rounding(y.dtype))
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.traced], ids=repr)
+@law([c for c in CASES if c.traced])
 def test_native_code_takes_any_layout(case: Case):
     point = case.point(rng_of(case))
     f = ad.jit(case.f)
@@ -146,10 +141,10 @@ def size(case):
 
 #: The largest case of each call.
 SPECIAL = [c for c in sorted(CASES, key=size) if any(a.dtype == np.float64 for a in c.avals)]
-SPECIAL = list({c.name.partition("(")[0]: c for c in SPECIAL}.values())
+SPECIAL = list({c.call: c for c in SPECIAL}.values())
 
 
-@pytest.mark.parametrize("case", SPECIAL, ids=repr)
+@law(SPECIAL)
 def test_native_code_and_its_gradients_know_nan_and_infinities(case: Case):
     point = holds_specials(case, case.point(rng_of(case)))
 
@@ -175,7 +170,7 @@ def test_native_code_and_its_gradients_know_nan_and_infinities(case: Case):
 # ---------------------------------------------------------------- first derivatives
 
 
-@each_f64
+@law(SMOOTH_F64)
 def test_forward_mode_is_the_limit_of_differences(case: Case):
     rng = rng_of(case)
     point, direction = case.point(rng), case.direction(rng)
@@ -189,7 +184,7 @@ def test_forward_mode_is_the_limit_of_differences(case: Case):
     close(value(dy), (above - below) / (2 * h), 2e-8)
 
 
-@each_f64
+@law(SMOOTH_F64)
 def test_reverse_mode_is_the_adjoint_of_forward_mode(case: Case):
     rng = rng_of(case)
     point, direction = case.point(rng), case.direction(rng)
@@ -211,7 +206,7 @@ def gradients(pullback, y_bar):
     return found if isinstance(found, tuple) else (found,)
 
 
-@each_f32
+@law(SMOOTH_F32)
 def test_float32_derivatives_are_those_of_float64(case: Case):
     rng = rng_of(case)
     point = case.point(rng)
@@ -228,7 +223,7 @@ def test_float32_derivatives_are_those_of_float64(case: Case):
         close(value(narrow), value(exact).astype(np.float32), 64 * rounding(np.float32))
 
 
-@each_smooth
+@law(SMOOTH)
 def test_native_gradients_equal_the_reference(case: Case):
     rng = rng_of(case)
     point = case.point(rng)
@@ -266,7 +261,7 @@ def sum_of_products(xs, ys):
     return total
 
 
-@pytest.mark.parametrize("case", [c for c in SMOOTH_F64 if c.order > 1], ids=repr)
+@law([c for c in SMOOTH_F64 if c.order > 1])
 def test_second_derivatives_are_symmetric_and_the_limit_of_differences(case: Case):
     rng = rng_of(case)
     point, u, v = case.point(rng), case.direction(rng), case.direction(rng)
@@ -283,7 +278,7 @@ def test_second_derivatives_are_symmetric_and_the_limit_of_differences(case: Cas
     close(value(uv), (above - below) / (2 * h), 1e-6)
 
 
-@pytest.mark.parametrize("case", [c for c in SMOOTH_F32 if c.order > 1], ids=repr)
+@law([c for c in SMOOTH_F32 if c.order > 1])
 def test_float32_second_derivatives_are_those_of_float64(case: Case):
     rng = rng_of(case)
     point, u, v = case.point(rng), case.direction(rng), case.direction(rng)

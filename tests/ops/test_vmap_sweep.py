@@ -3,19 +3,18 @@
 import sys
 
 import numpy as np
-import pytest
 
 import autodiff as ad
 from autodiff.tape import Primitive
 from codegen.ir import OPS
 
-from .cases import Case, all_cases, eager, rng_of
+from .cases import Case, all_cases, eager, law, rng_of
 
 CASES = [c for c in all_cases() if c.traced]
 SMOOTH = [c for c in CASES if c.wrt and all(c.avals[i].dtype == np.float64 for i in c.wrt)]
 #: The largest case of each call.
 LARGEST = sorted(CASES, key=lambda c: sum(a.size for a in c.avals))
-LARGEST = list({c.name.partition("(")[0]: c for c in LARGEST if c.avals}.values())
+LARGEST = list({c.call: c for c in LARGEST if c.avals}.values())
 
 COUNT = 3
 
@@ -59,7 +58,7 @@ def stacked(found):
     return np.stack([value(y) for y in found])
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.avals], ids=repr)
+@law([c for c in CASES if c.avals])
 def test_vmap_is_one_call_for_each_example(case: Case):
     rng = rng_of(case)
     for mapped in subsets(len(case.avals)):
@@ -72,7 +71,7 @@ def test_vmap_is_one_call_for_each_example(case: Case):
                 close(y, expected, 16 * rounding(expected.dtype))
 
 
-@pytest.mark.parametrize("case", LARGEST, ids=repr)
+@law(LARGEST)
 def test_a_compiled_vmap_is_one_call_for_each_example(case: Case):
     mapped = (True,) * len(case.avals)
     points = examples(case, mapped, rng_of(case))
@@ -82,7 +81,7 @@ def test_a_compiled_vmap_is_one_call_for_each_example(case: Case):
     close(ad.jit(ad.vmap(case.f, -1))(*columns), expected, 2 * case.ulps * rounding(expected.dtype))
 
 
-@pytest.mark.parametrize("case", SMOOTH, ids=repr)
+@law(SMOOTH)
 def test_gradients_of_vmap_are_those_of_each_example(case: Case):
     rng = rng_of(case)
     with eager():
@@ -98,7 +97,7 @@ def test_gradients_of_vmap_are_those_of_each_example(case: Case):
                 close(x_bar, expected if mapped[i] else np.sum(expected, axis=0), 1e-12)
 
 
-@pytest.mark.parametrize("case", SMOOTH, ids=repr)
+@law(SMOOTH)
 def test_vmap_of_a_gradient_gives_the_gradient_of_each_example(case: Case):
     rng = rng_of(case)
     mapped = (True,) * len(case.avals)
@@ -112,7 +111,7 @@ def test_vmap_of_a_gradient_gives_the_gradient_of_each_example(case: Case):
         close(x_bar, stacked(bars), 1e-12)
 
 
-@pytest.mark.parametrize("case", SMOOTH, ids=repr)
+@law(SMOOTH)
 def test_tangents_of_vmap_are_those_of_each_example(case: Case):
     rng = rng_of(case)
     mapped = (True,) * len(case.avals)
