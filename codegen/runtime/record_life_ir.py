@@ -26,11 +26,12 @@ declare void @PyObject_GC_Track(ptr)
 declare void @PyObject_GC_Del(ptr)
 declare void @PyObject_ClearWeakRefs(ptr)
 
-; Objects that nobody has, linked by the words of their refcounts; how many more may be kept.
+; Objects that nobody has, linked by the words of their refcounts; how many more may be kept, and may ever be.
+; For each object that is made here one is kept, so that what Python makes does not pile up.
 @free.nodes = internal global ptr null
 @free.handles = internal global ptr null
-@room.for.nodes = internal global i64 $KEPT
-@room.for.handles = internal global i64 $KEPT
+@room.for.nodes = internal global [2 x i64] [i64 0, i64 $KEPT]
+@room.for.handles = internal global [2 x i64] [i64 0, i64 $KEPT]
 
 define ptr @life() { ret ptr @node_dealloc }
 
@@ -39,7 +40,18 @@ define internal ptr @used_again(ptr %list, ptr %room, ptr %class) alwaysinline {
 entry:
   %object = load ptr, ptr %list
   %is.empty = icmp eq ptr %object, null
-  br i1 %is.empty, label %end, label %take
+  br i1 %is.empty, label %another, label %take
+another:
+  %most.at = getelementptr i64, ptr %room, i64 1
+  %most = load i64, ptr %most.at
+  %may.grow = icmp ne i64 %most, 0
+  %grown = select i1 %may.grow, i64 1, i64 0
+  %most.left = sub i64 %most, %grown
+  store i64 %most.left, ptr %most.at
+  %had = load i64, ptr %room
+  %has = add i64 %had, %grown
+  store i64 %has, ptr %room
+  br label %end
 take:
   %count.at = getelementptr i8, ptr %object, i64 $REFERENCES
   %next = load ptr, ptr %count.at
