@@ -7,10 +7,12 @@ of them run by the same loops or the same products.  `einsum` is in its own file
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from codegen import ir
 from codegen.ir import Aval
 from codegen.lowering import Contract
 
@@ -38,15 +40,18 @@ _BOOL = np.dtype(np.bool_)
 
 def _matmul_aval(a: Aval, b: Aval) -> Aval:
     expect("matmul", (a, b), "fic")
-    if a.ndim < 2 or b.ndim < 2:
-        raise ShapeError(f"matmul: takes matrices, got {a} @ {b}\n  called at {caller()}")
     _check_inner(a, b)
-    batch = _batch(a, b)
-    return a.with_shape((*batch, a.shape[-2], b.shape[-1]))
+    return a.with_shape((*_batch(a, b), *a.shape[-2:-1], *b.shape[1:][-1:]))
 
 
 def _check_inner(a: Aval, b: Aval) -> None:
     """Raise ShapeError unless a @ b has one inner size."""
+    if not a.ndim or not b.ndim:
+        raise ShapeError(
+            f"matmul: takes vectors and matrices, got {a} @ {b}\n"
+            f"  called at {caller()}\n"
+            f"  to scale an array, use *"
+        )
     k = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] == k:
         return
@@ -64,7 +69,7 @@ def _check_inner(a: Aval, b: Aval) -> None:
 
 
 def _batch(a: Aval, b: Aval) -> tuple[int, ...]:
-    """The leading axes of a product of matrices."""
+    """The leading axes of a product."""
     if a.shape[:-2] == b.shape[:-2]:
         return a.shape[:-2]
     try:
@@ -78,10 +83,23 @@ def _batch(a: Aval, b: Aval) -> tuple[int, ...]:
 
 
 def _matmul_transpose(y_bar, y, a, b):
+    left, right = _row(a), _column(b)
+    if y_bar.ndim < left.ndim or y_bar.ndim < right.ndim:
+        y_bar = reshaped(y_bar, (left.shape[-2], right.shape[-1]))
     return (
-        lambda: sum_to(_matrices(y_bar, adjoint_of(_turned(b))), a.shape),
-        lambda: sum_to(_matrices(adjoint_of(_turned(a)), y_bar), b.shape),
+        lambda: reshaped(sum_to(_matrices(y_bar, adjoint_of(_turned(right))), left.shape), a.shape),
+        lambda: reshaped(sum_to(_matrices(adjoint_of(_turned(left)), y_bar), right.shape), b.shape),
     )
+
+
+def _row(x: Tensor, start: int = 0) -> Tensor:
+    """A vector as a matrix of one row; `start` axes before it stay."""
+    return reshaped(x, (*x.shape[:start], 1, *x.shape[start:])) if x.ndim == start + 1 else x
+
+
+def _column(x: Tensor, start: int = 0) -> Tensor:
+    """A vector as a matrix of one column; `start` axes before it stay."""
+    return reshaped(x, (*x.shape, 1)) if x.ndim == start + 1 else x
 
 
 def _matrices(a: Tensor, b: Tensor) -> Tensor:
@@ -101,11 +119,15 @@ def _matmul_batch(op, size, xs, mapped):
     example by a matrix of weights, and its length.
     """
     a, b = xs
+    ranks = [x.ndim - m for x, m in zip(xs, mapped, strict=True)]
+    if 1 in ranks:
+        y = _matmul_batch(op, size, (_row(a, mapped[0]), _column(b, mapped[1])), mapped)
+        return reshaped(y, (size, *(y.shape[1:2] if ranks[0] > 1 else ()), *(y.shape[2:] if ranks[1] > 1 else ())))
     if not mapped[1] and b.ndim == 2:
         return _product(a, b)
     if not mapped[0] and a.ndim == 2 and b.shape[-1] == 1:  # a @ x is x @ aᵀ for every vector x
         return reshaped(_product(reshaped(b, b.shape[:-1]), _turned(a)), (*b.shape[:-2], a.shape[0], 1))
-    rank = max([x.ndim - m for x, m in zip(xs, mapped, strict=True)]) + 1
+    rank = max(ranks) + 1
     aligned = [
         reshaped(x, (size, *(1,) * (rank - x.ndim), *x.shape[1:])) if m else x
         for x, m in zip(xs, mapped, strict=True)
@@ -115,6 +137,21 @@ def _matmul_batch(op, size, xs, mapped):
         y = summed(multiply(left, _turned(right)), (rank - 1,))
         return reshaped(y, (*y.shape, 1))
     return _matrices(left, right)
+
+
+def _matmul_written(operands: Sequence[ir.Node], params: tuple, aval: Aval) -> ir.Node:
+    """A vector is one operand of the tape; compiled is a product of matrices, between reshapes that cost nothing."""
+    a, b = operands
+    if a.aval.ndim > 1 and b.aval.ndim > 1:
+        return ir.Node(_matmul, operands, params, aval)
+    left = _ir_reshaped(a, (1, *a.aval.shape)) if a.aval.ndim == 1 else a
+    right = _ir_reshaped(b, (*b.aval.shape, 1)) if b.aval.ndim == 1 else b
+    shape = (left.aval.shape[0], right.aval.shape[1])
+    return _ir_reshaped(ir.Node(_matmul, (left, right), params, aval.with_shape(shape)), aval.shape)
+
+
+def _ir_reshaped(x: ir.Node, shape: tuple[int, ...]) -> ir.Node:
+    return ir.Node(ir.OPS["reshape"], (x,), (shape,), x.aval.with_shape(shape))
 
 
 _matmul = linear(
@@ -127,11 +164,18 @@ _matmul = linear(
     heavy=True,
     keeps_mask=False,
     batch=_matmul_batch,
+    written=_matmul_written,
 )
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b for tensors of one dtype and at least two axes each."""
+    """a @ b for tensors of one dtype and at least one axis each."""
+    if min(a.ndim, b.ndim) == 1:
+        if max(a.ndim, b.ndim) < 3 and a.shape[-1] != 1:
+            return record(_matmul, (a, b))
+        y = _product(_row(a), _column(b))
+        kept = y.shape[-2:-1] if a.ndim > 1 else y.shape[-1:] if b.ndim > 1 else ()
+        return reshaped(y, (*y.shape[:-2], *kept))
     if b.ndim == 2 and a.ndim > 2:
         # One large product instead of many small ones; its transpose is one product as well.
         rows = reshaped(a, (math.prod(a.shape[:-1]), a.shape[-1]))
@@ -166,21 +210,9 @@ def matmul(x1, x2):
     Raises ShapeError when the inner sizes differ, the leading axes do not broadcast, or one is 0-d.
     """
     a, b, was_bool = operands("matmul", x1, x2)
-    if not a.ndim or not b.ndim:
-        raise ShapeError(
-            f"matmul: takes vectors and matrices, got {a.aval} @ {b.aval}\n"
-            f"  called at {caller()}\n"
-            f"  to scale an array, use *"
-        )
     _check_inner(a.aval, b.aval)
-    left = reshaped(a, (1, *a.shape)) if a.ndim == 1 else a
-    right = reshaped(b, (*b.shape, 1)) if b.ndim == 1 else b
-    if a.ndim > 1 and b.ndim > 1:
-        _batch(a.aval, b.aval)  # before `_product` reshapes: errors show the types as they were
-    y = _product(left, right)
-    rows = () if a.ndim == 1 else y.shape[-2:-1]
-    columns = () if b.ndim == 1 else y.shape[-1:]
-    return as_before(reshaped(y, (*y.shape[:-2], *rows, *columns)), was_bool)
+    _batch(a.aval, b.aval)  # before `_product` reshapes: errors show the types as they were
+    return as_before(_product(a, b), was_bool)
 
 
 # ---------------------------------------------------------------- relatives

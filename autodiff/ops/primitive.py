@@ -118,6 +118,7 @@ def linear(
     keeps_mask: bool = True,
     traits: Sequence[str] = (),
     batch: Callable[..., Any] | None = None,
+    written: Callable[..., Any] | None = None,
 ) -> Operation:
     """An operation that is linear in its inputs `in_args`.
 
@@ -129,6 +130,7 @@ def linear(
     heavy      worth storing when something live may read it again
     keeps_mask a masked cotangent stays masked: not for sums of products with other inputs
     batch      what it does to many examples at once: see `batching`
+    written    how the compiler says it: see `tape.node.Primitive`
     """
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
@@ -161,6 +163,7 @@ def linear(
         heavy=heavy,
         keeps_mask=keeps_mask,
         batch=batch,
+        written=written,
     )
     define(operation)
     return operation

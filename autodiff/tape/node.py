@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from codegen import ir
 from codegen.forks import held_over_fork
 from codegen.ir import DTYPES, Aval, Op
 
@@ -95,10 +96,12 @@ class Primitive(Op):
     keeps_mask  a masked cotangent stays masked through it (elementwise, moves, reductions)
     discrete  integer or bool result, or a step function: nothing flows, and that is no error
     batch     batch(op, size, xs, mapped, **params) -> the results for many examples at once: see `ops.batching`
+    written   written(operands, params, aval) -> the node of the compiler's graph that has its value, where the compiler
+              says it with several; None: it is one of the compiler's own
     memo      kinds by (Outs of the inputs, params), one table without and one with grad mode
     """
 
-    __slots__ = ("batch", "discrete", "heavy", "keeps_mask", "masks", "memo", "pull", "push")
+    __slots__ = ("batch", "discrete", "heavy", "keeps_mask", "masks", "memo", "pull", "push", "written")
 
     def __init__(
         self,
@@ -111,6 +114,7 @@ class Primitive(Op):
         keeps_mask: bool = True,
         discrete: bool = False,
         batch: Callable | None = None,
+        written: Callable[[Sequence[ir.Node], tuple, Aval], ir.Node] | None = None,
         **op: Any,
     ) -> None:
         super().__init__(name, **op)
@@ -121,6 +125,7 @@ class Primitive(Op):
         self.keeps_mask = keeps_mask
         self.discrete = discrete
         self.batch = batch
+        self.written = written
         self.memo: tuple[dict, dict] = ({}, {})
 
 

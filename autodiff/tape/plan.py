@@ -199,7 +199,11 @@ def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.
             )
         else:
             operands = [_operand(i, made, inputs) for i in reads]
-            made[node] = ir.Node(node.kind.op, operands, node.kind.params, node.kind.out.aval)
+            kind, written = node.kind, node.kind.op.written
+            made[node] = (
+                ir.Node(kind.op, operands, kind.params, kind.out.aval) if written is None
+                else written(operands, kind.params, kind.out.aval)
+            )
     results = [_operand(o, made, inputs) for o in outputs]
     return ir.Graph.of([made[i] for i in inputs], results), inputs
 

@@ -121,6 +121,50 @@ def test_numpys_functions_record():
     np.testing.assert_allclose(np.linalg.norm(s, axis=0).numpy(), np.linalg.norm(a, axis=0))
 
 
+VECTOR_PRODUCTS = [((4, 3), (3,)), ((3,), (3, 5)), ((3,), (3,)), ((4, 1), (1,)), ((1,), (1,)), ((4, 0), (0,)),
+                   ((2, 4, 3), (3,)), ((3,), (2, 3, 5))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), VECTOR_PRODUCTS[:3])
+def test_a_product_with_a_vector_is_one_node_of_the_tape(left, right):
+    a, b = zeros(*left), zeros(*right)
+    assert (a @ b).node.inputs == (a.node, b.node)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize(("left", "right"), VECTOR_PRODUCTS)
+def test_the_gradient_of_a_product_with_a_vector_is_its_adjoint(left, right, dtype):
+    rng = np.random.default_rng(0)
+
+    def some(shape):
+        return rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype is np.complex128 else 0.0)
+
+    a, b, da, db = some(left), some(right), some(left), some(right)
+    y_bar = some((a @ b).shape)
+    x1, x2 = ad.tensor(a, requires_grad=True), ad.tensor(b, requires_grad=True)
+    y = x1 @ x2
+    y.backward(ad.tensor(y_bar))
+    np.testing.assert_allclose(y.detach().numpy(), a @ b, rtol=1e-13, atol=1e-13)
+    change = np.vdot(y_bar, da @ b + a @ db).real
+    found = np.vdot(x1.grad.numpy(), da).real + np.vdot(x2.grad.numpy(), db).real
+    np.testing.assert_allclose(found, change, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("in_axes", [(0, None), (None, 0), (0, 0)])
+@pytest.mark.parametrize(("left", "right"), VECTOR_PRODUCTS)
+def test_products_with_vectors_go_over_examples(left, right, in_axes):
+    rng = np.random.default_rng(0)
+    pairs = zip((left, right), in_axes, strict=True)
+    xs = [rng.normal(size=shape if axis is None else (6, *shape)) for shape, axis in pairs]
+    each = [x if axis == 0 else [x] * 6 for x, axis in zip(xs, in_axes, strict=True)]
+
+    def product(a, b):
+        return ad.vmap(lambda a, b: a @ b, in_axes=in_axes)(a, b)
+
+    np.testing.assert_allclose(product(*xs), [a @ b for a, b in zip(*each, strict=True)], rtol=1e-13, atol=1e-13)
+    ad.check_gradients(lambda a, b: (product(a, b) ** 2).sum(), *xs, order=1)
+
+
 def test_a_long_einsum_is_multiplied_in_a_good_order():
     xs = [np.random.default_rng(i).standard_normal((6, 6)) for i in range(5)]
     y = ad.einsum("ab,bc,cd,de,ef->af", *xs)
