@@ -54,7 +54,7 @@ class _Prices:
         """The seconds that compiling a graph is expected to take."""
         return self.of_operations(len(graph.nodes))
 
-    def of_operations(self, count: int) -> float:
+    def of_operations(self, count: float) -> float:
         """The seconds that compiling so many operations is expected to take."""
         return count * self.seconds / self.operations
 
@@ -162,8 +162,11 @@ class Rented:
 
     def call(self, *values: Any) -> tuple:
         """As `Executable.call`."""
-        if self.compiled is None and self._at_once:
-            self._compile()
+        if self.compiled is None:
+            if is_known(self._graph):  # the code of another stretch was the same graph, and is compiled by now
+                self.compiled, self._evaluation = compile_graph(self._graph), None
+            elif self._at_once:
+                self._compile()
         if self.compiled is not None:
             return self.compiled.call(*values)
         evaluation = self._evaluation = self._evaluation or Evaluation(self._graph)

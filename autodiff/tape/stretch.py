@@ -94,7 +94,7 @@ class Stretch:
     width       how many roots there are;   size: how many of `outer` are outside
     waits       (place among the sources, place in `outer`) of what earlier stretches compute
     leads       (number of the root, position among forward's results) of roots that forward computes
-    tracked     places in `outer` of what gradients go to
+    tracked     places in `outer` of what gradients go to;   ends: which of these are leaves, in the first recording
     pulls       by which roots and which of what is tracked have cotangents
     after       stretches that were met behind this one, that is earlier in a recording; the latest first
     nodes, roots, reached   of the model: all, what cotangents may come to, what they may go to
@@ -108,7 +108,7 @@ class Stretch:
     """
 
     __slots__ = (
-        "_outside", "accepts", "after", "chains", "count", "finish", "forward", "freed", "is_long", "leads",
+        "_outside", "accepts", "after", "chains", "count", "ends", "finish", "forward", "freed", "is_long", "leads",
         "may_grow", "nodes", "number", "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked",
         "value_count", "waits", "width",
     )
@@ -132,6 +132,7 @@ class Stretch:
         self.width, self.size = len(roots), len(outer)
         self.waits = [(i, place[n]) for i, n in enumerate(outside) if n.value is None]
         self.tracked = [k for k, n in enumerate(outer) if past and n.kind.out.requires_grad]
+        self.ends = [outer[k].leaf is not None for k in self.tracked]
         self.nodes = list(model.values())
         self._outside, self.roots = len(outside), [model[n] for n in roots]
         self.chains: dict[tuple[int, ...], Chained] = {}

@@ -148,7 +148,7 @@ def _through(
 ) -> tuple[_Pull, tuple[int, ...]]:  # fmt: skip
     """Carry cotangents through one part, the i-th one; by which pull, of which pattern."""
     given = [bars.pop(r, _NONE) for r in roots]
-    given += [bars.get(outer[k], _NONE) for k in stretch.tracked]
+    given += [_bar_of(outer[k], bars) for k in stretch.tracked]
     pattern = tuple([flag for _, flag in given])
     pull = stretch.pulls.get(pattern)
     if pull is None:
@@ -163,8 +163,21 @@ def _through(
     for k, position, flag in pull.computed:
         bars[outer[k]] = (found[position], flag)
     for k, source, flag in pull.passed:
-        bars[outer[k]] = (sources[source], flag)
+        if outer[k].leaf is None or outer[k] in bars:  # else it is the zero that was made for it here: none reaches it
+            bars[outer[k]] = (sources[source], flag)
     return pull, pattern
+
+
+def _bar_of(node: Node, bars: _Bars) -> tuple[Any, int]:
+    """The cotangent that something outside has; of a leaf that has none yet it is zero.
+
+    So the first part that reaches a leaf is gone through by the code of all others.
+    """
+    found = bars.get(node, _NONE)
+    if found is _NONE and node.leaf is not None:
+        aval = node.kind.out.aval
+        return np.zeros(aval.shape, aval.dtype), 1
+    return found
 
 
 def _through_chain(
@@ -174,7 +187,7 @@ def _through_chain(
     stretch, chained = chain.stretch, chain.chained
     for k in range(chain.parts):
         roots, outer = chain.roots_of(k), chain.outer_of(k)
-        given = [bars.get(node, _NONE) for node in (*roots, *[outer[t] for t in stretch.tracked])]
+        given = [bars.get(r, _NONE) for r in roots] + [_bar_of(outer[t], bars) for t in stretch.tracked]
         pattern = tuple([flag for _, flag in given])
         pull = stretch.pulls.get(pattern)
         if pull is not None and pull.is_compiled and chained.is_steady(pull, pattern):
@@ -193,8 +206,12 @@ def _at_once(
     for root in chain.roots_of(k):
         bars.pop(root, None)
     behind = [*chain.roots_of(chain.parts), *[last[t] for t in stretch.tracked]]
-    for place, (node, bar, (_, flag)) in enumerate(zip(behind, found, given, strict=True)):
-        if flag and (place < stretch.width or chained.is_end(stretch.tracked[place - stretch.width])):
+    for place, (node, bar, (was, flag)) in enumerate(zip(behind, found, given, strict=True)):
+        if place >= stretch.width:
+            is_unreached = bar is was and node not in bars
+            if is_unreached or not chained.is_end(stretch.tracked[place - stretch.width]):
+                continue
+        if flag:
             bars[node] = (bar, flag)
 
 
@@ -241,7 +258,7 @@ class _Pull:
 def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
     """Make the code of a new stretch; what its rules read is stored by forward."""
     flags = [int(r.kind.out.requires_grad) for r in stretch.roots]
-    pattern = (*flags, *[0] * len(stretch.tracked))
+    pattern = (*flags, *map(int, stretch.ends))
     emitted = _emitted(stretch, pattern)
     model = set(stretch.nodes)
     read = {i for n in _made(emitted, model) for i in n.inputs if i in model}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import lengths
+from autodiff.tape import lengths, peel
 from codegen import compiler
 
 pytestmark = pytest.mark.usefixtures("at_the_first_time")
@@ -121,6 +121,46 @@ def test_a_gradient_for_one_of_two_leaves_releases_what_leads_to_it_only(taken_a
     assert of_w.shape == (2, 2)
     (of_x,) = ad.grad(side, [x])
     np.testing.assert_allclose(of_x.numpy(), 0.6)
+
+
+def test_a_leaf_that_no_gradient_reaches_has_none(taken_apart):
+    w, u = (ad.tensor([0.3, -0.2, 0.5], requires_grad=True) for _ in range(2))
+    for steps in (30, 25, 44):
+        total = 0.0
+        for t in range(steps):
+            total = total + ad.where(u > 0.1 * t, ad.sin(w * float(t)), 0.0).sum()
+        total.backward()
+        assert u.grad is None
+        expected = np.sum([np.where(u.detach().numpy() > 0.1 * t, t * np.cos(w.detach().numpy() * t), 0)
+                           for t in range(steps)], axis=0)  # fmt: skip
+        np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-12)
+        w.grad = None
+    assert len(taken_apart) == 3
+
+
+def test_a_leaf_that_early_steps_read_gets_their_gradient_only(taken_apart):
+    def play(steps):
+        w, u = (ad.tensor([0.3, -0.2, 0.5], requires_grad=True) for _ in range(2))
+        total = 0.0
+        for t in range(steps):
+            total = total + (ad.sin(w * float(t)) * (u if t < 15 else w)).sum()
+        total.backward()
+        return [w.grad.numpy(), u.grad.numpy()]
+
+    for steps in (40, 35, 44):
+        assert_all_close(play(steps), step_by_step(play, steps))
+    assert len(taken_apart) == 3
+
+
+def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatch, taken_apart):
+    monkeypatch.setattr("autodiff.tape.streak.prices.of", lambda graph: 0.0, raising=False)
+    for seed, length in enumerate((40, 23, 57, 31)):
+        policy(length, seed)
+    pulls = [pull for known in peel._ending.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
+    assert len(pulls) == 3  # of the last step, of those in the middle, of the first one
+    assert len({pull.code.run._graph.key for pull in pulls}) == 1
+    assert all([pull.code.run.compiled is not None for pull in pulls])
+    assert len(taken_apart) == 4
 
 
 def test_what_is_the_same_in_every_step_is_gone_back_through_once(taken_apart):
