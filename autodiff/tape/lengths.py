@@ -8,6 +8,8 @@ where that did not succeed several times in a row, it is tried less and less oft
 
 from __future__ import annotations
 
+import math
+
 from codegen.runtime.cache import LRU
 
 from ..config import config
@@ -47,7 +49,7 @@ class Ending:
             return False
         if self.varies and not self.whole:
             return True
-        size = size_of(root, tracks)
+        size = size_of(root, tracks, max(self.size, *self.whole) if self.whole else self.size)
         self.varies = self.varies or size != self.size
         return self.varies and size not in self.whole
 
@@ -87,11 +89,11 @@ def ending_of(root: Node, tracks: bool, length: float) -> Ending | None:
     return ending if ending.size >= LONG else None
 
 
-def size_of(root: Node, tracks: bool) -> int:
-    """How many nodes are to be computed, or gone through: up to leaves."""
+def size_of(root: Node, tracks: bool, largest: float = math.inf) -> int:
+    """How many nodes are to be computed, or gone through: up to leaves; of those that are larger any size above."""
     seen = {root}
     stack = [root]
-    while stack:
+    while stack and len(seen) <= largest:
         for i in stack.pop().inputs:
             if i in seen or i.leaf is not None:
                 continue

@@ -8,6 +8,7 @@ and again in a loop that would soon have paid for it, the whole is compiled.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -174,18 +175,20 @@ def commit(
 class _Whole:
     """A recording that was run in parts: how often, and how long that took."""
 
-    __slots__ = ("is_bought", "runs", "seconds")
+    __slots__ = ("_operations", "is_bought", "runs", "seconds")
 
     def __init__(self) -> None:
+        self._operations: float | None = None
         self.is_bought = False
         self.runs = 0
         self.seconds = 0.0
 
     def pays(self, parts: Sequence[Part | Chain]) -> bool:
         """Whether compiling it as one graph pays by now."""
-        if sum([len(p.stretch) * p.parts for p in parts]) > LIMIT:
-            return False  # no check would be made of it
-        price = streak.prices.of_operations(sum([p.stretch.operations * p.parts for p in parts]))
+        if self._operations is None:
+            is_checked = sum([len(p.stretch) * p.parts for p in parts]) <= LIMIT
+            self._operations = sum([p.stretch.operations * p.parts for p in parts]) if is_checked else math.inf
+        price = streak.prices.of_operations(self._operations)
         return self.seconds >= price or (
             price * self.runs <= MORE * self.seconds and streak.is_regular(self, _ran)
         )

@@ -61,15 +61,20 @@ done:
   ret void
 }
 
+; What runs the code, a new reference: looked up once for all parts.  Null with an exception.
+define internal ptr @code_of(ptr %carry) {
+  %run = call ptr @object_at(ptr %carry, i64 $code_run)
+  %name = call ptr @own.object(i64 $call_name)
+  %code = call ptr @PyObject_GetAttr(ptr %run, ptr %name)
+  ret ptr %code
+}
+
 ; Call the code with what it picks: what the sources hold is held by others.  Null with an exception.
-define internal ptr @call_code(ptr %carry, ptr %sources) {
+define internal ptr @call_code(ptr %code, ptr %carry, ptr %sources) {
 entry:
   %n = call i64 @operand_at(ptr %carry, i64 $picked)
   %table = call ptr @object_at(ptr %carry, i64 $picked_table)
-  %n.all = add i64 %n, 1
-  %arguments = alloca ptr, i64 %n.all
-  %run = call ptr @object_at(ptr %carry, i64 $code_run)
-  store ptr %run, ptr %arguments
+  %arguments = alloca ptr, i64 %n
   br label %next
 next:
   %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
@@ -80,12 +85,11 @@ one:
   %from = getelementptr ptr, ptr %sources, i64 %source
   %value = load ptr, ptr %from
   %i.next = add i64 %i, 1
-  %to = getelementptr ptr, ptr %arguments, i64 %i.next
+  %to = getelementptr ptr, ptr %arguments, i64 %i
   store ptr %value, ptr %to
   br label %next
 call:
-  %name = call ptr @own.object(i64 $call_name)
-  %results = call ptr @PyObject_VectorcallMethod(ptr %name, ptr %arguments, i64 %n.all, ptr null)
+  %results = call ptr @PyObject_Vectorcall(ptr %code, ptr %arguments, i64 %n, ptr null)
   ret ptr %results
 }
 
@@ -115,25 +119,33 @@ entry:
   %parts = udiv i64 %size, %each
   %results = call ptr @PyTuple_New(i64 %parts)
   %no.results = icmp eq ptr %results, null
-  br i1 %no.results, label %error, label %next
+  br i1 %no.results, label %error, label %begin
+begin:
+  %code = call ptr @code_of(ptr %carry)
+  %no.code = icmp eq ptr %code, null
+  br i1 %no.code, label %drop, label %next
 next:
-  %left = phi i64 [ %parts, %entry ], [ %part, %keep ]
-  %before = phi ptr [ null, %entry ], [ %found, %keep ]
+  %left = phi i64 [ %parts, %begin ], [ %part, %keep ]
+  %before = phi ptr [ null, %begin ], [ %found, %keep ]
   %all = icmp eq i64 %left, 0
   br i1 %all, label %done, label %one
 one:
   %part = sub i64 %left, 1
   call void @lay_values(ptr %carry, ptr %sources, ptr %values, i64 %part, ptr %first, ptr %before)
-  %found = call ptr @call_code(ptr %carry, ptr %sources)
+  %found = call ptr @call_code(ptr %code, ptr %carry, ptr %sources)
   %failed = icmp eq ptr %found, null
-  br i1 %failed, label %drop, label %keep
+  br i1 %failed, label %let.go, label %keep
 keep:
   call void @put_item(ptr %results, i64 %part, ptr %found)
   br label %next
+let.go:
+  call void @Py_DecRef(ptr %code)
+  br label %drop
 drop:
   call void @Py_DecRef(ptr %results)
   br label %error
 done:
+  call void @Py_DecRef(ptr %code)
   ret ptr %results
 error:
   ret ptr null
@@ -161,13 +173,17 @@ entry:
   %result.sources = getelementptr ptr, ptr %sources, i64 %n.values
   %bar.sources = getelementptr ptr, ptr %sources, i64 %bars.first
   %bar.items = getelementptr i8, ptr %bars.tuple, i64 $ITEMS
-  call void @copy_references(ptr %bars, ptr %bar.items, i64 %n.bars)
   %parts = call i64 @argument_count(ptr %results)
   %result.bytes = shl i64 %n.results, 3
   %bar.bytes = shl i64 %n.bars, 3
+  %code = call ptr @code_of(ptr %carry)
+  %no.code = icmp eq ptr %code, null
+  br i1 %no.code, label %error, label %begin
+begin:
+  call void @copy_references(ptr %bars, ptr %bar.items, i64 %n.bars)
   br label %next
 next:
-  %part = phi i64 [ 0, %entry ], [ %behind, %moved ]
+  %part = phi i64 [ 0, %begin ], [ %behind, %moved ]
   %all = icmp eq i64 %part, %parts
   br i1 %all, label %make, label %one
 one:
@@ -178,7 +194,7 @@ one:
   %own.items = getelementptr i8, ptr %own.results, i64 $ITEMS
   call void @llvm.memcpy.p0.p0.i64(ptr %result.sources, ptr %own.items, i64 %result.bytes, i1 false)
   call void @llvm.memcpy.p0.p0.i64(ptr %bar.sources, ptr %bars, i64 %bar.bytes, i1 false)
-  %found = call ptr @call_code(ptr %carry, ptr %sources)
+  %found = call ptr @call_code(ptr %code, ptr %carry, ptr %sources)
   %failed = icmp eq ptr %found, null
   br i1 %failed, label %drop, label %carry.on
 carry.on:
@@ -224,9 +240,13 @@ make:
 fill:
   %items = getelementptr i8, ptr %tuple, i64 $ITEMS
   call void @llvm.memcpy.p0.p0.i64(ptr %items, ptr %bars, i64 %bar.bytes, i1 false)
+  call void @Py_DecRef(ptr %code)
   ret ptr %tuple
 drop:
   call void @release_all(ptr %bars, i64 %n.bars)
+  call void @Py_DecRef(ptr %code)
+  br label %error
+error:
   ret ptr null
 }
 

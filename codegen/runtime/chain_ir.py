@@ -18,6 +18,11 @@ __all__ = ["CHAINS", "WALK"]
 WALK = ("walked", "width", "sized", "link_table")
 
 CHAINS = """
+declare ptr @PyMem_Realloc(ptr, i64)
+declare void @PyMem_Free(ptr)
+declare i32 @PyGC_Disable()
+declare i32 @PyGC_Enable()
+
 ; Whether the part that these roots end is as expected, and reads what the part before it gives.
 ; The roots are those of the next part then.  `is.any`: the ends may be any.
 define internal i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, i1 %is.any, ptr %registers, ptr %owners) {
@@ -129,7 +134,54 @@ done:
   ret void
 }
 
+; Frames of registers, one for each part, with room for so many: moved if need be; null if there is no memory.
+define internal ptr @frames_for(ptr %frames, i64 %room, i64 %bytes) alwaysinline {
+  %size = mul i64 %room, %bytes
+  %found = call ptr @PyMem_Realloc(ptr %frames, i64 %size)
+  ret ptr %found
+}
+
+; The roots of the next part, as the registers of this one have them.
+define internal void @roots_behind(ptr %walk, ptr %roots, ptr %registers) {
+entry:
+  %checked = call ptr @object_at(ptr %walk, i64 $walked)
+  %size = call i64 @operand_at(ptr %walk, i64 $sized)
+  %links = call ptr @object_at(ptr %walk, i64 $link_table)
+  %olds = call ptr @object_at(ptr %checked, i64 $old_table)
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %one ], [ %k.next, %put ]
+  %all = icmp eq i64 %k, %size
+  br i1 %all, label %done, label %one
+one:
+  %link = call i64 @operand_at(ptr %links, i64 %k)
+  %k.next = add i64 %k, 1
+  %is.end = icmp slt i64 %link, 0
+  br i1 %is.end, label %next, label %put
+put:
+  %node = call ptr @register(ptr %registers, ptr %olds, i64 %k)
+  %at = getelementptr ptr, ptr %roots, i64 %link
+  store ptr %node, ptr %at
+  br label %next
+done:
+  ret void
+}
+
 define ptr @walk_chain(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  ; Nothing of Python's runs until all is gathered: what the registers hold is borrowed.
+  %collected = call i32 @PyGC_Disable()
+  %result = call ptr @walked_chain(ptr %self, ptr %arguments)
+  %was.on = icmp ne i32 %collected, 0
+  br i1 %was.on, label %on, label %done
+on:
+  %on.again = call i32 @PyGC_Enable()
+  br label %done
+done:
+  ret ptr %result
+}
+
+define internal ptr @walked_chain(ptr %self, ptr %arguments) {
 entry:
   %walk.at = getelementptr i8, ptr %self, i64 $PAYLOAD
   %walk = load ptr, ptr %walk.at, align 1
@@ -137,7 +189,7 @@ entry:
   %width = call i64 @operand_at(ptr %walk, i64 $width)
   %n.registers = call i64 @operand_at(ptr %checked, i64 $registers)
   %n.leaf.registers = call i64 @operand_at(ptr %checked, i64 $leaf_registers)
-  %registers = alloca ptr, i64 %n.registers
+  %frame.bytes = shl i64 %n.registers, 3
   %owners = alloca ptr, i64 %n.leaf.registers
   %roots = alloca ptr, i64 %width
   %tuples = alloca [6 x ptr]
@@ -150,6 +202,10 @@ entry:
   %ends = alloca ptr, i64 %size
   %bytes = shl i64 %width, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %roots, ptr %given.items, i64 %bytes, i1 false)
+  %few = call ptr @frames_for(ptr null, i64 16, i64 %frame.bytes)
+  %no.frames = icmp eq ptr %few, null
+  br i1 %no.frames, label %no.memory, label %begin
+begin:
   br i1 %is.free, label %first, label %known
 known:
   %ends.items = getelementptr i8, ptr %ends.tuple, i64 $ITEMS
@@ -157,8 +213,8 @@ known:
   call void @llvm.memcpy.p0.p0.i64(ptr %ends, ptr %ends.items, i64 %end.bytes, i1 false)
   br label %look
 first:
-  %is.one = call i1 @walk_one(ptr %walk, ptr %roots, ptr null, i1 true, ptr %registers, ptr %owners)
-  br i1 %is.one, label %its.ends, label %nothing
+  %is.one = call i1 @walk_one(ptr %walk, ptr %roots, ptr null, i1 true, ptr %few, ptr %owners)
+  br i1 %is.one, label %its.ends, label %forget
 its.ends:
   %first.olds = call ptr @object_at(ptr %checked, i64 $old_table)
   br label %its.next
@@ -167,21 +223,35 @@ its.next:
   %all.ends = icmp eq i64 %e, %size
   br i1 %all.ends, label %look, label %its.one
 its.one:
-  %e.node = call ptr @register(ptr %registers, ptr %first.olds, i64 %e)
+  %e.node = call ptr @register(ptr %few, ptr %first.olds, i64 %e)
   %e.at = getelementptr ptr, ptr %ends, i64 %e
   store ptr %e.node, ptr %e.at
   %e.next = add i64 %e, 1
   br label %its.next
 look:
   %n = phi i64 [ 0, %known ], [ 1, %its.next ], [ %n.next, %look.on ]
-  %is = call i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, i1 false, ptr %registers, ptr %owners)
+  %room = phi i64 [ 16, %known ], [ 16, %its.next ], [ %room.now, %look.on ]
+  %frames.before = phi ptr [ %few, %known ], [ %few, %its.next ], [ %frames, %look.on ]
+  %is.full = icmp eq i64 %n, %room
+  br i1 %is.full, label %grow, label %there
+grow:
+  %more = shl i64 %room, 1
+  %larger = call ptr @frames_for(ptr %frames.before, i64 %more, i64 %frame.bytes)
+  %no.larger = icmp eq ptr %larger, null
+  br i1 %no.larger, label %no.room, label %there
+there:
+  %frames = phi ptr [ %frames.before, %look ], [ %larger, %grow ]
+  %room.now = phi i64 [ %room, %look ], [ %more, %grow ]
+  %offset = mul i64 %n, %frame.bytes
+  %frame = getelementptr i8, ptr %frames, i64 %offset
+  %is = call i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, i1 false, ptr %frame, ptr %owners)
   br i1 %is, label %look.on, label %looked
 look.on:
   %n.next = add i64 %n, 1
   br label %look
 looked:
   %is.short = icmp ult i64 %n, 2
-  br i1 %is.short, label %nothing, label %make
+  br i1 %is.short, label %forget, label %make
 make:
   %n.arguments = call i64 @operand_at(ptr %checked, i64 $arguments)
   %n.stored = call i64 @operand_at(ptr %checked, i64 $stored)
@@ -209,7 +279,6 @@ make:
   %is.good = icmp eq ptr %error, null
   br i1 %is.good, label %again, label %drop
 again:
-  ; Nothing is allocated from here on; what ran meanwhile may have changed what was seen.
   call void @llvm.memcpy.p0.p0.i64(ptr %roots, ptr %given.items, i64 %bytes, i1 false)
   br label %next
 next:
@@ -217,11 +286,10 @@ next:
   %root.items = call ptr @items_for(ptr %all.roots, i64 %i, i64 %width)
   call void @copy_references(ptr %root.items, ptr %roots, i64 %width)
   %all = icmp eq i64 %i, %n
-  br i1 %all, label %done, label %one
-one:
-  %is.still = call i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, i1 false, ptr %registers, ptr %owners)
-  br i1 %is.still, label %fill, label %drop
+  br i1 %all, label %done, label %fill
 fill:
+  %i.offset = mul i64 %i, %frame.bytes
+  %registers = getelementptr i8, ptr %frames, i64 %i.offset
   %value.items = call ptr @items_for(ptr %values, i64 %i, i64 %n.arguments)
   %value.table = call ptr @object_at(ptr %checked, i64 $argument_table)
   call void @fill_arguments(ptr %value.items, i64 %n.arguments, ptr %value.table, ptr %registers)
@@ -234,21 +302,29 @@ fill:
   %past.items = call ptr @items_for(ptr %past, i64 %i, i64 %n.past)
   %past.table = call ptr @object_at(ptr %checked, i64 $past_table)
   call void @fill(ptr %past.items, i64 %n.past, ptr %past.table, ptr %registers)
+  call void @roots_behind(ptr %walk, ptr %roots, ptr %registers)
   %i.next = add i64 %i, 1
   br label %next
 done:
+  call void @PyMem_Free(ptr %frames)
   %result.items = getelementptr i8, ptr %result, i64 $ITEMS
   call void @llvm.memcpy.p0.p0.i64(ptr %result.items, ptr %tuples, i64 40, i1 false)
   ret ptr %result
 drop:
-  %failed = phi i1 [ true, %make ], [ false, %one ]
+  call void @PyMem_Free(ptr %frames)
   call void @release_all(ptr %tuples, i64 6)      ; null, of one that was not made, is fine
-  br i1 %failed, label %no, label %nothing
-nothing:
+  ret ptr null
+forget:
+  %unwanted = phi ptr [ %few, %first ], [ %frames, %looked ]
+  call void @PyMem_Free(ptr %unwanted)
   %none = call ptr @own.object(i64 $none)
   call void @Py_IncRef(ptr %none)
   ret ptr %none
-no:
+no.room:
+  call void @PyMem_Free(ptr %frames.before)
+  br label %no.memory
+no.memory:
+  %raised = call ptr @PyErr_NoMemory()
   ret ptr null
 }
 """
