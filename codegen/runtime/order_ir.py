@@ -10,7 +10,8 @@ Elements of a row are `inner` apart, in x and in out; `flip` -1 gives the fallin
     pair    key and number of an element, in one word of twice the bits
 
 Pairs are sorted by one byte of the key after the other, the lowest first; a byte that is the same in all is
-passed over.  Short rows are sorted by insertion, and so are all where there is no memory for pairs.
+passed over.  Of short rows each element counts those that come before it, several at a time.  Where there is no
+memory for pairs rows are sorted by insertion.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ __all__ = ["SHORT", "TYPES", "order_ir"]
 #: Of what type the elements are in memory, by the name of the dtype.
 TYPES = {"f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "bool": "i8"}
 
-#: Rows of so many elements take as long by insertion: bytes are counted in tables of 256.
-SHORT = 48
+#: Rows of so many elements take as long by counting: bytes are counted in tables of 256.
+SHORT = 160
+#: Bytes of the keys that are compared at a time.
+_VECTOR_BYTES = 64
 
 _FLOAT_KEY = Template("""
   ; -0.0 and 0.0 are equal
@@ -73,6 +76,7 @@ entry:
   %end = load i64, ptr %end.at
   %flip.wide = zext i64 %wide.flip to i256
   %flip = trunc i256 %flip.wide to $word
+  %keys = alloca [$ROOM x $word], align 64
   %bytes = mul i64 %n, $PAIR
   %is.long = icmp ugt i64 %n, $SHORT
   br i1 %is.long, label %ask, label %rows
@@ -83,7 +87,8 @@ ask:
 rows:
   %pairs = phi ptr [ null, %entry ], [ %asked, %ask ]
   %others = getelementptr i8, ptr %pairs, i64 %bytes
-  %by.insertion = icmp eq ptr %pairs, null
+  %no.pairs = icmp eq ptr %pairs, null
+  %by.insertion = and i1 %no.pairs, %is.long
   br label %row
 row:
   %r = phi i64 [ %begin, %rows ], [ %r.next, %sorted ]
@@ -97,7 +102,12 @@ one:
   %base = add i64 %first, %within
   %x.row = getelementptr $type, ptr %x, i64 %base
   %out.row = getelementptr i64, ptr %out, i64 %base
-  br i1 %by.insertion, label %insert, label %count
+  br i1 %by.insertion, label %insert, label %by.bytes
+by.bytes:
+  br i1 %is.long, label %count, label %rank
+rank:
+  call void @rank(ptr %x.row, ptr %out.row, ptr %keys, i64 %n, i64 %inner, $word %flip)
+  br label %sorted
 insert:
   call void @insert(ptr %x.row, ptr %out.row, i64 %n, i64 %inner, $word %flip)
   br label %sorted
@@ -209,6 +219,105 @@ done:
   ret ptr %from.next
 }
 
+; The numbers of a row go to the places of their elements: each counts those below it, and those alike before it.
+; $LANES elements are compared with all others at a time.
+define internal void @rank(
+  ptr %row, ptr noalias %out, ptr noalias %keys, i64 %n, i64 %inner, $word %flip
+) noinline {
+entry:
+  %places = alloca <$LANES x $word>, align 64
+  br label %read
+read:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %read ]
+  %one = call $word @key(ptr %row, i64 %k, i64 %inner, $word %flip)
+  %one.at = getelementptr $word, ptr %keys, i64 %k
+  store $word %one, ptr %one.at
+  %k.next = add i64 %k, 1
+  %k.more = icmp ult i64 %k.next, %n
+  br i1 %k.more, label %read, label %block
+block:
+  %i = phi i64 [ 0, %read ], [ %i.next, %placed ]
+  %i.next = add i64 %i, $LANES
+  %is.whole = icmp ule i64 %i.next, %n
+  %i.end = select i1 %is.whole, i64 %i.next, i64 %n
+  %mine.at = getelementptr $word, ptr %keys, i64 %i
+  %mine = load <$LANES x $word>, ptr %mine.at, align $ALIGN
+  br label %before
+before:
+  %b = phi i64 [ 0, %block ], [ %b.next, %before.one ]
+  %b.count = phi <$LANES x $word> [ zeroinitializer, %block ], [ %b.counted, %before.one ]
+  %b.more = icmp ult i64 %b, %i
+  br i1 %b.more, label %before.one, label %among
+before.one:
+  %b.at = getelementptr $word, ptr %keys, i64 %b
+  %b.key = load $word, ptr %b.at
+  %b.first = insertelement <$LANES x $word> poison, $word %b.key, i64 0
+  %b.all = shufflevector <$LANES x $word> %b.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
+  %b.less = icmp ule <$LANES x $word> %b.all, %mine
+  %b.one = sext <$LANES x i1> %b.less to <$LANES x $word>
+  %b.counted = sub <$LANES x $word> %b.count, %b.one
+  %b.next = add i64 %b, 1
+  br label %before
+among:
+  %a = phi i64 [ %i, %before ], [ %a.next, %among ]
+  %a.count = phi <$LANES x $word> [ %b.count, %before ], [ %a.counted, %among ]
+  %a.at = getelementptr $word, ptr %keys, i64 %a
+  %a.key = load $word, ptr %a.at
+  %a.first = insertelement <$LANES x $word> poison, $word %a.key, i64 0
+  %a.all = shufflevector <$LANES x $word> %a.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
+  %a.far = sub i64 %a, %i
+  %a.wide = zext i64 %a.far to i256
+  %a.lane = trunc i256 %a.wide to $word
+  %a.lane.first = insertelement <$LANES x $word> poison, $word %a.lane, i64 0
+  %a.lanes = shufflevector <$LANES x $word> %a.lane.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
+  %a.is.later = icmp ugt <$LANES x $word> <$STEPS>, %a.lanes
+  %a.less = icmp ult <$LANES x $word> %a.all, %mine
+  %a.alike = icmp eq <$LANES x $word> %a.all, %mine
+  %a.ties = and <$LANES x i1> %a.alike, %a.is.later
+  %a.below = or <$LANES x i1> %a.less, %a.ties
+  %a.one = sext <$LANES x i1> %a.below to <$LANES x $word>
+  %a.counted = sub <$LANES x $word> %a.count, %a.one
+  %a.next = add i64 %a, 1
+  %a.more = icmp ult i64 %a.next, %i.end
+  br i1 %a.more, label %among, label %after
+after:
+  %c = phi i64 [ %i.end, %among ], [ %c.next, %after.one ]
+  %c.count = phi <$LANES x $word> [ %a.counted, %among ], [ %c.counted, %after.one ]
+  %c.more = icmp ult i64 %c, %n
+  br i1 %c.more, label %after.one, label %counted
+after.one:
+  %c.at = getelementptr $word, ptr %keys, i64 %c
+  %c.key = load $word, ptr %c.at
+  %c.first = insertelement <$LANES x $word> poison, $word %c.key, i64 0
+  %c.all = shufflevector <$LANES x $word> %c.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
+  %c.less = icmp ult <$LANES x $word> %c.all, %mine
+  %c.one = sext <$LANES x i1> %c.less to <$LANES x $word>
+  %c.counted = sub <$LANES x $word> %c.count, %c.one
+  %c.next = add i64 %c, 1
+  br label %after
+counted:
+  store <$LANES x $word> %c.count, ptr %places, align 64
+  br label %put
+put:
+  %p = phi i64 [ %i, %counted ], [ %p.next, %put ]
+  %p.lane = sub i64 %p, %i
+  %p.at = getelementptr $word, ptr %places, i64 %p.lane
+  %p.place = load $word, ptr %p.at
+  %p.wide = zext $word %p.place to i256
+  %p.number = trunc i256 %p.wide to i64
+  %p.offset = mul i64 %p.number, %inner
+  %p.to = getelementptr i64, ptr %out, i64 %p.offset
+  store i64 %p, ptr %p.to
+  %p.next = add i64 %p, 1
+  %p.more = icmp ult i64 %p.next, %i.end
+  br i1 %p.more, label %put, label %placed
+placed:
+  %again = icmp ult i64 %i.next, %n
+  br i1 %again, label %block, label %done
+done:
+  ret void
+}
+
 ; Each number goes to where those before it have no larger key.
 define internal void @insert(ptr %row, ptr %out, i64 %n, i64 %inner, $word %flip) noinline {
 entry:
@@ -265,8 +374,10 @@ def order_ir(dtype: str) -> str:
     word = f"i{bits}"
     body = _FLOAT_KEY if dtype.startswith("f") else _SAME_KEY if element == word else _INTEGER_KEY
     key = body.substitute(type=element, word=word, last=bits - 1, top=-(1 << bits - 1))
+    lanes = _VECTOR_BYTES * 8 // bits
     counting = [_COUNTING.substitute(b=b, shift=8 * b, word=word) for b in range(bits // 8)]
     return _ORDER.substitute(
         type=element, word=word, pair=f"i{2 * bits}", key=key, counting="".join(counting),
+        LANES=lanes, ALIGN=bits // 8, STEPS=", ".join(f"{word} {j}" for j in range(lanes)), ROOM=-(-SHORT // lanes) * lanes,
         BITS=bits, BYTES=bits // 8, PAIR=bits // 4, TABLES=bits // 8 * 256 * 8, SHORT=SHORT,
     )  # fmt: skip
