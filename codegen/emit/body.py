@@ -31,6 +31,7 @@ from .math import Need
 from .operations import SCALAR, Writer
 from .phases import phases
 from .target import Target
+from .tiles import write_tiles
 from .types import ALIGNMENT, LLVM_TYPES, llvm_type
 from .unroll import is_long, pays, unrolled
 from .vector_loop import VectorLoop
@@ -235,7 +236,8 @@ class Body(Writer):
         (block,) = operation.regions
         results = self._innermost(block, block.arguments[0], lower, upper, step, initial, independent=False)
         if results is None:
-            results = self._loop(block, block.arguments[0], lower, upper, step, initial)
+            is_tiled = not initial and self._tiles(block, block.arguments[0], lower, upper, step, independent=False)
+            results = [] if is_tiled else self._loop(block, block.arguments[0], lower, upper, step, initial)
         self.names.update(zip(operation.results, results, strict=True))
 
     def _parallel(self, operation: Operation, operands: list[str]) -> None:
@@ -247,8 +249,11 @@ class Body(Writer):
         if depth == len(block.arguments):
             return self._region(block)
         counter, bounds = block.arguments[depth], (lowers[depth], uppers[depth], steps[depth])
-        if depth == len(block.arguments) - 1 and self._innermost(block, counter, *bounds, [], independent=True) == []:
-            return []
+        if depth == len(block.arguments) - 1:
+            if self._innermost(block, counter, *bounds, [], independent=True) == []:
+                return []
+            if self._tiles(block, counter, *bounds, independent=True):
+                return []
         self._loop(block, counter, *bounds, [], lambda: self._nested(block, lowers, uppers, steps, depth + 1))
         return []
 
@@ -271,6 +276,10 @@ class Body(Writer):
         trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None
         covering = phases(plan, trips, self.target, multiple=math.gcd(self._multiple(lower), self._multiple(upper)))
         return VectorLoop(self, block, counter, plan, rest).write(lower, upper, initial, covering)
+
+    def _tiles(self, block: Block, counter: Value, lower: str, upper: str, step: str, *, independent: bool) -> bool:
+        """The loop and the one in it by tiles, if that pays."""
+        return step == "1" and write_tiles(self, block, counter, lower, upper, independent=independent)
 
     def _multiple(self, bound: str) -> int:
         """What a bound is certainly a multiple of."""

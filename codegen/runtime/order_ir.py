@@ -378,6 +378,7 @@ def order_ir(dtype: str) -> str:
     counting = [_COUNTING.substitute(b=b, shift=8 * b, word=word) for b in range(bits // 8)]
     return _ORDER.substitute(
         type=element, word=word, pair=f"i{2 * bits}", key=key, counting="".join(counting),
-        LANES=lanes, ALIGN=bits // 8, STEPS=", ".join(f"{word} {j}" for j in range(lanes)), ROOM=-(-SHORT // lanes) * lanes,
+        LANES=lanes, ALIGN=bits // 8, STEPS=", ".join(f"{word} {j}" for j in range(lanes)),
+        ROOM=-(-SHORT // lanes) * lanes,
         BITS=bits, BYTES=bits // 8, PAIR=bits // 4, TABLES=bits // 8 * 256 * 8, SHORT=SHORT,
     )  # fmt: skip

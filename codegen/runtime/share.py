@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..emit.tiles import reads_across
 from ..kernel.nest import I32, INDEX, Block, Function, MemRef, Operation, Value, is_parallel, known_integer
 from ..records import record, replace
 from ..symbols import common_factor, typical
@@ -40,6 +41,9 @@ CHUNKS = 64
 #: Chunks of a loop over elements begin at multiples of this: no two threads write one cache line.
 ELEMENTS = 64
 
+#: Loops by tiles are cut into multiples of these where they have so many iterations: a tile, or several side by side.
+TILES = {8: 8, 32: 16, 128: ELEMENTS}
+
 
 @record(frozen=True)
 class Piece:
@@ -49,6 +53,7 @@ class Piece:
 
     loop       of the kernel's own function, where it is one
     is_even    the function relies on chunks that are multiples of `ELEMENTS`
+    is_tiled   it is quicker for such: iterations are done by tiles
     """
 
     function: Function
@@ -56,6 +61,7 @@ class Piece:
     chunk: int = 0
     loop: Operation | None = None
     is_even: bool = False
+    is_tiled: bool = False
 
 
 def is_shared(piece: Piece) -> bool:
@@ -69,7 +75,7 @@ def sized(piece: Piece, function: Function, extents: Sequence[int]) -> Piece:
         return piece
     known = _known(function, extents)
     total, weight = _trips(piece.loop, known), operations_of_block([piece.loop], dict(known))
-    chunk = _chunk(total, weight)
+    chunk = _chunk(total, weight, is_tiled=piece.is_tiled)
     if piece.is_even and chunk < total:
         chunk = -(-chunk // ELEMENTS) * ELEMENTS
     return replace(piece, total=total, chunk=chunk)
@@ -232,22 +238,26 @@ def _loop_piece(
     operands = list(loop.operands)
     operands[0], operands[n] = begin, stop
     part = Operation(loop.name, operands, (), loop.attributes, loop.regions)
-    chunk = _chunk(typical(total), weight)
+    is_tiled = reads_across(loop.regions[0])
+    chunk = _chunk(typical(total), weight, is_tiled=is_tiled)
     name = f"{function.name}_{number}"
     piece = _part(function, pure, [*before, part], ending, name, (begin, stop))
     # Of any length: chunks of cheap iterations are long enough to begin where one likes, dear ones go one by one.
     is_even = CHUNK * max(typical(total), 1) >= weight * ELEMENTS
     if is_even:
         piece.multiples = {**function.multiples, begin: ELEMENTS, stop: common_factor(total, ELEMENTS)}
-    return Piece(piece, total, chunk, loop, is_even)
+    return Piece(piece, total, chunk, loop, is_even, is_tiled)
 
 
-def _chunk(total: int, weight: int) -> int:
+def _chunk(total: int, weight: int, *, is_tiled: bool) -> int:
     """Iterations in one chunk of a loop of so many operations: all, where it is not worth sharing."""
     if weight < SHARED:
         return max(total, 1)
     each = max(1, weight // max(total, 1))
     chunk = max(-(-CHUNK // each), -(-total // CHUNKS))
+    if is_tiled:
+        unit = max([unit for least, unit in TILES.items() if total >= least], default=1)
+        return -(-chunk // unit) * unit
     return -(-chunk // ELEMENTS) * ELEMENTS if chunk >= ELEMENTS else chunk
 
 

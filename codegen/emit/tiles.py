@@ -1,0 +1,277 @@
+"""Loops of which the inner one reads far apart what an outer one reads side by side: square tiles, turned in registers.
+
+    for i in 0..m:                            for i in 0..m by 8:
+      for j in 0..n:                            for j in 0..n by 8:
+        store x[j * m + i], y[i * n + j]          8 vectors x[(j + 0, 1, ..) * m + i], turned,
+                                                  8 vectors y[(i + 0, 1, ..) * n + j]
+
+Row by row each element is loaded alone, and each line of the cache comes in as often as it has elements.
+ns per element of a transpose, one thread, Zen 4, so and by tiles:
+
+    707 x 707        f64 .59, .23   f32  .59, .12       16 x 2000 x 16 turned round    f64 1.14, .20   f32 .67, .16
+    1024 x 1024      f64 3.1, .5    f32  3.0, .33       40 times 112 x 112             f64  .26, .22   f32 .20, .10
+
+Loops between the two go outside of both.  What is left over at the end of rows, and rows at the end, run as they
+would without tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..kernel.nest import INDEX, Block, Operation, Value, known_integer
+from ..records import record
+from .every import STEPS
+from .loop_plan import Apart, LoopPlan, Stride, plan_loop
+from .operations import SCALAR
+from .phases import phases
+from .types import ALIGNMENT, LLVM_TYPES
+from .vector_loop import VectorLoop
+
+if TYPE_CHECKING:
+    from .body import Body
+
+__all__ = ["reads_across", "write_tiles"]
+
+#: The body stands there once for each row of a tile: dearer ones gain nothing.
+_MOST_COST = 14
+#: A tile's rows, at most: more vectors than registers would go to memory and back.
+_MOST_ROWS = 16
+#: Tiles side by side before the next columns: what they read of a row are lines of the cache that follow each other.
+_TILES = 4
+
+
+@record(frozen=True)
+class _Tiled:
+    """between  loops between the outer and the inner one, which go outside of both
+    before   what iterations of the others do ahead of the inner one
+    inner    the innermost loop
+    plan     of it
+    far      its loads that are adjacent along the outer loop
+    """
+
+    between: list[Operation]
+    before: list[Operation]
+    inner: Operation
+    plan: LoopPlan
+    far: list[Operation]
+
+    @property
+    def block(self) -> Block:
+        return self.inner.regions[0]
+
+
+def write_tiles(
+    body: Body, block: Block, counter: Value, lower: str, upper: str, *, independent: bool
+) -> bool:
+    """Write the loop over `counter`, of step 1, by tiles; False if it cannot be, or does not pay.
+
+    independent    the iterations are promised not to touch each other's memory
+    """
+    found = _tiled(block, counter, independent=independent)
+    if found is None:
+        return False
+    size = body.target.vector_bytes * 8 // found.plan.bits
+    columns = body.names[found.inner.operands[1]]
+    if any(end.isdigit() and int(end) < size for end in (upper, columns)) or not 4 <= size <= _MOST_ROWS:
+        return False
+    _Tiles(body, block, counter, found, size).write_both(lower, upper, columns)
+    return True
+
+
+def reads_across(block: Block) -> bool:
+    """Whether a parallel loop of this body would be written by tiles."""
+    return len(block.arguments) == 1 and _tiled(block, block.arguments[0], independent=True) is not None
+
+
+def _tiled(block: Block, counter: Value, *, independent: bool) -> _Tiled | None:
+    """Two such loops, or None."""
+    *before, inner = block.operations[:-1] or [None]
+    between: list[Operation] = []
+    while inner is not None and inner.name == "scf.for" and _is_plain(inner, before):
+        *further, innermost = inner.regions[0].operations[:-1] or [None]
+        if innermost is None or innermost.name != "scf.for":
+            break
+        between.append(inner)
+        before, inner = [*before, *further], innermost
+    if inner is None or inner.name != "scf.for" or not _is_plain(inner, before) or block.operations[-1].operands:
+        return None
+    (inside,) = inner.regions
+    if any(o.regions or o.name == "memref.alloca" for o in (*before, *inside.operations)):
+        return None
+    stored = {o.operands[1] for o in inside.operations if o.name == "memref.store"}
+    loads = [o for o in (*before, *inside.operations) if o.name == "memref.load"]
+    if any(o.name == "memref.store" for o in before) or any(o.operands[0] in stored for o in loads):
+        return None
+    plan = plan_loop(inside, inside.arguments[0], [], independent=independent)
+    if plan is None or plan.reductions or plan.cost > _MOST_COST + sum(map(_is_far, plan.places.values())) * 10:
+        return None
+    flat = Block()
+    flat.arguments, flat.operations = [counter], [*before, *inside.operations]
+    along = plan_loop(flat, counter, [], independent=True)
+    if along is None:
+        return None
+    far = [o for o, place in plan.places.items() if _is_far(place)]
+    if not far or any(o.name == "memref.store" or along.places.get(o) != 1 for o in far):
+        return None
+    # One width, so that tiles are square; and rows of stores, which are what the tiles are turned for.
+    widths = {o.operands[0].type.element.bits for o in far}
+    is_rows = all(plan.places[o] == 1 for o in inside.operations if o.name == "memref.store")
+    return _Tiled(between, before, inner, plan, far) if widths == {plan.bits} and is_rows else None
+
+
+def _is_plain(loop: Operation, before: list[Operation]) -> bool:
+    """Whether a loop carries nothing, and runs from 0 by steps of one to what does not depend on these."""
+    start, end, step = loop.operands[:3]
+    made = {r for o in before for r in o.results}
+    return not loop.results and (known_integer(start), known_integer(step)) == (0, 1) and end not in made
+
+
+def _is_far(place: Stride) -> bool:
+    return isinstance(place, Apart) or (isinstance(place, int) and abs(place) > max(STEPS))
+
+
+class _Tiles(VectorLoop):
+    """Writes the loops."""
+
+    def __init__(self, body: Body, block: Block, counter: Value, found: _Tiled, size: int) -> None:
+        super().__init__(body, found.block, found.block.arguments[0], found.plan)
+        self.outer, self.outer_counter, self.found, self.size = block, counter, found, size
+        self.between = found.between
+        self.turned: dict[Value, str] = {}
+        self.inside |= {counter, *[r for o in found.before for r in o.results]}
+
+    def write_both(self, lower: str, upper: str, columns: str) -> None:
+        """Tiles, then what is left of their rows and the rows that are left."""
+        if self.between:
+            loop, *self.between = self.between
+            (block,) = loop.regions
+
+            def inside() -> list[str]:
+                self.write_both(lower, upper, columns)
+                return []
+
+            self.body._loop(block, block.arguments[0], "0", self.body.names[loop.operands[1]], "1", [], inside)
+            return
+        rows_end, columns_end = self._whole(lower, upper), self._whole("0", columns)
+        if not columns_end.isdigit():
+            # Short rows are done as they stand.
+            is_short = self.value(f"icmp eq i64 {columns_end}, 0")
+            rows_end = self.value(f"select i1 {is_short}, i64 {lower}, i64 {rows_end}")
+        self._outer(lower, rows_end, self.size * _TILES, lambda: self._panel(rows_end, columns_end))
+        if columns_end != columns:
+            self._outer(lower, rows_end, 1, lambda: self._rest(columns_end, columns))
+        if rows_end != upper:
+            self._outer(rows_end, upper, 1, lambda: self._rest("0", columns))
+
+    def _outer(self, lower: str, upper: str, step: int, write: Callable[[], list[str]]) -> None:
+        self.body._loop(self.outer, self.outer_counter, lower, upper, str(step), [], write)
+
+    def _rest(self, start: str, columns: str) -> list[str]:
+        """A row from there on."""
+        self.body._straight(self.found.before)
+        trips = int(columns) - int(start) if columns.isdigit() and start.isdigit() else None
+        covering = phases(self.plan, trips, self.body.target)
+        VectorLoop(self.body, self.block, self.counter, self.plan).write(start, columns, [], covering)
+        return []
+
+    def _whole(self, lower: str, upper: str) -> str:
+        """The end of the last whole tile."""
+        body, size = self.body, self.size
+        if lower.isdigit() and upper.isdigit():
+            return str(int(lower) + (int(upper) - int(lower)) // size * size)
+        if lower == "0" and body._multiple(upper) % size == 0:
+            return upper
+        smax = self.declare("llvm.smax.i64", "i64", ("i64", "i64"))
+        count = upper if lower == "0" else body.value(f"sub i64 {upper}, {lower}")
+        count = body.value(f"call i64 {smax}(i64 {count}, i64 0)")
+        whole = body.value(f"and i64 {count}, {-size}")
+        return whole if lower == "0" else body.value(f"add i64 {lower}, {whole}")
+
+    def _panel(self, rows_end: str, columns_end: str) -> list[str]:
+        """Some rows of tiles, side by side: what is read of a row then is several lines of the cache."""
+        body = self.body
+        first = body.names[self.outer_counter]
+        smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
+        last = body.value(f"add nuw nsw i64 {first}, {self.size * _TILES}")
+        last = body.value(f"call i64 {smin}(i64 {last}, i64 {rows_end})")
+        place, self.hoisted = len(body.lines), []
+        self.lanes, self.mask, self.active = self.size, "", self.size
+
+        def column() -> list[str]:
+            body._loop(self.outer, self.outer_counter, first, last, str(self.size), [], self._tile)
+            return []
+
+        body._loop(self.block, self.counter, "0", columns_end, str(self.size), [], column)
+        body.lines[place:place] = self.hoisted
+        return []
+
+    def _rows(self) -> list[dict[Value, str]]:
+        """For each row of a tile the names of what does not depend on the column."""
+        body, first, outside = self.body, self.body.names[self.outer_counter], self.body.offsets
+        made = [self.outer_counter, *[r for o in self.found.before for r in o.results]]
+        rows = []
+        for number in range(self.size):
+            body.offsets = dict(outside)
+            body.names[self.outer_counter] = body.value(f"add nuw nsw i64 {first}, {number}") if number else first
+            body._straight(self.found.before)
+            rows.append({v: body.names[v] for v in made})
+        body.offsets = outside
+        return rows
+
+    def _tile(self) -> list[str]:
+        """One tile: what is far is loaded along the rows and turned; then row by row."""
+        rows = self._rows()
+        body, column = self.body, self.body.names[self.counter]
+        loaded: dict[Operation, list[str]] = {o: [] for o in self.found.far}
+        outside = body.offsets
+        body.names.update(rows[0])
+        for number in range(self.size):
+            body.offsets = dict(outside)
+            body.names[self.counter] = body.value(f"add nuw nsw i64 {column}, {number}") if number else column
+            for operation in self.block.operations[:-1]:
+                if operation in loaded:
+                    loaded[operation].append(self._along(operation))
+                elif operation.results and operation.result.type is INDEX and operation.name in SCALAR:
+                    names = [body.names[v] for v in operation.operands]
+                    body.names[operation.result] = SCALAR[operation.name](body, operation, names)
+        turned = {o.result: self._turned_round(vectors, o) for o, vectors in loaded.items()}
+        for number, row in enumerate(rows):
+            body.offsets = dict(outside)
+            body.names.update(row)
+            self.turned = {value: vectors[number] for value, vectors in turned.items()}
+            self.vectors, self.rows = {}, {}
+            self._iteration(column, [])
+        body.offsets = outside
+        return []
+
+    def _along(self, operation: Operation) -> str:
+        """A vector of the elements that the rows of a tile read in one column."""
+        memory, *indices = operation.operands
+        element, names = memory.type.element, self.body.names
+        address = self.body.address(memory.type, names[memory], [names[i] for i in indices])
+        return self.value(f"load {self.spelled(element)}, ptr {address}, align {ALIGNMENT[element]}")
+
+    def _turned_round(self, vectors: list[str], operation: Operation) -> list[str]:
+        """Rows for columns: blocks of two, of four, ... elements change places."""
+        size, type = self.size, f"<{self.size} x {LLVM_TYPES[operation.result.type]}>"
+        step = 1
+        while step < size:
+            low = [lane if not lane & step else size + lane - step for lane in range(size)]
+            high = [lane + step if not lane & step else size + lane for lane in range(size)]
+            made = list(vectors)
+            for a in range(size):
+                if not a & step:
+                    pair = f"{type} {vectors[a]}, {type} {vectors[a + step]}"
+                    for at, order in ((a, low), (a + step, high)):
+                        places = ", ".join(f"i32 {p}" for p in order)
+                        made[at] = self.value(f"shufflevector {pair}, <{size} x i32> <{places}>")
+            vectors, step = made, 2 * step
+        return vectors
+
+    def load(self, operation: Operation) -> None:
+        if operation.result in self.turned:
+            self.vectors[operation.result] = self.turned[operation.result]
+        else:
+            super().load(operation)
