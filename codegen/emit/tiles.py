@@ -87,15 +87,15 @@ def reads_across(block: Block) -> bool:
 
 def _tiled(block: Block, counter: Value, *, independent: bool) -> _Tiled | None:
     """Two such loops, or None."""
-    *before, inner = block.operations[:-1] or [None]
+    before, inner = _last(block)
     between: list[Operation] = []
-    while inner is not None and inner.name == "scf.for" and _is_plain(inner, before):
-        *further, innermost = inner.regions[0].operations[:-1] or [None]
-        if innermost is None or innermost.name != "scf.for":
+    while inner is not None and _is_plain(inner, before):
+        further, innermost = _last(inner.regions[0])
+        if innermost is None:
             break
         between.append(inner)
         before, inner = [*before, *further], innermost
-    if inner is None or inner.name != "scf.for" or not _is_plain(inner, before) or block.operations[-1].operands:
+    if inner is None or not _is_plain(inner, before) or block.operations[-1].operands:
         return None
     (inside,) = inner.regions
     if any(o.regions or o.name == "memref.alloca" for o in (*before, *inside.operations)):
@@ -119,6 +119,14 @@ def _tiled(block: Block, counter: Value, *, independent: bool) -> _Tiled | None:
     widths = {o.operands[0].type.element.bits for o in far}
     is_rows = all(plan.places[o] == 1 for o in inside.operations if o.name == "memref.store")
     return _Tiled(between, before, inner, plan, far) if widths == {plan.bits} and is_rows else None
+
+
+def _last(block: Block) -> tuple[list[Operation], Operation | None]:
+    """The loop that a block ends with, if it does, and what stands before it."""
+    operations = block.operations[:-1]
+    if operations and operations[-1].name == "scf.for":
+        return operations[:-1], operations[-1]
+    return operations, None
 
 
 def _is_plain(loop: Operation, before: list[Operation]) -> bool:
