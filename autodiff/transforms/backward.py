@@ -63,7 +63,7 @@ def backward(
     if now.tracing:
         _refuse_in_trace()
     live: list[Node] = []
-    repeat = None
+    repeat: tuple[tuple, tuple[Node, ...]] | None = None
     if isinstance(tensors, Tensor):
         root = tensors.node
         results, given = [tensors], [grad_tensors]
@@ -79,10 +79,14 @@ def backward(
     if len(given) != len(results):
         raise GradientError(f"backward: {len(results)} tensors but {len(given)} grad_tensors\n  called at {caller()}")
     seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
+    if repeat is None and inputs is None and not create_graph and not is_watching():
+        repeat = _from_seeds(seeds, given, retain_graph)
+        if repeat is not None and _again(now, *repeat, live, retain_graph):
+            return
     past = history([t.node for t in results])
     check_not_released(past)
     leaves = _leaves(past, inputs)
-    through = past if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
+    through = range(len(past)) if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
     due = due_after(leaves)
     groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
     if any(nodes[0].leaf is None for nodes in leaves.values()):
@@ -93,7 +97,7 @@ def backward(
         _commit_computed(leaves, seeds, groups, retain_graph, past, live, repeat)
         end_recording(now)  # as after a known one: checks are found by how much was recorded since
         if not retain_graph:
-            release(through)
+            release([past[k] for k in through])
     run_after(due)
 
 
@@ -224,6 +228,17 @@ def _commit_computed(
     values = solve(seeds, groups, retain=retain, past=past)
     with _commit_lock:
         _write(leaves, values, [None] * len(groups))
+
+
+def _from_seeds(
+    seeds: Sequence[tuple[Node, Tensor]], given: Sequence[Any], retain: bool
+) -> tuple[tuple, tuple[Node, ...]] | None:
+    """Under which `checks` find several results, or cotangents that are given; None where one has no value yet."""
+    starts = [seed.node for (_, seed), g in zip(seeds, given, strict=True) if g is not None]
+    if any([node.value is None for node in starts]):
+        return None
+    kinds = tuple([root.kind for root, _ in seeds])
+    return ("backward", kinds, tuple([g is not None for g in given]), retain), (*[root for root, _ in seeds], *starts)
 
 
 def _again(now: Recording, purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: bool) -> bool:

@@ -20,12 +20,12 @@ from ..custom import function
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import end_recording, evaluate
-from ..tape.check import checks
 from ..tape.leaves import constant, leaf
 from ..tape.node import Node
-from ..tape.record import DETACH, Recording, grad_mode, record, state
+from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
+from .again import again, known, note_asked, purpose_of
 from .anomaly import is_watching
 from .arguments import Arguments, constant_of, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward import results_of, seed_for
@@ -38,7 +38,6 @@ from .gradient import (
     live_beside,
     passed,
     release,
-    separate,
     solve,
 )
 from .stretches import in_parts
@@ -124,7 +123,7 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
     roots = [value.node, *also, *targets]
     live = live_beside(state.now, roots)
     purpose = ("value and gradient", value.node.kind, len(also), len(targets))
-    if (found := _known(purpose, roots, live)) is not None:
+    if (found := known(purpose, roots, live)) is not None:
         end_recording(state.now)
     elif (parts := in_parts(value.node, np.ones((), value.dtype), [*also, *live], frozenset(targets))) is not None:
         found = parts.gradients([[n] for n in targets])
@@ -171,11 +170,14 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
     >>> ad.grad(x * x, x)
     f64[] 4.0
     """
-    known = None
-    if grad_outputs is None and not create_graph and not retain_graph and isinstance(y, Tensor):
-        known = _again(y.node, xs)
-    if known is not None:
-        return known
+    live = None
+    if isinstance(y, Tensor) and not create_graph and not retain_graph:
+        if grad_outputs is not None:
+            grad_outputs = seed_for(y, grad_outputs)
+        live = live_beside(state.now, (y.node,))
+        found = again(y.node, xs, grad_outputs, live)
+        if found is not None:
+            return found
     ys = results_of(y, "grad")
     given = [grad_outputs] if isinstance(y, Tensor) else list(grad_outputs or [None] * len(ys))
     if len(given) != len(ys):
@@ -191,9 +193,8 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
                 "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
             )
     retain = create_graph if retain_graph is None else retain_graph
-    live = None
     if given == [None] and not create_graph:
-        live = live_beside(state.now, (ys[0].node,))
+        live = live_beside(state.now, (ys[0].node,)) if live is None else live
         arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
         if arrays is not None:
             return tree.unflatten(structure, [leaf(g) for g in arrays])
@@ -211,8 +212,8 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
         repeat = None
         is_one_each = all([found == (x.node,) for x, found in zip(targets, nodes, strict=True)])
         # A check takes all of a history for released, and knows one node of each target.
-        if given == [None] and not retain and is_one_each and len(through) == len([n for n in past if n.leaf is None]):
-            repeat = _purpose(ys[0].node, targets)
+        if len(ys) == 1 and not retain and is_one_each and len(through) == len([n for n in past if n.leaf is None]):
+            repeat = purpose_of(ys[0].node, targets, None if given == [None] else seeds[0][1])
         values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat)
         reached = iter([None if v is None else leaf(v) for v in values])
     found = [next(reached) if n else None for n in nodes]
@@ -224,45 +225,8 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
             "  pass allow_unused=True to get None for it"
         )
     if not retain:
-        release(through)
+        release([past[k] for k in through])
     return tree.unflatten(structure, found)
-
-
-def _purpose(y: Node, targets: Sequence[Tensor]) -> tuple[tuple, tuple[Node, ...]]:
-    """Under which `checks` find gradients of tensors, and the nodes that they are given."""
-    return ("gradients of tensors", y.kind, len(targets)), (y, *[x.node for x in targets])
-
-
-def _again(y: Node, xs: Any) -> Any:
-    """The gradients of a recording that is known, by its check; None: there is none."""
-    now = state.now
-    targets, structure = tree.flatten(xs)
-    if now.tracing or not all([isinstance(x, Tensor) for x in targets]):
-        return None
-    purpose, roots = _purpose(y, targets)
-    found = _known(purpose, roots, live_beside(now, (y,)), is_released=True)
-    if found is None:
-        return None
-    _note_asked(now)
-    return tree.unflatten(structure, [leaf(g) for g in found if g is not None])
-
-
-def _known(
-    purpose: tuple, roots: Sequence[Node], live: Sequence[Node], *, is_released: bool = False
-) -> list[np.ndarray | None] | None:
-    """The gradients of a recording that was asked for before in this way, by its check; None: there is none."""
-    known = None if is_watching() else checks.find(purpose, roots, live, state.now.began)
-    if known is None:
-        return None
-    check, gathered = known
-    return separate(check.plan, check.run(gathered, is_released))
-
-
-def _note_asked(now: Recording) -> None:
-    """As `solve` does when it has computed: a rule that goes back is found out by it."""
-    now.asked += 1
-    now.looked += 1
-    end_recording(now)
 
 
 def _in_parts(
@@ -372,10 +336,10 @@ def _pulled_back(
     roots = [*[r for r, _ in seeds], *[bar.node for _, bar in seeds], *[n for g in groups for n in g.nodes]]
     live = live_beside(now, roots)
     purpose = ("pullback", roots[0].kind, len(seeds), len(groups))
-    found = None if now.tracing else _known(purpose, roots, live)
+    found = None if now.tracing else known(purpose, roots, live)
     if found is None:
         return solve(seeds, groups, retain=True, past=past, live=live, repeat=(purpose, roots))
-    _note_asked(now)
+    note_asked(now)
     return found
 
 

@@ -320,10 +320,13 @@ def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.
     return gradients
 
 
-def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[Node]:
-    """The nodes of a history whose rules gradients of `targets` go through: not what the targets are made of."""
+def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
+    """Where in a history the rules are that gradients of `targets` go through: not what the targets are made of.
+
+    Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
+    """
     reached = reaching(past, targets)
-    return [n for n in past if any(i in reached for i in gradient_inputs(n))]
+    return [k for k, n in enumerate(past) if any(i in reached for i in gradient_inputs(n))]
 
 
 def check_not_released(past: Sequence[Node]) -> None:

@@ -86,3 +86,57 @@ def test_what_a_full_table_forgot_gets_a_check_again(accepted, monkeypatch, limi
     run(0)
     run(0)
     assert accepted == [True, True]
+
+
+ASKED = {
+    "a list of tensors": lambda y, x, w, seed: ad.grad(y.sum(), [x, w]),
+    "with a cotangent": lambda y, x, w, seed: ad.grad(y, [x, w], grad_outputs=seed),
+    "with an array": lambda y, x, w, seed: ad.grad(y, [x, w], grad_outputs=seed.numpy()),
+    "backward": lambda y, x, w, seed: y.sum().backward(),
+    "backward from a cotangent": lambda y, x, w, seed: y.backward(seed),
+    "backward from an array": lambda y, x, w, seed: y.backward(seed.numpy().copy()),
+    "backward of several": lambda y, x, w, seed: ad.backward([y.sum(), (x * 1.0).sum()]),
+    "backward of several from some": lambda y, x, w, seed: ad.backward([y, (x * 1.0).sum()], [seed, None]),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_gradients_asked_for_again_in_the_same_way_are_answered_by_a_check(accepted, name):
+    w = ad.tensor(RNG.normal(size=(4, 3)), requires_grad=True)
+    for step in range(6):
+        accepted.clear()
+        x = ad.tensor(RNG.normal(size=(3, 2)), requires_grad=True)
+        seed = ad.tensor(RNG.normal(size=(4, 2)))
+        w.grad = None
+        y = ad.tanh(w @ x) ** 2
+        found = ASKED[name](y, x, w, seed)
+        by_x, by_w = (x.grad, w.grad) if found is None else found
+        t = np.tanh(w.detach().numpy() @ x.detach().numpy())
+        bar = 2 * t * (1 - t * t) * (seed.numpy() if "from" in name or "with" in name else 1.0)
+        extra = 1.0 if "several" in name else 0.0
+        np.testing.assert_allclose(by_x.numpy(), w.detach().numpy().T @ bar + extra, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(by_w.numpy(), bar @ x.detach().numpy().T, rtol=1e-12, atol=1e-14)
+        assert not np.shares_memory(by_x.numpy(), seed.numpy())
+        if step > 3:
+            assert accepted == [True]
+        with pytest.raises(ad.GradientError, match="second backward"):
+            ASKED[name](y, x, w, seed)
+
+
+def test_a_cotangent_of_another_kind_is_another_question(accepted):
+    x = ad.tensor(RNG.normal(size=3), requires_grad=True)
+    for _ in range(5):
+        for seed in (ad.tensor(np.ones(3)), ad.tensor(np.zeros(3)), x.detach(), ad.tensor(np.ones(3)) * 2.0):
+            value = np.array(seed)
+            (by_x,) = ad.grad(x * x, [x], grad_outputs=seed)
+            np.testing.assert_array_equal(by_x.numpy(), 2 * x.detach().numpy() * value)
+            x.grad = None
+            (x * x).backward(seed)
+            np.testing.assert_array_equal(x.grad.numpy(), 2 * x.detach().numpy() * value)
+            (x * x).backward(x.grad)
+            np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy() * value * (1 + 2 * x.detach().numpy()))
+            for wrong in (ad.tensor(np.ones(2)), np.ones(3, np.float32)):
+                with pytest.raises(ad.Error):
+                    (x * x).backward(wrong)
+                with pytest.raises(ad.Error):
+                    ad.grad(x * x, [x], grad_outputs=wrong)
