@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir import Aval, Node
+from ..lowering import DENSE_ROWS
 from ..records import replace
 from .build import Built, finish
 from .dense_job import Job
@@ -22,15 +23,11 @@ from .index import constant_index
 from .nest import I1, I32, Status, Value
 from .scalar import Scalar
 
-__all__ = ["MOST", "build_dense", "is_native"]
-
-#: Rows up to which our own loops are the faster ones.
-MOST = 256
-
+__all__ = ["build_dense", "is_native"]
 
 def is_native(computed: Node) -> bool:
     """Whether there is a kernel for what a node computes."""
-    return 0 < computed.inputs[0].aval.shape[-1] <= MOST
+    return 0 < computed.inputs[0].aval.shape[-1] <= DENSE_ROWS
 
 
 def build_dense(node: Node, computed: Node, program: str, name: str) -> Built:

@@ -6,6 +6,7 @@ from math import prod
 from operator import index as number
 
 from ..ir import Aval, Node
+from ..lowering import apart_in_cache
 from .arguments import SMALL
 from .elements import Elements, Temporary, element_type
 from .fields import Reals, field
@@ -53,15 +54,15 @@ class Job:
         f = field(self.k, self.f.type, is_complex=self.computed.aval.dtype.kind == "c")
         return Matrix(f, self.elements.place(self.node), b.times(rows * columns), columns)
 
-    def scratch(self, b: Index) -> Matrix:
-        """A square matrix for the program's own use."""
-        n, dtype = self.n, self.node.aval.dtype
-        count = n * n * self.f.width
-        if count * dtype.itemsize <= STACK:
-            return Matrix(self.f, self.k.scratch(count, self.f.type), constant_index(0), n)
-        temporary = Temporary(Aval((self.batch * count,), dtype))
+    def scratch(self, b: Index, columns: int) -> Matrix:
+        """A matrix of as many rows for the program's own use."""
+        dtype, row = self.node.aval.dtype, apart_in_cache(columns)
+        count = self.n * row
+        if count * self.f.width * dtype.itemsize <= STACK:
+            return Matrix(self.f, self.k.scratch(count * self.f.width, self.f.type), constant_index(0), row)
+        temporary = Temporary(Aval((self.batch * count * self.f.width,), dtype))
         self.temporaries.append(temporary)
-        return Matrix(self.f, self.elements.place(temporary), b.times(n * n), n)
+        return Matrix(self.f, self.elements.place(temporary), b.times(count), row)
 
     def places(self) -> Value:
         """Memory for as many positions as there are rows."""

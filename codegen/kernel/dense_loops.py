@@ -157,8 +157,8 @@ def _solve_rows(f: Reals, a: Matrix, x: Matrix, rows: Sequence[Index], low: Plac
 
 def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: bool, unit: bool = False) -> None:
     """The solution of a triangular system in place of its right-hand side."""
-    if columns == 1 and a.column == 1:
-        _by_sums(f, n, a, x, lower=lower, unit=unit)
+    if columns == 1:
+        (_by_sums if a.column == 1 else _by_columns)(f, n, a, x, lower=lower, unit=unit)
         return
 
     def forward(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
@@ -200,6 +200,36 @@ def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool)
         total = f.joined(fold(f.k, 0 if lower else after, i if lower else n, zero, term))
         value = f.minus(x.get(i, 0), total)
         x.put(value if unit else f.over(value, a.get(i, i)), i, 0)
+
+
+def _by_columns(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool) -> None:
+    """One right-hand side, of a matrix whose columns lie in memory: four that are known are taken from all others."""
+    whole, rest = divmod(n, FOUR)
+
+    def panel(first: Index, width: int) -> None:
+        pivots = [first.plus(at(p)) for p in (range(width) if lower else reversed(range(width)))]
+        known: list[Any] = []
+        for r, i in enumerate(pivots):
+            value = x.get(i, 0)
+            for p, other in zip(pivots[:r], known, strict=True):
+                value = f.minus(value, f.times(a.get(i, p), other))
+            known.append(value if unit else f.over(value, a.get(i, i)))
+        for i, value in zip(pivots, known, strict=True):
+            x.put(value, i, 0)
+        low, high = (first.plus(at(width)), at(n)) if lower else (at(0), first)
+        with each(f.k, low, high, apart=True) as t:
+            total = x.get(t, 0)
+            for p, value in zip(pivots, known, strict=True):
+                total = f.minus(total, f.times(a.get(t, p), value))
+            x.put(total, t, 0)
+
+    if rest and not lower:
+        panel(at(whole * FOUR), rest)
+    if whole:
+        with each(f.k, 0, whole) as j:
+            panel(j.times(FOUR) if lower else at((whole - 1) * FOUR).plus(j.times(-FOUR)), FOUR)
+    if rest and lower:
+        panel(at(whole * FOUR), rest)
 
 
 # ---------------------------------------------------------------- Cholesky

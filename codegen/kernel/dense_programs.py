@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..lowering import apart_in_cache
+from ..records import replace
 from . import dense_loops, dense_small
 from .dense_job import Job
 from .dense_small import Rows
@@ -33,6 +35,10 @@ def _write(x: Matrix, rows: Rows) -> None:
 
 def _copy(k: Scalar, x: Matrix, y: Matrix, rows: int, columns: int) -> None:
     """All numbers of x, to a place of the same shape."""
+    if x.row != columns or y.row != columns:
+        with each(k, 0, rows) as i, each(k, 0, columns, apart=True) as j:
+            y.put(x.get(i, j), i, j)
+        return
     flat = Matrix(x.f, x.memory, x.start, 0, 1, x.stable), Matrix(y.f, y.memory, y.start, 0, 1)
     with each(k, 0, rows * columns, apart=True) as t:
         flat[1].put(flat[0].get(0, t), 0, t)
@@ -149,11 +155,67 @@ def _small_solution(job: Job, rows: Rows, x: Matrix) -> Value:
 
 
 def _solution(job: Job, b: Index, a: Matrix, x: Matrix, columns: int) -> Value:
-    f, n, factors = job.f, job.n, job.scratch(b)
+    f, n = job.f, job.n
+    factors = job.scratch(b, n)
     _copy(job.k, a, factors, n, n)
     dense_loops.lu(f, n, factors, x, columns)
     dense_loops.substitute(f, n, factors, x, columns, lower=True, unit=True)
     dense_loops.substitute(f, n, factors, x, columns, lower=False)
+    return _along(job, factors, _is_regular(job))
+
+
+# ---------------------------------------------------------------- an LU factorisation that is kept
+
+
+def _lu(job: Job, b: Index) -> None:
+    """The factors, and as a row below them of which row of the matrix each row is, counted from 1.
+
+    What is counted has the sign of the permutation.  Where rows are kept apart there are zeros between them.
+    """
+    k, f, n, row = job.k, job.f, job.n, apart_in_cache(job.n)
+    a, y = job.input(0, b), job.output(b, n + 1, row)
+    _copy(k, a, y, n, n)
+    if row > n:
+        with each(k, 0, n + 1) as i, each(k, n, row, apart=True) as j:
+            y.put(f.number(0.0), i, j)
+    order = _order(y, n)
+    with each(k, 0, n, apart=True) as i:
+        order.put(f.from_real(k.from_index(i.plus(constant_index(1)), k.dtype(f.real(0.0)))), i, 0)
+    sign = dense_loops.lu(f, n, y, order, 1)
+    with each(k, 0, n, apart=True) as i:
+        order.put(f.scaled(order.get(i, 0), sign), i, 0)
+
+
+def _order(factors: Matrix, n: int) -> Matrix:
+    """The row below n others, as a column."""
+    return replace(factors, start=factors.start.plus(constant_index(n * factors.row)), row=1, column=0)
+
+
+def _solve_lu(job: Job, b: Index) -> Value:
+    """With factors that are known, of the matrix or of its adjoint."""
+    k, f, n, columns = job.k, job.f, job.n, job.columns(2)
+    factors, side, x = job.input(1, b), job.input(2, b), job.output(b, n, columns)
+    order = _order(factors, n)
+
+    def place(i: Index) -> Index:
+        return k.to_index(k.cast(k.abs(f.real_part(order.get(i, 0))), "i64"), 1, n).plus(constant_index(-1))
+
+    if job.keywords["turned"]:
+        half, adjoint = job.scratch(b, columns), factors.adjoint
+        _copy(k, side, half, n, columns)
+        dense_loops.substitute(f, n, adjoint, half, columns, lower=True)
+        dense_loops.substitute(f, n, adjoint, half, columns, lower=False, unit=True)
+        with each(k, 0, n) as i:
+            where = place(i)
+            with each(k, 0, columns, apart=True) as t:
+                x.put(half.get(i, t), where, t)
+    else:
+        with each(k, 0, n) as i:
+            where = place(i)
+            with each(k, 0, columns, apart=True) as t:
+                x.put(side.get(where, t), i, t)
+        dense_loops.substitute(f, n, factors, x, columns, lower=True, unit=True)
+        dense_loops.substitute(f, n, factors, x, columns, lower=False)
     return _along(job, factors, _is_regular(job))
 
 
@@ -174,9 +236,13 @@ def _pivots(job: Job, b: Index) -> tuple[Value, Callable[..., list[Value]]]:
             return found
 
         return sign, over_rows
-    factors = job.scratch(b)
-    _copy(k, a, factors, n, n)
-    sign = dense_loops.lu(f, n, factors)
+    if len(job.computed.inputs) == 2:
+        factors = job.input(1, b)
+        sign = _sign_of(job, f.real_part(_order(factors, n).get(0, 0)))
+    else:
+        factors = job.scratch(b, n)
+        _copy(k, a, factors, n, n)
+        sign = dense_loops.lu(f, n, factors)
 
     def over_memory(carried: Sequence[Value], step: Callable[[Any, list[Value]], list[Value]]) -> list[Value]:
         return fold(k, 0, n, carried, lambda i, found: step(factors.get(i, i), found))
@@ -292,7 +358,7 @@ def _adjugate(job: Job, b: Index) -> Value | None:
         nothing = f.from_real(k.mul(largest, f.real(0.0)))
         _write(y, [[f.add(x, nothing) for x in row] for row in dense_small.adjugate(f, n, rows)])
         return None
-    factors = job.scratch(b)
+    factors = job.scratch(b, n)
     _identity(job, y)
     _copy(k, a, factors, n, n)
     sign = dense_loops.lu(f, n, factors, y, n)
@@ -328,7 +394,9 @@ PROGRAMS: dict[str, Callable[[Job, Index], Value | None]] = {
     "cholesky": _cholesky,
     "triangular": _triangular,
     "factored": _factored,
+    "lu": _lu,
     "solve": _solve,
+    "solve_lu": _solve_lu,
     "inverse": _inverse,
     "determinant": _determinant,
     "sign": _sign,

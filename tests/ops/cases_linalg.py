@@ -19,6 +19,11 @@ def _regular(rng, shape):
     return rng.uniform(-1, 1, shape) + 3 * np.eye(shape[-1])
 
 
+def _heavy(rng, shape):
+    """Matrices whose diagonal outweighs the rest, however many rows they have."""
+    return rng.uniform(-1, 1, shape) + 2 * shape[-1] * np.eye(shape[-1])
+
+
 def _numpy_solve(a, b):
     return np.linalg.solve(a, b[:, None])[..., 0] if b.ndim == 1 else np.linalg.solve(a, b)
 
@@ -115,6 +120,10 @@ CASES = [
            between(-1, 1), shapes=SQUARES, ulps=256),
     *cases("solve_factored", _factored_solve, lambda x, b: np.linalg.solve(_numpy_definite(x), b),
            (between(-1, 1), None), shapes=(("[3,3]", "[3,2]"), ("[2,3,3]", "[2,3,1]")), ulps=256),
+    *cases("solve-kept", la.solve, _numpy_solve, (_heavy, None), shapes=(("[9,9]", "[9]"), ("[2,10,10]", "[10,2]")),
+           ulps=64),
+    *cases("slogdet-kept", lambda a: la.slogdet(a).logabsdet, lambda a: np.linalg.slogdet(a)[1], _heavy,
+           shapes=("[9,9]", "[2,10,10]"), ulps=64),
     *cases("det", la.det, np.linalg.det, _regular, shapes=SQUARES, ulps=64),
     *cases("slogdet", lambda a: la.slogdet(a).logabsdet, lambda a: np.linalg.slogdet(a)[1], _regular, shapes=SQUARES,
            ulps=64),

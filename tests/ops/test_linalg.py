@@ -5,6 +5,8 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops.linalg.substitution import substituted
+from codegen import compiler
+from codegen.passes.pipeline import optimize
 
 la = ad.linalg
 
@@ -199,3 +201,42 @@ def test_a_jitted_gradient_of_a_factorisation_equals_the_recorded_one():
     f = ad.grad(lambda a: la.slogdet(a).logabsdet + (la.cholesky(a) ** 2).sum() + la.inv(a).sum())
     np.testing.assert_allclose(ad.jit(f)(a), f(a), rtol=1e-15)
     np.testing.assert_allclose(f(a), np.linalg.inv(a) + np.eye(2) - np.outer(*[np.linalg.inv(a).sum(0)] * 2))
+
+
+def test_one_factorisation_serves_a_system_its_gradients_and_its_determinant(rng):
+    """The value, both gradients and a Hessian times a vector: one LU of the matrix, whatever is asked of it."""
+    a, b = rng.normal(size=(20, 20)) + 5 * np.eye(20), rng.normal(size=(20, 2))
+
+    def f(a, b):
+        return ad.sum(ad.sin(la.solve(a, b))) + la.slogdet(a).logabsdet
+
+    for run, args in (
+        (ad.value_and_grad(f, argnums=(0, 1)), (a, b)),
+        (lambda a, b: ad.hvp(f, (a, b), (b @ b.T, b)), (a, b)),
+    ):
+        with compiler.recorded() as graphs:
+            ad.jit(run)(*args)
+        assert [n.op.name for n in optimize(graphs[-1]).nodes].count("lu") == 1
+
+
+@pytest.mark.parametrize("n", [9, 33, 70])
+def test_systems_whose_factorisation_is_kept_have_the_gradients_of_the_inverse(n, rng):
+    for unit in (1.0, 1j):
+        a = rng.normal(size=(2, n, n)) + unit * rng.normal(size=(2, n, n)) + n * np.eye(n)
+        b, seed = a[..., :1] + 1, a[..., 1:2] * 2
+        x, pullback = ad.vjp(la.solve, a, b)
+        a_bar, b_bar = pullback(seed)
+        inverse = np.linalg.inv(a)
+        turned = inverse.swapaxes(-1, -2).conj()
+        np.testing.assert_allclose(x, inverse @ b, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(b_bar, turned @ seed, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(a_bar, -turned @ seed @ np.asarray(x).swapaxes(-1, -2).conj(), rtol=0, atol=1e-11)
+        for again in (lambda a: la.slogdet(a).logabsdet.sum(), lambda a: ad.sum(ad.log(ad.abs(la.det(a))))):
+            np.testing.assert_allclose(ad.grad(again)(a), turned, rtol=0, atol=1e-10)
+
+
+def test_a_singular_matrix_whose_factorisation_is_kept_is_refused_by_the_system_alone():
+    a = np.ones((12, 12))
+    assert la.slogdet(a).sign == 0 and la.slogdet(a).logabsdet == -np.inf
+    with pytest.raises(ad.LinAlgError, match="solve: matrix of 12 rows is singular"):
+        la.solve(a, np.ones(12)).numpy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from codegen.ir import Aval
@@ -22,7 +24,7 @@ from ..primitive import primitive, spread_to
 from ..reductions import summed
 from ..shaping import reshaped
 from .matrices import adjoint, flipped_axes, square, square_aval
-from .solving import inv, solved_factored
+from .solving import factorised, inv, inverse_by, solved_factored
 
 __all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
 
@@ -114,8 +116,8 @@ class SlogdetResult(NamedTuple):
 
 _sign = primitive(
     "det_sign",
-    lambda a: np.linalg.slogdet(a)[0],
-    infer=lambda a: _number_aval("slogdet", a),
+    lambda a, *_: np.linalg.slogdet(a)[0],
+    infer=lambda a, *_: _number_aval("slogdet", a),
     lower=Dense("sign"),
     batch=along(),
     heavy=True,
@@ -128,30 +130,53 @@ def _turn(number: Tensor, y: Tensor) -> Tensor:
     return multiply(multiply(cast_to(number, y.dtype), y), 1j)
 
 
-def _direction_vjp(y_bar, y, a):
+def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """The cotangents of a, and of its factors, where it counts by so many times the trace of a⁻¹ da."""
+    return (_beside(cast_to(number, a.dtype), adjoint(inverse_by(a, *factors))), *[None for _ in factors])
+
+
+def _trace_of_change(dxs: Sequence[Tensor | None], a: Tensor, factors: Sequence[Tensor]) -> Tensor | None:
+    """The trace of a⁻¹ da."""
+    return None if dxs[0] is None else _pairing(flipped_axes(inverse_by(a, *factors)), dxs[0])
+
+
+def _direction_vjp(y_bar, y, a, *factors):
     """Only what turns the direction counts: Re(conj(y_bar) i y), and i times it against the inverse."""
     along_turn = imaginary_part(multiply(y_bar, conjugated(y)))
-    return (_beside(multiply(cast_to(along_turn, y.dtype), 1j), adjoint(inv(a))),)
+    return _against_inverse(multiply(cast_to(along_turn, y.dtype), 1j), a, factors)
+
+
+def _direction_jvp(dxs, y, a, *factors):
+    change = _trace_of_change(dxs, a, factors)
+    return None if change is None else _turn(imaginary_part(change), y)
 
 
 #: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
 _direction = primitive(
     "det_direction",
-    lambda a: np.linalg.slogdet(a)[0],
-    infer=lambda a: _number_aval("slogdet", a),
+    lambda a, *_: np.linalg.slogdet(a)[0],
+    infer=lambda a, *_: _number_aval("slogdet", a),
     vjp=_direction_vjp,
-    jvp=lambda dxs, y, a: _turn(imaginary_part(_pairing(flipped_axes(inv(a)), dxs[0])), y),
+    jvp=_direction_jvp,
     lower=Dense("sign"),
     batch=along(),
     heavy=True,
     keeps_mask=False,
 )
+
+
+def _log_abs_jvp(dxs, y, a, *factors):
+    change = _trace_of_change(dxs, a, factors)
+    return None if change is None else real_part(change)
+
+
+#: Of a matrix; or of a matrix and its LU factors, by which it is computed.  So are the two above.
 _log_abs_det = primitive(
     "log_abs_det",
-    lambda a: np.linalg.slogdet(a)[1],
-    infer=lambda a: real_aval(_number_aval("slogdet", a)),
-    vjp=lambda y_bar, y, a: (_beside(cast_to(y_bar, a.dtype), adjoint(inv(a))),),
-    jvp=lambda dxs, y, a: real_part(_pairing(flipped_axes(inv(a)), dxs[0])),
+    lambda a, *_: np.linalg.slogdet(a)[1],
+    infer=lambda a, *_: real_aval(_number_aval("slogdet", a)),
+    vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
+    jvp=_log_abs_jvp,
     lower=Dense("log_abs"),
     batch=along(),
     heavy=True,
@@ -198,4 +223,6 @@ def slogdet(a):
     """
     a = square("slogdet", a, "fc")
     sign = _direction if a.dtype.kind == "c" else _sign
-    return SlogdetResult(record(sign, (a,)), record(_log_abs_det, (a,)))
+    factors = factorised(a)
+    known = (a,) if factors is None else (a, factors)
+    return SlogdetResult(record(sign, known), record(_log_abs_det, known))

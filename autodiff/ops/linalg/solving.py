@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Dense
+from codegen.lowering import DENSE_ROWS, Dense, apart_in_cache
 
 from ...errors import ShapeError, caller
 from ...tape import record
@@ -21,13 +21,16 @@ from ..arguments import records
 from ..arithmetic import negative
 from ..batching import along, to_front, with_examples
 from ..contraction import matmul
-from ..primitive import expect, primitive
+from ..creation import eye
+from ..primitive import expect, primitive, spread_to
 from ..shaping import reshaped, transposed
 from ..triangles import lower_part, upper_part
 from .matrices import adjoint, first_refused, right_side, square, square_aval
 from .substitution import substituted
 
-__all__ = ["inv", "solve", "solve_triangular", "solved", "solved_factored", "solved_triangular"]
+__all__ = [
+    "factorised", "inv", "inverse_by", "solve", "solve_triangular", "solved", "solved_factored", "solved_triangular",
+]  # fmt: skip
 
 _MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
 
@@ -92,9 +95,14 @@ _solve = primitive(
 )
 
 
+#: Rows up to which a factorisation costs less than to keep it: small matrices are solved in registers.
+_FEW = 8
+
+
 def solved(a: Tensor, b: Tensor) -> Tensor:
     """`solve` of tensors with the same leading axes."""
-    return record(_solve, (a, b))
+    factors = factorised(a)
+    return record(_solve, (a, b)) if factors is None else record(_solve_lu, (a, factors, b), (False,))
 
 
 @records(_solve)
@@ -112,6 +120,113 @@ def solve(a, b):
     """
     a, b, restored = right_side("solve", a, b, "fc")
     return restored(solved(a, b))
+
+
+# ---------------------------------------------------------------- a factorisation that is kept
+
+
+def _lu_reference(a: np.ndarray) -> np.ndarray:
+    """By columns, panel by panel, as LAPACK does it."""
+    n = a.shape[-1]
+    y = np.zeros((*a.shape[:-2], n + 1, apart_in_cache(n)), a.dtype)
+    for at in np.ndindex(a.shape[:-2]):
+        factors, order, sign = np.array(a[at]), np.arange(1, n + 1), 1
+        for start in range(0, n, _PANEL):
+            stop = min(start + _PANEL, n)
+            sign *= _factorise_panel(factors, order, start, stop)
+            upper = factors[start:stop, stop:]
+            for i in range(start + 1, stop):
+                upper[i - start] -= factors[i, start:i] @ upper[: i - start]
+            factors[stop:, stop:] -= factors[stop:, start:stop] @ upper
+        y[at][:n, :n] = factors
+        y[at][n, :n] = order * sign
+    return y
+
+
+#: Columns that the reference takes at once.
+_PANEL = 32
+
+
+def _factorise_panel(factors: np.ndarray, order: np.ndarray, start: int, stop: int) -> int:
+    """The columns from start to stop, with all rows exchanged as their pivots ask; the sign of the permutation."""
+    sign = 1
+    for c in range(start, stop):
+        column = factors[c:, c]
+        sizes = abs(column.real) + abs(column.imag)
+        pivot = c + int(np.argmax(np.where(np.isnan(sizes), -1.0, sizes)))
+        if pivot != c:
+            sign = -sign
+            factors[[c, pivot]], order[[c, pivot]] = factors[[pivot, c]], order[[pivot, c]]
+        if factors[c, c]:
+            factors[c + 1 :, c] /= factors[c, c]
+        factors[c + 1 :, c + 1 : stop] -= np.outer(factors[c + 1 :, c], factors[c, c + 1 : stop])
+    return sign
+
+
+def _lu_aval(a: Aval) -> Aval:
+    *batch, n, _ = square_aval("lu", a).shape
+    return a.with_shape((*batch, n + 1, apart_in_cache(n)))
+
+
+#: l below the diagonal and u, of rows in the order of their pivots; then a row that says of which row each is, counted
+#: from 1, with the sign of the permutation.  Gradients flow to a itself: see `solve_lu`.
+_lu = primitive(
+    "lu",
+    _lu_reference,
+    infer=_lu_aval,
+    lower=Dense("lu"),
+    batch=along(),
+    heavy=True,
+    discrete=True,
+)
+
+
+def factorised(a: Tensor) -> Tensor | None:
+    """The LU factorisation of matrices for which it is worth while to keep it: one serves value and derivatives."""
+    return record(_lu, (a,)) if _FEW < a.shape[-1] <= DENSE_ROWS else None
+
+
+def _solve_lu_reference(a: np.ndarray, factors: np.ndarray, b: np.ndarray, *, turned: bool) -> np.ndarray:
+    return _solve_reference(a.swapaxes(-1, -2).conj() if turned else a, b)
+
+
+def _solve_lu_vjp(x_bar, x, a, factors, b, *, turned):
+    b_bar = record(_solve_lu, (a, factors, x_bar), (not turned,))
+    return (lambda: negative(_outer(x, b_bar) if turned else _outer(b_bar, x)), None, b_bar)
+
+
+def _outer(x: Tensor, y: Tensor) -> Tensor:
+    """x yᴴ."""
+    return matmul(x, adjoint(y))
+
+
+def _solve_lu_jvp(dxs, x, a, factors, b, *, turned):
+    da, _, db = dxs  # the factors' follow from da
+    moved = adjoint(da) if turned and da is not None else da
+    return record(_solve_lu, (a, factors, _tangent(moved, db, x)), (turned,))
+
+
+#: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.
+_solve_lu = primitive(
+    "solve_lu",
+    _solve_lu_reference,
+    infer=lambda a, factors, b, *, turned: _solve_aval("solve", a, b),
+    vjp=_solve_lu_vjp,
+    jvp=_solve_lu_jvp,
+    lower=Dense("solve_lu"),
+    batch=_batch,
+    params=("turned",),
+    heavy=True,
+    keeps_mask=False,
+)
+
+
+def inverse_by(a: Tensor, factors: Tensor | None = None) -> Tensor:
+    """The inverse of matrices, by their factorisation where it is known."""
+    if factors is None:
+        return record(_inv, (a,))
+    identity = spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
+    return record(_solve_lu, (a, factors, identity), (False,))
 
 
 # ---------------------------------------------------------------- triangular matrices
