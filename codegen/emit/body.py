@@ -27,7 +27,7 @@ from typing import ClassVar
 
 from ..kernel.nest import F32, Block, Extent, Function, MemRef, Operation, ScalarType, Value
 from .loop_plan import plan_loop
-from .math import Need
+from .math import Need, named
 from .operations import SCALAR, Writer
 from .phases import phases
 from .target import Target
@@ -51,10 +51,11 @@ class Needs:
         self.declarations: dict[str, str] = {}
         self.functions: Counter[Need] = Counter()  # how often each is called
 
-    def function(self, name: str, suffix: str, type: ScalarType, lanes: int) -> str:
+    def function(self, name: str, type: ScalarType, lanes: int, *, is_called: bool) -> str:
         """An elementary function of vectors of `lanes`; its name."""
-        self.functions[name, "f32" if type is F32 else "f64", lanes] += 1
-        return f"@{name}.{suffix}"
+        suffix = "f32" if type is F32 else "f64"
+        self.functions[name, suffix, lanes, is_called] += 1
+        return named(name, suffix, lanes, is_called=is_called)
 
 
 def argument_names(function: Function) -> list[str]:
@@ -82,6 +83,7 @@ class Body(Writer):
         self.multiples = {self.names[a]: multiple for a, multiple in function.multiples.items()}
         self.offsets: dict[tuple, str] = {}  # (extents, indices) -> name of the linear index, where it dominates
         self.label = "entry"
+        self.calls = False  # whether elementary functions are called rather than inlined
         self.count = 0
 
     def write(self) -> list[str]:
@@ -108,7 +110,7 @@ class Body(Writer):
         return f"@{name}"
 
     def elementary(self, name: str, type: ScalarType) -> str:
-        return self.needs.function(name, self.suffix(type), type, 1)
+        return self.needs.function(name, type, 1, is_called=self.calls)
 
     # ---- operations ----
 

@@ -46,7 +46,9 @@ class VectorLoop(VectorMemory):
         for phase in covering:
             if phase.lanes == 1:
                 initial, partial = self._finished(partial, lanes, initial), []
+                self.body.calls = self.plan.is_large
                 initial = self.body.plain_loop(self.rest, self.counter, lower, upper, initial)
+                self.body.calls = False
                 continue
             partial = self._narrowed(partial, lanes, phase.lanes) if partial else self._identities(phase.lanes)
             lanes = phase.lanes
@@ -284,5 +286,5 @@ class VectorLoop(VectorMemory):
         return self.body.declare(name, result, arguments)
 
     def elementary(self, name: str, type: ScalarType) -> str:
-        return self.body.needs.function(name, self.suffix(type), type, self.lanes)
+        return self.body.needs.function(name, type, self.lanes, is_called=self.plan.is_large)
 

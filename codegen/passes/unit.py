@@ -9,10 +9,15 @@ from __future__ import annotations
 from ..ir import Node
 from ..kernel.group import Group, Root
 from ..records import field, record
+from ..symbols import typical
 from .loops import chain
-from .reach import Reaches, bits
+from .reach import Reach, Reaches, bits
 
 __all__ = ["Unit", "fit"]
+
+#: By itself a number takes ten times as long as in a vector; a row that is read again takes less than so many additions
+#: an element.  Numbers of short rows are in vectors anyway where all of the row's work is written out.
+_ROW_PRICE, _SHORT_ROW = 3, 32
 
 #: Rows of so many elements are in no cache when the next sweep comes; if they are fewer than so many, each sweep is a
 #: kernel of its own, which threads share (x / norm(x), softmax of a vector).
@@ -84,7 +89,7 @@ def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | N
     flat = reaches.probed.axes.flat(root.domain)
     if root.total == group.total and (inner is None or inner > 1 or not made):
         row, scale = False, 1
-    elif inner is not None and made and root.total * inner == group.total:
+    elif inner is not None and made and root.total * inner == group.total and not _is_dear(reach, inner):
         row, scale = True, inner
     else:
         return None
@@ -106,6 +111,11 @@ def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | N
         return None
     root.row, root.stage = row, stage
     return inner, cut
+
+
+def _is_dear(reach: Reach, inner: int) -> bool:
+    """Whether a number of each row is better computed from memory, in vectors, than by itself where the row is."""
+    return reach.price > _ROW_PRICE * max(_SHORT_ROW, typical(inner))
 
 
 def _has_few_long_rows(total: int, inner: int) -> bool:

@@ -6,6 +6,7 @@ from nests import DTYPES, Nest, call, elementwise, memref
 
 from codegen.emit import emit_module
 from codegen.kernel.nest import F32, F64, INDEX, Extent
+from codegen.records import replace
 from codegen.runtime import engine
 
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
@@ -72,9 +73,25 @@ def chain(depth, functions):
     return nest.end()
 
 
-def test_a_long_chain_takes_two_vectors_at_a_time_and_what_has_work_side_by_side_one():
-    assert "<16 x double>" in emit_module([chain(20, 1)], "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma")
+def test_a_long_chain_takes_four_vectors_at_a_time_and_what_has_work_side_by_side_one():
+    assert "<32 x double>" in emit_module([chain(20, 1)], "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma")
     assert "<16 x double>" not in emit_module([chain(4, 4)], "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma")
+
+
+@EACH_MACHINE
+def test_functions_are_called_in_a_large_loop_and_inlined_in_a_small_one(features, rng):
+    large, small = (replace(chain(depth, 1), name=name) for name, depth in (("large", 24), ("small", 2)))
+    assert ".called(" in emit_module([large], features) and ".called(" not in emit_module([small], features)
+    code = engine.compile(emit_module([large, small], features), passes=engine.Passes.VECTORS)
+    for n in (1, 5, 40):
+        x = rng.normal(size=n)
+        x[0] = 1e300  # libm's, in both
+        for function, depth in ((large, 24), (small, 2)):
+            expected, y = x, np.empty(n)
+            for step in range(depth):
+                expected = (np.tanh if step % 2 else np.sin)(expected)
+            assert call(code, function, (x, y, n)) == 0
+            np.testing.assert_allclose(y, expected, rtol=1e-14)
 
 
 @EACH_MACHINE

@@ -51,8 +51,26 @@ def test_a_chain_takes_more_registers_than_as_many_functions_side_by_side(type):
     assert registers(program(6, 1, type), type) == 1
 
 
-def test_a_long_chain_takes_two_registers_because_its_code_is_long():
-    assert registers(program(1, 40)) == 2
+def test_a_large_loop_of_functions_takes_four_registers_and_calls_them():
+    for function in (program(1, 40), program(40, 1)):
+        assert registers(function) == (4 if Target.of(engine.target_features()).has_masks else 2)
+        assert ".called(" in emit_module([function], engine.target_features())
+
+
+def sums(depth):
+    """y[i] = x[i] times and plus numbers, over and over."""
+    nest = Nest("sums", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
+    with nest.parallel(nest.n) as (i,):
+        x = nest.load(nest.x, i)
+        for step in range(depth):
+            half = nest.op("arith.mulf", x, nest.constant(0.5, F64))
+            x = nest.op("arith.addf", half, nest.constant(1.0 / (step + 1), F64))
+        nest.store(x, nest.y, i)
+    return nest.end()
+
+
+def test_a_large_loop_without_functions_takes_few_registers():
+    assert [registers(sums(depth)) for depth in (100, 300, 600)] == [4, 2, 1]
 
 
 @pytest.mark.parametrize("depth", [6, 40])

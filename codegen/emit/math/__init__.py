@@ -1,9 +1,10 @@
 """Elementary functions as LLVM functions of vectors or of single numbers, in f64 and f32.
 
     @exp.f64(double %x)     @exp.v8f64(<8 x double> %x)     @exp.v16f32(<16 x float> %x)
+    @exp.v32f64.called(<32 x double> %x)
 
-Each is straight-line arithmetic that is inlined into its loop.  Errors are stated in ulps by each
-function, the same for both types; infinities, nan, subnormals and the signs of zeros are right.
+Each is straight-line arithmetic that is inlined into its loop, or called where the loop is large.  Errors are stated in
+ulps by each function, the same for both types; infinities, nan, subnormals and the signs of zeros are right.
 
 Only sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) and fmod
 of huge quotients (4.5e15, 8.4e6) are not computed like that: a branch, which is never taken on ordinary
@@ -17,10 +18,10 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 
 from ..target import Target
-from ..types import vector_type
+from ..types import intrinsic_suffix, vector_type
 from .code import Code, Term
 
-__all__ = ["FUNCTIONS", "JOINT", "Need", "definitions"]
+__all__ = ["FUNCTIONS", "JOINT", "Need", "definitions", "named"]
 
 
 class _Functions(Mapping[str, Callable[..., Term]]):
@@ -66,8 +67,8 @@ _OF_TWO = frozenset({"atan2", "fmod", "pow"})
 #: Not so the others: exp 21 and 6, so 21 and 7; sin, tanh and sinh lose a quarter.
 _IN_REGISTERS = frozenset({"acosh", "asinh", "atan", "atan2", "atanh", "log", "log1p", "log2", "log10", "pow"})
 
-#: (name, "f64" or "f32", lanes)
-Need = tuple[str, str, int]
+#: (name, "f64" or "f32", lanes, whether it is called rather than inlined)
+Need = tuple[str, str, int, bool]
 
 
 #: A function called more often than this by one kernel is not inlined.  Calls cost a quarter of the speed
@@ -83,15 +84,26 @@ def definitions(calls: Mapping[Need, int], target: Target) -> tuple[str, dict[st
     """
     texts: list[str] = []
     declarations: dict[str, str] = {}
-    for (name, suffix, lanes), count in sorted(calls.items()):
-        text, declared = _definition(name, suffix, lanes, target)
-        texts.append(text if count <= _INLINED_CALLS else text.replace(" alwaysinline ", " noinline "))
+    others: dict[str, str] = {}
+    for (name, suffix, lanes, is_called), count in sorted(calls.items()):
+        text, called, declared = _definition(name, suffix, lanes, target)
+        if is_called:
+            text = text.replace(f"{named(name, suffix, lanes)}(", f"{named(name, suffix, lanes, is_called=True)}(", 1)
+        is_inlined = count <= _INLINED_CALLS and not is_called
+        texts.append(text if is_inlined else text.replace(" alwaysinline ", " noinline "))
+        others |= called
         declarations |= declared
-    return "\n".join(texts), declarations
+    return "\n".join([*texts, *others.values()]), declarations
+
+
+def named(name: str, suffix: str, lanes: int, *, is_called: bool = False) -> str:
+    """What a function of these lanes is called: @exp.v8f64."""
+    return f"@{name}.{intrinsic_suffix(suffix, lanes)}{'.called' * is_called}"
 
 
 @functools.cache
-def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The function, those that it calls by name, and what all of them declare."""
     if lanes == 1 and target.has_scale and name in _IN_REGISTERS:
         return _in_register(name, suffix, target)
     k = Code(suffix, target, lanes)
@@ -99,22 +111,23 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     parts = _PARTS.get(name, (name,))
     results = [FUNCTIONS[part](k, *parameters) for part in parts]
     if parts[0] not in _FAR or (name == "fmod" and not k.has_fma):
-        return k.text(name, parameters, results), dict(k.declarations)
+        return k.text(name, parameters, results), {}, dict(k.declarations)
     callees = [k.name_of(f"{name}.{part}.far" if len(parts) > 1 else f"{name}.far") for part in parts]
     results = k.otherwise_call(_FAR[parts[0]](k, *parameters), callees, parameters, results)
     text = k.text(name, parameters, results)
     declarations = dict(k.declarations)
+    called = {}
     for part, callee in zip(parts, callees, strict=True):
-        far, declared = _far(part, callee, suffix, lanes, target)
-        text, declarations = text + far, declarations | declared
-    return text, declarations
+        called[callee], declared = _far(part, callee, suffix, lanes, target)
+        declarations |= declared
+    return text, called, declarations
 
 
 def _parameters(name: str) -> tuple[str, ...]:
     return ("x", "y") if name in _OF_TWO else ("x",)
 
 
-def _in_register(name: str, suffix: str, target: Target) -> tuple[str, dict[str, str]]:
+def _in_register(name: str, suffix: str, target: Target) -> tuple[str, dict[str, str], dict[str, str]]:
     """A function of one number, computed in all lanes of a register."""
     k = Code(suffix, target, target.vector_bytes // (8 if suffix == "f64" else 4))
     vector, order = k.spelled(k.float), f"<{k.lanes} x i32> zeroinitializer"
@@ -130,7 +143,7 @@ def _in_register(name: str, suffix: str, target: Target) -> tuple[str, dict[str,
         f"define internal {k.float} @{name}.{suffix}({head}) alwaysinline nounwind {{\n"
         f"{lines}\n  ret {k.float} {one.name}\n}}\n"
     )
-    return text, dict(k.declarations)
+    return text, {}, dict(k.declarations)
 
 
 def _far(name: str, callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:

@@ -133,11 +133,12 @@ class Code:
         self.mantissa, self.bias = (52, 1023) if self.double else (23, 127)
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
+        self._made: dict[str, str] = {}
 
     def of_doubles(self) -> Code:
         """The same function, seen as one of f64: what is written through either goes to one place."""
         wide = Code("f64", self.target, self.lanes)
-        wide.lines, wide.declarations = self.lines, self.declarations
+        wide.lines, wide.declarations, wide._made = self.lines, self.declarations, self._made
         return wide
 
     # ---- values ----
@@ -172,8 +173,11 @@ class Code:
         return of_doubles if self.double else of_floats
 
     def append(self, instruction: str, type: str) -> Term:
-        name = f"%t.{len(self.lines)}"
-        self.lines.append(f"  {name} = {instruction}")
+        """The result of an instruction; that of the same one before, if there was one."""
+        name = self._made.get(instruction)
+        if name is None:
+            name = self._made[instruction] = f"%t.{len(self.lines)}"
+            self.lines.append(f"  {name} = {instruction}")
         return Term(self, name, type)
 
     # ---- operations ----
