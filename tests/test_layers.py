@@ -30,6 +30,7 @@ ENGINE = [
     ["autodiff.__main__"],
 ]
 COMPILER = [
+    ["codegen.aside"],
     ["codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.records", "codegen.symbols"],
     ["codegen.ir"],
     ["codegen.nested"],

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from codegen import compiler
+from codegen import aside, compiler
 from codegen.garbage import Lasting, Paused
 from codegen.ir.text import parse
 
@@ -43,7 +43,8 @@ def test_planning_does_not_collect_and_leaves_the_collector_as_it_was(was_on, mo
     assert gc.isenabled() == was_on
 
 
-def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(was_on):
+def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(was_on, monkeypatch):
+    monkeypatch.setattr(aside, "put_aside", lambda begun: False)
     with Lasting():
         made = [[] for _ in range(10)]
     assert gc.isenabled() == was_on
@@ -63,7 +64,8 @@ class Lost:
         self.owner = owner
 
 
-def test_what_somebody_froze_stays_frozen():
+def test_what_somebody_froze_stays_frozen(monkeypatch):
+    monkeypatch.setattr(aside, "put_aside", lambda begun: False)
     gc.freeze()
     try:
         before = gc.get_freeze_count()
