@@ -49,6 +49,10 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
             if not requires_grad and data.dtype is np.dtype(data.dtype.type):  # not a copy of it, which may go
                 learn(data, t.node.kind)
             return t
+    if dtype is None and type(data) in _PLAIN and state.now.captures is None:
+        t = _of_plain(data, requires_grad)
+        if t is not None:
+            return t
     if state.now.captures is not None and not requires_grad and isinstance(data, (np.ndarray, AbstractTensor)):
         t = as_tensor(data, "tensor", "data").detach()
         return t if dtype is None else astype(t, dtype)
@@ -67,6 +71,17 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 
 
 _DTYPES = frozenset(DTYPES.values())
+#: Classes of data that NumPy reads at once.
+_PLAIN = frozenset((float, int, bool, complex, list, tuple))
+
+
+def _of_plain(data: Any, requires_grad: bool) -> Tensor | None:
+    """A leaf on numbers and lists of them; None where something is to be said of them."""
+    try:
+        array = np.array(data, order="C")
+    except (ValueError, TypeError):
+        return None
+    return _leaf_of(array, requires_grad) if array.dtype in _DTYPES else None
 
 
 def _leaf_of(array: np.ndarray, requires_grad: bool) -> Tensor:

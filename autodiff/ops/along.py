@@ -8,6 +8,8 @@ Indices are checked as in `gathering`.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from codegen.ir import Aval
@@ -15,12 +17,14 @@ from codegen.lowering import Move, Scatter
 
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import record
-from .arguments import axis_of, records, reduced_shape
+from ..tensor import Tensor
+from .arguments import axis_of, check_known, records, reduced_shape
 from .batching import along
 from .conversion import as_tensor
 from .gathering import check_updates, index_tensor, within
 from .primitive import broadcast_avals, linear, spread_to
 from .shaping import reshaped
+from .template import Bounds, remembered
 
 __all__ = ["take_along_axis"]
 
@@ -98,7 +102,13 @@ _scatter_along = linear(
     batch=along("axis", shapes=("shape",)),
 )
 
+def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> Bounds:
+    extent = x.size if axis is None else x.shape[axis_of("take_along_axis", axis, x.aval)]
+    return Bounds(functools.partial(check_known, name="take_along_axis"), ((1, extent),))
+
+
 @records(_take_along)
+@remembered(2, _bounds)
 def take_along_axis(x, indices, axis=-1):
     """For each row along an axis the elements by their numbers in that row (axis None: of x flattened).
 

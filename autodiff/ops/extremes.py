@@ -31,6 +31,7 @@ from .scans import recurrence, running_aval
 from .selection import maximum, where
 from .shaping import flipped, reshaped
 from .slicing import part
+from .template import remembered
 
 __all__ = ["cummax", "cummin", "nanmax", "nanmean", "nanmin", "nansum"]
 
@@ -103,6 +104,7 @@ def _recorded(operation: Operation, x: Any, axis: int | None) -> Tensor:
 
 
 @records(_cummax)
+@remembered(1)
 def cummax(x, axis=None):
     """The largest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
 
@@ -114,6 +116,7 @@ def cummax(x, axis=None):
 
 
 @records(_cummin)
+@remembered(1)
 def cummin(x, axis=None):
     """The smallest of all elements up to each along an axis (None: of x flattened); nan from the first nan on.
 
@@ -136,6 +139,7 @@ def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
 
 
 @function
+@remembered(1)
 def nansum(x, axis=None, *, dtype=None, keepdims=False):
     """The sum of all that is not nan, as `sum` otherwise; what is nan gets a gradient of exactly 0."""
     found, _ = _without(as_tensor(x, "nansum", "x"), 0.0)
@@ -143,6 +147,7 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
 
 
 @function
+@remembered(1)
 def nanmean(x, axis=None, *, keepdims=False):
     """The mean of all that is not nan, as `mean` otherwise; of nothing else it is nan.
 
@@ -167,6 +172,7 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any
 
 
 @function
+@remembered(1)
 def nanmax(x, axis=None, *, keepdims=False):
     """The largest of all that is not nan, as `max` otherwise; of nothing else it is nan.
 
@@ -176,6 +182,7 @@ def nanmax(x, axis=None, *, keepdims=False):
 
 
 @function
+@remembered(1)
 def nanmin(x, axis=None, *, keepdims=False):
     """The smallest of all that is not nan, as `min` otherwise; of nothing else it is nan.
 

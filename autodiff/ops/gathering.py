@@ -348,7 +348,12 @@ def take(x, indices, axis=None):
     return gathered(x, [index_tensor(indices, "take", x.shape[along])], (along,), along)
 
 
+def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> Bounds:
+    return Bounds(functools.partial(check_known, name="segment_sum"), ((1, num_segments),))
+
+
 @function
+@remembered(2, _bounds_of_segments)
 def segment_sum(data, segment_ids, num_segments):
     """For each segment the sum of the rows that belong to it: y[s] = sum of data[i] where segment_ids[i] is s.
 
@@ -375,6 +380,7 @@ def segment_sum(data, segment_ids, num_segments):
 
 
 @function
+@remembered(1)
 def one_hot(indices, classes, *, dtype=np.float64):
     """A row of zeros with a single one for each index.
 

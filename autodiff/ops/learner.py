@@ -12,7 +12,7 @@ from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, Table
 
 from ..config import config
 from ..custom.function import Function
-from ..tape.leaves import known_kind
+from ..tape.leaves import known_kind, number_leaf
 from ..tape.record import grad_mode
 from ..tensor import Tensor
 from .template import ITEMS
@@ -58,7 +58,8 @@ class Learner:
         """A call with arguments for which nothing is known."""
         age = self.table.age
         given = self.parted(args, keywords)[0]
-        if not config.careful and np.ndarray in map(type, given):
+        is_mixed = np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given)))
+        if is_mixed and not config.careful:
             args, keywords = self.adopted(args, keywords)
         y = self.run(*args, **keywords)
         if not config.careful and isinstance(y, Tensor):
@@ -69,7 +70,8 @@ class Learner:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
         function, wanted = self.function, self.wanted
         if wanted == ITEMS:
-            return (type(args[0])([_adopted(function, x) for x in args[0]]), *args[1:]), keywords
+            items = [_adopted(function, x) for x in args[0]]
+            return (type(args[0])(_with_leaves(items)), *args[1:]), keywords
         if any([function.names_class(place, np.ndarray) for place in range(len(function.declaration.names))]):
             return args, keywords
         count = wanted if wanted else len(args)
@@ -90,6 +92,10 @@ class Learner:
         natively = getattr(serving, "natively", None)
         operands = xs if self.wanted != ITEMS else args[:1]
         is_in_order = all([x is given for x, given in zip(operands, full, strict=False)])
+        # Of numbers among items: their leaves, all of one kind.
+        kinds = [x.node.kind for x, key in zip(xs, keys, strict=True) if key in _PYTHON and isinstance(x, Tensor)]
+        if kinds:
+            named = {**named, "number_kind": kinds[0]}
         found = natively(full, y, named) if natively is not None and is_in_order else None
         if found is None and hasattr(serving, "templates"):
             return  # a template is made when it is met again
@@ -131,6 +137,16 @@ class Learner:
 _SMALL_INTS = range(-5, 257)
 
 
+def _with_leaves(items: list) -> list:
+    """Items with leaves for the numbers among them, where all the others are tensors of one float dtype."""
+    dtypes = {x.dtype if isinstance(x, Tensor) and not x.node.kind.out.weak else None
+              for x in items if type(x) not in _PYTHON}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype is None or dtype.kind != "f":
+        return items
+    return [number_leaf(x, dtype) if type(x) in _PYTHON else x for x in items]
+
+
 def _adopted(function: Function, x: Any) -> Any:
     return function.adopt(x) if type(x) is np.ndarray else x
 
@@ -145,5 +161,7 @@ def key_of(x: Any) -> Any:
     return type(x) if type(x) in _NUMBERS else None
 
 
+#: Python's own numbers that can be leaves of a float dtype.
+_PYTHON = frozenset((float, int))
 #: Classes of numbers that machine code takes.
 _NUMBERS = frozenset((float, int, np.float64, np.float32))

@@ -53,7 +53,7 @@ def _rows(self: Any) -> Iterator:
     """The elements along the leading axis.  Raises TypeError for a 0-d tensor."""
     if not self.shape:
         raise TypeError("iteration over a 0-d tensor")
-    return (getitem(self, i) for i in range(self.shape[0]))
+    return (self[i] for i in range(self.shape[0]))
 
 
 def _holds(self: Any, element: Any) -> bool:

@@ -17,6 +17,7 @@ from .batching import along
 from .conversion import as_tensor
 from .primitive import expect, primitive
 from .shaping import reshaped
+from .template import remembered
 
 __all__ = ["argsort", "sort"]
 
@@ -51,6 +52,7 @@ _argsort = primitive(
 
 
 @records(_argsort)
+@remembered(1)
 def argsort(x, axis=-1, *, descending=False, stable=True):
     """The numbers of the elements along an axis in rising (or falling) order; axis None: of x as one row.
 
@@ -65,6 +67,7 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
 
 
 @function
+@remembered(1)
 def sort(x, axis=-1, *, descending=False, stable=True):
     """The elements along an axis in rising (or falling) order; axis None: of x as one row.
 

@@ -332,17 +332,22 @@ class _Memory:
     def natively(self, args: tuple, y: Tensor, keywords: dict) -> tuple[Program | None, Any] | None:
         """What the native recorder puts down for such arguments, and whom to ask to be told when that changes.
 
+        Of a keyword `number_kind` are the leaves that are numbers to the caller.
+
         No program where it is of no use to ask again; None where it is not known yet.
         """
         xs, rest = (args[0], args[1:]) if self.tensors == ITEMS else (args[: self.tensors], args[self.tensors :])
         if not all([isinstance(x, Tensor) for x in xs]):
             return None  # a number or an array in place of a tensor
+        number_kind = keywords.get("number_kind")
+        if number_kind is not None:
+            keywords = {name: x for name, x in keywords.items() if name != "number_kind"}
         static = _static(rest, keywords) if rest or keywords else ()
         outs = tuple([x.node.kind.out for x in xs])
         template = self.templates.get((*outs, grad_mode.get(), False, static))
         if not template:
             return (None, None) if template is _NEVER else None
-        return template.program(len(xs)), template.tell
+        return template.program(len(xs), number_kind, keeps=False), template.tell
 
 
 #: Classes of static arguments that are compared by value, and hold nothing else.

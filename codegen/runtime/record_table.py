@@ -31,7 +31,7 @@ SLOTS, PROBES = 256, 4
 #: An odd number near 2**64 over the golden ratio (Knuth, TAOCP 3, 6.4).
 SPREAD = 0x9E3779B97F4A7C15
 #: Operands that have keys, and static arguments that a call can have: beyond the operands, by position or by name.
-MOST_OPERANDS, MOST_STATICS = 8, 4
+MOST_OPERANDS, MOST_STATICS = 16, 4
 #: Extents of an array that are looked at.
 MOST_EXTENTS = 4
 #: Index arrays of a program; elements that those have whose values are looked at.

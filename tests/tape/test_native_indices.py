@@ -265,3 +265,52 @@ def test_nothing_is_left_behind(way):
         run()
     gc.collect()
     assert [sys.getrefcount(h) for h in held[:-1]] == counts
+
+
+def nan_at(x):
+    x = np.array(x)
+    x[0, 1] = np.nan
+    return x
+
+
+IDS = np.array([0, 2, 0])
+FUNCTIONS = {
+    "sort": (lambda x: ad.sort(x, axis=0), lambda x: np.sort(x, axis=0)),
+    "sort, falling": (lambda x: ad.sort(x, descending=True), lambda x: -np.sort(-x)),
+    "sort, flat": (lambda x: ad.sort(x, axis=None), lambda x: np.sort(x, axis=None)),
+    "argsort": (lambda x: ad.argsort(x, 1), lambda x: np.argsort(x, 1, kind="stable")),
+    "one_hot": (lambda x: ad.one_hot(ad.argsort(x), 4), lambda x: np.eye(4)[np.argsort(x)]),
+    "one_hot f32": (lambda x: ad.one_hot(IDS, 3, dtype=ad.float32) * x[0, 0], lambda x: np.eye(3)[IDS] * x[0, 0]),
+    "segment_sum": (lambda x: ad.segment_sum(x, IDS, 3), lambda x: np.stack([x[0] + x[2], 0 * x[0], x[1]])),
+    "cummax": (lambda x: ad.cummax(x, axis=1), lambda x: np.maximum.accumulate(x, 1)),
+    "cummin": (lambda x: ad.cummin(x), lambda x: np.minimum.accumulate(x.ravel())),
+    "nansum": (lambda x: ad.nansum(ad.tensor(nan_at(x)), axis=0), lambda x: np.nansum(nan_at(x), axis=0)),
+    "nanmean": (lambda x: ad.nanmean(ad.tensor(nan_at(x)), keepdims=True),
+                lambda x: np.nanmean(nan_at(x), keepdims=True)),
+    "nanmax": (lambda x: ad.nanmax(ad.tensor(nan_at(x)), axis=-1), lambda x: np.nanmax(nan_at(x), axis=-1)),
+    "nanmin": (lambda x: ad.nanmin(ad.tensor(nan_at(x)), axis=0), lambda x: np.nanmin(nan_at(x), axis=0)),
+    "take_along_axis": (lambda x: ad.take_along_axis(x, IDS[:, None], 1),
+                        lambda x: np.take_along_axis(x, IDS[:, None], 1)),
+    "rows": (lambda x: ad.stack([r * 2.0 for r in x]), lambda x: x * 2.0),
+    "numbers among rows": (lambda x: ad.stack([x[0, 0], 0.5, x[1, 1], 3]),
+                           lambda x: np.array([x[0, 0], 0.5, x[1, 1], 3.0])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_gives_for_other_data_what_numpy_gives(way, name):
+    ours, theirs = FUNCTIONS[name]
+    for _ in range(6):
+        x = RNG.normal(size=(3, 4))
+        np.testing.assert_allclose(ours(ad.tensor(x)).numpy(), theirs(x), rtol=1e-13)
+
+
+def test_places_outside_are_refused_by_functions_of_index_arrays(way):
+    x = cube()
+    for _ in range(5):
+        ad.segment_sum(x, np.array([0, 1, 2]), 3)
+        with pytest.raises(IndexError, match="segment_sum: index 3 is outside of an axis of extent 3"):
+            ad.segment_sum(x, np.array([0, 3, 2]), 3)
+        ad.take_along_axis(x, np.array([[[0]], [[1]], [[3]]]), axis=1)
+        with pytest.raises(IndexError, match="take_along_axis: index 4 is outside of an axis of extent 4"):
+            ad.take_along_axis(x, np.array([[[0]], [[4]], [[3]]]), axis=1)

@@ -91,3 +91,23 @@ def test_in_threads(way):
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert not wrong
+
+
+@pytest.mark.parametrize("data", [1.5, 2, True, 1j, [1.0, 2], [[1], [2]], [], (1.0, 2.0), [True, False], [1.5, 2j]])
+def test_numbers_and_lists_are_what_numpy_makes_of_them(way, data):
+    for _ in range(2):
+        t = ad.tensor(data)
+        assert (t.dtype, t.shape, t.tolist()) == ((a := np.array(data)).dtype, a.shape, a.tolist())
+        assert not t.requires_grad and not t.node.value.flags.writeable
+        if t.dtype.kind in "fc":
+            assert ad.tensor(data, requires_grad=True).requires_grad
+        else:
+            with pytest.raises(ad.DTypeError):
+                ad.tensor(data, requires_grad=True)
+
+
+@pytest.mark.parametrize("data", [2**70, "a", ["a"], [1, [2]], None, [None], [2**63]])
+def test_what_is_no_number_is_refused(way, data):
+    for _ in range(2):
+        with pytest.raises(ad.Error):
+            ad.tensor(data)

@@ -276,3 +276,32 @@ def test_many_loans_of_one_recording_are_looked_through(way, x):
     for _ in range(2000):
         x * a
     assert len(state.now.lent) <= before + 256 and a.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("join", [lambda s: ad.stack(s), lambda s: ad.stack(tuple(s)), lambda s: ad.stack(s, axis=0)])
+def test_numbers_in_a_list_of_tensors(way, dtype, join):
+    for step in range(5):
+        s = ad.tensor(1.5 + step, dtype=dtype, requires_grad=True)
+        for items in ([s, 2.0, s], [3, s], [s, -0.0, 7, s * s], [2.5] + 10 * [s]):
+            y = join(items)
+            expected = np.stack([np.asarray(float(i), dtype) for i in items])
+            assert y.dtype == dtype and y.requires_grad
+            np.testing.assert_array_equal(y.detach().numpy(), expected)
+            np.testing.assert_array_equal(np.signbit(y.detach().numpy()), np.signbit(expected))
+            s.grad = None
+            y.sum().backward()
+            slope = sum([0 if isinstance(i, (int, float)) else 1 if i is s else 2 * (1.5 + step) for i in items])
+            assert s.grad.item() == slope
+
+
+def test_numbers_beside_tensors_of_several_dtypes_are_promoted_as_by_numpy(way):
+    single, double = ad.tensor(1.0, dtype=ad.float32), ad.tensor(2.0)
+    whole = ad.tensor(3)
+    for _ in range(5):
+        assert ad.stack([single, 1.5, double]).dtype == np.float64
+        assert ad.stack([single, whole, 2]).dtype == np.float64
+        assert ad.stack([whole, 2]).dtype == np.int64
+        assert ad.stack([whole, 2.5]).tolist() == [3.0, 2.5]
+        assert ad.stack([single, np.float64(1.5)]).dtype == np.float64
+        assert ad.stack([single, True]).dtype == np.float32
