@@ -108,6 +108,8 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         COUNTS.hits += 1
         if streak.note_found(plan, purpose):
             checks.add(purpose, Recipe(plan, order, parts, frozenset(), asked, live, watched), start)
+        else:
+            checks.note_length(purpose, plan, asked[0], live, start)
     results = plan.run(order)
     plan.commit(order, results)
     streak.note_spent(plan, since)

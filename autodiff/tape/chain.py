@@ -30,25 +30,21 @@ class Chained:
     """A stretch with a link, as native calls.
 
     link    per node that it reads outside: which root of the next part it is, -1 for what is the same for all
+    is_fit  whether what is pending outside is given by the part before, or the same for all
     """
 
-    __slots__ = ("_leads", "_made", "_run", "_steady", "link", "settle", "stretch", "walk")
+    __slots__ = ("_leads", "_made", "_run", "_steady", "is_fit", "link", "settle", "stretch", "walk")
 
     def __init__(self, stretch: Stretch, link: tuple[int, ...]) -> None:
         self.stretch, self.link = stretch, link
         leads = dict(stretch.leads)
         #: (source, position among the results of the next part, or -1) of what is pending.
         self._leads = [(at, leads.get(link[k], -1) if link[k] >= 0 else -1) for at, k in stretch.waits]
+        self.is_fit = all([link[k] < 0 or link[k] in leads for _, k in stretch.waits])
         self._made: dict[Any, Callable] = {}
         self._steady: dict[Any, bool] = {}
         self._run: Callable[[tuple, tuple], tuple] | None = None
         self.walk, self.settle = native_chain().walks(stretch.accepts, stretch.finish, stretch.width, link)
-
-    def is_fit(self) -> bool:
-        """Whether what is pending outside is given by the part before, or the same for all."""
-        stretch = self.stretch
-        leads = dict(stretch.leads)
-        return all([self.link[k] < 0 or self.link[k] in leads for _, k in stretch.waits])
 
     def run(self, values: tuple, first: tuple, count: int) -> tuple:
         """The results of each part."""

@@ -37,9 +37,10 @@ __all__ = ["Check", "Checks", "Gathered", "Recipe", "checks", "let_go"]
 #: 20 steps of RK4 for three equations are 3,400 nodes, which take 25 ms a call without and 0.6 with.
 LIMIT = 12_000
 #: Checks kept per purpose and kind of root, last hit first; and by how much was recorded, and how that begins.
-PER_KEY = 4
+PER_KEY = 8
 LENGTHS = 256
-#: Nodes next to the root that tell recordings of as many operations apart: batches of many sizes, say.
+#: Nodes next to the root and to what is live that tell recordings of as many operations apart: batches of many sizes,
+#: say, or losses to which the step before has added one term or another.
 LOOKS = 12
 #: Purposes and kinds of roots: as many as there are plans, since a check holds one and its machine code.
 KEYS = 512
@@ -178,16 +179,17 @@ class _Tried:
         self.latest = []
 
 
-def _looks(root: Node) -> tuple:
-    """What the nodes next to a root are: of pending ones the kind, of others what a check compares."""
-    near = [root]
+def _looks(root: Node, live: Sequence[Node]) -> tuple:
+    """What the nodes next to a root and to live ones are: of pending ones the kind, of others what a check compares."""
+    near = [root, *live]
+    most = LOOKS + len(live)
     looks: list[Any] = []
     for node in near:
         if node.value is not None:
             looks.append(node.kind.out)
             continue
         looks.append(node.kind)
-        if len(near) < LOOKS:
+        if len(near) < most:
             near += node.inputs
     return tuple(looks)
 
@@ -218,9 +220,9 @@ class Checks:
             gathered = likely.accepts(*roots, live)
             if gathered is not None:
                 if likely not in tried.latest:
-                    self._put(key, tried, likely, length, _looks(roots[0]))
+                    self._put(key, tried, likely, length, _looks(roots[0], live))
                 return likely, gathered
-        looks = _looks(roots[0])
+        looks = _looks(roots[0], live)
         alike = tried.by_looks.get(looks)
         # Something beside it may have been recorded, too: a value that was looked at, say.
         others = [tried.by_length.get(length - k) for k in (1, 2)]
@@ -258,7 +260,7 @@ class Checks:
             answer = native_answer(native, finish, plan)
         check = Check(native or python_check(expected), plan, finish, answer)
         root = recipe.roots[0]
-        self._put(key, tried, check, root.number - start, _looks(root))
+        self._put(key, tried, check, root.number - start, _looks(root, recipe.live))
 
     def _put(self, key: tuple, tried: _Tried, check: Check, length: float, looks: tuple) -> None:
         tried.put(check, length, looks)
@@ -266,11 +268,11 @@ class Checks:
             _, _, kind, tracks = key
             self.answers[tracks][kind] = tuple([c.answer for c in tried.latest if c.answer is not None])
 
-    def note_length(self, key: tuple, plan: Plan, root: Node, start: float) -> None:
+    def note_length(self, key: tuple, plan: Plan, root: Node, live: Sequence[Node], start: float) -> None:
         """The plan was found for a recording that no check accepted in `find`: next time its own is tried."""
         tried = self._found.get(key)
         if tried is not None and plan in tried.of_plan:
-            self._put(key, tried, tried.of_plan[plan], root.number - start, _looks(root))
+            self._put(key, tried, tried.of_plan[plan], root.number - start, _looks(root, live))
 
     def _drop(self, key: tuple) -> None:
         """Forget those of one purpose and kind of root."""

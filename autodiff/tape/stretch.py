@@ -150,7 +150,7 @@ class Stretch:
                 return None
             chained = self.chains[link] = Chained(self, link)
         is_ready = self.forward is None or self.forward.run.compiled is not None
-        return chained if is_ready and chained.is_fit() else None
+        return chained if is_ready and chained.is_fit else None
 
     def codes(self) -> list[Code]:
         """Forward, and that of each pull."""

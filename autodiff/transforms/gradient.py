@@ -172,7 +172,7 @@ def solve(
                 sums = [(g.nodes, g.old) for g in groups] if purpose[0] == "backward" else ()
                 checks.add(purpose, Recipe(plan, order, parts, inside, given, live, watched, sums), now.began)
             else:
-                checks.note_length(purpose, plan, given[0], now.began)
+                checks.note_length(purpose, plan, given[0], live, now.began)
     else:
         COUNTS.misses += 1
         plan = _make(key, past, seeds, groups, kept, number, order)

@@ -198,3 +198,26 @@ def test_threads_that_share_what_is_asked_for(way):
     finally:
         sys.setswitchinterval(interval)
     assert not wrong
+
+
+@pytest.mark.usefixtures("native")
+def test_steps_of_several_sorts_are_each_answered_by_a_check(monkeypatch):
+    terms = [lambda y: ad.log1p(ad.exp(-y)), lambda y: 0.5 * y * y + y, ad.tanh, ad.sin, lambda y: y * y]
+    w, v = ad.tensor(np.eye(3) / 2, requires_grad=True), ad.tensor(np.ones(3), requires_grad=True)
+    looked, structure = [], ask.structure
+    monkeypatch.setattr(ask, "structure", lambda *given: looked.append(given) or structure(*given))
+
+    def play(seed, length):
+        rng = np.random.default_rng(seed)
+        loss = 0.0
+        for _ in range(length):
+            y = v @ ad.tanh(w @ ad.tensor(rng.normal(size=3)))
+            assert np.isfinite(y.item())
+            loss = loss + terms[rng.integers(len(terms))](y)
+
+    for seed in range(40):
+        play(seed, 20)
+    looked.clear()
+    for seed in range(20):
+        play(seed, 40)
+    assert not looked  # the structure of 800 asks
