@@ -17,10 +17,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..ir import Aval, Graph, Node
-from ..ir.op import Op
+from ..ir.op import CONSTANT, Op
 from ..lowering import Call, Nest
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
+from .both import inlined
 from .counting import counted
 from .pipeline import optimize
 
@@ -51,9 +52,11 @@ def separate(graph: Graph) -> Graph:
         inputs = [new.get(i, i) for i in node.inputs]
         if isinstance(node.op.lower, Nest):
             # Where nothing reads the vector as a whole, this only holds the inputs for its parts.
-            key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"])
+            known = {k: i for k, i in enumerate(inputs) if i.op is CONSTANT and i.aval.dtype.kind == "i"}
+            key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"],
+                   *[(k, i.params) for k, i in known.items()])  # fmt: skip
             if key not in trimmed:
-                trimmed[key] = _trimmed(node.op.lower.control(**node.keywords))
+                trimmed[key] = _trimmed(_knowing(node.op.lower.control(**node.keywords), known))
             found[node], reads = trimmed[key]
             nested, values = found[node], [inputs[k] for k in reads]
             given[node] = values
@@ -99,6 +102,17 @@ def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
 
 
 # ---------------------------------------------------------------- inputs that nobody reads
+
+
+def _knowing(nested: Nested, known: dict[int, Node]) -> Nested:
+    """A scan whose steps know the whole numbers among what all of them read: places, which need no test per element."""
+    if not isinstance(nested, Recurrence):
+        return nested
+    body, first = nested.body, nested.carried + nested.scanned
+    inputs = [known.get(k, i) if k >= first else i for k, i in enumerate(body.inputs)]
+    if inputs == [*body.inputs]:
+        return nested
+    return replace(nested, body=Graph.of(body.inputs, inlined(body, inputs), body.name))
 
 
 def _trimmed(nested: Nested) -> tuple[Nested, list[int]]:

@@ -115,3 +115,55 @@ def test_sums_of_a_gradient_that_nobody_wants_are_not_computed_in_a_branch():
     branches = [s.work for s in make_program(graph).steps if isinstance(s.work, Branch)]
     backs = [s.work.back for b in branches for s in b.yes.body.steps if isinstance(s.work, While) and s.work.back]
     assert [back.carried for back in backs] == [1]
+
+
+SHIFTED = """
+f(x: f64[40], k: i64[]) {{
+  one: i64[] = constant(value=3, dtype="i64")
+  back: i64[] = neg({by})
+  a: f64[40] = scan(x, back, dtype="f64", carried=1, scanned=0, length=5, reverse=True, keeps=False, body=s(
+      x: f64[40], by: i64[]) {{
+    a: f64[40] = rotate(x, by, axis=0)
+    b: f64[40] = mul(a, x)
+    return b
+  }})
+  b: f64[40] = unpack(a, start=0, shape=(40,))
+  return b
+}}
+"""
+
+
+@pytest.mark.parametrize("by,is_known", [("one", True), ("k", False)])
+def test_steps_know_the_places_that_all_of_them_read(by, is_known):
+    graph, (*_, loop) = steps(SHIFTED.format(by=by))
+    assert isinstance(loop.work, Loop)
+    names = [o.name for step in loop.work.body.steps for o in operations(step.work.function.body)]
+    assert ("arith.select" not in names) == is_known
+    agree(graph, np.linspace(0.5, 1.5, 40), np.asarray(7))
+
+
+def operations(block):
+    """All of a block, those inside of loops too."""
+    for operation in block.operations:
+        yield operation
+        for region in operation.regions:
+            yield from operations(region)
+
+
+def test_the_gradient_of_a_loop_that_rolls_is_that_of_its_steps(rng):
+    def program(loop):
+        return lambda u: ad.sum(loop(lambda u: u + 0.1 * (
+            ad.roll(u, 1, axis=0) + ad.roll(u, -2, axis=1) + ad.roll(u, 3, axis=1) * u), u) ** 2)
+
+    def written_out(step, u):
+        for _ in range(4):
+            u = step(u)
+        return u
+
+    def in_the_graph(step, u):
+        return ad.fori_loop(0, 4, lambda i, u: step(u), u)
+
+    u = rng.standard_normal((9, 13))
+    (value, slope), (expected, right) = [ad.jit(ad.value_and_grad(program(p)))(u) for p in (in_the_graph, written_out)]
+    np.testing.assert_allclose(value, expected, rtol=1e-13)
+    np.testing.assert_allclose(slope, right, rtol=1e-12, atol=1e-13)
