@@ -187,7 +187,7 @@ class _Builder:
             enter, meeting = self.accumulators.enter, self._meeting(parts, roots)
             rows_together(self.k, self.positions, parts, count, lambda: self._body(roots), enter, meeting)
             return {}
-        elif level == len(parts) - 1 and self.group.turns and parts[level].outer is None:
+        elif level == len(parts) - 1 and self.group.turns and not parts[level].is_block:
             results = {}
             for piece in pieces(parts[level], self.group.turns):
                 found = self._loop([*parts[:level], piece], level, roots, carried, top)

@@ -120,7 +120,7 @@ class Index:
             return Index(self.terms, self.constant + c, self.low + c, self.high + c)
         if not self.terms:
             return other.plus(self)
-        return _sum((*self.terms, *other.terms), self.constant + other.constant)._within(
+        return _sum((*self.terms, *other.terms), self.constant + other.constant).within(
             self.low + other.low, self.high + other.high
         )
 
@@ -158,7 +158,7 @@ class Index:
             return self
         quotient = self.floordiv(divisor)
         remainder = self.plus(quotient.times(-divisor))
-        return remainder._within(0, divisor - 1)
+        return remainder.within(0, divisor - 1)
 
     def joined(self) -> Index:
         """The same with the axes of merged loops put together where all of them occur in proportion."""
@@ -176,7 +176,7 @@ class Index:
                 counter = merged.counter
                 result = _sum(
                     (*rest, *[(a, c * scale) for a, c in counter.terms]), result.constant + scale * counter.constant
-                )._within(result.low, result.high)
+                ).within(result.low, result.high)
         return result
 
     def substitute(self, images: dict[Atom, Index]) -> Index:
@@ -187,7 +187,7 @@ class Index:
             if image is None and type(atom) is Quotient:
                 image = atom.numerator.substitute(images).floordiv(atom.divisor)
             result = result.plus((image or Index.of(atom)).times(coefficient))
-        return result._within(self.low, self.high)
+        return result.within(self.low, self.high)
 
     def _split(self, divisor: int) -> tuple[Index, Index]:
         """(q, r) with self = q·divisor + r, where r collects what is not divisible."""
@@ -196,7 +196,7 @@ class Index:
         quotient = _sum(whole, self.constant // divisor)
         return quotient, _sum(rest, self.constant % divisor)
 
-    def _within(self, low: int, high: int) -> Index:
+    def within(self, low: int, high: int) -> Index:
         """The same with a range known to hold besides its own."""
         low, high = larger(low, self.low), smaller(high, self.high)
         if low == self.low and high == self.high:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ..symbols import typical
+from ..symbols import smaller, typical
 from .arguments import SMALL_INSIDE
 from .elements import element_type
 from .group import Root
@@ -101,14 +101,38 @@ class Part:
         return rest.plus(constant_index(self.step - 1)).floordiv(self.step)
 
 
+class Piece(Part):
+    """What a loop over elements does from one place to another; of a loop in a block what of that lies in the block."""
+
+    __slots__ = ("begin", "end")
+
+    def __init__(self, part: Part, begin: int, end: int) -> None:
+        super().__init__(part.axes, end - begin, 1, part.outer, is_apart=False)
+        self.begin, self.end = begin, end
+        if part.outer is None:
+            self.first = constant_index(begin)
+        else:
+            self.whole = part.whole
+            self.extent = smaller(part.extent, end - begin)
+
+    def index(self) -> Index:
+        if self.outer is None:
+            return super().index()
+        return self.first.plus(self.counter).within(self.begin, self.end - 1)
+
+    def index_length(self, k: Scalar) -> Index:
+        if self.outer is None:
+            return super().index_length(k)
+        start = self.outer.index()
+        end = k.minimum(start.plus(super().index_length(k)), constant_index(self.end))
+        # Where it begins stays in the loop as one number, of which more is known than of the block's.
+        self.first = k.maximum(start, constant_index(self.begin))
+        return k.maximum(end.plus(self.first.times(-1)), constant_index(0))
+
+
 def pieces(part: Part, turns: Sequence[int]) -> list[Part]:
     """A loop as several, one after the other, that begin at these places."""
-    found = []
-    for begin, end in pairwise((0, *turns, part.whole)):
-        piece = Part(part.axes, end - begin, 1, None, is_apart=False)
-        piece.first = constant_index(begin)
-        found.append(piece)
-    return found
+    return [Piece(part, begin, end) for begin, end in pairwise((0, *turns, part.whole))]
 
 
 def plan_parts(

@@ -51,3 +51,34 @@ def test_rows_that_run_side_by_side_keep_all_lanes():
     for columns, is_wide in ((3, False), (6, True)):
         x = np.ones((100, columns), np.float32)
         assert ("arith.extf" in str(ad.inspect(logsumexp, x).mlir)) == is_wide
+
+
+@pytest.mark.parametrize("sizes", [
+    (3, 20_000), (4096, 4096), (8192, 1, 2, 9000), (5000, 100, 7, 3000), (1, 4095, 4097), (4100,), (12_289, 1),
+], ids=str)  # fmt: skip
+def test_long_sums_read_each_part_of_what_is_joined_without_a_test_per_element(sizes, rng):
+    parts = [rng.standard_normal(n) for n in sizes]
+    weights = rng.standard_normal(sum(sizes))
+
+    def joined(*parts):
+        return ad.sum(ad.concat([*parts]) * weights)
+
+    value, slopes = ad.jit(ad.value_and_grad(joined, argnums=tuple(range(len(sizes)))))(*parts)
+    np.testing.assert_allclose(value, np.concatenate(parts) @ weights, rtol=1e-11, atol=1e-11)
+    for slope, expected in zip(slopes, np.split(weights, np.cumsum(sizes)[:-1]), strict=True):
+        np.testing.assert_array_equal(slope, expected)
+    if len(sizes) > 1:
+        assert "select" not in ad.inspect(joined, *parts).mlir
+
+
+@pytest.mark.parametrize("n", [4000, 4097, 8192, 50_001])
+@pytest.mark.parametrize("shift", [1, -1, 4096, -4097, 3999])
+def test_long_sums_of_what_is_rolled_or_padded(n, shift, rng):
+    x, w = rng.standard_normal(n), rng.standard_normal(n)
+    value, slope = ad.jit(ad.value_and_grad(lambda x: ad.sum(ad.roll(x, shift) * w)))(x)
+    np.testing.assert_allclose(value, np.roll(x, shift) @ w, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(slope, np.roll(w, -shift))
+    w = rng.standard_normal(n + 5)
+    value, slope = ad.jit(ad.value_and_grad(lambda x: ad.sum(ad.pad(x, ((2, 3),)) * w + ad.pad(x[:-7], ((5, 7),)))))(x)
+    np.testing.assert_allclose(value, np.pad(x, (2, 3)) @ w + x[:-7].sum(), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(slope, w[2:-3] + (np.arange(n) < n - 7), rtol=1e-13)
