@@ -53,7 +53,7 @@ def test_a_chain_takes_more_registers_than_as_many_functions_side_by_side(type):
 
 def test_a_large_loop_of_functions_takes_four_registers_and_calls_them():
     for function in (program(1, 40), program(40, 1)):
-        assert registers(function) == (4 if Target.of(engine.target_features()).has_masks else 2)
+        assert registers(function) == 4
         assert ".called(" in emit_module([function], engine.target_features())
 
 
