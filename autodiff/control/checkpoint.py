@@ -27,6 +27,9 @@ from .body import RECOMPUTED, float_places, trace
 
 __all__ = ["checkpoint"]
 
+#: What becomes a tensor in a result.
+VALUES = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)
+
 _barrier = primitive(
     "barrier",
     lambda x: np.array(x),
@@ -61,8 +64,8 @@ def _(ctx, *bars):
 def checkpoint(f: Callable) -> Callable:
     """The same function; what happens in it is computed again in the backward pass instead of kept.
 
-    f   of any nestings of tensors, arrays and numbers; other arguments are static.  It is recorded, so it asks for
-        no values
+    f   of any nestings of tensors, arrays and numbers, also by keyword; other arguments are static, and other leaves
+        of its result come back as they are.  It is recorded, so it asks for no values
 
     >>> import autodiff as ad, numpy as np
     >>> ad.grad(lambda x: ad.checkpoint(lambda x: ad.sin(x) * ad.exp(x))(x).sum())(np.array([0.0]))
@@ -72,12 +75,23 @@ def checkpoint(f: Callable) -> Callable:
     check_callable(f, "checkpoint")
 
     @wraps(f)
-    def run(*args: Any) -> Any:
-        leaves, structure = tree.flatten(args)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten((args, kwargs))
         leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in leaves]
         examples = tree.unflatten(structure, [x.aval if isinstance(x, Tensor) else x for x in leaves])
-        traced = trace(f, *examples, values=lambda: tree.unflatten(structure, leaves))
+        kept: list[Any] = []
+        nesting = tree.LEAF
+
+        def tensors_of(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+            """The result's leaves, without those that are no tensors: these are kept as they are."""
+            nonlocal kept, nesting
+            found, nesting = tree.flatten(f(*args, **kwargs))
+            kept = [None if isinstance(x, VALUES) else x for x in found]
+            return [x if isinstance(x, VALUES) else None for x in found]
+
+        traced = trace(tensors_of, *examples, values=lambda: tree.unflatten(structure, leaves))
         given = tuple([x for x in leaves if isinstance(x, Tensor)])
-        return traced.result.filled(_checkpointed(traced.body, (*given, *traced.hidden)))
+        found = traced.result.filled(_checkpointed(traced.body, (*given, *traced.hidden)))
+        return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
 
     return run
