@@ -318,6 +318,8 @@ def test_arguments_are_avals_and_literals():
     assert parse_arguments("") == ()
     (made,) = parse_arguments("pair(f64[2])", {"pair": lambda x: (x, x)})
     assert made[0].shape == (2,)
+    with pytest.raises(typer.BadParameter, match=r"'np\.ones\(3\)' is no literal\n"):
+        parse_arguments("np.ones(3)")
 
 
 def test_argnums_count_from_either_end():

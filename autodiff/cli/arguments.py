@@ -77,7 +77,10 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return _made(name, node, names)
         case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)) if name not in DTYPES:
             raise ValueError(f"{name!r} is neither a literal nor one of {', '.join(DTYPES)}")
-    return ast.literal_eval(node)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:  # its message has an address in it
+        raise ValueError(f"{ast.unparse(node)!r} is no literal") from None
 
 
 def _aval(dtype: str, extents: Any) -> Aval:
