@@ -31,6 +31,7 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, caller, che
 from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record, state
+from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
@@ -136,6 +137,7 @@ def _(ctx, loop, states, scanned, hidden):
 @_looped.backward
 def _(ctx, last_bars, given_bars, before_bars):
     loop, states, scanned, hidden = ctx.inputs
+    loop = seen_within(loop)  # its numbers are extents and parameters
     outputs = len(loop.body.graph.outputs)
     last, given = loop.results[: loop.carried], loop.results[loop.carried : outputs]
     kept = ctx.saved_variables
@@ -183,6 +185,7 @@ def _backwards(loop, states, scanned, hidden, before, products, last_bars, given
 @_looped.jvp
 def _(ctx, _loop, state_dots, scanned_dots, hidden_dots):
     loop, states, scanned, hidden = ctx.inputs
+    loop = seen_within(loop)  # its numbers are extents and parameters
     kept = ctx.saved_variables
     given = (state_dots, states), (scanned_dots, scanned), (hidden_dots, hidden)
     dots = [list(d or [None] * len(xs)) for d, xs in given]

@@ -27,6 +27,7 @@ from ..errors import DTypeError, ShapeError, caller, check_callable
 from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive
 from ..tape.record import record, state
+from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
@@ -136,6 +137,7 @@ def _(ctx, repeat, states, of_condition, of_step):
 @_repeated.backward
 def _(ctx, *bars):
     repeat, states, of_condition, of_step = ctx.inputs
+    repeat = seen_within(repeat)  # its numbers are parameters
     floats = float_places(states)
     wanted = tuple([k for k in float_places(of_step) if of_step[k].requires_grad])
     given = [zeros_like(states[k]) if bars[k] is None else bars[k] for k in floats]
@@ -151,6 +153,7 @@ def _(ctx, *bars):
 @_repeated.jvp
 def _(ctx, _repeat, state_dots, _condition_dots, hidden_dots):
     repeat, states, of_condition, of_step = ctx.inputs
+    repeat = seen_within(repeat)  # its numbers are parameters
     floats = float_places(states)
     hidden_dots = hidden_dots or (None,) * len(of_step)
     moving = [k for k, dot in enumerate(hidden_dots) if dot is not None]
@@ -205,6 +208,7 @@ def _(ctx, repeat, wanted, states, of_condition, of_step, bars):
 def _(ctx, dots, directions):
     """<J^T bars, d> = <bars, J d>: its derivative is that of the loop's tangent along d."""
     repeat, wanted, states, of_condition, of_step, bars = ctx.inputs
+    repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
     floats = float_places(states)
 
     def tangent(now_floats, hidden_floats):

@@ -167,7 +167,7 @@ def plain(x: Any) -> Any:
 
 
 def seen_within(x: Any) -> Any:
-    """`plain` of everything in nested tuples, lists, dicts and slices."""
+    """`plain` of everything in nested tuples (named ones too), lists, dicts and slices."""
     kind = type(x)
     if kind in _ALL:
         return x._seen()
@@ -177,6 +177,8 @@ def seen_within(x: Any) -> Any:
         return {k: seen_within(v) for k, v in x.items()}
     if kind is slice:
         return slice(seen_within(x.start), seen_within(x.stop), seen_within(x.step))
+    if isinstance(x, tuple) and hasattr(x, "_make"):
+        return x._make(map(seen_within, x))
     return x
 
 
