@@ -305,6 +305,17 @@ def test_a_script_that_exits_with_a_failure_fails(tmp_path):
     assert "ended with exit code 3" in fails("inspect", file)
 
 
+@pytest.mark.parametrize("name", ["linalg.solve", "random.normal", "fft.fft"])
+def test_rules_of_functions_in_namespaces_are_listed(name):
+    text = run("rules", name).stdout
+    assert f"  {name.rpartition('.')[2]}(" in text and "autodiff/ops/" in text
+
+
+@pytest.mark.parametrize(("name", "meant"), [("matmull", "matmul"), ("solve", "linalg.solve"), ("qqqq", "matmul")])
+def test_what_is_no_function_is_told_the_one_that_is_meant(name, meant):
+    assert f"give a name such as {meant}," in fails("rules", name)
+
+
 def test_what_is_no_generic_function_has_no_rules(user_file):
     assert "no generic function" in fails("rules", "no_such_function")
     assert "no generic function" in fails("rules", f"{user_file}:vector")

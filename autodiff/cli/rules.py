@@ -23,7 +23,9 @@ __all__ = ["rules"]
 
 @reported
 def rules(
-    name: str = typer.Argument("", help="A function of this library (matmul), or FILE.py:FUNCTION; none: ambiguities."),
+    name: str = typer.Argument(
+        "", help="A function of this library (matmul, linalg.solve), or FILE.py:FUNCTION; none: ambiguities."
+    ),
     args: str = typer.Option("", help="Say which method and which rule would run for these: 'f64[3,3], f64[3]'."),
     as_json: bool = AsJson,
 ) -> None:
@@ -67,10 +69,27 @@ def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
     import autodiff
 
     path, _, attribute = name.rpartition(":")
-    module, function = find(path, attribute) if path else (autodiff, getattr(autodiff, name, None))
+    module, function = find(path, attribute) if path else (autodiff, _of_library().get(name))
     if not getattr(function, "is_generic_function", False):
-        raise Error(f"{name!r} is no generic function: give a name such as matmul, or FILE.py:FUNCTION")
+        raise Error(f"{name!r} is no generic function: give a name such as {_closest(name)}, or FILE.py:FUNCTION")
     return path, function, names_for(module)
+
+
+def _of_library() -> dict[str, Any]:
+    """This library's generic functions, as they are called: "matmul", "linalg.solve"."""
+    import autodiff
+
+    spaces = {"": autodiff, "linalg.": autodiff.linalg, "random.": autodiff.random, "fft.": autodiff.fft}
+    found = {f"{prefix}{name}": getattr(space, name) for prefix, space in spaces.items() for name in space.__all__}
+    return {name: value for name, value in found.items() if getattr(value, "is_generic_function", False)}
+
+
+def _closest(name: str) -> str:
+    """The function of this library whose name is most like this one, in whatever namespace."""
+    from difflib import get_close_matches  # for this message only
+
+    known = {called.rpartition(".")[2]: called for called in reversed(_of_library())}
+    return known[next(iter(get_close_matches(name.rpartition(".")[2], known, n=1)), "matmul")]
 
 
 def _derivative(function: Any) -> list[str]:

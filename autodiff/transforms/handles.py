@@ -164,7 +164,11 @@ def _set_grad(t: Tensor, value: Any) -> None:
     if value is not None:
         value = as_tensor(value, ".grad =", "value")
         if value.aval != t.aval:
-            raise _GradAvalError(f"the .grad of a {t.aval} cannot be a {value.aval}\n  called at {caller()}")
+            raise _GradAvalError(
+                f".grad: {value.aval} is no gradient of {t.aval}\n"
+                f"  called at {caller()}\n"
+                "  it has the shape and dtype of its tensor: ad.unbroadcast(g, like) adds up, ad.astype converts"
+            )
     identity.grad = value
 
 
