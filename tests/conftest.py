@@ -51,6 +51,17 @@ def cold():
     ad.clear_cache()
 
 
+@pytest.fixture(scope="session")
+def sharing(tmp_path_factory):
+    """The environment of a program that takes what other programs of this run compiled, on any worker.
+
+    What records and calls in machine code takes a second to compile: for programs that are not about compiling.
+    """
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    return {**os.environ, "AUTODIFF_CACHE": "1", "AUTODIFF_CACHE_DIR": str(root / "machine_code")}
+
+
 @pytest.fixture
 def rng():
     """The same stream of random numbers for every test."""

@@ -1,6 +1,5 @@
 """Examples are programs that a user would write.  Each runs by itself, without a warning, and ends in its asserts."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,8 +28,8 @@ SAYS = {
 
 
 @pytest.mark.parametrize("name", sorted(f.stem for f in (ROOT / "examples").glob("*.py")))
-def test_an_example_runs_and_its_asserts_hold(name, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def test_an_example_runs_and_its_asserts_hold(name, tmp_path, sharing):
+    environment = {**sharing, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "error", ROOT / "examples" / f"{name}.py"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

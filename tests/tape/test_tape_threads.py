@@ -21,8 +21,9 @@ PROGRAM = Path(__file__).parent / "threads_program.py"
 
 @pytest.mark.parametrize("how", ["native", "python"])
 @pytest.mark.parametrize("what", ["values", "gradients", "random_asks"])
-def test_threads_that_ask_at_once_get_what_they_would_alone(what, how):
-    said = subprocess.run([sys.executable, PROGRAM, what, how], capture_output=True, text=True, timeout=300)
+def test_threads_that_ask_at_once_get_what_they_would_alone(what, how, sharing):
+    command = [sys.executable, PROGRAM, what, how]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300, env=sharing)
     assert (said.returncode, said.stdout, said.stderr) == (0, "0 mistakes\n", "")
 
 
