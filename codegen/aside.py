@@ -13,7 +13,7 @@ its first and last object are linked to each other, as a ring of its own.  What 
 When a process ends, modules go, then what they held is collected, then Python clears modules that are still there, the
 latest first: a module of ours, at that moment.  If the names of somebody else's module are still held then, something
 here holds what is theirs (a method that was added, say): the rings are given back and all is collected once more, as if
-nothing had been put aside.  Otherwise they are left to the system.
+nothing had been put aside.  Otherwise they are left to the system.  Files that are still held then write their lines.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import io
 import sys
 import threading
+from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import ModuleType
 from typing import Any
@@ -136,10 +138,20 @@ class _Last:
         if self._is_held():
             give_back()
             gc.collect()
+            if self._is_held():
+                _write()
 
     def _is_held(self) -> bool:
         found = [names for names in gc.get_objects() if id(names) in self.names]
         return any(type(names) is dict and names.get("__name__") == self.names[id(names)] for names in found)
+
+
+def _write() -> None:
+    """Write what files have not written yet: what native code holds never goes (rules of recorded functions)."""
+    for found in gc.get_objects():
+        if issubclass(type(found), io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
+            with suppress(Exception):  # closed, or on a full disk: nobody is there to be told
+                found.flush()
 
 
 def _names_of_others() -> list[dict[str, Any]]:
@@ -162,6 +174,5 @@ _end = ModuleType("codegen, to the end")
 @atexit.register
 def _ends() -> None:
     """Be the latest module."""
-    if _rings:
-        _end.last = _Last()  # type: ignore[attr-defined]  # Python sets the names of a module that it clears to None
-        sys.modules[_end.__name__] = _end
+    _end.last = _Last()  # type: ignore[attr-defined]  # Python sets the names of a module that it clears to None
+    sys.modules[_end.__name__] = _end

@@ -149,8 +149,21 @@ def holds(): return last, lines
 {program}
 """
 
-#: A table that C knows (that of forks, say) holds what this adds, to the last: such an object Python itself forgets.
-HELD = {"a class as a tree"}
+#: What C and machine code hold (the table of forks, the recorder) holds what these add, to the last: Python forgets it.
+HELD = {"a class as a tree", "a recorded rule"}
+
+RULE = """import autodiff as ad
+@ad.function
+def square(x): ...
+@square.forward(ad.Tensor)
+def _(ctx, x):
+    ctx.save_for_backward(x=x)
+    return x * x
+@square.backward(ad.Tensor)
+def _(ctx, y_bar): return {"x": y_bar * 2.0 * ctx.saved_variables.x}
+x = ad.tensor([1.0, 2.0], requires_grad=True)
+for _ in range(4): ad.sum(square(x)).backward()
+"""
 
 PROGRAMS = {
     "nothing": "",
@@ -159,15 +172,22 @@ PROGRAMS = {
     "a function for jit": "import autodiff as ad; f = ad.jit(lambda x: x * x); f(2.0), f(3.0)",
     "a loop": "import autodiff as ad; ad.fori_loop(0, 3, lambda i, x: x * 2.0, ad.tensor(1.0)).item()",
     "a class as a tree": "import autodiff as ad; ad.tree.register(Last, lambda t: ((), t), lambda t, _: t)",
+    "a recorded rule": RULE,
     "a method": "import autodiff as ad\\n@ad.exp.method\\ndef _(x: str): return holds",
     "a thread": "import threading; threading.Thread(target=holds).start()",
 }
 
 
+@pytest.mark.parametrize("library", ["autodiff", "autodiff after a thread"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_a_script_holds_goes_when_the_process_ends(name, tmp_path):
+def test_what_a_script_holds_goes_when_the_process_ends(name, library, tmp_path):
     program = PROGRAMS[name].replace("\\n", "\n")
-    script = SCRIPT.format(library="autodiff", program=program)
+    if library == "autodiff":
+        script = SCRIPT.format(library=library, program=program)
+    else:  # nothing can be put aside then
+        program += "\nfrom codegen import aside; assert not aside._rings; end.set()"
+        thread = "threading; end = threading.Event(); threading.Thread(target=end.wait).start(); import autodiff"
+        script = SCRIPT.format(library=thread, program=program)
     run = [sys.executable, "-c", script, str(tmp_path / "lines")]
     done = subprocess.run(run, check=True, capture_output=True, text=True, env={**os.environ, "AUTODIFF_CACHE": "0"})
     assert done.stderr == ("" if name in HELD else "it went\n")
