@@ -49,7 +49,7 @@ class Ending:
             return False
         if self.varies and not self.whole:
             return True
-        size = size_of(root, tracks, max(self.size, *self.whole) if self.whole else self.size)
+        size = size_of(root, tracks, max([*self.whole] if self.varies else [self.size, *self.whole]))
         self.varies = self.varies or size != self.size
         return self.varies and size not in self.whole
 
