@@ -97,22 +97,22 @@ def _signed_by_half(k: Code, value: Term, n: Term, sign: Term | None = None) -> 
 def sin(k: Code, x: Term) -> Term:
     """The sine within 1.5 ulp where x is not far; doubles within 0.7 where multiply-adds are fused."""
     # The sign is taken off and put back, which keeps that of a zero.
-    n, *reduced = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, *reduced)
+    n, r, lost = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, r, lost)
     return _signed_by_half(k, k.select(_is_odd(n), cosine, sine), n, k.sign_of(x))
 
 
 def cos(k: Code, x: Term) -> Term:
     """The cosine within 1.5 ulp where x is not far; doubles within 0.7 where multiply-adds are fused."""
-    n, *reduced = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, *reduced)
+    n, r, lost = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, r, lost)
     return _signed_by_half(k, k.select(_is_odd(n), sine, cosine), n + 1)
 
 
 def tan(k: Code, x: Term) -> Term:
     """The tangent within 3 ulp where x is not far."""
-    n, *reduced = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, *reduced)
+    n, r, lost = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, r, lost)
     odd = _is_odd(n)
     ratio = k.select(odd, -cosine, sine) / k.select(odd, sine, cosine)
     return k.with_sign(ratio, k.sign_of(x))
