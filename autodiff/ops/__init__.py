@@ -141,9 +141,23 @@ from .triangles import tril, triu
 if TYPE_CHECKING:
     from . import fft as fft
     from . import random as random
+    from . import special as special
+    from .quantiles import *  # noqa: F403  as `LATER` has them
+    from .rarer import *  # noqa: F403
+    from .searching import *  # noqa: F403
+    from .sequences import *  # noqa: F403
 
-# Random numbers and Fourier transforms are imported when they are first asked for.
-__getattr__, __dir__ = lazily(globals(), {"fft": "fft", "random": "random"})
+#: Functions that many programs never use are imported when one is first asked for: by name, the module that has it.
+LATER = {
+    **dict.fromkeys(("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"), "quantiles"),
+    **dict.fromkeys(("digitize", "histogram", "interp", "searchsorted"), "searching"),
+    **dict.fromkeys(
+        ("convolve", "correlate", "ediff1d", "polyval", "trapezoid", "unwrap", "vander"), "sequences"),
+    **dict.fromkeys(
+        ("allclose", "cbrt", "cross", "deg2rad", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron",
+         "logaddexp2", "nan_to_num", "rad2deg", "rot90", "sinc"), "rarer"),
+}  # fmt: skip
+__getattr__, __dir__ = lazily(globals(), {"fft": "fft", "random": "random", "special": "special"} | LATER)
 
 # Recording in machine code, for programs that repeat themselves.
 WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").install())

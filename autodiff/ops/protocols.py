@@ -98,7 +98,7 @@ def serves(function: Callable, *numpy_functions: Any) -> None:
 
 def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
     """NumPy calls this for every universal function that meets a tensor."""
-    ours = UFUNCS.get(ufunc) if method == "__call__" else FUNCTIONS.get((ufunc, method))
+    ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
     if ours is None or "out" in keywords:
         name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
         return _by_numpy(name, getattr(ufunc, method), inputs, keywords, ours)
@@ -107,13 +107,26 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
 
 def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
     """NumPy calls this for its other functions when a tensor is among the arguments."""
-    if function.__module__ == "numpy.fft":
-        imported("autodiff.ops.fft")  # says which of these it stands for
-    ours = FUNCTIONS.get(function)
+    ours = FUNCTIONS.get(function) or _later(function)
     if ours is None or keywords.get("out") is not None:
         return _by_numpy(_name(function), function, args, keywords, ours)
     found = ours(*args, **keywords)
     return _by_numpy(_name(function), function, args, keywords, None) if found is NotImplemented else found
+
+
+#: Modules of which functions of NumPy's are known by more than their names.
+_HOMES = {"numpy.fft": "fft"}
+
+
+def _later(function: Any) -> Callable | None:
+    """What stands for a function of NumPy and is not yet imported: its module says so when it is."""
+    name = function.__name__
+    known = imported(__package__).LATER | {"i0": "special"}
+    home = _HOMES.get(getattr(function, "__module__", ""), known.get(name))
+    if home is None:
+        return None
+    imported(f"{__package__}.{home}")
+    return UFUNCS.get(function) if isinstance(function, np.ufunc) else FUNCTIONS.get(function)
 
 
 def _name(function: Callable) -> str:

@@ -66,8 +66,8 @@ def test_numpys_functions_record_and_keep_the_gradient(f):
 
 
 def test_a_function_without_counterpart_raises_where_a_gradient_would_be_lost():
-    with pytest.raises(GradientError, match=r"np.median has no counterpart here") as refusal:
-        np.median(tracking())
+    with pytest.raises(GradientError, match=r"np.partition has no counterpart here") as refusal:
+        np.partition(tracking(), 1)
     assert "called at test_protocols.py:" in str(refusal.value)
     assert "t.detach().numpy()" in str(refusal.value)
 
@@ -75,7 +75,7 @@ def test_a_function_without_counterpart_raises_where_a_gradient_would_be_lost():
 @pytest.mark.parametrize(
     "f",
     [
-        lambda t: np.median(t, axis=0),
+        lambda t: np.partition(t, 1, axis=0),
         lambda t: np.frexp(t),
         lambda t: np.multiply.outer(t, t),
         lambda t: np.allclose(t, X),

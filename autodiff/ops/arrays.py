@@ -1,0 +1,64 @@
+"""Programs for elements, written with the scalar builder's methods, on arrays: the reference of such an operation.
+
+    reference = on_arrays(program)        program(k, *elements, **params), as a `Map` takes it
+
+So an operation that NumPy has no function for is written once.  Only what such programs use is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import dtype_name
+
+__all__ = ["on_arrays"]
+
+
+class _Arrays:
+    """What `codegen.kernel.scalar.Scalar` has, for arrays of one dtype."""
+
+    add, sub, mul, div, neg, abs = np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute
+    lt, le, gt, ge, eq = np.less, np.less_equal, np.greater, np.greater_equal, np.equal
+    logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
+    exp, log, log1p, sqrt, sin, cos, floor = np.exp, np.log, np.log1p, np.sqrt, np.sin, np.cos, np.floor
+    copysign, isnan, isinf, pow = np.copysign, np.isnan, np.isinf, np.power
+    select = staticmethod(np.where)
+
+    @staticmethod
+    def constant(value: float, *, like: np.ndarray) -> Any:
+        """A known number of the dtype."""
+        return like.dtype.type(value)
+
+    @staticmethod
+    def dtype(x: np.ndarray) -> str:
+        """The short name of the dtype."""
+        return dtype_name(x.dtype)
+
+    @staticmethod
+    def fma(x: Any, y: Any, z: Any) -> Any:
+        """x y + z, rounded twice."""
+        return x * y + z
+
+    @staticmethod
+    def erf(x: np.ndarray) -> np.ndarray:
+        """By the standard library, number by number."""
+        from math import erf
+
+        return np.vectorize(erf, otypes=[x.dtype])(x) if x.size else x
+
+
+_ARRAYS = _Arrays()
+
+
+def on_arrays(program: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    """The function of arrays that an element program stands for; NumPy's warnings are off."""
+
+    def reference(*xs: np.ndarray, **params: Any) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            found = program(_ARRAYS, *xs, **params)
+        return np.asarray(found).astype(xs[0].dtype, copy=False)
+
+    return reference

@@ -1,0 +1,151 @@
+"""Quantiles: what lies at a share of the way through the elements in order.
+
+All are read from `sort`: positions are numbers, also of each row its own where nans are left out, and what lies between
+two elements is theirs in shares.  So gradients go to those elements, and to q.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..custom import function
+from ..errors import DispatchError, caller
+from ..tensor import Tensor
+from .along import take_along_axis
+from .arguments import axes_of
+from .arithmetic import add, divide, multiply, subtract
+from .comparison import equal, isnan
+from .conversion import cast_to
+from .elementwise import ceil, floor, rint
+from .primitive import spread_to
+from .promotion import common
+from .protocols import serves
+from .reductions import any_, summed
+from .selection import clip, where
+from .shaping import moveaxis, reshaped
+from .sorting import sort
+
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
+
+_I64 = np.dtype(np.int64)
+
+
+def _found(
+    name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips: bool, per: float = 1.0
+) -> Tensor:
+    if method not in _PLACES:
+        raise DispatchError(
+            f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}\n  called at {caller()}"
+        )
+    x, q = common(name, (("x", x), ("q", q)), "f")
+    axes = axes_of(name, axis, x.aval)
+    if not x.size:
+        raise DispatchError(f"{name}: {x.aval} has no elements to choose from\n  called at {caller()}")
+    kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
+    last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
+    rows = reshaped(last, (*kept, x.size // math.prod(kept)))
+    shares = divide(reshaped(q, (q.size,)), per) if per != 1.0 else reshaped(q, (q.size,))
+    y = _at_shares(rows, shares, method, skips=skips)
+    y = reshaped(moveaxis(y, -1, 0), (*q.shape, *kept))
+    if not keepdims:
+        return y
+    return reshaped(y, (*q.shape, *[1 if i in axes else n for i, n in enumerate(x.shape)]))
+
+
+def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Tensor:
+    """For each row and each share what lies there: f[..., n], f[k] -> f[..., k]."""
+    n, is_nan = rows.shape[-1], isnan(rows)
+    shape = (*rows.shape[:-1], shares.shape[0])
+    shares = spread_to(shares, shape)
+    last: Tensor | float
+    if skips:
+        nans = summed(cast_to(is_nan, rows.dtype), (rows.ndim - 1,))
+        last = clip(subtract(float(n - 1), reshaped(nans, (*nans.shape, 1))), 0.0, None)
+    else:
+        last = float(n - 1)
+    place = clip(multiply(shares, last), 0.0, last)
+    low, high, weight = _PLACES[method](place)
+    ordered = sort(rows, axis=-1)
+    first, second = (take_along_axis(ordered, _numbers(i, n), axis=-1) for i in (low, high))
+    # Two infinities of one sign have no difference; nor does what is not looked at.
+    between = where(equal(first, second), first, add(first, multiply(weight, subtract(second, first))))
+    found = where(equal(weight, 0.0), first, between)
+    is_outside = isnan(shares)
+    if not skips:
+        is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), shape)
+    return where(is_outside, np.nan, found)
+
+
+def _numbers(place: Tensor, n: int) -> Tensor:
+    """Places as integers; those that are nan may be any."""
+    return clip(cast_to(where(isnan(place), 0.0, place), _I64), 0, n - 1)
+
+
+#: By method: the elements before and behind a place, and the share of the second.
+_PLACES = {
+    "linear": lambda place: (floor(place), ceil(place), subtract(place, floor(place))),
+    "lower": lambda place: (floor(place), floor(place), multiply(place, 0.0)),
+    "higher": lambda place: (ceil(place), ceil(place), multiply(place, 0.0)),
+    "nearest": lambda place: (rint(place), rint(place), multiply(place, 0.0)),
+    "midpoint": lambda place: (floor(place), ceil(place), where(equal(place, floor(place)), 0.0, 0.5)),
+}
+
+
+@function
+def quantile(x, q, axis=None, *, method="linear", keepdims=False):
+    """What lies at a share q, from 0 to 1, of the way through the elements in order.
+
+    x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all; integers give float64
+
+    method   of what lies between two elements: "linear", "lower", "higher", "nearest", "midpoint"
+
+    A row with nan gives nan; q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
+    Raises ShapeError when x has no such axis, DispatchError for another method and for no elements.
+
+    >>> import autodiff as ad
+    >>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])
+    f64[2] [2. 3.]
+    """
+    return _found("quantile", x, q, axis, method, keepdims, skips=False)
+
+
+@function
+def percentile(x, q, axis=None, *, method="linear", keepdims=False):
+    """`quantile` of q in hundredths.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]"""
+    return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0)
+
+
+@function
+def median(x, axis=None, *, keepdims=False):
+    """The middle element, or the mean of the two in the middle; nan if there is one.   f[..., n, ...]  →  f[..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)
+    f64[2] [2.5 3. ]
+    """
+    return _found("median", x, 0.5, axis, "linear", keepdims, skips=False)
+
+
+@function
+def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
+    """`quantile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]"""
+    return _found("nanquantile", x, q, axis, method, keepdims, skips=True)
+
+
+@function
+def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
+    """`percentile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]"""
+    return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0)
+
+
+@function
+def nanmedian(x, axis=None, *, keepdims=False):
+    """`median` of what is not nan; nan where nothing else is.   f[..., n, ...]  →  f[..., ...]"""
+    return _found("nanmedian", x, 0.5, axis, "linear", keepdims, skips=True)
+
+
+for _function in (quantile, percentile, median, nanquantile, nanpercentile, nanmedian):
+    serves(_function, getattr(np, _function.__name__))

@@ -1,0 +1,246 @@
+"""What is asked for less often: roots and powers, nearness, crossed and turned arrays.
+
+Operations on elements are written once, as programs; the rest is made of other operations.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from codegen.lowering import Map
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tensor import Tensor
+from .arguments import axis_of, integer
+from .arithmetic import abs_, add, divide, multiply, subtract
+from .comparison import equal, isfinite, isinf, isnan, less, less_equal, logical_and, logical_or
+from .conversion import as_tensor
+from .declare import binary, unary
+from .elementwise import cos, sigmoid, sin
+from .joining import stack
+from .promotion import common
+from .protocols import serves
+from .reductions import all_
+from .selection import where
+from .shaping import flipped, moveaxis, reshaped, swapaxes
+
+__all__ = [
+    "allclose", "cbrt", "cross", "deg2rad", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron", "logaddexp2",
+    "nan_to_num", "rad2deg", "rot90", "sinc",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------- elements
+
+
+def _exp2(k: Any, x: Any) -> Any:
+    return k.pow(k.constant(2.0, like=x), x)
+
+
+def _cbrt(k: Any, x: Any) -> Any:
+    """A power of a third, and one step of Newton's; of the smallest numbers times a cube."""
+    size = k.abs(x)
+    few = 24 if k.dtype(x) == "f32" else 54
+    is_small = k.lt(size, k.constant(2.0 ** (-4 * few), like=x))
+    size = k.select(is_small, k.mul(size, k.constant(2.0 ** (3 * few), like=x)), size)
+    y = k.pow(size, k.constant(1 / 3, like=x))
+    square = k.mul(y, y)
+    better = k.sub(y, k.div(k.sub(k.mul(square, y), size), k.mul(k.constant(3.0, like=x), square)))
+    is_plain = k.logical_and(k.gt(size, k.constant(0.0, like=x)), k.logical_not(k.isinf(size)))
+    root = k.select(is_plain, better, y)
+    return k.copysign(k.select(is_small, k.mul(root, k.constant(2.0**-few, like=x)), root), x)
+
+
+def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
+    is_less = k.lt(x, y)
+    large, small = k.select(is_less, y, x), k.select(is_less, x, y)
+    more = k.mul(k.log1p(_exp2(k, k.sub(small, large))), k.constant(1 / math.log(2), like=x))
+    more = k.select(k.eq(x, y), k.constant(1.0, like=x), more)
+    return k.select(k.isnan(x), x, k.add(large, more))
+
+
+def _share(x: Tensor, y: Tensor) -> Tensor:
+    both = logical_and(equal(x, y), isinf(x))
+    return sigmoid(multiply(where(both, 0.0, subtract(x, y)), math.log(2)))
+
+
+def _sinc(k: Any, x: Any) -> Any:
+    one, zero = k.constant(1.0, like=x), k.constant(0.0, like=x)
+    angle = k.mul(k.constant(math.pi, like=x), k.select(k.eq(x, zero), one, x))
+    return k.select(k.eq(x, zero), one, k.div(k.sin(angle), angle))
+
+
+def _sinc_slope(y: Tensor, x: Tensor) -> Tensor:
+    """(cos πx - sinc x) / x; by its series near 0, where that is a difference of equals."""
+    is_near = less(abs_(x), 0.02)
+    far = where(is_near, 1.0, x)
+    angle = multiply(far, math.pi)
+    square = multiply(multiply(x, x), math.pi**2)
+    terms = [(-1) ** j * 2 * j / math.factorial(2 * j + 1) for j in range(1, 6)]
+    total: Any = terms[-1]
+    for c in reversed(terms[:-1]):
+        total = add(multiply(total, square), c)
+    near = multiply(multiply(total, x), math.pi**2)
+    return where(is_near, near, divide(subtract(cos(angle), divide(sin(angle), angle)), far))
+
+
+exp2 = unary(
+    "exp2",
+    np.exp2,
+    partials=lambda y, x: (multiply(y, math.log(2)),),
+    lower=Map(_exp2),
+    doc="2 to the x.   f[...]  →  f[...]     integers and bool give float64",
+)
+cbrt = unary(
+    "cbrt",
+    np.cbrt,
+    partials=lambda y, x: (divide(1.0, multiply(multiply(y, y), 3.0)),),
+    lower=Map(_cbrt),
+    doc="The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf",
+)
+sinc = unary(
+    "sinc",
+    np.sinc,
+    partials=lambda y, x: (lambda: _sinc_slope(y, x),),
+    lower=Map(_sinc),
+    doc="sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64",
+)
+logaddexp2 = binary(
+    "logaddexp2",
+    np.logaddexp2,
+    partials=lambda z, x, y: (lambda: _share(x, y), lambda: _share(y, x)),
+    lower=Map(_logaddexp2),
+    traits=("commutative",),
+    doc="log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly",
+)
+
+
+def _heaviside(k: Any, x: Any, y: Any) -> Any:
+    zero, one = k.constant(0.0, like=x), k.constant(1.0, like=x)
+    step = k.select(k.lt(x, zero), zero, k.select(k.gt(x, zero), one, y))
+    return k.select(k.isnan(x), x, step)
+
+
+heaviside = binary(
+    "heaviside",
+    np.heaviside,
+    partials=lambda z, x, y: (None, lambda: equal(x, 0.0)),
+    lower=Map(_heaviside),
+    doc="0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's",
+)
+
+
+@function
+def deg2rad(x):
+    """Degrees as radians.   f[...]  →  f[...]"""
+    return multiply(x, math.pi / 180)
+
+
+@function
+def rad2deg(x):
+    """Radians as degrees.   f[...]  →  f[...]"""
+    return multiply(x, 180 / math.pi)
+
+
+@function
+def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+    """x with numbers for nan and infinities: the largest ones, unless others are given.   T[...]  →  T[...]"""
+    x = as_tensor(x, "nan_to_num", "x")
+    if x.dtype.kind != "f":
+        return x
+    most = float(np.finfo(x.dtype).max)
+    x = where(equal(x, math.inf), most if posinf is None else posinf, x)
+    return where(equal(x, -math.inf), -most if neginf is None else neginf, where(isnan(x), nan, x))
+
+
+@function
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
+
+    T[...], T[...]  →  bool[...]
+    """
+    a, b = common("isclose", (("a", a), ("b", b)), "fc")
+    is_near = less_equal(abs_(subtract(a, b)), add(atol, multiply(rtol, abs_(b))))
+    found = where(isfinite(b), is_near, equal(a, b))
+    return logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found
+
+
+@function
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether `isclose` is true for all.   T[...], T[...]  →  bool[]"""
+    return all_(isclose(a, b, rtol, atol, equal_nan))
+
+
+# ---------------------------------------------------------------- vectors and matrices
+
+
+@function
+def cross(a, b, axis=-1):
+    """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
+
+    >>> import autodiff as ad
+    >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    f64[3] [0. 0. 1.]
+    """
+    a, b = common("cross", (("a", a), ("b", b)), "fic")
+    rows = []
+    for name, x in (("a", a), ("b", b)):
+        along = axis_of("cross", axis, x.aval)
+        if x.shape[along] != 3:
+            raise ShapeError(f"cross: {name} has {x.shape[along]} numbers in a vector, not 3\n  called at {caller()}")
+        x = moveaxis(x, along, -1)
+        rows.append([x[..., j] for j in range(3)])
+    (a0, a1, a2), (b0, b1, b2) = rows
+    pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
+    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axis)
+
+
+@function
+def kron(a, b):
+    """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank"""
+    a, b = common("kron", (("a", a), ("b", b)), "fic")
+    rank = max(a.ndim, b.ndim)
+    m, p = ((1,) * (rank - x.ndim) + x.shape for x in (a, b))
+    a = reshaped(a, tuple([n for extent in m for n in (extent, 1)]))
+    b = reshaped(b, tuple([n for extent in p for n in (1, extent)]))
+    return reshaped(multiply(a, b), tuple([i * j for i, j in zip(m, p, strict=True)]))
+
+
+@function
+def rot90(x, k=1, axes=(0, 1)):
+    """x turned by right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]"""
+    x = as_tensor(x, "rot90", "x")
+    first, second = (axis_of("rot90", a, x.aval) for a in axes)
+    if first == second:
+        raise ShapeError(f"rot90: the axes are one: {first}\n  called at {caller()}")
+    turns = integer(k, "rot90", "k") % 4
+    if turns == 2:
+        return flipped(x, tuple(sorted((first, second))))
+    if turns == 1:
+        return swapaxes(flipped(x, (second,)), first, second)
+    return flipped(swapaxes(x, first, second), (second,)) if turns else x
+
+
+@function
+def flipud(x):
+    """x with its rows in the other order.   T[m, ...]  →  T[m, ...]"""
+    x = as_tensor(x, "flipud", "x")
+    return flipped(x, (axis_of("flipud", 0, x.aval),))
+
+
+@function
+def fliplr(x):
+    """x with its columns in the other order.   T[m, n, ...]  →  T[m, n, ...]"""
+    x = as_tensor(x, "fliplr", "x")
+    return flipped(x, (axis_of("fliplr", 1, x.aval),))
+
+
+for _function in (cross, fliplr, flipud, isclose, kron, nan_to_num, rot90):
+    serves(_function, getattr(np, _function.__name__))
+for _function in (cbrt, deg2rad, exp2, heaviside, logaddexp2, rad2deg):
+    serves(_function, getattr(np, _function.__name__))
+serves(sinc, np.sinc)

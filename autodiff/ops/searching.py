@@ -1,0 +1,217 @@
+"""Places in sorted arrays, and what is read by them: searchsorted, digitize, histogram, interp.
+
+    search    y[..., j] = how many of sorted a[..., :] lie before v[..., j]     by halving, in native code
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Move
+
+from ..custom import function
+from ..errors import DispatchError, ShapeError, caller
+from ..tape import record
+from ..tensor import Tensor
+from .arithmetic import add, divide, multiply, subtract
+from .batching import with_examples
+from .comparison import equal, greater_equal, isnan, less
+from .conversion import as_tensor, cast_to
+from .creation import linspace, ones
+from .gathering import segment_sum, take
+from .joining import concatenate
+from .primitive import expect, primitive, spread_to
+from .promotion import common
+from .protocols import serves
+from .rearranging import diff
+from .reductions import max_, min_, sum_
+from .selection import clip, where
+from .shaping import flip, reshaped
+from .sorting import argsort
+
+__all__ = ["digitize", "histogram", "interp", "searchsorted"]
+
+_I64 = np.dtype(np.int64)
+
+
+def _aval(a: Aval, v: Aval, *, right: bool) -> Aval:
+    expect("searchsorted", (a, v), "fib")
+    return v.with_dtype(_I64)
+
+
+def _reference(a: np.ndarray, v: np.ndarray, *, right: bool) -> np.ndarray:
+    found = np.empty(v.shape, np.int64)
+    for row in np.ndindex(v.shape[:-1]):
+        found[row] = np.searchsorted(a[row], v[row], "right" if right else "left")
+    return found
+
+
+def _element(k, index, a, v, *, right):
+    """As many as are before v: the number grows by powers of two, as long as what is passed is before."""
+    n, value = a.shape[-1], v(*index)
+    found = k.index(0)
+    for step in [1 << j for j in reversed(range(n.bit_length()))]:
+        ahead = k.add(found, k.index(step))
+        is_within = k.le(ahead, k.index(n))
+        at = k.select(is_within, k.add(ahead, k.index(-1)), k.index(n - 1))
+        other = a(*index[:-1], at)
+        is_before = k.logical_not(_precedes(k, value, other)) if right else _precedes(k, other, value)
+        found = k.select(k.logical_and(is_within, is_before), ahead, found)
+    return k.from_index(found, "i64")
+
+
+def _precedes(k, x, y):
+    """Whether x stands before y in order: nan is above all."""
+    return k.logical_or(k.lt(x, y), k.logical_and(k.isnan(y), k.logical_not(k.isnan(x))))
+
+
+_search = primitive(
+    "searchsorted",
+    _reference,
+    infer=_aval,
+    lower=Move(_element, free=False),
+    params=("right",),
+    discrete=True,
+    batch=lambda op, size, xs, mapped, *, right: record(op, with_examples(size, xs, mapped), (right,)),
+)
+
+
+def _places(a: Tensor, v: Tensor, *, right: bool) -> Tensor:
+    """For each element of v how many of the row a are before it."""
+    if not a.size or not v.size:
+        return cast_to(spread_to(as_tensor(0), v.shape), _I64)
+    return reshaped(record(_search, (a, reshaped(v, (v.size,))), (right,)), v.shape)
+
+
+def _row(name: str, what: str, x: Tensor) -> None:
+    if x.ndim != 1:
+        raise ShapeError(f"{name}: {what} is one row, not {x.aval}\n  called at {caller()}")
+
+
+@function
+def searchsorted(a, v, side="left", sorter=None):
+    """Where elements would be inserted in a sorted row: before equal ones, or with side="right" behind them.
+
+    a: T[n]  v: T[...]  →  i64[...]     sorter: i64[n], the order of a, as `argsort` gives it
+
+    Nan is above all.  Raises ShapeError unless a is one row, DispatchError for another side.
+
+    >>> import autodiff as ad
+    >>> ad.searchsorted([1.0, 2.0, 2.0, 5.0], [2.0, 3.0])
+    i64[2] [1 3]
+    """
+    if side not in ("left", "right"):
+        raise DispatchError(f"searchsorted: side is 'left' or 'right', not {side!r}\n  called at {caller()}")
+    a, v = common("searchsorted", (("a", a), ("v", v)), "fib")
+    _row("searchsorted", "a", a)
+    return _places(a if sorter is None else take(a, sorter), v, right=side == "right")
+
+
+@function
+def digitize(x, bins, right=False):
+    """The number of the bin that each element is in, of bins whose edges rise, or fall.
+
+    x: T[...]  bins: T[n]  →  i64[...]     i where bins[i-1] <= x < bins[i], with `right` bins[i-1] < x <= bins[i]
+
+    Below all edges it is 0, above all n.  Raises ShapeError unless the edges are one row.
+    """
+    x, bins = common("digitize", (("x", x), ("bins", bins)), "fib")
+    _row("digitize", "bins", bins)
+    rising = _places(bins, x, right=not right)
+    if bins.size < 2:
+        return rising
+    falling = subtract(bins.size, _places(flip(bins), x, right=not right))
+    return where(greater_equal(bins[-1], bins[0]), rising, falling)
+
+
+@function
+def histogram(x, bins=10, range=None, weights=None, density=False):
+    """How many elements are in each bin, and the edges: between the smallest and the largest, or those of `range`.
+
+    x: f[...]  bins: int, or the edges f[n+1]  →  (counts: i64[n], or the sums of weights; edges: f[n+1])
+
+    An edge belongs to the bin above it, the last one to the last bin; what is outside is not counted.  `density`: over
+    the sum and the widths.  Gradients go to the weights, and with `density` to the edges.
+    """
+    (x,) = common("histogram", (("x", x),), "f")
+    x = reshaped(x, (x.size,))
+    edges = _edges(x, bins, range)
+    n = edges.shape[0] - 1
+    counted = cast_to(ones(x.shape), _I64) if weights is None else reshaped(as_tensor(weights, "histogram"), x.shape)
+    place = subtract(_places(edges, x, right=True), cast_to(equal(x, edges[-1]), _I64))
+    # Below all is bin 0, above all and nan the last: neither is asked for.
+    counts = segment_sum(counted, clip(place, 0, n + 1), n + 2)[1 : n + 1]
+    if not density:
+        return counts, edges
+    counts = cast_to(counts, edges.dtype)
+    return divide(divide(counts, diff(edges)), sum_(counts)), edges
+
+
+def _edges(x: Tensor, bins, limits) -> Tensor:
+    if not isinstance(bins, int):
+        (edges,) = common("histogram", (("bins", bins),), "f")
+        _row("histogram", "bins", edges)
+        return cast_to(edges, x.dtype)
+    if bins < 1:
+        raise DispatchError(f"histogram: {bins} bins\n  called at {caller()}")
+    if limits is None:
+        low, high = (min_(x), max_(x)) if x.size else (as_tensor(0.0), as_tensor(1.0))
+    else:
+        low, high = (as_tensor(float(end)) for end in limits)
+    low, high = cast_to(low, x.dtype), cast_to(high, x.dtype)
+    is_point = equal(low, high)
+    low, high = where(is_point, subtract(low, 0.5), low), where(is_point, add(high, 0.5), high)
+    inner = add(low, multiply(cast_to(linspace(0, bins, bins + 1), x.dtype), divide(subtract(high, low), float(bins))))
+    return where(equal(cast_to(linspace(0, bins, bins + 1), x.dtype), float(bins)), high, inner)
+
+
+@function
+def interp(x, xp, fp, left=None, right=None, period=None):
+    """What a line through points is worth: between them straight, outside as at the ends, or `left` and `right`.
+
+    x: f[...]  xp: f[n], rising  fp: f[n]  →  f[...]     gradients go to all three; period: x and xp count modulo it
+
+    Nan in x gives nan.  Raises ShapeError unless xp and fp are rows of one length, and not empty.
+
+    >>> import autodiff as ad
+    >>> ad.interp([0.5, 3.0], [0.0, 1.0], [10.0, 20.0])
+    f64[2] [15. 20.]
+    """
+    x, xp, fp = common("interp", (("x", x), ("xp", xp), ("fp", fp)), "f")
+    if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
+        raise ShapeError(f"interp: points are two rows of one length, not {xp.aval}, {fp.aval}\n  called at {caller()}")
+    if period is not None:
+        x, xp, fp = _wrapped(x, xp, fp, period)
+        left = right = None
+    found = spread_to(fp[0], x.shape) if xp.size == 1 else _between(x, xp, fp)
+    found = where(less(x, xp[0]), fp[0] if left is None else left, found)
+    found = where(less(xp[-1], x), fp[-1] if right is None else right, found)
+    return where(equal(x, xp[-1]), fp[-1], found)
+
+
+def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
+    """On the lines through the points before and behind."""
+    behind = clip(_places(xp, x, right=True), 1, xp.size - 1)
+    low, high = take(xp, subtract(behind, 1)), take(xp, behind)
+    first, second = take(fp, subtract(behind, 1)), take(fp, behind)
+    width = subtract(high, low)
+    is_step = equal(width, 0.0)
+    share = divide(subtract(x, low), where(is_step, 1.0, width))
+    return where(isnan(x), np.nan, where(is_step, second, add(first, multiply(share, subtract(second, first)))))
+
+
+def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:
+    """One period of points in order, with one more of each neighbour."""
+    if period == 0:
+        raise DispatchError(f"interp: the period is not 0\n  called at {caller()}")
+    period = abs(period)
+    x, xp = x % period, xp % period
+    order = argsort(xp)
+    xp, fp = take(xp, order), take(fp, order)
+    xp = concatenate((subtract(xp[-1:], period), xp, add(xp[:1], period)))
+    return x, xp, concatenate((fp[-1:], fp, fp[:1]))
+
+
+for _function in (searchsorted, digitize, histogram, interp):
+    serves(_function, getattr(np, _function.__name__))

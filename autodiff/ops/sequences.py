@@ -1,0 +1,193 @@
+"""Rows of numbers as samples, coefficients and signals: sums under curves, polynomials, convolutions, phases.
+
+All are made of other operations, so they fuse, and their derivatives follow.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..custom import function
+from ..errors import DispatchError, ShapeError, caller
+from ..tensor import Tensor
+from .arguments import axis_of, integer
+from .arithmetic import add, floor_divide, multiply, subtract
+from .comparison import equal, less, logical_and
+from .complexes import conj
+from .contraction import matmul
+from .conversion import as_tensor, cast_to
+from .creation import iota, zeros_like
+from .gathering import gathered
+from .joining import concatenate, joined, pad, stack
+from .primitive import zeros_of
+from .promotion import common
+from .protocols import serves
+from .rearranging import diff
+from .reductions import summed
+from .scans import cumsum
+from .selection import where
+from .shaping import flip, reshaped
+from .slicing import part
+
+__all__ = ["convolve", "correlate", "ediff1d", "polyval", "trapezoid", "unwrap", "vander"]
+
+
+@function
+def trapezoid(y, x=None, dx=1.0, axis=-1):
+    """The area under samples, by trapezoids between them.
+
+    y: T[..., n, ...]  x: f[n], or of y's shape; None: samples dx apart  →  T[..., ...]
+
+    Raises ShapeError when y has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.trapezoid([1.0, 2.0, 4.0])
+    f64[] 4.5
+    """
+    (y,) = common("trapezoid", (("y", y),), "fc")
+    along = axis_of("trapezoid", axis, y.aval)
+    n = y.shape[along]
+    if n < 2:
+        return zeros_of(y.aval.with_shape(y.shape[:along] + y.shape[along + 1 :]))
+    pairs = add(part(y, along, 1, n), part(y, along, 0, n - 1))
+    if x is None:
+        return multiply(multiply(summed(pairs, (along,)), 0.5), dx)
+    x = as_tensor(x, "trapezoid", "x")
+    widths = diff(x) if x.ndim == 1 else diff(x, axis=along)
+    if x.ndim == 1:
+        widths = reshaped(widths, (n - 1, *(1,) * (y.ndim - 1 - along)))
+    return multiply(summed(multiply(pairs, widths), (along,)), 0.5)
+
+
+@function
+def ediff1d(x, to_end=None, to_begin=None):
+    """The differences of consecutive elements of x as one row, with others before and behind.   T[...]  →  T[k]"""
+    x = as_tensor(x, "ediff1d", "x")
+    middle = diff(reshaped(x, (x.size,)))
+    ends = [None if e is None else cast_to(as_tensor(e, "ediff1d"), middle.dtype) for e in (to_begin, to_end)]
+    rows = [None if e is None else reshaped(e, (e.size,)) for e in ends]
+    present = [r for r in (rows[0], middle, rows[1]) if r is not None]
+    return concatenate(present) if len(present) > 1 else middle
+
+
+@function
+def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
+    """Phases without jumps: each is moved by whole periods to within half of one of that before it.
+
+    p: f[..., n, ...]  →  f[..., n, ...]     jumps smaller than `discont` stay
+
+    >>> import autodiff as ad
+    >>> ad.unwrap([0.0, 3.0, -3.0])
+    f64[3] [0.         3.         3.28318531]
+    """
+    (p,) = common("unwrap", (("p", p),), "f")
+    along = axis_of("unwrap", axis, p.aval)
+    n = p.shape[along]
+    if n < 2:
+        return p
+    step, half = diff(p, axis=along), period / 2
+    moved = subtract(step, multiply(floor_divide(add(step, half), period), period))
+    moved = where(logical_and(equal(moved, -half), less(0.0, step)), half, moved)
+    change = subtract(moved, step)
+    limit = half if discont is None else max(discont, half)
+    change = where(less(abs(step), limit), 0.0, change)
+    change = joined((zeros_like(part(p, along, 0, 1)), cumsum(change, axis=along)), along)
+    return add(p, change)
+
+
+@function
+def polyval(p, x):
+    """The polynomial with these coefficients, highest power first, at x.   p: T[n]  x: T[...]  →  T[...]
+
+    By Horner's rule: n - 1 steps in the graph.
+
+    >>> import autodiff as ad
+    >>> ad.polyval([1.0, 0.0, 2.0], 3.0)
+    f64[] 11.0
+    """
+    p, x = common("polyval", (("p", p), ("x", x)), "fic")
+    if p.ndim != 1:
+        raise ShapeError(f"polyval: the coefficients are one row, not {p.aval}\n  called at {caller()}")
+    total = zeros_like(x)
+    for j in range(p.shape[0]):
+        total = add(multiply(total, x), p[j]) if j else add(total, p[j])
+    return total
+
+
+@function
+def vander(x, N=None, increasing=False):
+    """The powers of each element as a row, from the highest to 1; `increasing`: from 1 on.   T[n]  →  T[n,N]"""
+    x = as_tensor(x, "vander", "x")
+    if x.ndim != 1:
+        raise ShapeError(f"vander: takes one row, not {x.aval}\n  called at {caller()}")
+    count = x.shape[0] if N is None else integer(N, "vander", "N")
+    if not count:
+        return zeros_of(x.aval.with_shape((x.shape[0], 0)))
+    powers = [add(zeros_like(x), 1)]
+    for _ in range(count - 1):
+        powers.append(multiply(powers[-1], x))
+    return stack(powers if increasing else powers[::-1], axis=1)
+
+
+# ---------------------------------------------------------------- convolutions
+
+
+def _signals(name: str, a, v, mode: str) -> tuple[Tensor, Tensor]:
+    a, v = common(name, (("a", a), ("v", v)), "fic")
+    if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
+        raise ShapeError(f"{name}: takes two rows, not empty, got {a.aval} and {v.aval}\n  called at {caller()}")
+    if mode not in ("full", "same", "valid"):
+        raise DispatchError(f"{name}: mode is 'full', 'same' or 'valid', not {mode!r}\n  called at {caller()}")
+    return a, v
+
+
+def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
+    """Sums of products of v with what of a lies under it, at every place: a[m], v[n] with m >= n."""
+    n = v.shape[0]
+    before, behind = {"full": (n - 1, n - 1), "valid": (0, 0), "same": (n // 2, (n - 1) // 2)}[mode]
+    if before or behind:
+        a = pad(a, (before, behind))
+    count = a.shape[0] - n + 1
+    places = add(iota((count, n), 0), iota((count, n), 1))
+    return matmul(gathered(a, [places], (0,), 0), v)
+
+
+@function
+def convolve(a, v, mode="full"):
+    """The convolution of two rows: y[k] = Σ a[i] v[k - i].
+
+    a: T[m]  v: T[n]  →  T[m+n-1]     "same": the middle max(m, n) of these; "valid": those where both are whole
+
+    In m n products; long rows are convolved faster by `ad.fft`.  Raises ShapeError for anything but two rows.
+
+    >>> import autodiff as ad
+    >>> ad.convolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5])
+    f64[5] [0.  1.  2.5 4.  1.5]
+    """
+    a, v = _signals("convolve", a, v, mode)
+    if a.shape[0] < v.shape[0]:
+        a, v = v, a
+    return _slid(a, flip(v), mode)
+
+
+@function
+def correlate(a, v, mode="valid"):
+    """The correlation of two rows: y[k] = Σ a[k + i] conj(v[i]).
+
+    a: T[m]  v: T[n]  →  T[...]     modes as of `convolve`
+
+    Raises ShapeError for anything but two rows.
+    """
+    a, v = _signals("correlate", a, v, mode)
+    v = conj(v)
+    if a.shape[0] >= v.shape[0]:
+        return _slid(a, v, mode)
+    return flip(_slid(v, a, mode))
+
+
+for _function in (convolve, correlate, ediff1d, polyval, unwrap, vander):
+    serves(_function, getattr(np, _function.__name__))
+if hasattr(np, "trapezoid"):
+    serves(trapezoid, np.trapezoid)

@@ -1,0 +1,238 @@
+"""Special functions (public as `ad.special`), by the names of scipy.special and jax.scipy.special.
+
+    gamma functions     gamma, gammaln, digamma, polygamma, factorial, beta, betaln, multigammaln
+    error functions     erf, erfc, erfinv, ndtr, log_ndtr
+    of probabilities    expit, logit, entr, rel_entr, kl_div, xlogy, xlog1py, logsumexp, softmax, log_softmax
+    Bessel functions    i0, i0e, i1, i1e
+
+Those that are operations are written once, as programs for an element; the others are made of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from codegen.lowering import Map
+
+from ..custom import function
+from ..errors import DispatchError, caller
+from ..tensor import Tensor
+from .arithmetic import add, divide, multiply, negative, subtract
+from .arrays import on_arrays
+from .comparison import equal, greater, greater_equal, less, logical_and
+from .declare import binary, unary
+from .elementwise import erf, exp, log, log1p, sigmoid
+from .inverse_error import erfinv
+from .promotion import common
+from .selection import where
+from .special_bessel import i0, i0e, i1, i1e
+from .special_gamma import digamma, gamma, gammaln, polygamma
+from .special_series import ERFCX, series
+from .statistics import log_softmax, logsumexp, softmax
+
+__all__ = [
+    "beta", "betaln", "digamma", "entr", "erf", "erfc", "erfinv", "expit", "factorial", "gamma", "gammaln", "i0", "i0e",
+    "i1", "i1e", "kl_div", "log_ndtr", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "polygamma",
+    "rel_entr", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip
+
+expit = sigmoid
+
+
+def _floats(name: str, **given: Any) -> list[Tensor]:
+    return common(name, tuple(given.items()), "f")
+
+
+# ---------------------------------------------------------------- of gamma functions
+
+
+@function
+def factorial(x):
+    """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64; negative whole numbers nan"""
+    (x,) = _floats("factorial", x=x)
+    return gamma(add(x, 1.0))
+
+
+@function
+def betaln(a, b):
+    """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
+
+    Where a and b are large beside what they come to, the difference loses digits: of 1e6 and 1e6 six.
+    """
+    a, b = _floats("betaln", a=a, b=b)
+    return subtract(add(gammaln(a), gammaln(b)), gammaln(add(a, b)))
+
+
+@function
+def beta(a, b):
+    """Γ(a) Γ(b) / Γ(a + b) of positive numbers.   f[...], f[...]  →  f[...]"""
+    return exp(betaln(a, b))
+
+
+@function
+def multigammaln(a, d):
+    """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int"""
+    (a,) = _floats("multigammaln", a=a)
+    if not isinstance(d, int) or d < 1:
+        raise DispatchError(f"multigammaln: d is a positive int, not {d!r}\n  called at {caller()}")
+    total = gammaln(a)
+    for j in range(1, d):
+        total = add(total, gammaln(subtract(a, 0.5 * j)))
+    return add(total, 0.25 * d * (d - 1) * math.log(math.pi))
+
+
+# ---------------------------------------------------------------- of the normal distribution
+
+
+def _scaled_tail(k: Any, x: Any) -> Any:
+    """exp(x²) erfc(x) of a number from 0 on."""
+    three, two, one = (k.constant(c, like=x) for c in (3.0, 2.0, 1.0))
+    t = k.select(k.isinf(x), one, k.div(k.sub(x, three), k.add(x, three)))
+    return k.div(series(k, ERFCX, t), k.add(one, k.mul(two, x)))
+
+
+def _bell(k: Any, x: Any) -> Any:
+    """exp(-x²), with what x² is rounded by."""
+    square = k.mul(x, x)
+    rest = k.fma(x, x, k.neg(square))
+    bell = k.exp(k.neg(square))
+    return k.select(k.eq(bell, k.constant(0.0, like=x)), bell, k.sub(bell, k.mul(bell, rest)))
+
+
+def _erfc(k: Any, x: Any) -> Any:
+    size = k.abs(x)
+    tail = k.mul(_bell(k, size), _scaled_tail(k, size))
+    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
+    return k.select(k.lt(size, half), k.sub(one, k.erf(x)), k.select(k.lt(x, zero), k.sub(two, tail), tail))
+
+
+erfc = unary(
+    "erfc",
+    on_arrays(_erfc),
+    partials=lambda y, x: (multiply(-2 / math.sqrt(math.pi), exp(negative(multiply(x, x)))),),
+    lower=Map(_erfc),
+    doc="1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]",
+)
+
+_ROOT2 = math.sqrt(2.0)
+
+
+@function
+def ndtr(x):
+    """The probability that a normal number is below x.   f[...]  →  f[...]"""
+    (x,) = _floats("ndtr", x=x)
+    return multiply(0.5, erfc(multiply(x, -1 / _ROOT2)))
+
+
+def _mills(k: Any, x: Any) -> Any:
+    """φ(x) / Φ(x), the normal density over the probability."""
+    zero = k.constant(0.0, like=x)
+    is_low = k.lt(x, zero)
+    scaled = k.mul(k.abs(x), k.constant(1 / _ROOT2, like=x))
+    tail = _scaled_tail(k, scaled)
+    bell = _bell(k, scaled)
+    root = k.constant(math.sqrt(2 / math.pi), like=x)
+    low = k.div(root, tail)
+    high = k.div(k.mul(root, bell), k.sub(k.constant(2.0, like=x), k.mul(bell, tail)))
+    return k.select(is_low, k.select(k.isinf(x), k.neg(x), low), high)
+
+
+mills = unary(
+    "mills",
+    on_arrays(_mills),
+    partials=lambda y, x: (negative(multiply(y, add(x, y))),),
+    lower=Map(_mills),
+    doc="The density of the normal distribution over its probability: the derivative of log_ndtr.   f[...]  →  f[...]",
+)
+
+
+def _log_ndtr(k: Any, x: Any) -> Any:
+    zero, half = k.constant(0.0, like=x), k.constant(0.5, like=x)
+    scaled = k.mul(k.abs(x), k.constant(1 / _ROOT2, like=x))
+    tail = _scaled_tail(k, scaled)
+    low = k.sub(k.log(k.mul(half, tail)), k.mul(half, k.mul(x, x)))
+    high = k.log1p(k.neg(k.mul(half, k.mul(_bell(k, scaled), tail))))
+    return k.select(k.lt(x, zero), k.select(k.isinf(x), x, low), high)
+
+
+log_ndtr = unary(
+    "log_ndtr",
+    on_arrays(_log_ndtr),
+    partials=lambda y, x: (lambda: mills(x),),
+    lower=Map(_log_ndtr),
+    doc="The logarithm of `ndtr`, without underflow.   f[...]  →  f[...]",
+)
+
+
+# ---------------------------------------------------------------- of probabilities
+
+
+def _logit(k: Any, x: Any) -> Any:
+    return k.sub(k.log(x), k.log1p(k.neg(x)))
+
+
+logit = unary(
+    "logit",
+    on_arrays(_logit),
+    partials=lambda y, x: (divide(1.0, multiply(x, subtract(1.0, x))),),
+    lower=Map(_logit),
+    doc="log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]",
+)
+
+
+def _weighted(k: Any, x: Any, y: Any, logarithm: Any) -> Any:
+    zero = k.constant(0.0, like=x)
+    is_nothing = k.logical_and(k.eq(x, zero), k.logical_not(k.isnan(y)))
+    return k.select(is_nothing, zero, k.mul(x, logarithm))
+
+
+def _xlogy(k: Any, x: Any, y: Any) -> Any:
+    return _weighted(k, x, y, k.log(y))
+
+
+def _xlog1py(k: Any, x: Any, y: Any) -> Any:
+    return _weighted(k, x, y, k.log1p(y))
+
+
+xlogy = binary(
+    "xlogy",
+    on_arrays(_xlogy),
+    partials=lambda z, x, y: (lambda: log(y), lambda: divide(x, y)),
+    lower=Map(_xlogy),
+    doc="x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]",
+)
+xlog1py = binary(
+    "xlog1py",
+    on_arrays(_xlog1py),
+    partials=lambda z, x, y: (lambda: log1p(y), lambda: divide(x, add(1.0, y))),
+    lower=Map(_xlog1py),
+    doc="x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]",
+)
+
+
+@function
+def entr(x):
+    """-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]"""
+    (x,) = _floats("entr", x=x)
+    return where(less(x, 0.0), -math.inf, negative(xlogy(x, where(less(x, 0.0), 1.0, x))))
+
+
+@function
+def rel_entr(x, y):
+    """x log(x / y), the share of a relative entropy: 0 where x is 0 and y is not negative; inf outside of its domain.
+
+    f[...], f[...]  →  f[...]
+    """
+    x, y = _floats("rel_entr", x=x, y=y)
+    is_inside = logical_and(greater(x, 0.0), greater(y, 0.0))
+    inside = multiply(x, log(divide(where(is_inside, x, 1.0), where(is_inside, y, 1.0))))
+    is_nothing = logical_and(equal(x, 0.0), greater_equal(y, 0.0))
+    return where(is_nothing, 0.0, where(is_inside, inside, math.inf))
+
+
+@function
+def kl_div(x, y):
+    """x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]"""
+    x, y = _floats("kl_div", x=x, y=y)
+    return add(subtract(rel_entr(x, y), x), y)

@@ -1,0 +1,94 @@
+"""The modified Bessel functions I0 and I1, as they are and times exp(-|x|)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from codegen.lowering import Map
+
+from ..tensor import Tensor
+from .arithmetic import add, divide, multiply, sign, subtract
+from .arrays import on_arrays
+from .comparison import equal
+from .declare import Elementwise, unary
+from .protocols import serves
+from .selection import where
+from .special_series import BESSEL0_FAR, BESSEL0_NEAR, BESSEL1_FAR, BESSEL1_NEAR, series
+
+__all__ = ["i0", "i0e", "i1", "i1e"]
+
+
+def _scaled(k: Any, x: Any, near: tuple[float, ...], far: tuple[float, ...]) -> tuple[Any, Any, Any]:
+    """|x|, whether it is below 8, and the series for it, in each its own variable; the far one over √|x|."""
+    size, one = k.abs(x), k.constant(1.0, like=x)
+    is_near = k.lt(size, k.constant(8.0, like=x))
+    t = k.select(
+        is_near,
+        k.sub(k.mul(size, k.constant(0.25, like=x)), one),
+        k.sub(k.div(k.constant(16.0, like=x), size), one),
+    )
+    return size, is_near, (series(k, near, t), k.div(series(k, far, t), k.sqrt(size)))
+
+
+def _i0e(k: Any, x: Any) -> Any:
+    _, is_near, (near, far) = _scaled(k, x, BESSEL0_NEAR, BESSEL0_FAR)
+    return k.select(is_near, near, far)
+
+
+def _i1e(k: Any, x: Any) -> Any:
+    size, is_near, (near, far) = _scaled(k, x, BESSEL1_NEAR, BESSEL1_FAR)
+    return k.copysign(k.select(is_near, k.mul(size, near), far), x)
+
+
+def _grown(k: Any, x: Any, scaled: Any) -> Any:
+    """Times exp(|x|), in two steps, so that only what is too large overflows."""
+    half = k.exp(k.mul(k.abs(x), k.constant(0.5, like=x)))
+    return k.select(k.isinf(x), k.copysign(k.constant(math.inf, like=x), scaled), k.mul(k.mul(scaled, half), half))
+
+
+def _i0(k: Any, x: Any) -> Any:
+    return _grown(k, x, _i0e(k, x))
+
+
+def _i1(k: Any, x: Any) -> Any:
+    return _grown(k, x, _i1e(k, x))
+
+
+def _over(y: Tensor, x: Tensor) -> Tensor:
+    """I1(x) / x, which is one half at 0; so is the scaled one."""
+    is_zero = equal(x, 0.0)
+    return where(is_zero, 0.5, divide(y, where(is_zero, 1.0, x)))
+
+
+i0: Elementwise = unary(
+    "i0",
+    on_arrays(_i0),
+    partials=lambda y, x: (i1(x),),
+    lower=Map(_i0),
+    doc="The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]",
+)
+i1: Elementwise = unary(
+    "i1",
+    on_arrays(_i1),
+    partials=lambda y, x: (subtract(i0(x), _over(y, x)),),
+    lower=Map(_i1),
+    doc="The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]",
+)
+i0e: Elementwise = unary(
+    "i0e",
+    on_arrays(_i0e),
+    partials=lambda y, x: (subtract(i1e(x), multiply(sign(x), y)),),
+    lower=Map(_i0e),
+    doc="exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0",
+)
+i1e: Elementwise = unary(
+    "i1e",
+    on_arrays(_i1e),
+    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x))),),
+    lower=Map(_i1e),
+    doc="exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]",
+)
+serves(i0, np.i0)

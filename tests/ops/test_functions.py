@@ -1,0 +1,129 @@
+"""What special functions, quantiles, searches and sequences do beyond the laws of the sweep: accuracy, ends, errors."""
+
+import subprocess
+import sys
+
+import mpmath
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+sp = ad.special
+
+#: (function, mpmath's, points, ulps)
+ACCURATE = [
+    ("gammaln", lambda x: mpmath.log(abs(mpmath.gamma(x))), [1e-20, 0.3, 0.999999, 1.0001, 1.5, 1.99999, 2.00001, 2.7,
+     3.0, 7.99, 8.0, 30.0, 1e5, 1e10, -0.5, -3.7], 4),
+    ("gamma", mpmath.gamma, [1e-20, 0.3, 1.5, 2.5, 11.9, 12.1, 50.0, 170.6, -0.5, -10.3], 5),
+    ("digamma", mpmath.digamma, [1e-10, 0.3, 2.0, 11.9, 12.1, 1e6, -0.3], 8),
+    ("erfc", mpmath.erfc, [-5.0, -0.4, 0.49, 0.51, 3.0, 10.0, 26.0], 5),
+    ("log_ndtr", lambda x: mpmath.log(mpmath.ncdf(x)), [-1e4, -40.0, -3.0, -1e-3, 0.5, 3.0], 16),
+    ("i0", lambda x: mpmath.besseli(0, x), [0.0, 1e-5, 3.0, 7.99, 8.01, 100.0, 712.0], 8),
+    ("i1", lambda x: mpmath.besseli(1, x), [0.0, 1e-5, -3.0, 7.99, 8.01, 100.0, 712.0], 12),
+    ("i0e", lambda x: mpmath.exp(-x) * mpmath.besseli(0, x), [0.0, 5.0, 9.0, 1e5], 8),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "exact", "points", "ulps"), ACCURATE, ids=[a[0] for a in ACCURATE])
+def test_special_functions_are_as_accurate_as_they_say(name, exact, points, ulps):
+    with mpmath.workdps(40):
+        expected = np.array([float(exact(mpmath.mpf(x))) for x in points])
+    found = ad.jit(getattr(sp, name))(np.array(points))
+    assert np.all(np.abs(found - expected) <= ulps * np.spacing(np.abs(expected)))
+
+
+def test_special_functions_have_the_values_of_their_limits():
+    inf, nan = np.inf, np.nan
+    ends = np.array([0.0, -1.0, inf, -inf, nan])
+    for name, expected in {
+        "gammaln": [inf, inf, inf, inf, nan], "gamma": [inf, nan, inf, nan, nan],
+        "digamma": [-inf, nan, inf, nan, nan], "i0": [1, sp.i0(1.0).item(), inf, inf, nan],
+        "i1": [0, -sp.i1(1.0).item(), inf, -inf, nan], "i0e": [1, sp.i0e(1.0).item(), 0, 0, nan],
+        "entr": [0, -inf, -inf, -inf, nan], "logit": [-inf, nan, nan, nan, nan],
+        "log_ndtr": [np.log(0.5), sp.log_ndtr(-1.0).item(), 0, -inf, nan],
+    }.items():  # fmt: skip
+        np.testing.assert_allclose(ad.jit(getattr(sp, name))(ends), expected, rtol=5e-16, err_msg=name)
+    assert sp.xlogy(0.0, 0.0) == 0 and np.isnan(sp.xlogy(0.0, nan)) and sp.rel_entr(1.0, 0.0) == inf
+
+
+def test_quantiles_are_numpys_whatever_the_axes_and_where_nans_are(rng):
+    x = rng.normal(size=(5, 6, 2))
+    holed = np.where(rng.uniform(size=x.shape) < 0.2, np.nan, x)
+    for axis in (None, 0, (0, 1), (-1,)):
+        for keepdims in (False, True):
+            how = {"axis": axis, "keepdims": keepdims}
+            q, few = [[0.0, 0.3], [0.75, 1.0]], [0.0, 0.3]
+            np.testing.assert_allclose(ad.quantile(x, q, **how), np.quantile(x, q, **how), rtol=1e-13)
+            np.testing.assert_allclose(ad.nanquantile(holed, few, **how), np.nanquantile(holed, few, **how), rtol=1e-13)
+            np.testing.assert_allclose(ad.median(holed, **how), np.median(holed, **how), rtol=1e-13)
+    for method in ("linear", "lower", "higher", "nearest", "midpoint"):
+        np.testing.assert_allclose(
+            ad.percentile(x, 37.0, axis=0, method=method), np.percentile(x, 37.0, axis=0, method=method), rtol=1e-13)
+    assert np.isnan(ad.nanmedian([np.nan, np.nan])) and ad.median([np.inf, np.inf, 1.0]) == np.inf
+    with pytest.raises(ad.DispatchError, match="quantile: method is 'linear'"):
+        ad.quantile(x, 0.5, method="cubic")
+    with pytest.raises(ad.DispatchError, match=r"median: f64\[0\] has no elements"):
+        ad.median(np.zeros(0))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9])
+def test_places_are_numpys_also_of_equal_elements_and_of_nan(n, rng):
+    a = np.sort(rng.integers(-3, 4, n).astype(float))
+    a[n - 1 :] = np.nan
+    v = np.array([[-9.0, -1, 0, 1, 2, 9], [np.inf, -np.inf, np.nan, 0.5, -0.0, 3]])
+    for side in ("left", "right"):
+        np.testing.assert_array_equal(ad.jit(ad.searchsorted, static_argnums=2)(a, v, side),
+                                      np.searchsorted(a, v, side))
+    bins = np.unique(a[:-1])
+    for edges in (bins, bins[::-1].copy()):
+        for right in (False, True):
+            np.testing.assert_array_equal(ad.digitize(v[:1], edges, right), np.digitize(v[:1], edges, right))
+
+
+def test_histograms_count_as_numpys_do(rng):
+    x = np.concatenate([rng.normal(size=50), [0.0, 0.5, 1.0, 5.0]])
+    for how in ({}, {"bins": 7, "range": (-1.0, 1.0)}, {"bins": np.array([-1.0, 0.0, 0.5, 1.0])},
+                {"bins": 5, "density": True}, {"weights": np.abs(x)}):  # fmt: skip
+        for found, expected in zip(ad.histogram(x, **how), np.histogram(x, **how), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_lines_through_points_end_as_numpys_do():
+    xp, fp = np.array([0.0, 1, 2.5, 4]), np.array([1.0, -1, 3, 0])
+    x = np.array([-1, 0, 0.5, 1, 2, 2.5, 3.9, 4, 5, np.nan])
+    for how in ({}, {"left": -5.0, "right": 7.0}, {"period": 5.0}):
+        np.testing.assert_allclose(ad.interp(x, xp, fp, **how), np.interp(x, xp, fp, **how), rtol=1e-13)
+    with pytest.raises(ad.ShapeError, match="interp: points are two rows of one length"):
+        ad.interp(x, xp, fp[:2])
+
+
+def test_convolutions_are_numpys_whatever_the_lengths(rng):
+    a = rng.normal(size=7)
+    for n in (1, 2, 3, 6, 7, 8, 11):
+        v = rng.normal(size=n)
+        for mode in ("full", "same", "valid"):
+            np.testing.assert_allclose(ad.convolve(a, v, mode), np.convolve(a, v, mode), atol=1e-13)
+            np.testing.assert_allclose(ad.correlate(a, v, mode), np.correlate(a, v, mode), atol=1e-13)
+    with pytest.raises(ad.DispatchError, match="convolve: mode is 'full'"):
+        ad.convolve(a, a, "circular")
+
+
+def test_cube_roots_and_powers_of_two_are_right_at_every_size():
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 8, -27, 1e300, 5e-324, -1e-310, 1000.0])
+    np.testing.assert_array_max_ulp(ad.jit(ad.cbrt)(x)[5:], np.cbrt(x)[5:], 1)
+    np.testing.assert_array_equal(ad.jit(ad.cbrt)(x)[:5], np.cbrt(x)[:5])
+    np.testing.assert_array_equal(ad.jit(ad.exp2)(np.array([-1074.0, -3, 0, 10, 1023, 1024, -np.inf])),
+                                  [5e-324, 0.125, 1, 1024, 2.0**1023, np.inf, 0])
+
+
+def test_numpys_functions_of_tensors_are_ours_though_their_modules_come_late():
+    script = (
+        "import sys, numpy as np, autodiff as ad\n"
+        "late = {'quantiles', 'rarer', 'searching', 'sequences', 'special'}\n"
+        "assert not late & {m.rpartition('.')[2] for m in sys.modules if m.startswith('autodiff.ops')}\n"
+        "t = ad.tensor([1.0, 3.0], requires_grad=True)\n"
+        "for y in (np.median(t), np.cbrt(t), np.i0(t), np.interp(t, t, t), np.convolve(t, t)): assert y.requires_grad\n"
+        "assert {'median', 'special'} <= set(dir(ad)) & set(ad.__all__)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
