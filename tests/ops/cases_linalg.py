@@ -98,6 +98,8 @@ CASES = [
            shapes=MATRICES + EMPTY, ulps=256),
     *cases("svd-first", lambda x: _projected(x, la.svd), lambda x: _projected(x, np.linalg.svd), _tall,
            shapes=("[3,3]", "[4,2]", "[2,4]"), ulps=256),
+    *cases("svd-full", lambda x: la.svd(x).U @ la.svd(x).U.mT, lambda x: np.eye(x.shape[-2], dtype=x.dtype), _tall,
+           shapes=("[4,2]", "[2,4]"), smooth=False, ulps=256),
     *cases("svdvals", la.svdvals, lambda x: np.linalg.svd(x, compute_uv=False), _tall, shapes=MATRICES + EMPTY,
            ulps=256),
     *cases("pinv", la.pinv, np.linalg.pinv, _tall, shapes=MATRICES + EMPTY, ulps=256),

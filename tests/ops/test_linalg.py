@@ -167,8 +167,9 @@ def test_numpys_names_of_decompositions_record(rng):
 def test_decompositions_say_what_they_do_not_give():
     a = np.ones((3, 2))
     for call, error, match in (
-        (lambda: la.svd(a), ad.DispatchError, "full_matrices=False"),
-        (lambda: la.qr(a, "complete"), ad.DispatchError, "mode is 'reduced' or 'r', not 'complete'"),
+        (lambda: ad.grad(lambda a: la.svd(a).U.sum())(a), ad.GradientError, "full_matrices=False"),
+        (lambda: ad.grad(lambda a: la.qr(a, "complete").Q.sum())(a), ad.GradientError, "complete an orthonormal basis"),
+        (lambda: la.qr(a, "raw"), ad.DispatchError, "mode is 'reduced', 'complete' or 'r', not 'raw'"),
         (lambda: la.qr(np.ones(3)), ad.ShapeError, "qr: takes matrices, not"),
         (lambda: la.lstsq(a, np.ones(2)), ad.ShapeError, "have no common size"),
         (lambda: ad.grad(lambda a: la.qr(a).R.sum())(a * [1.0, 0.0]), ad.LinAlgError, "singular"),
@@ -240,3 +241,24 @@ def test_a_singular_matrix_whose_factorisation_is_kept_is_refused_by_the_system_
     assert la.slogdet(a).sign == 0 and la.slogdet(a).logabsdet == -np.inf
     with pytest.raises(ad.LinAlgError, match="solve: matrix of 12 rows is singular"):
         la.solve(a, np.ones(12)).numpy()
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 5, 3), (4, 4), (3, 0), (0, 3)])
+def test_bases_are_completed_where_all_vectors_are_asked_for(shape, rng):
+    for unit in (0.0, 1j):
+        a = rng.normal(size=shape) + unit * rng.normal(size=shape)
+        m, n = shape[-2:]
+        u, s, vh = map(np.asarray, la.svd(a))
+        q, r = map(np.asarray, la.qr(a, "complete"))
+        assert q.shape == u.shape == (*shape[:-2], m, m) and vh.shape == (*shape[:-2], n, n) and r.shape == shape
+        k = min(m, n)
+        np.testing.assert_allclose((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], a, atol=1e-13)
+        np.testing.assert_allclose(q @ r, a, atol=1e-13)
+        for x in (u, q, vh):
+            np.testing.assert_allclose(x @ x.swapaxes(-1, -2).conj() - np.eye(x.shape[-1]), 0, atol=1e-13)
+
+
+def test_what_does_not_read_the_completed_vectors_has_its_gradient(rng):
+    a = rng.normal(size=(5, 3))
+    np.testing.assert_allclose(ad.grad(lambda a: ad.sum(la.svd(a).S ** 2))(a), 2 * a, rtol=1e-12)
+    np.testing.assert_allclose(ad.grad(lambda a: ad.sum(la.qr(a, "complete").R ** 2))(a), 2 * a, rtol=1e-12)

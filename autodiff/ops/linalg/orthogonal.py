@@ -29,9 +29,10 @@ from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
 from ..joining import joined
-from ..primitive import expect, primitive
+from ..primitive import expect, primitive, zeros_of
 from ..slicing import part
 from ..triangles import lower_part, upper_part
+from .complement import completed
 from .matrices import adjoint, matrices
 from .solving import solved_triangular
 
@@ -117,7 +118,8 @@ def qr(a, mode="reduced"):
 
     a: T[..., m, n]  →  (Q: T[..., m, k], R: T[..., k, n])     k = min(m, n); integers and bool give float64
 
-    mode   "reduced"; "r" gives R alone.  Of "complete" the further columns of Q are any, and have no derivative
+    mode   "reduced"; "r" gives R alone; of "complete" k = m, the further columns of Q are any, the rows of R zeros, and
+           a gradient through such a Q is an error
 
     The gradient is that of matrices whose first k columns are independent: LinAlgError where R has a zero on its
     diagonal.
@@ -127,9 +129,9 @@ def qr(a, mode="reduced"):
     >>> abs(ad.linalg.qr([[3.0], [4.0]]).R)
     f64[1,1] [[5.]]
     """
-    if mode not in ("reduced", "r"):
+    if mode not in ("reduced", "r", "complete"):
         raise DispatchError(
-            f"qr: mode is 'reduced' or 'r', not {mode!r}\n"
+            f"qr: mode is 'reduced', 'complete' or 'r', not {mode!r}\n"
             f"  called at {caller()}\n"
             "  np.linalg.qr(t.detach().numpy(), mode) gives the others, without a gradient"
         )
@@ -140,4 +142,6 @@ def qr(a, mode="reduced"):
     else:
         q, first = _apart(record(_qr, (part(a, a.ndim - 1, 0, m),)))
         r = joined((first, matmul(adjoint(q), part(a, a.ndim - 1, m, n))), a.ndim - 1)
+    if mode == "complete" and m > n:
+        q, r = completed(q), joined((r, zeros_of(r.aval.with_shape((*r.shape[:-2], m - n, n)))), a.ndim - 2)
     return r if mode == "r" else QRResult(q, r)

@@ -23,7 +23,7 @@ from codegen.ir import Aval
 from codegen.lowering import Call
 
 from ...custom import function
-from ...errors import DispatchError, ShapeError, caller
+from ...errors import ShapeError, caller
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
@@ -40,6 +40,7 @@ from ..promotion import common
 from ..reductions import max_, summed
 from ..shaping import reshaped
 from ..slicing import part
+from .complement import completed
 from .matrices import adjoint, matrices
 
 __all__ = ["LstsqResult", "SVDResult", "lstsq", "pinv", "svd", "svdvals"]
@@ -168,13 +169,13 @@ def svd(a, full_matrices=True, compute_uv=True):
 
     a: T[..., m, n]  →  (U: T[..., m, k], S: f[..., k], Vh: T[..., k, n])     k = min(m, n); integers give float64
 
-    full_matrices   must be False unless m = n: the further vectors are any, and have no derivative
+    full_matrices   k is m for U, n for Vh: the further vectors are any, and a gradient through them is an error
     compute_uv      False: S alone
 
     Vectors are known up to a sign (of complex numbers up to a direction) for both of a pair: what depends on the choice
     has no gradient to speak of.  The vectors of equal singular values have none (nan); the values themselves do, once.
-    A matrix with nan or infinities gives nan.  Raises ShapeError for less than two axes, DispatchError for full
-    matrices that are not square.
+    A matrix with nan or infinities gives nan.  Raises ShapeError for less than two axes; GradientError for a gradient
+    through all vectors of a matrix that is not square.
 
     >>> import autodiff as ad
     >>> ad.linalg.svd([[3.0, 0.0], [0.0, 4.0]]).S
@@ -183,12 +184,8 @@ def svd(a, full_matrices=True, compute_uv=True):
     u, s, v = _decomposed("svd", a)
     if not compute_uv:
         return s
-    if full_matrices and u.shape[-2] != v.shape[-2]:
-        raise DispatchError(
-            f"svd: of matrices that are not square the vectors beyond the first {s.shape[-1]} have no derivative\n"
-            f"  called at {caller()}\n"
-            "  pass full_matrices=False"
-        )
+    if full_matrices:
+        u, v = completed(u), completed(v)
     return SVDResult(u, s, adjoint(v))
 
 
