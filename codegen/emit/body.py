@@ -236,7 +236,8 @@ class Body(Writer):
     def _for(self, operation: Operation, operands: list[str]) -> None:
         lower, upper, step, *initial = operands
         (block,) = operation.regions
-        results = self._innermost(block, block.arguments[0], lower, upper, step, initial, independent=False)
+        apart = "apart" in operation.attributes
+        results = self._innermost(block, block.arguments[0], lower, upper, step, initial, independent=apart)
         if results is None:
             is_tiled = not initial and self._tiles(block, block.arguments[0], lower, upper, step, independent=False)
             results = [] if is_tiled else self._loop(block, block.arguments[0], lower, upper, step, initial)

@@ -20,14 +20,17 @@ __all__ = ["Body", "Loop"]
 
 
 class Loop:
-    """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows."""
+    """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows;
+    whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are.
+    """
 
-    __slots__ = ("about", "block", "carried", "index", "operands", "parallel")
+    __slots__ = ("about", "apart", "block", "carried", "index", "operands", "parallel")
 
     def __init__(
         self, block: Block, operands: list[Value], index: Index, carried: list[Value], parallel: bool, about: int | None
     ):
         self.about = about
+        self.apart = False
         self.block = block
         self.operands = operands
         self.index = index
@@ -173,6 +176,8 @@ class Body:
             block.operations.append(Operation("scf.yield", results))
             if loop.parallel:
                 attributes["independent"] = True
+            if loop.apart:
+                attributes["apart"] = True
             operation = Operation("scf.for", loop.operands, [r.type for r in results], attributes, [block])
         return self.effect(operation).results
 

@@ -217,6 +217,7 @@ class _Builder:
             high=part.extent - 1, parallel=parallel, varies=part.is_block,
         )
         part.counter = loop.index
+        loop.apart = level == len(parts) - 1 and self._stores_apart(roots)
         if apart:
             self.accumulators.begin(loop.index)
         if not part.is_block:
@@ -243,6 +244,10 @@ class _Builder:
             free = level == len(parts) - 1
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
         return _taken_apart(starts, k.close_loop(loop, results))
+
+    def _stores_apart(self, roots: list[Root]) -> bool:
+        """Whether a loop over elements stores in several places of a memory, and no two elements in the same."""
+        return any([r.node in self.elements.placed for r in roots]) and not any([r in self.accumulators for r in roots])
 
     def _added(self, root: Root, so_far: Accumulator, one: Accumulator) -> Accumulator:
         """The accumulators of a loop and of what came before it."""

@@ -20,8 +20,8 @@ from .scalar import SCALAR_TYPES, Scalar
 
 __all__ = ["Elements", "Placed", "Temporary", "memory_type"]
 
-#: Values that are stored in another's memory: as every second number there, from this one on.
-Placed = Mapping[Node, tuple[Node, int]]
+#: Values that are stored in another's memory: whose, and the stride and the place of the first of their elements.
+Placed = Mapping[Node, tuple[Node, int, int]]
 
 
 _TYPES = {DTYPES[name]: type for name, type in SCALAR_TYPES.items()}
@@ -52,7 +52,7 @@ class Elements:
     is_stored   whether a node's value is read from memory
     own         hook for what this kernel itself has made: own(node, index) -> value or None
     made        hook called with each computed element: made(node, index, value)
-    placed      values that are stored in the memory of a pair
+    placed      values that are stored in the memory of another: parts of pairs and joins
     exact       nodes that are rounded operation by operation
     """
 
@@ -81,12 +81,15 @@ class Elements:
         return found
 
     def owner(self, node: Node) -> Node:
-        """The node in whose memory a value is stored: itself, or the pair that it is a part of."""
+        """The node in whose memory a value is stored: itself, or the pair or join that it is a part of."""
         return self.placed[node][0] if node in self.placed else node
 
     def within(self, node: Node, flat: Index) -> Index:
         """Where an element of a value is stored in the memory of its owner."""
-        return flat.times(2).plus(constant_index(self.placed[node][1])) if node in self.placed else flat
+        if node not in self.placed:
+            return flat
+        _, stride, first = self.placed[node]
+        return flat.times(stride).plus(constant_index(first))
 
     def store(self, value: Value, node: Node, flat: Index) -> None:
         """Write an element of a node."""

@@ -29,7 +29,8 @@ Rules that builder, printer and emitter share:
     `contract` everywhere and `reassoc` only on the accumulation of sums.  Never nnan, never fast.
   * `scf.for` and `scf.parallel` step by one from zero unless their operands say otherwise.
     `scf.parallel` is promised to have independent iterations; so is an `scf.for` with
-    `attributes["independent"]`, but for the status in memory to which they add.
+    `attributes["independent"]`, but for the status in memory to which they add, and with `attributes["apart"]`,
+    but for what it carries.
   * Native signature: i32 name(ptr pointers, ptr extents), with `pointers[j]` the data of memref
     argument j and `extents[j]` (i64) the j-th index argument.
 """

@@ -17,6 +17,7 @@ from .cse import cse
 from .dce import dce
 from .fold import fold
 from .simplify import simplify
+from .windows import windows
 
 __all__ = ["PASSES", "optimize", "stages"]
 
@@ -24,6 +25,7 @@ __all__ = ["PASSES", "optimize", "stages"]
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("fold", fold),            # constants first: rewrites look for them
     ("simplify", simplify),    # leaves nodes unread
+    ("windows", windows),      # makes sums, which may be simple
     ("cse", cse),              # makes new pairs for the rewrites: where(c, x, x)
     ("dce", dce),
 )

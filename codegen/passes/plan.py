@@ -28,6 +28,7 @@ from .exact import exact_nodes
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
 from .inner import inner
+from .joins import JOIN, placed_parts
 from .pairs import PAIR
 from .pipeline import optimize
 from .prepare import Prepared, prepare
@@ -100,7 +101,7 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
 
     reshaped = same_memory(prepared.graph, fused)
     loops = results_together([unit.node for unit in fused.units if unit.node])
-    placed = {part: (pair, j) for pair in prepared.graph.nodes if pair.op is PAIR for j, part in enumerate(pair.inputs)}
+    placed = placed_parts(prepared.graph)
     exact = exact_nodes(prepared.graph)
     drafts: list[Draft] = []
     for unit in fused.units:
@@ -173,7 +174,7 @@ def _draft(
         strides = (a.stride, b.stride, product.m * product.n) if product.batch > 1 else (0, 0, 0)
         gemm = Gemm(dtype, product.m, product.n, product.k, a.transposed, b.transposed, product.batch, strides)
         return gemm, (a.base, b.base, node)
-    if node.op is PAIR:
+    if node.op in (PAIR, JOIN):
         return None
     computed = node.params[0] if node.op.params == ("computed",) else node
     if isinstance(lower, Dense):

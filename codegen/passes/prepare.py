@@ -4,7 +4,8 @@
     an output that is an input, or stands there twice                  becomes a copy of it
     a reduction of no elements, a product over an inner size of 0     becomes a fill
     an operand of a product that is no matrix where it is stored      is copied by rows
-    the parts of a pair                                               become copies, which are stored in it
+    a concatenation of many parts                                     becomes a join
+    the parts of a pair or join                                       become copies, which are stored in it
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..kernel.monoids import identity
 from ..kernel.operands import Product, product_of
 from ..lowering import Call, Contract, Map, Move, Reduce
 from ..records import record
+from .joins import JOIN, as_join
 from .pairs import PAIR
 
 __all__ = ["Prepared", "prepare"]
@@ -61,9 +63,10 @@ def prepare(graph: Graph, probed: Probed) -> Prepared:
     products: dict[Node, Product] = {}
     nodes: list[Node] = []
     arrays: dict[Node, Node] = {}
-    for node in graph.nodes:
+    for original in graph.nodes:
+        node = as_join(original)
         inputs = [new.get(i, i) for i in node.inputs]
-        if node.op is PAIR:
+        if node.op in (PAIR, JOIN):
             # Its parts are stored in its memory, and nobody else's values are.
             inputs = [Node(_COPY, (i,), (), i.aval) for i in inputs]
             nodes += inputs
@@ -86,8 +89,8 @@ def prepare(graph: Graph, probed: Probed) -> Prepared:
                 made = _fill(identity("any" if node.aval.dtype.kind == "b" else "add", node.aval.dtype), node.aval)
             else:
                 made, products[made] = _product(made, nodes, probed)
-        if made is not node:
-            new[node] = made
+        if made is not original:
+            new[original] = made
         nodes.append(made)
     outputs, seen = [], set(graph.inputs)
     for output in graph.outputs:
