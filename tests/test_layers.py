@@ -30,7 +30,6 @@ ENGINE = [
     ["autodiff.__main__"],
 ]
 COMPILER = [
-    ["codegen.aside"],
     ["codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.records", "codegen.symbols"],
     ["codegen.ir"],
     ["codegen.nested"],

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from ..aside import OURS
-
 __all__ = ["Ahead", "gains"]
 
 _T = TypeVar("_T")
@@ -34,7 +32,7 @@ class Ahead(Generic[_T]):
         self._made: list[_T] = []
         self._thread: threading.Thread | None = None
         if gains():
-            self._thread = threading.Thread(target=self._try, name=OURS)
+            self._thread = threading.Thread(target=self._try, name="autodiff compiles")
             try:
                 self._thread.start()
             except RuntimeError:  # no more threads

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..forks import held_over_fork
+from ..garbage import write_files_at_the_end
 from ..records import record
 
 __all__ = [
@@ -199,6 +200,7 @@ class Table:
         statics   name (None: by position) and value of arguments that are the same each time, or pairs of words
         """
         if program is not None:
+            write_files_at_the_end()
             program.belongs_to(keys, statics, are_words)
         with _lock:
             if age != self.age:

@@ -1,11 +1,14 @@
 """The collector is paused while a graph is planned, and goes on as it was."""
 
 import gc
+import os
+import subprocess
+import sys
 import weakref
 
 import pytest
 
-from codegen import aside, compiler
+from codegen import compiler
 from codegen.garbage import Lasting, Paused
 from codegen.ir.text import parse
 
@@ -43,8 +46,7 @@ def test_planning_does_not_collect_and_leaves_the_collector_as_it_was(was_on, mo
     assert gc.isenabled() == was_on
 
 
-def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(was_on, monkeypatch):
-    monkeypatch.setattr(aside, "put_aside", lambda begun: False)
+def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(was_on):
     with Lasting():
         made = [[] for _ in range(10)]
     assert gc.isenabled() == was_on
@@ -64,8 +66,7 @@ class Lost:
         self.owner = owner
 
 
-def test_what_somebody_froze_stays_frozen(monkeypatch):
-    monkeypatch.setattr(aside, "put_aside", lambda begun: False)
+def test_what_somebody_froze_stays_frozen():
     gc.freeze()
     try:
         before = gc.get_freeze_count()
@@ -75,3 +76,29 @@ def test_what_somebody_froze_stays_frozen(monkeypatch):
         assert not any(made is found for found in gc.get_objects(generation=2))
     finally:
         gc.unfreeze()
+
+
+SCRIPT = """
+import sys
+lines = open(sys.argv[1], "w")
+def holds(): return lines
+lines.write("written")
+import autodiff as ad
+@ad.function
+def square(x): ...
+@square.forward(ad.Tensor)
+def _(ctx, x):
+    ctx.save_for_backward(x=x)
+    return x * x
+@square.backward(ad.Tensor)
+def _(ctx, y_bar): return {"x": y_bar * 2.0 * ctx.saved_variables.x}
+x = ad.tensor([1.0, 2.0], requires_grad=True)
+for _ in range(4): ad.sum(square(x)).backward()
+"""
+
+
+def test_a_file_that_a_script_with_a_recorded_rule_leaves_open_is_written_to_its_end(tmp_path):
+    file = tmp_path / "lines"
+    run = [sys.executable, "-c", SCRIPT, str(file)]
+    subprocess.run(run, check=True, env={**os.environ, "AUTODIFF_CACHE": "0"})
+    assert file.read_text() == "written"

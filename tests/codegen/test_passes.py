@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 from graphs import assert_same_bits, filled, graphs
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.ir import CONSTANT, OPS, Aval, Graph, Node, Op, VerifyError, apply, evaluate, input_node, parse, verify
@@ -30,6 +30,7 @@ def verified(monkeypatch):
 
 
 @every_pass
+@settings(deadline=None)
 @given(graph=graphs(), seed=st.integers(0, 1000))
 def test_passes_keep_every_bit(run, graph, seed):
     rng = np.random.default_rng(seed)
@@ -40,6 +41,7 @@ def test_passes_keep_every_bit(run, graph, seed):
 
 
 @every_pass
+@settings(deadline=None)
 @given(graph=graphs())
 def test_passes_give_graphs_that_verify_and_find_nothing_to_do_again(run, graph):
     after = run(graph)
@@ -48,6 +50,7 @@ def test_passes_give_graphs_that_verify_and_find_nothing_to_do_again(run, graph)
     assert run(after) is after
 
 
+@settings(deadline=None)
 @given(graphs())
 def test_optimized_graphs_are_at_rest_and_no_larger(graph):
     after = optimize(graph)
