@@ -270,6 +270,7 @@ class _Tracing:
         now = state.now
         now.tracing += 1
         self._inside, now.inside = now.inside, self._since
+        self._outside, now.outside = now.outside, now.outside or self._since
         self._mark, thread = object(), get_ident()
         config.open[self._mark], config.careful = thread, True
         self._start, now.start = now.start, 0
@@ -280,6 +281,7 @@ class _Tracing:
         now = state.now
         now.tracing -= 1
         now.inside = self._inside
+        now.outside = self._outside
         now.start = self._start
         now.small = self._small
         del config.open[self._mark]

@@ -93,3 +93,14 @@ def test_an_order_in_machine_code_is_no_host_call():
     assert "order argsort(" in str(seen.fused) and "host" not in str(seen.fused)
     rows = dict(line.rsplit(maxsplit=1) for line in str(seen.stats).splitlines() if line.startswith(("orders", "host")))
     assert rows == {"orders": "1", "host calls": "0"}
+
+
+def test_the_graph_of_a_function_is_the_one_that_jit_compiles():
+    def f(x):
+        return ad.sum(x[1:] * x[:-1]) * 0.5
+
+    known = ad.jit(f)
+    known(np.ones(5))
+    (entry,) = known.traced.entries.values()
+    assert str(ad.inspect(f, "f64[5]").graph) == str(ad.inspect(known, "f64[5]").graph) == str(entry.graph)
+    assert "slice(x0, a, axes" in str(entry.graph)
