@@ -115,9 +115,10 @@ def test_what_was_made_for_a_number_leaves_no_cycle_behind():
     gc.collect()
     gc.disable()
     try:
-        for i in range(1, 101):  # each is looked at, so each makes a plan
+        for i in range(1, 301):  # each is looked at, so each makes a plan
             slope(f, i * 0.5)
         plans.clear()
-        assert gc.collect() < 100
+        # Machine code that is loaded meanwhile leaves some hundred objects, however many plans there are.
+        assert gc.collect() < 300
     finally:
         gc.enable()
