@@ -98,7 +98,7 @@ class Recording:
         self.tracing = 0
         self.transforming = 0
         self.captures: dict[Node, Any] | None = None
-        self.outside = 0
+        self.outside: float = 0
         self.inside: float = 0
         self.updated: dict[int, weakref.ref] = {}
         self.most_updated = 256
