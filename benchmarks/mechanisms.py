@@ -42,6 +42,10 @@ WORK: dict[str, list[tuple[str, str]]] = {
         ("rows_of_a_matrix", "row softmax"), ("mixture", "2,000 points of 4, f32"), ("chain", "n = 10,000,000 f64"),
     ],
     "long sweeps cut": [("custom_chain", "n = 1,000 f64"), ("compile_time", "100 operations")],
+    "parts added up by themselves": [
+        ("written_out", "orbit of 60 steps, four parameters, f64"), ("shifted", "filter of 16, n = 20,000"),
+    ],
+    "parts stored where they go": [("written_out", "recurrence of 60 rows of 16, f64")],
     "small products as loops": [
         ("control_flow", "cell of 4 units, batch 1, f32"), ("mlp", "2-16-16-1, batch 32, f64"),
     ],

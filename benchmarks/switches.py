@@ -141,6 +141,19 @@ def _cuts() -> None:
     _replace("codegen.passes.fuse", "cut_sweeps", lambda group, reaches: None)
 
 
+@_switch("parts added up by themselves")
+def _windows() -> None:
+    """What slices give back is added up as whole arrays."""
+    pipeline = importlib.import_module("codegen.passes.pipeline")
+    pipeline.PASSES = tuple([(name, run) for name, run in pipeline.PASSES if name != "windows"])
+
+
+@_switch("parts stored where they go")
+def _joins() -> None:
+    """A loop over a concatenation chooses among its parts for each element."""
+    _replace("codegen.passes.prepare", "as_join", lambda node: node)
+
+
 @_switch("small products as loops")
 def _products() -> None:
     """All matrix products are steps of their own."""

@@ -266,7 +266,8 @@ def test_the_full_benchmarks_count_what_is_asked(bench):
 SWITCHES = [
     "native launcher", "output pool", "generated check", "templates", "native recorder", "patience", "disk cache",
     "threads", "fusion of any kind", "several results in one kernel", "row-local chains",
-    "reductions in a shared sweep", "long sweeps cut", "small products as loops", "in-place storage",
+    "reductions in a shared sweep", "long sweeps cut", "parts added up by themselves", "parts stored where they go",
+    "small products as loops", "in-place storage",
     "run-time extents", "vector math", "explicit vectors", "native loops", "whole loops",
     "blocks of elements", "loops in parts",
 ]  # fmt: skip
