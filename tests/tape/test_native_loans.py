@@ -56,7 +56,7 @@ def test_an_array_of_any_kind_takes_part_on_either_side(way, x, name, operation)
 def test_natively_from_the_second_time_on(native, x, monkeypatch):
     a = np.arange(1.0, 4.0)
     for _ in range(3):
-        x * a
+        x * a, a * x
     monkeypatch.setattr(type(ad.multiply), "adopt", None)  # what Python would call
     b = np.arange(3.0)
     assert (x * b).tolist() == [0.0, 10.0, 200.0]
