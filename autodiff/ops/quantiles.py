@@ -40,6 +40,8 @@ def _found(
         raise DispatchError(
             f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}\n  called at {caller()}"
         )
+    if _is_outside(q, per):
+        raise DispatchError(f"{name}: q is from 0 to {per:g}, not {q!r}\n  called at {caller()}")
     x, q = common(name, (("x", x), ("q", q)), "f")
     axes = axes_of(name, axis, x.aval)
     if not x.size:
@@ -53,6 +55,14 @@ def _found(
     if not keepdims:
         return y
     return reshaped(y, (*q.shape, *[1 if i in axes else n for i, n in enumerate(x.shape)]))
+
+
+def _is_outside(q: Any, most: float) -> bool:
+    """Whether any of these is no share, where they are numbers or an array of them."""
+    each = q if isinstance(q, list | tuple) else [q]
+    if not all([isinstance(one, int | float | np.ndarray | np.generic) for one in each]):
+        return False
+    return any([bool(np.any(np.less(one, 0) | np.greater(one, most))) for one in each])
 
 
 def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Tensor:
@@ -102,8 +112,8 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
 
     method   of what lies between two elements: "linear", "lower", "higher", "nearest", "midpoint"
 
-    A row with nan gives nan; q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
-    Raises ShapeError when x has no such axis, DispatchError for another method and for no elements.
+    A row with nan gives nan; a tensor q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
+    Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.
 
     >>> import autodiff as ad
     >>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])

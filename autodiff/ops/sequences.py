@@ -118,11 +118,16 @@ def polyval(p, x):
 
 @function
 def vander(x, N=None, increasing=False):
-    """The powers of each element as a row, from the highest to 1; `increasing`: from 1 on.   T[n]  →  T[n,N]"""
+    """The powers of each element as a row, from the highest to 1; `increasing`: from 1 on.   T[n]  →  T[n,N]
+
+    Raises ShapeError unless x is one row, DispatchError for a negative N.
+    """
     x = as_tensor(x, "vander", "x")
     if x.ndim != 1:
         raise ShapeError(f"vander: takes one row, not {x.aval}\n  called at {caller()}")
     count = x.shape[0] if N is None else integer(N, "vander", "N")
+    if count < 0:
+        raise DispatchError(f"vander: N is 0 or more, not {count}\n  called at {caller()}")
     if not count:
         return zeros_of(x.aval.with_shape((x.shape[0], 0)))
     powers = [add(zeros_like(x), 1)]

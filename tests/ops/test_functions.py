@@ -127,3 +127,16 @@ def test_numpys_functions_of_tensors_are_ours_though_their_modules_come_late():
         "assert {'median', 'special'} <= set(dir(ad)) & set(ad.__all__)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("quantile", lambda: ad.quantile(np.ones(3), 1.5)), ("quantile", lambda: ad.quantile(np.ones(3), [0.5, -0.1])),
+        ("percentile", lambda: ad.percentile(np.ones(3), np.array([50.0, 101.0]))),
+        ("vander", lambda: ad.vander(np.ones(3), -1)),
+    ],
+)
+def test_numbers_that_are_no_share_or_count_are_refused(name, call):
+    with pytest.raises(ad.DispatchError, match=rf"{name}: .* not .*-?[\d.]+"):
+        call()
