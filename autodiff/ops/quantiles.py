@@ -58,11 +58,11 @@ def _found(
 
 
 def _is_outside(q: Any, most: float) -> bool:
-    """Whether any of these is no share, where they are numbers or an array of them."""
+    """Whether any of these is no share, where they are numbers or a list of them: what an array holds is not looked at."""
     each = q if isinstance(q, list | tuple) else [q]
-    if not all([isinstance(one, int | float | np.ndarray | np.generic) for one in each]):
+    if not all([isinstance(one, int | float | np.generic) for one in each]):
         return False
-    return any([bool(np.any(np.less(one, 0) | np.greater(one, most))) for one in each])
+    return any([bool(one < 0 or one > most) for one in each])
 
 
 def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Tensor:
@@ -112,7 +112,7 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
 
     method   of what lies between two elements: "linear", "lower", "higher", "nearest", "midpoint"
 
-    A row with nan gives nan; a tensor q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
+    A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
     Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.
 
     >>> import autodiff as ad
