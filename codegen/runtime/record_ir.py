@@ -51,10 +51,10 @@ from .record_table import (
     MOST_STATICS,
     N_BOUNDS,
     N_STATICS,
-    PROBES,
     PROGRAM_WORDS,
-    SLOTS,
+    SETS,
     SPREAD,
+    WAYS,
 )  # fmt: skip
 from .slots import DEALLOC
 
@@ -149,9 +149,11 @@ mixed.one:
   br label %mix
 hash:
   %bits1 = load i64, ptr %keys
-  %mixed = xor i64 %bits1, %bits2
+  %scaled1 = mul i64 %bits1, 31
+  %mixed = add i64 %scaled1, %bits2
   %spread = mul i64 %mixed, $SPREAD
-  %first.place = lshr i64 %spread, $SLOTS_SHIFT
+  %set = lshr i64 %spread, $SETS_SHIFT
+  %first.place = mul i64 %set, $WAYS
   br label %probe
 probe:
   %p = phi i64 [ 0, %hash ], [ %p.next, %other ]
@@ -170,7 +172,7 @@ probe:
   br i1 %is.entry, label %found, label %other
 other:
   %p.next = add i64 %p, 1
-  %more = icmp ult i64 %p.next, $PROBES
+  %more = icmp ult i64 %p.next, $WAYS
   br i1 %more, label %probe, label %unknown
 
 found:
@@ -345,9 +347,9 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         TYPES=TYPES,
         TYPES_MASK=TYPES - 1,
         SPREAD=SPREAD,
-        SLOTS_SHIFT=64 - (SLOTS - 1).bit_length(),
+        SETS_SHIFT=64 - (SETS - 1).bit_length(),
         ENTRY_WORDS=ENTRY_WORDS,
-        PROBES=PROBES,
+        WAYS=WAYS,
         PROGRAM_WORDS=PROGRAM_WORDS,
         MOST_NODES=MOST_NODES,
         MOST_LIVE=MOST_LIVE,

@@ -21,14 +21,14 @@ from ..records import record
 
 __all__ = [
     "ENTRY_WORDS", "FIRST_BOUND", "FIRST_STATIC", "KEYED", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN",
-    "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_BOUNDS", "N_STATICS", "PROBES", "PROGRAM_WORDS", "SLOTS",
-    "SPREAD", "Program", "Step", "Table", "fits",
+    "MOST_NODES", "MOST_OPERANDS", "MOST_STATICS", "N_BOUNDS", "N_STATICS", "PROGRAM_WORDS", "SETS", "SPREAD",
+    "WAYS", "Program", "Step", "Table", "fits",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
 ENTRY_WORDS = 5
-#: A table has this many places, and an entry is at most PROBES - 1 places behind its own.
-SLOTS, PROBES = 256, 4
+#: A table has this many sets, and an entry is in any of the WAYS places of its own.
+SETS, WAYS = 64, 4
 #: An odd number near 2**64 over the golden ratio (Knuth, TAOCP 3, 6.4).
 SPREAD = 0x9E3779B97F4A7C15
 #: Operands that have keys, and static arguments that a call can have: beyond the operands, by position or by name.
@@ -126,28 +126,36 @@ def fits(operands: int, steps: Sequence[Step]) -> bool:
 
 
 class _Entries:
-    """The entries of a table: words, and by their places what they are the addresses of."""
+    """The entries of a table: words, and by their places what they are the addresses of.
 
-    __slots__ = ("held", "words")
+    turns   of each set that is full: which of its places is written next
+    """
+
+    __slots__ = ("held", "turns", "words")
 
     def __init__(self) -> None:
         self.words: Any = None
         self.held: dict[int, tuple] = {}
+        self.turns: dict[int, int] = {}
 
     @property
     def address(self) -> int:
         return ctypes.addressof(self.words)
 
     def put(self, keys: tuple[int, int, int], program: Program | None, held: tuple) -> None:
-        """Write an entry; another that is in its way goes."""
+        """Write an entry; where its set is full, the oldest there goes."""
         if self.words is None:
-            self.words = (ctypes.c_int64 * ((SLOTS + PROBES) * ENTRY_WORDS))()
+            self.words = (ctypes.c_int64 * (SETS * WAYS * ENTRY_WORDS))()
         words = self.words
-        first = _place(*keys[:2])
-        places = range(first, first + PROBES)
+        first = _set(*keys[:2]) * WAYS
+        places = range(first, first + WAYS)
         place = next((p for p in places if p in self.held and self._keys_at(p) == keys), None)
         if place is None:
-            place = next((p for p in places if p not in self.held), first)
+            place = next((p for p in places if p not in self.held), None)
+        if place is None:
+            turn = self.turns.get(first, 0)
+            self.turns[first] = (turn + 1) % WAYS
+            place = first + turn
         at = place * ENTRY_WORDS
         old = self.held.get(place)
         # Another thread may look between any two of these lines: the entry is empty meanwhile.
@@ -256,6 +264,9 @@ def _atom(value: Any) -> int:
     return struct.unpack("q", struct.pack("d", value))[0] if type(value) is float else id(value)
 
 
-def _place(key1: int, key2: int) -> int:
-    """Where an entry stands: the highest bits of a product, which addresses and small numbers alike spread over."""
-    return ((key1 ^ key2) * SPREAD & (1 << 64) - 1) >> 64 - (SLOTS - 1).bit_length()
+def _set(key1: int, key2: int) -> int:
+    """Where an entry stands: the highest bits of a product, which addresses and small numbers alike spread over.
+
+    Keys that change sides, as those of `x * a` and `a * x`, are not the same.
+    """
+    return ((key1 * 31 + key2) * SPREAD & (1 << 64) - 1) >> 64 - (SETS - 1).bit_length()

@@ -57,11 +57,23 @@ def test_natively_from_the_second_time_on(native, x, monkeypatch):
     a = np.arange(1.0, 4.0)
     for _ in range(3):
         x * a
+        a * x
     b = np.arange(3.0)
-    # That of NumPy's arrays comes by way of NumPy, and natively only while the table of calls has room.
-    assert (b * x).tolist() == [0.0, 10.0, 200.0]
     monkeypatch.setattr(type(ad.multiply), "adopt", None)  # what Python would call
-    assert (x * b).tolist() == [0.0, 10.0, 200.0]
+    for y in (x * b, b * x):
+        assert y.tolist() == [0.0, 10.0, 200.0]
+
+
+def test_what_was_learnt_last_is_known_natively_however_much_was_before(native, x, monkeypatch):
+    for n in range(1, 700):
+        for y in (ad.ones(n) * np.ones(n), np.ones(n) * ad.ones(n)):
+            assert y.shape == (n,)
+    a = np.arange(1.0, 4.0)
+    for _ in range(2):
+        x * a, a * x
+    monkeypatch.setattr(type(ad.multiply), "adopt", None)
+    for y in (x * a, a * x):
+        assert y.tolist() == [1.0, 20.0, 300.0]
 
 
 def test_a_product_with_a_view_holds_what_it_held(way, x):
