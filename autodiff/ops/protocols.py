@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.lazily import imported
+from codegen.records import NamedTuple
 
 from .. import tree
 from ..errors import DispatchError, GradientError, caller
@@ -75,7 +76,7 @@ UFUNCS: dict[np.ufunc, Callable] = {
 FUNCTIONS: dict[Any, Callable] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
-    np.size: lambda a: a.size,
+    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
     np.result_type: lambda *xs: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in xs]),
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
@@ -110,8 +111,75 @@ def _array_function(self, function: Callable, types: Any, args: tuple, keywords:
     ours = FUNCTIONS.get(function) or _later(function)
     if ours is None or keywords.get("out") is not None:
         return _by_numpy(_name(function), function, args, keywords, ours)
-    found = ours(*args, **keywords)
+    told = _as_ours(function, ours, args, keywords)
+    if isinstance(told, str):
+        return _by_numpy(f"{_name(function)} with {told}=", function, args, keywords, ours if told == "out" else None)
+    found = ours(*told[0], **told[1])
     return _by_numpy(_name(function), function, args, keywords, None) if found is NotImplemented else found
+
+
+class _Likeness(NamedTuple):
+    """How NumPy's parameters are ours: its signature, ours by its names, and how many come first in both."""
+
+    signature: Any
+    names: dict[str, str]
+    alike: int
+
+
+_likenesses: dict[Callable, _Likeness | None] = {}
+#: Parameters of NumPy's that make no difference to a tensor: it is a value, its rows are contiguous, sorting is stable.
+_WITHOUT_EFFECT = frozenset(("copy", "device", "kind", "overwrite_input", "subok"))
+_OTHERWISE_CALLED = {"a_min": "min", "a_max": "max"}
+_NOT_GIVEN = np._NoValue
+
+
+def _as_ours(function: Callable, ours: Callable, args: tuple, keywords: dict) -> tuple[tuple, dict] | str:
+    """Arguments for NumPy's function as ours takes them; or the name of one that ours has nothing for."""
+    if function not in _likenesses:
+        _likenesses[function] = _likeness(function, ours)
+    likeness = _likenesses[function]
+    if likeness is None:
+        return args, keywords
+    signature, names, alike = likeness
+    if len(args) <= alike and all([names.get(name) == name for name in keywords]):
+        return args, keywords
+    bound = dict(signature.bind(*args, **keywords).arguments)
+    told = bound.pop("kwargs", {})
+    for name, value in bound.items():
+        default = signature.parameters[name].default
+        if name in names:
+            told[names[name]] = value
+        elif not (
+            name in _WITHOUT_EFFECT
+            or value is default or (type(value) is type(default) and value == default)
+            or (name == "order" and value in ("C", "K", "A"))
+        ):  # fmt: skip
+            return name
+    return (), {name: value for name, value in told.items() if value is not _NOT_GIVEN}
+
+
+def _likeness(function: Callable, ours: Callable) -> _Likeness | None:
+    """None where NumPy does not say what it takes, or one of both takes any number of arguments."""
+    import inspect  # at the first such call
+
+    try:
+        theirs, own = inspect.signature(function), list(inspect.signature(ours).parameters.values())
+    except ValueError:
+        return None
+    given = list(theirs.parameters.values())
+    if any([p.kind is p.VAR_POSITIONAL for p in (*given, *own)]):
+        return None
+    known = {p.name for p in own}
+    names, alike = {}, 0
+    for place, p in enumerate(given):
+        name = _OTHERWISE_CALLED.get(p.name, p.name)
+        if p.default is p.empty and p.kind is not p.VAR_KEYWORD and place < len(own):
+            name = own[place].name  # operands by place
+        if name in known:
+            names[p.name] = name
+        if alike == place < len(own) and names.get(p.name) == own[place].name and own[place].kind is not p.KEYWORD_ONLY:
+            alike += p.kind is not p.KEYWORD_ONLY
+    return _Likeness(theirs, names, alike)
 
 
 #: Modules of which functions of NumPy's are known by more than their names.

@@ -18,6 +18,7 @@ from ..tensor import Tensor
 from .arguments import axis_of, integer
 from .arithmetic import abs_, add, divide, multiply, subtract
 from .comparison import equal, isfinite, isinf, isnan, less, less_equal, logical_and, logical_or
+from .complexes import imaginary_part, real_part
 from .conversion import as_tensor
 from .declare import binary, unary
 from .elementwise import cos, sigmoid, sin
@@ -148,10 +149,18 @@ def rad2deg(x):
 
 @function
 def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
-    """x with numbers for nan and infinities: the largest ones, unless others are given.   T[...]  →  T[...]"""
+    """x with numbers for nan and infinities: the largest ones, unless others are given.   T[...]  →  T[...]
+
+    Of complex numbers both parts are.  What is replaced gets a gradient of exactly 0.
+    """
     x = as_tensor(x, "nan_to_num", "x")
-    if x.dtype.kind != "f":
-        return x
+    if x.dtype.kind == "c":
+        parts = [_finite(f(x), nan, posinf, neginf) for f in (real_part, imaginary_part)]
+        return add(parts[0], multiply(parts[1], 1j))
+    return _finite(x, nan, posinf, neginf) if x.dtype.kind == "f" else x
+
+
+def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     most = float(np.finfo(x.dtype).max)
     x = where(equal(x, math.inf), most if posinf is None else posinf, x)
     return where(equal(x, -math.inf), -most if neginf is None else neginf, where(isnan(x), nan, x))

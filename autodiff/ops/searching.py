@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from codegen.ir import Aval
@@ -133,12 +135,17 @@ def histogram(x, bins=10, range=None, weights=None, density=False):
 
     An edge belongs to the bin above it, the last one to the last bin; what is outside is not counted.  `density`: over
     the sum and the widths.  Gradients go to the weights, and with `density` to the edges.
+
+    Raises ShapeError for other edges than a row, and weights of another shape than x; DispatchError for less than one
+    bin, and a range or edges with a number in them that do not rise.
     """
     (x,) = common("histogram", (("x", x),), "f")
-    x = reshaped(x, (x.size,))
+    counted = cast_to(ones(x.shape), _I64) if weights is None else as_tensor(weights, "histogram", "weights")
+    if counted.shape != x.shape:
+        raise ShapeError(f"histogram: weights are {counted.aval}, x is {x.aval}\n  called at {caller()}")
+    x, counted = reshaped(x, (x.size,)), reshaped(counted, (x.size,))
     edges = _edges(x, bins, range)
     n = edges.shape[0] - 1
-    counted = cast_to(ones(x.shape), _I64) if weights is None else reshaped(as_tensor(weights, "histogram"), x.shape)
     place = subtract(_places(edges, x, right=True), cast_to(equal(x, edges[-1]), _I64))
     # Below all is bin 0, above all and nan the last: neither is asked for.
     counts = segment_sum(counted, clip(place, 0, n + 1), n + 2)[1 : n + 1]
@@ -149,21 +156,31 @@ def histogram(x, bins=10, range=None, weights=None, density=False):
 
 
 def _edges(x: Tensor, bins, limits) -> Tensor:
-    if not isinstance(bins, int):
+    if not isinstance(bins, int | np.integer):
         (edges,) = common("histogram", (("bins", bins),), "f")
         _row("histogram", "bins", edges)
+        _rises("edges", edges.node.value)
         return cast_to(edges, x.dtype)
     if bins < 1:
         raise DispatchError(f"histogram: {bins} bins\n  called at {caller()}")
     if limits is None:
         low, high = (min_(x), max_(x)) if x.size else (as_tensor(0.0), as_tensor(1.0))
     else:
-        low, high = (as_tensor(float(end)) for end in limits)
+        ends = [float(end) for end in limits]
+        _rises("the ends of range", ends)
+        low, high = map(as_tensor, ends)
     low, high = cast_to(low, x.dtype), cast_to(high, x.dtype)
     is_point = equal(low, high)
     low, high = where(is_point, subtract(low, 0.5), low), where(is_point, add(high, 0.5), high)
-    inner = add(low, multiply(cast_to(linspace(0, bins, bins + 1), x.dtype), divide(subtract(high, low), float(bins))))
-    return where(equal(cast_to(linspace(0, bins, bins + 1), x.dtype), float(bins)), high, inner)
+    numbers = cast_to(linspace(0, bins, bins + 1), x.dtype)
+    inner = add(low, multiply(numbers, divide(subtract(high, low), float(bins))))
+    return where(equal(numbers, float(bins)), high, inner)
+
+
+def _rises(what: str, known: Any) -> None:
+    """Raise DispatchError for numbers that fall; what is not yet known is not asked for."""
+    if known is not None and not (np.diff(np.asarray(known)) >= 0).all():
+        raise DispatchError(f"histogram: {what} rise, not {np.asarray(known)}\n  called at {caller()}")
 
 
 @function

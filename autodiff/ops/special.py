@@ -18,6 +18,7 @@ from codegen.lowering import Map
 from ..custom import function
 from ..errors import DispatchError, caller
 from ..tensor import Tensor
+from .arguments import integer
 from .arithmetic import add, divide, multiply, negative, subtract
 from .arrays import on_arrays
 from .comparison import equal, greater, greater_equal, less, logical_and
@@ -74,7 +75,8 @@ def beta(a, b):
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int"""
     (a,) = _floats("multigammaln", a=a)
-    if not isinstance(d, int) or d < 1:
+    d = integer(d, "multigammaln", "d")
+    if d < 1:
         raise DispatchError(f"multigammaln: d is a positive int, not {d!r}\n  called at {caller()}")
     total = gammaln(a)
     for j in range(1, d):

@@ -89,6 +89,22 @@ def test_histograms_count_as_numpys_do(rng):
             np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
+def test_a_histogram_says_what_does_not_fit():
+    x = [1.0, 2.0, 3.0]
+    np.testing.assert_array_equal(ad.histogram(x, np.int64(2))[0], [1, 2])
+    for how, message in {"range": "the ends of range rise, not", "bins": "edges rise, not"}.items():
+        with pytest.raises(ad.DispatchError, match=message):
+            ad.histogram(x, **{how: (3.0, 1.0)})
+    with pytest.raises(ad.ShapeError, match=r"weights are f64\[2\], x is f64\[3\]"):
+        ad.histogram(x, weights=[1.0, 2.0])
+
+
+def test_what_is_no_number_is_replaced_in_both_parts_of_complex_ones():
+    x = np.array([complex(np.nan, 1.0), complex(-np.inf, np.inf), complex(2.0, np.nan)])
+    np.testing.assert_array_equal(ad.nan_to_num(x), np.nan_to_num(x))
+    np.testing.assert_array_equal(ad.nan_to_num(x, 1.0, 2.0, 3.0), np.nan_to_num(x, nan=1.0, posinf=2.0, neginf=3.0))
+
+
 def test_lines_through_points_end_as_numpys_do():
     xp, fp = np.array([0.0, 1, 2.5, 4]), np.array([1.0, -1, 3, 0])
     x = np.array([-1, 0, 0.5, 1, 2, 2.5, 3.9, 4, 5, np.nan])

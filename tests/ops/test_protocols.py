@@ -94,6 +94,48 @@ def test_a_function_without_counterpart_gets_the_array_where_no_gradient_is_lost
         np.testing.assert_array_equal(result, f(X))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t: np.sum(t, 0, np.float64, None, True),
+        lambda t: np.std(t, 0, None, None, 1),
+        lambda t: np.clip(t, a_min=1.5, a_max=4.0),
+        lambda t: np.clip(t, 1.5, None),
+        lambda t: np.nan_to_num(t, False, 7.0),
+        lambda t: np.cross(t, X[::-1] * [[1.0, 2.0, 2.5]], axis=1),
+        lambda t: np.histogram(t[0], 2, None, True, t[1])[0],
+        lambda t: np.median(t, 0, None, False, True),
+        lambda t: np.quantile(t, 0.3, 0, None, False, "lower"),
+        lambda t: np.sort(t, 0, "stable"),
+        lambda t: np.reshape(t, (3, 2), "C"),
+        lambda t: np.full_like(t, fill_value=2.0, order="C") * t,
+        lambda t: np.linspace(t[0, 0], t[1, 1], 5, False),
+        lambda t: np.tile(t, reps=(2, 1)),
+    ],
+)
+def test_numpys_functions_take_what_numpys_take_in_its_order(f):
+    found = f(tracking())
+    assert found.requires_grad
+    np.testing.assert_allclose(found.detach().numpy(), f(X), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("f", "name"),
+    [
+        (lambda t: np.reshape(t, (6,), "F"), "np.reshape with order="),
+        (lambda t: np.sum(t, where=X > 2), "np.sum with where="),
+        (lambda t: np.take(t, [0, 9], 0, mode="clip"), "np.take with mode="),
+        (lambda t: np.cross(t, X + 1, 1, 1, 0), "np.cross with axisa="),
+    ],
+)
+def test_what_numpy_takes_and_we_do_not_is_numpys_where_no_gradient_is_lost(f, name):
+    found = f(ad.tensor(X))
+    assert not isinstance(found, ad.Tensor)
+    np.testing.assert_array_equal(found, f(X))
+    with pytest.raises(GradientError, match=name):
+        f(tracking())
+
+
 def test_an_array_that_is_written_to_gets_no_gradient_silently():
     array = np.ones((2, 3))
     with pytest.raises(GradientError, match=r"np.add with out= writes an array"):
