@@ -267,6 +267,22 @@ def test_empty_lanes_divide_by_nothing(features):
 
 
 @EACH_MACHINE
+@pytest.mark.parametrize("name", ["arith.divsi", "arith.remsi", "arith.floordivsi"])
+def test_quotients_of_the_largest_integers_are_exact(name, features, rng):
+    special = np.array([0, 1, -1, 2, 3, -7, 46341, 65536, 2**31 - 2, 2**31 - 1, -(2**31), 1 - 2**31], np.int32)
+    random = rng.integers(-(2**31), 2**31, (2, 400)).astype(np.int32)
+    x, y = (np.concatenate([a.ravel(), b]) for a, b in zip(np.meshgrid(special, special), random, strict=True))
+    is_defined = (y != 0) & ~((x == -(2**31)) & (y == -1))
+    x, y = x[is_defined], y[is_defined]
+    found, function = np.zeros_like(x), elementwise("divide", name, [I32, I32], I32)
+    call(compiled(function, features), function, [x, y, found, x.size])
+    floor = x.astype(np.int64) // y
+    towards_zero = np.where((floor < 0) & (floor * y != x), floor + 1, floor)
+    wanted = {"arith.divsi": towards_zero, "arith.remsi": x - towards_zero * y, "arith.floordivsi": floor}[name]
+    np.testing.assert_array_equal(found, wanted)
+
+
+@EACH_MACHINE
 def test_bools_bytes_and_numbers_of_several_sizes_meet_in_one_loop(features, rng):
     n = 45
     nest = Nest("mixed", writes=("y", "positive", "count"), x=memref(F32, n), w=memref(F64, n), y=memref(F64, n),

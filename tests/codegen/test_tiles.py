@@ -99,3 +99,13 @@ def test_every_order_of_axes_beside_other_work(shape, dtype, rng):
             return ad.permute_dims(x, axes) * z + w
 
         np.testing.assert_allclose(ad.jit(f)(x, z, w), turned * z + w, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (17, 300), (20, 17, 50), (5, 40)], ids=str)
+def test_bools_are_turned_by_tiles(shape, rng):
+    x = rng.random(shape) > 0.5
+    for axes in itertools.permutations(range(len(shape))):
+        turned = x.transpose(axes)
+        z = rng.random(turned.shape) > 0.5
+        np.testing.assert_array_equal(ad.jit(lambda x, z, axes=axes: ad.permute_dims(x, axes) ^ z)(x, z), turned ^ z)
+    assert "load <16 x i8>" in ad.inspect(lambda x: ~x.T, np.zeros((200, 300), bool)).llvm
