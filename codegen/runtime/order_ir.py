@@ -9,41 +9,25 @@ Elements of a row are `inner` apart, in x and in out; `flip` -1 gives the fallin
             -0.0 is 0.0.  Falling: its complement
     pair    key and number of an element, in one word of twice the bits
 
-Pairs are sorted by one byte of the key after the other, the lowest first; a byte that is the same in all is
-passed over.  Of short rows each element counts those that come before it, several at a time.  Where there is no
-memory for pairs rows are sorted by insertion.
+Of short rows each element counts those that come before it, several at a time; longer ones go through a network of
+comparisons (`order_network_ir`).  Pairs of long rows are sorted by one byte of the key after the other, the lowest
+first; a byte that is the same in all is passed over.  Where there is no memory for pairs, by insertion.
 """
 
 from __future__ import annotations
 
 from string import Template
 
-__all__ = ["SHORT", "TYPES", "order_ir"]
+from . import order_network_ir
+from .compare_ir import LANES
+from .order_key_ir import TYPES, key_ir
 
-#: Of what type the elements are in memory, by the name of the dtype.
-TYPES = {"f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "bool": "i8"}
+__all__ = ["SHORT", "order_ir"]
 
-#: Rows of so many elements take as long by counting: bytes are counted in tables of 256.
-SHORT = 160
+#: Rows of so many elements take as long by comparing all with all.
+SHORT = 32
 #: Bytes of the keys that are compared at a time.
 _VECTOR_BYTES = 64
-
-_FLOAT_KEY = Template("""
-  ; -0.0 and 0.0 are equal
-  %x = fadd $type %given, 0.0
-  %bits = bitcast $type %x to $word
-  %sign = ashr $word %bits, $last
-  %turned = or $word %sign, $top
-  %ordered = xor $word %bits, %turned
-  %is.nan = fcmp uno $type %x, %x
-  %rising = select i1 %is.nan, $word -1, $word %ordered""")
-
-_INTEGER_KEY = Template("""
-  %bits = sext $type %given to $word
-  %rising = xor $word %bits, $top""")
-
-_SAME_KEY = Template("""
-  %rising = xor $word %given, $top""")
 
 _ORDER = Template("""
 declare ptr @PyMem_RawMalloc(i64)
@@ -62,6 +46,7 @@ $key
 define i32 @order(ptr %pointers, ptr %extents) {
 entry:
   %counts = alloca [$BYTES x [256 x i64]], align 64
+  %words = alloca [$MOST x i64], align 64
   %out.at = getelementptr ptr, ptr %pointers, i64 1
   %x = load ptr, ptr %pointers
   %out = load ptr, ptr %out.at
@@ -76,7 +61,7 @@ entry:
   %end = load i64, ptr %end.at
   %flip.wide = zext i64 %wide.flip to i256
   %flip = trunc i256 %flip.wide to $word
-  %keys = alloca [$ROOM x $word], align 64
+  %keys = alloca [$MOST x i64], align 64
   %bytes = mul i64 %n, $PAIR
   %is.long = icmp ugt i64 %n, $SHORT
   br i1 %is.long, label %ask, label %rows
@@ -88,7 +73,6 @@ rows:
   %pairs = phi ptr [ null, %entry ], [ %asked, %ask ]
   %others = getelementptr i8, ptr %pairs, i64 %bytes
   %no.pairs = icmp eq ptr %pairs, null
-  %by.insertion = and i1 %no.pairs, %is.long
   br label %row
 row:
   %r = phi i64 [ %begin, %rows ], [ %r.next, %sorted ]
@@ -102,9 +86,17 @@ one:
   %base = add i64 %first, %within
   %x.row = getelementptr $type, ptr %x, i64 %base
   %out.row = getelementptr i64, ptr %out, i64 %base
-  br i1 %by.insertion, label %insert, label %by.bytes
-by.bytes:
-  br i1 %is.long, label %count, label %rank
+  br i1 %is.long, label %middle, label %rank
+middle:
+  %is.middle = icmp ule i64 %n, $MOST
+  br i1 %is.middle, label %compare, label %long
+compare:
+  %is.ordered = call i1 @network(
+    ptr %x.row, ptr %out.row, ptr %keys, ptr %words, i64 %n, i64 %inner, $word %flip
+  )
+  br i1 %is.ordered, label %sorted, label %long
+long:
+  br i1 %no.pairs, label %insert, label %count
 rank:
   call void @rank(ptr %x.row, ptr %out.row, ptr %keys, i64 %n, i64 %inner, $word %flip)
   br label %sorted
@@ -372,13 +364,12 @@ def order_ir(dtype: str) -> str:
     element = TYPES[dtype]
     bits = 64 if dtype.endswith("64") else 32
     word = f"i{bits}"
-    body = _FLOAT_KEY if dtype.startswith("f") else _SAME_KEY if element == word else _INTEGER_KEY
-    key = body.substitute(type=element, word=word, last=bits - 1, top=-(1 << bits - 1))
     lanes = _VECTOR_BYTES * 8 // bits
     counting = [_COUNTING.substitute(b=b, shift=8 * b, word=word) for b in range(bits // 8)]
-    return _ORDER.substitute(
-        type=element, word=word, pair=f"i{2 * bits}", key=key, counting="".join(counting),
+    network = order_network_ir.network_ir(element, word, key_ir(element, word, LANES))
+    return network + _ORDER.substitute(
+        type=element, word=word, pair=f"i{2 * bits}", key=key_ir(element, word, 1), counting="".join(counting),
         LANES=lanes, ALIGN=bits // 8, STEPS=", ".join(f"{word} {j}" for j in range(lanes)),
-        ROOM=-(-SHORT // lanes) * lanes,
+        MOST=order_network_ir.MOST,
         BITS=bits, BYTES=bits // 8, PAIR=bits // 4, TABLES=bits // 8 * 256 * 8, SHORT=SHORT,
     )  # fmt: skip

@@ -6,11 +6,13 @@ import pytest
 import autodiff as ad
 from codegen import compiler
 from codegen.ir import parse
-from codegen.runtime import order_ir
+from codegen.runtime import compare_ir, order_ir
+from codegen.runtime.order_network_ir import MOST
 
-#: Rows by insertion and by bytes, of all axes; rows that threads share; nothing at all.
+#: Rows by counting, by a network and by bytes, of all axes; rows that threads share; nothing at all.
 SHAPES = [
     ((0,), 0), ((1,), 0), ((order_ir.SHORT,), 0), ((order_ir.SHORT + 1,), 0), ((3000,), 0), ((70_000,), 0),
+    ((5, 128), 1), ((3, 129), 1), ((700, 2), 0), ((MOST - 1,), 0), ((2, MOST), 1), ((MOST + 1,), 0),
     ((7, 60, 3), 0), ((7, 60, 3), 1), ((7, 60, 3), 2), ((3, 0, 2), 1), ((3, 0, 2), 0), ((400, 316), 1), ((400, 316), 0),
 ]  # fmt: skip
 
@@ -31,6 +33,11 @@ def many(dtype, shape, rng):
     for j, special in enumerate((np.nan, -np.nan, -0.0, 0.0, np.inf, -np.inf, tiny, -tiny)):
         x[rng.integers(0, 12, shape) == j] = special
     yield x
+    # Alike in all but their last bits, between two that are far away.
+    close = (1 + np.finfo(dtype).eps * rng.integers(0, 900, shape)).astype(dtype)
+    close[rng.integers(0, 40, shape) == 0] = 1e30
+    close[rng.integers(0, 40, shape) == 0] = -1e30
+    yield close
 
 
 def stable(x, axis, descending):
@@ -50,6 +57,42 @@ def test_an_order_is_the_stable_one_of_numpy(dtype, descending, rng):
             expected = stable(x, axis, descending)
             np.testing.assert_array_equal(order(x), expected)
             np.testing.assert_array_equal(values(x), np.take_along_axis(x, expected, axis))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+@pytest.mark.parametrize("moved", [0, 1, 3, 200, 399])
+def test_elements_that_only_their_last_bits_tell_apart_are_in_order(moved, dtype, rng):
+    """Between a smallest and a largest number, so that words have no room for these bits."""
+    rising = np.arange(400) + np.int64(2**62)
+    x = rising.copy()
+    x[rng.permutation(400)[:moved]] = rising[rng.integers(0, 400, moved)]
+    x[[0, -1]] = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    x = x.view(np.float64) if dtype == "float64" else x
+    x = np.nan_to_num(x, nan=1e300)
+    for axis, rows in ((0, x), (1, np.stack([x, x[::-1]])), (0, np.stack([x, x[::-1]], axis=1))):
+        order = ad.jit(lambda x, axis=axis: ad.argsort(x, axis=axis))(rows)
+        np.testing.assert_array_equal(order, np.argsort(rows, axis, kind="stable"))
+
+
+def test_a_network_orders_all_rows_of_zeros_and_ones():
+    """Then it orders all rows: the zero-one principle."""
+    n = compare_ir.BLOCK
+    bits = np.arange(1 << n)[:, None] >> np.arange(n) & 1
+    for a, b in compare_ir.sorted_pairs(n):
+        bits[:, [a, b]] = np.sort(bits[:, [a, b]], axis=1)
+    assert (np.diff(bits, axis=1) >= 0).all()
+
+
+def test_a_network_of_a_turned_half_orders_what_falls_then_rises():
+    n = compare_ir.BLOCK
+    for begin in range(n + 1):
+        for end in range(begin, n + 1):
+            for inside in (0, 1):
+                x = np.full(n, 1 - inside)
+                x[begin:end] = inside
+                for a, b in compare_ir.merged_pairs(n):
+                    x[[a, b]] = np.sort(x[[a, b]])
+                assert (np.diff(x) >= 0).all()
 
 
 def test_an_order_takes_no_python():
