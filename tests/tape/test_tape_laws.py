@@ -233,7 +233,8 @@ def test_a_dropped_graph_is_freed_at_once_without_the_collector():
         gc.enable()
 
 
-def test_a_chain_of_20000_operations_neither_recurses_nor_overflows():
+def test_a_chain_of_20000_operations_neither_recurses_nor_overflows(monkeypatch):
+    monkeypatch.setattr(ad.config, "patience", 8)  # it is evaluated, as what users do once is
     x = parameter(RNG.normal(size=3))
     y = x
     for _ in range(20_000):
