@@ -13,6 +13,7 @@ from codegen import compiler
 from codegen.ir import DTYPES
 from codegen.records import NamedTuple
 
+from .config import config
 from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of, reshape, stack
 from .tape.check import checks
@@ -197,6 +198,9 @@ def clear_cache() -> None:
     clear_streak()
     clear_parts()
     compiler.clear()
+
+
+config.forgetting.append(clear_cache)
 
 
 @contextmanager

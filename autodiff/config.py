@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 
+from codegen import blas, compiler
 from codegen.forks import in_child
+from codegen.modes import modes
 from codegen.runtime import threads
 
 __all__ = ["Config", "config"]
@@ -21,6 +24,17 @@ class Config:
                 as compiling would (AUTODIFF_PATIENCE, 8); 0: compile at once
     threads     how many threads a large loop is shared among (AUTODIFF_THREADS, the number of cores); results
                 have the same bits for any number
+    fast_math   additions and multiplications of a program may be done in another order, divisions by what a loop
+                does not change as multiplications by its reciprocal, and zeros have any sign (AUTODIFF_FAST_MATH=1).
+                An infinity or nan may be missing where algebra cancels what overflowed, or made from a divisor whose
+                reciprocal overflows; else they are as always: nothing is assumed not to be there, and functions,
+                sums and products of matrices stay as exact as they are
+    deterministic   what NumPy is called for, decompositions and large systems, has the same bits for any number of
+                threads too: its BLAS runs on one of them then; and NumPy evaluates nothing that could be compiled, so
+                the first call has the bits of all others (AUTODIFF_DETERMINISTIC=1).  Compiled code, products
+                included, has the same bits for any number in any case
+
+    Setting `fast_math` forgets what is compiled: to be done before other threads compute.
 
     open        what makes recording look closer, in whatever thread: traces that go on, eager mode; with its thread
     careful     whether there is any: what recording looks at
@@ -34,11 +48,13 @@ class Config:
             config.careful = config.open != {}
     """
 
-    __slots__ = ("_eager", "_patience", "careful", "open")
+    __slots__ = ("_eager", "_patience", "careful", "forgetting", "open")
 
     def __init__(self) -> None:
         self.open: dict[object, int] = {}
         self.careful = False
+        self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
+        self.deterministic = modes.deterministic
         self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
         self.patience = int(os.environ.get("AUTODIFF_PATIENCE", "8"))
 
@@ -52,9 +68,39 @@ class Config:
         threads.set_threads(count)
 
     @property
+    def fast_math(self) -> bool:
+        """Whether arithmetic may be put in another order."""
+        return modes.fast_math
+
+    @fast_math.setter
+    def fast_math(self, flag: bool) -> None:
+        if flag not in (True, False):
+            raise ValueError(f"config.fast_math is True or False, not {flag!r}")
+        if flag != modes.fast_math:
+            compiler.set_fast_math(bool(flag))
+            for forget in self.forgetting:
+                forget()
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether what NumPy computes has the same bits for any number of threads, too."""
+        return modes.deterministic
+
+    @deterministic.setter
+    def deterministic(self, flag: bool) -> None:
+        if flag not in (True, False):
+            raise ValueError(f"config.deterministic is True or False, not {flag!r}")
+        if flag and not blas.is_settable():
+            raise ValueError(
+                "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
+                "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
+            )
+        modes.deterministic = bool(flag)
+
+    @property
     def patience(self) -> int:
         """After how many shapes that were not used again soon a new one waits to be compiled."""
-        return self._patience
+        return 0 if modes.deterministic else self._patience
 
     @patience.setter
     def patience(self, count: int) -> None:
@@ -85,7 +131,10 @@ class Config:
         self.careful = self.open != {}
 
     def __repr__(self) -> str:
-        return f"config(eager={self.eager}, patience={self.patience}, threads={self.threads})"
+        return (
+            f"config(eager={self.eager}, patience={self.patience}, threads={self.threads}, "
+            f"fast_math={self.fast_math}, deterministic={self.deterministic})"
+        )
 
 
 config = Config()

@@ -68,7 +68,7 @@ CALLERS = 4
 
 
 def jit(
-    f: Callable | None = None, *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()
+    f: Callable | None = None, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()
 ) -> Callable:
     """A function that is traced once per call signature and then runs as native code.
 
@@ -146,6 +146,17 @@ def _enters() -> bool:
 
 
 _functions: WeakSet[_Traced] = WeakSet()
+
+
+def _forget_entries() -> None:
+    """All functions are traced again: what was compiled for them was compiled in another mode."""
+    for function in list(_functions):
+        function.entries.clear()
+        function.callers = ()
+        function._enter()
+
+
+config.forgetting.append(_forget_entries)
 
 
 @in_child

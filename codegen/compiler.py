@@ -21,10 +21,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from . import blas
 from .forks import held_over_fork
 from .garbage import Lasting, Paused
 from .ir import Graph
 from .lazily import imported
+from .modes import modes
 from .records import NamedTuple
 from .runtime import disk, engine, kept, native, threads
 from .runtime.cache import LRU
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
     from .runtime.executable import Executable
     from .runtime.stages import Stages
 
-__all__ = ["Counts", "clear", "compile_graph", "counts", "facts", "is_known", "make_program", "recorded", "stages"]
+__all__ = [
+    "Counts", "clear", "compile_graph", "counts", "facts", "is_known", "make_program", "recorded", "set_fast_math",
+    "stages",
+]  # fmt: skip
 
 #: A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own:
 #: these tables hold some twenty MB.  What somebody holds lives on when they forget it.
@@ -64,19 +69,32 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
 
     name    what the executable is called in messages, if this call makes it; the graph's own by default
     """
-    found = _executables.get(graph.key)
+    found = _executables.get(_key_of(graph))
     if found is not None:
         return found
     with _lock:
-        if graph.key in _executables and (found := _executables.get(graph.key)) is not None:
+        key = _key_of(graph)
+        if key in _executables and (found := _executables.get(key)) is not None:
             return found
         executable = _made(graph, name or graph.name)
-        _executables.put(graph.key, executable, len(graph.nodes))
+        _executables.put(key, executable, len(graph.nodes))
         global _compiles
         _compiles += 1
         for recording in _recordings:
             recording.append(graph)
     return executable
+
+
+def _key_of(graph: Graph) -> Any:
+    """What its executable is found by: its shape, and the mode that it is compiled in."""
+    return ("fast math", graph.key) if modes.fast_math else graph.key
+
+
+def set_fast_math(flag: bool) -> None:
+    """Compile like this from now on; what is compiled at this moment is finished first."""
+    with _lock:
+        modes.fast_math = flag
+        clear()
 
 
 def _made(graph: Graph, name: str) -> Executable:
@@ -110,7 +128,7 @@ def _making(name: str) -> Any:
 
 def is_known(graph: Graph) -> bool:
     """Whether the executable of a graph of this shape is kept."""
-    return graph.key in _executables
+    return _key_of(graph) in _executables
 
 
 def make_program(graph: Graph) -> Program:
@@ -191,5 +209,14 @@ def facts() -> dict[str, str]:
         "target": f"{triple}, {cpu}",
         "calls": "native launcher" if native.is_native() else "ctypes",
         "threads": str(threads.threads()),
+        "fast math": "on" if modes.fast_math else "off",
+        "deterministic": f"{'on' if modes.deterministic else 'off'}; {_of_blas()}",
         "cache of code": str(folder.folder) if folder else "off",
     }
+
+
+def _of_blas() -> str:
+    counts = blas.threads_of_blas()
+    if not counts:
+        return "the threads of NumPy's BLAS cannot be set here"
+    return f"NumPy's BLAS has {' and '.join(map(str, counts))} thread{'' if counts == [1] else 's'}"

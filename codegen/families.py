@@ -26,6 +26,7 @@ from .ir.graph import Region
 from .kernel.arguments import SMALL
 from .lazily import later
 from .lowering import Reduce
+from .modes import modes
 from .numbers import Apart, apart, with_numbers
 from .passes import optimize
 from .passes.plan import Planned, place, planned
@@ -74,9 +75,10 @@ class Families:
             found = apart(graph)
         except NotSymbolic:
             return None
-        family = self._table.get(found.digest)
+        key = (modes.fast_math, found.digest)
+        family = self._table.get(key)
         if family is None:
-            self._table.put(found.digest, _Family(found.numbers))
+            self._table.put(key, _Family(found.numbers))
             return None
         return family.find(graph, found, self._kernels)
 

@@ -13,6 +13,7 @@ os.environ["AUTODIFF_CACHE"] = "0"
 # They use most graphs once, and mean native code; those of eager mode switch it on themselves.
 os.environ["AUTODIFF_PATIENCE"] = "0"
 os.environ["AUTODIFF_EAGER"] = "0"
+os.environ["AUTODIFF_FAST_MATH"] = os.environ["AUTODIFF_DETERMINISTIC"] = "0"
 
 GOLDENS = Path(__file__).parent / "golden"
 

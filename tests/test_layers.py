@@ -30,7 +30,10 @@ ENGINE = [
     ["autodiff.__main__"],
 ]
 COMPILER = [
-    ["codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.records", "codegen.symbols"],
+    [
+        "codegen.blas", "codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.modes", "codegen.records",
+        "codegen.symbols",
+    ],
     ["codegen.ir"],
     ["codegen.nested"],
     ["codegen.lowering"],

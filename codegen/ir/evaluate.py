@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..blas import one_thread
 from .aval import aval_of
 from .graph import Graph, Node
 from .op import CONSTANT
@@ -71,7 +72,7 @@ class Evaluation:
         # An output may be an input, or a view of one, or stand twice.
         taken = {id(array) for array in values}
         put = values.append
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_thread():
             for node, reference, operands, keywords, packs, read_last in self._steps:
                 given = [values[i] for i in operands]
                 if packs:

@@ -17,6 +17,9 @@ __all__ = ["Arithmetic"]
 _CONTRACT = {"fastmath": frozenset({"contract"})}
 #: For the accumulation of sums only: their order is ours to choose.
 _REASSOCIATE = {"fastmath": frozenset({"contract", "reassoc"})}
+#: Where the user asked for it (`modes.fast_math`).  Not arcp: LLVM makes an estimate of 1 / sqrt(x) by it, which is nan
+#: at 0 and at infinity.  Never nnan, ninf.
+_LOOSE = {"fastmath": frozenset({"contract", "nsz", "reassoc"})}
 
 
 class Arithmetic(Logic):
@@ -30,6 +33,10 @@ class Arithmetic(Logic):
     def rounded_by_itself(self, wanted: bool) -> None:
         """Whether each operation from here on is rounded by itself."""
         self.fastmath = None if wanted else _CONTRACT
+
+    def loosened(self, wanted: bool) -> None:
+        """Whether operations from here on may be put in another order, with reciprocals for divisors."""
+        self.fastmath = _LOOSE if wanted else _CONTRACT
 
     # ------------------------------------------------------------ casts
 
@@ -130,8 +137,11 @@ class Arithmetic(Logic):
         """x / y of floats; of integers and positions: floordiv."""
         if not self.is_float(x):
             return self.floordiv(x, y)
-        if self.known_value(as_value(y)) == 1:
+        y = as_value(y)
+        if self.known_value(y) == 1:
             return x
+        if self.fastmath is _LOOSE and self.depth_of(y) < self.depth_of(as_value(x)):
+            return self.mul(x, self._float2("arith.divf", self.constant(1.0, like=y), y))  # once, outside of the loop
         return self._float2("arith.divf", x, y)
 
     def neg(self, x: Element) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from ..ir import DTYPES, Aval, Node, dtype_name
 from ..ir.op import CONSTANT
 from ..lowering import Map, Move
+from ..modes import modes
 from .edges import Reader, broadcast_index
 from .index import Index, constant_index, flatten, unflatten
 from .logic import as_value
@@ -22,6 +23,9 @@ __all__ = ["Elements", "Placed", "Temporary", "memory_type"]
 
 #: Values that are stored in another's memory: whose, and the stride and the place of the first of their elements.
 Placed = Mapping[Node, tuple[Node, int, int]]
+
+#: What `fast_math` loosens: the arithmetic that a program wrote, and no function's own, whose steps rely on rounding.
+_PLAIN = frozenset({"add", "div", "mul", "neg", "sub"})
 
 
 _TYPES = {DTYPES[name]: type for name, type in SCALAR_TYPES.items()}
@@ -111,7 +115,10 @@ class Elements:
                     if None in operands:
                         wanted.extend([r for r, o in zip(reads, operands, strict=True) if o is None])
                         continue
-                    k.rounded_by_itself(node in self.exact)
+                    if node in self.exact:
+                        k.rounded_by_itself(True)
+                    elif modes.fast_math and node.op.name in _PLAIN:
+                        k.loosened(True)
                     value = lower.scalar(k, *operands, **node.keywords)
                     k.rounded_by_itself(False)
                 else:

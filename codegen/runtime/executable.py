@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..blas import one_thread
 from ..ir import Aval, evaluate_node
 from ..lazily import later
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
@@ -334,7 +335,8 @@ def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.n
 def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:
     """Write the reference's value into the last array."""
     *inputs, output = [_as_seen(a, n.aval.dtype) for a, n in zip(arrays, (*node.inputs, node), strict=True)]
-    output[...] = evaluate_node(node, inputs)
+    with one_thread():
+        output[...] = evaluate_node(node, inputs)
 
 
 def _as_seen(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..ir import DTYPES, OPS, Aval, Graph, Op, dtype_name
 from ..lazily import later
+from ..modes import modes
 from ..program import Gemm
 from ..records import NamedTuple
 from . import engine
@@ -73,7 +74,8 @@ def key_of(graph: Graph) -> str | None:
     if None in identities:
         return None
     # What is constant is computed by NumPy, when a graph is planned.
-    parts = (f"plan {VERSION} {FORMAT}", sys.version, np.__version__, *engine.target_key(), *map(str, identities))
+    versions = (f"plan {VERSION} {FORMAT}", sys.version, np.__version__)
+    parts = (*versions, modes.of_code(), *engine.target_key(), *map(str, identities))
     return blake2b("\0".join(parts).encode() + b"\0" + described, digest_size=16).hexdigest()
 
 

@@ -15,6 +15,7 @@ from ..emit.nests import Nest
 from ..ir import Graph, print_graph
 from ..kernel.mlir import print_module
 from ..kernel.nest import Function
+from ..modes import modes
 from ..program import (
     Branch,
     Buffer,
@@ -112,6 +113,8 @@ class Stages:
             "bytes moved": bytes_moved(program),
             "scalar operations": operations_of(program),
         }
+        if modes.fast_math:
+            rows["fast math"] = "on"
         return "".join(f"{name:<21} {value}\n" for name, value in rows.items())
 
 

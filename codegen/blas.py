@@ -1,0 +1,112 @@
+"""NumPy's BLAS on one thread: then what it computes has the same bits for any number of threads.
+
+    with one_thread():          what NumPy does in here, if `modes.deterministic`
+        np.linalg.svd(a)
+
+NumPy's products and decompositions are another library's, OpenBLAS in its wheels.  How that shares a sum among
+threads decides in which order it is added up.  The number of its threads belongs to the process: while one is
+meant, other threads of the program have one too, which costs them time and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from .forks import held_over_fork
+from .modes import modes
+
+__all__ = ["is_settable", "one_thread", "threads_of_blas"]
+
+#: What its functions are called: as NumPy's wheels have them, as others do.
+_NAMES = (
+    ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+    ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
+    ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+    ("openblas_get_num_threads", "openblas_set_num_threads"),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+)
+
+
+class _Blas(NamedTuple):
+    get: Callable[[], int]
+    set: Callable[[int], None]
+
+
+@functools.cache
+def _found() -> tuple[_Blas, ...]:
+    """Those that this process has loaded."""
+    made = []
+    for file in _files():
+        try:
+            library = ctypes.CDLL(file)
+        except OSError:
+            continue
+        for get, set_ in _NAMES:
+            if hasattr(library, get) and hasattr(library, set_):
+                getter, setter = getattr(library, get), getattr(library, set_)
+                getter.restype, getter.argtypes = ctypes.c_int, []
+                setter.restype, setter.argtypes = None, [ctypes.c_int]
+                made.append(_Blas(getter, setter))
+                break
+    return tuple(made)
+
+
+def _files() -> list[str]:
+    """Libraries that may be one, of those that NumPy came with and those that are loaded."""
+    numpy = sys.modules.get("numpy")
+    found: list[str] = []
+    if numpy is not None and numpy.__file__:
+        package = Path(numpy.__file__).parent
+        for folder in (package.parent / "numpy.libs", package / ".dylibs"):
+            found += sorted(map(str, folder.glob("*openblas*")))
+    try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        maps = ""
+    for line in maps.splitlines():
+        path = line.partition("/")
+        if path[1] and any(name in path[2].rpartition("/")[2] for name in ("blas", "mkl_rt")):
+            found.append("/" + path[2])
+    return list(dict.fromkeys(found))
+
+
+def is_settable() -> bool:
+    """Whether the threads of NumPy's BLAS can be set here."""
+    return bool(_found())
+
+
+def threads_of_blas() -> list[int]:
+    """How many threads each has now."""
+    return [blas.get() for blas in _found()]
+
+
+_lock = held_over_fork(threading.RLock())
+#: How many are inside, and what to go back to.
+_inside: list[list[int]] = []
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """NumPy's BLAS has one thread inside, if results are to be deterministic."""
+    if not modes.deterministic:
+        yield
+        return
+    with _lock:
+        _inside.append(_inside[-1] if _inside else threads_of_blas())
+        for blas in _found():
+            blas.set(1)
+    try:
+        yield
+    finally:
+        with _lock:
+            before = _inside.pop()
+            if not _inside:
+                for blas, count in zip(_found(), before, strict=True):
+                    blas.set(count)
