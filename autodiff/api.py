@@ -23,6 +23,7 @@ from .tape.plan import COUNTS, plans
 from .tape.record import state
 from .tape.streak import clear_streak
 from .tensor import AbstractTensor, Tensor
+from .transforms.emitted import clear_emissions
 from .transforms.handles import refuse_discrete_leaf
 
 __all__ = ["CacheInfo", "asarray", "cache_info", "clear_cache", "max_compiles", "tensor"]
@@ -195,6 +196,7 @@ def clear_cache() -> None:
     """Forget all plans and executables.  Counters go on."""
     plans.clear()
     checks.clear()
+    clear_emissions()
     clear_streak()
     clear_parts()
     compiler.clear()

@@ -249,9 +249,6 @@ class Checks:
         expected = Expected(recipe)
         if not (expected.is_complete() and still_true(recipe.parts, recipe.order)):
             return
-        if key not in self._found and len(self._found) >= KEYS:
-            self._drop(next(iter(self._found)))
-        tried = self._found.setdefault(key, _Tried())
         native = native_check(expected)
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
         finish = native_finish(expected, kinds)
@@ -259,8 +256,14 @@ class Checks:
         if key[:2] == ("value", 1) and native and finish and plan.formulas is None:
             answer = native_answer(native, finish, plan)
         check = Check(native or python_check(expected), plan, finish, answer)
-        root = recipe.roots[0]
-        self._put(key, tried, check, root.number - start, _looks(root, recipe.live))
+        self.keep(key, check, recipe.roots[0], recipe.live, start)
+
+    def keep(self, key: tuple, check: Check, root: Node, live: Sequence[Node], start: float) -> None:
+        """Find this check from now on."""
+        if key not in self._found and len(self._found) >= KEYS:
+            self._drop(next(iter(self._found)))
+        tried = self._found.setdefault(key, _Tried())
+        self._put(key, tried, check, root.number - start, _looks(root, live))
 
     def _put(self, key: tuple, tried: _Tried, check: Check, length: float, looks: tuple) -> None:
         tried.put(check, length, looks)

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from .check import Recipe
 
 __all__ = [
-    "Expected", "is_answered", "native_answer", "native_chain", "native_check", "native_finish", "python_check",
-    "use_native",
+    "Expected", "is_answered", "native_answer", "native_chain", "native_check", "native_finish", "native_put",
+    "python_check", "use_native",
 ]
 
+#: Nodes of one call that puts nodes down: their addresses are on the stack, of which threads may have little.
+_MOST_PUT = 8192
 #: Leaves beyond which that they differ is not compared natively, two by two.
 _LEAVES = 64
 
@@ -175,6 +177,8 @@ _LINES = {
     "live_is": "if live[{0}] is not v{1}: return None",
     "kind": "if v{0}.kind is not {1} or v{0}.value is {2} None: return None",
     "out": "if v{0}.kind.out is not {1} or v{0}.value is {2} None: return None",
+    "is_kind": "if v{0}.kind is not {1}: return None",
+    "is_out": "if v{0}.kind.out is not {1}: return None",
     "rich": "if type(v{0}) is not Rich or v{0}.hooks or v{0}.retained: return None",
     "leaf": "l{1} = v{0}.leaf\n if l{1} is None or l{1}.hooks: return None",
     "leaf_is": "if v{0}.leaf is not l{1}: return None",
@@ -212,7 +216,7 @@ def python_check(expected: Expected) -> Callable:
         else:
             if opcode in ("kind", "out"):
                 operands[2] = "not" if operands[2] else ""
-            if opcode in ("kind", "out", "call"):
+            if opcode in ("kind", "out", "is_kind", "is_out", "call"):
                 env[f"k{len(env)}"] = operands[1]
                 operands[1] = f"k{len(env) - 1}"
             lines.append(_LINES[opcode].format(*operands))
@@ -352,3 +356,10 @@ def native_finish(expected: Expected, kinds: Sequence[Any]) -> Callable[[tuple, 
 def native_answer(check: Callable, finish: Callable, plan: Any) -> Any:
     """What answers an ask by a native check and finish without Python."""
     return _recorder.answer(check, finish, plan)
+
+
+def native_put(given: int, steps: Sequence[tuple], results: Sequence[int]) -> Callable[[tuple], tuple] | None:
+    """put(nodes), which puts steps down behind nodes and gives the results; None: Python does, or it has no room."""
+    if _recorder is None or given + len(steps) > _MOST_PUT:
+        return None
+    return _recorder.putter_of_nodes(given, steps, results)

@@ -102,7 +102,8 @@ class Arguments:
                     "  differentiate another argument (argnums)"
                 )
             made = [fresh(x, f"argument {i} of {name}") if is_differentiable(x) else x for x in leaves]
-            self.leaves += [x for x in made if isinstance(x, Tensor)]
+            # In place, f may give its own handle another node; that of a leaf would stay a version of it.
+            self.leaves += [x if x.node.leaf else handle(x.node) for x in made if isinstance(x, Tensor)]
             self.parts.append((structure, made))
             self.args[i] = tree.unflatten(structure, made)
 

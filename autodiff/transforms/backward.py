@@ -26,6 +26,7 @@ from ..tape.record import Recording, grad_mode, state
 from ..tape.walk import by_number, history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
+from .emitted import emitted
 from .gradient import Group, check_not_released, emit_with_history, live_beside, passed, release, separate, solve
 from .hooks import due_after, run_after
 from .stretches import in_parts
@@ -78,6 +79,9 @@ def backward(
         live = live_beside(now, [t.node for t in results])
     if len(given) != len(results):
         raise GradientError(f"backward: {len(results)} tensors but {len(given)} grad_tensors\n  called at {caller()}")
+    if create_graph and inputs is None:
+        _with_history(results, [None if g is None else seed_for(t, g) for t, g in zip(results, given, strict=True)])
+        return
     seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
     if repeat is None and inputs is None and not create_graph and not is_watching():
         repeat = _from_seeds(seeds, given, retain_graph)
@@ -191,7 +195,28 @@ def _leaves(past: Sequence[Node], inputs: Sequence[Tensor] | None) -> dict[Leaf,
     return leaves
 
 
-def _commit_recorded(leaves: dict[Leaf, list[Node]], gradients: Sequence[Tensor | None]) -> None:
+def _with_history(results: Sequence[Tensor], bars: Sequence[Tensor | None]) -> None:
+    """create_graph: gradients with a history of their own, for all leaves; that of the results is kept."""
+
+    def run() -> list[Tensor | None]:
+        past = history([t.node for t in results])
+        check_not_released(past)
+        seeds = [(t.node, seed_for(t, None) if g is None else g) for t, g in zip(results, bars, strict=True)]
+        found = _leaves(past, None)
+        groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in found.items()]
+        return [*emit_with_history(past, seeds, groups), *[handle(nodes[0]) for nodes in found.values()]]
+
+    roots = [*[t.node for t in results], *[g.node for g in bars if g is not None]]
+    purpose = ("gradients of leaves", len(results), tuple([g is None for g in bars]))
+    found = emitted(purpose, roots, len(results), 0, run, is_cut=False)
+    gradients, owners = found[: len(found) // 2], found[len(found) // 2 :]
+    leaves = [t.node.leaf or t.node.retained for t in owners if t is not None]
+    due = due_after(leaves)
+    _commit_recorded(leaves, gradients)
+    run_after(due)
+
+
+def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None]) -> None:
     """create_graph: the gradients are pending tensors with a history of their own."""
     with _commit_lock:
         for identity, g in zip(leaves, gradients, strict=True):

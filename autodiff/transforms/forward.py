@@ -20,6 +20,7 @@ from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from .arguments import fresh, is_differentiable, is_plain, name_of, plain_results, run_recorded, tracks_outside
+from .emitted import emitted
 from .gradient import recording_rules
 from .pushing import push_rule
 from .reverse import pull_back
@@ -145,21 +146,37 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     result = run_recorded(f, tree.unflatten(structure, made), {})
     outs, out_structure = tree.flatten(result)
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
-    past = history([o.node for o in outs if isinstance(o, Tensor)])
-    mine = set(given)
-    tracks = grad_mode.get() and not made_plain and (
-        tracks_outside(past, mine) or any(d.node.kind.out.requires_grad for d in given.values())
-    )
-    with recording_rules(tracks):
-        found = push_forward(past, given)
-        dots = [_tangent_of(o, found) if isinstance(o, Tensor) else None for o in outs]
+    places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
+    found = _pushed_to([outs[k] for k in places], given, made_plain)
+    dots: list[Any] = [None] * len(outs)
+    for k, out, dot in zip(places, found, found[len(places) :], strict=False):
+        outs[k], dots[k] = out, dot
     if made_plain:
-        evaluate([t.node for t in [*outs, *dots] if isinstance(t, Tensor)])
+        evaluate([t.node for t in found])
         results = plain_results([*outs, *dots])
         outs, dots = results[: len(outs)], results[len(outs) :]
-    elif not tracks:
-        outs = [record(DETACH, (o,)) if isinstance(o, Tensor) else o for o in outs]
     return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
+
+
+def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
+    """The results as the caller gets them, and behind them their tangents."""
+
+    def run() -> list[Tensor]:
+        past = history([o.node for o in outs])
+        tracks = grad_mode.get() and not is_array and (
+            tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
+        )
+        with recording_rules(tracks):
+            found = push_forward(past, given)
+            dots = [_tangent_of(o, found) for o in outs]
+        shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
+        return [*shown, *dots]
+
+    if not outs or not given:
+        return run()
+    roots = [*[o.node for o in outs], *given, *[d.node for d in given.values()]]
+    purpose = ("tangents", len(outs), len(given), is_array)
+    return [t for t in emitted(purpose, roots, len(outs), len(given), run) if t is not None]
 
 
 def _tangent_of(out: Tensor, found: dict[Node, Tensor]) -> Tensor:

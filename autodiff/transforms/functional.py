@@ -29,6 +29,7 @@ from .again import again, known, note_asked, purpose_of
 from .anomaly import is_watching
 from .arguments import Arguments, constant_of, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .backward import results_of, seed_for
+from .emitted import emitted
 from .gradient import (
     Group,
     check_not_released,
@@ -139,13 +140,18 @@ def _computed(value: Tensor, seed: Tensor, leaves: Sequence[Tensor], aux: Sequen
 
 def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
     """Gradients as pending tensors, and the value; they track what lies outside of this transformation."""
-    past = history([value.node])
-    mine = {t.node for t in leaves}
-    tracks = grad_mode.get() and tracks_outside(past, mine)
-    groups = [group_of(t.node) for t in leaves]
-    found = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(leaves)
-    out = value if tracks or not past else record(DETACH, (value,))
-    return [zeros_like(handle(t.node)) if g is None else g for g, t in zip(found, leaves, strict=True)], out
+    mine = [t.node for t in leaves]
+
+    def run() -> list[Tensor]:
+        past = history([value.node])
+        tracks = grad_mode.get() and tracks_outside(past, set(mine))
+        groups = [group_of(n) for n in mine]
+        found: list = emit(past, [(value.node, seed)], groups, tracks=tracks) if past else [None] * len(mine)
+        out = value if tracks or not past else record(DETACH, (value,))
+        return [*[zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)], out]
+
+    *gradients, out = emitted(("gradient",), (value.node, *mine), 1, len(mine), run)
+    return gradients, out
 
 
 @function
@@ -182,7 +188,6 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
     given = [grad_outputs] if isinstance(y, Tensor) else list(grad_outputs or [None] * len(ys))
     if len(given) != len(ys):
         raise GradientError(f"grad: {len(ys)} tensors but {len(given)} grad_outputs\n  called at {caller()}")
-    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
     targets, structure = tree.flatten(xs)
     for x in targets:
         if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
@@ -193,6 +198,10 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
                 "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
             )
     retain = create_graph if retain_graph is None else retain_graph
+    if create_graph and retain:
+        bars = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
+        return tree.unflatten(structure, _all_used(_with_history(ys, bars, targets), targets, allow_unused))
+    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
     if given == [None] and not create_graph:
         live = live_beside(state.now, (ys[0].node,)) if live is None else live
         arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
@@ -216,7 +225,15 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
             repeat = purpose_of(ys[0].node, targets, None if given == [None] else seeds[0][1])
         values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat)
         reached = iter([None if v is None else leaf(v) for v in values])
-    found = [next(reached) if n else None for n in nodes]
+    found = _all_used([next(reached) if n else None for n in nodes], targets, allow_unused)
+    if not retain:
+        release([past[k] for k in through])
+    return tree.unflatten(structure, found)
+
+
+def _all_used(
+    found: Sequence[Tensor | None], targets: Sequence[Tensor], allow_unused: bool
+) -> Sequence[Tensor | None]:
     if not allow_unused and any(g is None for g in found):
         unused = next(i for i, g in enumerate(found) if g is None)
         raise GradientError(
@@ -224,9 +241,28 @@ def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_grap
             f"  called at {caller()}\n"
             "  pass allow_unused=True to get None for it"
         )
-    if not retain:
-        release([past[k] for k in through])
-    return tree.unflatten(structure, found)
+    return found
+
+
+def _with_history(
+    ys: Sequence[Tensor], bars: Sequence[Tensor | None], targets: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
+    """Gradients of tensors that have a history of their own (None: not reached); that of the results is kept."""
+
+    def run() -> list[Tensor | None]:
+        past = history([t.node for t in ys])
+        nodes = [_versions(x.node, past) for x in targets]
+        oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
+        check_not_released([n for n in past if n.number > oldest])
+        seeds = [(t.node, seed_for(t, None) if g is None else g) for t, g in zip(ys, bars, strict=True)]
+        groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None))
+                  for x, found in zip(targets, nodes, strict=True) if found]
+        reached = iter(emit_with_history(past, seeds, groups))
+        return [next(reached) if n else None for n in nodes]
+
+    purpose = ("gradients with a history", len(ys), tuple([g is None for g in bars]))
+    roots = [*[t.node for t in ys], *[x.node for x in targets], *[g.node for g in bars if g is not None]]
+    return emitted(purpose, roots, len(ys), len(targets), run, is_cut=False)
 
 
 def _in_parts(
@@ -296,10 +332,9 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         result, aux = result
     results, structure = tree.flatten(result)
     results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
-    mine = {t.node for t in a.leaves}
-    past = history([t.node for t in results])
-    outside = grad_mode.get() and not a.plain and tracks_outside(past, mine)
-    groups = [group_of(t.node) for t in a.leaves]
+    mine = [t.node for t in a.leaves]
+    outside = grad_mode.get() and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
+    groups = [group_of(n) for n in mine]
 
     def pullback(cotangents: Any) -> tuple:
         bars = tree.leaves(cotangents)
@@ -311,10 +346,15 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         if not seeds:
             found: list = [None] * len(groups)
         elif a.plain and is_plain(tree.leaves(cotangents)):
-            found = _pulled_back(seeds, groups, past)
+            found = _pulled_back(seeds, groups)
         else:
-            tracks = outside or (grad_mode.get() and any(b.node.kind.out.requires_grad for b in bars))
-            found = emit(past, seeds, groups, tracks=tracks)
+
+            def run() -> list[Tensor | None]:
+                tracks = outside or (grad_mode.get() and any(b.node.kind.out.requires_grad for b in bars))
+                return emit(history([r for r, _ in seeds]), seeds, groups, tracks=tracks)
+
+            roots = [*[t.node for t in results], *mine, *[b.node for b in bars]]
+            found = list(emitted(("pullback", len(results), len(mine), outside), roots, len(results), len(mine), run))
         return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
 
     if a.plain:
@@ -329,7 +369,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
 
 def _pulled_back(
-    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], past: Sequence[Node]
+    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group]
 ) -> list[np.ndarray | None]:
     """Gradients as arrays; the history stays."""
     now = state.now
@@ -338,7 +378,7 @@ def _pulled_back(
     purpose = ("pullback", roots[0].kind, len(seeds), len(groups))
     found = None if now.tracing else known(purpose, roots, live)
     if found is None:
-        return solve(seeds, groups, retain=True, past=past, live=live, repeat=(purpose, roots))
+        return solve(seeds, groups, retain=True, live=live, repeat=(purpose, roots))
     note_asked(now)
     return found
 

@@ -8,6 +8,7 @@ __all__ = ["INSTRUCTIONS", "OPCODES"]
 #:    root k a        a = argument k, a node           root_is k a     argument k is a
 #:    live n          n nodes beside                   live_is k a / live_at k a       node k of them is a / a = it
 #:    kind a K p      its kind, and whether pending    out a O p       its kind's out, and whether pending
+#:    is_kind a K     its kind                         is_out a O      its kind's out
 #:    rich a          a rich node without hooks or retained gradient
 #:    leaf a l        l = its leaf, without hooks      leaf_is a l     no_leaf a       no_call a
 #:    inputs a n      so many inputs                   input a k b     b = input k     input_is a k b
@@ -15,8 +16,9 @@ __all__ = ["INSTRUCTIONS", "OPCODES"]
 #:    apart l m       different leaves                 not a b         different nodes
 #:    held a n        more references than n           free a n        at most n
 OPCODES = (
-    "end", "root", "root_is", "live", "live_at", "live_is", "kind", "out", "rich", "leaf", "leaf_is", "no_leaf",
-    "no_call", "inputs", "input", "input_is", "no_grad", "old", "old_is", "apart", "not", "held", "free",
+    "end", "root", "root_is", "live", "live_at", "live_is", "kind", "out", "is_kind", "is_out", "rich", "leaf",
+    "leaf_is", "no_leaf", "no_call", "inputs", "input", "input_is", "no_grad", "old", "old_is", "apart", "not", "held",
+    "free",
 )  # fmt: skip
 
 #: Per opcode: how many words it has, and what it does: a line with `?` ends the check unless it is true.
@@ -66,6 +68,17 @@ INSTRUCTIONS = {
   ? icmp eq ptr %out#, %expected#
   %pending# = call i64 @operand_at(ptr %at, i64 3)
   ? call i1 @is_pending_as(ptr %node#, i64 %pending#)"""),
+    "is_kind": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %kind# = call ptr @field(ptr %node#, i64 $kind_at)
+  %expected# = call ptr @object_at(ptr %at, i64 2)
+  ? icmp eq ptr %kind#, %expected#"""),
+    "is_out": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %kind# = call ptr @field(ptr %node#, i64 $kind_at)
+  %out# = call ptr @field(ptr %kind#, i64 $out_at)
+  %expected# = call ptr @object_at(ptr %at, i64 2)
+  ? icmp eq ptr %out#, %expected#"""),
     "rich": (2, """
   %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
   %class# = call ptr @class_of(ptr %node#)

@@ -26,6 +26,7 @@ from .carry_ir import CARRIES, CARRY
 from .chain_ir import CHAINS, WALK
 from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
+from .record_emit_ir import EMIT, PUT_STEPS
 from .record_grad_ir import GRAD
 from .record_here_ir import HERE
 from .record_key_ir import KEY
@@ -306,10 +307,10 @@ unknown:
 
 
 _TEXTS = (PARTS, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, KEY, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT,
-          ANSWERS, LEAF, LOAN, CHAINS, CARRIES)  # fmt: skip
+          ANSWERS, LEAF, LOAN, CHAINS, CARRIES, PUT_STEPS)  # fmt: skip
 
 #: What the words of data are called that the texts read.
-_BLOCKS = (BLOCK, FINISH, ANSWER, WALK, CARRY)
+_BLOCKS = (BLOCK, FINISH, ANSWER, WALK, CARRY, EMIT)
 
 
 def recorder_ir(offsets: dict[str, int]) -> str:

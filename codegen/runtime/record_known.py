@@ -14,6 +14,7 @@ from .chain_ir import WALK
 from .check_ir import BLOCK
 from .check_steps_ir import OPCODES
 from .native import Self
+from .record_emit_ir import EMIT
 
 __all__ = ["Known"]
 
@@ -76,6 +77,20 @@ class Known:
         words = [len(settled), ctypes.addressof(arrays[0]), len(groups), ctypes.addressof(arrays[1])]
         block = (ctypes.c_int64 * len(words))(*words)
         return self._builtin("finish", (block, arrays, tuple(groups)), ctypes.addressof(block))
+
+    def putter_of_nodes(
+        self, given: int, steps: Sequence[tuple[Any, Any, Sequence[int]]], results: Sequence[int]
+    ) -> Callable[[tuple], tuple]:
+        """put(nodes), from so many given nodes to those that are results: see `record_emit_ir`.
+
+        steps     kind, value and inputs of each node: the given nodes come first in the numbering
+        """
+        words = [w for kind, value, picks in steps for w in (id(kind), id(value), len(picks), *picks)]
+        assert all(0 <= i < place for place, (_, _, picks) in enumerate(steps, given) for i in picks)
+        assert all(0 <= i < given + len(steps) for i in results)
+        arrays = [(ctypes.c_int64 * len(table))(*table) for table in (words, results)]
+        block = (ctypes.c_int64 * len(EMIT))(given, len(steps), len(results), *map(ctypes.addressof, arrays))
+        return self._builtin("put_steps", (block, arrays, tuple(steps)), ctypes.addressof(block))
 
     def answer(self, check: Callable[..., Any], finish: Callable[..., Any], plan: Any) -> Self:
         """What a known ask is answered by (`answer_ir`): a check, the plan of which it is, what keeps its results."""

@@ -1,0 +1,156 @@
+"""What lies between results and what they are differentiated by: all that rules go through, made comparable.
+
+A rule of this library looks at what an operation is, its parameters and what its operands are, never at values.  So
+what rules record behind a recording is decided by
+
+    past       the history of the results: kinds and wiring.  With `is_cut` it ends at the targets: what is older than
+               all of them does not depend on any
+    the rest   inputs of these nodes, and other nodes that are given: by Out alone, whatever they were computed by
+
+`Behind` is the key of that, with canonical numbers as in `walk`; `ExpectedBehind` its check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .check import Recipe
+from .expected import Expected
+from .node import CONSTANT, Leaf, Node
+from .walk import by_number, gradient_inputs
+
+__all__ = ["Behind", "ExpectedBehind"]
+
+
+class Behind:
+    """Nodes that rules go through, and those that are given to them.
+
+    roots      results first, then targets, then others that rules get
+    targets    which roots are the targets;  stops: those at which the history ends
+    past       the history;  order: all nodes, canonically numbered by `number`
+    outside    nodes that require grad and are older than the targets: gradients go to them, but not here
+    key        what decides what rules record
+    """
+
+    __slots__ = ("key", "number", "order", "outside", "past", "roots", "stops", "targets")
+
+    def __init__(
+        self, roots: Sequence[Node], targets: slice, past: frozenset[Node], stops: frozenset[Node]
+    ) -> None:
+        self.roots, self.targets, self.past, self.stops = roots, targets, past, stops
+        self.number: dict[Node, int] = {}
+        number = self.number
+        self.outside: list[Node] = []
+        for node in sorted(past, key=by_number):
+            for i in self.inputs(node):
+                if i not in past and i not in number:
+                    number[i] = len(number)
+                    if i.kind.out.requires_grad and node not in stops:
+                        self.outside.append(i)
+            number[node] = len(number)
+        for node in roots:
+            number.setdefault(node, len(number))
+        self.order = list(number)
+        self.key = (tuple([number[r] for r in roots]), *self._parts())
+
+    @classmethod
+    def of(cls, roots: Sequence[Node], results: int, targets: int, is_cut: bool) -> Behind | None:
+        """What lies behind the first `results` roots, as far as the next `targets`.
+
+        None where no key says what rules do: with hooks, custom functions, a graph that was released, targets that are
+        not reached.
+        """
+        which = slice(results, results + targets)
+        ends = roots[which]
+        stops = frozenset(ends) if is_cut else frozenset()
+        oldest = min([n.number for n in ends]) if is_cut else 0
+        past = {n for n in roots[:results] if n.kind.out.requires_grad and n.number >= oldest}
+        stack = list(past)
+        while stack:
+            node = stack.pop()
+            if node.kind.released or (type(node) is not Node and not _is_plain(node)):
+                return None
+            for i in gradient_inputs(node) if node not in stops else ():
+                if i not in past and i.kind.out.requires_grad and i.number >= oldest:
+                    past.add(i)
+                    stack.append(i)
+        if not is_cut and not past.issuperset(ends):
+            return None  # of a leaf another version may be meant
+        return cls(roots, which, frozenset(past), stops)
+
+    def inputs(self, node: Node) -> tuple[Node, ...]:
+        """What of a node's inputs rules may read."""
+        return () if node.leaf is not None or node not in self.past else node.inputs
+
+    def _parts(self) -> list:
+        number, past = self.number, self.past
+        leaves: dict[Leaf, int] = {}
+        parts: list[Any] = []
+        for node in self.order:
+            kind = node.kind
+            if node not in past:
+                parts.append(kind if kind.op is CONSTANT else kind.out)
+            elif type(node) is Node:
+                parts.append((kind, *[number[i] for i in node.inputs]))
+            elif node.leaf is not None:
+                parts.append((kind.out, "leaf", leaves.setdefault(node.leaf, len(leaves))))
+            else:
+                parts.append((kind, "rich", *[number[i] for i in node.inputs]))
+        return parts
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether a node with room for more has no more than a leaf."""
+    is_seen = node.hooks or node.retained is not None or (node.leaf is not None and node.leaf.hooks)
+    is_part = node.call is not None or node.slot is not None or node.body is not None or node.flow is not None
+    return not (is_seen or is_part)
+
+
+class ExpectedBehind(Expected):
+    """The instructions of a check that accepts what has the key of `behind`.
+
+    stands_for    as a plan has it: what is stored are the nodes that are wanted
+    """
+
+    def __init__(self, behind: Behind, stands_for: Any) -> None:
+        self.behind = behind
+        super().__init__(Recipe(stands_for, behind.order, (), behind.past, behind.roots, (), {}))
+
+    def _write(self) -> None:
+        behind = self.behind
+        reached = behind.past.union(*[behind.inputs(n) for n in behind.past])
+        late = []
+        for k, root in enumerate(behind.roots):
+            if root in reached:
+                self._reach("root", k, root)
+            else:
+                late.append((k, root))
+        self._follow()
+        for k, root in late:  # it was not reached, so it must not be now
+            if root not in self.bound:
+                self.instructions += [("not", k, self.number[n]) for n in behind.order if n in self.bound]
+            self._reach("root", k, root)
+            self._follow()
+        self._tell_targets_apart()
+        self._compare_groups()
+
+    def _tell_targets_apart(self) -> None:
+        """What looks like a target and was none is none now: else what flows through it is left out."""
+        behind = self.behind
+        targets = behind.roots[behind.targets]
+        for k, target in enumerate(targets, behind.targets.start):
+            alike = [n for n in behind.past if n.kind is target.kind and n.leaf is None and n not in targets]
+            self.instructions += [("not", k, self.number[n]) for n in alike]
+
+    def _compare(self, node: Node) -> None:
+        i, kind = self.number[node], node.kind
+        if node not in self.behind.past:
+            self.instructions.append(("is_kind", i, kind) if kind.op is CONSTANT else ("is_out", i, kind.out))
+            return
+        self.instructions.append(("is_kind", i, kind) if node.leaf is None else ("is_out", i, kind.out))
+        if type(node) is not Node:
+            self._compare_rich(node, i)
+        inputs = self.behind.inputs(node)
+        if inputs:
+            self._wire(node, inputs)

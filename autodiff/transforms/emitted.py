@@ -1,0 +1,219 @@
+"""What rules recorded for a recording that is known is put down again, without the rules.
+
+A gradient inside of another, a directional derivative, the gradient that `create_graph` keeps: there the rules do not
+end in numbers but in more tape, so no plan answers.  But what they record is decided by what they go through
+(`tape.behind`), as long as the rules are this library's own.  So for a recording like one that was met before
+
+    check       accepts it, and gives the nodes that are read                     (`ExpectedBehind`)
+    emission    the nodes that the rules recorded behind these, put down at once  (`record_emit_ir`)
+
+    gradients = emitted(purpose, roots, results, targets, run)         # run() is what runs the rules
+
+An emission is made when a recording is met for the second time.  It relies on the choices that dispatch made meanwhile
+(`dispatch.observed`): a method that changes one of them drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from codegen.runtime.cache import LRU
+
+from ..config import config
+from ..custom.relied import users_methods
+from ..dispatch import Choices, observed
+from ..tape.behind import Behind, ExpectedBehind
+from ..tape.check import Check, checks
+from ..tape.expected import native_check, native_put, python_check
+from ..tape.node import CONSTANT, LEAF, Node, new_number
+from ..tape.record import Recording, grad_mode, state
+from ..tape.streak import note_repeated
+from ..tape.walk import by_number
+from ..tensor import Tensor, handle
+
+__all__ = ["clear_emissions", "emitted"]
+
+#: Nodes that are read and recorded beyond which rules run each time.
+LIMIT = 12_000
+#: Emissions kept, by what they are for: as many as there are plans.
+_kept = LRU(256)
+_UNKNOWN, _NEVER = object(), object()
+#: Checks are given nodes that live beside; there are none here.
+_BESIDE: list[Node] = []
+
+_new = object.__new__
+_T = TypeVar("_T", bound=Tensor | None)
+
+
+def clear_emissions() -> None:
+    """Forget what rules recorded."""
+    _kept.clear()
+
+
+class Emission:
+    """What rules recorded.  For `Checks` it stands where a plan stands.
+
+    store      (canonical number, place) of the nodes that are read
+    steps      kind, value and inputs of each node, the nodes that are read being the first
+    results    which of them all are the results; None for one that is symbolically zero
+    outside    places of nodes that have to be older than all targets
+    """
+
+    __slots__ = ("checked_for", "choices", "formulas", "gather", "outside", "put", "results", "steps", "store", "valid")
+
+    def __init__(
+        self, reads: list[int], steps: list[tuple], results: list[int | None], outside: list[int], choices: Choices
+    ) -> None:
+        self.store = tuple([(number, place) for place, number in enumerate(reads)])
+        self.steps, self.results, self.outside, self.choices = steps, results, outside, choices
+        self.gather: tuple = ()
+        self.formulas = None
+        self.valid = True
+        self.checked_for: tuple = ()
+        self.put: Callable[[tuple], tuple] = native_put(len(reads), steps, _some(results)) or self._put_in_python
+
+    def _put_in_python(self, given: tuple) -> tuple:
+        nodes = list(given)
+        for kind, value, picks in self.steps:
+            node = _new(Node)
+            node.kind = kind
+            node.inputs = tuple([nodes[i] for i in picks])
+            node.value = value
+            node.number = new_number()
+            nodes.append(node)
+        return tuple([nodes[i] for i in _some(self.results)])
+
+    def on(self, now: Recording, given: tuple) -> list[Any]:
+        """Put it down behind these nodes."""
+        made = iter(self.put(given))
+        found: list[Any] = []
+        for place in self.results:
+            t = None
+            if place is not None:
+                t = handle(next(made))
+                if t.node.kind.out.small and t.node.value is None:
+                    now.note_small(t)  # as `record` does
+            found.append(t)
+        return found
+
+
+def _some(results: Sequence[int | None]) -> list[int]:
+    return [place for place in results if place is not None]
+
+
+def emitted(
+    purpose: tuple,
+    roots: Sequence[Node],
+    results: int,
+    targets: int,
+    run: Callable[[], Sequence[_T]],
+    *,
+    is_cut: bool = True,
+) -> Sequence[_T]:
+    """run(), or what it recorded the last time behind such nodes.
+
+    purpose   what is done, with all that it depends on beside the roots and grad mode
+    roots     first so many results, then so many targets, then what rules are given
+    run       records by rules what these decide, and asks for no values
+    is_cut    targets are nodes of the caller's own: no other version of a leaf is meant
+    """
+    now = state.now
+    if config.careful or now.literal or not results or (is_cut and not targets):
+        return run()  # careful: eager, tracing, observed, looking for anomalies
+    purpose = ("emitted", purpose, roots[0].kind, len(roots), grad_mode.get())
+    # Targets of a transformation are as old as its recording is long, whenever the one around it began.
+    since = roots[results].number if is_cut else now.began
+    hit = checks.find(purpose, roots, _BESIDE, since)
+    if hit is not None:
+        check, gathered = hit
+        emission: Any = check.plan
+        given = gathered[1]
+        if not emission.outside or _are_older([given[k] for k in emission.outside], roots, results, targets):
+            return emission.on(now, given)
+    return _looked_up(now, purpose, roots, results, targets, run, is_cut, since)
+
+
+def _are_older(nodes: Sequence[Node], roots: Sequence[Node], results: int, targets: int) -> bool:
+    oldest = min([n.number for n in roots[results : results + targets]])
+    return all([n.number < oldest for n in nodes])
+
+
+def _looked_up(
+    now: Recording, purpose: tuple, roots: Sequence[Node], results: int, targets: int,
+    run: Callable[[], Sequence[_T]], is_cut: bool, since: float,
+) -> Sequence[_T]:  # fmt: skip
+    behind = Behind.of(roots, results, targets, is_cut)
+    if behind is None:
+        return run()
+    key = (purpose, behind.key)
+    emission = _kept.get(key, _UNKNOWN)
+    if emission is _UNKNOWN:
+        _kept.put(key, None)
+    if emission is _UNKNOWN or emission is _NEVER:
+        return run()
+    if emission is not None:
+        given = tuple([behind.order[number] for number, _ in emission.store])
+        checks.note_length(purpose, emission, roots[0], _BESIDE, since)
+        return emission.on(now, given)
+    note_repeated()
+    asked = now.asked
+    first = new_number()
+    with observed() as choices:
+        found = run()
+    if now.asked == asked and not users_methods(choices):
+        emission = _emission(behind, found, first, choices)
+    _kept.put(key, emission or _NEVER)
+    if emission is not None:
+        choices.on_change(lambda: _drop(key))
+        expected = ExpectedBehind(behind, emission)
+        check = Check(native_check(expected) or python_check(expected), emission, None)
+        checks.keep(purpose, check, roots[0], _BESIDE, since)
+    return found
+
+
+def _drop(key: tuple) -> None:
+    """A method was registered that changes what the rules would record."""
+    emission = _kept.pop(key)
+    if isinstance(emission, Emission):
+        emission.valid = False
+
+
+def _emission(
+    behind: Behind, found: Sequence[Tensor | None], first: float, choices: Choices
+) -> Emission | None:
+    """What leads from what was there to what rules found; None where it holds what cannot be put down again."""
+    number = behind.number
+    made = _made([t.node for t in found if t is not None], number)
+    if len(made) + len(number) > LIMIT:
+        return None
+    place: dict[Node, int] = {}
+    for node in made:
+        if type(node) is not Node or (node.number < first and node.kind.op is not CONSTANT):
+            return None  # with a rule or hooks of its own, or something that was there before
+        if node.value is not None and (node.inputs or node.kind.op is not LEAF):
+            return None  # somebody asked for it
+    read = [i for node in made for i in node.inputs if i in number]
+    read += [t.node for t in found if t is not None and t.node in number] + behind.outside
+    for node in dict.fromkeys(read):
+        place[node] = len(place)
+    given = list(place)
+    for node in made:
+        place[node] = len(place)
+    steps = [(node.kind, node.value, tuple([place[i] for i in node.inputs])) for node in made]
+    return Emission(
+        [number[n] for n in given], steps, [None if t is None else place[t.node] for t in found],
+        [place[n] for n in behind.outside], choices,
+    )  # fmt: skip
+
+
+def _made(wanted: Sequence[Node], known: dict[Node, int]) -> list[Node]:
+    """The nodes between what is known and what is wanted, by creation."""
+    made: set[Node] = set()
+    stack = list(wanted)
+    while stack:
+        node = stack.pop()
+        if node not in made and node not in known:
+            made.add(node)
+            stack += node.inputs
+    return sorted(made, key=by_number)

@@ -1,0 +1,278 @@
+"""What rules record inside of other transformations is put down again where a recording repeats, and only there."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.transforms import emitted
+
+A = np.linspace(-1.5, 1.7, 100)
+B = np.linspace(0.3, 2.1, 100)
+
+
+def program(x):
+    a = ad.sin(x) * x + 2.0
+    b = ad.exp(-a * a) + x
+    return (ad.tanh(b * a) * b + ad.where(x > 0, ad.log(ad.abs(x) + 0.1), x)).sum()
+
+
+def slope(x, h=1e-6):
+    """The derivative of the program for each entry, by differences of higher order."""
+    def f(x):
+        a = np.sin(x) * x + 2.0
+        b = np.exp(-a * a) + x
+        return np.tanh(b * a) * b + np.where(x > 0, np.log(np.abs(x) + 0.1), x)
+    return (8 * (f(x + h) - f(x - h)) - f(x + 2 * h) + f(x - 2 * h)) / (12 * h)
+
+
+def bend(x, v, h=1e-5):
+    return (slope(x + h * v) - slope(x - h * v)) / (2 * h)
+
+
+def with_create_graph(x):
+    t = ad.tensor(x, requires_grad=True)
+    g = ad.grad(program(t), t, create_graph=True)
+    return ad.grad((g * g).sum(), t).numpy()
+
+
+def with_backward(x):
+    t = ad.tensor(x, requires_grad=True)
+    program(t).backward(create_graph=True)
+    g, t.grad = t.grad, None
+    (g * g).sum().backward()
+    return t.grad.numpy()
+
+
+WAYS = {
+    "grad of tensors": (lambda x: ad.grad(program)(ad.tensor(x)).numpy(), slope),
+    "value and grad inside": (lambda x: ad.jvp(lambda x: ad.value_and_grad(program)(x)[1], (x,), (B,))[1],
+                              lambda x: bend(x, B)),
+    "jvp": (lambda x: ad.jvp(program, (x,), (B,))[1], lambda x: slope(x) @ B),
+    "jvp of tensors": (lambda x: ad.jvp(program, (ad.tensor(x),), (ad.tensor(B),))[1].numpy(), lambda x: slope(x) @ B),
+    "hvp": (lambda x: ad.hvp(program, x, B), lambda x: bend(x, B)),
+    "grad of grad": (lambda x: ad.grad(lambda x: (ad.grad(program)(x) ** 2).sum())(x),
+                     lambda x: 2 * bend(x, slope(x))),
+    "pullback of tensors": (lambda x: ad.vjp(program, ad.tensor(x))[1](ad.tensor(3.0))[0].numpy(),
+                            lambda x: 3 * slope(x)),
+    "create_graph": (with_create_graph, lambda x: 2 * bend(x, slope(x))),
+    "backward with create_graph": (with_backward, lambda x: 2 * bend(x, slope(x))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_right_the_first_time_and_when_it_is_known(way):
+    run, expected = WAYS[way]
+    for k in range(5):
+        x = A * (1 + 0.1 * k)
+        np.testing.assert_allclose(run(x), expected(x), rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_rule_runs_for_what_is_known(way, monkeypatch):
+    from autodiff.transforms import forward, reverse
+
+    run, _ = WAYS[way]
+    for _ in range(4):
+        known = run(A)
+    monkeypatch.setattr(reverse, "_pulled", None)
+    monkeypatch.setattr(forward, "_pushed", None)
+    np.testing.assert_array_equal(run(A), known)
+
+
+def test_python_puts_down_the_same_where_nothing_does_it_natively(monkeypatch):
+    monkeypatch.setattr(emitted, "native_put", lambda *_: None)
+    monkeypatch.setattr(emitted, "native_check", lambda *_: None)
+
+    def f(x):
+        return (ad.sin(x) ** 3 * 1.25).sum()
+
+    for _ in range(4):
+        found = ad.hvp(f, A, B)
+    s, c = np.sin(A), np.cos(A)
+    np.testing.assert_allclose(found, 1.25 * (6 * s * c * c - 3 * s**3) * B, rtol=1e-12, atol=1e-12)
+
+
+def test_one_operand_in_place_of_two_alike_is_another_recording():
+    def both(w, x):
+        a, b = w * x, w * ad.sin(x)
+        return (a * b).sum()
+
+    def one(w, x):
+        a, _ = w * x, w * ad.sin(x)
+        return (a * a).sum()
+
+    w, x = ad.tensor(A), ad.tensor(B)
+    for _ in range(4):
+        np.testing.assert_allclose(ad.grad(both, 1)(w, x).numpy(), A * A * (np.sin(B) + B * np.cos(B)), rtol=1e-12)
+    for _ in range(2):
+        np.testing.assert_allclose(ad.grad(one, 1)(w, x).numpy(), 2 * A * A * B, rtol=1e-12)
+
+
+def test_what_took_the_place_of_a_captured_tensor_is_not_taken_for_it():
+    captured = ad.tensor(B, requires_grad=True)
+
+    def outside(x):
+        return (x * captured).sum()
+
+    def inside(x):
+        return (x * (x * 1.0)).sum()
+
+    for f, expected in ((outside, B), (inside, 2 * A), (outside, B), (inside, 2 * A)):
+        for _ in range(3):
+            np.testing.assert_allclose(ad.grad(f)(ad.tensor(A)).detach().numpy(), expected, rtol=1e-14)
+
+
+def test_with_create_graph_targets_are_told_from_what_looks_like_them():
+    leaf = ad.tensor(A, requires_grad=True)
+
+    def gradient(is_one):
+        a, b = leaf * B, leaf * (B + 1)
+        y = (a * a if is_one else a * b).sum()
+        return ad.grad(y, a, create_graph=True).detach().numpy()
+
+    for _ in range(4):
+        np.testing.assert_allclose(gradient(False), A * (B + 1), rtol=1e-14)
+    for _ in range(3):
+        np.testing.assert_allclose(gradient(True), 2 * A * B, rtol=1e-14)
+
+
+def test_an_unused_leaf_has_no_gradient_after_one_whose_older_value_was_used():
+    def older(x):
+        y = (x * x).sum()
+        with ad.no_grad():
+            x -= 0.5
+        return y
+
+    def another(x):
+        z = ad.tensor(A, requires_grad=True)
+        y = (z * z).sum()
+        with ad.no_grad():
+            x -= 0.5
+        return y
+
+    for _ in range(4):
+        x = ad.tensor(A, requires_grad=True)
+        np.testing.assert_allclose(ad.grad(older(x), x, create_graph=True).detach().numpy(), 2 * A)
+    for _ in range(3):
+        x = ad.tensor(A, requires_grad=True)
+        assert ad.grad(another(x), x, create_graph=True, allow_unused=True) is None
+
+
+def test_a_hook_and_a_mode_between_two_runs_are_honoured():
+    def f(x, hook=None):
+        y = x * x
+        if hook is not None:
+            y.register_hook(hook)
+        return (y * x).sum()
+
+    x = ad.tensor(A)
+    for _ in range(4):
+        np.testing.assert_allclose(ad.grad(f)(x).numpy(), 3 * A * A, rtol=1e-13)
+    np.testing.assert_allclose(ad.grad(lambda x: f(x, lambda g: g * 0.0))(x).numpy(), A * A, rtol=1e-13)
+    np.testing.assert_allclose(ad.grad(f)(x).numpy(), 3 * A * A, rtol=1e-13)
+    w = ad.tensor(A, requires_grad=True)
+    for _ in range(3):
+        assert ad.grad(f)(w).requires_grad
+        with ad.no_grad():
+            assert not ad.grad(f)(w).requires_grad
+    with ad.detect_anomaly():
+        np.testing.assert_allclose(ad.grad(f)(x).numpy(), 3 * A * A, rtol=1e-13)
+    ad.config.eager, before = True, ad.config.eager
+    try:
+        np.testing.assert_allclose(ad.grad(f)(x).numpy(), 3 * A * A, rtol=1e-13)
+    finally:
+        ad.config.eager = before
+
+
+def test_a_rule_that_is_registered_later_takes_effect():
+    def f(x):
+        return (ad.tanh(x) * x).sum()
+
+    for _ in range(4):
+        known = ad.grad(f)(ad.tensor(A)).numpy()
+    method = ad.tanh.backward(ad.Tensor)(lambda ctx, g: (g * 0.0,))
+    try:
+        np.testing.assert_allclose(ad.grad(f)(ad.tensor(A)).numpy(), np.tanh(A), rtol=1e-13)
+    finally:
+        method.delete()
+    np.testing.assert_array_equal(ad.grad(f)(ad.tensor(A)).numpy(), known)
+
+
+def test_a_custom_rule_with_another_number_is_run_with_it():
+    @ad.function
+    def scaled(x, c): ...
+
+    @scaled.forward
+    def _(ctx, x: ad.Tensor, c: ad.Number):
+        ctx.save_for_backward(c=c)
+        return x * c
+
+    @scaled.backward
+    def _(ctx, g):
+        return {"x": g * ctx.saved_variables.c * 10.0}
+
+    for k in range(6):
+        found = ad.grad(lambda x, k=k: (scaled(x, float(k)) * x).sum())(ad.tensor(A)).numpy()
+        np.testing.assert_allclose(found, 11.0 * k * A, rtol=1e-13)
+
+
+def test_a_released_history_is_an_error_also_where_it_is_known():
+    x = ad.tensor(A, requires_grad=True)
+    for _ in range(4):
+        y = program(x)
+        ad.grad(y, x, create_graph=True)
+        y.backward()
+        with pytest.raises(ad.GradientError, match="second backward"):
+            ad.grad(y, x, create_graph=True)
+        with pytest.raises(ad.GradientError, match="second backward"):
+            y.backward(create_graph=True)
+        x.grad = None
+
+
+def test_gradients_with_a_history_accumulate_when_they_are_known():
+    x, w = ad.tensor(A, requires_grad=True), ad.tensor(B, requires_grad=True)
+    seen = []
+    w.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.detach().numpy().copy()))
+    for k in range(1, 6):
+        (x * w * w).sum().backward(create_graph=True)
+        np.testing.assert_allclose(x.grad.detach().numpy(), k * B * B, rtol=1e-13)
+        np.testing.assert_allclose(seen[-1], k * 2 * A * B, rtol=1e-13)
+    assert len(seen) == 5
+    x.grad = w.grad = None
+
+
+def test_threads_put_down_what_is_theirs():
+    def f(x):
+        return (ad.sin(x) * ad.exp(x)).sum()
+
+    failures = []
+
+    def work(scale):
+        x = A * scale
+        for _ in range(40):
+            found = ad.hvp(f, x, B)
+            if not np.allclose(found, 2 * np.cos(x) * np.exp(x) * B, rtol=1e-11):
+                failures.append(scale)
+
+    threads = [threading.Thread(target=work, args=(1 + 0.1 * k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("run", [
+    lambda f, x: ad.grad(f)(x), lambda f, x: ad.vjp(f, x)[1](ad.tensor(1.0))[0],
+    lambda f, x: ad.jacobian(f)(x), lambda f, x: ad.vmap(ad.grad(f))(x.reshape(1, 2))[0],
+    lambda f, x: ad.value_and_grad(lambda x: ad.grad(f)(x).sum())(x)[1] * ad.tensor([1.0, 2.0]),
+])  # fmt: skip
+def test_a_function_that_changes_its_argument_in_place_is_differentiated_by_what_it_was_given(run):
+    def f(x):
+        x *= 2.0
+        return (x * x).sum()
+
+    for _ in range(4):
+        np.testing.assert_allclose(run(f, ad.tensor([1.0, 2.0])).numpy(), [8.0, 16.0])
