@@ -4,10 +4,8 @@ from __future__ import annotations
 
 __all__ = ["SUBSCRIPT"]
 
-SUBSCRIPT = """
-define ptr @subscript(ptr %x, ptr %key) {
-entry:
-  %arguments = alloca [2 x ptr]
+#: What `read_key` and `put_key` fill and read.
+_ROOM = """\
   %mode.cell = alloca ptr
   %counts = alloca [3 x i64]
   %pairs = alloca [$MOST_STATICS x [2 x i64]]
@@ -15,7 +13,13 @@ entry:
   %keys = alloca [$MOST_OPERANDS x ptr]
   %xs = alloca [$MOST_NODES x ptr]
   %nodes = alloca [$MOST_NODES x ptr]
-  %site = getelementptr [4 x ptr], ptr @sites, i64 $SUBSCRIPT
+"""
+
+SUBSCRIPT = """
+define ptr @subscript(ptr %x, ptr %key) {
+entry:
+  %arguments = alloca [2 x ptr]
+$ROOM  %site = getelementptr [4 x ptr], ptr @sites, i64 $SUBSCRIPT
   %recording = call ptr @recording_now(ptr %mode.cell)
   %is.not.now = icmp eq ptr %recording, null
   br i1 %is.not.now, label %slow, label %operand
@@ -60,14 +64,7 @@ slow:
 define i32 @assign(ptr %x, ptr %key, ptr %value) {
 entry:
   %arguments = alloca [3 x ptr]
-  %mode.cell = alloca ptr
-  %counts = alloca [3 x i64]
-  %pairs = alloca [$MOST_STATICS x [2 x i64]]
-  %starts = alloca [$MOST_STATICS x i64]
-  %keys = alloca [$MOST_OPERANDS x ptr]
-  %xs = alloca [$MOST_NODES x ptr]
-  %nodes = alloca [$MOST_NODES x ptr]
-  %site = getelementptr [4 x ptr], ptr @sites, i64 $ASSIGN
+$ROOM  %site = getelementptr [4 x ptr], ptr @sites, i64 $ASSIGN
   %is.deletion = icmp eq ptr %value, null
   br i1 %is.deletion, label %slow, label %now
 now:
@@ -149,4 +146,4 @@ slow:
   %answer = select i1 %failed, i32 -1, i32 0
   ret i32 %answer
 }
-"""
+""".replace("$ROOM", _ROOM)
