@@ -63,13 +63,11 @@ class Inspection:
         name: str,
         roots: Sequence[Node],
         arguments: Sequence[Node] = (),
-        names: Sequence[str] = (),
         seeds: Sequence[Node] = (),
     ) -> None:
         self.name = name
         self._roots = [source(r) for r in roots]
         self._arguments = list(arguments)
-        self._names = list(names)
         self._seeds = list(seeds)
         self._stages: Any = None
 
@@ -88,7 +86,7 @@ class Inspection:
     @property
     def tape(self) -> str:
         """The nodes, by creation: `%2 = mul(%0, %1): f64[3]`, boundaries with the user's line."""
-        return tape_text(self._roots, self._arguments, self._names, self._seeds)
+        return tape_text(self._roots, self._arguments, self._seeds)
 
     @property
     def graph(self) -> str:
@@ -292,9 +290,7 @@ class _Tracing:
 # ---------------------------------------------------------------- the tape as text
 
 
-def tape_text(
-    roots: Sequence[Node], arguments: Sequence[Node] = (), names: Sequence[str] = (), seeds: Sequence[Node] = ()
-) -> str:
+def tape_text(roots: Sequence[Node], arguments: Sequence[Node] = (), seeds: Sequence[Node] = ()) -> str:
     """The nodes that `roots` are made of and their histories, by creation, numbered from zero.
 
     Of a function with arguments it says what it meets besides: arrays and tensors are hidden inputs, whose

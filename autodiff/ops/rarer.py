@@ -75,7 +75,7 @@ def _sinc(k: Any, x: Any) -> Any:
     return k.select(k.eq(x, zero), one, k.div(k.sin(angle), angle))
 
 
-def _sinc_slope(y: Tensor, x: Tensor) -> Tensor:
+def _sinc_slope(x: Tensor) -> Tensor:
     """(cos πx - sinc x) / x; by its series near 0, where that is a difference of equals."""
     is_near = less(abs_(x), 0.02)
     far = where(is_near, 1.0, x)
@@ -106,7 +106,7 @@ cbrt = unary(
 sinc = unary(
     "sinc",
     np.sinc,
-    partials=lambda y, x: (lambda: _sinc_slope(y, x),),
+    partials=lambda y, x: (lambda: _sinc_slope(x),),
     lower=Map(_sinc),
     doc="sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64",
 )
