@@ -31,7 +31,7 @@ from .plan import COUNTS, Plan, located, settle
 from .streak import note_repeated
 from .walk import still_true
 
-__all__ = ["Check", "Checks", "Gathered", "Recipe", "checks", "let_go"]
+__all__ = ["Check", "Checks", "Gathered", "Recipe", "checks", "let_go", "looks_of"]
 
 #: Nodes beyond which a check is not generated.  Making it takes about 13 µs a node, and each call without it 7:
 #: 20 steps of RK4 for three equations are 3,400 nodes, which take 25 ms a call without and 0.6 with.
@@ -148,7 +148,7 @@ class _Tried:
 
     latest      the last that accepted or were made, last one first
     by_length   by how much was recorded: episodes end in the same operation, and differ where they began
-    by_looks    by the nodes next to the root (`_looks`): batches of many sizes are equally long
+    by_looks    by the nodes next to the root (`looks_of`): batches of many sizes are equally long
     of_plan     by the plan that they answer with
     """
 
@@ -179,7 +179,7 @@ class _Tried:
         self.latest = []
 
 
-def _looks(root: Node, live: Sequence[Node]) -> tuple:
+def looks_of(root: Node, live: Sequence[Node]) -> tuple:
     """What the nodes next to a root and to live ones are: of pending ones the kind, of others what a check compares."""
     near = [root, *live]
     most = LOOKS + len(live)
@@ -220,9 +220,9 @@ class Checks:
             gathered = likely.accepts(*roots, live)
             if gathered is not None:
                 if likely not in tried.latest:
-                    self._put(key, tried, likely, length, _looks(roots[0], live))
+                    self._put(key, tried, likely, length, looks_of(roots[0], live))
                 return likely, gathered
-        looks = _looks(roots[0], live)
+        looks = looks_of(roots[0], live)
         alike = tried.by_looks.get(looks)
         # Something beside it may have been recorded, too: a value that was looked at, say.
         others = [tried.by_length.get(length - k) for k in (1, 2)]
@@ -263,7 +263,7 @@ class Checks:
         if key not in self._found and len(self._found) >= KEYS:
             self._drop(next(iter(self._found)))
         tried = self._found.setdefault(key, _Tried())
-        self._put(key, tried, check, root.number - start, _looks(root, live))
+        self._put(key, tried, check, root.number - start, looks_of(root, live))
 
     def _put(self, key: tuple, tried: _Tried, check: Check, length: float, looks: tuple) -> None:
         tried.put(check, length, looks)
@@ -275,7 +275,7 @@ class Checks:
         """The plan was found for a recording that no check accepted in `find`: next time its own is tried."""
         tried = self._found.get(key)
         if tried is not None and plan in tried.of_plan:
-            self._put(key, tried, tried.of_plan[plan], root.number - start, _looks(root, live))
+            self._put(key, tried, tried.of_plan[plan], root.number - start, looks_of(root, live))
 
     def _drop(self, key: tuple) -> None:
         """Forget those of one purpose and kind of root."""

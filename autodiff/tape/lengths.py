@@ -31,14 +31,16 @@ class Ending:
     size      operations of the first one
     varies    whether another had another size
     whole     sizes that are compiled whole all the same
+    apart     of the results that were wanted with the latest, how many did not lie within what it needs
     """
 
-    __slots__ = ("_failures", "_left_out", "size", "varies", "whole")
+    __slots__ = ("_failures", "_left_out", "apart", "size", "varies", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.varies = False
         self.whole: set[int] = set()
+        self.apart = 0
         self._failures = 0
         self._left_out = 0
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from codegen.runtime.cache import LRU
@@ -19,19 +20,42 @@ from codegen.runtime.launcher import OutOfRange
 from . import streak
 from .chain import Chain
 from .check import LIMIT
-from .lengths import clear_lengths, ending_of
+from .lengths import Ending, clear_lengths, ending_of
 from .misses import note
 from .node import Node
 from .peel import Part, Peeled, clear_stretches, peel
 from .plan import COUNTS, located, settle, source
 from .stretch import Stretch, Unfit
 
-__all__ = ["clear_parts", "clock", "commit", "computed", "note_parts", "values_in_parts", "whole_of"]
+__all__ = ["clear_parts", "clock", "commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
 
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
 #: A loop that has come three times is expected to come so many times more.
 MORE = 300
+
+
+def taken_apart(
+    root: Node, beside: Sequence[Node], tracks: bool, targets: AbstractSet[Node], complete: Callable, ending: Ending
+) -> Peeled:
+    """The parts of what a result needs, and of what is wanted beside it.  Raises Unfit.
+
+    What lies within what the result needs, a list of losses say, is stored by the parts that it lies in.  Only what
+    does not is a root of its own.
+    """
+    apart = list(beside)
+    if len(apart) > ending.apart:
+        try:
+            peeled = peel([root], tracks, targets, complete, ending.varies, frozenset(beside))
+        except Unfit:  # the others may be most of the recording
+            ending.apart = len(apart)
+        else:
+            stored = {node for part in peeled.parts for node in part.stored}
+            apart = [node for node in apart if node not in stored]
+            ending.apart = len(apart)
+            if not apart:
+                return peeled
+    return peel([root, *apart], tracks, targets, complete, ending.varies, frozenset(beside))
 
 
 def computed(
@@ -112,7 +136,7 @@ def values_in_parts(
         return False
     since = clock.begin()
     try:
-        peeled = peel(roots, False, frozenset(), _complete, ending.varies)
+        peeled = taken_apart(roots[0], roots[1:], False, frozenset(), _complete, ending)
         whole = whole_of((), peeled.parts)
         if whole is None:
             ending.compiled(roots[0], False)

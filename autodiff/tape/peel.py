@@ -3,21 +3,27 @@
     frontier    nodes that something taken off already reads, or that are asked for
     peel        the stretch that ends in the latest of them comes off; what it reads goes to the frontier
 
-Every node of the frontier is older than all that was taken off.  So whatever reads a node was taken off before
-it: going through the parts in order, each has all its cotangents when its turn comes; in reverse order, each
-finds the values that it reads computed.  A stretch for which that would not hold does not fit.
+No node is a root of two parts, and no part reads the roots of one that was taken off before it.  So going through
+the parts in order, each has all the cotangents that others carry to its roots when its turn comes; in reverse order,
+each finds the values that it reads computed.  A stretch for which that would not hold does not fit.
+
+What lies within a part may be read by a later one, too, and is then within that again, or a root of its own: it is
+computed twice, and the cotangents that come to it on either way are carried on apart, which adds up to the same.
 """
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from codegen.ir import OPS
 from codegen.records import NamedTuple
+from codegen.runtime.cache import LRU
 
 from .chain import Chain, link_of
+from .check import looks_of
 from .cutting import longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
@@ -42,6 +48,8 @@ REPEATS = 100
 
 #: The stretches that end in a node of some kind, the latest first; whether gradients went through.
 _ending: dict[tuple[Kind, bool], list[Stretch]] = {}
+#: Those that recordings end in, by what these look like; whether gradients went through.
+_last = LRU(LIMIT)
 #: Of small results there are none to be looked at: those that are wanted are among the roots.
 _NOTHING: list[Node] = []
 
@@ -57,6 +65,12 @@ class Part(NamedTuple):
     def parts(self) -> int:
         """How many this is: a chain is several."""
         return 1
+
+    @property
+    def stored(self) -> tuple[Node, ...]:
+        """The nodes that it gives values."""
+        stored: tuple[Node, ...] = self.gathered[1]
+        return stored
 
 
 class Peeled(NamedTuple):
@@ -78,6 +92,7 @@ def peel(
     targets: AbstractSet[Node],
     complete: Callable[[Stretch, Sequence[Node], Sequence[Node], frozenset[Node]], None],
     grows: bool,
+    wanted: AbstractSet[Node] = frozenset(),
 ) -> Peeled:
     """The parts of what `roots` need.  Raises Unfit; no node has changed then.
 
@@ -85,17 +100,22 @@ def peel(
     tracks     whether gradients go through the history, to its leaves and to `targets`
     complete   complete(stretch, nodes, roots, past): make the code of a new one
     grows      whether several stretches that follow each other may be made one
+    wanted     nodes whose values new stretches are to store, if they lie within them
     """
-    return _Peeling(tracks, targets, complete, grows).of(roots)
+    return _Peeling(tracks, targets, complete, grows, wanted).of(roots)
 
 
 class _Peeling:
-    def __init__(self, tracks: bool, targets: AbstractSet[Node], complete: Callable, grows: bool) -> None:
-        self.tracks, self.targets, self.complete, self.grows = tracks, targets, complete, grows
+    def __init__(
+        self, tracks: bool, targets: AbstractSet[Node], complete: Callable, grows: bool, wanted: AbstractSet[Node]
+    ) -> None:
+        self.tracks, self.targets, self.complete, self.grows, self.wanted = tracks, targets, complete, grows, wanted
         self.frontier: list[Node] = []  # by number: the latest last
         self.ends: set[Node] = set()  # leaves and targets that were met
+        self.gone: set[Node] = set()  # roots of what was taken off
         self.pending: dict[Node, None] = {}
         self.new = 0
+        self.is_mixed = False  # whether the frontier holds what gradients do not go through
         self._ends_anywhere = any([type(node) is Node for node in targets])
 
     def of(self, roots: Sequence[Node]) -> Peeled:
@@ -104,6 +124,7 @@ class _Peeling:
         others = [r for r in dict.fromkeys(roots) if r is not roots[0] and r.value is None and not self._is_end(r)]
         self.frontier = [roots[0], *others]
         self.frontier.sort(key=by_number)
+        self.is_mixed = not (self.tracks and all([n.kind.out.requires_grad for n in self.frontier]))
         parts: list[Part | Chain] = []
         likely: list[Stretch] = []
         latest = None
@@ -120,6 +141,8 @@ class _Peeling:
                 top = (self.frontier[-1].kind, self.tracks)
                 part = self._known(_ending.get(top, []))
                 if part is None:
+                    part = self._last_of_many() if not parts else None
+                if part is None:
                     self._make(bool(parts), top)
                     part = self._known(_ending.get(top, []))
                     if part is None:
@@ -132,6 +155,11 @@ class _Peeling:
                 stretch.repeats += 1
             latest, likely = stretch, stretch.after
         return Peeled(parts, self.new, list(self.pending))
+
+    def _last_of_many(self) -> Part | Chain | None:
+        """What a recording ends in: a list of every length that is stacked, say, makes another end."""
+        stretch = _last.get((looks_of(self.frontier[-1], ()), self.tracks))
+        return None if stretch is None else self._recognised(stretch)
 
     def _known(self, likely: list[Stretch]) -> Part | Chain | None:
         """The part that one of these stretches recognises at the end, or a chain of them; it is taken off."""
@@ -153,7 +181,7 @@ class _Peeling:
             if chain is not None:
                 return chain
         gathered = stretch.accepts(*roots, _NOTHING)
-        if gathered is not None and self._takes(stretch, gathered[3]):
+        if gathered is not None and self._takes(stretch, gathered):
             return Part(stretch, roots, gathered)
         return None
 
@@ -191,29 +219,31 @@ class _Peeling:
         return None
 
     def _taken(self, chain: Chain) -> Chain:
+        self.gone.update(chain.roots[: chain.parts * chain.stretch.width])
         self.frontier = sorted(chain.roots_of(chain.parts), key=by_number)
         return chain
 
-    def _takes(self, stretch: Stretch, outer: tuple[Node, ...]) -> bool:
-        """Take a stretch off the frontier, if all that stays, and what it reads, is older than it."""
-        size = stretch.size
-        lowest = outer[size].number
-        for node in outer[size + 1 :]:
-            if node.number < lowest:
-                lowest = node.number
-        rest = self.frontier[: -stretch.width]
+    def _takes(self, stretch: Stretch, gathered: tuple) -> bool:
+        """Take a stretch off the frontier, if none of what stays lies within it, and none of what it reads is gone."""
+        outer, past = gathered[3:5]
+        size, width = stretch.size, stretch.width
+        rest, roots = self.frontier[:-width], self.frontier[-width:]
         read = set(outer[:size])
-        if len(read) < size or (rest and rest[-1].number > lowest):
+        if len(read) < size or not read.isdisjoint(self.gone):
+            return False
+        is_older = not rest or rest[-1].number < min([node.number for node in outer[size:]])
+        # What is no older may lie within: of a stretch is known what gradients go through.
+        if not is_older and (self.is_mixed or not set(past).difference(roots).isdisjoint(rest)):
             return False
         for node in read - self.ends:
             if self._is_end(node):
                 self.ends.add(node)
                 continue
-            if node.number > lowest:
-                return False
+            self.is_mixed = self.is_mixed or not node.kind.out.requires_grad
             place = bisect_left(rest, node.number, key=by_number) if rest else 0
             if place == len(rest) or rest[place] is not node:
                 rest.insert(place, node)
+        self.gone.update(roots)
         self.frontier = rest
         return True
 
@@ -230,38 +260,47 @@ class _Peeling:
 
     def _make(self, is_rest: bool, top: tuple[Kind, bool]) -> None:
         """Make the stretch that the frontier ends in."""
-        order = self._open()
-        start = top_stretch(order, is_rest)
-        if start < 0:
+        nodes = top_stretch(self._open(), self.frontier, is_rest, self._ends)
+        if nodes is None:
             raise Unfit
-        _keep(self._made(order[start:]), top)
+        made = self._made(nodes)
+        _keep(made, top)
+        if not is_rest:
+            _last.put((looks_of(self.frontier[-1], ()), self.tracks), made)
 
     def _grow(self, stretch: Stretch) -> bool:
         """Make one stretch of several, if calling each of them has cost as much as compiling that will."""
         if not stretch.may_grow or stretch.repeats < REPEATS or stretch.repeats * OVERHEAD_S < DEARER * stretch.cost:
             return False
-        order = self._open()
-        start = longer_stretch(order, len(stretch), TIMES)
-        stretch.may_grow = len(order) < TIMES * len(stretch)  # this one began too early to tell
-        if start < 0:
+        nodes = self._open()
+        stretch.may_grow = len(nodes) < TIMES * len(stretch)  # this one began too early to tell
+        longer = longer_stretch(nodes, self.frontier, len(stretch), TIMES, self._ends)
+        if longer is None:
             return False
-        made = self._made(order[start:], stretch)
+        made = self._made(longer, stretch)
         _keep(made, (self.frontier[-1].kind, self.tracks))
         _first(stretch.after, made)
         return True
 
+    def _ends(self, nodes: Sequence[Node]) -> bool:
+        """Whether the nodes of the frontier that are among these are the latest of it."""
+        inside = set(nodes)
+        width = sum([node in inside for node in self.frontier])
+        return width > 0 and all([node in inside for node in self.frontier[-width:]])
+
     def _made(self, nodes: Sequence[Node], of: Stretch | None = None) -> Stretch:
         """The stretch of the nodes that the frontier ends in; of several of another one."""
-        roots = [n for n in reversed(self.frontier) if n.number >= nodes[0].number]
+        inside = set(nodes)
+        roots = [n for n in reversed(self.frontier) if n in inside]
         past = frozenset([n for n in nodes if n.kind.out.requires_grad] if self.tracks else ())
         note_repeated()  # what falls into stretches is a loop; their checks are native from the start
-        stretch = Stretch(nodes, roots, past, None if of is None else (of.serial, of.times * TIMES))
+        stretch = Stretch(nodes, roots, past, None if of is None else (of.serial, of.times * TIMES), self.wanted)
         self.complete(stretch, nodes, roots, past)
         self.new += 1
         return stretch
 
-    def _open(self) -> list[Node]:
-        """All that is to be computed or gone through for the frontier, by creation."""
+    def _open(self) -> set[Node]:
+        """All that is to be computed or gone through for the frontier."""
         seen = set(self.frontier)
         stack = list(seen)
         while stack:
@@ -271,7 +310,7 @@ class _Peeling:
                 if i not in seen and self._goes_on(i):
                     seen.add(i)
                     stack.append(i)
-        return sorted(seen, key=by_number)
+        return seen
 
     def _goes_on(self, node: Node) -> bool:
         if node.value is None:
@@ -303,8 +342,8 @@ def _first(stretches: list[Stretch], stretch: Stretch) -> None:
 
 def clear_stretches() -> None:
     """Forget all of them."""
-    for stretches in _ending.values():
-        for stretch in stretches:
-            stretch.after.clear()  # which it may itself be in, as in its chains
-            stretch.chains.clear()
+    for stretch in [*itertools.chain.from_iterable(_ending.values()), *_last.values()]:
+        stretch.after.clear()  # which it may itself be in, as in its chains
+        stretch.chains.clear()
     _ending.clear()
+    _last.clear()

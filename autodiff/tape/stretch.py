@@ -17,6 +17,7 @@ pull, cotangents of the roots, then those that what it reads has already.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from operator import itemgetter
 from typing import Any
 
@@ -98,6 +99,7 @@ class Stretch:
     pulls       by which roots and which of what is tracked have cotangents
     after       stretches that were met behind this one, that is earlier in a recording; the latest first
     nodes, roots, reached   of the model: all, what cotangents may come to, what they may go to
+    wanted      of the model: what is to be stored in any case
     number      of the sources in the model; count: how many there are before cotangents
     serial      a number that tells it from all others, also from those that are gone; that of what it is several of
     times       of how many of those it is made
@@ -110,15 +112,16 @@ class Stretch:
     __slots__ = (
         "_outside", "accepts", "after", "chains", "count", "ends", "finish", "forward", "freed", "is_long", "leads",
         "may_grow", "nodes", "number", "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked",
-        "value_count", "waits", "width",
+        "value_count", "waits", "wanted", "width",
     )
 
     serial: float
     times: int
 
     def __init__(
-        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], of: tuple[float, int] | None = None
-    ) -> None:
+        self, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node], of: tuple[float, int] | None = None,
+        wanted: AbstractSet[Node] = frozenset(),
+    ) -> None:  # fmt: skip
         self.is_long, self.may_grow = of is not None, True
         self.serial, self.times = of or (new_number(), 1)
         self.repeats = 0
@@ -135,6 +138,7 @@ class Stretch:
         self.ends = [outer[k].leaf is not None for k in self.tracked]
         self.nodes = list(model.values())
         self._outside, self.roots = len(outside), [model[n] for n in roots]
+        self.wanted = [model[n] for n in nodes if n in wanted]
         self.chains: dict[tuple[int, ...], Chained] = {}
         self.reached = [model[outer[k]] for k in self.tracked]
         computed = [n for n in nodes if n.value is not None]
@@ -172,7 +176,7 @@ class Stretch:
     ) -> None:
         """Make forward, and the check, when it is known what pulls read: nodes of the model."""
         own = dict(zip(self.nodes[self._outside :], nodes, strict=True))
-        read = {*read, *self.roots}
+        read = {*read, *self.roots, *self.wanted}
         stored = [n for n in own if n.value is None and (n in read or n.kind.op.heavy)]
         count = len(self.number)
         self.forward = code_of(stored, self.number, count, self.is_long) if stored else None

@@ -21,8 +21,8 @@ from ..tape.ask import end_recording, evaluate
 from ..tape.chain import Chain
 from ..tape.lengths import ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
-from ..tape.parts import clock, commit, computed, note_parts, one_by_one, whole_of
-from ..tape.peel import Part, peel
+from ..tape.parts import clock, commit, computed, note_parts, one_by_one, taken_apart, whole_of
+from ..tape.peel import Part
 from ..tape.plan import data
 from ..tape.record import state
 from ..tape.stretch import GIVEN, Code, Stretch, Unfit, code_of
@@ -104,7 +104,7 @@ def in_parts(
         return None
     since = clock.begin()
     try:
-        peeled = peel([root, *beside], True, targets, _complete, ending.varies)
+        peeled = taken_apart(root, beside, True, targets, _complete, ending)
         parts = peeled.parts
         whole = whole_of((True, len(targets)), parts)
         if whole is None:

@@ -32,24 +32,10 @@ entry:
   %size = call i64 @operand_at(ptr %walk, i64 $sized)
   %links = call ptr @object_at(ptr %walk, i64 $link_table)
   %is = call i1 @matches(ptr %checked, ptr %roots, ptr null, i64 0, ptr %registers, ptr %owners)
-  br i1 %is, label %numbers, label %no
-numbers:
   %olds = call ptr @object_at(ptr %checked, i64 $old_table)
-  %n.olds = call i64 @operand_at(ptr %checked, i64 $olds)
-  br label %lowest
-lowest:
-  %l = phi i64 [ %size, %numbers ], [ %l.next, %lowest.one ]
-  %least = phi i64 [ 9223372036854775807, %numbers ], [ %less, %lowest.one ]
-  %all.low = icmp sge i64 %l, %n.olds
-  br i1 %all.low, label %read, label %lowest.one
-lowest.one:
-  %l.node = call ptr @register(ptr %registers, ptr %olds, i64 %l)
-  %l.number = call i64 @number_in(ptr %l.node, i64 $number_at, i64 0)
-  %less = call i64 @llvm.smin.i64(i64 %least, i64 %l.number)
-  %l.next = add i64 %l, 1
-  br label %lowest
+  br i1 %is, label %read, label %no
 read:
-  %k = phi i64 [ 0, %lowest ], [ %k.next, %end ], [ %k.next, %compare.end ], [ %k.next, %linked ]
+  %k = phi i64 [ 0, %entry ], [ %k.next, %end ], [ %k.next, %compare.end ], [ %k.next, %linked ]
   %all.read = icmp eq i64 %k, %size
   br i1 %all.read, label %distinct, label %read.one
 read.one:
@@ -69,10 +55,7 @@ root:
   %class = call ptr @class_of(ptr %node)
   %plain = call ptr @own.object(i64 $node_type)
   %is.plain = icmp eq ptr %class, %plain
-  %number = call i64 @number_in(ptr %node, i64 $number_at, i64 9223372036854775807)
-  %is.older = icmp slt i64 %number, %least
-  %is.fine = and i1 %is.plain, %is.older
-  br i1 %is.fine, label %linked, label %no
+  br i1 %is.plain, label %linked, label %no
 linked:
   %root.at = getelementptr ptr, ptr %roots, i64 %link
   store ptr %node, ptr %root.at
