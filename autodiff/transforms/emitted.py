@@ -16,7 +16,7 @@ An emission is made when a recording is met for the second time.  It relies on t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from codegen.runtime.cache import LRU
 
@@ -43,7 +43,6 @@ _UNKNOWN, _NEVER = object(), object()
 _BESIDE: list[Node] = []
 
 _new = object.__new__
-_T = TypeVar("_T", bound=Tensor | None)
 
 
 def clear_emissions() -> None:
@@ -107,20 +106,22 @@ def emitted(
     roots: Sequence[Node],
     results: int,
     targets: int,
-    run: Callable[[], Sequence[_T]],
+    run: Callable[[], Sequence[Tensor | None] | None],
     *,
     is_cut: bool = True,
-) -> Sequence[_T]:
+    first: Callable[[], Any] | None = None,
+) -> Any:
     """run(), or what it recorded the last time behind such nodes.
 
     purpose   what is done, with all that it depends on beside the roots and grad mode
     roots     first so many results, then so many targets, then what rules are given
     run       records by rules what these decide, and asks for no values
+    first     what is done instead until the recording is met again, and where run() gives None
     is_cut    targets are nodes of the caller's own: no other version of a leaf is meant
     """
     now = state.now
     if config.careful or now.literal or not results or (is_cut and not targets):
-        return run()  # careful: eager, tracing, observed, looking for anomalies
+        return (first or run)()  # careful: eager, tracing, observed, looking for anomalies
     purpose = ("emitted", purpose, roots[0].kind, len(roots), grad_mode.get())
     # Targets of a transformation are as old as its recording is long, whenever the one around it began.
     since = roots[results].number if is_cut else now.began
@@ -131,7 +132,7 @@ def emitted(
         given = gathered[1]
         if not emission.outside or _are_older([given[k] for k in emission.outside], roots, results, targets):
             return emission.on(now, given)
-    return _looked_up(now, purpose, roots, results, targets, run, is_cut, since)
+    return _looked_up(now, purpose, roots, results, targets, (run, first or run), is_cut, since)
 
 
 def _are_older(nodes: Sequence[Node], roots: Sequence[Node], results: int, targets: int) -> bool:
@@ -141,35 +142,36 @@ def _are_older(nodes: Sequence[Node], roots: Sequence[Node], results: int, targe
 
 def _looked_up(
     now: Recording, purpose: tuple, roots: Sequence[Node], results: int, targets: int,
-    run: Callable[[], Sequence[_T]], is_cut: bool, since: float,
-) -> Sequence[_T]:  # fmt: skip
+    runs: tuple[Callable[[], Any], Callable[[], Any]], is_cut: bool, since: float,
+) -> Any:  # fmt: skip
+    run, first = runs
     behind = Behind.of(roots, results, targets, is_cut)
     if behind is None:
-        return run()
+        return first()
     key = (purpose, behind.key)
     emission = _kept.get(key, _UNKNOWN)
     if emission is _UNKNOWN:
         _kept.put(key, None)
     if emission is _UNKNOWN or emission is _NEVER:
-        return run()
+        return first()
     if emission is not None:
         given = tuple([behind.order[number] for number, _ in emission.store])
         checks.note_length(purpose, emission, roots[0], _BESIDE, since)
         return emission.on(now, given)
     note_repeated()
     asked = now.asked
-    first = new_number()
+    start = new_number()
     with observed() as choices:
         found = run()
-    if now.asked == asked and not users_methods(choices):
-        emission = _emission(behind, found, first, choices)
+    if found is not None and now.asked == asked and not users_methods(choices):
+        emission = _emission(behind, found, start, choices)
     _kept.put(key, emission or _NEVER)
     if emission is not None:
         choices.on_change(lambda: _drop(key))
         expected = ExpectedBehind(behind, emission)
         check = Check(native_check(expected) or python_check(expected), emission, None)
         checks.keep(purpose, check, roots[0], _BESIDE, since)
-    return found
+    return first() if found is None else found
 
 
 def _drop(key: tuple) -> None:
@@ -180,7 +182,7 @@ def _drop(key: tuple) -> None:
 
 
 def _emission(
-    behind: Behind, found: Sequence[Tensor | None], first: float, choices: Choices
+    behind: Behind, found: Sequence[Tensor | None], start: float, choices: Choices
 ) -> Emission | None:
     """What leads from what was there to what rules found; None where it holds what cannot be put down again."""
     number = behind.number
@@ -189,7 +191,7 @@ def _emission(
         return None
     place: dict[Node, int] = {}
     for node in made:
-        if type(node) is not Node or (node.number < first and node.kind.op is not CONSTANT):
+        if type(node) is not Node or (node.number < start and node.kind.op is not CONSTANT):
             return None  # with a rule or hooks of its own, or something that was there before
         if node.value is not None and (node.inputs or node.kind.op is not LEAF):
             return None  # somebody asked for it

@@ -26,8 +26,9 @@ from ..tape.plan import data
 from ..tape.record import grad_mode
 from ..tape.walk import history
 from ..tensor import AbstractTensor, Tensor, handle
-from .arguments import Arguments, is_differentiable, name_of, run_recorded, tracks_outside
-from .batch.passes import together
+from .arguments import Arguments, is_differentiable, name_of, plain_results, run_recorded, tracks_outside
+from .batch.passes import at_once, together
+from .emitted import emitted
 from .forward import jvp, push_forward
 from .functional import gradient_of
 from .gradient import emit, group_of, recording_rules, solve
@@ -64,7 +65,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
         results = [_float_result(r, name) for r in results]
         rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
         by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
-        blocks = (_by_row if by_row else _by_column)(results, a)
+        blocks = _known(results, a, by_row) or (_by_row if by_row else _by_column)(results, a)
         return tree.unflatten(structure, [a.unflatten(row) for row in blocks])
 
     return matrices
@@ -89,18 +90,63 @@ def _basis(t: Tensor) -> Iterator[Tensor]:
         yield leaf(e)
 
 
+def _known(results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[list[Any]] | None:
+    """By passes that were recorded for such a function before; None where none were."""
+    over = results if by_row else a.leaves
+    if not (results and a.leaves and all([t.size for t in over])):
+        return None
+
+    def run() -> list[Tensor | None] | None:
+        passes: list[Tensor | None] = []
+        for t in over:
+            past = history([t.node]) if by_row else history([r.node for r in results])
+            one = (_back if by_row else _push)(t, past, results, a)
+            found = at_once(one, t, past) if past else [None] * len(a.leaves if by_row else results)
+            if found is None:
+                return None
+            passes += found
+        return passes
+
+    roots = [t.node for t in (*results, *a.leaves)]
+    purpose = ("jacobian", by_row, a.plain, len(results), len(a.leaves))
+    passes = emitted(purpose, roots, len(results), len(a.leaves), run, first=lambda: None)
+    if passes is None:
+        return None
+    if a.plain:
+        evaluate([t.node for t in passes if t is not None])
+        passes = plain_results(passes)
+    # Which of the passes belongs to a result and an argument: those of one result, or of one argument, are neighbours.
+    down, across, axis = (len(a.leaves), 1, 0) if by_row else (1, len(results), -1)
+    return [
+        [_block(passes[i * down + j * across], r, x, axis, a.plain) for j, x in enumerate(a.leaves)]
+        for i, r in enumerate(results)
+    ]
+
+
+def _back(r: Tensor, past: Sequence[Node], _: Sequence[Tensor], a: Arguments) -> Callable[[Tensor], list[Any]]:
+    """A pass back from one result."""
+    groups, tracks = [group_of(x.node) for x in a.leaves], not a.plain and _tracks(past, a)
+    return lambda e: emit(past, [(r.node, e)], groups, tracks=tracks)
+
+
+def _push(x: Tensor, past: Sequence[Node], results: Sequence[Tensor], a: Arguments) -> Callable[[Tensor], list[Any]]:
+    """A pass forward from one argument."""
+    tracks = not a.plain and _tracks(past, a)
+
+    def push(e: Tensor) -> list[Any]:
+        with recording_rules(tracks):
+            found = push_forward(past, {x.node: e})
+        return [found.get(r.node) for r in results]
+
+    return push
+
+
 def _by_row(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
     """By reverse mode: one pass for each entry of each result."""
-    groups = [group_of(x.node) for x in a.leaves]
     blocks = []
     for r in results:
         past = history([r.node])
-        tracks = not a.plain and _tracks(past, a)
-
-        def back(e: Tensor, r: Tensor = r, past: Sequence[Node] = past, tracks: bool = tracks) -> list[Any]:
-            return emit(past, [(r.node, e)], groups, tracks=tracks)
-
-        rows = together(back, r, past, a.plain) if past else [None] * len(a.leaves)
+        rows = together(_back(r, past, results, a), r, past, a.plain) if past else [None] * len(a.leaves)
         if rows is None:
             if a.plain:
                 evaluate([t.node for t in results])
@@ -124,15 +170,9 @@ def _tracks(past: Sequence[Node], a: Arguments) -> bool:
 def _by_column(results: Sequence[Tensor], a: Arguments) -> list[list[Any]]:
     """By forward mode: one push for each entry of each argument."""
     past = history([r.node for r in results])
-    tracks = not a.plain and _tracks(past, a)
     columns: list[list[Any]] = []  # argument, result
     for x in a.leaves:
-
-        def push(e: Tensor, x: Tensor = x) -> list[Any]:
-            with recording_rules(tracks):
-                found = push_forward(past, {x.node: e})
-            return [found.get(r.node) for r in results]
-
+        push = _push(x, past, results, a)
         found = together(push, x, past, a.plain)
         if found is None:
             each = [push(e) for e in _basis(x)]

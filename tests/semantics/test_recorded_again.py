@@ -276,3 +276,85 @@ def test_a_function_that_changes_its_argument_in_place_is_differentiated_by_what
 
     for _ in range(4):
         np.testing.assert_allclose(run(f, ad.tensor([1.0, 2.0])).numpy(), [8.0, 16.0])
+
+
+def curve(x):
+    return ad.stack([ad.sin(x).sum() * x[0], (x * x).prod(), x[1] ** 3])
+
+
+def curve_slopes(x):
+    down = np.stack([np.cos(x) * x[0], 2 * (x * x).prod() / x, np.array([0, 3 * x[1] ** 2, 0, 0])])
+    down[0, 0] += np.sin(x).sum()
+    return down
+
+
+@pytest.mark.parametrize("mode", ["auto", "reverse", "forward"])
+@pytest.mark.parametrize("given", [np.array, ad.tensor])
+def test_a_jacobian_is_right_the_first_time_and_when_it_is_known(mode, given):
+    for k in range(5):
+        x = np.array([0.4, -1.2, 0.7, 2.0]) + 0.1 * k
+        np.testing.assert_allclose(np.asarray(ad.jacobian(curve, mode=mode)(given(x))), curve_slopes(x), rtol=1e-12)
+
+
+def test_a_hessian_runs_no_rule_when_it_is_known(monkeypatch):
+    from autodiff.transforms import reverse
+
+    def f(x):
+        return (ad.exp(x) * x[::-1]).sum()
+
+    def expected(x):
+        cross = np.diag(np.exp(x))[::-1]
+        return np.diag(np.exp(x) * x[::-1]) + cross + cross.T
+
+    for k in range(4):
+        x = np.linspace(0, 1, 5) + k
+        np.testing.assert_allclose(ad.hessian(f)(x), expected(x), rtol=1e-12)
+    monkeypatch.setattr(reverse, "_pulled", None)
+    np.testing.assert_allclose(ad.hessian(f)(-x), expected(-x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("f", [lambda x: x, lambda x: (x, x), lambda x: (x * 2.0, x + 1.0, 3.0)])
+def test_matrices_of_derivatives_are_the_callers_own(f):
+    for _ in range(5):
+        found = ad.tree.leaves(ad.jacobian(f)(np.arange(3.0)))
+        if len(found) == 3:
+            np.testing.assert_array_equal(found[2], np.zeros(3))
+            np.testing.assert_array_equal(found[0], 2 * np.eye(3))
+            found = found[1:2]
+        for i, matrix in enumerate(found):
+            np.testing.assert_array_equal(matrix, np.eye(3))
+            matrix[...] = 7.0 + i
+        assert len({float(matrix[0, 0]) for matrix in found}) == len(found)
+
+
+def test_several_arguments_and_results_have_their_own_blocks():
+    def f(x, y):
+        return {"a": ad.sin(x) * y[0], "b": (x.sum() * y * y)}
+
+    for k in range(5):
+        x, y = np.array([0.1, 0.2, 0.3]) + k, np.array([1.0, -2.0])
+        for mode in ("forward", "reverse"):
+            found = ad.jacobian(f, (0, 1), mode=mode)(x, y)
+            np.testing.assert_allclose(found["a"][0], np.diag(np.cos(x)) * y[0], rtol=1e-12, atol=1e-15)
+            np.testing.assert_allclose(found["a"][1], np.stack([np.sin(x), 0 * x], 1), rtol=1e-12)
+            np.testing.assert_allclose(found["b"][0], np.outer(y * y, np.ones(3)), rtol=1e-12)
+            np.testing.assert_allclose(found["b"][1], np.diag(2 * y * x.sum()), rtol=1e-12)
+
+
+def test_a_rule_that_asks_for_values_is_found_out_in_a_jacobian_each_time():
+    @ad.function
+    def looked(x): ...
+
+    @looked.forward
+    def _(ctx, x: ad.Tensor):
+        ctx.save_for_backward(x=x)
+        return x * x
+
+    @looked.backward
+    def _(ctx, g):
+        x = ctx.saved_variables.x
+        return {"x": g * (2.0 * x if float(x.sum()) > 0 else -1.0 * x)}
+
+    for _ in range(4):
+        np.testing.assert_allclose(ad.jacobian(looked)(np.array([1.0, 2.0])), np.diag([2.0, 4.0]))
+        np.testing.assert_allclose(ad.jacobian(looked)(np.array([-1.0, -2.0])), np.diag([1.0, 2.0]))

@@ -17,7 +17,7 @@ from ...tape.plan import data
 from ...tensor import Tensor
 from .walk import NoBatchRule, of_each
 
-__all__ = ["together"]
+__all__ = ["at_once", "together"]
 
 #: Fewer passes are done one after the other: what it costs to make one pass into many is then more than it saves.
 #: Jacobians of two dense layers, from plain code: 3 rows 0.2 ms by themselves and 0.4 ms at once, 20 rows 0.7 and 0.4,
@@ -26,6 +26,25 @@ FEWEST = 8
 
 #: At most this many elements of one intermediate result, of all passes that are done at once: 32 MB of float64.
 LIMIT = 1 << 22
+
+
+def at_once(run: Callable[[Tensor], Sequence[Any]], like: Tensor, past: Sequence[Node]) -> list[Any] | None:
+    """All passes as tensors, also where they are few: they are recorded once, for many calls.
+
+    None where they are large ones, or a rule on the way needs values.
+    """
+    if _most(like, past) < like.size:
+        return None
+    try:
+        return _block(run, like, 0, like.size, False)
+    except (ConcretizationError, GradientError, NoBatchRule):
+        return None
+
+
+def _most(like: Tensor, past: Sequence[Node]) -> int:
+    """How many passes may be done at once."""
+    largest = max([n.kind.out.aval.size for n in past], default=1)
+    return min(like.size, LIMIT // max(largest, like.size, 1))
 
 
 def together(
@@ -38,8 +57,7 @@ def together(
     Arrays from plain code, tensors otherwise.  None where passes are to be done one by one: there are few, or large
     ones, or a rule on the way needs values.
     """
-    largest = max([n.kind.out.aval.size for n in past], default=1)
-    count = min(like.size, LIMIT // max(largest, like.size, 1))
+    count = _most(like, past)
     if count < FEWEST:
         return None
     blocks: list[list[Any]] = []
