@@ -167,7 +167,7 @@ class _Taken:
             if isinstance(step.work, Kernel):
                 own = shared(step.work.function, step.work.extents)
                 found.append(own)
-                self.text += [(text_of(piece.function), piece.is_even) for piece in own]
+                self.text += [(text_of(piece.function), piece.form) for piece in own]
             elif isinstance(step.work, Control):
                 self.parts(step.work, len(step.buffers), found)
 

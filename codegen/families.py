@@ -315,7 +315,7 @@ def _sketched(graph: Graph, numbers: list[int]) -> _Sketch | None:
         if isinstance(work, Kernel):
             amounts += work.extents
             own = pieces[id(work.function)] = shared(work.function, work.extents)
-            text.append((work.updates, *[(text_of(piece.function), piece.is_even) for piece in own]))
+            text.append((work.updates, *[(text_of(piece.function), piece.form) for piece in own]))
         elif isinstance(work, Gemm):
             amounts += (work.m, work.n, work.k, work.batch, *work.strides)
             text.append((work.dtype, work.transpose_a, work.transpose_b))

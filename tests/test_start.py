@@ -107,6 +107,22 @@ def test_the_first_call_makes_no_launcher_and_has_the_bits_of_those_after_it(jit
     assert "codegen.runtime.native" in modules_after(FIRST.format(jitted=jitted))
 
 
+def test_a_first_loop_makes_no_launcher_either():
+    program = (
+        "import autodiff as ad, numpy as np\n"
+        "from codegen.runtime import native\n"
+        "x = np.linspace(0.0, 1.0, 50)\n"
+        "f = ad.jit(ad.value_and_grad(lambda x: ad.scan(lambda c, a: (c * 0.5 + ad.sin(a), c), x[0], x)[0]))\n"
+        "first = f(x)\n"
+        "assert not native.is_made()\n"
+        "again = f(x)\n"
+        "assert native.is_made() and first[0] == again[0] and np.array_equal(first[1], again[1])\n"
+        "g = ad.jit(lambda x: ad.scan(lambda c, a: (c * 0.5 + ad.cos(a), c), x[0], x)[0])\n"
+        "assert g(x) == g(x)\n"
+    )
+    assert "codegen.runtime.signals" in modules_after(program)
+
+
 def test_an_index_outside_is_found_at_the_first_call_too():
     program = (
         "import autodiff as ad, numpy as np\n"

@@ -79,7 +79,8 @@ class Body(Writer):
         self.lines: list[str] = []
         self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
         self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
-        self.extents = [self.names[a] for a in function.arguments if not isinstance(a.type, MemRef)]
+        indices = function.indices or [a for a in function.arguments if not isinstance(a.type, MemRef)]
+        self.extents = [self.names.get(a, "") for a in indices]
         self.multiples = {self.names[a]: multiple for a, multiple in function.multiples.items()}
         self.offsets: dict[tuple, str] = {}  # (extents, indices) -> name of the linear index, where it dominates
         self.label = "entry"

@@ -36,8 +36,9 @@ from .target import Target
 
 __all__ = ["Nest", "emit_nest", "kernels_in"]
 
-#: (function, numbers) of each part of a kernel, and the work of one run of a program.
-Parts = Callable[[Kernel], Sequence[tuple[Function, tuple[int, ...]]]]
+#: Of each part of a kernel: its function, which of the kernel's buffers it works on, its numbers.
+Parts = Callable[[Kernel], Sequence[tuple[Function, tuple[int, ...], tuple[int, ...]]]]
+#: The work of one run of a program.
 Work = Callable[[Program], int]
 
 #: Of a loop whose steps are elementwise: how many elements to take through all steps at a time, and of how many.
@@ -122,8 +123,9 @@ class _Writer(Text):
             pointers = [places[b] for b in step.buffers]
             if isinstance(step.work, Kernel):
                 parts = self.parts(step.work)
-                for function, extents in parts:
-                    self.call(function, pointers, extents, is_part=len(parts) == len(program.steps) == 1)
+                for function, own, extents in parts:
+                    memory = [pointers[j] for j in own]
+                    self.call(function, memory, extents, is_part=len(parts) == len(program.steps) == 1)
             else:
                 self.nest(step.work, pointers)
 

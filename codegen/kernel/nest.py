@@ -173,6 +173,7 @@ class Function:
     that the kernel writes.  `calls` are the private functions it calls: name -> argument types.
     `multiples` says of index arguments that they are multiples of a power of two, whatever they are.
     `refuses`: it may return REFUSED.  `is_fixed`: its numbers are part of it, but for those that are marked as varying.
+    `indices`: of a part of a function, all index arguments of the whole, which an `Extent` counts.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Function:
     multiples: dict[Value, int] = field(default_factory=dict)
     refuses: bool = False
     is_fixed: bool = False
+    indices: tuple[Value, ...] | None = None
 
     @property
     def arguments(self) -> list[Value]:

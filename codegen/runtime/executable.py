@@ -288,9 +288,8 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
 
 def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Native:
     share = Share(part.total, part.chunk) if part.chunk < part.total else None
-    if part.chunk and not share:
-        extents = (*extents, 0, part.total)
-    return _Native(NativeStep(kernel.address, slots, extents, share), (kernel,))
+    own, numbers = tuple([slots[j] for j in part.memory]), part.numbers(extents, is_shared=share is not None)
+    return _Native(NativeStep(kernel.address, own, numbers, share), (kernel,))
 
 
 def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Native | _Host:

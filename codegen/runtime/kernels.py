@@ -9,10 +9,12 @@ that takes long, as two beside each other.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from ..kernel.form import form_of
 from ..lazily import later
 from ..records import record
 from . import engine, objects
@@ -70,12 +72,21 @@ class KernelTable:
         keys: dict[int, str] = {}
         found: dict[str, NativeKernel] = {}
         missing: dict[str, Emitted] = {}
+        functions = list(functions)
+        outlines = Counter(map(_outline, functions))
+        of_form: dict[Hashable, str] = {}
         for function in functions:
+            outline = _outline(function)
+            form = outline if outlines[outline] == 1 or isinstance(function, emit.Emitted) else form_of(function)
+            if form in of_form:
+                keys[id(function)] = of_form[form]
+                continue
             if isinstance(function, emit.Emitted):
                 emitted = function
             else:
                 emitted = emit.emit_function(emit.nameless(function), features)
             key = keys[id(function)] = objects.key_of(emit.module_of([emitted], features), Passes.VECTORS)
+            of_form[form] = key
             if key in found or key in missing:
                 continue
             native = self._table.get(key) or self._living.get(key)
@@ -143,6 +154,13 @@ class KernelTable:
 
     def __len__(self) -> int:
         return len(self._living)
+
+
+def _outline(function: Function | Emitted) -> Hashable:
+    """What is quickly seen of a function: where this differs, so do the texts."""
+    if isinstance(function, emit.Emitted):
+        return function.text
+    return len(function.arguments), len(function.body.operations), len(function.writes)
 
 
 #: Kernels of so many characters take LLVM some 20 ms.

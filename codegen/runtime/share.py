@@ -1,6 +1,6 @@
 """Which loops of a kernel threads share, and the functions that do a part of one.
 
-    shared(function, extents) -> pieces, to be run one after the other
+    shared(function, extents) -> pieces, to be run one after the other, each with the arguments that it reads
 
 A kernel whose top level has large `scf.parallel` loops is cut around them:
 
@@ -19,10 +19,10 @@ which code a kernel is does not depend on what it is called with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from ..emit.tiles import reads_across
-from ..kernel.nest import I32, INDEX, Block, Function, MemRef, Operation, Value, is_parallel, known_integer
+from ..kernel.nest import I32, INDEX, Block, Extent, Function, MemRef, Operation, Value, is_parallel, known_integer
 from ..records import record, replace
 from ..symbols import common_factor, typical
 from .cost import operations_of_block
@@ -51,17 +51,31 @@ class Piece:
 
     A loop of one chunk is not worth sharing, and runs as it stands.
 
+    memory     which of the kernel's memory arguments it has
+    indices    which of its index arguments
     loop       of the kernel's own function, where it is one
     is_even    the function relies on chunks that are multiples of `ELEMENTS`
     is_tiled   it is quicker for such: iterations are done by tiles
     """
 
     function: Function
+    memory: tuple[int, ...]
+    indices: tuple[int, ...]
     total: int = 0
     chunk: int = 0
     loop: Operation | None = None
     is_even: bool = False
     is_tiled: bool = False
+
+    def numbers(self, extents: Sequence[int], *, is_shared: bool = False) -> tuple[int, ...]:
+        """What it is called with, of the kernel's extents; where it is not shared, with all iterations to do."""
+        own = tuple([extents[j] for j in self.indices])
+        return own if is_shared or not self.chunk else (*own, 0, self.total)
+
+    @property
+    def form(self) -> tuple[Hashable, ...]:
+        """What its text does not say of it."""
+        return self.memory, self.indices, self.is_even
 
 
 def is_shared(piece: Piece) -> bool:
@@ -85,7 +99,7 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
     """The pieces of a kernel; the kernel itself where there is nothing to share."""
     *operations, end = function.body.operations
     if not any(is_parallel(o) for o in operations):
-        return [Piece(function)]
+        return [_whole(function)]
     before, operations, after = _status(operations, end)
     indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
     known = _known(function, extents)
@@ -94,11 +108,11 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
     # A loop of a run-time extent is apart whatever its weight today, so that for any it is the same code.
     is_apart = [w >= SHARED or _is_open(o, known, indices) for o, w in zip(operations, weights, strict=True)]
     if not any(is_apart):
-        return [Piece(function)]
+        return [_whole(function)]
     pure = _pure(function, operations)
     runs = _runs(operations, set(map(id, pure)), is_apart)
     if not _are_independent(runs, pure, before):
-        return [Piece(function)]
+        return [_whole(function)]
     if before:
         ends = [[*after, end]] * len(runs)
     elif _returns_zero(end):
@@ -108,14 +122,14 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
         zero = Operation("arith.constant", (), (I32,), {"value": 0})
         ends = [[zero, Operation("func.return", (zero.result,))]] * (len(runs) - 1) + [[end]]
     else:
-        return [Piece(function)]
+        return [_whole(function)]
     pieces = []
     for number, ((is_loop, run), ending) in enumerate(zip(runs, ends, strict=True)):
         if is_loop:
             total, weight = _trips(run[0], known), operations_of_block(run, dict(numbers))
             pieces.append(_loop_piece(function, pure, before, run[0], ending, number, total, weight))
         else:
-            pieces.append(Piece(_part(function, pure, [*before, *run], ending, f"{function.name}_{number}")))
+            pieces.append(_part(function, pure, [*before, *run], ending, f"{function.name}_{number}"))
     return pieces
 
 
@@ -242,11 +256,12 @@ def _loop_piece(
     chunk = _chunk(typical(total), weight, is_tiled=is_tiled)
     name = f"{function.name}_{number}"
     piece = _part(function, pure, [*before, part], ending, name, (begin, stop))
+    own = piece.function
     # Of any length: chunks of cheap iterations are long enough to begin where one likes, dear ones go one by one.
     is_even = CHUNK * max(typical(total), 1) >= weight * ELEMENTS
     if is_even:
-        piece.multiples = {**function.multiples, begin: ELEMENTS, stop: common_factor(total, ELEMENTS)}
-    return Piece(piece, total, chunk, loop, is_even, is_tiled)
+        own.multiples = {**own.multiples, begin: ELEMENTS, stop: common_factor(total, ELEMENTS)}
+    return Piece(own, piece.memory, piece.indices, total, chunk, loop, is_even, is_tiled)
 
 
 def _chunk(total: int, weight: int, *, is_tiled: bool) -> int:
@@ -268,16 +283,46 @@ def _part(
     ending: list[Operation],
     name: str,
     more: tuple[Value, ...] = (),
-) -> Function:
-    """A function of the same arguments and some more: these operations, and before them what they need."""
+) -> Piece:
+    """A function of some of the same arguments and some more: these operations, and before them what they need."""
     needed = set(_values_of([*run, *ending]))
     before = []
     for operation in reversed(pure):
         if operation.result in needed:
             before.append(operation)
             needed.update(operation.operands)
+    return _of(function, needed, [*reversed(before), *run, *ending], name, more)
+
+
+def _whole(function: Function) -> Piece:
+    """All of a kernel, without the arguments that it does not need."""
+    operations = function.body.operations
+    piece = _of(function, set(_values_of(operations)), operations, function.name)
+    has_all = len(piece.memory) + len(piece.indices) == len(function.arguments)
+    return replace(piece, function=function) if has_all else piece
+
+
+def _of(
+    function: Function, needed: set[Value], operations: list[Operation], name: str, more: tuple[Value, ...] = ()
+) -> Piece:
+    """A function of these operations, with the arguments that they read or write and some more."""
+    memory = [a for a in function.arguments if isinstance(a.type, MemRef)]
+    indices = function.arguments[len(memory) :]
+    places = [j for j, a in enumerate(memory) if a in needed]
+    # The first extent of an array is for readers of its type, the others are needed to find its elements.
+    needed.update([indices[n.position] for j in places for n in memory[j].type.shape[1:] if isinstance(n, Extent)])
+    numbers = [j for j, a in enumerate(indices) if a in needed]
     block = Block()
-    block.arguments = [*function.arguments, *more]
-    block.operations = [*reversed(before), *run, *ending]
-    names = (*function.names, "begin", "end") if more else function.names
-    return replace(function, name=name, body=block, names=names)
+    block.arguments = [*[memory[j] for j in places], *[indices[j] for j in numbers], *more]
+    block.operations = operations
+    names = [function.names[j] for j in places] + [function.names[len(memory) + j] for j in numbers]
+    part = replace(
+        function,
+        name=name,
+        body=block,
+        names=(*names, "begin", "end") if more else tuple(names),
+        writes=frozenset([n for n, j in enumerate(places) if j in function.writes]),
+        multiples={a: multiple for a, multiple in function.multiples.items() if a in needed},
+        indices=tuple(indices),
+    )
+    return Piece(part, tuple(places), tuple(numbers))

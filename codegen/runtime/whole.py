@@ -15,8 +15,8 @@ from ..program import Branch, Kernel, Loop, While
 from ..symbols import typical
 from . import engine
 from .cost import work_of
-from .native import native
 from .share import ELEMENTS, is_shared, shared
+from .signals import accounting
 
 __all__ = ["blocks_of", "whole"]
 
@@ -36,12 +36,10 @@ def whole(work: object, buffers: int) -> Nest | None:
         pieces = shared(kernel.function, kernel.extents)
         if any(map(is_shared, pieces)):
             return None
-        parts[id(kernel)] = [
-            (piece.function, (*kernel.extents, 0, piece.total) if piece.chunk else kernel.extents) for piece in pieces
-        ]
+        parts[id(kernel)] = [(piece.function, piece.memory, piece.numbers(kernel.extents)) for piece in pieces]
     features = engine.target_features()
     nest = emit_nest(work, buffers, lambda k: parts[id(k)], blocks_of, work_of, features)
-    return nest._replace(numbers=(native().code.address("loop_account"), *nest.numbers[1:]))
+    return nest._replace(numbers=(accounting(), *nest.numbers[1:]))
 
 
 #: Bytes of all arrays of a loop that one block takes: half of the first cache.  From twice as many on there are blocks.
@@ -66,8 +64,8 @@ def blocks_of(loop: Loop) -> tuple[int, int] | None:
         b.aval.size != piece.total for b, o in zip(values, own, strict=True) if o
     ):
         return None
-    memory = piece.function.arguments[: len(values)]
-    walked = {argument for argument, o in zip(memory, own, strict=True) if o}
+    memory = piece.function.arguments[: len(piece.memory)]
+    walked = {argument for argument, j in zip(memory, piece.memory, strict=True) if own[j]}
     if not _only_at(piece.function.body.operations, walked, piece.loop.regions[0].arguments[0]):
         return None
     each = sum(b.aval.dtype.itemsize for b in values if b.aval.size == piece.total)

@@ -8,7 +8,7 @@ from programs import affine, program
 import autodiff.ops  # noqa: F401  (declares the operations that graphs are made of)
 from codegen import compiler
 from codegen.ir import Aval, evaluate, parse
-from codegen.kernel.nest import F64, INDEX, Extent
+from codegen.kernel.nest import F64, INDEX, Extent, MemRef
 from codegen.program import Kernel, Step
 from codegen.runtime import share, threads
 from codegen.runtime.executable import Executable
@@ -53,6 +53,29 @@ def test_run_time_extents_decide_too():
         x = np.arange(float(n))
         np.testing.assert_array_equal(call(x)[0], 2 * x)
     assert len(table) == 1
+
+
+def test_a_piece_gets_of_the_kernels_arguments_what_it_needs():
+    graph = parse("""f(x: f64[90,410], t: f64[90,410]) {
+        e = exp(x)  s = sum(e, axis=(0,))  r = reshape(s, shape=(1, 410))  y = div(e, r)  p = mul(y, t)
+        q = sum(p, axis=(0,))  return y, q }""")
+    kernels = [step.work for step in compiler.make_program(graph).steps]
+    fewer = 0
+    for kernel in kernels:
+        function, extents = kernel.function, kernel.extents
+        memory = [a for a in function.arguments if isinstance(a.type, MemRef)]
+        indices = function.arguments[len(memory) :]
+        numbers = dict(zip(indices, extents, strict=True))
+        for piece in share.shared(function, extents):
+            own = [*[memory[j] for j in piece.memory], *[indices[j] for j in piece.indices]]
+            assert piece.function.arguments[: len(own)] == own
+            some = tuple([numbers[a] for a in own[len(piece.memory) :]])
+            assert piece.numbers(extents, is_shared=True) == some
+            assert piece.numbers(extents) == ((*some, 0, piece.total) if piece.chunk else some)
+            written = [memory[j] for j in sorted(function.writes) if j in piece.memory]
+            assert [own[j] for j in sorted(piece.function.writes)] == written
+            fewer += len(own) < len(function.arguments)
+    assert fewer
 
 
 @pytest.mark.parametrize("n", [200_003, 1_000_003])
