@@ -7,6 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Random programs are the same ones in every run, however long a busy machine takes for one: a test that fails fails for
+# what was changed.  Those that look for new ones say so (`derandomize=False`) and are marked slow.
+settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("same")
 
 # Tests find what they compile, not what the user's cache holds, in this process and in those that they start.
 os.environ["AUTODIFF_CACHE"] = "0"
