@@ -127,17 +127,56 @@ tan = unary(
     lower=Map(lambda k, x: k.tan(x)),
     doc="The tangent of x in radians.   f[...]  →  f[...]",
 )
+# The derivatives of inverse functions are operations of their own where that of a product or quotient would be
+# inf - inf or inf * 0 at an end, as the second derivative of arcsin at 1.
+
+arc_slope = unary(
+    "arc_slope",
+    lambda x: 1 / np.sqrt((1 - x) * (1 + x)),
+    partials=lambda y, x: (x * y * y * y,),
+    lower=Map(lambda k, x: k.div(_one(k, x), k.sqrt(_one_less_square(k, x)))),
+    doc="1 / sqrt(1 - x²), the derivative of arcsin.   f[...]  →  f[...]",
+)
+arccosh_slope = unary(
+    "arccosh_slope",
+    lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    partials=lambda y, x: (-(x * y) * y * y,),
+    lower=Map(
+        lambda k, x: k.div(
+            _one(k, x), k.mul(k.sqrt(k.sub(x, _one(k, x))), k.sqrt(k.add(x, _one(k, x))))
+        )
+    ),
+    doc="1 / sqrt(x² - 1), the derivative of arccosh.   f[...]  →  f[...]",
+)
+arctanh_slope = unary(
+    "arctanh_slope",
+    lambda x: 1 / ((1 - x) * (1 + x)),
+    partials=lambda y, x: (2 * x * y * y,),
+    lower=Map(lambda k, x: k.div(_one(k, x), _one_less_square(k, x))),
+    doc="1 / (1 - x²), the derivative of arctanh.   f[...]  →  f[...]",
+)
+
+
+def _one(k: Any, x: Any) -> Any:
+    return k.constant(1.0, like=x)
+
+
+def _one_less_square(k: Any, x: Any) -> Any:
+    """1 - x², with all its digits near 1 and -1."""
+    return k.mul(k.sub(_one(k, x), x), k.add(_one(k, x), x))
+
+
 arcsin = unary(
     "arcsin",
     np.arcsin,
-    partials=lambda y, x: (1 / sqrt((1 - x) * (1 + x)),),
+    partials=lambda y, x: (arc_slope(x),),
     lower=Map(lambda k, x: k.asin(x)),
     doc="The angle in [-π/2, π/2] whose sine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
 )
 arccos = unary(
     "arccos",
     np.arccos,
-    partials=lambda y, x: (-1 / sqrt((1 - x) * (1 + x)),),
+    partials=lambda y, x: (-arc_slope(x),),
     lower=Map(lambda k, x: k.acos(x)),
     doc="The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
 )
@@ -202,14 +241,14 @@ arcsinh = unary(
 arccosh = unary(
     "arccosh",
     np.arccosh,
-    partials=lambda y, x: (1 / (sqrt(x - 1) * sqrt(x + 1)),),
+    partials=lambda y, x: (arccosh_slope(x),),
     lower=Map(lambda k, x: k.acosh(x)),
     doc="The inverse hyperbolic cosine, not negative.   f[...]  →  f[...]     nan below 1",
 )
 arctanh = unary(
     "arctanh",
     np.arctanh,
-    partials=lambda y, x: (1 / ((1 - x) * (1 + x)),),
+    partials=lambda y, x: (arctanh_slope(x),),
     lower=Map(lambda k, x: k.atanh(x)),
     doc="The inverse hyperbolic tangent.   f[...]  →  f[...]     nan outside [-1, 1]",
 )

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
+from codegen.ir import Aval, dtype_name
 from codegen.lowering import Move
 
 from ..custom import function
 from ..errors import ShapeError, caller
-from ..tape import record
+from ..tape import DETACH, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer, records
 from .arithmetic import abs_, multiply
 from .batching import along
-from .comparison import equal, not_equal
+from .comparison import equal, greater, less, not_equal
 from .conversion import as_tensor, cast_to
 from .power import power
 from .primitive import linear, zero_of, zeros_of
 from .reductions import max_, min_, summed, unreduced, widened
 from .selection import where
+from .shaping import spread
 from .statistics import floating, root_of_squares
 from .template import remembered
 
@@ -167,7 +168,8 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     ord   None or 2: the root of the sum of squares ("fro" for a pair of axes); 1, inf, -inf, 0 (how many
           are not zero) or any other number p, for vectors only
 
-    Where the norm is 0 its derivative is 0.
+    Where the norm is 0 its derivative is 0; of an infinite element it is nan.  Squares of very large and very small
+    elements neither overflow nor underflow.
     Raises ShapeError when x has no such axis, ValueError for an `ord` that is not served.
     """
     x = floating(x, "norm")
@@ -177,7 +179,7 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
         axis = tuple(range(x.ndim))
     axes = axes_of("norm", axis, x.aval)
     if ord in (None, "fro") or (ord == 2 and len(axes) == 1):
-        y = root_of_squares(summed(multiply(x, x), axes))
+        y = _euclidean(x, axes)
     elif len(axes) == 1 and isinstance(ord, (int, float)):
         y = _vector_norm(x, ord, axes)
     else:
@@ -187,6 +189,25 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
             f"  over several axes there is ord=None, the root of the sum of squares"
         )
     return unreduced(y, x, axes, keepdims)
+
+
+def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The root of the sum of squares: of rows whose largest element is far from 1, times a power of two.
+
+    A norm is as many times as large as its vector, so it does not matter for the derivative how the power was found.
+    The power is 1 for all others, whose norms are what they would be without (1,000 rows of 784: 38 us without, 80 with
+    it; the gradient 94, 130; NumPy's norms alone 310).
+    """
+    if not x.aval.size:
+        return root_of_squares(summed(multiply(x, x), axes))
+    # Neither squares nor what is divided by a norm, its derivative, leave the range: 2 step - far is less than it.
+    far, step = (48, 80) if x.dtype == np.float32 else (400, 600)
+    top = max_(abs_(record(DETACH, (x,))), axes)
+    one, large, small, most, least = (constant(2.0**n, dtype_name(x.dtype)) for n in (0, step, -step, far, -far))
+    is_large, is_small = greater(top, most), less(top, least)
+    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
+    scaled = multiply(x, spread(scale, axes, x.shape))
+    return multiply(root_of_squares(summed(multiply(scaled, scaled), axes)), back)
 
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:

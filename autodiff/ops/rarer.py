@@ -23,6 +23,7 @@ from .conversion import as_tensor
 from .declare import binary, unary
 from .elementwise import cos, sigmoid, sin
 from .joining import stack
+from .power import power
 from .promotion import common
 from .protocols import serves
 from .reductions import all_
@@ -99,7 +100,7 @@ exp2 = unary(
 cbrt = unary(
     "cbrt",
     np.cbrt,
-    partials=lambda y, x: (divide(1.0, multiply(multiply(y, y), 3.0)),),
+    partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
     lower=Map(_cbrt),
     doc="The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf",
 )

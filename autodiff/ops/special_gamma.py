@@ -81,7 +81,8 @@ def _gammaln(k: Any, x: Any) -> Any:
     is_least = k.lt(size, one)
     first = k.select(is_least, size, k.sub(size, one))
     second = k.sub(first, one)
-    low = k.mul(k.mul(first, second), series(k, LGAMMA_12, k.add(first, second)))
+    # 0 is added so that it is not -0.0 at 1.
+    low = k.add(k.mul(k.mul(first, second), series(k, LGAMMA_12, k.add(first, second))), zero)
     low = k.select(is_least, k.sub(low, k.log(size)), low)
     between, product = _lowered(k, size, 5)
     middle = k.add(k.log(product), _log_between(k, between))

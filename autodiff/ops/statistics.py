@@ -7,6 +7,7 @@ are constants of the graph.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from .arguments import axes_of, reduced_shape
 from .arithmetic import abs_, add, divide, multiply, subtract
 from .comparison import equal, isfinite, isinf, logical_and
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import binary
-from .elementwise import exp, log, sigmoid, sqrt
+from .declare import binary, unary
+from .elementwise import exp, log, sigmoid
 from .primitive import zero_of, zeros_of
 from .reductions import max_, summed, unreduced
 from .selection import where
@@ -113,8 +114,31 @@ def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
 
 def root_of_squares(s: Tensor) -> Tensor:
     """The square root of a sum of squares, with derivative 0 where it is 0."""
-    is_zero = equal(s, zero_of(s.dtype))
-    return where(is_zero, zero_of(s.dtype), sqrt(where(is_zero, _number(1.0, s), s)))
+    return root(s)
+
+
+def _slope_or_0(y: Tensor, slope: Callable[[Tensor], Tensor]) -> Tensor:
+    """A derivative, which is 0 where y is."""
+    is_zero = equal(y, zero_of(y.dtype))
+    return where(is_zero, zero_of(y.dtype), slope(where(is_zero, _number(1.0, y), y)))
+
+
+#: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
+#: would be 0 then, which it is not.
+root = unary(
+    "root",
+    np.sqrt,
+    partials=lambda y, x: (_slope_or_0(y, lambda y: divide(_number(0.5, y), y)),),
+    lower=Map(lambda k, x: k.sqrt(x)),
+    doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
+)
+log_of_sum = unary(
+    "log_of_sum",
+    np.log,
+    partials=lambda y, x: (_slope_or_0(x, lambda x: divide(_number(1.0, x), x)),),
+    lower=Map(lambda k, x: k.log(x)),
+    doc="The logarithm of a sum of exponentials: its derivative at 0 is 0.   f[...]  →  f[...]",
+)
 
 
 # ---------------------------------------------------------------- exponentials
@@ -142,7 +166,8 @@ def logsumexp(x, axis=None, *, keepdims=False):
 
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
 
-    A row of -inf gives -inf, with gradient 0; one that holds +inf gives +inf; of nothing it is -inf.
+    A row of -inf gives -inf, with gradient 0; one that holds +inf gives +inf, with gradient nan for that element and 0
+    for others; of nothing it is -inf.
     Raises ShapeError when x has no such axis.
     Source: Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax functions",
     IMA J. Numer. Anal. 41 (2021).
@@ -152,9 +177,7 @@ def logsumexp(x, axis=None, *, keepdims=False):
     top = _shift(x, axes)
     total = summed(exp(_shifted(x, top, axes)), axes)
     # log has derivative inf at 0, which would meet exp(-inf) = 0 as nan: there nothing changes the result.
-    nothing = equal(total, zero_of(x.dtype))
-    logarithm = where(nothing, _number(-math.inf, x), log(where(nothing, _number(1.0, x), total)))
-    return unreduced(add(logarithm, top), x, axes, keepdims)
+    return unreduced(add(log_of_sum(total), top), x, axes, keepdims)
 
 
 def _logaddexp_scalar(k, a, b):

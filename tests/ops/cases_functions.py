@@ -53,6 +53,7 @@ SPECIAL = [
     ("entr", lambda x: -x * mpmath.log(x), between(0.5, 3)),
     ("expit", lambda x: 1 / (1 + mpmath.exp(-x)), between(-3, 3)),
     ("logit", lambda x: mpmath.log(x / (1 - x)), between(0.1, 0.4)),
+    ("logit_slope", lambda x: 1 / (x * (1 - x)), between(0.1, 0.4)),
 ]  # fmt: skip
 PAIRS = [
     ("beta", mpmath.beta), ("betaln", lambda a, b: mpmath.log(mpmath.beta(a, b))),
