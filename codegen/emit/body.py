@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from ..kernel.nest import F32, Block, Extent, Function, MemRef, Operation, ScalarType, Value
+from .held import write_held
 from .loop_plan import plan_loop
 from .math import Need, named
 from .operations import SCALAR, Writer
@@ -238,6 +239,9 @@ class Body(Writer):
         lower, upper, step, *initial = operands
         (block,) = operation.regions
         apart = "apart" in operation.attributes
+        is_few = "few" in operation.attributes
+        if not initial and step == "1" and write_held(self, block, lower, upper, is_few=is_few):
+            return
         results = self._innermost(block, block.arguments[0], lower, upper, step, initial, independent=apart)
         if results is None:
             is_tiled = not initial and self._tiles(block, block.arguments[0], lower, upper, step, independent=False)

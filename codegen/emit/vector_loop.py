@@ -36,6 +36,8 @@ class VectorLoop(VectorMemory):
         self.hoisted: list[str] = []
         self.mask, self.active = "", 0
         self._stored: set[Operation] = set()
+        stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
+        self.updated = stored & {o.operands[0] for o in block.operations if o.name == "memref.load"}
         inside = {r for o in block.operations for r in o.results}
         self.inside = inside | set(block.arguments)
 

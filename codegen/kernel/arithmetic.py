@@ -20,6 +20,8 @@ _REASSOCIATE = {"fastmath": frozenset({"contract", "reassoc"})}
 #: Where the user asked for it (`modes.fast_math`).  Not arcp: LLVM makes an estimate of 1 / sqrt(x) by it, which is nan
 #: at 0 and at infinity.  Never nnan, ninf.
 _LOOSE = {"fastmath": frozenset({"contract", "nsz", "reassoc"})}
+#: For the extremes of many elements only: of two zeros either will do.
+_EITHER_ZERO = {"fastmath": frozenset({"nsz"})}
 
 
 class Arithmetic(Logic):
@@ -234,6 +236,12 @@ class Arithmetic(Logic):
     def minimum(self, x: Element, y: Element) -> Any:
         """The smaller; nan when either is."""
         return self._extreme("arith.minimumf", "arith.minsi", "lt", x, y)
+
+    def accumulate_extreme(self, best: Value, x: Value, *, is_greatest: bool) -> Value:
+        """The larger, or the smaller, of both; nan when either is, and of two zeros either."""
+        if x.type.is_float and best is not x:
+            return self.emit("arith.maximumf" if is_greatest else "arith.minimumf", (best, x), x.type, _EITHER_ZERO)
+        return self.maximum(best, x) if is_greatest else self.minimum(best, x)
 
     def accumulate(self, total: Value, x: Value) -> Value:
         """total + x where the order of additions is free: only for the accumulators of sums."""

@@ -21,16 +21,18 @@ __all__ = ["Body", "Loop"]
 
 class Loop:
     """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows;
-    whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are.
+    whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are;
+    whether there are too few to fill a vector (`few`), as far as is known.
     """
 
-    __slots__ = ("about", "apart", "block", "carried", "index", "operands", "parallel")
+    __slots__ = ("about", "apart", "block", "carried", "few", "index", "operands", "parallel")
 
     def __init__(
         self, block: Block, operands: list[Value], index: Index, carried: list[Value], parallel: bool, about: int | None
     ):
         self.about = about
         self.apart = False
+        self.few = False
         self.block = block
         self.operands = operands
         self.index = index
@@ -178,6 +180,8 @@ class Body:
                 attributes["independent"] = True
             if loop.apart:
                 attributes["apart"] = True
+            if loop.few:
+                attributes["few"] = True
             operation = Operation("scf.for", loop.operands, [r.type for r in results], attributes, [block])
         return self.effect(operation).results
 

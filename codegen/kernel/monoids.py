@@ -60,4 +60,6 @@ def combine(k: Scalar, monoid: str, before: Accumulator, after: Accumulator, *, 
         return (k.accumulate(x, y) if free_order else k.add(x, y),)
     if monoid == "mul":
         return (k.accumulate_product(x, y) if free_order else k.mul(x, y),)
-    return ({"max": k.maximum, "min": k.minimum, "any": k.logical_or, "all": k.logical_and}[monoid](x, y),)
+    if monoid in ("max", "min"):
+        return (k.accumulate_extreme(x, y, is_greatest=monoid == "max"),)
+    return ((k.logical_or if monoid == "any" else k.logical_and)(x, y),)
