@@ -265,10 +265,15 @@ def test_threads_without_work_sleep(any_threads):
     for _ in range(2):  # the first call is on one thread
         call(np.ones(100_003))
     assert threads.started() >= 3
-    time.sleep(0.02)
-    before = time.process_time()
-    time.sleep(0.2)
-    assert time.process_time() - before < 0.1
+
+    def worked():
+        """Seconds that this process works in a fifth of one: it may have other things to do, but not for ever."""
+        time.sleep(0.02)
+        before = time.process_time()
+        time.sleep(0.2)
+        return time.process_time() - before
+
+    assert any(worked() < 0.1 for _ in range(20))
 
 
 @pytest.mark.parametrize("count", [0, -1, 257, 1.5, "two"])
