@@ -1,7 +1,7 @@
 """Code of a module, from disk where it was made before.
 
     compiled(text, imports)     code of a whole module: the launcher, say
-    named(name, write)          the same, of what this version of the library writes under a name: the products
+    named(words, write)         code of functions that this version of the library writes: the products
     loaded(key)                 code of the object that serves a key, if it is on disk
     made(keys, text)            code from LLVM, kept on disk for these keys
 
@@ -35,14 +35,27 @@ def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes
     return loaded(key, disk, imports, passes, text) or made([key], text, disk, imports, passes)
 
 
-def named(name: str, write: Callable[[], str], passes: Passes = Passes.VECTORS) -> Code:
-    """Code of the module that `write` gives the text of, which the name says all of."""
-    disk, identity = default(), package_identity("codegen")
+def named(
+    words: Mapping[str, str], write: Callable[[Sequence[str]], str], passes: Passes = Passes.VECTORS
+) -> dict[str, Code]:
+    """The code that has each of these functions; those that are on disk nowhere are made together.
+
+    words   for each function, by name, what says all of it
+    write   the text of a module of such functions
+    """
+    disk = default()
+    identity = package_identity("codegen") if disk else None
     if disk is None or identity is None:
-        return compiled(write(), None, passes)
-    alias = key_of(f"{name} of {identity}", passes)
-    code = loaded(alias, disk, None, passes)
-    return code or made([alias], write(), disk, None, passes)
+        return dict.fromkeys(words, compiled(write(list(words)), None, passes))
+    keys = {name: key_of(f"{said} of {identity}", passes) for name, said in words.items()}
+    found: dict[str, Code] = {}
+    for name, key in keys.items():
+        if name not in found and (code := loaded(key, disk, None, passes)):
+            found.update({other: code for other in words if other in code.names})
+    if missing := [name for name in words if name not in found]:
+        code = made([keys[name] for name in missing], write(missing), disk, None, passes)
+        found.update(dict.fromkeys(missing, code))
+    return found
 
 
 def loaded(

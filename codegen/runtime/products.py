@@ -10,8 +10,9 @@ busy; and its results have the same bits for any number of threads.
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..forks import held_over_fork
 from ..program import Gemm
@@ -41,8 +42,7 @@ class Product:
 def begin(gemms: Iterable[Gemm]) -> None:
     """Make what these products will need and is not there, beside what the caller does next."""
     if gains():
-        for need in dict.fromkeys([need for gemm in gemms for need in _needs(*_case(gemm)[1:])]):
-            _code(need)
+        _codes_of([need for gemm in gemms for need in _needs(*_case(gemm)[1:])])
 
 
 def product_step(gemm: Gemm) -> Product:
@@ -50,7 +50,7 @@ def product_step(gemm: Gemm) -> Product:
     is_swapped, extents, tile = _case(gemm)
     m, n, k = extents[:3]
     needs = _needs(extents, tile)
-    codes = tuple([_code(need).result() for need in needs])
+    codes = tuple([codes.result()[name] for codes, (_, name) in zip(_codes_of(needs), needs, strict=True)])
     name = needs[0][1]
     if name == "product":
         _put(codes[0], {part: code for (_, part), code in zip(needs[1:], codes[1:], strict=True)})
@@ -157,7 +157,8 @@ def _size(dtype: str) -> int:
 #: A tile, and the function that there is a module of: "product" or one of its parts, "rows", "dots", "dot".
 _Need = tuple[Tile, str]
 
-_codes: dict[_Need, Ahead[engine.Code]] = {}
+#: In what is made together, by name, there is each function that somebody asked for at once.
+_codes: dict[_Need, Ahead[dict[str, engine.Code]]] = {}
 _lock = held_over_fork(threading.Lock())
 
 
@@ -170,16 +171,32 @@ def _needs(extents: tuple[int, ...], tile: Tile) -> list[_Need]:
     return [(tile, "product"), *[(tile, part) for part in parts_of(tile, n, b_col)]]
 
 
-def _code(need: _Need) -> Ahead[engine.Code]:
-    """The module that is needed; made once."""
+def _codes_of(needs: Sequence[_Need]) -> list[Ahead[dict[str, engine.Code]]]:
+    """What is needed; made once, in one module for each tile: by itself a module takes LLVM a millisecond."""
     with _lock:
-        if need not in _codes:
-            name = f"{need[1]} {need[0]}"
-            _codes[need] = Ahead(lambda: objects.named(name, lambda: _text(*need), passes=engine.Passes.INLINE))
-        return _codes[need]
+        missing: dict[Tile, dict[str, None]] = {}
+        for tile, name in needs:
+            if (tile, name) not in _codes:
+                missing.setdefault(tile, {})[name] = None
+        for tile, names in missing.items():
+            made = Ahead(functools.partial(_made, tile, list(names)))
+            _codes.update({(tile, name): made for name in names})
+        return [_codes[need] for need in needs]
 
 
-def _text(tile: Tile, name: str) -> str:
+def _made(tile: Tile, names: Sequence[str]) -> dict[str, engine.Code]:
+    words = {name: f"{name} {tile}" for name in names}
+    return objects.named(words, functools.partial(_text, tile), passes=engine.Passes.INLINE)
+
+
+def _text(tile: Tile, names: Sequence[str]) -> str:
+    """A module of these functions; what several of them declare is declared once."""
+    lines = "\n".join([_text_of(tile, name) for name in names]).split("\n")
+    declared = dict.fromkeys([line for line in lines if line.startswith("declare ")])
+    return "\n".join([*[line for line in lines if line not in declared], *declared, ""])
+
+
+def _text_of(tile: Tile, name: str) -> str:
     if name in PARTS:
         return part_ir(tile, name)
     return product_ir(tile) if name == "product" else vector_product_ir(tile, name)

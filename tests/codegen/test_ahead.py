@@ -106,7 +106,8 @@ def test_no_thread_stays_when_a_program_of_products_and_kernels_is_ready(monkeyp
     products.begin(gemms)
     assert sorted(name for _, name in products._codes) == ["dots", "product", "tile1"]
     codes = {id(code) for gemm in gemms for code in products.product_step(gemm).codes}
-    assert codes == {id(work.result()) for work in products._codes.values()}
+    assert codes == {id(code) for work in products._codes.values() for code in work.result().values()}
+    assert len(codes) == 1  # one module for all of a tile
     assert threading.active_count() == before
 
 

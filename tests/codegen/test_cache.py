@@ -12,10 +12,11 @@ from programs import affine, affine_program, program
 
 from codegen.ir import Aval
 from codegen.program import Kernel, Step
-from codegen.runtime import disk, engine
+from codegen.runtime import disk, engine, objects
 from codegen.runtime.disk import DiskCache, Entry
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
+from codegen.runtime.native import call_numbers
 
 KEY, OTHER = "0123456789abcdef" * 2, "f" * 32
 
@@ -298,6 +299,29 @@ def test_only_what_is_not_on_disk_is_compiled_whatever_it_was_compiled_with(cach
     assert (table.compiled_modules, table.disk_objects) == (1, 2)
     monkeypatch.setattr(engine, "object_of", None)
     assert Executable(many(5.0, 2.0), table_on(cache)).call(np.ones(8))[1][0] == 13.0
+
+
+def test_functions_made_together_are_found_one_by_one_and_only_others_are_made(cache, monkeypatch):
+    asked = []
+
+    def write(names):
+        asked.append(list(names))
+        return "".join([f"define i32 @{name}() {{\n  ret i32 {ord(name)}\n}}\n" for name in names])
+
+    def values(names):
+        codes = objects.named({name: f"{name} of a test" for name in names}, write)
+        return {name: call_numbers(code, name) & 0xFFFFFFFF for name, code in codes.items()}
+
+    monkeypatch.setattr(objects, "default", lambda: cache)
+    monkeypatch.setattr(objects, "package_identity", lambda name: "this version")
+    assert values("ab") == {"a": 97, "b": 98} and asked == [["a", "b"]]
+    assert values("b") == {"b": 98} and values("ba") == {"b": 98, "a": 97} and len(asked) == 1
+    assert values("bc") == {"b": 98, "c": 99} and asked[1:] == [["c"]]
+    assert values("cab") == {"c": 99, "a": 97, "b": 98} and len(asked) == 2
+    monkeypatch.setattr(objects, "package_identity", lambda name: "another version")
+    assert values("ca") == {"c": 99, "a": 97} and asked[2:] == [["c", "a"]]
+    monkeypatch.setattr(objects, "default", lambda: None)
+    assert values("a") == {"a": 97} and asked[3:] == [["a"]]
 
 
 def test_a_sound_object_that_cannot_be_linked_is_made_again(cache, caplog):
