@@ -55,7 +55,7 @@ if _TYPE_CHECKING:
     from .control import checkpoint, cond, fori_loop, scan, while_loop
     from .dispatch import ambiguities, coverage, methods, which, which_backward
     from .inspection import inspect
-    from .ops import fft, random, special
+    from .ops import fft, linalg, random, special
     from .ops.quantiles import *  # noqa: F403  as `ops.LATER` has them
     from .ops.rarer import *  # noqa: F403
     from .ops.searching import *  # noqa: F403
@@ -84,7 +84,7 @@ __getattr__, __dir__ = _lazily(
     | dict.fromkeys(("ambiguities", "coverage", "methods", "which", "which_backward"), "dispatch")
     | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
     | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"}
-    | dict.fromkeys(("fft", "random", "special", *ops.LATER), "ops"),
+    | dict.fromkeys(("fft", "linalg", "random", "special", *ops.LATER), "ops"),
 )  # fmt: skip
 _late("autodiff.structured")
 _late("autodiff.control")
@@ -108,5 +108,5 @@ __all__ = [
     "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi", "scan", "tensor", "tree", "value_and_grad",
     "vjp", "which", "which_backward", "while_loop",
 ]
-__all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "jacobian", "random", "special"]
-__all__ += ["vmap", *ops.__all__, *ops.LATER]
+__all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "jacobian", "linalg", "random"]
+__all__ += ["special", "vmap", *ops.__all__, *ops.LATER]

@@ -211,7 +211,7 @@ def facts() -> dict[str, str]:
         "threads": str(threads.threads()),
         "fast math": "on" if modes.fast_math else "off",
         "deterministic": f"{'on' if modes.deterministic else 'off'}; {_of_blas()}",
-        "cache of code": str(folder.folder) if folder else "off",
+        "cache of code": folder.folder if folder else "off",
     }
 
 

@@ -12,8 +12,8 @@ import autodiff as ad
 #: Not needed before somebody asks for it by name.
 LATER = (
     "autodiff.cli", "autodiff.control", "autodiff.demo", "autodiff.dispatch.introspection", "autodiff.inspection",
-    "autodiff.ops.recorder", "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch",
-    "autodiff.transforms.forward", "autodiff.transforms.second_order",
+    "autodiff.ops.linalg", "autodiff.ops.recorder", "autodiff.structured", "autodiff.testing",
+    "autodiff.transforms.batch", "autodiff.transforms.forward", "autodiff.transforms.second_order",
     "codegen.ir.dot", "codegen.ir.text", "codegen.kernel.mlir", "codegen.kernel.verify", "codegen.passes.merge",
     "codegen.passes.nests", "codegen.runtime.driven", "codegen.runtime.launcher_ir", "codegen.runtime.llvm_binding",
     "codegen.runtime.loops", "codegen.runtime.products", "codegen.runtime.stages", "codegen.runtime.threads_ir",
@@ -21,7 +21,7 @@ LATER = (
 #: What costs milliseconds, and stands in for something that does not.
 HEAVY = (
     "_hashlib", "dis", "html", "importlib.resources", "llvmlite.binding", "llvmlite.ir", "logging", "numpy.ma",
-    "opt_einsum", "rich", "scipy", "tempfile", "typer", "xdsl", "zipfile",
+    "opt_einsum", "pathlib", "rich", "scipy", "string", "tempfile", "typer", "xdsl", "zipfile",
 )  # fmt: skip
 
 PRINT = "import sys; print(sorted(sys.modules))"

@@ -35,4 +35,4 @@ def cache(
         disk.DiskCache(kept.folder, limit_bytes=0).prune()
     count, size = kept.held()
     text = f"folder   {kept.folder}\nobjects  {count}\nbytes    {size} of at most {kept.limit_bytes}"
-    say({"folder": str(kept.folder), "objects": count, "bytes": size, "limit_bytes": kept.limit_bytes}, text, as_json)
+    say({"folder": kept.folder, "objects": count, "bytes": size, "limit_bytes": kept.limit_bytes}, text, as_json)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from codegen.lazily import imported, lazily
 
 from ..tape.streak import WHEN_REPEATED
-from . import linalg as linalg
 from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
@@ -140,6 +139,7 @@ from .triangles import tril, triu
 
 if TYPE_CHECKING:
     from . import fft as fft
+    from . import linalg as linalg
     from . import random as random
     from . import special as special
     from .quantiles import *  # noqa: F403  as `LATER` has them
@@ -157,7 +157,7 @@ LATER = {
         ("allclose", "cbrt", "cross", "deg2rad", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron",
          "logaddexp2", "nan_to_num", "rad2deg", "rot90", "sinc"), "rarer"),
 }  # fmt: skip
-__getattr__, __dir__ = lazily(globals(), {"fft": "fft", "random": "random", "special": "special"} | LATER)
+__getattr__, __dir__ = lazily(globals(), {name: name for name in ("fft", "linalg", "random", "special")} | LATER)
 
 # Recording in machine code, for programs that repeat themselves.
 WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").install())
@@ -243,7 +243,6 @@ __all__ = [
     "isnan",
     "less",
     "less_equal",
-    "linalg",
     "linspace",
     "log",
     "log1p",

@@ -20,7 +20,6 @@ from .extremes import cummax, cummin, nanmax, nanmean, nanmin, nansum
 from .gathering import take
 from .indexing import getitem
 from .joining import concatenate, pad, split, stack
-from .linalg import cholesky, det, eigh, eigvalsh, inv, lstsq, pinv, qr, slogdet, solve, svd, svdvals
 from .linalg_basic import diag, diagonal, norm, trace
 from .operators import attach, attach_operators, attach_spread
 from .power import square
@@ -165,18 +164,6 @@ for _function, _names in {
     norm: "linalg.norm",
     real: "real",
     imag: "imag",
-    solve: "linalg.solve",
-    inv: "linalg.inv",
-    det: "linalg.det",
-    slogdet: "linalg.slogdet",
-    cholesky: "linalg.cholesky",
-    eigh: "linalg.eigh",
-    eigvalsh: "linalg.eigvalsh",
-    qr: "linalg.qr",
-    svd: "linalg.svd",
-    svdvals: "linalg.svdvals",
-    pinv: "linalg.pinv",
-    lstsq: "linalg.lstsq",
     tril: "tril",
     roll: "roll",
     tile: "tile",

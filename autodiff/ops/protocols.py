@@ -183,7 +183,7 @@ def _likeness(function: Callable, ours: Callable) -> _Likeness | None:
 
 
 #: Modules of which functions of NumPy's are known by more than their names.
-_HOMES = {"numpy.fft": "fft"}
+_HOMES = {"numpy.fft": "fft", "numpy.linalg": "linalg"}
 
 
 def _later(function: Any) -> Callable | None:

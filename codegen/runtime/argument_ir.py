@@ -11,7 +11,7 @@ An array's data and a NumPy scalar's value are used where they are; a Python num
 
 from __future__ import annotations
 
-from string import Template
+from .template import Template
 
 __all__ = ["ARGUMENTS", "NUMBER_KINDS"]
 

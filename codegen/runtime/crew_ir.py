@@ -18,7 +18,7 @@ often follows at once, and then sleeps: threads that go on looking take the proc
 
 from __future__ import annotations
 
-from string import Template
+from .template import Template
 
 __all__ = ["BLOCK", "MOST_THREADS", "crew_ir", "pause_of"]
 

@@ -27,7 +27,6 @@ import struct
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from ..records import NamedTuple
 
@@ -77,8 +76,8 @@ class DiskCache:
     faults         files that could not be used, and failures to write
     """
 
-    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> None:
+        self.folder = os.fspath(folder)
         self.limit_bytes = limit_bytes
         self.hits = self.misses = self.faults = 0
         self._numbers = itertools.count()
@@ -90,7 +89,7 @@ class DiskCache:
         """The entry of a key, if there is a sound one."""
         entry = None
         if self._is_ready():
-            path = self.folder / key
+            path = os.path.join(self.folder, key)
             try:
                 entry = _decoded(_read(path), key)
                 self._touch(path)
@@ -99,7 +98,7 @@ class DiskCache:
             except (OSError, ValueError) as error:
                 self._report(f"{path} cannot be used ({error}); it is made again")
                 with contextlib.suppress(OSError):
-                    path.unlink()
+                    os.unlink(path)
         if entry is None:
             self.misses += 1
         else:
@@ -107,10 +106,10 @@ class DiskCache:
         return entry
 
     @staticmethod
-    def _touch(path: Path) -> None:
+    def _touch(path: str) -> None:
         """Note that it was used, so that it is not among the first to go."""
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _TOUCH_S:
+            if time.time() - os.stat(path).st_mtime > _TOUCH_S:
                 os.utime(path)
 
     # ------------------------------------------------------------ writing
@@ -125,9 +124,9 @@ class DiskCache:
             try:
                 for key in keys[1:]:
                     self._link(first, key, data)
-                os.replace(first, self.folder / keys[0])
+                os.replace(first, os.path.join(self.folder, keys[0]))
             except OSError:
-                first.unlink(missing_ok=True)
+                _remove(first)
                 raise
         except OSError as error:
             self._is_usable = False
@@ -137,27 +136,27 @@ class DiskCache:
         if int.from_bytes(os.urandom(4), "little") < 16 * len(data) / self.limit_bytes * 2**32:
             self.prune()
 
-    def _written(self, data: bytes) -> Path:
+    def _written(self, data: bytes) -> str:
         """A new file of this content, under a name that nobody reads."""
-        path = self.folder / f".{os.getpid()}-{next(self._numbers)}-{os.urandom(8).hex()}"
+        path = os.path.join(self.folder, f".{os.getpid()}-{next(self._numbers)}-{os.urandom(8).hex()}")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
         except OSError:
-            path.unlink(missing_ok=True)
+            _remove(path)
             raise
         return path
 
-    def _link(self, first: Path, key: str, data: bytes) -> None:
+    def _link(self, first: str, key: str, data: bytes) -> None:
         """Another name for the same file; a copy where files cannot have two names."""
-        path = first.with_name(f"{first.name}-{key}")
+        path = f"{first}-{key}"
         try:
             os.link(first, path)
         except OSError:
             path = self._written(data)
-        os.replace(path, self.folder / key)
-        path.unlink(missing_ok=True)  # renaming a name of a file to another of its names does nothing
+        os.replace(path, os.path.join(self.folder, key))
+        _remove(path)  # renaming a name of a file to another of its names does nothing
 
     def prune(self) -> None:
         """Remove what was not used for longest, if the folder holds more than its limit."""
@@ -198,7 +197,7 @@ class DiskCache:
         """Whether the folder is there, and ours alone."""
         if self._is_usable is None:
             try:
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.makedirs(self.folder, 0o700, exist_ok=True)
                 _refuse_others(os.stat(self.folder))
                 self._is_usable = True
             except (OSError, ValueError) as error:
@@ -214,7 +213,13 @@ class DiskCache:
             logging.getLogger("autodiff.cache").warning("autodiff: cache of compiled code: %s", message)
 
 
-def _read(path: Path) -> bytes:
+def _remove(path: str) -> None:
+    """Remove a file, if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _read(path: str) -> bytes:
     """The content of a regular file that only its owner, this user, may write."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
@@ -268,23 +273,30 @@ def default() -> DiskCache | None:
     if os.environ.get("AUTODIFF_CACHE", "1") == "0":
         return None
     try:
-        return DiskCache(folder_of_user() / "objects")
+        return DiskCache(os.path.join(folder_of_user(), "objects"))
     except RuntimeError:
         return None
 
 
-def folder_of_user() -> Path:
+def folder_of_user() -> str:
     """AUTODIFF_CACHE_DIR, or where this system keeps a user's caches.
 
     Raises RuntimeError for a user without a home.
     """
     given = os.environ.get("AUTODIFF_CACHE_DIR")
     if given:
-        return Path(given)
+        return given
     if sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        root = os.environ.get("LOCALAPPDATA") or _in_home("AppData", "Local")
     elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Caches"
+        root = _in_home("Library", "Caches")
     else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return root / "autodiff"
+        root = os.environ.get("XDG_CACHE_HOME") or _in_home(".cache")
+    return os.path.join(root, "autodiff")
+
+
+def _in_home(*parts: str) -> str:
+    home = os.path.expanduser("~")
+    if home == "~":
+        raise RuntimeError("this user has no home")
+    return os.path.join(home, *parts)

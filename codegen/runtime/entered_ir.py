@@ -16,10 +16,9 @@ entries and what they run, is held while a call is on.
 
 from __future__ import annotations
 
-from string import Template
-
 from .entered_again_ir import AGAIN
 from .result_ir import result_ir
+from .template import Template
 
 __all__ = ["ENTRY", "TAKE_APART", "WORDS", "entered_ir"]
 

@@ -31,14 +31,13 @@ stop in Python between native segments, and loops (`loop_ir`).
 
 from __future__ import annotations
 
-from string import Template
-
 from ..kernel.nest import Status
 from .argument_ir import ARGUMENTS
 from .entered_ir import entered_ir
 from .loop_ir import COPY, LOOP_IR
 from .pool_ir import pool_ir
 from .steps_ir import RUN_STEPS
+from .template import Template
 
 __all__ = ["PLAN", "STEP_WORDS", "launcher_ir"]
 

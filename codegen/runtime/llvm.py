@@ -24,7 +24,6 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -70,9 +69,10 @@ def version() -> str:
     return llvmlite.__version__
 
 
-def library_file() -> Path:
+def library_file() -> str:
     """Where LLVM is."""
-    return Path(llvmlite.__file__).parent / "binding" / _FILES.get(sys.platform, "libllvmlite.so")
+    folder = os.path.dirname(llvmlite.__file__)
+    return os.path.join(folder, "binding", _FILES.get(sys.platform, "libllvmlite.so"))
 
 
 _loading = held_over_fork(threading.Lock())
@@ -92,8 +92,8 @@ def is_loaded() -> bool:
 @functools.cache
 def _library() -> Any:
     file = library_file()
-    if "llvmlite.binding" not in sys.modules and is_known(version()) and file.is_file():
-        return Library(str(file))
+    if "llvmlite.binding" not in sys.modules and is_known(version()) and os.path.isfile(file):
+        return Library(file)
     from .llvm_binding import Binding  # it imports llvmlite.binding
 
     return Binding()

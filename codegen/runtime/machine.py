@@ -14,7 +14,6 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from . import elf
 from .disk import blake2b
@@ -66,7 +65,7 @@ def identity() -> bytes | None:
     return struct.pack(f"<{len(found)}I", *found)
 
 
-def file_identity(path: Path) -> bytes:
+def file_identity(path: str) -> bytes:
     """Which file it is, as far as its size and time tell; raises OSError where there is none."""
     status = os.stat(path)
     return f"{path} {status.st_size} {status.st_mtime_ns}".encode()

@@ -16,11 +16,10 @@ first; a byte that is the same in all is passed over.  Where there is no memory 
 
 from __future__ import annotations
 
-from string import Template
-
 from . import order_network_ir
 from .compare_ir import LANES
 from .order_key_ir import TYPES, key_ir
+from .template import Template
 
 __all__ = ["SHORT", "order_ir"]
 

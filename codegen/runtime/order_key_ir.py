@@ -5,9 +5,8 @@ Of a float its bits, the sign turned round; nan is above all, -0.0 is 0.0.  Of a
 
 from __future__ import annotations
 
-from string import Template
-
 from ..emit.types import splat, vector_type
+from .template import Template
 
 __all__ = ["TYPES", "key_ir"]
 

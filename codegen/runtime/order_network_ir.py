@@ -22,10 +22,9 @@ us per 200,000 elements, by counting all or bytes and so, and of NumPy's argsort
 
 from __future__ import annotations
 
-from string import Template
-
 from ..emit.types import steps
 from .compare_ir import BLOCK, LANES, V, merged_pairs, of_blocks, of_two, sorted_pairs
+from .template import Template
 
 __all__ = ["MOST", "network_ir"]
 

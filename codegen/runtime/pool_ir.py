@@ -16,7 +16,7 @@ Output arrays own their blocks by way of NumPy's allocators (NEP 49): an array h
 
 from __future__ import annotations
 
-from string import Template
+from .template import Template
 
 __all__ = ["pool_ir"]
 

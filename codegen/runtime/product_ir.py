@@ -22,8 +22,7 @@ What is not a part is `optnone`, which means: written as it should run.  Code is
 
 from __future__ import annotations
 
-from string import Template
-
+from .template import Template
 from .tile_ir import Tile, tile_ir, turn_ir
 
 __all__ = ["DECLARED", "EXTENTS", "PARTS", "part_ir", "parts_of", "product_ir", "step_ir"]

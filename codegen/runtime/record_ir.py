@@ -19,8 +19,6 @@ collector): so every object that is looked at again afterwards is held by a refe
 
 from __future__ import annotations
 
-from string import Template
-
 from .answer_ir import ANSWER, ANSWERS, MOST_LIVE
 from .carry_ir import CARRIES, CARRY
 from .chain_ir import CHAINS, WALK
@@ -58,6 +56,7 @@ from .record_table import (
     WAYS,
 )  # fmt: skip
 from .slots import DEALLOC
+from .template import Template
 
 __all__ = [
     "ASSIGN", "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_METHOD", "METHODS", "POWER", "SITES_IN_ALL",

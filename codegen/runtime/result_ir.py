@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from string import Template
+from .template import Template
 
 __all__ = ["PUT_TOGETHER", "result_ir"]
 

@@ -17,9 +17,8 @@ After a fork the child has none of the threads: the process number tells, and al
 
 from __future__ import annotations
 
-from string import Template
-
 from .crew_ir import BLOCK, MOST_THREADS, crew_ir, pause_of
+from .template import Template
 
 __all__ = ["MOST_THREADS", "threads_ir"]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from string import Template
-
 from ..kernel.nest import Status
+from .template import Template
 
 __all__ = ["WHILE_IR"]
 

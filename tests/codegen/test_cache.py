@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,15 +42,15 @@ def test_what_was_stored_is_loaded_also_by_another_process(cache):
 
 def test_keys_of_one_object_share_a_file(cache):
     store(cache, KEY, OTHER)
-    assert sorted(p.name for p in cache.folder.iterdir()) == sorted([KEY, OTHER])
-    assert len({p.stat().st_ino for p in cache.folder.iterdir()}) == 1
+    assert sorted(p.name for p in Path(cache.folder).iterdir()) == sorted([KEY, OTHER])
+    assert len({p.stat().st_ino for p in Path(cache.folder).iterdir()}) == 1
 
 
 def test_storing_again_replaces_and_leaves_nothing_behind(cache):
     store(cache, KEY, OTHER)
     entry = store(cache, OTHER, KEY, content=b"new")
     assert cache.load(KEY) == cache.load(OTHER) == entry
-    assert len(list(cache.folder.iterdir())) == 2
+    assert len(list(Path(cache.folder).iterdir())) == 2
 
 
 def test_where_files_cannot_have_two_names_there_are_copies(cache, monkeypatch):
@@ -58,7 +59,7 @@ def test_where_files_cannot_have_two_names_there_are_copies(cache, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     entry = store(cache, KEY, OTHER)
-    assert cache.load(KEY) == cache.load(OTHER) == entry and len(list(cache.folder.iterdir())) == 2
+    assert cache.load(KEY) == cache.load(OTHER) == entry and len(list(Path(cache.folder).iterdir())) == 2
 
 
 def truncate(path):
@@ -106,7 +107,7 @@ def foreign(path):
 def of_another_key(path):
     other = DiskCache(path.parent.parent / "other")
     store(other, OTHER)
-    path.write_bytes((other.folder / OTHER).read_bytes())
+    path.write_bytes((Path(other.folder) / OTHER).read_bytes())
 
 
 def directory(path):
@@ -136,19 +137,19 @@ FAULTS = [
 @pytest.mark.parametrize("damage", FAULTS)
 def test_a_file_that_is_not_sound_is_ignored_reported_and_replaced(cache, damage, caplog):
     store(cache, KEY)
-    damage(cache.folder / KEY)
+    damage(Path(cache.folder) / KEY)
     with caplog.at_level(logging.WARNING, "autodiff.cache"):
         assert cache.load(KEY) is None and cache.load("0" * 32) is None
     assert [KEY in record.getMessage() for record in caplog.records] == [True]
     if damage is directory:
-        (cache.folder / KEY).rmdir()
+        (Path(cache.folder) / KEY).rmdir()
     entry = store(cache, KEY)
     assert cache.load(KEY) == entry and cache.faults == 1
 
 
 def test_every_flipped_bit_is_found(cache, caplog):
     store(cache, KEY, content=b"x" * 40)
-    path = cache.folder / KEY
+    path = Path(cache.folder) / KEY
     data = path.read_bytes()
     for place in range(len(data)):
         path.write_bytes(data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :])
@@ -171,23 +172,23 @@ def test_an_unreadable_file_is_a_miss(cache, monkeypatch, caplog):
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners here")
 def test_a_folder_of_another_user_or_that_others_may_write_is_not_used(tmp_path, monkeypatch, caplog):
     open_to_all = DiskCache(tmp_path / "open")
-    open_to_all.folder.mkdir()
-    open_to_all.folder.chmod(0o777)
+    Path(open_to_all.folder).mkdir()
+    Path(open_to_all.folder).chmod(0o777)
     store(open_to_all, KEY)
-    assert open_to_all.load(KEY) is None and not list(open_to_all.folder.iterdir())
+    assert open_to_all.load(KEY) is None and not list(Path(open_to_all.folder).iterdir())
     assert "others may write" in caplog.text
     theirs = DiskCache(tmp_path / "theirs")
-    theirs.folder.mkdir(mode=0o700)
+    Path(theirs.folder).mkdir(mode=0o700)
     user = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: user + 1)
     store(theirs, KEY)
-    assert theirs.load(KEY) is None and not list(theirs.folder.iterdir())
+    assert theirs.load(KEY) is None and not list(Path(theirs.folder).iterdir())
     assert "another user" in caplog.text and (open_to_all.faults, theirs.faults) == (1, 1)
 
 
 def test_a_new_folder_is_for_its_owner_alone(cache):
     store(cache, KEY)
-    assert cache.folder.stat().st_mode & 0o077 == 0 and (cache.folder / KEY).stat().st_mode & 0o077 == 0
+    assert Path(cache.folder).stat().st_mode & 0o077 == 0 and (Path(cache.folder) / KEY).stat().st_mode & 0o077 == 0
 
 
 def test_a_folder_that_cannot_be_made_is_done_without(tmp_path, caplog):
@@ -206,23 +207,23 @@ def test_a_full_disk_is_done_without(cache, monkeypatch, caplog):
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
         store(cache, KEY)
-    assert "No space left" in caplog.text and [p.name for p in cache.folder.iterdir()] == [OTHER]
+    assert "No space left" in caplog.text and [p.name for p in Path(cache.folder).iterdir()] == [OTHER]
     store(cache, KEY)
-    assert len(caplog.records) == 1 and [p.name for p in cache.folder.iterdir()] == [OTHER]
+    assert len(caplog.records) == 1 and [p.name for p in Path(cache.folder).iterdir()] == [OTHER]
 
 
 def test_what_was_not_used_for_longest_goes_first_and_other_files_stay(cache):
     keys = [f"{number:032x}" for number in range(20)]
     for age, key in enumerate(reversed(keys)):
         store(cache, key, "e" + key[1:], content=bytes(10_000))
-        os.utime(cache.folder / key, (1e9 - age, 1e9 - age))
-    (cache.folder / "notes.txt").write_text("mine" * 100_000)
+        os.utime(Path(cache.folder) / key, (1e9 - age, 1e9 - age))
+    (Path(cache.folder) / "notes.txt").write_text("mine" * 100_000)
     cache.prune()
-    assert len(list(cache.folder.iterdir())) == 41
+    assert len(list(Path(cache.folder).iterdir())) == 41
     assert cache.load(keys[0]) is not None  # which is the use that keeps it
     cache.limit_bytes = 100_000
     cache.prune()
-    left = {p.name for p in cache.folder.iterdir()}
+    left = {p.name for p in Path(cache.folder).iterdir()}
     assert "notes.txt" in left and keys[0] in left and keys[1] not in left and keys[19] in left
     assert 2 * 6 <= len(left) - 1 <= 2 * 8
 
@@ -231,13 +232,13 @@ def test_the_folder_stays_below_its_limit_by_itself(tmp_path):
     cache = DiskCache(tmp_path / "objects", limit_bytes=50_000)
     for number in range(200):
         store(cache, f"{number:032x}", content=bytes(3_000))
-    total = sum(p.stat().st_size for p in cache.folder.iterdir())
+    total = sum(p.stat().st_size for p in Path(cache.folder).iterdir())
     assert 3_000 <= total <= 100_000
 
 
 def test_left_over_temporary_files_go(cache):
     store(cache, KEY)
-    old, new = (cache.folder / f".1-{number}-{'0' * 16}" for number in (1, 2))
+    old, new = (Path(cache.folder) / f".1-{number}-{'0' * 16}" for number in (1, 2))
     old.write_bytes(b"unfinished")
     new.write_bytes(b"being written")
     os.utime(old, (1e9, 1e9))
@@ -265,7 +266,7 @@ def test_threads_may_store_and_load_at_once(tmp_path):
     for thread in threads:
         thread.join()
     assert not wrong and [cache.faults for cache in caches] == [0, 0]
-    assert not [p.name for p in caches[0].folder.iterdir() if p.name.startswith(".")]
+    assert not [p.name for p in Path(caches[0].folder).iterdir() if p.name.startswith(".")]
 
 
 # -- kernels ---------------------------------------------------------------------------------------
@@ -327,7 +328,7 @@ def test_functions_made_together_are_found_one_by_one_and_only_others_are_made(c
 def test_a_sound_object_that_cannot_be_linked_is_made_again(cache, caplog):
     table = table_on(cache)
     Executable(affine_program(8), table)
-    (path,) = cache.folder.iterdir()
+    (path,) = Path(cache.folder).iterdir()
     cache.store([path.name], b"this is no object file", [f"k{path.name}"])
     table = table_on(cache)
     assert Executable(affine_program(8), table).call(np.ones(8))[0][0] == 3.0
@@ -401,11 +402,11 @@ def test_processes_that_start_together_share_one_cache(run):
 
 def test_the_folder_follows_the_user_s_settings(monkeypatch, tmp_path):
     monkeypatch.setenv("AUTODIFF_CACHE_DIR", str(tmp_path))
-    assert disk.folder_of_user() == tmp_path
+    assert Path(disk.folder_of_user()) == tmp_path
     monkeypatch.delenv("AUTODIFF_CACHE_DIR")
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert disk.folder_of_user() == tmp_path / "xdg" / "autodiff"
+    assert Path(disk.folder_of_user()) == tmp_path / "xdg" / "autodiff"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert disk.folder_of_user() == tmp_path / ".cache" / "autodiff"
+    assert Path(disk.folder_of_user()) == tmp_path / ".cache" / "autodiff"

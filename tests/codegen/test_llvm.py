@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +35,7 @@ GIVEN = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: x + 1.0)
 def library(request, monkeypatch):
     """Each of the two, as the one that the engine uses."""
     if request.param == "Library":
-        file = llvm.Path(llvm.llvmlite.__file__).parent / "binding" / llvm._FILES.get(sys.platform, "libllvmlite.so")
+        file = Path(llvm.llvmlite.__file__).parent / "binding" / llvm._FILES.get(sys.platform, "libllvmlite.so")
         made = llvm.Library(str(file))
     else:
         from codegen.runtime.llvm_binding import Binding
@@ -52,7 +53,7 @@ def both(get):
     """What the two say."""
     from codegen.runtime.llvm_binding import Binding
 
-    file = llvm.Path(llvm.llvmlite.__file__).parent / "binding" / llvm._FILES.get(sys.platform, "libllvmlite.so")
+    file = Path(llvm.llvmlite.__file__).parent / "binding" / llvm._FILES.get(sys.platform, "libllvmlite.so")
     return get(llvm.Library(str(file))), get(Binding())
 
 

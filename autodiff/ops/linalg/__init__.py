@@ -6,8 +6,11 @@
     and what stands in `ad` as well
 """
 
+import numpy as np
+
 from ..contraction import matmul, outer, tensordot
 from ..linalg_basic import norm
+from ..protocols import serves
 from ..shaping import matrix_transpose
 from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
@@ -20,3 +23,8 @@ __all__ = [
     "cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_transpose", "norm", "outer", "pinv", "qr",
     "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot",
 ]  # fmt: skip
+
+for _function in (cholesky, det, eigh, eigvalsh, inv, lstsq, pinv, qr, slogdet, solve, svd, svdvals):
+    _numpy = getattr(np.linalg, _function.__name__, None)
+    if _numpy is not None:  # svdvals is younger than the oldest NumPy we run with
+        serves(_function, _numpy)
