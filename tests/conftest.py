@@ -50,6 +50,14 @@ def alone():
     state.now.small.clear()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def recorded_natively():
+    """Recording is native from the start: made beside the tests, it would be put in front amid one of them."""
+    from autodiff.ops import recorder
+
+    recorder.install()
+
+
 @pytest.fixture
 def cold():
     """The test begins with empty caches."""

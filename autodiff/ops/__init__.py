@@ -160,7 +160,7 @@ LATER = {
 __getattr__, __dir__ = lazily(globals(), {name: name for name in ("fft", "linalg", "random", "special")} | LATER)
 
 # Recording in machine code, for programs that repeat themselves.
-WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").install())
+WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").advance())
 
 # The Array API's names for the same functions.
 concat, permute_dims, mT = concatenate, transpose, matrix_transpose

@@ -1,8 +1,9 @@
 """Operations recorded in machine code: what Python recorded once for given operands, put down again.
 
-When a recording repeats (`tape.streak`), operators and functions get C functions in front of their Python
-bodies (`codegen.runtime.record`): these know what was recorded for operands of the same kind, and leave
-everything else to the bodies.  What they know they learn here, from what a body just recorded:
+When a recording repeats (`tape.streak`), machine code is made, beside what the program does.  When it is there,
+operators and functions get C functions in front of their Python bodies (`codegen.runtime.record`): these know what
+was recorded for operands of the same kind, and leave everything else to the bodies.  What they know they learn here,
+from what a body just recorded:
 
     y = body(a, b)        dispatch found a body of this library, `run`, whose choice is kept
     run.natively(...)     the steps between a, b and y
@@ -34,6 +35,7 @@ from ..tape.expected import use_native
 from ..tape.leaves import known_kind
 from ..tape.loans import LENT, Lender, prune
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
+from ..tape.peel import clear_stretches
 from ..tape.plan import COUNTS, Plan
 from ..tape.record import (
     DETACH,
@@ -53,14 +55,17 @@ from .operators import BINARY, COMPARISONS, METHODS, PREFIX
 from .patterns import START
 from .template import NATIVE
 
-__all__ = ["install", "is_installed", "uninstall"]
+__all__ = ["advance", "install", "is_installed", "uninstall"]
 
 
 class _Installed:
     """The recorder while it is in front of the Python bodies, and what it replaced."""
 
     def __init__(self) -> None:
+        self.code: Any = None
         self.recorder: Any = None
+        #: Whether somebody said that it is to be in front, or is not to be.
+        self.is_settled = False
         self.here: tuple[Any, int] = (None, 0)
         self.replaced: list[tuple[type, str, Any]] = []
         self.operators: dict[str, int] = {}
@@ -86,19 +91,56 @@ def install() -> None:
         if _now.recorder is None:
             _now.recorder = _set_up()
         if _now.recorder is not None and not _now.replaced:
-            _replace_operators()
-            _replace_calls()
-            _replace_methods()
-            _replace_reads()
-            _attach()
-            use_native(_now.recorder)
-            leaves.use_native(_now.recorder)
-            NATIVE.append(_now.recorder)
+            try:
+                _put_in_front(_now.recorder)
+            except BaseException:  # an interrupt, say: not half of it
+                uninstall()
+                _now.is_settled = False
+                raise
+        _now.is_settled = True
+
+
+def _put_in_front(recorder: Any) -> None:
+    _replace_operators()
+    _replace_calls()
+    _replace_methods()
+    _replace_reads()
+    _attach()
+    use_native(recorder)
+    leaves.use_native(recorder)
+    NATIVE.append(recorder)
+
+
+def advance() -> bool:
+    """Have the machine code made, or install it if it is there by now; between two operations.  True: that is all.
+
+    Never waits for another thread.  In a forked child, which has none, the code is made when this is called next.
+    """
+    with _lock:
+        if _now.is_settled:
+            return True
+        if not _begun().is_done():
+            return False
+        install()
+        # What was made meanwhile asks Python.
+        checks.clear()
+        clear_stretches()
+        return True
+
+
+def _begun() -> Any:
+    """The machine code, which is being made or is there."""
+    from codegen.runtime.record import begin
+
+    if _now.code is None:
+        _now.code = begin()
+    return _now.code
 
 
 def uninstall() -> None:
     """Record in Python again."""
     with _lock:
+        _now.is_settled = True
         while _now.replaced:
             cls, name, old = _now.replaced.pop()
             setattr(cls, name, old)
@@ -117,7 +159,7 @@ def _set_up() -> Any:
         note_small=Recording.note_small, look_at=look_at_size, force=force, reads=_reads(),
         plan=Plan, start_kind=START, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT),
         lender=Lender, lent=LENT, prune=prune,
-    ))  # fmt: skip
+    ), _begun().result())  # fmt: skip
 
 
 def _reads() -> dict[str, Callable[..., Any]]:

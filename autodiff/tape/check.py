@@ -28,7 +28,7 @@ from codegen.runtime.launcher import OutOfRange
 from .expected import Expected, native_answer, native_check, native_finish, python_check
 from .node import Kind, Node, leaf_kind, out_of
 from .plan import COUNTS, Plan, located, settle
-from .streak import note_repeated
+from .streak import BEGUN, go_on, note_repeated
 from .walk import still_true
 
 __all__ = ["Check", "Checks", "Gathered", "Recipe", "checks", "let_go", "looks_of"]
@@ -211,6 +211,8 @@ class Checks:
 
         start   the number that the recording began with; of a gradient, after the gradient before it
         """
+        if BEGUN:
+            go_on()
         tried = self._found.get(key)
         if tried is None:
             return None

@@ -28,8 +28,8 @@ from ..config import config
 from .misses import note
 
 __all__ = [
-    "WHEN_REPEATED", "Rented", "Sampled", "Waiting", "clear_streak", "executable_of", "is_regular", "note_compiled",
-    "note_found", "note_regular", "note_repeated", "note_spent", "prices",
+    "BEGUN", "WHEN_REPEATED", "Rented", "Sampled", "Waiting", "clear_streak", "executable_of", "go_on", "is_regular",
+    "note_compiled", "note_found", "note_regular", "note_repeated", "note_spent", "prices",
 ]
 
 
@@ -200,14 +200,26 @@ def is_regular(what: Any, ran: Sequence[Any]) -> bool:
     return any([ran[-p] is what and ran[-2 * p] is what for p in range(1, most + 1)])
 
 
-#: Called once, when a graph is asked for again: what repeats is worth being made faster.
-WHEN_REPEATED: list[Callable[[], None]] = []
+#: Called when a graph is asked for again, for what repeats is worth being made faster; and before each ask after that,
+#: until it says that all is done.
+WHEN_REPEATED: list[Callable[[], bool]] = []
+#: Those that were called and have not said so yet.
+BEGUN: list[Callable[[], bool]] = []
 
 
 def note_repeated() -> None:
     """A plan was found by its key."""
-    while WHEN_REPEATED:
-        WHEN_REPEATED.pop()()
+    if WHEN_REPEATED:
+        BEGUN.extend(WHEN_REPEATED)
+        WHEN_REPEATED.clear()
+        go_on()
+
+
+def go_on() -> None:
+    """Call what has begun again."""
+    for step in list(BEGUN):
+        if step() and step in BEGUN:
+            BEGUN.remove(step)
 
 
 class _Streak:

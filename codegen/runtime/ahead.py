@@ -1,6 +1,7 @@
 """What is made in a thread of its own while its owner goes on: modules, by LLVM, which needs no Python.
 
     code = Ahead(lambda: compiled(text))        begun, where that gains something
+    code.is_done()                              whether that would take no time, or nobody is at it
     code.result()                               waits for it
 
 Threads are joined by who needs the result, or at the latest by the interpreter when it ends: none of them outlives
@@ -43,6 +44,10 @@ class Ahead(Generic[_T]):
             self._made = [self._make()]
         except Exception:
             return  # it is tried again by who asks, who then gets the exception
+
+    def is_done(self) -> bool:
+        """Whether nobody is at it any more: it is made, or `result` makes it."""
+        return self._thread is None or not self._thread.is_alive()
 
     def result(self) -> _T:
         """What was made.  Raises what `make` raises."""

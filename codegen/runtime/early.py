@@ -2,7 +2,8 @@
 
 The launcher and the thread pool are the same for every program and take LLVM some 45 ms, more than the kernels of
 most; a process that computes one gradient would wait for them longer than for anything else.  So the first call
-runs step by step by ctypes, on fresh memory and one thread; the second makes the launcher, for all programs.
+runs step by step by ctypes, on fresh memory and one thread; from the second on the launcher is made, for all programs,
+beside what the caller does: calls run in the same way until it is there.
 Bits are the same: it is the same code, and a shared loop's chunks do not depend on who runs them.
 """
 
@@ -41,7 +42,7 @@ def call_of(plan: Plan, operations: int, owner: Callable[[], _Owner | None]) -> 
 
 
 class EarlyCall:
-    """`f(*arguments)`: by ctypes once, then by the launcher."""
+    """`f(*arguments)`: by ctypes once and as long as the launcher is being made, then by the launcher."""
 
     __slots__ = ("__weakref__", "_launcher", "_owner", "_plan", "_was_called")
 
@@ -52,7 +53,7 @@ class EarlyCall:
         self._launcher: Callable[..., tuple[np.ndarray, ...]] | None = None
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
-        if not self._was_called and not native.is_made():
+        if not native.is_made() and not (self._was_called and native.begin()):
             self._was_called = True
             return _run(self._plan, arguments)
         if self._launcher is None:

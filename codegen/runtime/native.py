@@ -21,10 +21,11 @@ import numpy as np
 
 from ..forks import held_over_fork
 from . import engine, memory, objects
+from .ahead import Ahead
 
 __all__ = [
-    "NEW_COPY", "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native", "numpy_function",
-    "trim_pool",
+    "NEW_COPY", "Self", "begin", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native",
+    "numpy_function", "trim_pool",
 ]  # fmt: skip
 
 
@@ -116,6 +117,16 @@ def native() -> Native:
 @functools.cache
 def _made() -> Native:
     return Native()
+
+
+_begun: list[Ahead[Native]] = []
+
+
+def begin() -> bool:
+    """Have the code made beside the caller.  True: it is there, or nobody is at it: who needs it makes it."""
+    if not _begun:
+        _begun.append(Ahead(native))
+    return _begun[0].is_done()
 
 
 #: What NumPy calls the capsules of its allocators.

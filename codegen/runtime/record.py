@@ -1,6 +1,7 @@
 """The recorder: operations on handles whose classes and kinds have been met before, in machine code.
 
-    recorder = set_up(Layout(...))            None where the self-check does not confirm how objects look
+    code = begin()                            the machine code, made beside the caller: a third of a second
+    recorder = set_up(Layout(...), code)      None where the self-check does not confirm how objects look
     address = recorder.binary(table, slow, unknown)     a C function that records from a table (`record_table`)
     wrapper(cls, example, "__mul__", address)           a descriptor that puts it into the slot of a class
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from ..records import record
 from . import engine, objects
+from .ahead import Ahead
 from .launcher import OutOfRange, method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
 from .record_ir import (
@@ -42,7 +44,7 @@ from .record_known import Known
 from .record_table import Program, Table
 from .slots import attribute, dealloc_of, is_known_python, method, offset_of, wrapper
 
-__all__ = ["Layout", "Recorder", "set_up", "wrapper"]
+__all__ = ["Layout", "Recorder", "begin", "set_up", "wrapper"]
 
 #: PyArray_View in NumPy's table.
 _VIEW = 137
@@ -101,10 +103,8 @@ class Layout:
 class Recorder(Known):
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
-    def __init__(self, layout: Layout, offsets: dict[str, int]) -> None:
-        text = recorder_ir({name: native().offsets[name] for name in _OFFSETS})
-        imports = {"new_view": numpy_function(_VIEW), "new_copy": numpy_function(NEW_COPY)}
-        self._code = objects.compiled(text, imports, engine.Passes.INLINE)
+    def __init__(self, layout: Layout, offsets: dict[str, int], code: engine.Code) -> None:
+        self._code = code
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._layout = layout
@@ -282,12 +282,23 @@ def _thread_id() -> int:
     return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))(state)
 
 
-def set_up(layout: Layout) -> Recorder | None:
-    """The recorder for these classes; None where there is no launcher, or objects do not look as expected."""
+def begin() -> Ahead[engine.Code | None]:
+    """The machine code, which is the same for all layouts; None where there is no launcher."""
+    return Ahead(_made)
+
+
+def _made() -> engine.Code | None:
     if not native().launch or not is_known_python():
         return None
-    offsets = _offsets(layout)
-    return Recorder(layout, offsets) if offsets else None
+    text = recorder_ir({name: native().offsets[name] for name in _OFFSETS})
+    imports = {"new_view": numpy_function(_VIEW), "new_copy": numpy_function(NEW_COPY)}
+    return objects.compiled(text, imports, engine.Passes.INLINE)
+
+
+def set_up(layout: Layout, code: engine.Code | None) -> Recorder | None:
+    """The recorder for these classes; None where there is no code, or objects do not look as expected."""
+    offsets = _offsets(layout) if code else {}
+    return Recorder(layout, offsets, code) if code and offsets else None
 
 
 #: The method of arrays that gives a number, and that of executables that runs them, interned as attributes are.

@@ -1,0 +1,124 @@
+"""The recorder's machine code is made beside what a program does, and put in front between two operations."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from codegen.runtime.native import is_native
+
+pytestmark = pytest.mark.skipif(not is_native(), reason="no native launcher here")
+
+#: Results of a step are the same whatever records it; `until_installed` goes on until machine code does.
+START = """
+import os, threading
+import numpy as np
+import autodiff as ad
+from autodiff.ops import recorder
+from autodiff.tape import streak
+
+x = np.linspace(-1.0, 1.0, 5)
+
+def step(k):
+    w = ad.tensor(x, requires_grad=True)
+    loss = ad.sum(ad.sin(w) * k + w * w)
+    value = float(loss)
+    loss.backward()
+    assert np.allclose(value, np.sum(np.sin(x) * k + x * x), rtol=1e-14)
+    assert np.allclose(w.grad.numpy(), np.cos(x) * k + 2 * x, rtol=1e-14)
+
+def begin():
+    k = 0
+    while streak.WHEN_REPEATED:
+        step(k := k + 1)
+
+def until_installed():
+    k = 0
+    while not recorder.is_installed():
+        step(k := k + 1)
+    for _ in range(5):
+        step(k := k + 1)
+    assert not streak.BEGUN and not streak.WHEN_REPEATED
+"""
+
+
+def run(program):
+    return subprocess.run([sys.executable, "-c", START + program], check=True, capture_output=True, text=True).stdout
+
+
+def test_what_repeats_is_recorded_natively_once_that_is_there_and_right_all_along():
+    run("begin(); until_installed()")
+
+
+def test_threads_that_record_meanwhile_get_right_results_and_one_recorder():
+    run("""
+sets = []
+put_in_front = recorder._put_in_front
+recorder._put_in_front = lambda made: (sets.append(made), put_in_front(made))
+threads = [threading.Thread(target=until_installed) for _ in range(3)]
+for thread in threads: thread.start()
+until_installed()
+for thread in threads: thread.join()
+assert len(sets) == 1
+""")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_that_has_no_thread_makes_it_itself_or_has_it():
+    run("""
+begin()
+child = os.fork()
+until_installed()
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""")
+
+
+def test_a_process_may_end_while_it_is_being_made():
+    assert run("begin(); print('done')") == "done\n"
+
+
+def test_an_interrupt_while_it_is_put_in_front_leaves_python_in_front_and_it_is_tried_again():
+    run("""
+replace_methods, came = recorder._replace_methods, []
+def interrupted():
+    if not came:
+        came.append(1)
+        raise KeyboardInterrupt
+    replace_methods()
+recorder._replace_methods = interrupted
+operators = {name: vars(ad.AbstractTensor)[name] for name in ("__add__", "__rmul__", "__neg__", "__lt__")}
+begin()
+try:
+    until_installed()
+except KeyboardInterrupt:
+    assert not recorder.is_installed()
+    assert all(vars(ad.AbstractTensor)[name] is python for name, python in operators.items())
+else:
+    raise AssertionError('it was not interrupted')
+until_installed()
+assert all(vars(ad.AbstractTensor)[name] is not python for name, python in operators.items())
+""")
+
+
+def test_with_one_processor_it_is_made_at_once():
+    run("""
+from codegen.runtime import ahead
+ahead.gains = lambda: False
+begin()
+assert recorder.is_installed() and not streak.BEGUN
+until_installed()
+""")
+
+
+def test_who_takes_it_away_or_asks_for_it_is_not_overruled():
+    run("""
+recorder.uninstall()
+for k in range(20): step(k)
+assert not recorder.is_installed() and not streak.BEGUN
+recorder.install()
+assert recorder.is_installed()
+until_installed()
+""")
