@@ -16,11 +16,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import NamedTuple
 
 from .forks import held_over_fork
 from .modes import modes
+from .records import NamedTuple
 
 __all__ = ["is_settable", "one_thread", "threads_of_blas"]
 
@@ -60,6 +59,8 @@ def _found() -> tuple[_Blas, ...]:
 
 def _files() -> list[str]:
     """Libraries that may be one, of those that NumPy came with and those that are loaded."""
+    from pathlib import Path  # 3 ms, where somebody wants to know
+
     numpy = sys.modules.get("numpy")
     found: list[str] = []
     if numpy is not None and numpy.__file__:
