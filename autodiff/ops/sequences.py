@@ -5,6 +5,7 @@ All are made of other operations, so they fuse, and their derivatives follow.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -139,6 +140,11 @@ def vander(x, N=None, increasing=False):
 # ---------------------------------------------------------------- convolutions
 
 
+#: Products with so few numbers are added up one after the other, in one kernel without a matrix of all places: 100,000
+#: numbers with 9 of them 1.24 ms by a matrix, .06 so, gradient 2.92, .38; with 32, 3.06, .16 and 9.6, 2.1 (one thread).
+_WRITTEN = 32
+
+
 def _signals(name: str, a, v, mode: str) -> tuple[Tensor, Tensor]:
     a, v = common(name, (("a", a), ("v", v)), "fic")
     if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
@@ -155,6 +161,9 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
     if before or behind:
         a = pad(a, (before, behind))
     count = a.shape[0] - n + 1
+    if n <= _WRITTEN:
+        terms = [multiply(part(a, 0, i, i + count), part(v, 0, i, i + 1)) for i in range(n)]
+        return functools.reduce(add, terms)
     places = add(iota((count, n), 0), iota((count, n), 1))
     return matmul(gathered(a, [places], (0,), 0), v)
 

@@ -115,9 +115,8 @@ def test_lines_through_points_end_as_numpys_do():
 
 
 def test_convolutions_are_numpys_whatever_the_lengths(rng):
-    a = rng.normal(size=7)
-    for n in (1, 2, 3, 6, 7, 8, 11):
-        v = rng.normal(size=n)
+    for m, n in ((7, 1), (7, 2), (7, 3), (7, 6), (7, 7), (7, 8), (7, 11), (60, 32), (60, 33), (40, 70)):
+        a, v = rng.normal(size=m), rng.normal(size=n)
         for mode in ("full", "same", "valid"):
             np.testing.assert_allclose(ad.convolve(a, v, mode), np.convolve(a, v, mode), atol=1e-13)
             np.testing.assert_allclose(ad.correlate(a, v, mode), np.correlate(a, v, mode), atol=1e-13)
