@@ -91,7 +91,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         return
     asked = list(roots)
     roots += live
-    if not now.tracing and values_in_parts(roots, asked[0].number - start, _evaluate_beside):
+    if not now.tracing and values_in_parts(roots, start, _evaluate_beside):
         return
     since = streak.prices.now()
     order = needed(roots)

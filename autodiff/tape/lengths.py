@@ -9,13 +9,14 @@ where that did not succeed several times in a row, it is tried less and less oft
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from codegen.runtime.cache import LRU
 
 from ..config import config
 from .node import Node
 
-__all__ = ["Ending", "clear_lengths", "ending_of"]
+__all__ = ["SHORTEST", "Ending", "clear_lengths", "ending_of"]
 
 #: What is shorter is compiled at once.
 SHORTEST = 12
@@ -44,14 +45,14 @@ class Ending:
         self._failures = 0
         self._left_out = 0
 
-    def is_to_be_tried(self, root: Node, tracks: bool) -> bool:
+    def is_to_be_tried(self, roots: Sequence[Node], tracks: bool) -> bool:
         """Whether a recording after the first is to be taken apart."""
         if self._left_out:
             self._left_out -= 1
             return False
         if self.varies and not self.whole:
             return True
-        size = size_of(root, tracks, max([*self.whole] if self.varies else [self.size, *self.whole]))
+        size = size_of(roots, tracks, max([*self.whole] if self.varies else [self.size, *self.whole]))
         self.varies = self.varies or size != self.size
         return self.varies and size not in self.whole
 
@@ -65,36 +66,38 @@ class Ending:
         """One does."""
         self._failures = 0
 
-    def compiled(self, root: Node, tracks: bool) -> None:
+    def compiled(self, roots: Sequence[Node], tracks: bool) -> None:
         """One does, but is to be compiled whole from now on."""
-        self.whole.add(size_of(root, tracks))
+        self.whole.add(size_of(roots, tracks))
 
 
-#: By the kind of node, and whether gradients went through.
+#: By the kind of node, of one of many inputs the operation, and whether gradients went through.
 _endings = LRU(256)
 
 
-def ending_of(root: Node, tracks: bool, length: float) -> Ending | None:
+def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | None:
     """The recordings like one that is to be taken apart; None: it is not.
 
+    roots     what is wanted of it: recordings are told apart by the first
     tracks    whether gradients go through it
     length    how many nodes were made since the recording began; negative: it is an earlier one
     """
     if 0 <= length < SHORTEST or not config.patience or config.eager:
         return None
-    key = (root.kind, tracks)
+    # What a list of every length is put together by is of another kind each time.
+    key = (roots[0].kind if len(roots[0].inputs) < SHORTEST else roots[0].kind.op, tracks)
     ending: Ending | None = _endings.get(key)
     if ending is not None:
-        return ending if ending.is_to_be_tried(root, tracks) else None
-    ending = Ending(size_of(root, tracks))
+        return ending if ending.is_to_be_tried(roots, tracks) else None
+    ending = Ending(size_of(roots, tracks))
     _endings.put(key, ending)
     return ending if ending.size >= LONG else None
 
 
-def size_of(root: Node, tracks: bool, largest: float = math.inf) -> int:
+def size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> int:
     """How many nodes are to be computed, or gone through: up to leaves; of those that are larger any size above."""
-    seen = {root}
-    stack = [root]
+    seen = set(roots)
+    stack = list(seen)
     while stack and len(seen) <= largest:
         for i in stack.pop().inputs:
             if i in seen or i.leaf is not None:

@@ -20,7 +20,7 @@ from codegen.runtime.launcher import OutOfRange
 from . import streak
 from .chain import Chain
 from .check import LIMIT
-from .lengths import Ending, clear_lengths, ending_of
+from .lengths import SHORTEST, Ending, clear_lengths, ending_of
 from .misses import note
 from .node import Node
 from .peel import Part, Peeled, clear_stretches, peel
@@ -124,14 +124,18 @@ def _values_of(ends: Sequence[Node], compute: Callable[[Sequence[Node]], None]) 
 
 
 def values_in_parts(
-    roots: Sequence[Node], length: float, compute: Callable[[Sequence[Node]], None]
+    roots: Sequence[Node], start: float, compute: Callable[[Sequence[Node]], None]
 ) -> bool:
     """Compute pending nodes, if their recording falls into stretches; False: it does not, or is not to.
 
-    length    of the recording
+    roots     what is asked for, then others that are wanted with it
+    start     the number that the recording began with
     compute   compute(nodes): evaluate leaves that are pending
     """
-    ending = None if roots[0].leaf is not None else ending_of(roots[0], False, length)
+    # Of a list of values the first is asked for before the others.
+    measured = roots if 0 <= roots[0].number - start < SHORTEST else roots[:1]
+    length = max([root.number for root in measured]) - start
+    ending = None if roots[0].leaf is not None else ending_of(measured, False, length)
     if ending is None:
         return False
     since = clock.begin()
@@ -139,7 +143,7 @@ def values_in_parts(
         peeled = taken_apart(roots[0], roots[1:], False, frozenset(), _complete, ending)
         whole = whole_of((), peeled.parts)
         if whole is None:
-            ending.compiled(roots[0], False)
+            ending.compiled(measured, False)
             return False
         done = computed(peeled, compute)
     except Unfit:

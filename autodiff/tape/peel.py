@@ -124,7 +124,7 @@ class _Peeling:
         others = [r for r in dict.fromkeys(roots) if r is not roots[0] and r.value is None and not self._is_end(r)]
         self.frontier = [roots[0], *others]
         self.frontier.sort(key=by_number)
-        self.is_mixed = not (self.tracks and all([n.kind.out.requires_grad for n in self.frontier]))
+        self.is_mixed = self.tracks and not all([n.kind.out.requires_grad for n in self.frontier])
         parts: list[Part | Chain] = []
         likely: list[Stretch] = []
         latest = None
@@ -232,14 +232,15 @@ class _Peeling:
         if len(read) < size or not read.isdisjoint(self.gone):
             return False
         is_older = not rest or rest[-1].number < min([node.number for node in outer[size:]])
-        # What is no older may lie within: of a stretch is known what gradients go through.
-        if not is_older and (self.is_mixed or not set(past).difference(roots).isdisjoint(rest)):
+        # What is no older may lie within: of a stretch with a history only that is known, of others all.
+        within = set(past or outer[size:]).difference(roots)
+        if not is_older and (self.is_mixed or not within.isdisjoint(rest)):
             return False
         for node in read - self.ends:
             if self._is_end(node):
                 self.ends.add(node)
                 continue
-            self.is_mixed = self.is_mixed or not node.kind.out.requires_grad
+            self.is_mixed = self.is_mixed or (self.tracks and not node.kind.out.requires_grad)
             place = bisect_left(rest, node.number, key=by_number) if rest else 0
             if place == len(rest) or rest[place] is not node:
                 rest.insert(place, node)

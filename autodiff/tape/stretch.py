@@ -89,7 +89,8 @@ class Stretch:
     accepts     check(*roots, latest first, []) -> (values, stored, (), outer, past, freed), or None
                   values   the first sources: of what is outside, then of own nodes that were computed before
                   stored   nodes that forward's results belong to
-                  outer    nodes outside that are pending or have a history; then own ones that read nothing own
+                  outer    nodes outside that are pending or have a history; then own ones that read nothing own,
+                           or all where none has a history
     freed       kinds of the history when it is given up
     finish      finish(results, what accepts gave, is_released): values are kept, the history is given up; or None
     width       how many roots there are;   size: how many of `outer` are outside
@@ -240,8 +241,8 @@ class _Outline(Expected):
         plan = Plan(None, gather, store, ())
         super().__init__(Recipe(plan, order, (), past, roots, (), {}))
         outer = [n for n in outside if n.value is None or (past and n.kind.out.requires_grad)]
-        lowest = [n for n in nodes if not any(i in inside for i in n.inputs)]
-        self.olds = [number[n] for n in (*outer, *lowest)]
+        own = [n for n in nodes if not any(i in inside for i in n.inputs)] if past else nodes
+        self.olds = [number[n] for n in (*outer, *own)]
 
     def _compare(self, node: Node) -> None:
         if node in self._outside:

@@ -99,7 +99,7 @@ def in_parts(
     targets   where gradients end, beside leaves
     """
     now = state.now
-    ending = None if now.tracing else ending_of(root, True, root.number - now.began)
+    ending = None if now.tracing else ending_of((root,), True, root.number - now.began)
     if ending is None:
         return None
     since = clock.begin()
@@ -108,7 +108,7 @@ def in_parts(
         parts = peeled.parts
         whole = whole_of((True, len(targets)), parts)
         if whole is None:
-            ending.compiled(root, True)
+            ending.compiled((root,), True)
             return None
         done = computed(peeled, _compute)
         bars, partial = _pulled(parts, done, root, seed)

@@ -127,3 +127,13 @@ def test_what_never_falls_into_stretches_is_tried_less_and_less_often(monkeypatc
             y = functions[k](y)
         y.sum().numpy()
     assert 3 <= len(tried) < 30
+
+
+@pytest.mark.parametrize("put_together", [lambda ys: [y.item() for y in ys][-1], lambda ys: ad.stack(ys).numpy()[-1]])
+def test_values_of_a_list_are_run_in_parts_from_the_second_length_on(taken_apart, put_together):
+    w = ad.tensor(np.linspace(0.0, 1.0, 16).reshape(4, 4))
+    for length in (24, 31, 47):
+        ys = [ad.sin(w @ np.full(4, 0.1 * t)).sum() for t in range(length)]
+        expected = np.sin(w.numpy() @ np.full(4, 0.1 * (length - 1))).sum()
+        np.testing.assert_allclose(put_together(ys), expected, rtol=1e-12)
+    assert [parts >= 30 for parts in taken_apart] == [True, True]

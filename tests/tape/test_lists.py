@@ -217,3 +217,20 @@ def test_loops_made_at_random(monkeypatch, seed):
 
     for length in (14, 20, 27, 33):
         assert_all_close(play(length), step_by_step(play, length), 1e-9)
+
+
+def predicted(length):
+    """Values of their own, asked for one by one, and stacked."""
+    w, v = weights(8)
+    w, v = w.detach(), v.detach()
+    asked = [v @ ad.tanh(w @ np.full(4, 0.1 * t)) for t in range(length)]
+    found = np.array([y.item() for y in asked])
+    return [found, ad.stack([ad.sin(w @ np.full(4, 0.2 * t)).sum() for t in range(length)]).numpy()]
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_values_of_a_list_are_computed_with_the_steps_that_they_belong_to(monkeypatch, taken_apart, is_compiled):
+    monkeypatch.setattr("autodiff.tape.streak.prices.of", lambda graph: 0.0 if is_compiled else 1e9, raising=False)
+    for length in (40, 23, 57, 12, 40, 31, 64):
+        assert_all_close(predicted(length), step_by_step(predicted, length))
+    assert sum([parts >= 40 for parts in taken_apart]) >= 8
