@@ -17,10 +17,10 @@ from typing import Any
 
 from .check import Recipe
 from .expected import Expected
-from .node import CONSTANT, Leaf, Node
+from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out
 from .walk import by_number, gradient_inputs
 
-__all__ = ["Behind", "ExpectedBehind"]
+__all__ = ["Behind", "ExpectedBehind", "Since"]
 
 
 class Behind:
@@ -46,7 +46,7 @@ class Behind:
             for i in self.inputs(node):
                 if i not in past and i not in number:
                     number[i] = len(number)
-                    if i.kind.out.requires_grad and node not in stops:
+                    if node not in stops and self.is_outside(i):
                         self.outside.append(i)
             number[node] = len(number)
         for node in roots:
@@ -79,6 +79,14 @@ class Behind:
             return None  # of a leaf another version may be meant
         return cls(roots, which, frozenset(past), stops)
 
+    def is_outside(self, node: Node) -> bool:
+        """Whether that an input depends on no target has to be told by its age."""
+        return node.kind.out.requires_grad
+
+    def told(self, node: Node) -> Kind | Out:
+        """What decides of a node that is given."""
+        return node.kind if node.kind.op is CONSTANT else node.kind.out
+
     def inputs(self, node: Node) -> tuple[Node, ...]:
         """What of a node's inputs rules may read."""
         return () if node.leaf is not None or node not in self.past else node.inputs
@@ -90,7 +98,7 @@ class Behind:
         for node in self.order:
             kind = node.kind
             if node not in past:
-                parts.append(kind if kind.op is CONSTANT else kind.out)
+                parts.append(self.told(node))
             elif type(node) is Node:
                 parts.append((kind, *[number[i] for i in node.inputs]))
             elif node.leaf is not None:
@@ -98,6 +106,40 @@ class Behind:
             else:
                 parts.append((kind, "rich", *[number[i] for i in node.inputs]))
         return parts
+
+
+class Since(Behind):
+    """The same for all that was recorded since some examples were made, whether gradients flow through it or not.
+
+    What is given is older than the examples, or a leaf: so it does not depend on them.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, roots: Sequence[Node], results: int, targets: int, is_cut: bool) -> Behind | None:
+        """What leads to the first `results` roots from the next `targets`, which are the oldest of it."""
+        which = slice(results, results + targets)
+        oldest = min([n.number for n in roots[which]])
+        past: set[Node] = set()
+        stack = list(roots[:results])
+        while stack:
+            node = stack.pop()
+            if node in past or not node.inputs or node.number < oldest:
+                continue
+            if node.kind.released or node.leaf is not None or (type(node) is not Node and not _is_plain(node)):
+                return None
+            past.add(node)
+            stack += node.inputs
+        return cls(roots, which, frozenset(past), frozenset())
+
+    def is_outside(self, node: Node) -> bool:
+        """All but leaves, and the examples themselves."""
+        return node.kind.op is not LEAF and node not in self.roots
+
+    def told(self, node: Node) -> Kind | Out:
+        """Of a leaf that it is one."""
+        return node.kind if node.kind.op in (CONSTANT, LEAF) else node.kind.out
 
 
 def _is_plain(node: Node) -> bool:
@@ -146,7 +188,8 @@ class ExpectedBehind(Expected):
     def _compare(self, node: Node) -> None:
         i, kind = self.number[node], node.kind
         if node not in self.behind.past:
-            self.instructions.append(("is_kind", i, kind) if kind.op is CONSTANT else ("is_out", i, kind.out))
+            told = self.behind.told(node)
+            self.instructions.append(("is_kind" if type(told) is Kind else "is_out", i, told))
             return
         self.instructions.append(("is_kind", i, kind) if node.leaf is None else ("is_out", i, kind.out))
         if type(node) is not Node:

@@ -110,19 +110,23 @@ def emitted(
     *,
     is_cut: bool = True,
     first: Callable[[], Any] | None = None,
+    sees: type[Behind] = Behind,
 ) -> Any:
     """run(), or what it recorded the last time behind such nodes.
 
     purpose   what is done, with all that it depends on beside the roots and grad mode
     roots     first so many results, then so many targets, then what rules are given
     run       records by rules what these decide, and asks for no values
+    sees      what of a recording decides what is recorded behind it
     first     what is done instead until the recording is met again, and where run() gives None
     is_cut    targets are nodes of the caller's own: no other version of a leaf is meant
     """
     now = state.now
-    if config.careful or now.literal or not results or (is_cut and not targets):
-        return (first or run)()  # careful: eager, tracing, observed, looking for anomalies
-    purpose = ("emitted", purpose, roots[0].kind, len(roots), grad_mode.get())
+    # Where all that is open are traces of this thread, none is observed, as those of jit are: nobody asks what was met.
+    is_watched = config.careful and len(config.open) != now.tracing
+    if is_watched or now.literal or not results or (is_cut and not targets):
+        return (first or run)()
+    purpose = ("emitted", purpose, roots[0].kind, len(roots), grad_mode.get(), now.tracing > 0)
     # Targets of a transformation are as old as its recording is long, whenever the one around it began.
     since = roots[results].number if is_cut else now.began
     hit = checks.find(purpose, roots, _BESIDE, since)
@@ -132,7 +136,7 @@ def emitted(
         given = gathered[1]
         if not emission.outside or _are_older([given[k] for k in emission.outside], roots, results, targets):
             return emission.on(now, given)
-    return _looked_up(now, purpose, roots, results, targets, (run, first or run), is_cut, since)
+    return _looked_up(now, purpose, roots, results, targets, sees, (run, first or run), is_cut, since)
 
 
 def _are_older(nodes: Sequence[Node], roots: Sequence[Node], results: int, targets: int) -> bool:
@@ -141,11 +145,11 @@ def _are_older(nodes: Sequence[Node], roots: Sequence[Node], results: int, targe
 
 
 def _looked_up(
-    now: Recording, purpose: tuple, roots: Sequence[Node], results: int, targets: int,
+    now: Recording, purpose: tuple, roots: Sequence[Node], results: int, targets: int, sees: type[Behind],
     runs: tuple[Callable[[], Any], Callable[[], Any]], is_cut: bool, since: float,
 ) -> Any:  # fmt: skip
     run, first = runs
-    behind = Behind.of(roots, results, targets, is_cut)
+    behind = sees.of(roots, results, targets, is_cut)
     if behind is None:
         return first()
     key = (purpose, behind.key)

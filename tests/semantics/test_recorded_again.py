@@ -358,3 +358,103 @@ def test_a_rule_that_asks_for_values_is_found_out_in_a_jacobian_each_time():
     for _ in range(4):
         np.testing.assert_allclose(ad.jacobian(looked)(np.array([1.0, 2.0])), np.diag([2.0, 4.0]))
         np.testing.assert_allclose(ad.jacobian(looked)(np.array([-1.0, -2.0])), np.diag([1.0, 2.0]))
+
+
+VS = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
+
+
+def test_many_examples_are_right_the_first_time_and_when_they_are_known():
+    w = np.array([0.5, -1.0, 2.0, 0.1])
+
+    def f(x, c):
+        y = ad.sin(x) * w + c
+        return (ad.where(y > 0, y * x, 2.0) ** 2).sum(), y
+
+    for k in range(5):
+        x, c = VS + 0.1 * k, 0.3 * k
+        y = np.sin(x) * w + c
+        total, found = ad.vmap(f, (0, None))(x, np.array(c))
+        np.testing.assert_allclose(found, y, rtol=1e-14)
+        np.testing.assert_allclose(total, (np.where(y > 0, y * x, 2.0) ** 2).sum(1), rtol=1e-13)
+
+
+def test_the_gradient_of_each_example_runs_no_rule_when_it_is_known(monkeypatch):
+    from autodiff.transforms import reverse
+
+    def f(x):
+        return (ad.exp(x) * x * x).sum()
+
+    for _ in range(5):
+        known = ad.vmap(ad.grad(f))(VS)
+    np.testing.assert_allclose(known, np.exp(VS) * (VS * VS + 2 * VS), rtol=1e-13)
+    monkeypatch.setattr(reverse, "_pulled", None)
+    np.testing.assert_allclose(ad.vmap(ad.grad(f))(-VS), np.exp(-VS) * (VS * VS - 2 * VS), rtol=1e-13)
+
+
+def test_what_is_captured_is_told_from_what_is_made_of_an_example():
+    captured = ad.tensor(VS[0]) * 1.0
+
+    def outside(x):
+        return (x * captured).sum()
+
+    def inside(x):
+        return (x * (x * 1.0)).sum()
+
+    for f, expected in ((outside, VS @ VS[0]), (inside, (VS * VS).sum(1)), (outside, VS @ VS[0])):
+        for _ in range(4):
+            np.testing.assert_allclose(ad.vmap(f)(VS), expected, rtol=1e-14)
+
+
+def test_hooks_on_examples_are_honoured_where_the_rest_is_known():
+    def f(x, scale=None):
+        y = x * x
+        if scale is not None:
+            x.register_hook(lambda g: g * scale)
+        return (y * y).sum()
+
+    for _ in range(4):
+        np.testing.assert_allclose(ad.vmap(ad.grad(f))(VS), 4 * VS**3, rtol=1e-13, atol=1e-14)
+
+    def examples(scale):
+        xs = ad.tensor(VS, requires_grad=True)
+        ad.vmap(lambda x: f(x, scale))(xs).sum().backward()
+        return xs.grad.numpy()
+
+    for _ in range(4):
+        np.testing.assert_allclose(examples(None), 4 * VS**3, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(examples(3.0), 12 * VS**3, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(examples(2.0), 8 * VS**3, rtol=1e-13, atol=1e-14)
+
+
+def test_a_loop_that_differentiates_in_its_body_meets_what_it_captures():
+    def step(w):
+        def body(x, _):
+            return x - 0.1 * ad.grad(lambda x: (ad.sin(x) * w).sum())(x), None
+
+        return ad.scan(body, ad.tensor([0.3, 0.5]), None, length=3)[0]
+
+    def expected(w):
+        x = np.array([0.3, 0.5])
+        for _ in range(3):
+            x = x - 0.1 * np.cos(x) * w
+        return x
+
+    for k in range(5):
+        w = np.array([1.0, 2.0]) + k
+        np.testing.assert_allclose(step(ad.tensor(w)).numpy(), expected(w), rtol=1e-13)
+        np.testing.assert_allclose(ad.jit(lambda w: step(w))(w), expected(w), rtol=1e-13)
+
+
+def test_a_loop_meets_what_only_the_rules_in_its_body_read():
+    for k in range(6):
+        c = np.array([1.0, 2.0]) + k
+        w = ad.tensor([0.3, 0.5], requires_grad=True)
+        factor = ad.tensor(c, requires_grad=True)
+        y = (ad.sin(w) * factor).sum()
+
+        def body(x, _, y=y, w=w):
+            return x - 0.1 * ad.grad(y, w, create_graph=True), None
+
+        found = ad.scan(body, ad.tensor([0.0, 0.0]), None, length=3)[0]
+        np.testing.assert_allclose(found.detach().numpy(), -0.3 * np.cos([0.3, 0.5]) * c, rtol=1e-13)
+        np.testing.assert_allclose(ad.grad(found.sum(), factor).numpy(), -0.3 * np.cos([0.3, 0.5]), rtol=1e-13)

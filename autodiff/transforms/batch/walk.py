@@ -19,11 +19,13 @@ from ...custom.boundary import MappedCall
 from ...custom.historyless import without_history
 from ...errors import Error, caller
 from ...ops.batching import Parts, with_examples
+from ...tape.behind import Since
 from ...tape.node import Node, RichNode, new_number
 from ...tape.record import argument, grad_mode, identity_of, state
 from ...tape.tracing import tracing
 from ...tape.walk import by_number
 from ...tensor import Tensor, handle
+from ..emitted import emitted
 from ..hooks import run_hooks
 
 __all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each"]
@@ -47,12 +49,31 @@ def of_each(
     with tracing(since):
         made = [_example(t) if m else t for t, m in zip(given, mapped, strict=True)]
         results = f(made)
-    walk = OfAll(size)
-    for one, t, m in zip(made, given, mapped, strict=True):
-        if m:
-            walk.found[one.node] = walk.hooked(one.node, t)
-    walk.go(_since(since, [r.node for r in results if isinstance(r, Tensor)]))
-    return [walk.of(r.node) if isinstance(r, Tensor) else (r, False) for r in results]
+    pairs = [(one.node, t) for one, t, m in zip(made, given, mapped, strict=True) if m]
+    ends = [r.node for r in results if isinstance(r, Tensor)]
+    found = iter(_of_all(since, ends, pairs, size))
+    pending = [next(found) if isinstance(r, Tensor) else None for r in results]
+    return [
+        (t, True) if t is not None else (handle(r.node) if isinstance(r, Tensor) else r, False)
+        for r, t in zip(results, pending, strict=True)
+    ]
+
+
+def _of_all(since: float, ends: list[Node], given: list[tuple[Node, Tensor]], size: int) -> Sequence[Tensor | None]:
+    """What ends are for all examples; None for those that do not differ."""
+    examples = [one for one, _ in given]
+
+    def run() -> list[Tensor | None]:
+        walk = OfAll(size)
+        for one, t in given:
+            walk.found[one] = walk.hooked(one, t)
+        walk.go(_since(since, ends))
+        return [t if differs else None for t, differs in map(walk.of, ends)]
+
+    if state.now.body or any([n.hooks or n.retained for n in examples]):
+        return run()  # handles are masked there, and no key names hooks
+    roots = [*ends, *examples, *[t.node for _, t in given]]
+    return emitted(("examples", size), roots, len(ends), len(examples), run, sees=Since)
 
 
 def _example(t: Tensor) -> Tensor:
@@ -63,7 +84,7 @@ def _example(t: Tensor) -> Tensor:
     return made
 
 
-def _since(number: int, roots: Iterable[Node]) -> list[Node]:
+def _since(number: float, roots: Iterable[Node]) -> list[Node]:
     """The pending nodes that were recorded after this number on the way to `roots`, by creation."""
     seen = {r for r in roots if r.number > number}
     stack = list(seen)
