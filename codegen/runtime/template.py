@@ -10,11 +10,14 @@ from collections.abc import Mapping
 
 __all__ = ["Template"]
 
-_NAME = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_NAME = re.compile(r"\$(\{)?([A-Za-z_][A-Za-z0-9_]*)(?(1)\})")
 
 
 class Template:
-    """A text in which `$name` stands for something.  A `$` without a name after it is itself."""
+    """A text in which `$name`, or `${name}` before a letter, stands for something.
+
+    A `$` without a name after it is itself.
+    """
 
     def __init__(self, text: str) -> None:
         self.template = text
@@ -22,8 +25,8 @@ class Template:
     def substitute(self, words: Mapping[str, object] | None = None, /, **more: object) -> str:
         """The text, each name replaced.  Raises KeyError for a name that nothing is given for."""
         known = {**(words or {}), **more}
-        return _NAME.sub(lambda found: str(known[found[1]]), self.template)
+        return _NAME.sub(lambda found: str(known[found[2]]), self.template)
 
     def safe_substitute(self, words: Mapping[str, object]) -> str:
         """The same; names that nothing is given for stay."""
-        return _NAME.sub(lambda found: str(words.get(found[1], found[0])), self.template)
+        return _NAME.sub(lambda found: str(words.get(found[2], found[0])), self.template)
