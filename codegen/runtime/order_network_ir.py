@@ -175,14 +175,14 @@ bounds:
   %k.high = phi $V [ %k.first, %bounds.start ], [ %k.higher, %bounds ]
   %k.at = getelementptr $V, ptr %keys, i64 %k
   %k.keys = load $V, ptr %k.at, align 64
-  %k.lower = call $V @llvm.umin.v${LANES}i64($V %k.low, $V %k.keys)
-  %k.higher = call $V @llvm.umax.v${LANES}i64($V %k.high, $V %k.keys)
+  %k.lower = call $V @llvm.umin.$WORDS($V %k.low, $V %k.keys)
+  %k.higher = call $V @llvm.umax.$WORDS($V %k.high, $V %k.keys)
   %k.next = add i64 %k, 1
   %k.more = icmp ult i64 %k.next, %m
   br i1 %k.more, label %bounds, label %pack.start
 pack.start:
-  %least = call i64 @llvm.vector.reduce.umin.v${LANES}i64($V %k.lower)
-  %most = call i64 @llvm.vector.reduce.umax.v${LANES}i64($V %k.higher)
+  %least = call i64 @llvm.vector.reduce.umin.$WORDS($V %k.lower)
+  %most = call i64 @llvm.vector.reduce.umax.$WORDS($V %k.higher)
   %span = sub i64 %most, %least
   %free = call i64 @llvm.ctlz.i64(i64 %span, i1 false)
   %is.exact = icmp uge i64 %free, %bits
@@ -372,7 +372,7 @@ def network_ir(type: str, word: str, vector_key: str) -> str:
         crossings="".join(_CROSSING.substitute(bits=b, compare=of_two(b)) for b in levels),
         cross="\n".join(f"  call void @cross.{b}(ptr %words, i64 %m)" for b in levels),
         type=type, word=word, widen="zext" if word == "i32" else "bitcast", vector_key=vector_key,
-        V=V, LANES=LANES, LANE_BITS=LANES.bit_length() - 1, BLOCK=BLOCK,
+        V=V, WORDS=f"v{LANES}i64", LANES=LANES, LANE_BITS=LANES.bit_length() - 1, BLOCK=BLOCK,
         LEAST_BITS=(LANES * BLOCK).bit_length() - 1, ALIGN=1 if type == "i8" else int(word[1:]) // 8,
         STEPS=steps("i64", LANES),
     )  # fmt: skip
