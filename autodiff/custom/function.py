@@ -138,7 +138,7 @@ class Function(GenericFunction):
     def converts_inside(self, method: Method, cls: type) -> str:
         """What the body of one of the library's operations makes of a structured argument."""
         is_body = all(choice is ANY for choice in method.signature.choices)
-        module = method.implementation.__module__
+        module = method.implementation.__module__ or ""
         is_ours = (module == "autodiff" or module.startswith(_OPERATIONS)) and self.__name__ != "dense"
         return "Tensor by ad.dense" if is_body and is_ours and _is_structured(cls) else ""
 

@@ -69,7 +69,7 @@ class GenericFunction(Converting):
         self.__qualname__ = name
         if declared is not None:
             self.__doc__ = declared.__doc__
-            self.__module__ = declared.__module__
+            self.__module__ = declared.__module__ or ""  # None: code that was run without the name of a module
             self.__qualname__ = getattr(declared, "__qualname__", name)
             self.__wrapped__ = declared
         self._forget()

@@ -329,3 +329,27 @@ def test_a_known_call_with_a_numpy_scalar_does_not_serve_a_0d_array():
         np.testing.assert_allclose(compiled(X, np.float64(2.0)), X * 20)
         np.testing.assert_allclose(compiled(X, np.array(2.0)), X * 200)
         np.testing.assert_allclose(compiled(X, 2.0), X * 20)
+
+
+def test_code_that_runs_without_the_name_of_a_module_declares_functions_like_any_other():
+    names = {"ad": ad}
+    exec(
+        "@ad.function\n"
+        "def double(x): ...\n"
+        "@double.forward(ad.Tensor)\n"
+        "def _(ctx, x):\n"
+        "    return 2 * x\n"
+        "@double.backward(ad.Tensor)\n"
+        "def _(ctx, g):\n"
+        "    return 2 * g\n"
+        "@ad.function\n"
+        "def triple(x):\n"
+        "    return 3 * x\n",
+        names,
+    )
+    assert names["double"].__module__ == ""
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    names["triple"](names["double"](x)).sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+    assert str(ad.which(names["triple"], ad.Diagonal([1.0])))
+    assert ad.methods(names["double"])
