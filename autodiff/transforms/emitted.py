@@ -57,6 +57,7 @@ class Emission:
     steps      kind, value and inputs of each node, the nodes that are read being the first
     results    which of them all are the results; None for one that is symbolically zero
     outside    places of nodes that have to be older than all targets
+    put        from the nodes that are read to those that are results, natively; None: in Python
     """
 
     __slots__ = ("checked_for", "choices", "formulas", "gather", "outside", "put", "results", "steps", "store", "valid")
@@ -70,9 +71,10 @@ class Emission:
         self.formulas = None
         self.valid = True
         self.checked_for: tuple = ()
-        self.put: Callable[[tuple], tuple] = native_put(len(reads), steps, _some(results)) or self._put_in_python
+        self.put: Callable[[tuple], tuple] | None = None
 
-    def _put_in_python(self, given: tuple) -> tuple:
+    def put_in_python(self, given: tuple) -> tuple:
+        """From the nodes that are read to those that are results."""
         nodes = list(given)
         for kind, value, picks in self.steps:
             node = _new(Node)
@@ -85,7 +87,7 @@ class Emission:
 
     def on(self, now: Recording, given: tuple) -> list[Any]:
         """Put it down behind these nodes."""
-        made = iter(self.put(given))
+        made = iter((self.put or self.put_in_python)(given))
         found: list[Any] = []
         for place in self.results:
             t = None
@@ -160,7 +162,10 @@ def _looked_up(
         return first()
     if emission is not None:
         given = tuple([behind.order[number] for number, _ in emission.store])
-        checks.note_length(purpose, emission, roots[0], _BESIDE, since)
+        if emission.checked_for:
+            checks.note_length(purpose, emission, roots[0], _BESIDE, since)
+        else:
+            _check(purpose, behind, emission, since)  # it was forgotten
         return emission.on(now, given)
     note_repeated()
     asked = now.asked
@@ -172,10 +177,17 @@ def _looked_up(
     _kept.put(key, emission or _NEVER)
     if emission is not None:
         choices.on_change(lambda: _drop(key))
-        expected = ExpectedBehind(behind, emission)
-        check = Check(native_check(expected) or python_check(expected), emission, None)
-        checks.keep(purpose, check, roots[0], _BESIDE, since)
+        _check(purpose, behind, emission, since)
     return first() if found is None else found
+
+
+def _check(purpose: tuple, behind: Behind, emission: Emission, since: float) -> None:
+    """Find an emission by a check from now on; natively, if that is possible by now."""
+    expected = ExpectedBehind(behind, emission)
+    check = Check(native_check(expected) or python_check(expected), emission, None)
+    emission.checked_for = (purpose,)
+    emission.put = native_put(len(emission.store), emission.steps, _some(emission.results))
+    checks.keep(purpose, check, behind.roots[0], _BESIDE, since)
 
 
 def _drop(key: tuple) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.tape.check import checks
 from autodiff.transforms import emitted
 
 A = np.linspace(-1.5, 1.7, 100)
@@ -92,6 +93,19 @@ def test_python_puts_down_the_same_where_nothing_does_it_natively(monkeypatch):
         found = ad.hvp(f, A, B)
     s, c = np.sin(A), np.cos(A)
     np.testing.assert_allclose(found, 1.25 * (6 * s * c * c - 3 * s**3) * B, rtol=1e-12, atol=1e-12)
+
+
+def test_what_checks_forgot_gets_another(monkeypatch):
+    def f(x):
+        return (ad.cos(x) * ad.exp(-x)).sum()
+
+    for _ in range(4):
+        known = ad.hvp(f, A, B)
+    checks.clear()
+    for _ in range(2):
+        np.testing.assert_array_equal(ad.hvp(f, A, B), known)
+    monkeypatch.setattr(emitted, "_looked_up", None)
+    np.testing.assert_array_equal(ad.hvp(f, A, B), known)
 
 
 def test_one_operand_in_place_of_two_alike_is_another_recording():
