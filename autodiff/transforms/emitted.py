@@ -181,7 +181,7 @@ def _looked_up(
     return first() if found is None else found
 
 
-def _check(purpose: tuple, behind: Behind, emission: Emission, since: float) -> None:
+def _check(purpose: tuple, behind: Behind, emission: Any, since: float) -> None:
     """Find an emission by a check from now on; natively, if that is possible by now."""
     expected = ExpectedBehind(behind, emission)
     check = Check(native_check(expected) or python_check(expected), emission, None)
