@@ -3,7 +3,7 @@
 Each time round a loop reads what the time before has given, data and leaves.  So once one part has been recognised,
 which of the nodes that it reads is which root of the part before it is a *link*; as long as the parts are the same
 stretch with the same link, a chain of any length is recognised, run forward, gone back through and settled by one
-native call each.
+native call each.  Of a list of values no part reads another: they are *fed* with the roots of all of them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ class Chained:
     """A stretch with a link, as native calls.
 
     link    per node that it reads outside: which root of the next part it is, -1 for what is the same for all
+    is_fed  whether it reads none: of such parts all roots are given to `walk`
     is_fit  whether what is pending outside is given by the part before, or the same for all
     """
 
-    __slots__ = ("_leads", "_made", "_run", "_steady", "is_fit", "link", "settle", "stretch", "walk")
+    __slots__ = ("_leads", "_made", "_run", "_steady", "is_fed", "is_fit", "link", "settle", "stretch", "walk")
 
     def __init__(self, stretch: Stretch, link: tuple[int, ...]) -> None:
         self.stretch, self.link = stretch, link
+        self.is_fed = all([j < 0 for j in link])
         leads = dict(stretch.leads)
         #: (source, position among the results of the next part, or -1) of what is pending.
         self._leads = [(at, leads.get(link[k], -1) if link[k] >= 0 else -1) for at, k in stretch.waits]
@@ -89,6 +91,8 @@ class Chained:
 
     def is_steady(self, pull: Any, pattern: tuple[int, ...]) -> bool:
         """Whether the next part is pulled through by the same bars as this one, and so all behind it."""
+        if self.is_fed:
+            return False
         known = self._steady.get(pull)
         if known is None:
             if len(self._steady) >= KEPT_PULLS:

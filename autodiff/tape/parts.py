@@ -106,8 +106,10 @@ def _run_chain(chain: Chain, found: dict[Node, Any]) -> tuple[tuple, tuple]:
     except KeyError:
         raise Unfit from None
     results = chain.chained.run(chain.values, first, chain.parts)
-    for k, position in stretch.leads:
-        found[chain.roots[k]] = results[0][position]
+    for part in range(chain.parts if chain.chained.is_fed else 1):
+        roots = chain.roots_of(part)
+        for k, position in stretch.leads:
+            found[roots[k]] = results[part][position]
     return first, results
 
 

@@ -188,9 +188,13 @@ class _Peeling:
     def _chain(self, part: Part | Chain) -> Chain | None:
         """All parts like the one before that follow it in the same way; they are taken off."""
         frontier = self.frontier
-        if isinstance(part, Chain) or len(frontier) != part.stretch.width or self._ends_anywhere:
+        if isinstance(part, Chain) or self._ends_anywhere:
             return None
         stretch, _, gathered = part
+        if len(frontier) > stretch.width:
+            return self._fed(stretch, gathered[3])
+        if len(frontier) < stretch.width:
+            return None
         roots = tuple(frontier[::-1])
         link = link_of(stretch, gathered[3], roots, self.ends)
         chained = None if link is None else stretch.chained(link)
@@ -201,11 +205,21 @@ class _Peeling:
             return None
         return self._taken(Chain(chained, found))
 
+    def _fed(self, stretch: Stretch, outer: tuple[Node, ...]) -> Chain | None:
+        """All parts like the one before that end in the frontier, and read only what that reads."""
+        if not all([node in self.ends for node in outer[: stretch.size]]):
+            return None
+        chained = stretch.chained((-1,) * stretch.size)
+        if chained is None:
+            return None
+        found = chained.walk(tuple(reversed(self.frontier)), outer, True)
+        return None if found is None else self._taken(Chain(chained, found))
+
     def _chain_from(self, stretch: Stretch, roots: tuple[Node, ...]) -> Chain | None:
         """A chain that begins with these roots, in a way in which others went on before."""
         for link in list(stretch.chains):
             chained = stretch.chained(link)
-            if chained is None:
+            if chained is None or chained.is_fed:
                 continue
             found = chained.walk(roots, None)
             if found is None:
@@ -219,8 +233,12 @@ class _Peeling:
         return None
 
     def _taken(self, chain: Chain) -> Chain:
-        self.gone.update(chain.roots[: chain.parts * chain.stretch.width])
-        self.frontier = sorted(chain.roots_of(chain.parts), key=by_number)
+        count = chain.parts * chain.stretch.width
+        self.gone.update(chain.roots[:count])
+        if chain.chained.is_fed:
+            del self.frontier[-count:]
+        else:
+            self.frontier = sorted(chain.roots_of(chain.parts), key=by_number)
         return chain
 
     def _takes(self, stretch: Stretch, gathered: tuple) -> bool:

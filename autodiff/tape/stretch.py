@@ -148,10 +148,12 @@ class Stretch:
 
     def chained(self, link: tuple[int, ...]) -> Chained | None:
         """What runs many of it, linked in this way, natively; None where nothing does."""
+        if native_chain() is None:
+            return None
         chained = self.chains.get(link)
         if chained is None:
             is_native = self.finish is not None and getattr(self.accepts, "__self__", None) is not None
-            if not is_native or native_chain() is None or not self.value_count:
+            if not is_native or not self.value_count:
                 return None
             chained = self.chains[link] = Chained(self, link)
         is_ready = self.forward is None or self.forward.run.compiled is not None

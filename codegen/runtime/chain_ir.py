@@ -5,6 +5,7 @@ part behind it, an earlier one, gives: its roots; or ends, which are the same fo
 
     walk_chain(roots, olds)     the parts from these roots on, as long as they are as expected: (values, stored, olds,
                                 past, roots), all in a row; or None for less than two.  olds: of the part before, if any
+    walk_chain(roots, olds, True)   the same of parts that do not read each other: `roots` are those of each
 
 A METH_FASTCALL function, whose `self` holds the address of a block: `WALK` names its words.
 
@@ -150,11 +151,27 @@ done:
   ret void
 }
 
+; The roots of a part, if they are among those that are given.
+define internal void @roots_given(ptr %roots, ptr %items, i64 %part, i64 %n.given, i64 %width) {
+entry:
+  %is.given = icmp ult i64 %part, %n.given
+  br i1 %is.given, label %copy, label %done
+copy:
+  %first = mul i64 %part, %width
+  %at = getelementptr ptr, ptr %items, i64 %first
+  %bytes = shl i64 %width, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %roots, ptr %at, i64 %bytes, i1 false)
+  br label %done
+done:
+  ret void
+}
+
 define ptr @walk_chain(ptr %self, ptr %arguments, i64 %count) {
 entry:
   ; Nothing of Python's runs until all is gathered: what the registers hold is borrowed.
   %collected = call i32 @PyGC_Disable()
-  %result = call ptr @walked_chain(ptr %self, ptr %arguments)
+  %are.given = icmp ugt i64 %count, 2
+  %result = call ptr @walked_chain(ptr %self, ptr %arguments, i1 %are.given)
   %was.on = icmp ne i32 %collected, 0
   br i1 %was.on, label %on, label %done
 on:
@@ -164,7 +181,7 @@ done:
   ret ptr %result
 }
 
-define internal ptr @walked_chain(ptr %self, ptr %arguments) {
+define internal ptr @walked_chain(ptr %self, ptr %arguments, i1 %are.given) {
 entry:
   %walk.at = getelementptr i8, ptr %self, i64 $PAYLOAD
   %walk = load ptr, ptr %walk.at, align 1
@@ -179,6 +196,9 @@ entry:
   call void @llvm.memset.p0.i64(ptr %tuples, i8 0, i64 48, i1 false)
   %given = call ptr @object_at(ptr %arguments, i64 0)
   %given.items = getelementptr i8, ptr %given, i64 $ITEMS
+  %given.size = call i64 @count_of(ptr %given)
+  %n.all = udiv i64 %given.size, %width
+  %n.given = select i1 %are.given, i64 %n.all, i64 0
   %ends.tuple = call ptr @object_at(ptr %arguments, i64 1)
   %is.free = call i1 @is_none(ptr %ends.tuple)
   %size = call i64 @operand_at(ptr %walk, i64 $sized)
@@ -215,6 +235,11 @@ look:
   %n = phi i64 [ 0, %known ], [ 1, %its.next ], [ %n.next, %look.on ]
   %room = phi i64 [ 16, %known ], [ 16, %its.next ], [ %room.now, %look.on ]
   %frames.before = phi ptr [ %few, %known ], [ %few, %its.next ], [ %frames, %look.on ]
+  %are.all = icmp eq i64 %n, %n.given
+  %is.over = and i1 %are.all, %are.given
+  br i1 %is.over, label %looked, label %look.at
+look.at:
+  call void @roots_given(ptr %roots, ptr %given.items, i64 %n, i64 %n.given, i64 %width)
   %is.full = icmp eq i64 %n, %room
   br i1 %is.full, label %grow, label %there
 grow:
@@ -223,8 +248,8 @@ grow:
   %no.larger = icmp eq ptr %larger, null
   br i1 %no.larger, label %no.room, label %there
 there:
-  %frames = phi ptr [ %frames.before, %look ], [ %larger, %grow ]
-  %room.now = phi i64 [ %room, %look ], [ %more, %grow ]
+  %frames = phi ptr [ %frames.before, %look.at ], [ %larger, %grow ]
+  %room.now = phi i64 [ %room, %look.at ], [ %more, %grow ]
   %offset = mul i64 %n, %frame.bytes
   %frame = getelementptr i8, ptr %frames, i64 %offset
   %is = call i1 @walk_one(ptr %walk, ptr %roots, ptr %ends, i1 false, ptr %frame, ptr %owners)
@@ -233,6 +258,7 @@ look.on:
   %n.next = add i64 %n, 1
   br label %look
 looked:
+  %frames.made = phi ptr [ %frames.before, %look ], [ %frames, %there ]
   %is.short = icmp ult i64 %n, 2
   br i1 %is.short, label %forget, label %make
 make:
@@ -272,7 +298,7 @@ next:
   br i1 %all, label %done, label %fill
 fill:
   %i.offset = mul i64 %i, %frame.bytes
-  %registers = getelementptr i8, ptr %frames, i64 %i.offset
+  %registers = getelementptr i8, ptr %frames.made, i64 %i.offset
   %value.items = call ptr @items_for(ptr %values, i64 %i, i64 %n.arguments)
   %value.table = call ptr @object_at(ptr %checked, i64 $argument_table)
   call void @fill_arguments(ptr %value.items, i64 %n.arguments, ptr %value.table, ptr %registers)
@@ -287,18 +313,19 @@ fill:
   call void @fill(ptr %past.items, i64 %n.past, ptr %past.table, ptr %registers)
   call void @roots_behind(ptr %walk, ptr %roots, ptr %registers)
   %i.next = add i64 %i, 1
+  call void @roots_given(ptr %roots, ptr %given.items, i64 %i.next, i64 %n.given, i64 %width)
   br label %next
 done:
-  call void @PyMem_Free(ptr %frames)
+  call void @PyMem_Free(ptr %frames.made)
   %result.items = getelementptr i8, ptr %result, i64 $ITEMS
   call void @llvm.memcpy.p0.p0.i64(ptr %result.items, ptr %tuples, i64 40, i1 false)
   ret ptr %result
 drop:
-  call void @PyMem_Free(ptr %frames)
+  call void @PyMem_Free(ptr %frames.made)
   call void @release_all(ptr %tuples, i64 6)      ; null, of one that was not made, is fine
   ret ptr null
 forget:
-  %unwanted = phi ptr [ %few, %first ], [ %frames, %looked ]
+  %unwanted = phi ptr [ %few, %first ], [ %frames.made, %looked ]
   call void @PyMem_Free(ptr %unwanted)
   %none = call ptr @own.object(i64 $none)
   call void @Py_IncRef(ptr %none)

@@ -208,3 +208,33 @@ def test_threads_run_chains_beside_each_other(chains):
     finally:
         sys.setswitchinterval(interval)
     assert not wrong and chains
+
+
+def listed(length):
+    """Values that do not read each other: asked for, then gone back through."""
+    w, v = start()
+    ys = [ad.log1p(ad.exp(v @ ad.tanh(w @ np.full(4, 0.1 * t)))) for t in range(length)]
+    found = [y.item() for y in ys]
+    (ad.stack(ys) * np.linspace(-1.0, 1.0, length)).sum().backward()
+    return [np.array(found), w.grad.numpy(), v.grad.numpy()]
+
+
+def listed_with_others(length):
+    """Two values of each step, some of another sort, and one that all of them read, wanted too."""
+    w, _ = start()
+    shared = ad.sin(w).detach()
+    ys, zs = [], []
+    for t in range(length):
+        h = shared @ np.full(4, 0.1 * t)
+        ys.append(h.sum() if t % 7 else (h * h).sum())
+        zs.append(ad.cos(h)[t % 4])
+    return [np.array([y.item() for y in ys]), np.array([z.item() for z in zs]), shared.numpy()]
+
+
+@pytest.mark.parametrize("play", [listed, listed_with_others])
+def test_values_that_do_not_read_each_other_are_one_chain(play, monkeypatch, chains):
+    for length in (30, 41, 17, 52, 33, 30):
+        both(play, monkeypatch, length)
+    if play is listed:
+        fed = [parts for parts in chains if parts >= 15]
+        assert len(fed) >= 5
