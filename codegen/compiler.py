@@ -202,12 +202,15 @@ def recorded() -> Iterator[list[Graph]]:
 
 def facts() -> dict[str, str]:
     """What this machine and installation offer, in words."""
+    from .runtime import lapack  # most programs decompose nothing
+
     llvmlite, llvm, triple, cpu, *_ = engine.target_key()
     folder = disk.default()
     return {
         "LLVM": f"{llvm.removeprefix('LLVM ')} ({llvmlite})",
         "target": f"{triple}, {cpu}",
         "calls": "native launcher" if native.is_native() else "ctypes",
+        "decompositions": lapack.source(),
         "threads": str(threads.threads()),
         "fast math": "on" if modes.fast_math else "off",
         "deterministic": f"{'on' if modes.deterministic else 'off'}; {_of_blas()}",

@@ -12,6 +12,7 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
     Call      the NumPy reference is called: fuses with nothing (LAPACK, FFT, host rules)
     Dense     linear algebra, matrix by matrix: natively where that is as fast, else the reference is called
+    Decompose eigh, qr, svd of each matrix: by LAPACK, natively where it can be reached, else the reference is called
     Order     the numbers of elements in order along one axis: argsort
     Nest      graphs of its own run: loops and branches, natively where all of them can
 """
@@ -25,8 +26,8 @@ from .nested import Nested
 from .records import record
 
 __all__ = [
-    "DENSE_ROWS", "Call", "Contract", "Dense", "Lowering", "Map", "Move", "Nest", "Order", "Reduce", "Scan", "Scatter",
-    "apart_in_cache",
+    "DENSE_ROWS", "Call", "Contract", "Decompose", "Dense", "Lowering", "Map", "Move", "Nest", "Order", "Reduce",
+    "Scan", "Scatter", "apart_in_cache",
 ]  # fmt: skip
 
 
@@ -124,6 +125,16 @@ def apart_in_cache(columns: int) -> int:
 
 
 @record(frozen=True)
+class Decompose(Call):
+    """A routine of `runtime.lapack` (eigh, qr, svd), for each matrix of a batch.
+
+    What it refuses (nan, no convergence), the reference decides: it raises, or it gives the value.
+    """
+
+    routine: str
+
+
+@record(frozen=True)
 class Order(Call):
     """The numbers of the elements along the parameter `axis` in rising order, or falling where `descending` is true,
     equal ones as they stand; nan is above all.  Machine code does it."""
@@ -140,4 +151,4 @@ class Nest(Call):
     control: Callable[..., Nested]
 
 
-Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Order | Nest
+Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Decompose | Order | Nest

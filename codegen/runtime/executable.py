@@ -22,32 +22,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..blas import one_thread
-from ..ir import Aval, evaluate_node
 from ..lazily import later
+from ..lowering import Decompose
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
 from ..records import NamedTuple
-from . import kept, memory
+from . import kept
 from . import native as machine
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import NativeStep, Plan, Share, StepTable, checked_arguments, launcher_or, storage
+from .launcher import NativeStep, Plan, Share, launcher_or
 
 if TYPE_CHECKING:
     from ..emit.nests import Nest
-    from . import cost, decided, driven, entered, loops, orders, products, whole
+    from . import cost, decided, driven, entered, lapack, loops, orders, products, segmented, whole
     from . import share as shares
     from .share import Piece
 
-    _Owner = NativeKernel | products.Product | orders.Order | loops.Table
+    _Owner = NativeKernel | products.Product | orders.Order | lapack.Decomposition | loops.Table
 else:
     cost = later("codegen.runtime.cost")
     decided = later("codegen.runtime.decided")
     driven = later("codegen.runtime.driven")
     entered = later("codegen.runtime.entered")
+    lapack = later("codegen.runtime.lapack")
     loops = later("codegen.runtime.loops")
     orders = later("codegen.runtime.orders")
     products = later("codegen.runtime.products")
+    segmented = later("codegen.runtime.segmented")
     shares = later("codegen.runtime.share")
     whole = later("codegen.runtime.whole")
 
@@ -112,10 +113,12 @@ class Executable:
         #: None when Python has to take part.
         self._plan = None if hosts else plan
         if hosts:
-            self.call = _SegmentedCall(plan, pieces, layout.buffers)
+            avals = {slot: buffer.aval for slot, buffer in layout.buffers.items()}
+            steps_or_hosts = [None if isinstance(piece, _Native) else piece for piece in pieces]
+            self.call = segmented.Segmented(plan, steps_or_hosts, avals)
         else:
             self.call = call_of(plan, operations, weakref.ref(self))
-        refuses = any(s.work.function.refuses for s, _, _ in every_step(program) if isinstance(s.work, Kernel))
+        refuses = any(_refuses(s.work) for s, _, _ in every_step(program))
         if refuses:
             decides = decided.Decided(program.graph)
             decides.call = self.call if hosts else call_of(plan, operations, weakref.ref(decides))
@@ -207,14 +210,6 @@ class _Native(NamedTuple):
     owners: tuple[_Owner, ...]
 
 
-class _Host(NamedTuple):
-    """A step in Python: run(*arrays) on the arrays of these slots, of which it writes the last `writes`."""
-
-    run: Callable[..., None]
-    slots: tuple[int, ...]
-    writes: int = 1
-
-
 class Pieces(NamedTuple):
     """The pieces of each kernel by `id(work)`, the machine code of each piece's function by its id, and whole nests.
 
@@ -258,13 +253,13 @@ class _Code(NamedTuple):
     table: KernelTable
 
 
-def _laid_out(program: Program, code: _Code) -> tuple[_Layout, list[_Native | _Host]]:
+def _laid_out(program: Program, code: _Code) -> tuple[_Layout, list[_Native | segmented.Host]]:
     """Where the buffers of a program are, and its steps as they will run."""
     layout = _Layout(program)
     return layout, [piece for step in program.steps for piece in _pieces(step, layout, code)]
 
 
-def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
+def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | segmented.Host]:
     """The step as it will run: a kernel may be several native steps."""
     slots = tuple([layout.slots[b] for b in step.buffers])
     match step.work:
@@ -282,8 +277,21 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | _Host]:
             if orders.is_native(node):
                 order = orders.order_of(node)
                 return [_Native(NativeStep(order.code.address("order"), slots, order.extents, order.share), (order,))]
-            return [_Host(lambda *arrays: _call_reference(node, arrays), slots)]
+            if isinstance(node.op.lower, Decompose) and lapack.is_native(node):
+                found, address = lapack.decomposition_of(node)
+                return [_Native(NativeStep(address, slots, found.extents), (found,))]
+            return [segmented.reference_step(node, slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")
+
+
+def _refuses(work: Any) -> bool:
+    """Whether a step may have no result for some numbers."""
+    match work:
+        case Kernel(function, _):
+            return function.refuses
+        case HostCall(node):
+            return isinstance(node.op.lower, Decompose)
+    return False
 
 
 def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Native:
@@ -292,7 +300,7 @@ def _kernel_step(part: Piece, kernel: NativeKernel, slots: tuple[int, ...], exte
     return _Native(NativeStep(kernel.address, own, numbers, share), (kernel,))
 
 
-def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Native | _Host:
+def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Native | segmented.Host:
     """A loop or branch in machine code if all bodies are, else one that calls its bodies from Python."""
     numbers = code.found.nests.get(id(work))
     if numbers is not None:
@@ -303,7 +311,7 @@ def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Cod
     native = [piece for piece in pieces if isinstance(piece, _Native)]
     if len(native) < len(pieces):
         runs = [Executable(body, code.table).call for body, _, _ in found]
-        return _Host(_driven(work, runs), slots, len(slots) - work.reads)
+        return segmented.Host(_driven(work, runs), slots, len(slots) - work.reads)
     inside = [
         loops.NativeBody(body, layout.offsets, [p.step for p in pieces if isinstance(p, _Native)])
         for body, layout, pieces in found
@@ -329,68 +337,3 @@ def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.n
         case Branch():
             return lambda *arrays: driven.run_branch(work, arrays, *runs)
     return lambda *arrays: driven.run_while(work, arrays, *runs)
-
-
-def _call_reference(node: Any, arrays: Sequence[np.ndarray]) -> None:
-    """Write the reference's value into the last array."""
-    *inputs, output = [_as_seen(a, n.aval.dtype) for a, n in zip(arrays, (*node.inputs, node), strict=True)]
-    with one_thread():
-        output[...] = evaluate_node(node, inputs)
-
-
-def _as_seen(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Memory as an array of its owner's dtype: pairs as complex numbers."""
-    return array.view(dtype)[..., 0] if dtype.kind == "c" and array.dtype.kind != "c" else array
-
-
-def _as_memory(array: np.ndarray, aval: Aval) -> np.ndarray:
-    """The other way round."""
-    return array if array.dtype == aval.dtype else array.reshape(-1).view(aval.dtype).reshape(aval.shape)
-
-
-class _SegmentedCall:
-    """`call` of a program that needs Python between native segments."""
-
-    __slots__ = ("__weakref__", "_avals", "_plan", "_segments", "_steps", "_storage")
-
-    def __init__(self, plan: Plan, pieces: Sequence[_Native | _Host], buffers: dict[int, Buffer]) -> None:
-        self._plan = plan
-        self._steps = StepTable(plan.steps, is_long=plan.is_long)
-        self._storage = storage(plan)
-        self._avals = {slot: buffer.aval for slot, buffer in buffers.items()}
-        #: (first, stop) of consecutive native steps, or a host step.
-        self._segments: list[tuple[int, int] | _Host] = []
-        first = stop = 0
-        for piece in pieces:
-            if isinstance(piece, _Host):
-                self._segments += [(first, stop), piece] if stop > first else [piece]
-                first = stop
-            else:
-                stop += 1
-        if stop > first:
-            self._segments.append((first, stop))
-
-    def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
-        plan = self._plan
-        inputs = checked_arguments(arguments, plan.inputs, plan.name)
-        outputs, space = self._storage()
-        arrays = [*inputs, *outputs]
-        for slot, offset in enumerate(plan.offsets, len(arrays)):
-            arrays.append(memory.view(space, offset, self._avals[slot]))
-        table = memory.pointer_table([memory.address_of(a) for a in arrays], self._steps.scratch)
-        for segment in self._segments:
-            if isinstance(segment, _Host):
-                used = [_as_memory(arrays[slot], self._avals[slot]) for slot in segment.slots]
-                reads = len(used) - segment.writes
-                with np.errstate(all="ignore"):  # nan and overflow pass silently, as in kernels
-                    segment.run(*[_read_only(a) for a in used[:reads]], *used[reads:])
-            else:
-                self._steps.run(*segment, table)
-        return outputs
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    """A view that host code cannot write through."""
-    found = array.view()
-    found.flags.writeable = False
-    return found

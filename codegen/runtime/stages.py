@@ -33,6 +33,7 @@ from ..program import (
 )
 from . import engine
 from .cost import operations_of
+from .lapack import is_native as is_decomposed
 from .orders import is_native
 from .whole import whole
 
@@ -93,7 +94,8 @@ class Stages:
         program = self.program
         steps = [step.work for step, _, _ in every_step(program)]
         works = Counter(map(type, steps))
-        orders = sum(isinstance(work, HostCall) and is_native(work.node) for work in steps)
+        calls = [work.node for work in steps if isinstance(work, HostCall)]
+        orders, decompositions = sum(map(is_native, calls)), sum(map(is_decomposed, calls))
         roles = Counter(buffer.role for buffer in program.buffers)
         temporaries = sum(b.aval.nbytes for b in program.buffers if b.role == "temporary")
         rows = {
@@ -105,7 +107,8 @@ class Stages:
             "loops": _count(program, Loop | While),
             "branches": _count(program, Branch),
             "orders": orders,
-            "host calls": works[HostCall] - orders,
+            "decompositions": decompositions,
+            "host calls": len(calls) - orders - decompositions,
             "inputs": f"{roles['input']}, {sum(a.nbytes for a in program.inputs)} bytes",
             "outputs": f"{roles['output']}, {sum(a.nbytes for a in program.outputs)} bytes",
             "temporaries": f"{roles['temporary']}, {temporaries} bytes in {program.workspace_bytes} of workspace",
@@ -196,7 +199,7 @@ def _step_text(step: Step, names: list[str]) -> str:
             return _while_text(loop, used)
         case HostCall(node):
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
-            runs = "order" if is_native(node) else "host"
+            runs = "order" if is_native(node) else "lapack" if is_decomposed(node) else "host"
             return f"{runs} {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
     raise AssertionError(f"a step of unknown work {step.work!r}")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Decompose
 from codegen.records import NamedTuple
 
 from ...custom import function
@@ -87,7 +87,7 @@ _eigh = primitive(
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,
-    lower=Call(),
+    lower=Decompose("eigh"),
     batch=along(),
     heavy=True,
     keeps_mask=False,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Decompose
 
 from ...custom import function
 from ...errors import DispatchError, caller
@@ -98,7 +98,7 @@ _qr = primitive(
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,
-    lower=Call(),
+    lower=Decompose("qr"),
     batch=along(),
     heavy=True,
     keeps_mask=False,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Call, Decompose
 
 from ...custom import function
 from ...errors import ShapeError, caller
@@ -142,7 +142,7 @@ _svd = primitive(
     infer=_infer,
     vjp=_vjp,
     jvp=_jvp,
-    lower=Call(),
+    lower=Decompose("svd"),
     batch=along(),
     heavy=True,
     keeps_mask=False,
