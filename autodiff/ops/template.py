@@ -27,7 +27,7 @@ from codegen.runtime.record_table import MOST_BOUNDS, Program, Step, fits
 from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
-from ..tape.node import Kind, Node, data_node, new_number
+from ..tape.node import Kind, Node, data_node, new_number, put_down
 from ..tape.record import Recording, grad_mode, identity_of, look_at_size, state
 from ..tensor import Tensor, handle
 
@@ -139,14 +139,9 @@ class Template:
 
     def record(self, nodes: list[Node], masked: bool) -> Tensor:
         """Put the nodes down again behind these arguments.  The list is used up."""
-        for kind, value, picks in self.steps:
-            node = _new(Node)
-            node.kind = kind
-            node.inputs = tuple([nodes[i] for i in picks])
-            node.value = value
-            node.number = new_number()
-            nodes.append(node)
-        out = kind.out
+        put_down(self.steps, nodes)
+        node = nodes[-1]
+        out = node.kind.out
         y: Any = _new(out.cls)
         y.node = node
         y.masked = masked

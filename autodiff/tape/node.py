@@ -29,7 +29,7 @@ from ..tensor import number_class, tensor_class
 
 __all__ = [
     "CONSTANT", "LEAF", "NUMBERS", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "data_node",
-    "kind_of", "leaf_kind", "new_number", "out_of", "released", "rich_node",
+    "kind_of", "leaf_kind", "new_number", "out_of", "put_down", "released", "rich_node",
 ]
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
@@ -270,3 +270,14 @@ def data_node(kind: Kind, value: Any) -> Node:
     node.value = value
     node.number = new_number()
     return node
+
+
+def put_down(steps: Sequence[tuple[Kind, Any, tuple[int, ...]]], nodes: list[Node]) -> None:
+    """Put a node down for each step: its kind, its value, and which of the nodes so far are its inputs."""
+    for kind, value, picks in steps:
+        node = _new(Node)
+        node.kind = kind
+        node.inputs = tuple([nodes[i] for i in picks])
+        node.value = value
+        node.number = new_number()
+        nodes.append(node)

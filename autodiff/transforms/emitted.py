@@ -26,7 +26,7 @@ from ..dispatch import Choices, observed
 from ..tape.behind import Behind, ExpectedBehind
 from ..tape.check import Check, checks
 from ..tape.expected import native_check, native_put, python_check
-from ..tape.node import CONSTANT, LEAF, Node, new_number
+from ..tape.node import CONSTANT, LEAF, Node, new_number, put_down
 from ..tape.record import Recording, grad_mode, state
 from ..tape.streak import note_repeated
 from ..tape.walk import by_number
@@ -42,7 +42,6 @@ _UNKNOWN, _NEVER = object(), object()
 #: Checks are given nodes that live beside; there are none here.
 _BESIDE: list[Node] = []
 
-_new = object.__new__
 
 
 def clear_emissions() -> None:
@@ -76,13 +75,7 @@ class Emission:
     def put_in_python(self, given: tuple) -> tuple:
         """From the nodes that are read to those that are results."""
         nodes = list(given)
-        for kind, value, picks in self.steps:
-            node = _new(Node)
-            node.kind = kind
-            node.inputs = tuple([nodes[i] for i in picks])
-            node.value = value
-            node.number = new_number()
-            nodes.append(node)
+        put_down(self.steps, nodes)
         return tuple([nodes[i] for i in _some(self.results)])
 
     def on(self, now: Recording, given: tuple) -> list[Any]:

@@ -22,7 +22,7 @@ from codegen.ir import OPS
 from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, include, observed
-from ..tape.node import LEAF, Kind, Node, Primitive, new_number
+from ..tape.node import LEAF, Kind, Node, Primitive, new_number, put_down
 from ..tape.record import CONSTANT, grad_mode, keeps_lines, state
 from ..tensor import Tensor, handle
 
@@ -31,7 +31,6 @@ __all__ = ["Fragments", "is_repeatable"]
 #: Fragments kept: all of them go when there are more.
 LIMIT = 4096
 
-_new = object.__new__
 _Results = Sequence[Tensor | None]
 
 
@@ -50,13 +49,7 @@ class _Fragment:
     def put(self, nodes: list[Node]) -> list[Tensor | None]:
         """Put the nodes down behind these operands.  The list is used up."""
         given = len(nodes)
-        for kind, value, picks in self.steps:
-            node = _new(Node)
-            node.kind = kind
-            node.inputs = tuple([nodes[i] for i in picks])
-            node.value = value
-            node.number = new_number()
-            nodes.append(node)
+        put_down(self.steps, nodes)
         results = [None if i is None else handle(nodes[i]) for i in self.results]
         for i, t in zip(self.results, results, strict=True):
             if t is not None and i is not None and i >= given and t.node.kind.out.small:
