@@ -28,7 +28,7 @@ from codegen.runtime.cache import LRU
 from .node import Kind, Node
 from .walk import by_number
 
-__all__ = ["longer_stretch", "top_stretch"]
+__all__ = ["clear_cuts", "longer_stretch", "top_stretch"]
 
 #: How often something must stand in a recording to be a loop, and what is too short to be looked at.
 REPEATS, FEWEST = 4, 48
@@ -181,3 +181,8 @@ def _cost(kinds: Sequence[Kind], places: Sequence[int]) -> tuple[int, int] | Non
     stretches = [tuple(kinds[a:b]) for a, b in zip(places, ends, strict=True)]
     distinct = sum([len(s) for s in set(stretches)]) + places[0]
     return None if 2 * distinct > len(kinds) else (distinct, distinct + len(stretches))
+
+
+def clear_cuts() -> None:
+    """Forget what recordings were cut at."""
+    _known.clear()

@@ -24,7 +24,7 @@ from codegen.runtime.cache import LRU
 
 from .chain import Chain, link_of
 from .check import looks_of
-from .cutting import longer_stretch, top_stretch
+from .cutting import clear_cuts, longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
 from .streak import note_repeated
@@ -249,11 +249,11 @@ class _Peeling:
         read = set(outer[:size])
         if len(read) < size or not read.isdisjoint(self.gone):
             return False
-        is_older = not rest or rest[-1].number < min([node.number for node in outer[size:]])
-        # What is no older may lie within: of a stretch with a history only that is known, of others all.
-        within = set(past or outer[size:]).difference(roots)
-        if not is_older and (self.is_mixed or not within.isdisjoint(rest)):
-            return False
+        if rest and rest[-1].number >= min([node.number for node in outer[size:]]):
+            # What is no older may lie within: of a stretch with a history only that is known, of others all.
+            within = set(past or outer[size:]).difference(roots)
+            if self.is_mixed or not within.isdisjoint(rest):
+                return False
         for node in read - self.ends:
             if self._is_end(node):
                 self.ends.add(node)
@@ -366,3 +366,4 @@ def clear_stretches() -> None:
         stretch.chains.clear()
     _ending.clear()
     _last.clear()
+    clear_cuts()
