@@ -56,10 +56,13 @@ if _TYPE_CHECKING:
     from .dispatch import ambiguities, coverage, methods, which, which_backward
     from .inspection import inspect
     from .ops import fft, linalg, random, special
-    from .ops.quantiles import *  # noqa: F403  as `ops.LATER` has them
+    from .ops.activations import *  # noqa: F403  as `ops.LATER` has them
+    from .ops.quantiles import *  # noqa: F403
     from .ops.rarer import *  # noqa: F403
     from .ops.searching import *  # noqa: F403
     from .ops.sequences import *  # noqa: F403
+    from .ops.stacking import *  # noqa: F403
+    from .ops.summaries import *  # noqa: F403
     from .structured import (
         Cholesky,
         Diagonal,

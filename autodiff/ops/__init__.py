@@ -142,10 +142,13 @@ if TYPE_CHECKING:
     from . import linalg as linalg
     from . import random as random
     from . import special as special
-    from .quantiles import *  # noqa: F403  as `LATER` has them
+    from .activations import *  # noqa: F403  as `LATER` has them
+    from .quantiles import *  # noqa: F403
     from .rarer import *  # noqa: F403
     from .searching import *  # noqa: F403
     from .sequences import *  # noqa: F403
+    from .stacking import *  # noqa: F403
+    from .summaries import *  # noqa: F403
 
 #: Functions that many programs never use are imported when one is first asked for: by name, the module that has it.
 LATER = {
@@ -156,6 +159,14 @@ LATER = {
     **dict.fromkeys(
         ("allclose", "cbrt", "cross", "deg2rad", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron",
          "logaddexp2", "nan_to_num", "rad2deg", "rot90", "sinc"), "rarer"),
+    **dict.fromkeys(
+        ("elu", "gelu", "leaky_relu", "log_sigmoid", "mish", "relu6", "selu", "silu"), "activations"),
+    **dict.fromkeys(
+        ("array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dstack", "hsplit", "hstack",
+         "vsplit", "vstack"), "stacking"),
+    **dict.fromkeys(
+        ("average", "bincount", "corrcoef", "count_nonzero", "cov", "nancumprod", "nancumsum", "nanprod", "nanstd",
+         "nanvar", "ptp", "vdot", "vecdot"), "summaries"),
 }  # fmt: skip
 __getattr__, __dir__ = lazily(globals(), {name: name for name in ("fft", "linalg", "random", "special")} | LATER)
 

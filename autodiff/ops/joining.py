@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.lazily import imported
 from codegen.lowering import Move
 
 from ..custom import function
@@ -244,22 +245,26 @@ _pad = linear(
 @records(_pad)
 @remembered(1)
 def pad(x, pad_width, mode="constant", *, constant_values=0):
-    """x with `constant_values` around it.
+    """x with `constant_values` around it, or with a border of its own elements.
 
     x: T[n, ...]  →  T[before + n + after, ...]
 
     pad_width   one number, one pair (before, after), or a pair for each axis
+    mode        NumPy's: "constant", "edge", "reflect", "symmetric", "wrap", "maximum", "mean", "minimum"
     constant_values   one number or 0-d tensor, which gradients flow to as well
 
-    Raises ShapeError for widths that do not fit x or are negative, ValueError for NumPy's other modes.
+    Raises ShapeError for widths that do not fit x or are negative, ValueError for a mode that is none of these.
     """
-    if mode != "constant":
-        raise ValueError(
-            f"pad: mode {mode!r} is not supported, only 'constant'\n"
-            f"  called at {caller()}\n"
-            f"  other borders can be put together with ad.concatenate, ad.flip and slices"
-        )
     x = as_tensor(x, "pad", "x")
+    if mode != "constant":
+        borders: Any = imported("autodiff.ops.borders")
+        if mode not in borders.MODES:
+            raise ValueError(
+                f"pad: mode {mode!r} is none of {', '.join(map(repr, borders.MODES))}\n  called at {caller()}"
+            )
+        widths = _widths(x, pad_width)
+        _pad_aval(x.aval, x.aval.with_shape(()), widths=widths)
+        return borders.bordered(x, widths, mode)
     value = constant_values
     value = number_leaf(value, x.dtype) if type(value) in WEAK else cast_to(as_tensor(value, "pad"), x.dtype)
     if value.shape:

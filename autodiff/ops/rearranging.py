@@ -20,6 +20,7 @@ from .arguments import axis_of, integer
 from .arithmetic import negative, subtract
 from .bits import bitwise_xor
 from .conversion import as_tensor
+from .gathering import gathered, index_tensor
 from .primitive import linear, spread_to
 from .shaping import reshaped
 from .slicing import part
@@ -120,14 +121,22 @@ def tile(x, repetitions):
 def repeat(x, repeats, axis=None):
     """Each element along an axis several times in a row; axis None: of x as one row.
 
-    x: T[..., n, ...]  →  T[..., r·n, ...]     `repeats` is one number for all
+    x: T[..., n, ...]  →  T[..., r·n, ...]     `repeats` is one number for all, or a list or array of one for each
 
-    Raises ShapeError when x has no such axis, or for a negative number.
+    Raises ShapeError when x has no such axis, for a negative number, or for more or fewer numbers than elements.
     """
     x = as_tensor(x, "repeat", "x")
     if axis is None:
         x, axis = reshaped(x, (x.size,)), 0
     along = axis_of("repeat", axis, x.aval)
+    if isinstance(repeats, (tuple, list)) or (isinstance(repeats, np.ndarray) and repeats.ndim):
+        counts = [_count(r, "repeat") for r in repeats]
+        if len(counts) not in (1, x.shape[along]):
+            raise ShapeError(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}\n  called at {caller()}")
+        if len(counts) > 1:
+            places = np.repeat(np.arange(len(counts)), counts)
+            return gathered(x, [index_tensor(places, "repeat", len(counts))], (along,), along)
+        (repeats,) = counts
     times = _count(repeats, "repeat")
     before, n, after = x.shape[:along], x.shape[along], x.shape[along + 1 :]
     wide = spread_to(reshaped(x, (*before, n, 1, *after)), (*before, n, times, *after))

@@ -32,6 +32,7 @@ CASES = [
     *_each("roll", {"0d": (3,)}, shapes=("[]",)),
     *_each("tile", {"2": (2,), "23": ((2, 3),), "0": (0,), "2111": ((2, 1, 1, 1),)}),
     *_each("tile", {"0d": ((2, 2),)}, shapes=("[]",)),
+    *_each("repeat", {"counts": ([2, 0, 3], 0), "one": ([2],), "many": ([1, 0, 2, 1], 1)}, shapes=("[3,4]",)),
     *_each("repeat", {"flat": (3,), "0": (2, 0), "-1": (2, -1), "never": (0, 0)}),
     *_each("diff", {"1": (), "2": (2,), "axis": (1, 0), "more": (6,)}),
     *_each("sort", {"last": (), "0": (0,), "flat": (None,)}, draws=distinct),

@@ -4,7 +4,7 @@ import numpy as np
 
 import autodiff as ad
 
-from .cases import case, cases
+from .cases import case, cases, distinct
 
 ALL = ("f64", "f32", "i64", "i32", "bool")
 SOME = ("f64", "f32", "i32")
@@ -75,5 +75,9 @@ CASES = [
            shapes=("[2,3]",)),
     case("pad-value", lambda x, v: ad.pad(x, (1, 2), constant_values=v),
          lambda x, v: np.pad(x, (1, 2), constant_values=v), ["f64[2,3]", "f64[]"]),
+    *[c for mode in ("edge", "reflect", "symmetric", "wrap", "maximum", "mean", "minimum")
+      for c in cases(f"pad-{mode}", lambda x, mode=mode: ad.pad(x, ((1, 2), (2, 1)), mode),
+                     lambda x, mode=mode: np.pad(x, ((1, 2), (2, 1)), mode), distinct, shapes=("[3,4]",), ulps=8)],
+    case("pad-far", lambda x: ad.pad(x, (7, 9), "reflect"), lambda x: np.pad(x, (7, 9), "reflect"), ["f64[3]"]),
     case("pad-nothing", lambda x: ad.pad(x, 0), lambda x: x, ["f64[3]"]),
 ]  # fmt: skip

@@ -46,9 +46,13 @@ def test_what_does_not_fit_is_refused_at_the_users_line(x, call, message):
     assert "test_shaping.py" in str(error.value)
 
 
-def test_other_modes_of_pad_are_refused_by_name(x):
-    with pytest.raises(ValueError, match="'reflect' is not supported"):
-        ad.pad(x, 1, mode="reflect")
+def test_unknown_modes_of_pad_are_refused_by_name(x):
+    with pytest.raises(ValueError, match="mode 'linear_ramp' is none of 'constant', 'edge'"):
+        ad.pad(x, 1, mode="linear_ramp")
+    with pytest.raises(ad.ShapeError, match="has nothing for a border of mode 'edge'"):
+        ad.pad(np.ones((0, 2)), 1, mode="edge")
+    with pytest.raises(ad.ShapeError, match="widths"):
+        ad.pad(x, -1, mode="edge")
     with pytest.raises(TypeError, match="integers"):
         ad.pad(x, 1.5)
 

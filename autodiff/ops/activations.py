@@ -1,0 +1,74 @@
+"""What networks bend their values by, beside relu, sigmoid, tanh and softplus: compositions, so they fuse."""
+
+from __future__ import annotations
+
+import math
+
+from ..custom import function
+from .arithmetic import add, multiply, negative
+from .comparison import greater
+from .conversion import as_tensor
+from .elementwise import erf, expm1, sigmoid, softplus, tanh
+from .selection import clip, minimum, where
+from .statistics import floating
+
+__all__ = ["elu", "gelu", "leaky_relu", "log_sigmoid", "mish", "relu6", "selu", "silu"]
+
+
+@function
+def silu(x):
+    """x sigmoid(x), which is also called swish.   f[...]  →  f[...]"""
+    x = floating(x, "silu")
+    return multiply(x, sigmoid(x))
+
+
+@function
+def gelu(x, approximate=False):
+    """x times the probability that a normal number is below it.   f[...]  →  f[...]     approximate: by tanh"""
+    x = floating(x, "gelu")
+    if approximate:
+        inner = multiply(math.sqrt(2 / math.pi), add(x, multiply(0.044715, multiply(x, multiply(x, x)))))
+        return multiply(multiply(0.5, x), add(1.0, tanh(inner)))
+    return multiply(multiply(0.5, x), add(1.0, erf(multiply(x, math.sqrt(0.5)))))
+
+
+@function
+def elu(x, alpha=1.0):
+    """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]"""
+    x = floating(x, "elu")
+    return where(greater(x, 0.0), x, multiply(alpha, expm1(minimum(x, 0.0))))
+
+
+@function
+def selu(x):
+    """`elu` scaled so that means and variances stay 0 and 1 through layers.   f[...]  →  f[...]
+
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.
+    """
+    return multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
+
+
+@function
+def leaky_relu(x, negative_slope=0.01):
+    """x above 0, a small multiple of it below.   f[...]  →  f[...]"""
+    x = floating(x, "leaky_relu")
+    return where(greater(x, 0.0), x, multiply(x, negative_slope))
+
+
+@function
+def log_sigmoid(x):
+    """log(sigmoid(x)), without underflow.   f[...]  →  f[...]"""
+    return negative(softplus(negative(floating(x, "log_sigmoid"))))
+
+
+@function
+def mish(x):
+    """x tanh(softplus(x)).   f[...]  →  f[...]"""
+    x = floating(x, "mish")
+    return multiply(x, tanh(softplus(x)))
+
+
+@function
+def relu6(x):
+    """x, but no less than 0 and no more than 6.   T[...]  →  T[...]"""
+    return clip(as_tensor(x, "relu6", "x"), 0, 6)

@@ -1,0 +1,124 @@
+"""NumPy's other ways to put arrays side by side, and to take them apart: all are moves, free where they fuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tensor import Tensor
+from .arguments import axis_of, integer
+from .conversion import as_tensor
+from .joining import concatenate, split
+from .protocols import serves
+from .shaping import reshaped
+
+__all__ = [
+    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dstack", "hsplit", "hstack", "vsplit",
+    "vstack",
+]  # fmt: skip
+
+
+def _each(name: str, tensors: Any) -> list[Any]:
+    """What is to be put together, as a list.  Raises ShapeError for nothing."""
+    found = list(tensors)
+    if not found:
+        raise ShapeError(f"{name}: there is nothing to put together\n  called at {caller()}")
+    return found
+
+
+@function
+def atleast_1d(x):
+    """x, or a number as a row of one.   T[...]  →  T[n, ...]"""
+    x = as_tensor(x, "atleast_1d", "x")
+    return x if x.ndim else reshaped(x, (1,))
+
+
+@function
+def atleast_2d(x):
+    """x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]"""
+    x = as_tensor(x, "atleast_2d", "x")
+    return x if x.ndim > 1 else reshaped(x, (1, x.size))
+
+
+@function
+def atleast_3d(x):
+    """x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]"""
+    x = as_tensor(x, "atleast_3d", "x")
+    if x.ndim > 2:
+        return x
+    return reshaped(x, (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1))
+
+
+@function
+def vstack(tensors):
+    """Rows, or blocks of rows, on top of each other.   [T[n] or T[m, n, ...], ...]  →  T[m1 + m2 + ..., n, ...]"""
+    return concatenate([atleast_2d(x) for x in _each("vstack", tensors)], 0)
+
+
+@function
+def hstack(tensors):
+    """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]"""
+    rows = [atleast_1d(x) for x in _each("hstack", tensors)]
+    return concatenate(rows, 0 if all([x.ndim == 1 for x in rows]) else 1)
+
+
+@function
+def dstack(tensors):
+    """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]"""
+    return concatenate([atleast_3d(x) for x in _each("dstack", tensors)], 2)
+
+
+@function
+def column_stack(tensors):
+    """Rows as the columns of a matrix, matrices as they are.   [T[m] or T[m, n], ...]  →  T[m, n1 + n2 + ...]"""
+    columns = [as_tensor(x, "column_stack", "tensors") for x in _each("column_stack", tensors)]
+    return concatenate([x if x.ndim > 1 else reshaped(x, (x.size, 1)) for x in columns], 1)
+
+
+@function
+def array_split(x, indices_or_sections, axis=0):
+    """As `split`, but into parts that need not be equal: the first ones are longer by one.
+
+    x: T[..., n, ...]  →  [T[..., n1, ...], ...]
+    """
+    x = as_tensor(x, "array_split", "x")
+    if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
+        return split(x, indices_or_sections, axis)
+    parts = integer(indices_or_sections, "array_split", "the number of parts")
+    if parts < 1:
+        raise ShapeError(f"array_split: {parts} parts\n  called at {caller()}")
+    size, longer = divmod(x.shape[axis_of("array_split", axis, x.aval)], parts)
+    return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
+
+
+def _split_along(name: str, x: Any, sections: Any, axis: int) -> list[Tensor]:
+    x = as_tensor(x, name, "x")
+    if x.ndim <= axis:
+        raise ShapeError(f"{name}: {x.aval} has fewer than {axis + 1} axes\n  called at {caller()}")
+    found: list[Tensor] = split(x, sections, axis)
+    return found
+
+
+@function
+def hsplit(x, indices_or_sections):
+    """`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]"""
+    x = as_tensor(x, "hsplit", "x")
+    return _split_along("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+@function
+def vsplit(x, indices_or_sections):
+    """`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]"""
+    x = as_tensor(x, "vsplit", "x")
+    if x.ndim < 2:
+        raise ShapeError(f"vsplit: {x.aval} has fewer than 2 axes\n  called at {caller()}")
+    return _split_along("vsplit", x, indices_or_sections, 0)
+
+
+for _function in (array_split, column_stack, dstack, hsplit, hstack, vsplit, vstack):
+    serves(_function, getattr(np, _function.__name__))
+for _function in (atleast_1d, atleast_2d, atleast_3d):
+    serves(lambda *xs, f=_function: f(xs[0]) if len(xs) == 1 else tuple(map(f, xs)), getattr(np, _function.__name__))

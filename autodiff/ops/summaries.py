@@ -1,0 +1,201 @@
+"""Weighted means, covariances, ranges, counts, and what is left of them without nan: compositions, so they fuse."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..custom import function
+from ..errors import ShapeError, caller
+from ..tensor import Tensor
+from .arguments import axes_of, axis_of, integer
+from .arithmetic import abs_, divide, multiply, subtract
+from .comparison import isnan, logical_not, not_equal
+from .complexes import conj
+from .contraction import matmul
+from .conversion import as_tensor, cast_to
+from .extremes import nanmean, nansum
+from .gathering import segment_sum
+from .linalg_basic import diagonal
+from .primitive import zero_of
+from .products import prod
+from .promotion import common
+from .protocols import serves
+from .reductions import max_, min_, sum_, summed
+from .scans import cumprod, cumsum
+from .selection import where
+from .shaping import expand_dims, matrix_transpose, reshaped
+from .stacking import vstack
+from .statistics import floating, mean, root_of_squares
+
+__all__ = [
+    "average", "bincount", "corrcoef", "count_nonzero", "cov", "nancumprod", "nancumsum", "nanprod", "nanstd", "nanvar",
+    "ptp", "vdot", "vecdot",
+]  # fmt: skip
+
+
+@function
+def average(x, axis=None, weights=None, *, keepdims=False):
+    """The mean, in which each element counts as much as its weight.
+
+    x: f[..., n, ...]  weights: f[n], or of x's shape; None: all the same  →  f[..., ...]
+
+    Raises ShapeError where weights fit neither x nor its axis.
+    """
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims)
+    x, w = common("average", (("x", x), ("weights", weights)), "fc")
+    if w.shape != x.shape:
+        if not isinstance(axis, int) or w.shape != (x.shape[axis_of("average", axis, x.aval)],):
+            raise ShapeError(
+                f"average: weights {w.aval} are not for {x.aval} along axis {axis}\n  called at {caller()}"
+            )
+        w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axis_of("average", axis, x.aval))))
+        scale = sum_(w)
+    else:
+        scale = sum_(w, axis, keepdims=keepdims)
+    return divide(sum_(multiply(x, w), axis, keepdims=keepdims), scale)
+
+
+@function
+def ptp(x, axis=None, *, keepdims=False):
+    """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]"""
+    return subtract(max_(x, axis, keepdims=keepdims), min_(x, axis, keepdims=keepdims))
+
+
+@function
+def cov(m, y=None, rowvar=True, bias=False, ddof=None):
+    """The covariances of rows of observations (`rowvar` False: of columns).   T[k, n]  →  f[k, k]     of one row: f[]
+
+    y       more variables, as further rows
+    ddof    sums are divided by n - ddof: 1, with `bias` 0, unless it is given
+    """
+    rows = [floating(x, "cov") for x in ((m,) if y is None else (m, y))]
+    if any([x.ndim > 2 for x in rows]):
+        raise ShapeError(f"cov: takes a row or a matrix, not {rows[-1].aval}\n  called at {caller()}")
+    rows = [x if rowvar or x.ndim < 2 else matrix_transpose(x) for x in rows]
+    x = vstack(rows)
+    freedom = x.shape[1] - (integer(ddof, "cov", "ddof") if ddof is not None else 0 if bias else 1)
+    x = subtract(x, mean(x, 1, keepdims=True))
+    found = divide(matmul(x, conj(matrix_transpose(x))), float(freedom) if freedom > 0 else math.nan)
+    return reshaped(found, ()) if found.size == 1 else found
+
+
+@function
+def corrcoef(x, y=None, rowvar=True):
+    """The correlations of rows of observations: covariances over the spreads of both.   T[k, n]  →  f[k, k]"""
+    c = cov(x, y, rowvar)
+    if not c.ndim:
+        return divide(c, c)
+    spread = root_of_squares(abs_(diagonal(c)))
+    return divide(divide(c, expand_dims(spread, 1)), expand_dims(spread, 0))
+
+
+@function
+def vdot(a, b):
+    """The sum of products of all elements, those of a conjugated.   T[...], T[...]  →  T[]     as one row each"""
+    a, b = common("vdot", (("a", a), ("b", b)), "fic")
+    if a.size != b.size:
+        raise ShapeError(f"vdot: {a.aval} and {b.aval} are not of one size\n  called at {caller()}")
+    return matmul(reshaped(conj(a), (a.size,)), reshaped(b, (b.size,)))
+
+
+@function
+def vecdot(a, b, axis=-1):
+    """The sums of products along an axis, elements of a conjugated.   T[..., n], T[..., n]  →  T[...]"""
+    a, b = common("vecdot", (("a", a), ("b", b)), "fic")
+    product = multiply(conj(a), b)
+    return summed(product, (axis_of("vecdot", axis, product.aval),))
+
+
+# ---------------------------------------------------------------- counts
+
+
+@function
+def count_nonzero(x, axis=None, *, keepdims=False):
+    """How many elements are not zero.   x: T[..., n, ...]  →  i64[..., ...]"""
+    x = as_tensor(x, "count_nonzero", "x")
+    return sum_(cast_to(not_equal(x, zero_of(x.dtype)), np.dtype(np.int64)), axis, keepdims=keepdims)
+
+
+@function
+def bincount(x, weights=None, minlength=0, *, length=None):
+    """How often each number occurs, or the sum of its weights.   x: i64[n]  weights: f[n]  →  i64[k], or f[k]
+
+    length    what k is; None: one more than the largest number, which is asked for (so not under `jit`), or `minlength`
+
+    Gradients flow to the weights.  Raises IndexError for a number outside; with `length`, -1 is the last, as in
+    `segment_sum`.
+
+    >>> import autodiff as ad
+    >>> ad.bincount([0, 2, 2])
+    i64[3] [1 0 2]
+    """
+    x = as_tensor(x, "bincount", "x")
+    if length is None:
+        least = integer(minlength, "bincount", "minlength")
+        if x.size and int(min_(x).item()) < 0:
+            raise IndexError(f"bincount: {x.aval} has negative numbers\n  called at {caller()}")
+        length = max(least, int(max_(x).item()) + 1) if x.size else least
+    if weights is None:
+        weights = np.ones(x.shape, np.int64)
+    return segment_sum(weights, x, length)
+
+
+# ---------------------------------------------------------------- without nan
+
+
+def _filled(name: str, x: Any, value: float) -> Tensor:
+    x = as_tensor(x, name, "x")
+    return where(isnan(x), value, x) if x.dtype.kind in "fc" else x
+
+
+@function
+def nanprod(x, axis=None, *, keepdims=False):
+    """The product of all that is not nan; what is nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]"""
+    return prod(_filled("nanprod", x, 1.0), axis, keepdims=keepdims)
+
+
+@function
+def nancumsum(x, axis=None):
+    """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]"""
+    return cumsum(_filled("nancumsum", x, 0.0), axis)
+
+
+@function
+def nancumprod(x, axis=None):
+    """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]"""
+    return cumprod(_filled("nancumprod", x, 1.0), axis)
+
+
+@function
+def nanvar(x, axis=None, *, ddof=0, keepdims=False):
+    """The variance of all that is not nan, as `var` otherwise; of nothing else it is nan.
+
+    x: f[..., n, ...]  →  f[..., ...]
+
+    What is nan gets a gradient of exactly 0.
+    """
+    x = floating(x, "nanvar")
+    axes = axes_of("nanvar", axis, x.aval)
+    is_there = logical_not(isnan(x))
+    deviation = where(is_there, subtract(x, nanmean(x, axes, keepdims=True)), 0.0)
+    size = abs_(deviation) if x.dtype.kind == "c" else deviation
+    count = sum_(cast_to(is_there, size.dtype), axes, keepdims=keepdims)
+    freedom = subtract(count, float(ddof))
+    freedom = where(freedom > 0.0, freedom, math.nan)
+    return divide(nansum(multiply(size, size), axes, keepdims=keepdims), freedom)
+
+
+@function
+def nanstd(x, axis=None, *, ddof=0, keepdims=False):
+    """The standard deviation of all that is not nan: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]"""
+    return root_of_squares(nanvar(x, axis, ddof=ddof, keepdims=keepdims))
+
+
+for _function in (average, corrcoef, count_nonzero, cov, nancumprod, nancumsum, nanprod, nanstd, nanvar, ptp, vdot):
+    serves(_function, getattr(np, _function.__name__))
+if hasattr(np, "vecdot"):
+    serves(vecdot, np.vecdot)

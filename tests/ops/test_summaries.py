@@ -1,0 +1,79 @@
+"""What the sweep does not see of stacks, splits, weighted means, counts, borders: gradients, errors, NumPy's names."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+
+def test_numpys_functions_record(rng):
+    a = rng.uniform(0.5, 2.0, (3, 4))
+    x = ad.tensor(a, requires_grad=True)
+    for f in (
+        lambda x: np.hstack([x, x]), lambda x: np.vstack((x, a)), np.atleast_3d, lambda x: np.column_stack([x, x]),
+        lambda x: np.array_split(x, 3, axis=1)[1], lambda x: np.hsplit(x, 2)[0], lambda x: np.pad(x, 1, "edge"),
+        lambda x: np.average(x, axis=1, weights=np.arange(4.0)), np.cov, lambda x: np.ptp(x, axis=0), np.nanstd,
+        lambda x: np.repeat(x, [1, 2, 0], axis=0), lambda x: np.vdot(x, x), lambda x: np.nancumsum(x, axis=1),
+    ):  # fmt: skip
+        assert f(x).requires_grad
+        np.testing.assert_allclose(f(x).detach(), f(a), rtol=1e-13)
+    np.testing.assert_array_equal(np.count_nonzero(x.detach()), 12)
+
+
+def test_the_gradient_of_a_border_is_added_to_what_it_was_taken_from():
+    x = np.arange(3.0)
+    for mode in ("edge", "reflect", "symmetric", "wrap"):
+        found = ad.grad(lambda x, mode=mode: ad.sum(ad.pad(x, (2, 2), mode)))(x)
+        np.testing.assert_array_equal(found, np.bincount(np.pad(np.arange(3), (2, 2), mode).astype(int)))
+
+
+def test_what_is_nan_has_a_gradient_of_exactly_zero():
+    x = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 2.0]])
+    for name in ("nanvar", "nanstd", "nanprod", "nancumsum", "nancumprod"):
+        found = ad.grad(lambda x, name=name: ad.sum(getattr(ad, name)(x, 1)))(x)
+        assert (found[np.isnan(x)] == 0).all() and np.isfinite(found).all(), name
+    assert np.isnan(ad.nanvar(np.array([np.nan])).item())
+    np.testing.assert_allclose(ad.nanstd(x, ddof=0), np.nanstd(x))
+
+
+def test_a_count_is_as_long_as_it_has_to_be_and_says_what_jit_needs():
+    x = np.array([0, 4, 4, 1])
+    assert ad.bincount(x).tolist() == np.bincount(x).tolist() and ad.bincount(x, minlength=7).shape == (7,)
+    assert ad.bincount(ad.tensor(x) * 2).tolist() == np.bincount(2 * x).tolist()
+    assert ad.bincount(np.zeros(0, np.int64)).shape == (0,)
+    w = np.arange(4.0)
+    np.testing.assert_array_equal(ad.grad(lambda w: ad.sum(ad.bincount(x, w) * np.arange(5.0)))(w), [0, 4, 4, 1])
+    assert ad.jit(lambda x: ad.bincount(x, length=6))(x).tolist() == [1, 1, 0, 0, 2, 0]
+    with pytest.raises(ad.ConcretizationError):
+        ad.jit(ad.bincount)(x)
+    with pytest.raises(IndexError):
+        ad.bincount(np.array([-1, 2]))
+
+
+def test_activations_are_finite_far_out():
+    x = np.array([-1e4, -100.0, 0.0, 100.0, 1e4])
+    for name in ("silu", "gelu", "elu", "selu", "leaky_relu", "log_sigmoid", "mish"):
+        f = getattr(ad, name)
+        value, slope = np.asarray(ad.jit(f)(x)), ad.grad(lambda x, f=f: ad.sum(f(x)))(x)
+        assert np.isfinite(value).all() and np.isfinite(slope).all(), name
+        last = {"log_sigmoid": 0.0, "selu": 1.0507009873554805}.get(name, 1.0)
+        np.testing.assert_allclose(slope[-1], last, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ad.hstack([]), "hstack: there is nothing to put together"),
+        (lambda: ad.array_split(np.ones(3), 0), "array_split: 0 parts"),
+        (lambda: ad.vsplit(np.ones(4), 2), r"vsplit: f64\[4\] has fewer than 2 axes"),
+        (lambda: ad.hsplit(np.float64(1), 1), r"hsplit: f64\[\] has fewer than"),
+        (lambda: ad.average(np.ones((2, 3)), 0, np.ones(3)), r"average: weights f64\[3\] are not for f64\[2,3\]"),
+        (lambda: ad.cov(np.ones((2, 2, 2))), "cov: takes a row or a matrix"),
+        (lambda: ad.vdot(np.ones(2), np.ones(3)), "not of one size"),
+        (lambda: ad.repeat(np.ones(3), [1, 2]), "repeat: 2 numbers for axis 0"),
+    ],
+)
+def test_errors_say_what_does_not_fit(call, message):
+    with pytest.raises(ad.ShapeError, match=message) as error:
+        call()
+    assert "test_summaries.py" in str(error.value)
