@@ -16,9 +16,8 @@ REFUSED: the references decide; so does a word that is not 0 (`modes.determinist
 
 from __future__ import annotations
 
-from string import Template
-
 from ..kernel.nest import Status
+from .template import Template
 
 __all__ = ["ROUTINES", "lapack_ir"]
 
