@@ -72,10 +72,15 @@ def _add(tile: Tile, rows: int) -> str:
         yield f"  %c.at{name} = getelementptr {type_}, ptr %c, i64 %j{name}"
         yield f"  %c.old{name} = {load.replace('PTR', f'%c.at{name}')}"
         yield f"  %c{name}0 = select i1 %more, {vector} %c.old{name}, {vector} zeroinitializer"
+        total = f"%c{name}0" if rows == 1 else "zeroinitializer"
         for i in range(rows):
             yield f"  %b.at{name}{i} = getelementptr {type_}, ptr %b{i}, i64 %j{name}"
             yield f"  %y{name}{i} = {load.replace('PTR', f'%b.at{name}{i}')}"
-            yield f"  %c{name}{i + 1} = {_fma(tile)}({vector} %x{i}.all, {vector} %y{name}{i}, {vector} %c{name}{i})"
+            found = f"%c{name}1" if rows == 1 else f"%sum{name}{i}"
+            yield f"  {found} = {_fma(tile)}({vector} %x{i}.all, {vector} %y{name}{i}, {vector} {total})"
+            total = found
+        if rows > 1:  # rounded as often as there are eights of rows, not rows
+            yield f"  %c{name}{rows} = fadd {vector} %c{name}0, {total}"
 
     lines += [
         "  br label %look",

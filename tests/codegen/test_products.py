@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from programs import gemm_program
 
+import autodiff as ad
 from codegen.ir import Aval
 from codegen.program import Gemm
 from codegen.runtime import products, threads
@@ -184,3 +185,12 @@ def test_a_long_sum_errs_like_its_panels_not_like_one_running_total(rng, m):
     running = np.add.accumulate(terms, axis=1, dtype=np.float32)[:, -1]
     mean_square = [np.mean((c - expected[0]) ** 2) for c in (run(gemm, a, b)[0], running)]
     assert mean_square[0] < mean_square[1] / 8
+
+
+@pytest.mark.parametrize("columns", [4, 5, 64])
+def test_sums_along_many_rows_are_rounded_once_in_eight(columns):
+    rows = 10_000
+    x, y = np.full((rows, columns), 0.1, np.float32), np.ones(rows, np.float32)
+    found = ad.jit(lambda x, y: x.T @ y)(x, y)
+    wanted = rows * float(np.float32(0.1))
+    assert np.abs(found / wanted - 1).max() < 2e-5  # one row after the other: 9.7e-5
