@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from codegen.forks import held_over_fork
+from codegen.lazily import imported
 from codegen.runtime.record_table import Program, Step, Table
 
 from ..config import Config, config
@@ -58,11 +59,16 @@ from .template import NATIVE
 __all__ = ["advance", "install", "is_installed", "uninstall"]
 
 
+#: So many asks of what repeats pay for the code: a program of a few steps would wait for it at its end, a third of a second.
+LEAST_ASKS = 20
+
+
 class _Installed:
     """The recorder while it is in front of the Python bodies, and what it replaced."""
 
     def __init__(self) -> None:
         self.code: Any = None
+        self.asks = 0
         self.recorder: Any = None
         #: Whether somebody said that it is to be in front, or is not to be.
         self.is_settled = False
@@ -101,39 +107,34 @@ def install() -> None:
 
 
 def _put_in_front(recorder: Any) -> None:
-    _replace_operators()
-    _replace_calls()
-    _replace_methods()
-    _replace_reads()
-    _attach()
+    for do in (_replace_operators, _replace_calls, _replace_methods, _replace_reads, _attach):
+        do()
     use_native(recorder)
     leaves.use_native(recorder)
     NATIVE.append(recorder)
 
 
 def advance() -> bool:
-    """Have the machine code made, or install it if it is there by now; between two operations.  True: that is all.
+    """Before an ask: have the machine code made if that pays, or install it if it is there by now.  True: that is all.
 
     Never waits for another thread.  In a forked child, which has none, the code is made when this is called next.
     """
     with _lock:
         if _now.is_settled:
             return True
-        if not _begun().is_done():
+        _now.asks += 1
+        if _now.asks < LEAST_ASKS or not _begun().is_done():
             return False
         install()
-        # What was made meanwhile asks Python.
-        checks.clear()
+        checks.clear()  # what was made meanwhile asks Python
         clear_stretches()
         return True
 
 
 def _begun() -> Any:
     """The machine code, which is being made or is there."""
-    from codegen.runtime.record import begin
-
     if _now.code is None:
-        _now.code = begin()
+        _now.code = imported("codegen.runtime.record").begin()
     return _now.code
 
 

@@ -30,7 +30,7 @@ def step(k):
 
 def begin():
     k = 0
-    while streak.WHEN_REPEATED:
+    while recorder._now.code is None:
         step(k := k + 1)
 
 def until_installed():
@@ -73,6 +73,13 @@ until_installed()
 if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
+""")
+
+
+def test_a_program_of_a_few_steps_neither_makes_nor_awaits_it():
+    run("""
+for k in range(5): step(k)
+assert streak.BEGUN and recorder._now.code is None and not recorder.is_installed()
 """)
 
 
