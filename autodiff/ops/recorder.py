@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from codegen.forks import held_over_fork
-from codegen.lazily import imported
+from codegen.lazily import later
 from codegen.runtime.record_table import Program, Step, Table
 
 from ..config import Config, config
@@ -59,7 +59,9 @@ from .template import NATIVE
 __all__ = ["advance", "install", "is_installed", "uninstall"]
 
 
-#: So many asks of what repeats pay for the code: a program of a few steps would wait for it at its end, a third of a second.
+native = later("codegen.runtime.record")
+
+#: So many asks of what repeats pay for the code: a program of a few steps would only wait for it at its end.
 LEAST_ASKS = 20
 
 
@@ -134,7 +136,7 @@ def advance() -> bool:
 def _begun() -> Any:
     """The machine code, which is being made or is there."""
     if _now.code is None:
-        _now.code = imported("codegen.runtime.record").begin()
+        _now.code = native.begin()
     return _now.code
 
 
@@ -151,9 +153,7 @@ def uninstall() -> None:
 
 
 def _set_up() -> Any:
-    from codegen.runtime.record import Layout, set_up
-
-    return set_up(Layout(
+    return native.set_up(native.Layout(
         handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, config=Config,
         function=Function,
         settings=config, counter=NUMBERS, mode=grad_mode,
@@ -209,11 +209,9 @@ def _table(function: Function) -> Table:
 
 
 def _replace(cls: type, name: str, example: Any, address: int) -> None:
-    from codegen.runtime.record import wrapper
-
     if address:
         _now.replaced.append((cls, name, cls.__dict__[name]))
-        setattr(cls, name, wrapper(cls, example, name, address))
+        setattr(cls, name, native.wrapper(cls, example, name, address))
 
 
 #: Classes of Python's and NumPy's own that have all the operators: their slots say what kind each is.
@@ -311,8 +309,6 @@ def _put(cls: type, name: str, made: Any) -> None:
 
 def _subscript() -> Any:
     """`x[key]`, which learns from the templates of patterns."""
-    from codegen.runtime.record import wrapper
-
     python, table = vars(AbstractTensor)["__getitem__"], _table(getitem)
 
     def slow(x: Any, key: Any) -> Any:
@@ -329,13 +325,11 @@ def _subscript() -> Any:
 
     # The one class of Python's whose slot wrapper is that of mappings alone.
     example = vars(MappingProxyType)["__getitem__"]
-    return wrapper(AbstractTensor, example, "__getitem__", _now.recorder.subscript(table, slow, unknown))
+    return native.wrapper(AbstractTensor, example, "__getitem__", _now.recorder.subscript(table, slow, unknown))
 
 
 def _assignment() -> Any:
     """`x[key] = value`, in the same way."""
-    from codegen.runtime.record import wrapper
-
     python, table = vars(Tensor)["__setitem__"], _table(index_update)
 
     def slow(x: Tensor, key: Any, *value: Any) -> None:
@@ -351,7 +345,8 @@ def _assignment() -> Any:
         if not config.careful and key_of(old) is not None and _runs_own(index_update, (old, key, value)):
             _learn_pattern(table, age, WRITE.known(old, key, value))
 
-    return wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", _now.recorder.assignment(table, slow, unknown))
+    address = _now.recorder.assignment(table, slow, unknown)
+    return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
 
 
 def _runs_own(function: Function, args: tuple) -> bool:
