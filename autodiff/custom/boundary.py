@@ -26,7 +26,7 @@ import numpy as np
 from codegen.ir import Aval
 
 from ..errors import GradientError, UserLine
-from ..tape.node import Kind, Node, Out, Primitive, RichNode, leaf_kind, out_of, rich_node
+from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
 from ..tape.record import DETACH, record, state
 from ..tensor import Tensor, handle
 from .call import Call, Site, shape_of
@@ -49,8 +49,7 @@ _calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
 def boundary_kind(aval: Aval) -> Kind:
     """The kind of a boundary of one output, and of what picks one of several."""
     out = out_of(aval, True)
-    found = _KINDS.get(out)
-    return found or _KINDS.setdefault(out, Kind(_BOUNDARY, (), out))
+    return _KINDS.get(out) or kept(_KINDS, out, one_kind((_BOUNDARY, out), _BOUNDARY, (), out))
 
 
 class MappedCall(Call):

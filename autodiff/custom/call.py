@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from codegen.ir import Aval
 
 from ..errors import UserLine
-from ..tape.node import TABLE_LIMIT
+from ..tape.node import kept, the_one
 from .looks import looked_at
 from .packed import Packed
 from .reads import rule_key, static_key
@@ -50,7 +51,7 @@ class Shape:
     first                  1 where the boundary's first input is the body's output, before the call's inputs; else 0
     """
 
-    __slots__ = ("arguments", "attributes", "first", "materialize", "result", "saved")
+    __slots__ = ("__weakref__", "arguments", "attributes", "first", "materialize", "result", "saved")
 
     def __init__(
         self,
@@ -75,6 +76,8 @@ class Shape:
 
 
 _SHAPES: dict[Any, Shape] = {}
+#: All that are alive: keys of plans compare them, and this table may have been emptied since.
+_ALIVE: WeakValueDictionary[Any, Shape] = WeakValueDictionary()
 
 
 def shape_of(
@@ -91,11 +94,9 @@ def shape_of(
         tuple([(name, p.structure, p.places) for name, p in named]),
         len(arguments), len(saved), materialize, first,
     )  # fmt: skip
-    shape = _SHAPES.get(key)
-    if shape is None:
-        if len(_SHAPES) >= TABLE_LIMIT:
-            _SHAPES.clear()
-        shape = _SHAPES[key] = Shape(
+
+    def made() -> Shape:
+        return Shape(
             {n: _bare(p) for n, p in arguments.items()},
             [(n, _bare(p)) for n, p in saved],
             {n: _bare(p) for n, p in attributes.items()},
@@ -103,6 +104,8 @@ def shape_of(
             materialize,
             first,
         )
+
+    shape = _SHAPES.get(key) or kept(_SHAPES, key, the_one(_ALIVE, key, made))
     return shape, tuple([x for _, p in named for x in p.statics])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from ..errors import GradientError, UserLine
-from ..tape.node import TABLE_LIMIT, Kind, Node, Out, Primitive, out_of, rich_node
+from ..tape.node import Kind, Node, Out, Primitive, kept, one_kind, out_of, rich_node
 from ..tape.record import grad_mode
 from ..tensor import Tensor, handle
 
@@ -55,9 +55,7 @@ def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLin
     key = (what, out_of(t.aval, True))
     kind = _KINDS.get(key)
     if kind is None:
-        if len(_KINDS) >= TABLE_LIMIT:
-            _KINDS.clear()
-        kind = _KINDS[key] = Kind(_HISTORYLESS, (what,), key[1])
+        kind = kept(_KINDS, key, one_kind((_HISTORYLESS, *key), _HISTORYLESS, (what,), key[1]))
     node = rich_node(kind, (t.node, *tracked))
     node.body, node.flow, node.line = 0, slice(1, None), line
     return handle(node)

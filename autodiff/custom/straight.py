@@ -32,7 +32,7 @@ from codegen.ir import DTYPES
 
 from .. import tree
 from ..errors import UserLine, is_ours, user_line
-from ..tape.node import TABLE_LIMIT, rich_node
+from ..tape.node import TABLE_LIMIT, kept, rich_node
 from ..tape.record import grad_mode, state
 from ..tensor import Tensor
 from .boundary import boundary_kind
@@ -171,9 +171,7 @@ _KINDS: dict[Any, Any] = {}
 
 
 def _kind_for(out: Any) -> Any:
-    if len(_KINDS) >= TABLE_LIMIT:
-        _KINDS.clear()
-    return _KINDS.setdefault(out, boundary_kind(out.aval))
+    return kept(_KINDS, out, boundary_kind(out.aval))
 
 
 class _Classes(dict):
@@ -233,10 +231,7 @@ def straight_call(
         places = {name: k + 1 for k, name in enumerate(tensors)}
         arguments = {name: _one(places.get(name)) for name in names}
         saved = [(name, _one(place)) for name, place in zip(pairs[::2], pairs[1::2], strict=True)]
-        if len(shapes) >= TABLE_LIMIT:
-            shapes.clear()
-        shapes[key], _ = shape_of(arguments, saved, {}, _one(-1), materialize, 1)
-        return shapes[key]
+        return kept(shapes, key, shape_of(arguments, saved, {}, _one(-1), materialize, 1)[0])
 
     template = _template(is_tensor, has_context)
     return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape)

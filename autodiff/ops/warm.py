@@ -22,7 +22,7 @@ from codegen.records import NamedTuple
 from codegen.runtime.record_table import Program, Step
 
 from ..config import config
-from ..tape.node import TABLE_LIMIT, Kind, Node, Out, leaf_kind, new_number, out_of
+from ..tape.node import Kind, Node, Out, kept, leaf_kind, new_number, out_of
 from ..tape.record import grad_mode, look_at_size, state
 from ..tensor import Tensor
 from .primitive import Operation
@@ -125,9 +125,7 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
             mode = grad_mode.get()
             found = operation.memo[mode].get((outs, ()))
             if found is not None:
-                if len(kinds[mode]) >= TABLE_LIMIT:
-                    kinds[mode].clear()
-                kinds[mode][outs if len(outs) > 1 else outs[0]] = found
+                kept(kinds[mode], outs if len(outs) > 1 else outs[0], found)
         return y
 
     def missed_beside(*args: Any) -> Tensor:
@@ -135,9 +133,7 @@ def _body(operation: Operation, slow: Callable[..., Tensor], operands: Sequence[
         node = y.node
         if node.kind.op is operation and len(node.inputs) == len(args) and not state.now.literal:
             mode = grad_mode.get()
-            if len(kinds[mode]) >= TABLE_LIMIT:
-                kinds[mode].clear()
-            kinds[mode][tuple([i.kind.out for i in node.inputs])] = node.kind
+            kept(kinds[mode], tuple([i.kind.out for i in node.inputs]), node.kind)
         return y
 
     def natively(args: tuple, y: Tensor, keywords: dict) -> tuple[Program, None] | None:
@@ -219,9 +215,7 @@ def _number_beside(number: float, out: Out) -> Node:
     """The leaf of a number that takes the dtype of what it meets: a run-time argument."""
     kind = _NUMBER_KINDS.get(out)
     if kind is None:
-        if len(_NUMBER_KINDS) >= TABLE_LIMIT:
-            _NUMBER_KINDS.clear()
-        kind = _NUMBER_KINDS[out] = leaf_kind(out_of(Aval((), out.aval.dtype)))
+        kind = kept(_NUMBER_KINDS, out, leaf_kind(out_of(Aval((), out.aval.dtype))))
     node = _new(Node)
     node.kind = kind
     node.inputs = ()

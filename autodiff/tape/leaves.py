@@ -17,7 +17,7 @@ from codegen.runtime.record_table import MOST_EXTENTS
 from ..errors import DTypeError, caller
 from ..tensor import Tensor, handle
 from . import loans
-from .node import CONSTANT, TABLE_LIMIT, Kind, Leaf, Node, data_node, leaf_kind, out_of, rich_node
+from .node import CONSTANT, Kind, Leaf, Node, data_node, kept, leaf_kind, one_kind, out_of, rich_node
 from .record import state
 from .watched import KIND_OF, WATCHED, WatchedArray
 
@@ -109,9 +109,7 @@ def _kind_of_data(value: Any, requires_grad: bool) -> Kind:
     key = (value.shape, value.dtype, requires_grad)
     kind = _KINDS_OF_DATA.get(key)
     if kind is None:
-        if len(_KINDS_OF_DATA) >= TABLE_LIMIT:
-            _KINDS_OF_DATA.clear()
-        kind = _KINDS_OF_DATA[key] = leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad))
+        kind = kept(_KINDS_OF_DATA, key, leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad)))
     return kind
 
 
@@ -132,7 +130,8 @@ def constant(value: complex, dtype: str) -> Tensor:
     key = (repr(value), dtype)  # text: -0.0 is not 0.0, and 1 is not True
     kind = _CONSTANTS.get(key)
     if kind is None:
-        kind = _CONSTANTS.setdefault(key, Kind(CONSTANT, (value, dtype), out_of(Aval((), DTYPES[dtype]))))
+        out = out_of(Aval((), DTYPES[dtype]))
+        kind = kept(_CONSTANTS, key, one_kind((CONSTANT, *key), CONSTANT, (value, dtype), out))
     return handle(data_node(kind, None))
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -29,16 +29,17 @@ from ..tensor import number_class, tensor_class
 
 __all__ = [
     "CONSTANT", "LEAF", "NUMBERS", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "data_node",
-    "kind_of", "leaf_kind", "new_number", "out_of", "put_down", "released", "rich_node",
+    "kept", "kind_of", "leaf_kind", "new_number", "one_kind", "out_of", "put_down", "released", "rich_node",
+    "the_one",
 ]
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
 #: a loss or a metric costs nothing beside the work it summarises.
 SMALL = 64
 
-#: Interning tables are emptied at this size; what is interned again is merely another object,
-#: so a plan misses once and finds its executable by graph shape.  There is a table for each operation: ten
-#: thousand batch sizes through a perceptron kept 250 MB of kinds with eight times this size, now 20.
+#: Interning tables are emptied at this size; what is interned again is the same object, if anything still knows
+#: it.  There is a table for each operation: ten thousand batch sizes through a perceptron kept 250 MB of kinds with
+#: eight times this size, now 20.
 TABLE_LIMIT = 1 << 11
 
 #: Numbers of nodes, by creation; the native recorder takes them from here, too.
@@ -72,17 +73,32 @@ class Out:
 
 #: Held weakly: tables that know an Out are emptied one by one, and what is in two of them is one object.
 _OUTS: WeakValueDictionary[tuple[Aval, bool, bool, bool], Out] = WeakValueDictionary()
-_new_outs = held_over_fork(threading.Lock())
+#: Re-entrant: the garbage collector may run code meanwhile that records.
+_interning = held_over_fork(threading.RLock())
+
+_Value = TypeVar("_Value")
+
+
+def the_one(alive: WeakValueDictionary[Any, _Value], key: Hashable, make: Callable[[], _Value]) -> _Value:
+    """The one object under a key; made where nothing has it any more."""
+    found = alive.get(key)
+    if found is None:
+        with _interning:
+            found = alive.setdefault(key, make())
+    return found
+
+
+def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
+    """What a table has for a key from now on; it is emptied before, if it is full."""
+    if len(table) >= TABLE_LIMIT:
+        table.clear()
+    return table.setdefault(key, value)
 
 
 def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
     """The one Out of this aval and flags.  `number`: a strong one that dispatches as a NumPy scalar."""
     key = (aval, requires_grad, weak, number)
-    found = _OUTS.get(key)
-    if found is None:
-        with _new_outs:
-            found = _OUTS.setdefault(key, Out(*key))
-    return found
+    return _OUTS.get(key) or the_one(_OUTS, key, lambda: Out(*key))
 
 
 class Primitive(Op):
@@ -132,7 +148,7 @@ class Primitive(Op):
 class Kind:
     """Everything about a node but its wiring and value.  Interned: compare with `is`."""
 
-    __slots__ = ("freed", "op", "out", "params", "released")
+    __slots__ = ("__weakref__", "freed", "op", "out", "params", "released")
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
         self.op = op
@@ -145,15 +161,22 @@ class Kind:
         return f"{self.op.name}{self.params or ''}: {self.out}"
 
 
+#: All that are alive, held weakly: several tables know one, each is emptied by itself, and keys of plans compare them.
+_ALIVE: WeakValueDictionary[tuple, Kind] = WeakValueDictionary()
+
+
+def one_kind(key: tuple, op: Primitive, params: tuple, out: Out, released: bool = False) -> Kind:
+    """The one kind under a key, which says what it is of."""
+    return the_one(_ALIVE, key, lambda: Kind(op, params, out, released))
+
+
 def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], grad_mode: bool) -> Kind:
     """Infer and intern the kind of `op(*outs, **params)`.  Raises what the shape rule raises."""
     aval = op.infer(*[o.aval for o in outs], **op.keywords(params))
     tracks = grad_mode and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
     weak = bool(outs) and all(o.weak for o in outs)
-    memo = op.memo[grad_mode]
-    if len(memo) >= TABLE_LIMIT:
-        memo.clear()
-    return memo.setdefault((outs, params), Kind(op, params, out_of(aval, tracks, weak)))
+    kind = one_kind((op, grad_mode, outs, params), op, params, out_of(aval, tracks, weak))
+    return kept(op.memo[grad_mode], (outs, params), kind)
 
 
 def released(kind: Kind) -> Kind:
@@ -179,12 +202,7 @@ _LEAF_KINDS: dict[Out, Kind] = {}
 
 def leaf_kind(out: Out) -> Kind:
     """The kind of a node that holds given data."""
-    found = _LEAF_KINDS.get(out)
-    if found is None:
-        if len(_LEAF_KINDS) >= TABLE_LIMIT:
-            _LEAF_KINDS.clear()
-        found = _LEAF_KINDS.setdefault(out, Kind(LEAF, (), out))
-    return found
+    return _LEAF_KINDS.get(out) or kept(_LEAF_KINDS, out, one_kind((LEAF, out), LEAF, (), out))
 
 
 class Leaf:

@@ -21,7 +21,6 @@ from ..errors import user_line
 from ..tensor import BEFORE_COPY, Tensor, handle
 from .node import (
     CONSTANT,
-    TABLE_LIMIT,
     Kind,
     Leaf,
     Node,
@@ -29,9 +28,11 @@ from .node import (
     Primitive,
     RichNode,
     data_node,
+    kept,
     kind_of,
     leaf_kind,
     new_number,
+    one_kind,
     out_of,
     rich_node,
 )
@@ -283,12 +284,9 @@ def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = N
     key = node.kind.out, requires_grad
     kind = _IDENTITY_KINDS.get(key)
     if kind is None:
-        if len(_IDENTITY_KINDS) >= TABLE_LIMIT:
-            _IDENTITY_KINDS.clear()
-        kind = Kind(IDENTITY, (), out_of(node.kind.out.aval, requires_grad))
         # One object for both ways to it: a result that tracks, and one that does not.
-        kind = _IDENTITY_KINDS.setdefault((kind.out, requires_grad), kind)
-        kind = _IDENTITY_KINDS.setdefault(key, kind)
+        out = out_of(node.kind.out.aval, requires_grad)
+        kind = kept(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
     return rich_node(kind, (node,), leaf=leaf)
 
 

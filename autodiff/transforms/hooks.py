@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import DispatchError, GradientError, ShapeError, UserLine, caller, user_line
 from ..ops import as_tensor
-from ..tape.node import TABLE_LIMIT, Kind, Leaf, Node, RichNode
+from ..tape.node import Kind, Leaf, Node, RichNode, kept, one_kind
 from ..tape.record import DETACH, IDENTITY, grad_mode, identity_of, record, state
 from ..tensor import Tensor, handle
 from .nesting import call_nested
@@ -144,9 +144,9 @@ def _roomy(kind: Kind) -> Kind:
     """The same kind as another object: checks tell nodes by their kinds, and a plain node has no hooks."""
     found = _ROOMY.get(kind)
     if found is None:
-        if len(_ROOMY) >= TABLE_LIMIT:
-            _ROOMY.clear()
-        found = _ROOMY[kind] = Kind(kind.op, kind.params, kind.out, kind.released)
+        found = kept(
+            _ROOMY, kind, one_kind(("roomy", kind), kind.op, kind.params, kind.out, kind.released)
+        )
     return found
 
 
