@@ -51,11 +51,12 @@ class Entry:
     is_repeated  whether it was called again;  caller: what plain code calls then, if there is one
     native       the same for machine code, where it knows what it needs
     of_tensors   the same for calls with tensors; False: there is no such way
+    missed       how many calls none of the callers that are tried has served, since its own were put first
     """
 
     __slots__ = (
         "arguments", "caller", "captures", "choices", "enclosing", "executable", "graph", "hidden", "is_repeated",
-        "leaves", "native", "of_tensors", "outputs", "results", "structure",
+        "leaves", "missed", "native", "of_tensors", "outputs", "results", "structure",
     )
 
     graph: Graph
@@ -73,6 +74,7 @@ class Entry:
     native: Native | None
     of_tensors: Any
     is_repeated: bool
+    missed: int
 
     @property
     def fits(self) -> bool:
@@ -94,7 +96,7 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     since    a number: pending nodes that were made before it belong to a trace around this one
     """
     entry = Entry()
-    entry.caller, entry.native, entry.of_tensors, entry.is_repeated = None, None, None, False
+    entry.caller, entry.native, entry.of_tensors, entry.is_repeated, entry.missed = None, None, None, False, 0
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     check_leaves(leaves, name, "jit")

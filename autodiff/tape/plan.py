@@ -59,8 +59,8 @@ class Plan:
     """
 
     __slots__ = (
-        "checked_for", "choices", "computed", "copies", "executable", "formulas", "gather", "grads", "read", "relied",
-        "store", "uses", "valid",
+        "__weakref__", "checked_for", "choices", "computed", "copies", "executable", "formulas", "gather", "grads",
+        "read", "relied", "store", "uses", "valid",
     )  # fmt: skip
 
     def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:

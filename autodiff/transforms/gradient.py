@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -262,7 +263,8 @@ def _make(
         plan.gather = watches.let_go(plan.gather)
         plans.put(key, plan)
         plan.choices = choices
-        choices.on_change(lambda: _drop(key))
+        known_plan = ref(plan)  # a check may answer with it when it is no more among the plans
+        choices.on_change(lambda: _drop(key, known_plan()))
     elif not known:
         COUNTS.unkept += 1
     note("backward", why or compared(key))
@@ -279,11 +281,12 @@ def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> 
     return (purpose, tuple(parts), *rest)
 
 
-def _drop(key: tuple) -> None:
+def _drop(key: tuple, plan: Plan | None) -> None:
     """A method was registered that changes what the rules behind this plan would record."""
-    plan = plans.pop(key)
     if plan is not None:
         plan.valid = False
+        if plans.get(key) is plan:  # else another was made under this key since
+            plans.pop(key)
 
 
 def _why_unkept(past: Sequence[Node], groups: Sequence[Group]) -> str:
