@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from codegen import compiler
+from codegen.garbage import reset_in_context, set_in_context
 from codegen.ir import DTYPES, Aval, Graph, print_dot
 
 from . import tree
@@ -273,7 +274,7 @@ class _Tracing:
         config.open[self._mark], config.careful = thread, True
         self._start, now.start = now.start, 0
         self._small, now.small = now.small, []
-        self._lines = keeps_lines.set(True)
+        self._lines = set_in_context(keeps_lines, True)
 
     def __exit__(self, *_: object) -> None:
         now = state.now
@@ -284,7 +285,7 @@ class _Tracing:
         now.small = self._small
         del config.open[self._mark]
         config.careful = config.open != {}
-        keeps_lines.reset(self._lines)
+        reset_in_context(keeps_lines, self._lines)
 
 
 # ---------------------------------------------------------------- the tape as text

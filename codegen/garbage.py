@@ -10,9 +10,12 @@ import atexit
 import functools
 import gc
 import io
+from collections.abc import Callable
 from contextlib import suppress
+from contextvars import ContextVar, Token
+from typing import TypeVar
 
-__all__ = ["Lasting", "Paused", "has_ended", "write_files_at_the_end"]
+__all__ = ["Lasting", "Paused", "has_ended", "reset_in_context", "set_in_context", "write_files_at_the_end"]
 
 #: Whether this process ends: then what it holds outside of Python is left to the system.
 has_ended = [False]
@@ -52,6 +55,34 @@ class Lasting(Paused):
             gc.freeze()
             gc.unfreeze()
         super().__exit__()
+
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
+    """`variable.set(value)`, without a collection in the midst of it.
+
+    Before Python 3.12 one may run there, and with it a finaliser that sets a variable itself: then the table of
+    variables goes while it is being copied, and the process crashes.
+    """
+    return _uncollected(lambda: variable.set(value))
+
+
+def reset_in_context(variable: ContextVar[_T], token: Token[_T]) -> None:
+    """`variable.reset(token)` in the same way."""
+    _uncollected(lambda: variable.reset(token))
+
+
+def _uncollected(act: Callable[[], _R]) -> _R:
+    was_on = gc.isenabled()
+    try:  # an interrupt may come at any call from here on
+        gc.disable()
+        return act()
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @functools.cache

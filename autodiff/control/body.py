@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from codegen import ir
+from codegen.garbage import set_in_context
 from codegen.ir import Aval
 from codegen.lowering import Move
 from codegen.runtime.cache import LRU
@@ -238,12 +239,12 @@ def _tracing(since: float) -> Iterator[None]:
     literal, mode = now.literal, grad_mode.get()
     try:  # an interrupt may come at any call from here on
         now.literal = False
-        grad_mode.set(True)
+        set_in_context(grad_mode, True)
         with tracing(since):
             yield
     finally:
         now.literal = literal
-        grad_mode.set(mode)
+        set_in_context(grad_mode, mode)
 
 
 def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from codegen.garbage import reset_in_context, set_in_context
 from codegen.ir import DTYPES, Aval, parse_aval
 from codegen.lowering import Call as HostLowering
 
@@ -131,12 +132,12 @@ def in_own_recording() -> Iterator[None]:
     """Run a host rule inside of a run: what it records has nothing to do with what is being computed."""
     now = state.now
     use(Recording())
-    token = grad_mode.set(False)
+    token = set_in_context(grad_mode, False)
     try:
         yield
     finally:
         give_back(state.now.lent)
-        grad_mode.reset(token)
+        reset_in_context(grad_mode, token)
         use(now)
 
 

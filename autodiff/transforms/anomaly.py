@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import reset_in_context, set_in_context
+
 from ..config import config
 from ..errors import GradientError, caller
 from ..tape.ask import evaluate
@@ -45,15 +47,15 @@ class detect_anomaly:
 
     def __enter__(self) -> None:
         mark, thread = object(), get_ident()
-        self._tokens.append((mark, _mode.set(True), keeps_lines.set(True)))
+        self._tokens.append((mark, set_in_context(_mode, True), set_in_context(keeps_lines, True)))
         config.open[mark], config.careful = thread, True
 
     def __exit__(self, *_: object) -> None:
         mark, mode, lines = self._tokens.pop()
         del config.open[mark]
         config.careful = config.open != {}
-        keeps_lines.reset(lines)
-        _mode.reset(mode)
+        reset_in_context(keeps_lines, lines)
+        reset_in_context(_mode, mode)
 
 
 def is_watching() -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import set_in_context
 from codegen.ir import DTYPES
 
 from .. import tree
@@ -157,11 +158,11 @@ def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> An
     depth, mode = now.transforming, grad_mode.get()
     try:  # an interrupt may come at any call from here on
         now.transforming = depth + 1
-        grad_mode.set(True)
+        set_in_context(grad_mode, True)
         return f(*args, **kwargs)
     finally:
         now.transforming = depth
-        grad_mode.set(mode)
+        set_in_context(grad_mode, mode)
 
 
 def plain(x: Any) -> Any:

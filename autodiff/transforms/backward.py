@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from codegen.forks import held_over_fork
-from codegen.garbage import Paused
+from codegen.garbage import Paused, set_in_context
 
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
@@ -345,7 +345,7 @@ def _write(
     """
     mode = grad_mode.get()
     try:
-        grad_mode.set(False)
+        set_in_context(grad_mode, False)
         for identity, value, old in zip(leaves, values, fused, strict=True):
             if value is None:
                 continue
@@ -358,4 +358,4 @@ def _write(
                 with np.errstate(all="ignore"):
                     identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
     finally:
-        grad_mode.set(mode)
+        set_in_context(grad_mode, mode)

@@ -17,6 +17,7 @@ from weakref import ref
 
 import numpy as np
 
+from codegen.garbage import set_in_context
 from codegen.records import record
 
 from ..config import config
@@ -72,11 +73,11 @@ def recording_rules(tracks: bool):
     start, mode = now.start, grad_mode.get()
     try:  # an interrupt may come at any call from here on
         now.start = 0
-        grad_mode.set(tracks)
+        set_in_context(grad_mode, tracks)
         yield
     finally:
         now.start = start
-        grad_mode.set(mode)
+        set_in_context(grad_mode, mode)
 
 
 def emit(

@@ -14,6 +14,8 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from codegen.garbage import set_in_context
+
 from ..errors import DispatchError, GradientError, ShapeError, UserLine, caller, user_line
 from ..ops import as_tensor
 from ..tape.node import Kind, Leaf, Node, RichNode, kept, one_kind
@@ -163,10 +165,10 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
     tracks = grad_mode.get()
     for hook in list(hooks.values()):
         try:
-            grad_mode.set(True)
+            set_in_context(grad_mode, True)
             changed = hook(g)
         finally:
-            grad_mode.set(tracks)
+            set_in_context(grad_mode, tracks)
         if changed is not None:
             changed = as_tensor(changed, str(hook), "its result")
             if changed.aval != g.aval:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from codegen.garbage import reset_in_context, set_in_context
+
 from ..tape.record import grad_mode
 
 __all__ = ["enable_grad", "is_grad_enabled", "no_grad"]
@@ -23,10 +25,10 @@ class _Mode:
         self._tokens: list = []
 
     def __enter__(self) -> None:
-        self._tokens.append(grad_mode.set(self._value))
+        self._tokens.append(set_in_context(grad_mode, self._value))
 
     def __exit__(self, *_: object) -> None:
-        grad_mode.reset(self._tokens.pop())
+        reset_in_context(grad_mode, self._tokens.pop())
 
     def __call__(self, f: Callable) -> Callable:
         """Decorate a function: it runs in this mode."""

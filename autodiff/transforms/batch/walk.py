@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from codegen.garbage import set_in_context
+
 from ... import tree
 from ...custom.boundary import MappedCall
 from ...custom.historyless import without_history
@@ -143,7 +145,7 @@ class OfAll:
         literal, mode = now.literal, grad_mode.get()
         try:
             now.literal = True
-            grad_mode.set(mode and tracks)
+            set_in_context(grad_mode, mode and tracks)
             if node.slot is not None:
                 found: Any = self._outputs[inputs[0]][node.slot]
             elif node.call is not None:
@@ -158,7 +160,7 @@ class OfAll:
                 found = self._computed(node)
         finally:
             now.literal = literal
-            grad_mode.set(mode)
+            set_in_context(grad_mode, mode)
         if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
             found.node.line = node.line
         self.found[node] = self.hooked(node, found)
