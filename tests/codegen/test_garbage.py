@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from codegen import compiler
-from codegen.garbage import Lasting, Paused
+from codegen.garbage import Lasting, Paused, reset_in_context, set_in_context
 from codegen.ir.text import parse
 
 
@@ -102,3 +102,27 @@ def test_a_file_that_a_script_with_a_recorded_rule_leaves_open_is_written_to_its
     run = [sys.executable, "-c", SCRIPT, str(file)]
     subprocess.run(run, check=True, env={**os.environ, "AUTODIFF_CACHE": "0"})
     assert file.read_text() == "written"
+
+
+def test_a_variable_of_a_context_is_set_without_a_collection_in_the_midst_of_it():
+    class Variable:
+        def set(self, value):
+            seen.append((value, gc.isenabled()))
+            if value == "refused":
+                raise ValueError(value)
+            return "token"
+
+        def reset(self, token):
+            seen.append((token, gc.isenabled()))
+
+    seen, variable = [], Variable()
+    assert gc.isenabled()
+    assert set_in_context(variable, 1) == "token"
+    reset_in_context(variable, "token")
+    with pytest.raises(ValueError, match="refused"):
+        set_in_context(variable, "refused")
+    assert gc.isenabled()
+    with Paused():
+        set_in_context(variable, 2)
+        assert not gc.isenabled()
+    assert seen == [(1, False), ("token", False), ("refused", False), (2, False)]

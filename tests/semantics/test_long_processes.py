@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 import numpy as np
 import pytest
 from watched_rules import pair, runs_of, slope
 
 import autodiff as ad
-from autodiff.tape.node import TABLE_LIMIT
+from autodiff.tape.node import TABLE_LIMIT, out_of, the_one
 from autodiff.tape.plan import plans
+from codegen.ir import Aval
 
 
 def test_a_rule_stays_known_when_interning_tables_were_emptied():
@@ -87,3 +90,10 @@ def test_a_signature_that_comes_back_is_known_without_python_again(kind):
     for _ in range(20):
         [f(x) for x in both]
     assert runs_of(entry, lambda: [f(x) for x in both]) == 0
+
+
+def test_what_is_interned_may_be_interned_in_the_midst_of_another():
+    def finaliser_records():
+        return out_of(Aval((3, 1, 977), np.dtype(np.float64)))
+
+    assert the_one(WeakValueDictionary(), "key", finaliser_records) is finaliser_records()
