@@ -62,7 +62,8 @@ __all__ = ["advance", "install", "is_installed", "uninstall"]
 native = later("codegen.runtime.record")
 
 #: So many asks of what repeats pay for the code: a program of a few steps would only wait for it at its end.
-LEAST_ASKS = 20
+#: From so many on it is awaited: Python records and checks three times as slowly meanwhile.
+LEAST_ASKS, MOST_ASKS = 20, 400
 
 
 class _Installed:
@@ -119,13 +120,13 @@ def _put_in_front(recorder: Any) -> None:
 def advance() -> bool:
     """Before an ask: have the machine code made if that pays, or install it if it is there by now.  True: that is all.
 
-    Never waits for another thread.  In a forked child, which has none, the code is made when this is called next.
+    In a forked child, which has no thread that is at it, the code is made when this is called next.
     """
     with _lock:
         if _now.is_settled:
             return True
         _now.asks += 1
-        if _now.asks < LEAST_ASKS or not _begun().is_done():
+        if _now.asks < LEAST_ASKS or not (_begun().is_done() or _now.asks >= MOST_ASKS):
             return False
         install()
         checks.clear()  # what was made meanwhile asks Python
