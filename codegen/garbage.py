@@ -10,7 +10,7 @@ import atexit
 import functools
 import gc
 import io
-from collections.abc import Callable
+import sys
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import TypeVar
@@ -58,31 +58,37 @@ class Lasting(Paused):
 
 
 _T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
     """`variable.set(value)`, without a collection in the midst of it.
 
     Before Python 3.12 one may run there, and with it a finaliser that sets a variable itself: then the table of
-    variables goes while it is being copied, and the process crashes.
+    variables goes while it is being copied, and the process crashes.  Later ones collect between two instructions.
     """
-    return _uncollected(lambda: variable.set(value))
+    if _COLLECTS_BETWEEN or not _is_on():
+        return variable.set(value)
+    try:  # an interrupt may come at any call from here on
+        _turn_off()
+        return variable.set(value)
+    finally:
+        _turn_on()
 
 
 def reset_in_context(variable: ContextVar[_T], token: Token[_T]) -> None:
     """`variable.reset(token)` in the same way."""
-    _uncollected(lambda: variable.reset(token))
-
-
-def _uncollected(act: Callable[[], _R]) -> _R:
-    was_on = gc.isenabled()
-    try:  # an interrupt may come at any call from here on
-        gc.disable()
-        return act()
+    if _COLLECTS_BETWEEN or not _is_on():
+        variable.reset(token)
+        return
+    try:
+        _turn_off()
+        variable.reset(token)
     finally:
-        if was_on:
-            gc.enable()
+        _turn_on()
+
+
+_COLLECTS_BETWEEN = sys.version_info >= (3, 12)
+_is_on, _turn_off, _turn_on = gc.isenabled, gc.disable, gc.enable
 
 
 @functools.cache
