@@ -155,9 +155,7 @@ _functions: WeakSet[_Traced] = WeakSet()
 def _forget_entries() -> None:
     """All functions are traced again: what was compiled for them was compiled in another mode."""
     for function in list(_functions):
-        function.entries.clear()
-        function.callers = ()
-        function._enter()
+        function.forget()
 
 
 config.forgetting.append(_forget_entries)
@@ -285,6 +283,13 @@ class _Traced:
             self.front[key] = entry
             while len(self.front) > CALLERS:
                 del self.front[next(iter(self.front))]
+            self._enter()
+
+    def forget(self) -> None:
+        """Drop all entries."""
+        with self.lock:
+            self.entries.clear()
+            self.front.clear()
             self._enter()
 
     def _drop(self, key: Any) -> None:

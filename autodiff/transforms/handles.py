@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
+from ..config import config
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller, user_line
 from ..ops import add_at, as_tensor, astype, index_update, spread_to
 from ..ops.protocols import serves
@@ -123,7 +124,14 @@ def text(t: Tensor, spec: str) -> str:
 
 def detach(t: Tensor) -> Tensor:
     """The same value without history: no gradient flows through it."""
-    return record(DETACH, (t,)) if t.node.kind.out.requires_grad else another(t)
+    if not t.node.kind.out.requires_grad:
+        return another(t)
+    y, value = record(DETACH, (t,)), t.node.value
+    node = y.node
+    # Of what is computed nothing is left to be computed.  A trace must see where a value comes from.
+    if type(value) is np.ndarray and type(node) is Node and not config.careful:
+        node.value, node.inputs = value, ()
+    return y
 
 
 # ---------------------------------------------------------------- gradients
