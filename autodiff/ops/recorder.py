@@ -61,9 +61,10 @@ __all__ = ["advance", "install", "is_installed", "uninstall"]
 
 native = later("codegen.runtime.record")
 
-#: So many asks of what repeats pay for the code: a program of a few steps would only wait for it at its end.
-#: From so many on it is awaited: Python records and checks three times as slowly meanwhile.
+#: So many asks of what repeats, or so many recorded nodes, pay for the code: a program of a few steps would only wait
+#: for it at its end.  From so many on it is awaited: Python takes some 2 us longer for each node, and for each ask 50.
 LEAST_ASKS, MOST_ASKS = 20, 400
+LEAST_NODES, MOST_NODES = 2_000, 20_000
 
 
 class _Installed:
@@ -72,6 +73,7 @@ class _Installed:
     def __init__(self) -> None:
         self.code: Any = None
         self.asks = 0
+        self.first_node: int | None = None
         self.recorder: Any = None
         #: Whether somebody said that it is to be in front, or is not to be.
         self.is_settled = False
@@ -126,7 +128,13 @@ def advance() -> bool:
         if _now.is_settled:
             return True
         _now.asks += 1
-        if _now.asks < LEAST_ASKS or not (_begun().is_done() or _now.asks >= MOST_ASKS):
+        if _now.first_node is None:
+            _now.first_node = state.now.start
+        nodes = state.now.start - _now.first_node
+        if _now.asks < LEAST_ASKS and nodes < LEAST_NODES:
+            return False
+        is_dear = _now.asks >= MOST_ASKS or nodes >= MOST_NODES
+        if not _begun().is_done() and not is_dear:
             return False
         install()
         checks.clear()  # what was made meanwhile asks Python

@@ -26,13 +26,16 @@ def gains() -> bool:
 
 
 class Ahead(Generic[_T]):
-    """What `make()` returns, made beside the caller; by whoever asks first where there is nobody beside."""
+    """What `make()` returns, made beside the caller; by whoever asks first where there is nobody beside.
 
-    def __init__(self, make: Callable[[], _T]) -> None:
+    is_quick    it takes hardly any time: who asks makes it
+    """
+
+    def __init__(self, make: Callable[[], _T], *, is_quick: bool = False) -> None:
         self._make = make
         self._made: list[_T] = []
         self._thread: threading.Thread | None = None
-        if gains():
+        if gains() and not is_quick:
             self._thread = threading.Thread(target=self._try, name="autodiff compiles")
             try:
                 self._thread.start()

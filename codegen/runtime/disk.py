@@ -85,6 +85,10 @@ class DiskCache:
 
     # ------------------------------------------------------------ reading
 
+    def has(self, key: str) -> bool:
+        """Whether there is a file for a key."""
+        return os.path.exists(os.path.join(self.folder, key))
+
     def load(self, key: str) -> Entry | None:
         """The entry of a key, if there is a sound one."""
         entry = None

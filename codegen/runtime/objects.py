@@ -1,6 +1,7 @@
 """Code of a module, from disk where it was made before.
 
     compiled(text, imports)     code of a whole module: the launcher, say
+    is_kept(text)               whether there is a file for that
     named(words, write)         code of functions that this version of the library writes: the products
     loaded(key)                 code of the object that serves a key, if it is on disk
     made(keys, text)            code from LLVM, kept on disk for these keys
@@ -17,7 +18,7 @@ from .disk import FORMAT, DiskCache, blake2b, default
 from .engine import Code, CompileError, Passes
 from .machine import package_identity
 
-__all__ = ["VERSION", "compiled", "key_of", "loaded", "made", "named"]
+__all__ = ["VERSION", "compiled", "is_kept", "key_of", "loaded", "made", "named"]
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -33,6 +34,12 @@ def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes
     """Code of a module."""
     disk, key = default(), key_of(text, passes)
     return loaded(key, disk, imports, passes, text) or made([key], text, disk, imports, passes)
+
+
+def is_kept(text: str, passes: Passes = Passes.VECTORS) -> bool:
+    """Whether there is a file for a module, sound or not."""
+    disk = default()
+    return disk is not None and disk.has(key_of(text, passes))
 
 
 def named(

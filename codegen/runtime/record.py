@@ -23,7 +23,7 @@ from ..records import record
 from . import engine, objects
 from .ahead import Ahead
 from .launcher import OutOfRange, method_definition, new_builtin
-from .native import NEW_COPY, Self, native, numpy_function
+from .native import NEW_COPY, Self, is_made, native, numpy_function
 from .record_ir import (
     ASSIGN,
     BINARY,
@@ -283,16 +283,26 @@ def _thread_id() -> int:
 
 
 def begin() -> Ahead[engine.Code | None]:
-    """The machine code, which is the same for all layouts; None where there is no launcher."""
-    return Ahead(_made)
+    """The machine code, which is the same for all layouts; None where there is no launcher.
+
+    Where it is kept on disk nobody is at it: it takes 4 ms.
+    """
+    return Ahead(_made, is_quick=is_made() and _is_kept())
 
 
 def _made() -> engine.Code | None:
     if not native().launch or not is_known_python():
         return None
-    text = recorder_ir({name: native().offsets[name] for name in _OFFSETS})
     imports = {"new_view": numpy_function(_VIEW), "new_copy": numpy_function(NEW_COPY)}
-    return objects.compiled(text, imports, engine.Passes.INLINE)
+    return objects.compiled(_text(), imports, engine.Passes.INLINE)
+
+
+def _is_kept() -> bool:
+    return bool(native().launch) and objects.is_kept(_text(), engine.Passes.INLINE)
+
+
+def _text() -> str:
+    return recorder_ir({name: native().offsets[name] for name in _OFFSETS})
 
 
 def set_up(layout: Layout, code: engine.Code | None) -> Recorder | None:

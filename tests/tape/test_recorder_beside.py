@@ -129,3 +129,15 @@ recorder.install()
 assert recorder.is_installed()
 until_installed()
 """)
+
+
+def test_long_recordings_wait_for_it_after_a_few_asks():
+    run("""
+a, b = ad.tensor(x, requires_grad=True), ad.tensor(x)
+for asks in range(40):
+    for _ in range(1000):
+        y = a * b
+    assert np.array_equal(y.detach().numpy(), x * x)
+    if recorder.is_installed(): break
+assert recorder.is_installed() and asks <= 30
+""")
