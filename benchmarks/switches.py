@@ -69,7 +69,7 @@ def _templates() -> None:
 @_switch("native recorder")
 def _recorder() -> None:
     """What was recorded before is recorded by Python again."""
-    _replace("codegen.runtime.record", "set_up", lambda layout: None)
+    _replace("codegen.runtime.record", "set_up", lambda layout, code: None)
 
 
 @_switch("patience")

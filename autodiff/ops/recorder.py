@@ -62,9 +62,10 @@ __all__ = ["advance", "install", "is_installed", "uninstall"]
 native = later("codegen.runtime.record")
 
 #: So many asks of what repeats, or so many recorded nodes, pay for the code: a program of a few steps would only wait
-#: for it at its end.  From so many on it is awaited: Python takes some 2 us longer for each node, and for each ask 50.
-LEAST_ASKS, MOST_ASKS = 20, 400
-LEAST_NODES, MOST_NODES = 2_000, 20_000
+#: for it at its end.  From so many on it is awaited: whoever goes on repeats it for long, and Python takes some 2 us
+#: longer for each node, and for each ask 50.
+LEAST_ASKS, MOST_ASKS = 4, 8
+LEAST_NODES, MOST_NODES = 400, 800
 
 
 class _Installed:

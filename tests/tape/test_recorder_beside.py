@@ -78,7 +78,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 def test_a_program_of_a_few_steps_neither_makes_nor_awaits_it():
     run("""
-for k in range(5): step(k)
+for k in range(2): step(k)
 assert streak.BEGUN and recorder._now.code is None and not recorder.is_installed()
 """)
 
