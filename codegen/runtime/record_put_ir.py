@@ -76,32 +76,42 @@ entry:
   call void @Py_IncRef(ptr %owner)
   br label %next
 next:
-  %h = phi i64 [ 0, %entry ], [ %h.next, %one ], [ %h.next, %other ], [ %h.next, %array ]
+  ; All that are there, before memory is asked for: what runs then may leave a handle with another node.
+  %h = phi i64 [ 0, %entry ], [ %h.next, %one ]
   %all = icmp eq i64 %h, %n
-  br i1 %all, label %bounds, label %one
+  br i1 %all, label %leaf.next, label %one
 one:
   %at = getelementptr ptr, ptr %nodes, i64 %h
   %node = load ptr, ptr %at
-  call void @Py_IncRef(ptr %node)                 ; null, for a number, is fine
+  call void @Py_IncRef(ptr %node)                 ; null, for a number or an array, is fine
   %h.next = add i64 %h, 1
-  %no.node = icmp eq ptr %node, null
-  br i1 %no.node, label %other, label %next
+  br label %next
+leaf.next:
+  %l = phi i64 [ 0, %next ], [ %l.next, %leaf.one ], [ %l.next, %other ], [ %l.next, %array ]
+  %all.leaves = icmp eq i64 %l, %n
+  br i1 %all.leaves, label %bounds, label %leaf.one
+leaf.one:
+  %leaf.at = getelementptr ptr, ptr %nodes, i64 %l
+  %held = load ptr, ptr %leaf.at
+  %l.next = add i64 %l, 1
+  %no.node = icmp eq ptr %held, null
+  br i1 %no.node, label %other, label %leaf.next
 other:
-  %x.at = getelementptr ptr, ptr %xs, i64 %h
+  %x.at = getelementptr ptr, ptr %xs, i64 %l
   %x = load ptr, ptr %x.at
   %class = call ptr @class_of(ptr %x)
   %array.type = call ptr @own.object(i64 $array_type)
   %is.array = icmp eq ptr %class, %array.type
-  br i1 %is.array, label %array, label %next
+  br i1 %is.array, label %array, label %leaf.next
 array:
-  %kind.at = getelementptr ptr, ptr %keys, i64 %h
+  %kind.at = getelementptr ptr, ptr %keys, i64 %l
   %kind = load ptr, ptr %kind.at                  ; the program has it
   %leaf = call ptr @array_node(ptr %x, ptr %kind, ptr %recording)
-  store ptr %leaf, ptr %at
+  store ptr %leaf, ptr %leaf.at
   %no.leaf = icmp eq ptr %leaf, null
-  br i1 %no.leaf, label %failed, label %next
+  br i1 %no.leaf, label %failed, label %leaf.next
 failed:
-  call void @release_all(ptr %nodes, i64 %h)
+  call void @release_all(ptr %nodes, i64 %n)
   call void @Py_DecRef(ptr %owner)
   ret i32 -1
 

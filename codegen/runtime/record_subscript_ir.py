@@ -105,6 +105,7 @@ read:
                                ptr %starts, ptr %counts)
   switch i32 %status, label %record [ i32 0, label %slow  i32 2, label %unknown ]
 record:
+  %small = call ptr @field(ptr %out, i64 $is_small_at)    ; now: once the handle has another node this may be gone
   %mode = load ptr, ptr %mode.cell
   %y = call ptr @put_key(ptr %site, ptr %recording, ptr %mode, i64 2, ptr %keys, ptr %nodes, ptr %xs, ptr %pairs,
                          ptr %starts, ptr %counts)
@@ -116,7 +117,6 @@ rebind:
   call void @Py_IncRef(ptr %y.node)
   call void @replace_field(ptr %x, i64 $node_at, ptr %y.node)
   call void @Py_DecRef(ptr %y)
-  %small = call ptr @field(ptr %out, i64 $is_small_at)
   %true = call ptr @own.object(i64 $true)
   %is.small = icmp eq ptr %small, %true
   br i1 %is.small, label %note, label %done

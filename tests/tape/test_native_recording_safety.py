@@ -119,6 +119,42 @@ def test_the_collector_may_run_code_that_records(native):
     assert ran and all(x == ran[0] for x in ran)
 
 
+def test_what_runs_while_an_array_is_lent_may_leave_the_other_operand_with_another_node(native):
+    """A finalizer that runs between two operands changes the second in place: the result is of either value of it."""
+    a = np.arange(1.0, 101)
+    for _ in range(3):
+        ad.multiply(a, leaf(100).detach())
+    found = []
+    threshold = gc.get_threshold()
+    for _ in range(20):
+        t = ad.tensor(np.full(100, 2.0)) * 1.0  # nobody else has its node
+        others = []
+
+        class Cycle:
+            def __init__(self, t, others):
+                self.me, self.t, self.others = self, t, others
+
+            def __del__(self):
+                self.t.add_(1.0)
+                self.t.numpy()  # what led to it goes
+                self.others += [ad.tensor(np.full(100, 50.0)) * 3.0 for _ in range(4)]
+
+        gc.collect()
+        gc.disable()
+        try:
+            Cycle(t, others)
+            gc.set_threshold(1, 1, 1)
+            gc.enable()
+            y = ad.multiply(a, t)
+            gc.disable()
+        finally:
+            gc.set_threshold(*threshold)
+            gc.enable()
+        found.append(y.numpy() / a)
+        del y, others
+    assert all(set(ratio) <= {2.0} or set(ratio) <= {3.0} for ratio in found)
+
+
 def test_without_the_launcher_python_records():
     script = (
         "import numpy as np, autodiff as ad\n"
