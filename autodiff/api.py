@@ -173,7 +173,6 @@ class CacheInfo(NamedTuple):
     compiles       graph shapes compiled to native code
     entries        executables kept
     bytes          their machine code
-    records        values or gradients asked for
     """
 
     hits: int
@@ -181,15 +180,17 @@ class CacheInfo(NamedTuple):
     compiles: int
     entries: int
     bytes: int
-    records: int
+
+    @property
+    def records(self) -> int:
+        """Recordings that were asked for."""
+        return self.hits + self.misses
 
 
 def cache_info() -> CacheInfo:
     """What the caches did so far in this process."""
     counts = compiler.counts()
-    return CacheInfo(
-        COUNTS.hits, COUNTS.misses, counts.compiles, counts.entries, counts.bytes, COUNTS.hits + COUNTS.misses
-    )
+    return CacheInfo(COUNTS.hits, COUNTS.misses, counts.compiles, counts.entries, counts.bytes)
 
 
 def clear_cache() -> None:

@@ -67,22 +67,22 @@ def _generic(function: Any) -> GenericFunction:
     return function
 
 
-def methods(function: Any) -> Methods:
+def methods(f: Any) -> Methods:
     """The methods of a generic function, most specific first; prints one to a line, with file and line.
 
     Raises DispatchError for what is no generic function.
     """
     complete()
-    return Methods(_generic(function).table.ordered())
+    return Methods(_generic(f).table.ordered())
 
 
-def which(function: Any, /, *args: Any, **keywords: Any) -> Match:
+def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
     """The method that a call runs.  Arguments are values, or classes that stand for values of them.
 
     Raises what the call would raise: DispatchError when nothing fits, AmbiguityError.  Conversions
     are tried for values only; a class dispatches as it is.
     """
-    f = _generic(function)
+    f = _generic(f)
     args, _ = f.declaration.bind(args, keywords)
     if any(isinstance(a, type) for a in args):
         classes = tuple(a if isinstance(a, type) else type(a) for a in args)
@@ -124,13 +124,13 @@ def _written_out(f: GenericFunction, method: Method, classes: Sequence[type]) ->
     )
 
 
-def which_backward(function: Any, /, *args: Any, **keywords: Any) -> Match | None:
+def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
     """The backward rule of a call; None when the method that runs is differentiated by what it is made of.
 
     Arguments are values or classes, as for `which`.  Raises DispatchError when the call runs a
     forward that no backward serves, and what `which` raises.
     """
-    f = _generic(function)
+    f = _generic(f)
     match = which(f, *args, **keywords)
     rule = f.rule_for("backward", match.method, match.types)
     if rule is not None:
@@ -161,7 +161,7 @@ class Unreachable(NamedTuple):
         return "\n".join([f"{self.method}\n  is never chosen, because of", *(f"    {m}" for m in self.instead)])
 
 
-def coverage(function: Any) -> list[Gap | Unreachable]:
+def coverage(f: Any) -> list[Gap | Unreachable]:
     """What a function's methods leave open: forwards without a backward of their own, methods that never run.
 
     A forward that no backward serves, or only one written for larger types, is a `Gap`: such a backward may
@@ -169,7 +169,7 @@ def coverage(function: Any) -> list[Gap | Unreachable]:
     every member of its unions.  Empty when there is neither.
     """
     complete()
-    f = _generic(function)
+    f = _generic(f)
     gaps = _Lines()
     for table in (f.table, *f.rules.values()):
         gaps += _unreachable(table)

@@ -17,26 +17,26 @@ __all__ = ["project", "stop_gradient", "unbroadcast"]
 
 
 @function
-def unbroadcast(x, like):
-    """The cotangent of a value that was broadcast: x summed over what broadcasting `like` repeated.
+def unbroadcast(g, like):
+    """The cotangent of a value that was broadcast: g summed over what broadcasting `like` repeated.
 
-    x: T[...]  like: U[k...]  →  T[k...]
+    g: T[...]  like: U[k...]  →  T[k...]
 
-    Raises ShapeError when the shape of `like` does not broadcast to that of x.
+    Raises ShapeError when the shape of `like` does not broadcast to that of g.
 
     >>> import autodiff as ad
     >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
     f64[3] [2. 2. 2.]
     """
-    x, like = as_tensor(x, "unbroadcast", "x"), as_tensor(like, "unbroadcast", "like")
-    have, want = x.shape, like.shape
+    g, like = as_tensor(g, "unbroadcast", "g"), as_tensor(like, "unbroadcast", "like")
+    have, want = g.shape, like.shape
     if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
-        raise ShapeError(f"unbroadcast: a {like.aval} is not broadcast to {x.aval}\n  called at {caller()}")
-    return another(x) if have == want else sum_to(x, want)
+        raise ShapeError(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}\n  called at {caller()}")
+    return another(g) if have == want else sum_to(g, want)
 
 
 @function
-def project(gradient, like):
+def project(g, like):
     """A gradient in the structure of what it is the gradient of.
 
     For a tensor: in its shape (summed where that was broadcast) and its float dtype.  For a structured
@@ -53,19 +53,19 @@ def project(gradient, like):
 
 
 @project.method(object, Tensor)
-def _(gradient, like):
-    found = unbroadcast(gradient, like)
+def _(g, like):
+    found = unbroadcast(g, like)
     return cast_to(found, like.dtype) if like.dtype.kind in "fc" else found
 
 
 @function
 @remembered(1)
-def stop_gradient(x):
+def stop_gradient(t):
     """The same values, through which no gradient flows; of containers and structured values, all their tensors.
 
-    x: T[...]  →  T[...]
+    t: T[...]  →  T[...]
     """
-    return tree.map(_stopped, x)
+    return tree.map(_stopped, t)
 
 
 def _stopped(x: Any) -> Any:

@@ -84,13 +84,13 @@ def _(x):
 
 
 @ops.project.method(object, Diagonal)
-def _(gradient, like):
-    return Diagonal(ops.diagonal(cotangent_of(gradient, like)))
+def _(g, like):
+    return Diagonal(ops.diagonal(cotangent_of(g, like)))
 
 
 @ops.project.method(object, UniformScaling)
-def _(gradient, like):
-    return UniformScaling(ops.trace(cotangent_of(gradient, like)), like.n)
+def _(g, like):
+    return UniformScaling(ops.trace(cotangent_of(g, like)), like.n)
 
 
 @ops.transpose.method(Diagonal | UniformScaling)

@@ -52,8 +52,8 @@ def _(x):
 
 
 @ops.project.method(object, Fill)
-def _(gradient, like):
-    return Fill(ops.sum(cotangent_of(gradient, like)), like.extents)
+def _(g, like):
+    return Fill(ops.sum(cotangent_of(g, like)), like.extents)
 
 
 # ---------------------------------------------------------------- element by element

@@ -11,8 +11,8 @@ __all__: list[str] = []
 
 
 @project.method(object, AbstractTensor)
-def _(gradient, like):
-    g = cotangent_of(gradient, like)
+def _(g, like):
+    g = cotangent_of(g, like)
     _, pullback = vjp(dense, like)
     found = pullback(g)[0]
     # A pullback's result depends on nodes that `vjp` made; what tracks is what came in.

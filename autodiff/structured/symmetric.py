@@ -38,8 +38,8 @@ class Symmetric(SelfAdjoint):
 
 
 @ops.project.method(object, SelfAdjoint)
-def _(gradient, like):
-    return type(like)(symmetric_part(cotangent_of(gradient, like)))
+def _(g, like):
+    return type(like)(symmetric_part(cotangent_of(g, like)))
 
 
 @ops.transpose.method(SelfAdjoint)

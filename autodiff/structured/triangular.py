@@ -50,8 +50,8 @@ def _across(x: Any) -> type:
 
 
 @ops.project.method(object, _TRIANGULAR)
-def _(gradient, like):
-    return type(like)(type(like)(cotangent_of(gradient, like)).matrix)
+def _(g, like):
+    return type(like)(type(like)(cotangent_of(g, like)).matrix)
 
 
 @ops.transpose.method(_TRIANGULAR)

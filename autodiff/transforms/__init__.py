@@ -6,7 +6,8 @@
     gradient    gradients as values: rule key -> plan -> executable
     backward    `.backward()`: into the .grad of leaves, all or none
     arguments   of a transformed function
-    functional  grad, value_and_grad, vjp as functions of functions
+    functional  value_and_grad, vjp as functions of functions
+    between     grad: of a function, or between tensors
     handles     what a handle can be asked and told
     second_order  jacobian, hessian, hvp
     hooks, nesting  functions of the user's in the walk; going back inside of going back
@@ -22,7 +23,8 @@ from codegen.lazily import lazily
 from . import handles
 from .anomaly import detect_anomaly
 from .backward import backward
-from .functional import grad, value_and_grad, vjp
+from .between import grad
+from .functional import value_and_grad, vjp
 from .modes import enable_grad, is_grad_enabled, no_grad
 
 if TYPE_CHECKING:

@@ -42,14 +42,14 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool = False,
     create_graph: bool = False,
-    inputs: Sequence[Tensor] | None = None,
+    inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
     """Add the gradients of `tensors` to the `.grad` of the leaves they were made from.
 
     tensors       results; a non-scalar one needs its cotangent in `grad_tensors`
     retain_graph  keep the history, so that it can be gone through again
     create_graph  record the gradients with their own history (implies retain_graph)
-    inputs        only these leaves get gradients
+    inputs        only these leaves (or this one) get gradients
 
     Raises GradientError for a result that does not require grad, a missing or wrong cotangent, a
     released history, a missing rule; whatever a rule or hook raises.  Then no `.grad` has changed.
@@ -173,10 +173,11 @@ class _SeedDTypeError(GradientError, DTypeError):
     """A seed of another dtype than its result."""
 
 
-def _leaves(past: Sequence[Node], inputs: Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:
+def _leaves(past: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:
     """The leaves of a history (all versions of each) and what retains its gradient, in the order they were made."""
     wanted = None
     if inputs is not None:
+        inputs = [inputs] if isinstance(inputs, Tensor) else inputs
         for t in inputs:
             if not isinstance(t, Tensor) or t.node.leaf is None:
                 got = f"this {t.aval}" if isinstance(t, Tensor) else f"a {type(t).__name__}"

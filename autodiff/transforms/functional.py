@@ -1,4 +1,4 @@
-"""Derivatives as functions of functions: grad, value_and_grad, vjp; and grad of tensors.
+"""Derivatives as functions of functions: value_and_grad, vjp, and what `ad.grad` does with a function.
 
 Every transformation gives each argument a fresh node and differentiates with respect to that node,
 never the caller's; so nesting cannot confuse one derivative with another.
@@ -16,34 +16,21 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..custom import function
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import end_recording, evaluate
-from ..tape.leaves import constant, leaf
+from ..tape.leaves import constant
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
-from .again import again, known, note_asked, purpose_of
-from .anomaly import is_watching
+from .again import known, note_asked
 from .arguments import Arguments, constant_of, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
-from .backward import results_of, seed_for
 from .emitted import emitted
-from .gradient import (
-    Group,
-    check_not_released,
-    emit,
-    emit_with_history,
-    group_of,
-    live_beside,
-    passed,
-    release,
-    solve,
-)
+from .gradient import Group, emit, group_of, live_beside, solve
 from .stretches import in_parts
 
-__all__ = ["grad", "gradient_of", "value_and_grad", "vjp"]
+__all__ = ["gradient_of", "value_and_grad", "vjp"]
 
 
 def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
@@ -152,152 +139,6 @@ def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[li
 
     *gradients, out = emitted(("gradient",), (value.node, *mine), 1, len(mine), run)
     return gradients, out
-
-
-@function
-def grad(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_graph=False, allow_unused=False,
-         retain_graph=None):
-    """The gradient of a function, as a function; or the gradients of tensors.
-
-    grad(f, argnums=0, has_aux=False)
-        The function that returns the gradient of f with respect to the arguments `argnums`; f returns a
-        float scalar (with has_aux: and anything else, which is returned behind the gradient).
-
-    grad(y, xs, grad_outputs=None, create_graph=False, allow_unused=False)
-        The gradients of the tensor y (or several) with respect to the tensors xs, in the nesting of xs.
-        Nothing is accumulated.  The history between y and xs is released unless create_graph or retain_graph.
-
-    Raises GradientError for a result that is no scalar, an input that is not used (unless allow_unused).
-
-    >>> import autodiff as ad, numpy as np
-    >>> ad.grad(lambda x: (x ** 3).sum())(np.array([1.0, 2.0]))
-    array([ 3., 12.])
-    >>> x = ad.tensor(2.0, requires_grad=True)
-    >>> ad.grad(x * x, x)
-    f64[] 4.0
-    """
-    live = None
-    if isinstance(y, Tensor) and not create_graph and not retain_graph:
-        if grad_outputs is not None:
-            grad_outputs = seed_for(y, grad_outputs)
-        live = live_beside(state.now, (y.node,))
-        found = again(y.node, xs, grad_outputs, live)
-        if found is not None:
-            return found
-    ys = results_of(y, "grad")
-    given = [grad_outputs] if isinstance(y, Tensor) else list(grad_outputs or [None] * len(ys))
-    if len(given) != len(ys):
-        raise GradientError(f"grad: {len(ys)} tensors but {len(given)} grad_outputs\n  called at {caller()}")
-    targets, structure = tree.flatten(xs)
-    for x in targets:
-        if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
-            got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else f"a {type(x).__name__}"
-            raise GradientError(
-                f"grad: the inputs are tensors that require grad, not {got}\n"
-                f"  called at {caller()}\n"
-                "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
-            )
-    retain = create_graph if retain_graph is None else retain_graph
-    if create_graph and retain:
-        bars = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
-        return tree.unflatten(structure, _all_used(_with_history(ys, bars, targets), targets, allow_unused))
-    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
-    if given == [None] and not create_graph:
-        live = live_beside(state.now, (ys[0].node,)) if live is None else live
-        arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
-        if arrays is not None:
-            return tree.unflatten(structure, [leaf(g) for g in arrays])
-    past = history([t.node for t in ys])
-    nodes = [_versions(x.node, past) for x in targets]
-    through = passed(past, [n for found in nodes for n in found])
-    # What is older than every target is below them; a released node has lost its inputs, so age must tell.
-    oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
-    check_not_released([n for n in past if n.number > oldest])
-    groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None)) for x, found in zip(targets, nodes, strict=True)
-              if found]
-    if create_graph:
-        reached = iter(emit_with_history(past, seeds, groups))
-    else:
-        repeat = None
-        is_one_each = all([found == (x.node,) for x, found in zip(targets, nodes, strict=True)])
-        # A check takes all of a history for released, and knows one node of each target.
-        if len(ys) == 1 and not retain and is_one_each and len(through) == len([n for n in past if n.leaf is None]):
-            repeat = purpose_of(ys[0].node, targets, None if given == [None] else seeds[0][1])
-        values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat)
-        reached = iter([None if v is None else leaf(v) for v in values])
-    found = _all_used([next(reached) if n else None for n in nodes], targets, allow_unused)
-    if not retain:
-        release([past[k] for k in through])
-    return tree.unflatten(structure, found)
-
-
-def _all_used(
-    found: Sequence[Tensor | None], targets: Sequence[Tensor], allow_unused: bool
-) -> Sequence[Tensor | None]:
-    if not allow_unused and any(g is None for g in found):
-        unused = next(i for i, g in enumerate(found) if g is None)
-        raise GradientError(
-            f"grad: input {unused} ({targets[unused].aval}) is not used by the result\n"
-            f"  called at {caller()}\n"
-            "  pass allow_unused=True to get None for it"
-        )
-    return found
-
-
-def _with_history(
-    ys: Sequence[Tensor], bars: Sequence[Tensor | None], targets: Sequence[Tensor]
-) -> Sequence[Tensor | None]:
-    """Gradients of tensors that have a history of their own (None: not reached); that of the results is kept."""
-
-    def run() -> list[Tensor | None]:
-        past = history([t.node for t in ys])
-        nodes = [_versions(x.node, past) for x in targets]
-        oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
-        check_not_released([n for n in past if n.number > oldest])
-        seeds = [(t.node, seed_for(t, None) if g is None else g) for t, g in zip(ys, bars, strict=True)]
-        groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None))
-                  for x, found in zip(targets, nodes, strict=True) if found]
-        reached = iter(emit_with_history(past, seeds, groups))
-        return [next(reached) if n else None for n in nodes]
-
-    purpose = ("gradients with a history", len(ys), tuple([g is None for g in bars]))
-    roots = [*[t.node for t in ys], *[x.node for x in targets], *[g.node for g in bars if g is not None]]
-    return emitted(purpose, roots, len(ys), len(targets), run, is_cut=False)
-
-
-def _in_parts(
-    y: Node, leaves: Sequence[Node], live: Sequence[Node], retain: bool
-) -> list[np.ndarray] | None:
-    """The gradients for leaves, all that y depends on, if its recording falls into stretches; None: it does not."""
-    wanted = {n.leaf: place for place, n in enumerate(leaves)}
-    if state.now.tracing or is_watching() or None in wanted or len(wanted) < len(leaves):
-        return None
-    out = y.kind.out
-    parts = in_parts(y, np.ones(out.shape, out.aval.dtype), live)
-    if parts is None:
-        return None
-    groups: list[list[Node]] = [[] for _ in leaves]
-    for node in parts.bars:
-        if node.leaf not in wanted:
-            return None
-        groups[wanted[node.leaf]].append(node)
-    found = parts.gradients(groups)
-    arrays = [g for g in found if g is not None]
-    if len(arrays) < len(found):
-        return None
-    parts.commit(is_released=not retain)
-    return arrays
-
-
-def _versions(node: Node, past: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes of a history that are this one, or hold an older value of the same leaf."""
-    return tuple([n for n in past if n is node or (n.leaf is not None and n.leaf is node.leaf)])
-
-
-@grad.method(Callable, object, object)
-def _(y, xs=0, grad_outputs=None, *, argnums=None, has_aux=False, create_graph=False, allow_unused=False,
-      retain_graph=None):
-    return gradient_of(y, xs if argnums is None else argnums, has_aux)
 
 
 def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:

@@ -67,8 +67,8 @@ class Removable:
         self._hooks.pop(self._key, None)
 
 
-def register_hook(t: Tensor, hook: Callable) -> Removable:
-    """Call `hook(gradient)` at every backward through this tensor; what it returns replaces the gradient.
+def register_hook(t: Tensor, fn: Callable) -> Removable:
+    """Call `fn(gradient)` at every backward through this tensor; what it returns replaces the gradient.
 
     On a leaf it sees the sum over all uses.  Raises GradientError when the tensor does not require grad.
     """
@@ -78,22 +78,22 @@ def register_hook(t: Tensor, hook: Callable) -> Removable:
             f"a hook needs a tensor that requires grad; this {t.aval} does not\n  called at {caller()}"
         )
     if node.leaf is not None:
-        return Removable(node.leaf.hooks, hook)
+        return Removable(node.leaf.hooks, fn)
     node = _with_room(t)
     if node.hooks is None:
         node.hooks = {}
-    return Removable(node.hooks, hook)
+    return Removable(node.hooks, fn)
 
 
-def register_post_accumulate_grad_hook(t: Tensor, hook: Callable) -> Removable:
-    """Call `hook(t)` after a backward has written `t.grad`.  Raises GradientError for what is no such leaf."""
+def register_post_accumulate_grad_hook(t: Tensor, fn: Callable) -> Removable:
+    """Call `fn(t)` after a backward has written `t.grad`.  Raises GradientError for what is no such leaf."""
     identity = t.node.leaf
     if identity is None:
         raise GradientError(
             f"a post-accumulate hook needs a leaf that requires grad; this {t.aval} is none\n  called at {caller()}"
         )
     identity.owner = weakref.ref(t), weakref.ref(t.node)
-    return Removable(identity.after, hook)
+    return Removable(identity.after, fn)
 
 
 def retain_grad(t: Tensor) -> None:

@@ -1,0 +1,195 @@
+"""`ad.grad`: of a function, as a function (`functional`); or of tensors with respect to tensors, what is here.
+
+Of tensors nothing is accumulated in a `.grad`; the history between the two is walked once, from a known plan if it
+can be, and released unless it is to be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import NoneType
+
+import numpy as np
+
+from .. import tree
+from ..custom import function
+from ..errors import DispatchError, GradientError, caller
+from ..tape.leaves import leaf
+from ..tape.node import Node
+from ..tape.record import state
+from ..tape.walk import history
+from ..tensor import Tensor
+from .again import again, purpose_of
+from .anomaly import is_watching
+from .backward import results_of, seed_for
+from .emitted import emitted
+from .functional import gradient_of
+from .gradient import Group, check_not_released, emit_with_history, live_beside, passed, release, solve
+from .stretches import in_parts
+
+__all__ = ["grad"]
+
+
+@function
+def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
+         argnums=None, has_aux=False):
+    """The gradient of a function, as a function; or the gradients of tensors.
+
+    grad(f, argnums=0, has_aux=False)
+        The function that returns the gradient of f with respect to the arguments `argnums`; f returns a
+        float scalar (with has_aux: and anything else, which is returned behind the gradient).
+
+    grad(y, xs, grad_outputs=None, create_graph=False, allow_unused=False)
+        The gradients of the tensor y (or several) with respect to the tensors xs, in the nesting of xs.
+        Nothing is accumulated.  The history between y and xs is released unless create_graph or retain_graph.
+
+    Raises GradientError for a result that is no scalar, an input that is not used (unless allow_unused).
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.grad(lambda x: (x ** 3).sum())(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    >>> x = ad.tensor(2.0, requires_grad=True)
+    >>> ad.grad(x * x, x)
+    f64[] 4.0
+    """
+    live = None
+    if isinstance(y, Tensor) and not create_graph and not retain_graph:
+        if grad_outputs is not None:
+            grad_outputs = seed_for(y, grad_outputs)
+        live = live_beside(state.now, (y.node,))
+        found = again(y.node, xs, grad_outputs, live)
+        if found is not None:
+            return found
+    ys = results_of(y, "grad")
+    given = [grad_outputs] if isinstance(y, Tensor) else list(grad_outputs or [None] * len(ys))
+    if len(given) != len(ys):
+        raise GradientError(f"grad: {len(ys)} tensors but {len(given)} grad_outputs\n  called at {caller()}")
+    targets, structure = tree.flatten(xs)
+    for x in targets:
+        if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
+            got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            raise GradientError(
+                f"grad: the inputs are tensors that require grad, not {got}\n"
+                f"  called at {caller()}\n"
+                "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
+            )
+    retain = create_graph if retain_graph is None else retain_graph
+    if create_graph and retain:
+        bars = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
+        return tree.unflatten(structure, _all_used(_with_history(ys, bars, targets), targets, allow_unused))
+    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
+    if given == [None] and not create_graph:
+        live = live_beside(state.now, (ys[0].node,)) if live is None else live
+        arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
+        if arrays is not None:
+            return tree.unflatten(structure, [leaf(g) for g in arrays])
+    past = history([t.node for t in ys])
+    nodes = [_versions(x.node, past) for x in targets]
+    through = passed(past, [n for found in nodes for n in found])
+    # What is older than every target is below them; a released node has lost its inputs, so age must tell.
+    oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
+    check_not_released([n for n in past if n.number > oldest])
+    groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None)) for x, found in zip(targets, nodes, strict=True)
+              if found]
+    if create_graph:
+        reached = iter(emit_with_history(past, seeds, groups))
+    else:
+        repeat = None
+        is_one_each = all([found == (x.node,) for x, found in zip(targets, nodes, strict=True)])
+        # A check takes all of a history for released, and knows one node of each target.
+        if len(ys) == 1 and not retain and is_one_each and len(through) == len([n for n in past if n.leaf is None]):
+            repeat = purpose_of(ys[0].node, targets, None if given == [None] else seeds[0][1])
+        values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat)
+        reached = iter([None if v is None else leaf(v) for v in values])
+    found = _all_used([next(reached) if n else None for n in nodes], targets, allow_unused)
+    if not retain:
+        release([past[k] for k in through])
+    return tree.unflatten(structure, found)
+
+
+def _all_used(
+    found: Sequence[Tensor | None], targets: Sequence[Tensor], allow_unused: bool
+) -> Sequence[Tensor | None]:
+    if not allow_unused and any(g is None for g in found):
+        unused = next(i for i, g in enumerate(found) if g is None)
+        raise GradientError(
+            f"grad: input {unused} ({targets[unused].aval}) is not used by the result\n"
+            f"  called at {caller()}\n"
+            "  pass allow_unused=True to get None for it"
+        )
+    return found
+
+
+def _with_history(
+    ys: Sequence[Tensor], bars: Sequence[Tensor | None], targets: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
+    """Gradients of tensors that have a history of their own (None: not reached); that of the results is kept."""
+
+    def run() -> list[Tensor | None]:
+        past = history([t.node for t in ys])
+        nodes = [_versions(x.node, past) for x in targets]
+        oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
+        check_not_released([n for n in past if n.number > oldest])
+        seeds = [(t.node, seed_for(t, None) if g is None else g) for t, g in zip(ys, bars, strict=True)]
+        groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None))
+                  for x, found in zip(targets, nodes, strict=True) if found]
+        reached = iter(emit_with_history(past, seeds, groups))
+        return [next(reached) if n else None for n in nodes]
+
+    purpose = ("gradients with a history", len(ys), tuple([g is None for g in bars]))
+    roots = [*[t.node for t in ys], *[x.node for x in targets], *[g.node for g in bars if g is not None]]
+    return emitted(purpose, roots, len(ys), len(targets), run, is_cut=False)
+
+
+def _in_parts(
+    y: Node, leaves: Sequence[Node], live: Sequence[Node], retain: bool
+) -> list[np.ndarray] | None:
+    """The gradients for leaves, all that y depends on, if its recording falls into stretches; None: it does not."""
+    wanted = {n.leaf: place for place, n in enumerate(leaves)}
+    if state.now.tracing or is_watching() or None in wanted or len(wanted) < len(leaves):
+        return None
+    out = y.kind.out
+    parts = in_parts(y, np.ones(out.shape, out.aval.dtype), live)
+    if parts is None:
+        return None
+    groups: list[list[Node]] = [[] for _ in leaves]
+    for node in parts.bars:
+        if node.leaf not in wanted:
+            return None
+        groups[wanted[node.leaf]].append(node)
+    found = parts.gradients(groups)
+    arrays = [g for g in found if g is not None]
+    if len(arrays) < len(found):
+        return None
+    parts.commit(is_released=not retain)
+    return arrays
+
+
+def _versions(node: Node, past: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes of a history that are this one, or hold an older value of the same leaf."""
+    return tuple([n for n in past if n is node or (n.leaf is not None and n.leaf is node.leaf)])
+
+
+@grad.method(Callable)
+def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
+      argnums=None, has_aux=False):
+    # The second and third places are here `argnums` and `has_aux`; what tensors take belongs to no function.
+    options = {"grad_outputs": None if isinstance(grad_outputs, bool) else grad_outputs, "f": f,
+               "create_graph": create_graph or None, "allow_unused": allow_unused or None, "retain_graph": retain_graph}
+    surplus = [name for name, value in options.items() if value is not None]
+    if surplus:
+        raise DispatchError(
+            f"grad: {', '.join(surplus)} cannot be given for a function\n"
+            f"  called at {caller()}\n"
+            "  write ad.grad(f, argnums=0, has_aux=False) for a function, ad.grad(y, xs, ...) for tensors"
+        )
+    return gradient_of(y, xs if argnums is None else argnums, has_aux or bool(grad_outputs))
+
+
+@grad.method(NoneType)
+def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
+      argnums=None, has_aux=False):
+    if not callable(f):
+        raise DispatchError(f"grad: no function and no tensor was given\n  called at {caller()}")
+    return grad(f, xs, grad_outputs, create_graph, allow_unused,
+                retain_graph=retain_graph, argnums=argnums, has_aux=has_aux)
