@@ -167,9 +167,9 @@ def _set_up() -> Any:
         handle=Tensor, node=Node, rich=RichNode, kind=Kind, out=Out, leaf=Leaf, recording=Recording, config=Config,
         function=Function,
         settings=config, counter=NUMBERS, mode=grad_mode,
-        note_small=Recording.note_small, look_at=look_at_size, force=force, reads=_reads(),
-        plan=Plan, start_kind=START, counts=COUNTS, answers=checks.answers, limits=(PENDING_LIMIT, SMALL_LIMIT),
-        lender=Lender, lent=LENT, prune=prune,
+        note_small=Recording.note_small, note_updated=Recording.note_updated, look_at=look_at_size, force=force,
+        reads=_reads(), plan=Plan, start_kind=START, counts=COUNTS, answers=checks.answers,
+        limits=(PENDING_LIMIT, SMALL_LIMIT), lender=Lender, lent=LENT, prune=prune,
     ), _begun().result())  # fmt: skip
 
 
@@ -242,6 +242,11 @@ def _replace_operators() -> None:
             known[word] = make(learner.table, learner.slow, learner.unknown)
         for one in (name, mirrored):
             _replace(AbstractTensor, one, _example(one), known[word])
+        update = f"__i{word}__"
+        if update not in known:
+            python = vars(Tensor)[update]
+            known[update] = 0 if word == "pow" else recorder.in_place(known[word], python, python.rebound)
+        _replace(Tensor, update, _example(update), known[update])
     for number, (word, function) in enumerate(COMPARISONS.items()):
         name = f"__{word}__"
         if word not in known:

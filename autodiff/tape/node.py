@@ -51,17 +51,19 @@ _new = object.__new__
 class Out:
     """Aval, and whether gradients are tracked.  Interned: compare with `is`.
 
+    as_leaf the kind of an update of a leaf of this aval, once there was one; None, too, where gradients are tracked
     weak    a number that was an argument of a traced function: as in NEP 50, it takes the dtype of
             what it meets.  The result of an operation on weak values alone is weak.
     """
 
-    __slots__ = ("__weakref__", "aval", "cls", "flows", "requires_grad", "shape", "small", "weak")
+    __slots__ = ("__weakref__", "as_leaf", "aval", "cls", "flows", "requires_grad", "shape", "small", "weak")
 
     def __init__(self, aval: Aval, requires_grad: bool, weak: bool, number: bool = False) -> None:
         self.aval = aval
         self.shape = aval.shape
         self.requires_grad = requires_grad
         self.weak = weak
+        self.as_leaf: Kind | None = None
         self.small = aval.size <= SMALL
         self.flows = aval.dtype.kind in "fc"  # a bool or integer decides, but nothing flows from it
         is_number = (weak or number) and not aval.shape

@@ -250,7 +250,10 @@ def _as_leaf(node: Node, identity: Leaf) -> Node:
     """A node of the same value that gradients of `identity` accumulate at; pending if the value is."""
     if node.value is not None:
         return leaf_node(value_of(node), True, identity)
-    return identity_of(node, leaf=identity)
+    made = identity_of(node, leaf=identity)
+    if not node.kind.out.requires_grad:
+        node.kind.out.as_leaf = made.kind
+    return made
 
 
 # ---------------------------------------------------------------- in place
@@ -301,10 +304,15 @@ def _in_place(compute: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any
     """`t += x` and its kin: the handle gets the result of `t + x`."""
 
     def update(t: Tensor, x: Any) -> Any:
-        new = compute(t, x)
-        return rebind(t, new) if isinstance(new, Tensor) else new
+        return _rebound(t, compute(t, x))
 
-    return update
+    made: Any = update
+    made.rebound = _rebound  # for who has the result already
+    return made
+
+
+def _rebound(t: Tensor, new: Any) -> Any:
+    return rebind(t, new) if isinstance(new, Tensor) else new
 
 
 def copy_(t: Tensor, value: Any) -> Tensor:

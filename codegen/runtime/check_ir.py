@@ -23,8 +23,6 @@ BLOCK = (
 )  # fmt: skip
 
 _HEAD = """
-declare ptr @PyList_GetItem(ptr, i64)
-declare i64 @llvm.smax.i64(i64, i64)
 
 define internal i64 @operand_at(ptr %at, i64 %number) alwaysinline {
   %where = getelementptr i64, ptr %at, i64 %number

@@ -30,6 +30,7 @@ from .record_ir import (
     CALLS,
     COMPARISONS,
     DETACH,
+    FIRST_IN_PLACE,
     FIRST_METHOD,
     METHODS,
     POWER,
@@ -41,6 +42,7 @@ from .record_ir import (
     recorder_ir,
 )  # fmt: skip
 from .record_known import Known
+from .record_life_ir import RICH
 from .record_table import Program, Table
 from .slots import attribute, dealloc_of, is_known_python, method, offset_of, wrapper
 
@@ -63,6 +65,7 @@ class Layout:
     counter    an iterator that gives each node its number
     mode       a ContextVar of bool
     note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
+    note_updated           note_updated(recording, handle): of a leaf that is not small
     force      force(node): evaluates what is pending from an earlier recording
     lent       lenders, by the addresses of their arrays (`record_loan_ir`)
     prune      prune(loans): leaves those out that have ended
@@ -87,6 +90,7 @@ class Layout:
     counter: Any
     mode: Any
     note_small: Callable[[Any, Any], Any]
+    note_updated: Callable[[Any, Any], Any]
     look_at: Callable[[Any, Any], Any]
     force: Callable[[Any], Any]
     reads: dict[str, Callable[..., Any]]
@@ -125,7 +129,8 @@ class Recorder(Known):
             leaf_type=layout.leaf, float_type=float, int_type=int, list_type=list, dict_type=dict, self_type=Self,
             tuple_type=tuple, none=None, not_implemented=NotImplemented, true=True, false=False, zero=0,
             config=layout.settings, counter=layout.counter, mode=layout.mode, note_small=layout.note_small,
-            look_at=layout.look_at, force=layout.force, array_type=np.ndarray, item_name=_ITEM, slice_type=slice,
+            note_updated=layout.note_updated, look_at=layout.look_at, force=layout.force,
+            array_type=np.ndarray, item_name=_ITEM, slice_type=slice,
             ellipsis=Ellipsis, float64_type=np.float64, float32_type=np.float32, counts=layout.counts,
             answers_untracked=layout.answers[0], answers_tracked=layout.answers[1], call_name=_CALL,
             out_of_range=OutOfRange, first_limit=layout.limits[1], lender_type=layout.lender, lent=layout.lent,
@@ -149,6 +154,13 @@ class Recorder(Known):
             self._words[WORDS.index("references_at")] = weak
             self._words[WORDS.index("usual_dealloc")] = usual.value or 0
             word.value = self._numbers("life")
+
+        rich = self._layout.rich
+        weak = rich.__weakrefoffset__
+        word = dealloc_of(rich)
+        if _count(rich) == 4 + len(RICH) + 1 and weak > 0 and word is not None:
+            self._words[WORDS.index("rich_references_at")] = weak
+            word.value = self._numbers("rich_life")
 
     def _numbers(self, name: str) -> int:
         return ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.address(name))()
@@ -177,6 +189,21 @@ class Recorder(Known):
     def binary(self, table: Table, slow: Callable, unknown: Callable) -> int:
         """The address of a C function of two operands that records from a table; 0 when there are no more."""
         return self._new_site("binary", table, slow, unknown)
+
+    def in_place(self, operator: int, slow: Callable, rebind: Callable) -> int:
+        """The address of a C function of two operands whose first one is updated (`record_update_ir`).
+
+        operator    what `binary` gave: the operator itself
+        slow        slow(handle, operand) updates instead;  rebind(handle, result) gives it what the operator gave
+        """
+        for number in range(BINARY):
+            if operator and self._code.address(f"binary_{number}") == operator:
+                self._held.append((slow, rebind))
+                site = ctypes.addressof(self._sites) + number * SITE_WORDS * 8
+                for i, word in enumerate((site, id(slow), id(rebind))):
+                    self._sites[(FIRST_IN_PLACE + number) * SITE_WORDS + i] = word
+                return self._code.address(f"in_place_{number}")
+        return 0
 
     def unary(self, table: Table, slow: Callable, unknown: Callable) -> int:
         """The same for one operand."""
@@ -329,9 +356,9 @@ def _is_view(address: int) -> bool:
 _FIELDS: dict[str, tuple[str, ...]] = {
     "handle": ("node", "masked"),
     "node": ("kind", "inputs", "value", "number"),
-    "rich": ("hooks", "retained", "leaf", "call"),
+    "rich": ("hooks", "retained", "leaf", "call", "line", "body", "flow", "slot"),
     "kind": ("out",),
-    "out": ("requires_grad", "flows", "cls", "shape", "small"),
+    "out": ("requires_grad", "flows", "cls", "shape", "small", "as_leaf"),
     "leaf": ("grad", "hooks"),
     "recording": (
         "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "tracing",
@@ -343,7 +370,10 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "lender": ("array", "loans", "was_writeable"),
 }
 #: Fields that are named as those of other classes.
-_OWN_NAMES = {("leaf", "hooks"): "leaf_hooks_at", ("out", "small"): "is_small_at"} | {
+_OWN_NAMES = {
+    ("leaf", "hooks"): "leaf_hooks_at", ("out", "small"): "is_small_at", ("rich", "line"): "rich_line_at",
+    ("rich", "body"): "rich_body_at",
+} | {
     ("lender", name): f"lender_{name}_at" for name in _FIELDS["lender"]
 }
 

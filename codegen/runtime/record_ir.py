@@ -31,6 +31,7 @@ from .record_key_ir import KEY
 from .record_leaf_ir import LEAF, LEAF_WORDS
 from .record_life_ir import KEPT, LIFE
 from .record_loan_ir import LOAN
+from .record_note_ir import LOOKED_BACK, NOTE
 from .record_operators_ir import BINARY_SITE, OPERATORS, UNARY_SITE
 from .record_parts_ir import PARTS
 from .record_put_ir import PUT
@@ -55,30 +56,34 @@ from .record_table import (
     SPREAD,
     WAYS,
 )  # fmt: skip
+from .record_update_ir import IN_PLACE_SITE, UPDATE
 from .slots import DEALLOC
 from .template import Template
 
 __all__ = [
-    "ASSIGN", "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_METHOD", "METHODS", "POWER", "SITES_IN_ALL",
-    "SITE_WORDS", "SUBSCRIPT", "UNARY", "WORDS", "recorder_ir",
+    "ASSIGN", "BINARY", "CALLS", "COMPARISONS", "DETACH", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
+    "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "WORDS", "recorder_ir",
 ]  # fmt: skip
 
 #: How many entry points of each sort there are.
 BINARY, UNARY, CALLS, METHODS = 16, 8, 12, 64
-#: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, methods.
+#: The sites behind those: the six comparisons, powers, leaving the history behind, `x[key]`, `x[key] = v`, methods,
+#: and what is in place, by the number of the operator.
 COMPARISONS = BINARY + UNARY + CALLS
 POWER = COMPARISONS + 6
 DETACH = POWER + 1
 SUBSCRIPT = DETACH + 1
 ASSIGN = SUBSCRIPT + 1
 FIRST_METHOD = ASSIGN + 1
-SITES_IN_ALL = FIRST_METHOD + METHODS
+FIRST_IN_PLACE = FIRST_METHOD + METHODS
+SITES_IN_ALL = FIRST_IN_PLACE + BINARY
 
 #: The words of the recorder.  Those that end in `_at` are offsets of fields.
 WORDS = (
     "node_at", "masked_at", "kind_at", "inputs_at", "value_at", "number_at", "out_at",
     "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "site_at",
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
+    "rich_line_at", "rich_body_at", "flow_at", "slot_at", "as_leaf_at", "rich_references_at", "note_updated",
     "requires_grad_at", "flows_at", "cls_at", "shape_at", "asked_at", "looked_at", "lent_at", "tracing_at",
     "handle_type", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
     "dict_type", "leaf_type", "array_type", "tuple_type", "slice_type",
@@ -305,8 +310,8 @@ unknown:
 """
 
 
-_TEXTS = (PARTS, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, KEY, SUBSCRIPT_TEXT, READ, GRAD, CHECKS, COMMIT,
-          ANSWERS, LEAF, LOAN, CHAINS, CARRIES, PUT_STEPS)  # fmt: skip
+_TEXTS = (PARTS, NOTE, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, KEY, SUBSCRIPT_TEXT, READ, GRAD, UPDATE,
+          CHECKS, COMMIT, ANSWERS, LEAF, LOAN, CHAINS, CARRIES, PUT_STEPS)  # fmt: skip
 
 #: What the words of data are called that the texts read.
 _BLOCKS = (BLOCK, FINISH, ANSWER, WALK, CARRY, EMIT)
@@ -327,6 +332,7 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         DEALLOC=DEALLOC,
         KEPT=KEPT,
         COUNT=len(WORDS),
+        LOOKED_BACK=LOOKED_BACK,
         SITES=SITES_IN_ALL,
         DETACH=DETACH,
         SUBSCRIPT=SUBSCRIPT,
@@ -363,7 +369,7 @@ def recorder_ir(offsets: dict[str, int]) -> str:
     )
     for template, first, count in (
         (BINARY_SITE, 0, BINARY), (UNARY_SITE, BINARY, UNARY), (CALL_SITE, BINARY + UNARY, CALLS),
-        (METHOD_SITE, FIRST_METHOD, METHODS),
+        (METHOD_SITE, FIRST_METHOD, METHODS), (IN_PLACE_SITE, FIRST_IN_PLACE, BINARY),
     ):  # fmt: skip
         text += "".join([Template(template).substitute(NUMBER=n, SITE=first + n) for n in range(count)])
     return text

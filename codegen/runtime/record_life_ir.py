@@ -5,8 +5,8 @@ asks its class what there is to clear, takes as long as recording the operation.
 of handles have a `tp_dealloc` of their own, and what is freed is kept for the next of its kind: as CPython does with
 tuples and floats.
 
-    new_node_object, new_handle(class)    an object of refcount 1, followed by the collector, whose fields are null
-    node_dealloc, handle_dealloc          also called for an object of a class below, which is freed as usual
+    new_node_object, new_rich_object, new_handle(class)    of refcount 1, followed by the collector, fields are null
+    node_dealloc, rich_dealloc, handle_dealloc    also called for an object of a class below, which is freed as usual
 
 Chains of nodes are as long as programs run: a node's inputs are a tuple, and CPython frees deeply nested tuples
 one after the other.
@@ -14,11 +14,14 @@ one after the other.
 
 from __future__ import annotations
 
-__all__ = ["LIFE"]
+__all__ = ["LIFE", "RICH"]
 
 #: What is kept of each, 64 bytes an object: 200 steps of a small policy have 6,400 nodes.  What comes on top counts as
 #: new for the collector of cycles, which then goes through all of them again and again: 5 us a step there.
 KEPT = 16384
+
+#: What a rich node has beside what all nodes have.
+RICH = ("leaf_at", "retained_at", "call_at", "hooks_at", "rich_line_at", "rich_body_at", "flow_at", "slot_at")
 
 LIFE = """
 declare void @PyObject_GC_UnTrack(ptr)
@@ -30,10 +33,13 @@ declare void @PyObject_ClearWeakRefs(ptr)
 ; For each object that is made here one is kept, so that what Python makes does not pile up.
 @free.nodes = internal global ptr null
 @free.handles = internal global ptr null
+@free.rich = internal global ptr null
 @room.for.nodes = internal global [2 x i64] [i64 0, i64 $KEPT]
 @room.for.handles = internal global [2 x i64] [i64 0, i64 $KEPT]
+@room.for.rich = internal global [2 x i64] [i64 0, i64 $KEPT]
 
 define ptr @life() { ret ptr @node_dealloc }
+define ptr @rich_life() { ret ptr @rich_dealloc }
 
 ; An object of this class from such a list, as if it were new; null where the list is empty.
 define internal ptr @used_again(ptr %list, ptr %room, ptr %class) alwaysinline {
@@ -73,6 +79,19 @@ define internal ptr @new_node_object() alwaysinline {
 entry:
   %class = call ptr @own.object(i64 $node_type)
   %used = call ptr @used_again(ptr @free.nodes, ptr @room.for.nodes, ptr %class)
+  %is.none = icmp eq ptr %used, null
+  br i1 %is.none, label %make, label %done
+make:
+  %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  ret ptr %made
+done:
+  ret ptr %used
+}
+
+define internal ptr @new_rich_object() {
+entry:
+  %class = call ptr @own.object(i64 $rich_type)
+  %used = call ptr @used_again(ptr @free.rich, ptr @room.for.rich, ptr %class)
   %is.none = icmp eq ptr %used, null
   br i1 %is.none, label %make, label %done
 make:
@@ -141,12 +160,17 @@ done:
   ret void
 }
 
-define void @node_dealloc(ptr %self) {
-  call void @PyObject_GC_UnTrack(ptr %self)
+define internal void @clear_node(ptr %self) alwaysinline {
   call void @clear_field(ptr %self, i64 $kind_at)
   call void @clear_field(ptr %self, i64 $inputs_at)
   call void @clear_field(ptr %self, i64 $value_at)
   call void @clear_field(ptr %self, i64 $number_at)
+  ret void
+}
+
+define void @node_dealloc(ptr %self) {
+  call void @PyObject_GC_UnTrack(ptr %self)
+  call void @clear_node(ptr %self)
   %class = call ptr @class_of(ptr %self)
   %own.class = call ptr @own.object(i64 $node_type)
   %is.exact = icmp eq ptr %class, %own.class
@@ -154,18 +178,33 @@ define void @node_dealloc(ptr %self) {
   ret void
 }
 
-define void @handle_dealloc(ptr %self) {
+; Who refers to an object weakly is told that it is gone; the word says where it has them.
+define internal void @tell_weak(ptr %self, i64 %number) alwaysinline {
 entry:
-  call void @PyObject_GC_UnTrack(ptr %self)
-  %weak.offset = call i64 @own(i64 $references_at)
-  %weak.at = getelementptr i8, ptr %self, i64 %weak.offset
-  %weak = load ptr, ptr %weak.at
+  %weak = call ptr @field(ptr %self, i64 %number)
   %is.unseen = icmp eq ptr %weak, null
-  br i1 %is.unseen, label %clear, label %tell
+  br i1 %is.unseen, label %done, label %tell
 tell:
   call void @PyObject_ClearWeakRefs(ptr %self)
-  br label %clear
-clear:
+  br label %done
+done:
+  ret void
+}
+
+define void @rich_dealloc(ptr %self) {
+  call void @PyObject_GC_UnTrack(ptr %self)
+  call void @tell_weak(ptr %self, i64 $rich_references_at)
+$CLEARED  call void @clear_node(ptr %self)
+  %class = call ptr @class_of(ptr %self)
+  %own.class = call ptr @own.object(i64 $rich_type)
+  %is.exact = icmp eq ptr %class, %own.class
+  call void @put_away(ptr %self, i1 %is.exact, ptr @free.rich, ptr @room.for.rich)
+  ret void
+}
+
+define void @handle_dealloc(ptr %self) {
+  call void @PyObject_GC_UnTrack(ptr %self)
+  call void @tell_weak(ptr %self, i64 $references_at)
   call void @clear_field(ptr %self, i64 $node_at)
   call void @clear_field(ptr %self, i64 $masked_at)
   %class = call ptr @class_of(ptr %self)
@@ -175,4 +214,4 @@ clear:
   call void @put_away(ptr %self, i1 %is.exact, ptr @free.handles, ptr @room.for.handles)
   ret void
 }
-"""
+""".replace("$CLEARED", "".join([f"  call void @clear_field(ptr %self, i64 ${name})\n" for name in RICH]))

@@ -15,7 +15,6 @@ LOAN = """
 declare ptr @PyDict_New()
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare i32 @PyDict_DelItem(ptr, ptr)
-declare i32 @PyList_SetSlice(ptr, i64, i64, ptr)
 declare ptr @PyLong_FromVoidPtr(ptr)
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare ptr @PyInterpreterState_Get()

@@ -2,7 +2,6 @@
 
     key_of        what an operand is in a table, and its node        evaluate_old   those of an earlier recording
     new_node      a node with all but its inputs        number_node   the leaf of an operand that is a number
-    note          the weak reference by which a small pending result is found at the next ask
 """
 
 from __future__ import annotations
@@ -31,10 +30,13 @@ declare i32 @PyContextVar_Get(ptr, ptr, ptr)
 declare ptr @PyWeakref_NewRef(ptr, ptr)
 declare i32 @PyList_Append(ptr, ptr)
 declare i64 @PyList_Size(ptr)
+declare ptr @PyList_GetItem(ptr, i64)
+declare i32 @PyList_SetSlice(ptr, i64, i64, ptr)
 declare i64 @PyDict_Size(ptr)
 declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare i64 @llvm.vector.reduce.or.v2i64(<2 x i64>)
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -346,46 +348,5 @@ handle:
   ret i1 %is.masked
 no:
   ret i1 false
-}
-
-; Remember the handle of a small pending result, weakly.  0, or -1 with an exception.
-define internal i32 @note(ptr %recording, ptr %y) {
-entry:
-  %arguments = alloca [2 x ptr]
-  %small = call ptr @field(ptr %recording, i64 $small_at)
-  %is.unset = icmp eq ptr %small, null
-  br i1 %is.unset, label %slow, label %look
-look:
-  %class = call ptr @class_of(ptr %small)
-  %list.type = call ptr @own.object(i64 $list_type)
-  %is.list = icmp eq ptr %class, %list.type
-  br i1 %is.list, label %room, label %slow
-room:
-  %size = call i64 @PyList_Size(ptr %small)
-  %limit = call i64 @number_in(ptr %recording, i64 $limit_at, i64 0)
-  %has.room = icmp slt i64 %size, %limit
-  br i1 %has.room, label %refer, label %slow
-refer:
-  %reference = call ptr @PyWeakref_NewRef(ptr %y, ptr null)
-  %no.reference = icmp eq ptr %reference, null
-  br i1 %no.reference, label %no, label %append
-append:
-  %list = call ptr @field(ptr %recording, i64 $small_at)   ; it may be another by now
-  %status = call i32 @PyList_Append(ptr %list, ptr %reference)
-  call void @Py_DecRef(ptr %reference)
-  ret i32 %status
-slow:
-  %function = call ptr @own.object(i64 $note_small)
-  store ptr %recording, ptr %arguments
-  %second = getelementptr ptr, ptr %arguments, i64 1
-  store ptr %y, ptr %second
-  %answer = call ptr @PyObject_Vectorcall(ptr %function, ptr %arguments, i64 2, ptr null)
-  %failed = icmp eq ptr %answer, null
-  br i1 %failed, label %no, label %noted
-noted:
-  call void @Py_DecRef(ptr %answer)
-  ret i32 0
-no:
-  ret i32 -1
 }
 """
