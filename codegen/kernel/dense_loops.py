@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..records import replace
 from .fields import Reals, root_of
 from .index import Index
 from .matrices import Matrix, Place, at, each, fold
 from .nest import Value
 
-__all__ = ["cholesky", "lu", "substitute"]
+__all__ = ["cholesky", "lu", "order_below", "substitute"]
 
 #: Columns of a panel, and rows that are taken together.
 FOUR = 4
@@ -74,6 +75,11 @@ def _panels(f: Reals, n: int, carried: Sequence[Value], panel: Callable[..., Seq
 
 
 # ---------------------------------------------------------------- LU
+
+
+def order_below(factors: Matrix, n: int) -> Matrix:
+    """The row below n others, as a column: there LU factors that are kept have the order of their rows."""
+    return replace(factors, start=factors.start.plus(at(n * factors.row)), row=1, column=0)
 
 
 def lu(f: Reals, n: int, a: Matrix, beside: Matrix | None = None, columns: int = 0) -> Value:

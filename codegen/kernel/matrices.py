@@ -2,6 +2,7 @@
 
     X = Matrix(f, memory, start, n)        f[n,n] at `start`, row after row
     with each(k, low, high) as i:          for i in range(low, high)
+    rows = read(X, n, n)                   all its numbers, in registers
 
 Places are `Index`es, or ints where they are known.
 """
@@ -18,7 +19,7 @@ from .index import Index, constant_index
 from .nest import Value
 from .scalar import Scalar
 
-__all__ = ["Matrix", "Place", "at", "each", "fold"]
+__all__ = ["Matrix", "Place", "at", "copy", "each", "fold", "read", "set_to_identity", "write"]
 
 Place = Index | int
 
@@ -87,3 +88,37 @@ def fold(
 def _count(k: Scalar, low: Index, high: Index) -> tuple[int | Value, int]:
     count = high.plus(low.times(-1))
     return (count.constant if count.is_constant else k.value_of(count)), max(count.high - 1, 0)
+
+
+def read(x: Matrix, rows: int, columns: int) -> list[list[Any]]:
+    """All numbers of a small matrix, by rows."""
+    return [[x.get(i, j) for j in range(columns)] for i in range(rows)]
+
+
+def write(x: Matrix, rows: Sequence[Sequence[Any]]) -> None:
+    """Write such rows."""
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row):
+            x.put(value, i, j)
+
+
+def copy(x: Matrix, y: Matrix, rows: int, columns: int) -> None:
+    """All numbers of x, to a place of the same shape."""
+    k = x.f.k
+    if x.row != columns or y.row != columns:
+        with each(k, 0, rows) as i, each(k, 0, columns, apart=True) as j:
+            y.put(x.get(i, j), i, j)
+        return
+    flat = Matrix(x.f, x.memory, x.start, 0, 1, x.stable), Matrix(y.f, y.memory, y.start, 0, 1)
+    with each(k, 0, rows * columns, apart=True) as t:
+        flat[1].put(flat[0].get(0, t), 0, t)
+
+
+def set_to_identity(x: Matrix, n: int) -> None:
+    """The identity of n rows, which lie packed."""
+    f = x.f
+    flat = Matrix(f, x.memory, x.start, 0)
+    with each(f.k, 0, n * n, apart=True) as t:
+        flat.put(f.number(0.0), 0, t)
+    with each(f.k, 0, n) as i:
+        x.put(f.number(1.0), i, i)

@@ -1,0 +1,197 @@
+"""The programs of linear algebra that are made of pivots: determinants, their logarithms and signs, adjugates.
+
+As in `dense_programs`, for one matrix of a batch each: program(job, b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import dense_loops, dense_small
+from .dense_job import WRITTEN_OUT, Job
+from .dense_loops import order_below
+from .index import Index
+from .matrices import Matrix, copy, each, fold, read, set_to_identity, write
+from .nest import F32, Value
+
+__all__ = ["DETERMINANTS"]
+
+
+def _pivots(job: Job, b: Index) -> tuple[Value, Callable[..., list[Value]]]:
+    """The sign of the exchanges of rows, and what goes over all pivots: run(initial, step) -> what is carried."""
+    k, f, n, a = job.k, job.f, job.n, job.input(0, b)
+    if n * n * n <= WRITTEN_OUT:
+        rows = read(a, n, n)
+        sign = dense_small.lu(f, n, rows)
+
+        def over_rows(carried: Sequence[Value], step: Callable[[Any, list[Value]], list[Value]]) -> list[Value]:
+            found = list(carried)
+            for i in range(n):
+                found = step(rows[i][i], found)
+            return found
+
+        return sign, over_rows
+    if len(job.computed.inputs) == 2:
+        factors = job.input(1, b)
+        sign = _sign_of(job, f.real_part(order_below(factors, n).get(0, 0)))
+    else:
+        factors = job.scratch(b, n)
+        copy(a, factors, n, n)
+        sign = dense_loops.lu(f, n, factors)
+
+    def over_memory(carried: Sequence[Value], step: Callable[[Any, list[Value]], list[Value]]) -> list[Value]:
+        return fold(k, 0, n, carried, lambda i, found: step(factors.get(i, i), found))
+
+    return sign, over_memory
+
+
+def _log_of_size(job: Job, over: Callable[..., list[Value]]) -> Value:
+    """The sum of the logarithms of all pivots' sizes; -inf if one is 0."""
+    k, f = job.k, job.f
+    return over([f.real(0.0)], lambda x, found: [k.add(found[0], k.log(f.magnitude(x)))])[0]
+
+
+def _direction(job: Job, sign: Value, over: Callable[..., list[Value]]) -> Any:
+    """The product of what the pivots are divided by their sizes; 0 if one is 0."""
+    k, f = job.k, job.f
+
+    def step(x: Any, found: list[Value]) -> list[Value]:
+        size = f.magnitude(x)
+        unit = f.scaled(x, k.div(f.real(1.0), size)) if f.width == 2 else _sign_of(job, x)
+        return f.parts(f.choose(f.is_zero(x), f.number(0.0), f.times(f.joined(found), unit)))
+
+    return f.joined(over(f.parts(f.from_real(sign)), step))
+
+
+def _sign_of(job: Job, x: Value) -> Value:
+    """1 or -1, whatever sign nan has."""
+    k, f = job.k, job.f
+    return k.select(k.lt(x, f.real(0.0)), f.real(-1.0), f.real(1.0))
+
+
+def _sign(job: Job, b: Index) -> None:
+    direction = _direction(job, *_pivots(job, b))
+    job.output(b, 1, 1).put(direction, 0, 0)
+
+
+def _log_abs(job: Job, b: Index) -> None:
+    job.output(b, 1, 1).put(_log_of_size(job, _pivots(job, b)[1]), 0, 0)
+
+
+def _determinant(job: Job, b: Index) -> None:
+    """The product of the pivots; where it leaves the range on the way, by its logarithm."""
+    k, f = job.k, job.f
+    sign, over = _pivots(job, b)
+    if job.n <= _FEW:
+        job.output(b, 1, 1).put(_product(job, sign, over), 0, 0)
+        return
+    bits = 100 if f.type is F32 else 960
+
+    def step(x: Any, found: list[Value]) -> list[Value]:
+        *parts, least, largest = found
+        product = f.times(f.joined(parts), x)
+        size = f.size(product)
+        return [*f.parts(product), k.minimum(least, size), k.maximum(largest, size)]
+
+    one = f.real(1.0)
+    *parts, least, largest = over([*f.parts(f.from_real(sign)), one, one], step)
+    is_safe = k.logical_and(k.gt(least, f.real(2.0**-bits)), k.lt(largest, f.real(2.0**bits)))
+    size = k.exp(_log_of_size(job, over))
+    by_logarithm = f.scaled(_direction(job, sign, over), size)
+    job.output(b, 1, 1).put(f.choose(is_safe, f.joined(parts), by_logarithm), 0, 0)
+
+
+#: Rows of which the product of the largest pivot and the smallest, then the third, leaves no range that it need not.
+_FEW = 3
+
+
+def _product(job: Job, sign: Value, over: Callable[..., list[Value]]) -> Any:
+    """The product of up to three pivots, in that order."""
+    k, f = job.k, job.f
+    pivots: list[Any] = []
+
+    def step(x: Any, found: list[Value]) -> list[Value]:
+        pivots.append(x)
+        return found
+
+    over([], step)
+    for i, j in ((0, 1), (1, 2), (0, 1)):
+        if j < len(pivots):
+            x, y = pivots[i], pivots[j]
+            is_less = k.lt(f.size(x), f.size(y))
+            pivots[i], pivots[j] = f.choose(is_less, y, x), f.choose(is_less, x, y)
+    product = f.scaled(pivots.pop(0), sign)
+    while pivots:
+        product = f.times(product, pivots.pop())
+    return product
+
+
+def _log_of_factor(job: Job, b: Index) -> None:
+    """Of a matrix with a Cholesky factor."""
+    k, f, factor = job.k, job.f, job.input(1, b)
+
+    def step(i: Index, found: list[Value]) -> list[Value]:
+        return [k.add(found[0], k.log(f.real_part(factor.get(i, i))))]
+
+    (total,) = fold(k, 0, job.n, [f.real(0.0)], step)
+    job.output(b, 1, 1).put(k.add(total, total), 0, 0)
+
+
+def _adjugate(job: Job, b: Index) -> Value | None:
+    """With pivots d, and D the product of all but the last: u y = D d x, by rows from the last one, where y is D x.
+
+    So the last pivot may be 0.  Where another one is small beside the largest, the reference decides.
+    """
+    k, f, n = job.k, job.f, job.n
+    a, y = job.input(0, b), job.output(b, n, n)
+    if n <= dense_small.ADJUGATE:
+        rows = read(a, n, n)
+        largest = f.real(0.0)
+        for x in [x for row in rows for x in row]:
+            largest = k.maximum(largest, f.size(x))
+        # Nan and infinities make all of it nan, as in the reference.
+        nothing = f.from_real(k.mul(largest, f.real(0.0)))
+        write(y, [[f.add(x, nothing) for x in row] for row in dense_small.adjugate(f, n, rows)])
+        return None
+    factors = job.scratch(b, n)
+    set_to_identity(y, n)
+    copy(a, factors, n, n)
+    sign = dense_loops.lu(f, n, factors, y, n)
+    dense_loops.substitute(f, n, factors, y, n, lower=True, unit=True)
+
+    def step(i: Index, found: list[Value]) -> list[Value]:
+        *parts, least, largest = found
+        x = factors.get(i, i)
+        size = f.size(x)
+        return [*f.parts(f.times(f.joined(parts), x)), k.minimum(least, size), k.maximum(largest, size)]
+
+    first = [f.real(np.inf), f.real(0.0)]
+    *parts, least, largest = fold(k, 0, n - 1, [*f.parts(f.from_real(sign)), *first], step)
+    but_last = f.joined(parts)
+    last = factors.get(n - 1, n - 1)
+    largest = k.maximum(largest, f.size(last))
+    _times(job, y, 0, (n - 1) * n, f.times(but_last, last))
+    _times(job, y, (n - 1) * n, n * n, but_last)
+    factors.put(f.number(1.0), n - 1, n - 1)
+    dense_loops.substitute(f, n, factors, y, n, lower=False)
+    smallest = k.mul(largest, f.real(2.0**-8 if f.type is F32 else 2.0**-20))
+    return k.logical_and(k.gt(least, smallest), k.lt(largest, f.real(np.inf)))
+
+
+def _times(job: Job, y: Matrix, low: int, high: int, factor: Any) -> None:
+    """Some of the numbers of a matrix, as they lie in memory, times another."""
+    flat = Matrix(y.f, y.memory, y.start, 0)
+    with each(job.k, low, high, apart=True) as t:
+        flat.put(y.f.times(flat.get(0, t), factor), 0, t)
+
+
+DETERMINANTS: dict[str, Callable[[Job, Index], Value | None]] = {
+    "determinant": _determinant,
+    "sign": _sign,
+    "log_abs": _log_abs,
+    "log_of_factor": _log_of_factor,
+    "adjugate": _adjugate,
+}
