@@ -152,6 +152,33 @@ no.memory:
 }
 """)
 
+#: A matrix element by element, row after row: `each` is what is done with element %e.
+_ELEMENTS = Template("""\
+element:
+  %e = phi i64 [ 0, %$before ], [ %e.next, %element ]
+  %row = udiv i64 %e, $columns
+  %column = urem i64 %e, $columns
+$each
+  %e.next = add i64 %e, 1
+  %e.more = icmp ult i64 %e.next, $count
+  br i1 %e.more, label %element, label %$after""")
+#: r: what is above the diagonal, and zeros.
+_TRIANGLE = _ELEMENTS.substitute(before="triangle", columns="%n", count="%nn", after="vectors", each="""\
+  %from = getelementptr double, ptr %out, i64 %e
+  %to = getelementptr double, ptr %r, i64 %e
+  %x = load double, ptr %from
+  %is.below = icmp ugt i64 %row, %column
+  %kept = select i1 %is.below, double 0.0, double %x
+  store double %kept, ptr %to""")
+#: v: the transpose of what LAPACK gives.
+_TRANSPOSE = _ELEMENTS.substitute(before="turn", columns="%k", count="%nk", after="decomposed", each="""\
+  %line = mul i64 %column, %n
+  %there = add i64 %line, %row
+  %from = getelementptr double, ptr %vt, i64 %there
+  %to = getelementptr double, ptr %v, i64 %e
+  %x = load double, ptr %from
+  store double %x, ptr %to""")
+
 _EIGH_SIZES = """%y.size = add i64 %nn, %n
   %scratch.size = add i64 0, 0"""
 _EIGH = Template("""
@@ -174,19 +201,7 @@ _QR = Template("""
 triangle:
   %r = getelementptr double, ptr %out, i64 %mn
   br label %element
-element:
-  %e = phi i64 [ 0, %triangle ], [ %e.next, %element ]
-  %row = udiv i64 %e, %n
-  %column = urem i64 %e, %n
-  %from = getelementptr double, ptr %out, i64 %e
-  %to = getelementptr double, ptr %r, i64 %e
-  %x = load double, ptr %from
-  %is.below = icmp ugt i64 %row, %column
-  %kept = select i1 %is.below, double 0.0, double %x
-  store double %kept, ptr %to
-  %e.next = add i64 %e, 1
-  %e.more = icmp ult i64 %e.next, %nn
-  br i1 %e.more, label %element, label %vectors
+$triangle
 vectors:
   %q.info = call i64 %last(i32 $ROWS, i64 %m, i64 %n, i64 %n, ptr %out, i64 %n, ptr %scratch)
   %is.found = icmp eq i64 %q.info, 0
@@ -207,19 +222,7 @@ _SVD = Template("""
 turn:
   %v = getelementptr double, ptr %s, i64 %k
   br label %element
-element:
-  %e = phi i64 [ 0, %turn ], [ %e.next, %element ]
-  %row = udiv i64 %e, %k
-  %column = urem i64 %e, %k
-  %line = mul i64 %column, %n
-  %there = add i64 %line, %row
-  %from = getelementptr double, ptr %vt, i64 %there
-  %to = getelementptr double, ptr %v, i64 %e
-  %x = load double, ptr %from
-  store double %x, ptr %to
-  %e.next = add i64 %e, 1
-  %e.more = icmp ult i64 %e.next, %nk
-  br i1 %e.more, label %element, label %decomposed
+$transpose
 """)
 
 _PROGRAMS = {"eigh": (_EIGH_SIZES, _EIGH), "qr": (_QR_SIZES, _QR), "svd": (_SVD_SIZES, _SVD)}
@@ -233,7 +236,7 @@ def lapack_ir(name: str, dtype: str) -> str:
         type="float" if dtype == "f32" else "double",
         converts="true" if dtype == "f32" else "false",
         sizes=sizes,
-        run=run.substitute(_NUMBERS),
+        run=run.substitute(_NUMBERS, triangle=_TRIANGLE, transpose=_TRANSPOSE),
         REFUSED=int(Status.REFUSED),
         NO_MEMORY=int(Status.NO_MEMORY),
     )

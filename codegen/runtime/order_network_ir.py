@@ -32,6 +32,20 @@ __all__ = ["MOST", "network_ir"]
 MOST = 2048
 
 
+#: The first half of a part compared with its second, two vectors at a time; then the next part.
+_PAIRS = Template("""\
+loop:
+  %j = phi i64 [ 0, %part ], [ %j.next, %loop ]
+  %a = add i64 %begin, %j
+  %b = $other
+$compare
+  %j.next = add i64 %j, 1
+  %more = icmp ult i64 %j.next, %half
+  br i1 %more, label %loop, label %part.done
+part.done:
+  %parts = icmp ult i64 %end, %m
+  br i1 %parts, label %part, label %$after""")
+
 _NETWORK = Template("""
 $declared
 
@@ -58,17 +72,7 @@ part:
   %end = add i64 %begin, %size
   %last = sub i64 %end, 1
   br label %loop
-loop:
-  %j = phi i64 [ 0, %part ], [ %j.next, %loop ]
-  %a = add i64 %begin, %j
-  %b = sub i64 %last, %j
-$compare
-  %j.next = add i64 %j, 1
-  %more = icmp ult i64 %j.next, %half
-  br i1 %more, label %loop, label %part.done
-part.done:
-  %parts = icmp ult i64 %end, %m
-  br i1 %parts, label %part, label %done
+$pairs_from_the_ends
 done:
   ret void
 }
@@ -87,17 +91,7 @@ part:
   %begin = phi i64 [ 0, %halves ], [ %end, %part.done ]
   %end = add i64 %begin, %whole
   br label %loop
-loop:
-  %j = phi i64 [ 0, %part ], [ %j.next, %loop ]
-  %a = add i64 %begin, %j
-  %b = add i64 %a, %half
-$compare
-  %j.next = add i64 %j, 1
-  %more = icmp ult i64 %j.next, %half
-  br i1 %more, label %loop, label %part.done
-part.done:
-  %parts = icmp ult i64 %end, %m
-  br i1 %parts, label %part, label %halves.done
+$pairs_half_a_part_apart
 halves.done:
   br label %halves
 blocks:
@@ -368,7 +362,9 @@ def network_ir(type: str, word: str, vector_key: str) -> str:
     levels = [(1 << level) - 1 for level in range(1, LANES.bit_length())]
     return _NETWORK.substitute(
         declared="\n".join(_DECLARED), each_block=_EACH_BLOCK, next_block=_NEXT_BLOCK.substitute(BLOCK=BLOCK),
-        sort_block=of_blocks(sorted_pairs(BLOCK)), merge_block=of_blocks(merged_pairs(BLOCK)), compare=of_two(),
+        sort_block=of_blocks(sorted_pairs(BLOCK)), merge_block=of_blocks(merged_pairs(BLOCK)),
+        pairs_from_the_ends=_PAIRS.substitute(other="sub i64 %last, %j", compare=of_two(), after="done"),
+        pairs_half_a_part_apart=_PAIRS.substitute(other="add i64 %a, %half", compare=of_two(), after="halves.done"),
         crossings="".join(_CROSSING.substitute(bits=b, compare=of_two(b)) for b in levels),
         cross="\n".join(f"  call void @cross.{b}(ptr %words, i64 %m)" for b in levels),
         type=type, word=word, widen="zext" if word == "i32" else "bitcast", vector_key=vector_key,

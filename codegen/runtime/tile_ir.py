@@ -56,16 +56,19 @@ def tile_ir(tile: Tile, vectors: int) -> str:
     c, c_row, rows     so many rows of c; results of others go to `waste`
     more               whether the sums are added to what c holds
     """
-    type_, vector, size, lanes = tile.type, tile.vector, tile.size, tile.lanes
-    rows, columns = range(tile.rows), range(vectors)
-    every = [(i, j) for i in rows for j in columns]
+    return "\n".join([*_head(tile, vectors), *_sums(tile, vectors), *_end(tile, vectors)]) + "\n"
+
+
+def _head(tile: Tile, vectors: int) -> list[str]:
+    """Where rows of a and places of c begin."""
+    type_, columns = tile.type, range(vectors)
     lines = [
         f"define void @tile{vectors}(ptr %a, i64 %a_row, i64 %a_col, ptr %b, i64 %b_row, i64 %k,",
         "                           ptr %c, i64 %c_row, i64 %rows, ptr %waste, i1 %more) noinline {",
         "entry:",
         "  %last = sub i64 %rows, 1",
     ]
-    for i in rows:
+    for i in range(tile.rows):
         lines += [
             # A row that is not there is the last one again.
             f"  %i{i} = call i64 @llvm.umin.i64(i64 %last, i64 {i})",
@@ -75,15 +78,26 @@ def tile_ir(tile: Tile, vectors: int) -> str:
             f"  %c.row{i} = getelementptr {type_}, ptr %c, i64 %c.offset{i}",
             f"  %is.there{i} = icmp ugt i64 %rows, {i}",
             f"  %c{i} = select i1 %is.there{i}, ptr %c.row{i}, ptr %waste",
-            *[f"  %c{i}.{j} = getelementptr {type_}, ptr %c{i}, i64 {j * lanes}" for j in columns],
+            *[f"  %c{i}.{j} = getelementptr {type_}, ptr %c{i}, i64 {j * tile.lanes}" for j in columns],
         ]
-    lines += [
+    return lines
+
+
+def _sums(tile: Tile, vectors: int) -> list[str]:
+    """The loop over l: %new<i>.<j> are the sums of row i and vector j."""
+    type_, vector, size, lanes = tile.type, tile.vector, tile.size, tile.lanes
+    rows, columns = range(tile.rows), range(vectors)
+    lines = [
         "  br label %loop",
         "loop:",
         "  %l = phi i64 [ 0, %entry ], [ %l.next, %loop ]",
         "  %a.at = phi i64 [ 0, %entry ], [ %a.next, %loop ]",
         "  %b.at = phi ptr [ %b, %entry ], [ %b.next, %loop ]",
-        *[f"  %sum{i}.{j} = phi {vector} [ zeroinitializer, %entry ], [ %new{i}.{j}, %loop ]" for i, j in every],
+        *[
+            f"  %sum{i}.{j} = phi {vector} [ zeroinitializer, %entry ], [ %new{i}.{j}, %loop ]"
+            for i in rows
+            for j in columns
+        ],
     ]
     for j in columns:
         lines += [
@@ -99,25 +113,33 @@ def tile_ir(tile: Tile, vectors: int) -> str:
             f"  %all{i} = shufflevector {vector} %one{i}, {vector} poison, <{lanes} x i32> zeroinitializer",
             *[f"  %new{i}.{j} = {fma}({vector} %all{i}, {vector} %b{j}, {vector} %sum{i}.{j})" for j in columns],
         ]
-    lines += [
+    return [
+        *lines,
         "  %a.next = add i64 %a.at, %a_col",
         f"  %b.next = getelementptr {type_}, ptr %b.at, i64 %b_row",
         "  %l.next = add i64 %l, 1",
         "  %is.more = icmp ult i64 %l.next, %k",
         "  br i1 %is.more, label %loop, label %done",
+    ]
+
+
+def _end(tile: Tile, vectors: int) -> list[str]:
+    """The sums to c, or added to what it holds."""
+    vector, size = tile.vector, tile.size
+    every = [f"{i}.{j}" for i in range(tile.rows) for j in range(vectors)]
+    return [
         "done:",
         "  br i1 %more, label %add, label %put",
         "add:",
-        *[f"  %old{i}.{j} = load {vector}, ptr %c{i}.{j}, align {size}" for i, j in every],
-        *[f"  %both{i}.{j} = fadd {vector} %old{i}.{j}, %new{i}.{j}" for i, j in every],
+        *[f"  %old{e} = load {vector}, ptr %c{e}, align {size}" for e in every],
+        *[f"  %both{e} = fadd {vector} %old{e}, %new{e}" for e in every],
         "  br label %put",
         "put:",
-        *[f"  %end{i}.{j} = phi {vector} [ %new{i}.{j}, %done ], [ %both{i}.{j}, %add ]" for i, j in every],
-        *[f"  store {vector} %end{i}.{j}, ptr %c{i}.{j}, align {size}" for i, j in every],
+        *[f"  %end{e} = phi {vector} [ %new{e}, %done ], [ %both{e}, %add ]" for e in every],
+        *[f"  store {vector} %end{e}, ptr %c{e}, align {size}" for e in every],
         "  ret void",
         "}",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def turn_ir(tile: Tile) -> str:

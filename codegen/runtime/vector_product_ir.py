@@ -147,12 +147,11 @@ add.single:
 
 def _dots(tile: Tile, columns: int, steps: int) -> str:
     """c[j] = a . b[j] for so many columns, `steps` vectors of each at once; from `count` on they are the last again."""
-    vector, type_, size, lanes = tile.vector, tile.type, tile.size, tile.lanes
-    every = [(j, u) for j in range(columns) for u in range(steps)]
+    type_ = tile.type
     lines = [
         f"define internal void @dots{columns}(ptr %c, ptr %a, ptr %b, i64 %b_col, i64 %k, i64 %count) noinline {{",
         "entry:",
-        f"  %whole = and i64 %k, -{steps * lanes}",
+        f"  %whole = and i64 %k, -{steps * tile.lanes}",
         "  %last = sub i64 %count, 1",
     ]
     for j in range(columns):
@@ -162,7 +161,17 @@ def _dots(tile: Tile, columns: int, steps: int) -> str:
             f"  %b{j} = getelementptr {type_}, ptr %b, i64 %b.offset{j}",
             f"  %c{j} = getelementptr {type_}, ptr %c, i64 %j{j}",
         ]
-    lines += [
+    lines += [*_dots_of_steps(tile, columns, steps), *_dots_of_rest(tile, columns), "done:"]
+    for j in range(columns):
+        lines += _dot_summed(tile, j, steps)
+    return "\n".join([*lines, "  ret void", "}"]) + "\n"
+
+
+def _dots_of_steps(tile: Tile, columns: int, steps: int) -> list[str]:
+    """The loop over whole steps: vector u of column j is added to %s<j>.<u>."""
+    vector, type_, size, lanes = tile.vector, tile.type, tile.size, tile.lanes
+    every = [(j, u) for j in range(columns) for u in range(steps)]
+    lines = [
         "  br label %look",
         "look:",
         "  %l = phi i64 [ 0, %entry ], [ %l.next, %one ]",
@@ -184,9 +193,13 @@ def _dots(tile: Tile, columns: int, steps: int) -> str:
             f"  %y{j}.{u} = load {vector}, ptr %b.at{j}.{u}, align {size}",
             f"  %n{j}.{u} = {_fma(tile)}({vector} %x{u}, {vector} %y{j}.{u}, {vector} %s{j}.{u})",
         ]
-    lines += [
-        f"  %l.next = add i64 %l, {steps * lanes}",
-        "  br label %look",
+    return [*lines, f"  %l.next = add i64 %l, {steps * lanes}", "  br label %look"]
+
+
+def _dots_of_rest(tile: Tile, columns: int) -> list[str]:
+    """The loop over what is left of k, a vector at a time, the last one in part: %t<j> begins as %s<j>.0."""
+    vector, type_ = tile.vector, tile.type
+    lines = [
         "rest:",
         "  %r = phi i64 [ %whole, %look ], [ %r.next, %last.one ]",
         *[f"  %t{j} = phi {vector} [ %s{j}.0, %look ], [ %t.next{j}, %last.one ]" for j in range(columns)],
@@ -204,17 +217,19 @@ def _dots(tile: Tile, columns: int, steps: int) -> str:
             f"  %y.r{j} = {_masked_load(tile, 'left').replace('PTR', f'%b.r{j}')}",
             f"  %t.next{j} = {_fma(tile)}({vector} %x.r, {vector} %y.r{j}, {vector} %t{j})",
         ]
-    lines += [f"  %r.next = add i64 %r, {lanes}", "  br label %rest", "done:"]
-    for j in range(columns):
-        lines.append(f"  %u{j}.0 = fadd {vector} %t{j}, zeroinitializer")
-        for u in range(1, steps):
-            lines.append(f"  %u{j}.{u} = fadd {vector} %u{j}.{u - 1}, %s{j}.{u}")
-        reduced = f"call reassoc {type_} @llvm.vector.reduce.fadd.v{lanes}{tile.dtype}"
-        lines += [
-            f"  %sum{j} = {reduced}({type_} 0.0, {vector} %u{j}.{steps - 1})",
-            f"  store {type_} %sum{j}, ptr %c{j}",
-        ]
-    return "\n".join([*lines, "  ret void", "}"]) + "\n"
+    return [*lines, f"  %r.next = add i64 %r, {tile.lanes}", "  br label %rest"]
+
+
+def _dot_summed(tile: Tile, j: int, steps: int) -> list[str]:
+    """The sums of column j added up, to its place."""
+    vector, type_ = tile.vector, tile.type
+    reduced = f"call reassoc {type_} @llvm.vector.reduce.fadd.v{tile.lanes}{tile.dtype}"
+    return [
+        f"  %u{j}.0 = fadd {vector} %t{j}, zeroinitializer",
+        *[f"  %u{j}.{u} = fadd {vector} %u{j}.{u - 1}, %s{j}.{u}" for u in range(1, steps)],
+        f"  %sum{j} = {reduced}({type_} 0.0, {vector} %u{j}.{steps - 1})",
+        f"  store {type_} %sum{j}, ptr %c{j}",
+    ]
 
 
 _DOT_BODY = """
