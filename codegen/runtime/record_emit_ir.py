@@ -53,38 +53,14 @@ step:
   %all.put = icmp eq i64 %held, %total
   br i1 %all.put, label %give, label %step.one
 step.one:
-  %kind = load ptr, ptr %at
-  %value.at = getelementptr ptr, ptr %at, i64 1
-  %value = load ptr, ptr %value.at
-  %n.at = getelementptr i64, ptr %at, i64 2
-  %n = load i64, ptr %n.at
-  %picks = getelementptr i64, ptr %at, i64 3
-  %node = call ptr @new_node(ptr %kind, ptr %value)
+  %node = call ptr @put_step(ptr %at, ptr %nodes)
   %no.node = icmp eq ptr %node, null
-  br i1 %no.node, label %failed, label %wire
-wire:
+  br i1 %no.node, label %failed, label %stepped
+stepped:
   %node.at = getelementptr ptr, ptr %nodes, i64 %held
   store ptr %node, ptr %node.at
   %held.next = add i64 %held, 1
-  %inputs = call ptr @PyTuple_New(i64 %n)
-  %no.inputs = icmp eq ptr %inputs, null
-  br i1 %no.inputs, label %failed, label %input
-input:
-  %i = phi i64 [ 0, %wire ], [ %i.next, %input.one ]
-  %wired = icmp eq i64 %i, %n
-  br i1 %wired, label %stepped, label %input.one
-input.one:
-  %pick.at = getelementptr i64, ptr %picks, i64 %i
-  %pick = load i64, ptr %pick.at
-  %picked.at = getelementptr ptr, ptr %nodes, i64 %pick
-  %picked = load ptr, ptr %picked.at
-  call void @Py_IncRef(ptr %picked)
-  call void @put_item(ptr %inputs, i64 %i, ptr %picked)
-  %i.next = add i64 %i, 1
-  br label %input
-stepped:
-  call void @set_field(ptr %node, i64 $inputs_at, ptr %inputs)
-  %at.next = getelementptr i64, ptr %picks, i64 %n
+  %at.next = call ptr @step_behind(ptr %at)
   br label %step
 
 give:
@@ -105,23 +81,14 @@ result.one:
   br label %result
 
 failed:
-  %made = phi i64 [ %held, %step.one ], [ %held.next, %wire ], [ %total, %give ]
+  %made = phi i64 [ %held, %step.one ], [ %total, %give ]
   br label %release
 release:
   %answer = phi ptr [ %results, %result ], [ null, %failed ]
   %to = phi i64 [ %total, %result ], [ %made, %failed ]
-  br label %each
-each:
-  %h = phi i64 [ %given, %release ], [ %h.next, %each.one ]
-  %all = icmp eq i64 %h, %to
-  br i1 %all, label %done, label %each.one
-each.one:
-  %h.at = getelementptr ptr, ptr %nodes, i64 %h
-  %h.node = load ptr, ptr %h.at
-  call void @Py_DecRef(ptr %h.node)
-  %h.next = add i64 %h, 1
-  br label %each
-done:
+  %own = getelementptr ptr, ptr %nodes, i64 %given
+  %n.own = sub i64 %to, %given
+  call void @release_all(ptr %own, i64 %n.own)
   ret ptr %answer
 wrong:
   %is.error = call i32 @PyErr_BadArgument()

@@ -1,5 +1,6 @@
 """Where operators enter the recorder (`record_ir`), as LLVM IR text.
 
+    or_python   what Python has for it where nothing is recorded
     at_site     records from the site's table, or calls what Python has for it
     compare     `tp_richcompare`        power    `nb_power`
 """
@@ -9,6 +10,24 @@ from __future__ import annotations
 __all__ = ["BINARY_SITE", "OPERATORS", "UNARY_SITE"]
 
 OPERATORS = """
+; What was recorded; of CIRCUMSTANCE and UNKNOWN what the function gives that the site has for it, with these arguments.
+define internal ptr @or_python(ptr %answer, ptr %site, ptr %arguments, i64 %count, ptr %names) alwaysinline {
+entry:
+  %bits = ptrtoint ptr %answer to i64
+  %is.miss = icmp ule i64 %bits, 2
+  br i1 %is.miss, label %miss, label %done
+miss:
+  %is.error = icmp eq i64 %bits, 0
+  br i1 %is.error, label %done, label %slow
+slow:
+  %function.at = getelementptr ptr, ptr %site, i64 %bits
+  %function = load ptr, ptr %function.at
+  %result = call ptr @PyObject_Vectorcall(ptr %function, ptr %arguments, i64 %count, ptr %names)
+  ret ptr %result
+done:
+  ret ptr %answer
+}
+
 ; What is recorded at a site for one or two operands, or what its Python functions give.
 define internal ptr @at_site(ptr %site, ptr %x1, ptr %x2) {
 entry:
@@ -20,19 +39,8 @@ entry:
   %count = select i1 %is.unary, i64 1, i64 2
   %cell = load ptr, ptr %site
   %answer = call ptr @recorded(ptr %cell, ptr %arguments, i64 %count, ptr null, i64 0)
-  %bits = ptrtoint ptr %answer to i64
-  %is.miss = icmp ule i64 %bits, 2
-  br i1 %is.miss, label %miss, label %done
-miss:
-  %is.error = icmp eq i64 %bits, 0
-  br i1 %is.error, label %done, label %slow
-slow:
-  %function.at = getelementptr ptr, ptr %site, i64 %bits
-  %function = load ptr, ptr %function.at
-  %result = call ptr @PyObject_Vectorcall(ptr %function, ptr %arguments, i64 %count, ptr null)
+  %result = call ptr @or_python(ptr %answer, ptr %site, ptr %arguments, i64 %count, ptr null)
   ret ptr %result
-done:
-  ret ptr %answer
 }
 
 ; A comparison: `tp_richcompare`.  The sites of the six are in the order of their numbers.
@@ -77,18 +85,8 @@ static:
   store ptr %x2, ptr %second
   %cell = load ptr, ptr %site
   %answer = call ptr @recorded(ptr %cell, ptr %arguments, i64 1, ptr %statics, i64 1)
-  %bits = ptrtoint ptr %answer to i64
-  %is.hit = icmp ugt i64 %bits, 2
-  %is.error = icmp eq i64 %bits, 0
-  %is.done = or i1 %is.hit, %is.error
-  br i1 %is.done, label %done, label %slow
-slow:
-  %function.at = getelementptr ptr, ptr %site, i64 %bits
-  %function = load ptr, ptr %function.at
-  %result = call ptr @PyObject_Vectorcall(ptr %function, ptr %arguments, i64 2, ptr null)
+  %result = call ptr @or_python(ptr %answer, ptr %site, ptr %arguments, i64 2, ptr null)
   ret ptr %result
-done:
-  ret ptr %answer
 }
 """
 

@@ -1,5 +1,6 @@
 """Putting a program of the recorder (`record_ir`) down, as LLVM IR text: nodes, their inputs, the handle.
 
+    put_step      one node
     hold_operands holds them, after a look at index arrays
     put           for operands whose nodes are held
     put_program   the same, called from Python: for a body that knows its program
@@ -157,6 +158,53 @@ done:
   ret i32 1
 }
 
+; The node of a step (kind, value, number of inputs, which of `nodes` they are), or null with an exception.
+define internal ptr @put_step(ptr %step, ptr %nodes) alwaysinline {
+entry:
+  %kind = load ptr, ptr %step
+  %value.at = getelementptr ptr, ptr %step, i64 1
+  %value = load ptr, ptr %value.at
+  %n.at = getelementptr i64, ptr %step, i64 2
+  %n = load i64, ptr %n.at
+  %picks = getelementptr i64, ptr %step, i64 3
+  %node = call ptr @new_node(ptr %kind, ptr %value)
+  %no.node = icmp eq ptr %node, null
+  br i1 %no.node, label %no, label %wire
+wire:
+  %inputs = call ptr @PyTuple_New(i64 %n)
+  %no.inputs = icmp eq ptr %inputs, null
+  br i1 %no.inputs, label %drop, label %next
+next:
+  %i = phi i64 [ 0, %wire ], [ %i.next, %one ]
+  %wired = icmp eq i64 %i, %n
+  br i1 %wired, label %done, label %one
+one:
+  %pick.at = getelementptr i64, ptr %picks, i64 %i
+  %pick = load i64, ptr %pick.at
+  %picked.at = getelementptr ptr, ptr %nodes, i64 %pick
+  %picked = load ptr, ptr %picked.at
+  call void @Py_IncRef(ptr %picked)
+  call void @put_item(ptr %inputs, i64 %i, ptr %picked)
+  %i.next = add i64 %i, 1
+  br label %next
+done:
+  call void @set_field(ptr %node, i64 $inputs_at, ptr %inputs)
+  ret ptr %node
+drop:
+  call void @Py_DecRef(ptr %node)
+  br label %no
+no:
+  ret ptr null
+}
+; Where the step behind this one is.
+define internal ptr @step_behind(ptr %step) alwaysinline {
+  %n.at = getelementptr i64, ptr %step, i64 2
+  %n = load i64, ptr %n.at
+  %picks = getelementptr i64, ptr %step, i64 3
+  %behind = getelementptr i64, ptr %picks, i64 %n
+  ret ptr %behind
+}
+
 ; Put a program down: a new reference to a new handle, or null with an exception.
 ; `nodes` has references to the operands' nodes, null for a number; they are given away here, and so is `owner`.
 define internal ptr @put(ptr %program, ptr %owner, ptr %recording, ptr %xs, ptr %nodes, i64 %operand.count) {
@@ -195,39 +243,15 @@ step:
   %s = phi i64 [ 0, %step.first ], [ %s.next, %stepped ]
   %count = phi i64 [ %operand.count, %step.first ], [ %count.next, %stepped ]
   %at = phi ptr [ %steps.at, %step.first ], [ %at.next, %stepped ]
-  %kind = load ptr, ptr %at
-  %value.at = getelementptr ptr, ptr %at, i64 1
-  %value = load ptr, ptr %value.at
-  %n.at = getelementptr i64, ptr %at, i64 2
-  %n = load i64, ptr %n.at
-  %picks = getelementptr i64, ptr %at, i64 3
-  %node = call ptr @new_node(ptr %kind, ptr %value)
+  %node = call ptr @put_step(ptr %at, ptr %nodes)
   %no.node = icmp eq ptr %node, null
-  br i1 %no.node, label %release, label %wire
-wire:
+  br i1 %no.node, label %release, label %stepped
+stepped:
   %node.at = getelementptr ptr, ptr %nodes, i64 %count
   store ptr %node, ptr %node.at
   %count.next = add i64 %count, 1
-  %inputs = call ptr @PyTuple_New(i64 %n)
-  %no.inputs = icmp eq ptr %inputs, null
-  br i1 %no.inputs, label %release, label %input
-input:
-  %i = phi i64 [ 0, %wire ], [ %i.next, %put ]
-  %wired = icmp eq i64 %i, %n
-  br i1 %wired, label %stepped, label %put
-put:
-  %pick.at = getelementptr i64, ptr %picks, i64 %i
-  %pick = load i64, ptr %pick.at
-  %picked.at = getelementptr ptr, ptr %nodes, i64 %pick
-  %picked = load ptr, ptr %picked.at
-  call void @Py_IncRef(ptr %picked)
-  call void @put_item(ptr %inputs, i64 %i, ptr %picked)
-  %i.next = add i64 %i, 1
-  br label %input
-stepped:
-  call void @set_field(ptr %node, i64 $inputs_at, ptr %inputs)
   %s.next = add i64 %s, 1
-  %at.next = getelementptr i64, ptr %picks, i64 %n
+  %at.next = call ptr @step_behind(ptr %at)
   %more.steps = icmp ult i64 %s.next, %steps
   br i1 %more.steps, label %step, label %handle
 
@@ -278,6 +302,7 @@ size:
 look:
   %look.function = call ptr @own.object(i64 $look_at)
   store ptr %recording, ptr %look.arguments
+  %inputs = call ptr @field(ptr %node, i64 $inputs_at)
   %look.second = getelementptr ptr, ptr %look.arguments, i64 1
   store ptr %inputs, ptr %look.second
   %looked = call ptr @PyObject_Vectorcall(ptr %look.function, ptr %look.arguments, i64 2, ptr null)
@@ -291,22 +316,11 @@ drop:
   br label %release
 
 release:
-  %result = phi ptr [ null, %number ], [ null, %step ], [ null, %wire ], [ null, %handle ],
-                    [ null, %drop ], [ %y, %size ], [ %y, %looked.at ]
-  %held = phi i64 [ %operand.count, %number ], [ %count, %step ], [ %count.next, %wire ],
-                  [ %count.next, %handle ], [ %count.next, %drop ], [ %count.next, %size ], [ %count.next, %looked.at ]
-  br label %each
-each:
-  %h = phi i64 [ 0, %release ], [ %h.next, %one ]
-  %all = icmp eq i64 %h, %held
-  br i1 %all, label %done, label %one
-one:
-  %held.at = getelementptr ptr, ptr %nodes, i64 %h
-  %held.node = load ptr, ptr %held.at
-  call void @Py_DecRef(ptr %held.node)
-  %h.next = add i64 %h, 1
-  br label %each
-done:
+  %result = phi ptr [ null, %number ], [ null, %step ], [ null, %handle ], [ null, %drop ], [ %y, %size ],
+                    [ %y, %looked.at ]
+  %held = phi i64 [ %operand.count, %number ], [ %count, %step ], [ %count.next, %handle ], [ %count.next, %drop ],
+                  [ %count.next, %size ], [ %count.next, %looked.at ]
+  call void @release_all(ptr %nodes, i64 %held)
   call void @Py_DecRef(ptr %owner)
   ret ptr %result
 }

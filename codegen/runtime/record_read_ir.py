@@ -336,7 +336,8 @@ drop:
 recorded:
   %operand = alloca ptr
   store ptr %x, ptr %operand
-  %table.cell = load ptr, ptr getelementptr ([4 x ptr], ptr @sites, i64 $DETACH)
+  %site = getelementptr [4 x ptr], ptr @sites, i64 $DETACH
+  %table.cell = load ptr, ptr %site
   %known = call ptr @recorded(ptr %table.cell, ptr %operand, i64 1, ptr null, i64 0)
   %bits = ptrtoint ptr %known to i64
   switch i64 %bits, label %settle [ i64 0, label %done  i64 1, label %slow  i64 2, label %slow ]
@@ -345,7 +346,7 @@ settle:
   call void @settle_alias(ptr %known, ptr %x)
   br label %done
 slow:
-  %answer = call ptr @at_site(ptr getelementptr ([4 x ptr], ptr @sites, i64 $DETACH), ptr %x, ptr null)
+  %answer = call ptr @or_python(ptr %known, ptr %site, ptr %operand, i64 1, ptr null)
   ret ptr %answer
 done:
   ret ptr %known

@@ -288,19 +288,8 @@ lay.one:
   br label %lay
 record:
   %answer = call ptr @spread(ptr %site, ptr %stack, i64 %with.self, ptr %names, i64 %named)
-  %bits = ptrtoint ptr %answer to i64
-  %is.miss = icmp ule i64 %bits, 2
-  br i1 %is.miss, label %miss, label %done
-miss:
-  %is.error = icmp eq i64 %bits, 0
-  br i1 %is.error, label %done, label %slow
-slow:
-  %function.at = getelementptr ptr, ptr %site, i64 %bits
-  %function = load ptr, ptr %function.at
-  %result = call ptr @PyObject_Vectorcall(ptr %function, ptr %stack, i64 %with.self, ptr %keywords)
+  %result = call ptr @or_python(ptr %answer, ptr %site, ptr %stack, i64 %with.self, ptr %keywords)
   ret ptr %result
-done:
-  ret ptr %answer
 }
 """
 
