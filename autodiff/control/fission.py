@@ -263,7 +263,7 @@ def _sums(looked: _Looked) -> dict[int, _Sum]:
     stacked = {n for p in products.values() for n in p.values}
     found: dict[int, _Sum] = {}
     for k, terms in candidates.items():
-        moved = {t: products.get(t) or _plain(looked, t, stacked) for t in terms}
+        moved = {t: products.get(t) or _plain(t, stacked) for t in terms}
         after = [term for term in moved.values() if term is not None]
         if after:
             found[k] = _Sum(after, [t for t, term in moved.items() if term is None])
@@ -332,7 +332,7 @@ def _itself(node: Node) -> Node:
     return node
 
 
-def _plain(looked: _Looked, term: Node, stacked: set[Node]) -> Plain | None:
+def _plain(term: Node, stacked: set[Node]) -> Plain | None:
     """A term as the sum of something that is stacked anyway."""
     moves, node = _stripped(term, stacked)
     axes: tuple[int, ...] = ()

@@ -79,7 +79,7 @@ class MappedCall(Call):
 
     def boundary(self, inputs: Sequence[Node], flow: Any) -> list[Tensor]:
         """The outputs for all examples, behind one boundary, given its inputs for all examples."""
-        node = _again(self, inputs, flow)
+        node = _boundary_node(self, inputs, flow)
         if self.first:
             return [_handle(node, False)]
         bodies = node.inputs[len(node.inputs) - len(self.avals) :]
@@ -87,10 +87,10 @@ class MappedCall(Call):
 
     def example(self, inputs: Sequence[Node], flow: Any) -> RichNode:
         """The boundary of one example, given its inputs."""
-        return _again(self.inner, inputs, flow)
+        return _boundary_node(self.inner, inputs, flow)
 
 
-def _again(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
+def _boundary_node(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
     """The node that stands for a call: the boundary of one output, the call of several."""
     node = rich_node(boundary_kind(call.avals[0]) if call.first else _CALL_KIND, tuple(inputs), call=call)
     node.body = 0 if call.first else None
@@ -126,13 +126,7 @@ def bounded(
     told = said(ctx)
     tracked = outputs.tracked
     if not tracked:
-        if not outputs.has_untracked:
-            raise GradientError(
-                f"{site.function.__name__}: an argument requires a gradient, but no output can carry one\n"
-                f"  called at {line}\n"
-                "  return a float tensor, or declare the outputs with ctx.mark_non_differentiable"
-            )
-        return [detached(x, masked) for x in outputs.leaves]
+        return _untracked(site, outputs, masked, line)
     n_inputs, first = len(inputs), int(len(tracked) == 1)
     body = tuple([t.node for t in tracked])
     number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
@@ -162,17 +156,32 @@ def bounded(
     call = Call(site, shape, statics, tuple([t.aval for t in tracked]), opaque, token, line)
     if has_token:
         extra.append(_token(call))
-    if first:
-        node = rich_node(boundary_kind(tracked[0].aval), (body[0], *inputs, *extra), call=call)
-        node.body, node.flow = 0, slice(0, 1) if site.transparent else slice(1, 1 + n_inputs)
-        picks = [node]
-    else:
-        node = rich_node(_CALL_KIND, (*inputs, *extra, *body), call=call)
-        node.flow = slice(len(node.inputs) - len(body), None) if site.transparent else slice(0, n_inputs)
-        picks = [_pick(node, k, b) for k, b in enumerate(body)]
-    node.line = line
+    picks = _outputs_of(call, inputs, extra, body)
     pairs = zip(untracked, outputs.slots, strict=True)
     return [x if slot is None else _handle(picks[slot], masked) for x, slot in pairs]
+
+
+def _untracked(site: Site, outputs: Outputs, masked: bool, line: UserLine | None) -> list[Any]:
+    """The leaves of a result that carries no gradient.  Raises GradientError unless that was declared."""
+    if not outputs.has_untracked:
+        raise GradientError(
+            f"{site.function.__name__}: an argument requires a gradient, but no output can carry one\n"
+            f"  called at {line}\n"
+            "  return a float tensor, or declare the outputs with ctx.mark_non_differentiable"
+        )
+    return [detached(x, masked) for x in outputs.leaves]
+
+
+def _outputs_of(call: Call, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node]) -> list[Node]:
+    """The tracked outputs of a call behind its boundary, one for each node of `body`; `extra` is what else it reads."""
+    n_inputs, is_transparent = len(inputs), call.site.transparent
+    if call.first:
+        flow = slice(0, 1) if is_transparent else slice(1, 1 + n_inputs)
+        return [_boundary_node(call, (body[0], *inputs, *extra), flow)]
+    n = n_inputs + len(extra)
+    flow = slice(n, None) if is_transparent else slice(0, n_inputs)
+    node = _boundary_node(call, (*inputs, *extra, *body), flow)
+    return [_pick(node, k, b) for k, b in enumerate(body)]
 
 
 def _token(call: Call) -> Node:

@@ -201,14 +201,14 @@ def _pad_element(k, index, x, value, *, widths):
     return k.select(inside, x(*place), value())
 
 
-def _interior(x: Tensor, widths: tuple) -> tuple[tuple[Tensor, ...], tuple[int, ...], tuple[int, ...]]:
+def _interior(widths: tuple) -> tuple[tuple[Tensor, ...], tuple[int, ...], tuple[int, ...]]:
     """Where x lies in its padded self, as the starts, axes and steps of a slice."""
     axes = tuple([i for i, pair in enumerate(widths) if pair != (0, 0)])
     return tuple([constant(widths[i][0], "i64") for i in axes]), axes, (1,) * len(axes)
 
 
 def _pad_transpose(y_bar, y, x, value, *, widths):
-    starts, axes, steps = _interior(x, widths)
+    starts, axes, steps = _interior(widths)
 
     def value_bar():
         true = spread_to(constant(True, "bool"), x.shape)
@@ -223,7 +223,7 @@ def _pad_batch(op, size, xs, mapped, *, widths):
     widths = ((0, 0), *widths)
     if not mapped[1]:
         return record(op, (x, value), (widths,))
-    starts, axes, steps = _interior(x, widths)
+    starts, axes, steps = _interior(widths)
     y = record(op, (x, zero_of(x.dtype)), (widths,))
     inside = embedded(spread_to(constant(True, "bool"), x.shape), starts, axes, steps, y.shape)
     return where(inside, y, reshaped(value, (size, *(1,) * (y.ndim - 1))))

@@ -137,19 +137,7 @@ def linear(
         return _wanted(transpose(y_bar, y, *xs, **operation.keywords(values)), xs)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
-        moving = [i for i in (range(len(xs)) if in_args is None else in_args) if dxs[i] is not None]
-        if not moving:
-            return None
-        if jointly:
-            arguments = list(xs)
-            for i in range(len(xs)) if in_args is None else in_args:
-                arguments[i] = zeros_of(xs[i].aval) if dxs[i] is None else dxs[i]
-            return record(operation, tuple(arguments), values)
-        terms = [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving]
-        dy = terms[0]
-        for term in terms[1:]:
-            dy = named("add")(dy, term)
-        return dy
+        return _moved(operation, range(len(xs)) if in_args is None else in_args, jointly, dxs, xs, values)
 
     operation = Operation(
         name,
@@ -167,6 +155,25 @@ def linear(
     )
     define(operation)
     return operation
+
+
+def _moved(
+    operation: Operation, in_args: Sequence[int], jointly: bool, dxs: tuple, xs: tuple, values: tuple
+) -> Tensor | None:
+    """The tangent of a linear operation: itself of the tangents, or a sum of it with one tangent each."""
+    moving = [i for i in in_args if dxs[i] is not None]
+    if not moving:
+        return None
+    if jointly:
+        arguments = list(xs)
+        for i in in_args:
+            arguments[i] = zeros_of(xs[i].aval) if dxs[i] is None else dxs[i]
+        return record(operation, tuple(arguments), values)
+    terms = [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), values) for i in moving]
+    dy = terms[0]
+    for term in terms[1:]:
+        dy = named("add")(dy, term)
+    return dy
 
 
 def primitive(

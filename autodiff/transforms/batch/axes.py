@@ -48,8 +48,8 @@ def checked(axes: Any, which: str, name: str) -> Any:
     return axes
 
 
-def _spread(axes: Any, value: Any, structure: tree.Structure, what: str) -> list[int | None]:
-    """For each leaf of a value the axis that a prefix of its nesting gives it."""
+def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]:
+    """For each leaf of such a structure the axis that a prefix of its nesting gives it."""
     entries, prefix = tree.flatten(axes)
     numbered = tree.unflatten(structure, list(range(structure.size)))
     found: list[int | None] = [None] * structure.size
@@ -86,7 +86,7 @@ def _written_out(leaves: Leaves) -> Leaves:
     return Leaves(values, axes, structure)
 
 
-def leaves_of_arguments(f: Callable, args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> Leaves:
+def leaves_of_arguments(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> Leaves:
     """The leaves of (args, kwargs); keyword arguments have their examples along axis 0.
 
     Raises ShapeError where in_axes is no prefix of the arguments.
@@ -101,7 +101,7 @@ def leaves_of_arguments(f: Callable, args: tuple, kwargs: dict[str, Any], in_axe
         )
     values, structure = tree.flatten((args, kwargs))
     places, _ = structure.children
-    axes = _spread(in_axes, args, places, "in_axes") + [0] * (structure.size - places.size)
+    axes = _spread(in_axes, places, "in_axes") + [0] * (structure.size - places.size)
     return _written_out(Leaves(values, axes, structure))
 
 
@@ -114,7 +114,7 @@ def leaves_of_result(result: Any) -> tuple[list[Any], tree.Structure]:
 
 def result_axes(out_axes: Any, structure: tree.Structure) -> list[int | None]:
     """For each leaf of a result the axis that its examples go to.  Raises ShapeError where out_axes is no prefix."""
-    return _spread(out_axes, None, structure, "out_axes")
+    return _spread(out_axes, structure, "out_axes")
 
 
 # ---------------------------------------------------------------- sizes

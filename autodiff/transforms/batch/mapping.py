@@ -68,7 +68,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     @wraps(f)
     def of_all(*args: Any, **kwargs: Any) -> Any:
         is_array = is_plain(tree.leaves((args, kwargs)))
-        leaves = leaves_of_arguments(f, args, kwargs, in_axes, name)
+        leaves = leaves_of_arguments(args, kwargs, in_axes, name)
         size = size_of(f, leaves, name)
         given = Given(leaves, is_array)
         try:
