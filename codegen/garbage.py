@@ -11,11 +11,16 @@ import functools
 import gc
 import io
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar, Token
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["Lasting", "Paused", "has_ended", "reset_in_context", "set_in_context", "write_files_at_the_end"]
+import numpy as np
+
+__all__ = [
+    "Lasting", "Paused", "has_ended", "ignoring", "reset_in_context", "set_in_context", "write_files_at_the_end",
+]  # fmt: skip
 
 #: Whether this process ends: then what it holds outside of Python is left to the system.
 has_ended = [False]
@@ -23,7 +28,13 @@ atexit.register(has_ended.__setitem__, 0, True)
 
 
 class Paused:
-    """No collection inside of `with`, which ends as it began; also where it is nested, and in several threads."""
+    """No collection inside of `with`, which ends as it began; also where it is nested, and in several threads.
+
+        with Paused(), _lock:
+
+    A finaliser that a collection runs may ask for any lock.  Where one is held meanwhile that the owner of the other
+    waits for, both wait for ever.
+    """
 
     __slots__ = ("_was_on",)
 
@@ -60,31 +71,42 @@ class Lasting(Paused):
 _T = TypeVar("_T")
 
 
-def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
-    """`variable.set(value)`, without a collection in the midst of it.
+def _undisturbed(act: Callable[..., _T], *arguments: Any) -> _T:
+    """`act(*arguments)`, without a collection in the midst of it.
 
-    Before Python 3.12 one may run there, and with it a finaliser that sets a variable itself: then the table of
-    variables goes while it is being copied, and the process crashes.  Later ones collect between two instructions.
+    Before Python 3.12 one may run while a variable of a context is set, and with it a finaliser that sets a variable
+    itself: then the table of variables goes while it is being copied, and the process crashes.  Later ones collect
+    between two instructions.
     """
     if _COLLECTS_BETWEEN or not _is_on():
-        return variable.set(value)
+        return act(*arguments)
     try:  # an interrupt may come at any call from here on
         _turn_off()
-        return variable.set(value)
+        return act(*arguments)
     finally:
         _turn_on()
+
+
+def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
+    """`variable.set(value)`, undisturbed."""
+    return _undisturbed(variable.set, value)
 
 
 def reset_in_context(variable: ContextVar[_T], token: Token[_T]) -> None:
-    """`variable.reset(token)` in the same way."""
-    if _COLLECTS_BETWEEN or not _is_on():
-        variable.reset(token)
-        return
-    try:
-        _turn_off()
-        variable.reset(token)
-    finally:
-        _turn_on()
+    """`variable.reset(token)`, undisturbed."""
+    _undisturbed(variable.reset, token)
+
+
+class ignoring(np.errstate):
+    """`np.errstate(...)`, which is such a variable, entered and left undisturbed."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return _undisturbed(super().__enter__)
+
+    def __exit__(self, *raised: Any) -> None:
+        return _undisturbed(super().__exit__, *raised)
 
 
 _COLLECTS_BETWEEN = sys.version_info >= (3, 12)

@@ -25,6 +25,8 @@ try:
 except ImportError:
     import signal
 
+from .garbage import Paused
+
 __all__ = ["imported", "later", "lazily"]
 
 
@@ -55,7 +57,7 @@ class _Later:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        value = getattr(importlib.import_module(self._module), name)
+        value = getattr(_uncollected(self._module), name)
         setattr(self, name, value)
         return value
 
@@ -72,15 +74,21 @@ def imported(name: str) -> ModuleType:
     Not in a thread of its own: that would wait for ever for a module whose import asks for this one.
     """
     if name in sys.modules or threading.current_thread() is not threading.main_thread():
-        return importlib.import_module(name)
+        return _uncollected(name)
     came: list[tuple[Any, ...]] = []
     handlers = {n: h for n in sorted(signal.valid_signals(), reverse=True) if callable(h := signal.getsignal(n))}
     try:
         for number in handlers:
             signal.signal(number, lambda *what: came.append(what))
-        return importlib.import_module(name)
+        return _uncollected(name)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         for number, frame in came:
             handlers[number](number, frame)
+
+
+def _uncollected(name: str) -> ModuleType:
+    """A module, imported without a collection: a finaliser that runs amid it may ask for the half that is not there."""
+    with Paused():
+        return importlib.import_module(name)

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from codegen.forks import in_child, renewed_in_child
+from codegen.garbage import Paused
 
 from ..config import config
 
@@ -89,7 +90,7 @@ class Choices:
         """
         self._drop = drop
         for function in self.answers:
-            with _lock:
+            with Paused(), _lock:
                 if function.watchers is None:
                     function.watchers = weakref.WeakValueDictionary()
             function.watchers[id(self)] = self
@@ -105,13 +106,13 @@ class Choices:
 
 def enter(function: Any) -> None:
     """Count a new generic function among those that are alive."""
-    with _lock:
+    with Paused(), _lock:
         _functions.add(function)
 
 
 def functions() -> list[Any]:
     """Every generic function that is alive."""
-    with _lock:
+    with Paused(), _lock:
         return list(_functions)
 
 
@@ -130,7 +131,7 @@ def note(function: Any, *question: Any) -> None:
 
 def cache_now(function: Any, cache: dict) -> dict:
     """What a function has for its cache now: one that keeps nothing while somebody observes."""
-    with _lock:
+    with Paused(), _lock:
         if _observers:
             return _NOTHING
         _answering.add(function)
@@ -159,7 +160,7 @@ def observed() -> Iterator[Choices]:
     mark, thread = object(), threading.get_ident()
     config.open[mark], config.careful = thread, True  # recording leaves its shortcuts past dispatch
     try:  # an interrupt may come at any call from here on
-        with _lock:
+        with Paused(), _lock:
             _observers += 1
             _collecting.observers = mine + 1
             if _observers == 1:
@@ -170,7 +171,7 @@ def observed() -> Iterator[Choices]:
         _collecting.open = opened
         del config.open[mark]
         config.careful = config.open != {}
-        with _lock:
+        with Paused(), _lock:
             _observers += mine - _collecting.observers
             _collecting.observers = mine
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import ignoring
 from codegen.ir import dtype_name
 
 __all__ = ["on_arrays"]
@@ -57,7 +58,7 @@ def on_arrays(program: Callable[..., Any]) -> Callable[..., np.ndarray]:
     """The function of arrays that an element program stands for; NumPy's warnings are off."""
 
     def reference(*xs: np.ndarray, **params: Any) -> np.ndarray:
-        with np.errstate(all="ignore"):
+        with ignoring(all="ignore"):
             found = program(_ARRAYS, *xs, **params)
         return np.asarray(found).astype(xs[0].dtype, copy=False)
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from codegen.forks import held_over_fork
+from codegen.garbage import Paused
 from codegen.lazily import later
 from codegen.runtime.record_table import Program, Step, Table
 
@@ -99,7 +100,7 @@ def is_installed() -> bool:
 
 def install() -> None:
     """Put the native recorder in front of operators and functions; nothing where it does not work."""
-    with _lock:
+    with Paused(), _lock:  # a finaliser would record amid it
         if _now.recorder is None:
             _now.recorder = _set_up()
         if _now.recorder is not None and not _now.replaced:
@@ -124,8 +125,11 @@ def advance() -> bool:
     """Before an ask: have the machine code made if that pays, or install it if it is there by now.  True: that is all.
 
     In a forked child, which has no thread that is at it, the code is made when this is called next.
+    Nobody waits here: another thread that is at it may wait for what this one, or a finaliser amid it, holds.
     """
-    with _lock:
+    if not _lock.acquire(blocking=False):
+        return False
+    try:
         if _now.is_settled:
             return True
         _now.asks += 1
@@ -141,6 +145,8 @@ def advance() -> bool:
         checks.clear()  # what was made meanwhile asks Python
         clear_stretches()
         return True
+    finally:
+        _lock.release()
 
 
 def _begun() -> Any:

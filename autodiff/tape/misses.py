@@ -15,6 +15,7 @@ from typing import Any
 
 from codegen.compiler import counts
 from codegen.forks import renewed_in_child
+from codegen.garbage import Paused
 from codegen.records import NamedTuple
 
 from ..errors import UserLine, user_line
@@ -71,7 +72,7 @@ def note(what: str, reason: str) -> None:
     """Remember that something was made anew at the user's present line (and whatever was compiled meanwhile)."""
     global _compiles
     key = (what, user_line(), reason)
-    with _lock:
+    with Paused(), _lock:
         now = counts().compiles
         count, compiles = _found.pop(key, (0, 0))
         _found[key] = count + 1, compiles + now - _compiles
@@ -92,7 +93,7 @@ def explain() -> Explanation:
     >>> "f64[4]" in str(ad.explain())
     True
     """
-    with _lock:
+    with Paused(), _lock:
         found = list(_found.items())
     return Explanation([Miss(what, str(line or "an unknown place"), why, *n) for (what, line, why), n in found])
 
@@ -107,7 +108,7 @@ def compared(key: tuple) -> str:
         return f"a recording of {len(parts)} nodes that was not seen before"
     # What it ends in says which program it is: another one is no useful comparison.
     program = (purpose, next((_name(p) for p in reversed(parts) if isinstance(p, tuple)), None))
-    with _lock:
+    with Paused(), _lock:
         seen = _recent.pop(program, None) or deque(maxlen=RECENT)
         nearest = min(seen, key=lambda k: _distance(parts, k[0]), default=None)
         seen.append((parts, rest))
@@ -186,7 +187,7 @@ def _text(params: tuple) -> str:
 def forget() -> None:
     """Begin anew: nothing was noted, no key was seen."""
     global _compiles
-    with _lock:
+    with Paused(), _lock:
         _found.clear()
         _recent.clear()
         _compiles = counts().compiles

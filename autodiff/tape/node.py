@@ -23,6 +23,7 @@ import numpy as np
 
 from codegen import ir
 from codegen.forks import held_over_fork
+from codegen.garbage import Paused
 from codegen.ir import DTYPES, Aval, Op
 
 from ..tensor import number_class, tensor_class
@@ -75,7 +76,7 @@ class Out:
 
 #: Held weakly: tables that know an Out are emptied one by one, and what is in two of them is one object.
 _OUTS: WeakValueDictionary[tuple[Aval, bool, bool, bool], Out] = WeakValueDictionary()
-#: Re-entrant: the garbage collector may run code meanwhile that records.
+#: Re-entrant: what is made may run code that records.
 _interning = held_over_fork(threading.RLock())
 
 _Value = TypeVar("_Value")
@@ -85,7 +86,7 @@ def the_one(alive: WeakValueDictionary[Any, _Value], key: Hashable, make: Callab
     """The one object under a key; made where nothing has it any more."""
     found = alive.get(key)
     if found is None:
-        with _interning:
+        with Paused(), _interning:
             found = alive.setdefault(key, make())
     return found
 

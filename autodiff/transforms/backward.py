@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from codegen.forks import held_over_fork
-from codegen.garbage import Paused, set_in_context
+from codegen.garbage import Paused, ignoring, set_in_context
 
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
@@ -356,7 +356,7 @@ def _write(
             elif present.node.value is None:
                 identity.grad = add(present, leaf(value))
             else:
-                with np.errstate(all="ignore"):
+                with ignoring(all="ignore"):
                     identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
     finally:
         set_in_context(grad_mode, mode)

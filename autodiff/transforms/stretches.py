@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import ignoring
+
 from ..custom.relied import users_methods
 from ..dispatch import observed
 from ..tape.ask import end_recording, evaluate
@@ -62,7 +64,7 @@ class InParts:
         """
         taken: set[int] = set()
         found: list[np.ndarray | None] = []
-        with np.errstate(all="ignore"):
+        with ignoring(all="ignore"):
             for nodes, old in zip(groups, olds or [None] * len(groups), strict=True):
                 terms = [self.bars[n] for n in nodes if n in self.bars]
                 if not terms:

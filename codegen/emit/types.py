@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 
+from ..garbage import ignoring
 from ..kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, MemRef, ScalarType, Type
 
 __all__ = [
@@ -37,7 +38,7 @@ def literal(value: bool | int | float, type: ScalarType) -> str:
 def float_literal(value: float, *, single: bool = False) -> str:
     """The bits of a double, which is how LLVM writes floats exactly; a float is rounded first."""
     if single:
-        with np.errstate(over="ignore"):
+        with ignoring(over="ignore"):
             value = float(np.float32(value))
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 

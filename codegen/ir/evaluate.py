@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..blas import one_thread
+from ..garbage import ignoring
 from .aval import aval_of
 from .graph import Graph, Node
 from .op import CONSTANT
@@ -72,7 +73,7 @@ class Evaluation:
         # An output may be an input, or a view of one, or stand twice.
         taken = {id(array) for array in values}
         put = values.append
-        with np.errstate(all="ignore"), one_thread():
+        with ignoring(all="ignore"), one_thread():
             for node, reference, operands, keywords, packs, read_last in self._steps:
                 given = [values[i] for i in operands]
                 if packs:
@@ -97,7 +98,7 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     """
     if _ANY_LAYOUT.isdisjoint(node.op.traits):
         arrays = [np.asarray(array, order="C") for array in arrays]
-    with np.errstate(all="ignore"):
+    with ignoring(all="ignore"):
         return _as_aval(node, _reference_of(node)(*arrays, **node.keywords))
 
 

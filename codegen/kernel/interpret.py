@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..garbage import ignoring
 from .nest import Block, Function, MemRef, Operation, ScalarType, Value
 
 __all__ = ["interpret"]
@@ -78,7 +79,7 @@ def interpret(function: Function, arguments: Sequence[Any]) -> int:
             actual = actual.view(np.uint8) if actual.dtype == np.bool_ else actual
             actual = actual.reshape([n if isinstance(n, int) else -1 for n in formal.type.shape])
         values[formal] = actual
-    with np.errstate(all="ignore"):
+    with ignoring(all="ignore"):
         return int(_run(function.body, values)[0])
 
 

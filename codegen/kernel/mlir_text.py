@@ -32,6 +32,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..garbage import ignoring
 from .nest import F32, F64, I1, INDEX, Block, Extent, Function, MemRef, Operation, ScalarType, Type, Value
 
 __all__ = ["constant_text", "declare", "generic_text", "name_values", "print_function"]
@@ -264,7 +265,7 @@ def constant_text(value: bool | int | float, type: Type) -> str:
 def _float_text(value: float, type: ScalarType) -> str:
     """The shortest decimal that reads back as the same bits; bits where there is no decimal."""
     if type is F32:
-        with np.errstate(over="ignore"):
+        with ignoring(over="ignore"):
             single = np.float32(value)
         if not np.isfinite(single):
             return f"0x{struct.pack('>f', single).hex().upper()}"

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from ..forks import renewed_in_child
+from ..garbage import Paused
 
 __all__ = ["LRU"]
 
@@ -49,13 +50,15 @@ class LRU:
 
     def put(self, key: Hashable, value: Any, weight: int = 0) -> None:
         """Keep `value`; the oldest entries make room if they must."""
+        entry = [value, 0, weight]  # made outside: the collector may run here, and a finaliser ask for another lock
         with _lock:
-            self._clock += 1
+            entry[1] = self._clock = self._clock + 1
             self._forget(key)
-            self._entries[key] = [value, self._clock, weight]
+            self._entries[key] = entry
             self._weight += weight
             if len(self._entries) > self.maxsize or self._weight > self.most:
-                self._evict()
+                with Paused():
+                    self._evict()
 
     def _evict(self) -> None:
         """Drop the sixteenth that was not used for longest: finding them is a walk over all entries.

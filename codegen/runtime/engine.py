@@ -23,6 +23,7 @@ from enum import Enum
 from typing import Any
 
 from ..forks import held_over_fork
+from ..garbage import Paused
 from . import elf, machine
 from .ahead import Ahead
 from .disk import FORMAT, blake2b, default
@@ -163,7 +164,7 @@ def link(
 
 
 def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Any:
-    with _lock:
+    with Paused(), _lock:
         try:
             return library().linked(
                 _present_linker(), f"library{next(_library_numbers)}", object_bytes, imports, exports

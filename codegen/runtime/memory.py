@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..garbage import ignoring
 from ..ir import Aval, dtype_name
 
 __all__ = ["POOL_BYTES", "address_of", "as_argument", "pointer_table", "view", "workspace"]
@@ -111,7 +112,7 @@ def _as_number(value: Any, aval: Aval, place: int, name: str) -> np.ndarray:
         raise ValueError(f"{name}: argument {place} should be an array {aval}, got the number {value!r}")
     if type(value) not in _ACCEPTED.get(aval.dtype.kind, ()):
         raise TypeError(f"{name}: argument {place} should be {aval}, got the {type(value).__name__} {value!r}")
-    with np.errstate(over="ignore"):  # a float that is too large for f32 becomes inf, as in the kernels
+    with ignoring(over="ignore"):  # a float that is too large for f32 becomes inf, as in the kernels
         try:
             return np.asarray(value, aval.dtype)
         except OverflowError as error:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..forks import held_over_fork
-from ..garbage import write_files_at_the_end
+from ..garbage import Paused, write_files_at_the_end
 from ..records import record
 
 __all__ = [
@@ -210,7 +210,7 @@ class Table:
         if program is not None:
             write_files_at_the_end()
             program.belongs_to(keys, statics, are_words)
-        with _lock:
+        with Paused(), _lock:
             if age != self.age:
                 return
             entries = self._entries

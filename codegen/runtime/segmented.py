@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..blas import one_thread
+from ..garbage import ignoring
 from ..ir import Aval, Node, evaluate_node
 from ..records import NamedTuple
 from . import memory
@@ -89,7 +90,7 @@ class Segmented:
                 used = [self._array(slot, arrays, space) for slot in segment.slots]
                 for array in used[: len(used) - segment.writes]:
                     array.flags.writeable = False
-                with np.errstate(all="ignore"):  # nan and overflow pass silently, as in kernels
+                with ignoring(all="ignore"):  # nan and overflow pass silently, as in kernels
                     segment.run(*used)
             else:
                 self._steps.run(*segment, table)

@@ -4,12 +4,16 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import weakref
 
+import numpy as np
 import pytest
 
+from autodiff.dispatch import reliance
+from autodiff.ops import recorder
 from codegen import compiler
-from codegen.garbage import Lasting, Paused, reset_in_context, set_in_context
+from codegen.garbage import Lasting, Paused, ignoring, reset_in_context, set_in_context
 from codegen.ir.text import parse
 
 
@@ -126,3 +130,59 @@ def test_a_variable_of_a_context_is_set_without_a_collection_in_the_midst_of_it(
         set_in_context(variable, 2)
         assert not gc.isenabled()
     assert seen == [(1, False), ("token", False), ("refused", False), (2, False)]
+
+
+def test_what_numpy_says_is_turned_off_and_on_without_a_collection_in_the_midst_of_it(monkeypatch):
+    seen = []
+    for name in ("__enter__", "__exit__"):
+        old = getattr(np.errstate, name)
+        monkeypatch.setattr(
+            np.errstate, name, lambda self, *raised, old=old: seen.append(gc.isenabled()) or old(self, *raised)
+        )
+    assert gc.isenabled()
+    with np.errstate(all="raise"):
+        seen.clear()
+        with ignoring(divide="ignore"):
+            assert gc.isenabled()
+            assert np.float64(1) / np.float64(0) == np.inf
+        with pytest.raises(ZeroDivisionError), ignoring(all="ignore"):
+            raise ZeroDivisionError
+        with pytest.raises(FloatingPointError):
+            np.float64(1) / np.float64(0)
+    assert gc.isenabled()
+    assert seen[:4] == [sys.version_info >= (3, 12)] * 4
+
+
+def test_tables_that_threads_share_are_looked_at_without_a_collection(monkeypatch):
+    """A finaliser amid it might wait for another lock, whose owner waits for that of the table."""
+
+    class Seen(list):
+        def __iter__(self):
+            seen.append(gc.isenabled())
+            return super().__iter__()
+
+    seen = []
+    monkeypatch.setattr(reliance, "_functions", Seen())
+    assert gc.isenabled()
+    assert reliance.functions() == []
+    assert gc.isenabled()
+    assert seen == [False]
+
+
+def test_nobody_waits_for_another_thread_that_puts_the_recorder_in_front():
+    has_lock, may_go = threading.Event(), threading.Event()
+
+    def hold():
+        with recorder._lock:
+            has_lock.set()
+            may_go.wait(10)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    try:
+        assert has_lock.wait(10)
+        assert recorder.advance() is False
+        assert not may_go.is_set()
+    finally:
+        may_go.set()
+        other.join()

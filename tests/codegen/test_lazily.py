@@ -1,5 +1,6 @@
 """Modules that are imported when they are used: each can be the first one, and none is left half done."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import threading
 
 import pytest
 
-from codegen.lazily import imported
+from codegen.lazily import imported, later
 
 PACKAGES = ["autodiff", "autodiff.cli", "autodiff.control", "autodiff.custom", "autodiff.dispatch", "autodiff.ops",
             "autodiff.structured", "autodiff.tape", "autodiff.transforms", "codegen", "codegen.emit", "codegen.ir",
@@ -84,3 +85,31 @@ def test_other_threads_import_as_ever(module, monkeypatch):
     thread.start()
     thread.join()
     assert found == [499500]
+
+
+@pytest.mark.parametrize("is_main", [True, False])
+def test_nothing_is_collected_while_a_module_is_imported(is_main, tmp_path, monkeypatch):
+    """A finaliser that runs amid it may ask for the half of the module that is not there yet."""
+    names = [f"collected_{is_main}_{way}" for way in ("imported", "later")]
+    monkeypatch.syspath_prepend(tmp_path)
+    seen = []
+
+    def look():
+        seen.append(imported(names[0]).is_on)
+        seen.append(later(names[1]).is_on)
+
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("import gc\nis_on = gc.isenabled()\n")
+    assert gc.isenabled()
+    try:
+        if is_main:
+            look()
+        else:
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join()
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
+    assert seen == [False, False]
+    assert gc.isenabled()

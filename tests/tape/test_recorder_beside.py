@@ -33,12 +33,15 @@ def begin():
     while recorder._now.code is None:
         step(k := k + 1)
 
-def until_installed():
+def record_until_installed():
     k = 0
     while not recorder.is_installed():
         step(k := k + 1)
     for _ in range(5):
         step(k := k + 1)
+
+def until_installed():
+    record_until_installed()
     assert not streak.BEGUN and not streak.WHEN_REPEATED
 """
 
@@ -56,10 +59,11 @@ def test_threads_that_record_meanwhile_get_right_results_and_one_recorder():
 sets = []
 put_in_front = recorder._put_in_front
 recorder._put_in_front = lambda made: (sets.append(made), put_in_front(made))
-threads = [threading.Thread(target=until_installed) for _ in range(3)]
+threads = [threading.Thread(target=record_until_installed) for _ in range(3)]
 for thread in threads: thread.start()
-until_installed()
+record_until_installed()
 for thread in threads: thread.join()
+until_installed()
 assert len(sets) == 1
 """)
 

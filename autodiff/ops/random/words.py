@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import ignoring
 from codegen.ir import DTYPES, Aval
 from codegen.lowering import Map
 
@@ -26,7 +27,7 @@ def _threefry_aval(*avals: Aval, dtype: str) -> Aval:
 def _threefry_reference(k0, k1, high, low, *, dtype):
     keys = [np.asarray(k).astype(np.uint32) for k in (k0, k1)]
     keys.append(keys[0] ^ keys[1] ^ np.uint32(_PARITY))
-    with np.errstate(over="ignore"):
+    with ignoring(over="ignore"):
         x0, x1 = (np.asarray(x).astype(np.uint32) + k for x, k in zip((high, low), keys, strict=False))
         for i in range(_ROUNDS):
             for r in _ROTATIONS[i % 2]:
