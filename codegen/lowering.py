@@ -10,10 +10,11 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Scan      a running monoid along one axis: cumsum
     Contract  a batched matrix product of inputs[..., m, k] and inputs[..., k, n]
     Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
-    Call      the NumPy reference is called: fuses with nothing (LAPACK, FFT, host rules)
+    Call      the NumPy reference is called: fuses with nothing (host rules)
     Dense     linear algebra, matrix by matrix: natively where that is as fast, else the reference is called
     Decompose eigh, qr, svd of each matrix: by LAPACK, natively where it can be reached, else the reference is called
     Order     the numbers of elements in order along one axis: argsort
+    Fourier   a Fourier transform along one axis, natively where its extent has small prime factors
     Nest      graphs of its own run: loops and branches, natively where all of them can
 """
 
@@ -26,8 +27,8 @@ from .nested import Nested
 from .records import record
 
 __all__ = [
-    "DENSE_ROWS", "Call", "Contract", "Decompose", "Dense", "Lowering", "Map", "Move", "Nest", "Order", "Reduce",
-    "Scan", "Scatter", "apart_in_cache",
+    "DENSE_ROWS", "Call", "Contract", "Decompose", "Dense", "Fourier", "Lowering", "Map", "Move", "Nest", "Order",
+    "Reduce", "Scan", "Scatter", "apart_in_cache",
 ]  # fmt: skip
 
 
@@ -141,6 +142,17 @@ class Order(Call):
 
 
 @record(frozen=True)
+class Fourier(Call):
+    """The transform along the parameter `axis`, undivided: `runtime.fourier` does it, or else the reference is called.
+
+    kind   "complex" to complex numbers (the parameter `inverse` says in which direction), real ones to the "half" of
+           their spectrum, or that of a spectrum to the "whole" of the real numbers (as many as the parameter `n`)
+    """
+
+    kind: str
+
+
+@record(frozen=True)
 class Nest(Call):
     """control(**params) -> Recurrence, Choice, ...: graphs of its own run, natively where all of them can.
 
@@ -151,4 +163,4 @@ class Nest(Call):
     control: Callable[..., Nested]
 
 
-Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Decompose | Order | Nest
+Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Decompose | Order | Fourier | Nest

@@ -68,7 +68,8 @@ class Gemm:
 @record(frozen=True)
 class HostCall:
     """The NumPy reference of `node`, called by Python; buffers (*inputs, output).  The step names
-    them in the order of `node.inputs`.  For what is lowered by `Order` machine code stands ready instead."""
+    them in the order of `node.inputs`.  For what is lowered by `Order`, `Decompose`
+    or `Fourier` machine code may stand ready instead."""
 
     node: Node
 

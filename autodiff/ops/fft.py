@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call
+from codegen.lowering import Fourier
 
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
@@ -70,7 +70,7 @@ _fft: Operation = linear(
     _reference,
     infer=_complex_aval,
     transpose=lambda y_bar, y, x, *, axis, inverse: (record(_fft, (y_bar,), (axis, not inverse)),),
-    lower=Call(),
+    lower=Fourier("complex"),
     params=("axis", "inverse"),
     heavy=True,
     batch=along("axis"),
@@ -113,7 +113,7 @@ _rfft: Operation = linear(
     lambda x, *, axis: np.fft.rfft(x, axis=axis).astype(_COMPLEX[x.dtype], copy=False),
     infer=_half_aval,
     transpose=_rfft_transpose,
-    lower=Call(),
+    lower=Fourier("half"),
     params=("axis",),
     heavy=True,
     batch=along("axis"),
@@ -124,7 +124,7 @@ _irfft: Operation = linear(
     lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False),
     infer=_whole_aval,
     transpose=_irfft_transpose,
-    lower=Call(),
+    lower=Fourier("whole"),
     params=("axis", "n"),
     heavy=True,
     batch=along("axis"),

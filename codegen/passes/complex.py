@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir import Aval, Graph, Node
 from ..ir.op import CONSTANT, INPUT
 from ..lazily import later
-from ..lowering import Call, Dense
+from ..lowering import Call, Dense, Fourier
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..records import replace
 from .pairs import REALS
@@ -121,7 +121,7 @@ class _Splitter:
         rule = complex_rules.rule_of(node)
         if rule is not None:
             return rule(node, [self.values[i] for i in node.inputs])
-        lower = node.op.lower if isinstance(node.op.lower, Dense) else Call()
+        lower = node.op.lower if isinstance(node.op.lower, Dense | Fourier) else Call()
         inputs, aval = [self.memory(i) for i in node.inputs], complex_ops.memory_aval(node.aval)
         memory = Node(complex_ops.hosted(node.op.name, lower), inputs, (node,), aval)
         return self._parts(node, memory) if _is_complex(node) else memory

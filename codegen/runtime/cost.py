@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 
 from ..kernel.nest import Function, MemRef, Operation, Value
-from ..lowering import Decompose, Order
+from ..lowering import Decompose, Fourier, Order
 from ..program import UNKNOWN_TRIPS, Branch, Gemm, HostCall, Kernel, Program, every_step
 from ..symbols import is_sure, most, smaller, typical
 
-__all__ = ["LONG", "operations_of", "operations_of_block", "work_of"]
+__all__ = ["LONG", "operations_of", "operations_of_block", "transformed", "work_of"]
 
 #: From this many scalar operations on (about half a millisecond, vectorised) a call releases the
 #: interpreter's lock.  Taking it back can cost 5 ms, the switch interval, when another thread computes in Python.
@@ -44,7 +44,15 @@ def operations_of(program: Program) -> int:
                 total += times * ORDERED * node.aval.size
             case HostCall(node) if isinstance(node.op.lower, Decompose):
                 total += times * DECOMPOSED * node.aval.size * node.aval.shape[-1]
+            case HostCall(node) if isinstance(node.op.lower, Fourier):
+                n = node.aval.shape[node.keywords["axis"]]
+                total += times * transformed(n, node.aval.size // max(1, n))
     return total
+
+
+def transformed(n: int, rows: int) -> int:
+    """What the Fourier transforms of rows of n elements count."""
+    return 5 * rows * n * max(1, n.bit_length())
 
 
 def work_of(program: Program) -> int:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..lazily import later
-from ..lowering import Decompose
+from ..lowering import Decompose, Fourier
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
 from ..records import NamedTuple
 from . import kept
@@ -34,16 +34,17 @@ from .launcher import NativeStep, Plan, Share, launcher_or
 
 if TYPE_CHECKING:
     from ..emit.nests import Nest
-    from . import cost, decided, driven, entered, lapack, loops, orders, products, segmented, whole
+    from . import cost, decided, driven, entered, fourier, lapack, loops, orders, products, segmented, whole
     from . import share as shares
     from .share import Piece
 
-    _Owner = NativeKernel | products.Product | orders.Order | lapack.Decomposition | loops.Table
+    _Owner = NativeKernel | products.Product | orders.Order | lapack.Decomposition | fourier.Fourier | loops.Table
 else:
     cost = later("codegen.runtime.cost")
     decided = later("codegen.runtime.decided")
     driven = later("codegen.runtime.driven")
     entered = later("codegen.runtime.entered")
+    fourier = later("codegen.runtime.fourier")
     lapack = later("codegen.runtime.lapack")
     loops = later("codegen.runtime.loops")
     orders = later("codegen.runtime.orders")
@@ -280,6 +281,9 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | segmente
             if isinstance(node.op.lower, Decompose) and lapack.is_native(node):
                 found, address = lapack.decomposition_of(node)
                 return [_Native(NativeStep(address, slots, found.extents), (found,))]
+            if isinstance(node.op.lower, Fourier) and fourier.is_native(node):
+                made = fourier.fourier_of(node)
+                return [_Native(NativeStep(made.code.address("fourier"), slots, made.extents, made.share), (made,))]
             return [segmented.reference_step(node, slots)]
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
@@ -290,7 +294,7 @@ def _refuses(work: Any) -> bool:
         case Kernel(function, _):
             return function.refuses
         case HostCall(node):
-            return isinstance(node.op.lower, Decompose)
+            return isinstance(node.op.lower, Decompose | Fourier)
     return False
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..emit import emit_function, module_of
 from ..emit.nests import Nest
-from ..ir import Graph, print_graph
+from ..ir import Graph, Node, print_graph
 from ..kernel.mlir import print_module
 from ..kernel.nest import Function
 from ..modes import modes
@@ -33,6 +33,7 @@ from ..program import (
 )
 from . import engine
 from .cost import operations_of
+from .fourier import is_native as is_transformed
 from .lapack import is_native as is_decomposed
 from .orders import is_native
 from .whole import whole
@@ -95,7 +96,7 @@ class Stages:
         steps = [step.work for step, _, _ in every_step(program)]
         works = Counter(map(type, steps))
         calls = [work.node for work in steps if isinstance(work, HostCall)]
-        orders, decompositions = sum(map(is_native, calls)), sum(map(is_decomposed, calls))
+        native = Counter(map(_runs, calls))
         roles = Counter(buffer.role for buffer in program.buffers)
         temporaries = sum(b.aval.nbytes for b in program.buffers if b.role == "temporary")
         rows = {
@@ -106,9 +107,10 @@ class Stages:
             "products": works[Gemm],
             "loops": _count(program, Loop | While),
             "branches": _count(program, Branch),
-            "orders": orders,
-            "decompositions": decompositions,
-            "host calls": len(calls) - orders - decompositions,
+            "orders": native["order"],
+            "decompositions": native["lapack"],
+            "transforms": native["fourier"],
+            "host calls": native["host"],
             "inputs": f"{roles['input']}, {sum(a.nbytes for a in program.inputs)} bytes",
             "outputs": f"{roles['output']}, {sum(a.nbytes for a in program.outputs)} bytes",
             "temporaries": f"{roles['temporary']}, {temporaries} bytes in {program.workspace_bytes} of workspace",
@@ -199,9 +201,17 @@ def _step_text(step: Step, names: list[str]) -> str:
             return _while_text(loop, used)
         case HostCall(node):
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
-            runs = "order" if is_native(node) else "lapack" if is_decomposed(node) else "host"
-            return f"{runs} {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
+            return f"{_runs(node)} {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
     raise AssertionError(f"a step of unknown work {step.work!r}")
+
+
+def _runs(node: Node) -> str:
+    """What runs a call."""
+    if is_native(node):
+        return "order"
+    if is_decomposed(node):
+        return "lapack"
+    return "fourier" if is_transformed(node) else "host"
 
 
 def _at(place: Place | None, used: list[str]) -> str:
