@@ -58,7 +58,7 @@ class AmbiguityError(DispatchError):
 
 
 #: Packages whose frames are not the user's: ours, and what calls back into us.
-_OURS = frozenset(("autodiff", "codegen", "contextlib", "multipledispatch", "numpy"))
+_OURS = frozenset(("autodiff", "codegen", "contextlib", "copy", "copyreg", "multipledispatch", "numpy", "pickle"))
 
 #: What calls the command line is no user's program.
 _COMMAND_LINE = "autodiff.cli.app"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import GradientError
+from ..errors import GradientError, caller
 from ..tape.node import Node
 from ..tape.record import IDENTITY, grad_mode, identity_of
 from ..tensor import Tensor
@@ -32,28 +32,37 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
     for x in declared:
         number = next((k for k, t in enumerate(inner) if t is x), None)
         if number is None:
-            raise GradientError(f"{function}: mark_dirty of something that is no input of this call")
+            raise GradientError(
+                f"{function}: mark_dirty of something that is no input of this call\n  called at {caller()}"
+            )
         found[number] = inner[number]
     for k, (t, node) in enumerate(zip(inner, nodes, strict=True)):
         if k not in found and _names_another(t.node, node):
             raise GradientError(
                 f"{function}: forward changes its input {k} ({t.aval}) in place without saying so\n"
+                f"  called at {caller()}\n"
                 "  declare it: ctx.mark_dirty(input), and return it; or compute a new tensor"
             )
     for k, t in found.items():
         if not outputs.returns(t):
             raise GradientError(
                 f"{function}: the input {t.aval} is marked dirty, but forward does not return it\n"
+                f"  called at {caller()}\n"
                 "  return it: the result takes its place in the caller's handle"
             )
         if given[k].node.leaf is not None and grad_mode.get():
             raise GradientError(
                 f"{function}: forward changes a leaf that requires grad in place\n"
+                f"  called at {caller()}\n"
                 "  call it under ad.no_grad(), or on x.detach() or x * 1"
             )
     handles = [id(given[k]) for k in found]
     if len(set(handles)) != len(handles):
-        raise GradientError(f"{function}: one tensor is passed twice and both are changed in place; pass a copy")
+        raise GradientError(
+            f"{function}: one tensor is passed twice and both are changed in place\n"
+            f"  called at {caller()}\n"
+            "  pass a copy"
+        )
     return found
 
 

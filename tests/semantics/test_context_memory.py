@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -132,6 +134,44 @@ def test_no_transformation_called_from_plain_code_leaves_a_lock_or_holds_memory(
     w[:] = 100.0
     a[:] = 100.0
     np.testing.assert_array_equal(pullback(1.0)[0], [2.0, 4.0, 6.0])
+
+
+FACTOR = np.full(3, 2.0)
+
+
+def summed(w):
+    return (w * w * FACTOR).sum()
+
+
+#: Ways to call a transformation from plain code with one array.
+CALLS = {
+    "grad": lambda: ad.grad(summed), "value_and_grad": lambda: ad.value_and_grad(summed),
+    "jvp": lambda: lambda w: ad.jvp(summed, (w,), (w,)), "vjp": lambda: lambda w: ad.vjp(summed, w)[1](1.0),
+    "jit": lambda: ad.jit(summed), "jit of grad": lambda: ad.jit(ad.grad(summed)),
+    "grad of jit": lambda: ad.grad(ad.jit(summed)), "vmap": lambda: ad.vmap(lambda x: x * 2),
+    "vmap of grad": lambda: ad.vmap(ad.grad(lambda x: x * x)), "jit of vmap": lambda: ad.jit(ad.vmap(lambda x: x * 2)),
+    "jacobian": lambda: ad.jacobian(lambda x: x * FACTOR), "hessian": lambda: ad.hessian(summed),
+    "hvp": lambda: lambda w: ad.hvp(summed, (w,), (w,)), "checkpoint": lambda: ad.grad(ad.checkpoint(summed)),
+    "scan": lambda: ad.grad(lambda x: ad.scan(lambda c, t: (c * t, c), 1.0, x)[0]),
+    "a mistake": lambda: ad.jit(lambda w: w @ FACTOR[:2]), "a mistake in vmap": lambda: ad.vmap(float),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_from_plain_code_holds_no_argument_whether_it_is_new_or_known(name):
+    call = CALLS[name]()
+    gc.disable()
+    try:
+        for _ in range(5):
+            w = np.linspace(0.5, 1.5, 3)
+            given = weakref.ref(w)
+            with contextlib.suppress(ad.Error):
+                call(w)
+            assert w.flags.writeable and FACTOR.flags.writeable
+            del w
+            assert given() is None
+    finally:
+        gc.enable()
 
 
 def test_arrays_met_by_a_trace_count_with_their_present_contents(a):

@@ -72,7 +72,7 @@ def test_an_undeclared_change_is_an_error_and_the_caller_s_handle_keeps_its_valu
     double_ = doubling(declare=False)
     for ask in (lambda y: double_(y), lambda y: ad.jit(lambda x: double_(x * 1.0))(X)):
         y = ad.tensor(X, requires_grad=True) * 1.0
-        with pytest.raises(ad.GradientError, match=r"double_: forward changes its input 0 \(f64\[3\]\) in place"):
+        with pytest.raises(ad.GradientError, match=r"double_: .* input 0 \(f64\[3\]\) in place.*\n  called at test_"):
             ask(y)
         np.testing.assert_array_equal(y.detach().numpy(), X)
 
@@ -80,7 +80,7 @@ def test_an_undeclared_change_is_an_error_and_the_caller_s_handle_keeps_its_valu
 def test_a_declared_input_that_is_not_returned_is_an_error():
     double_ = doubling(give_back=False)
     y = ad.tensor(X, requires_grad=True) * 1.0
-    with pytest.raises(ad.GradientError, match="is marked dirty, but forward does not return it"):
+    with pytest.raises(ad.GradientError, match=r"double_: .*f64\[3\] is marked dirty.*\n  called at test_"):
         double_(y)
     np.testing.assert_array_equal(y.detach().numpy(), X)
 
@@ -95,7 +95,7 @@ def test_a_leaf_that_requires_grad_is_refused():
 
     f.forward(ad.Tensor)(lambda ctx, x: (ctx.mark_dirty(x), x)[1])
     f.backward(ad.Tensor)(lambda ctx, g: g)
-    with pytest.raises(ad.GradientError, match="f: forward changes a leaf that requires grad in place"):
+    with pytest.raises(ad.GradientError, match=r"f: forward changes a leaf that requires grad.*\n  called at test_"):
         f(x)
     np.testing.assert_array_equal(x.numpy() if not x.requires_grad else x.detach().numpy(), X)
 
@@ -114,7 +114,7 @@ def test_under_no_grad_a_leaf_stays_the_same_leaf():
 
 def test_marking_what_is_no_input_is_an_error():
     double_ = doubling(extra=lambda ctx, x: ctx.mark_dirty(x * 3.0))
-    with pytest.raises(ad.GradientError, match="double_: mark_dirty of something that is no input of this call"):
+    with pytest.raises(ad.GradientError, match=r"double_: mark_dirty of something that is no input.*\n  called at test_"):
         double_(ad.tensor(X, requires_grad=True) * 1.0)
 
 

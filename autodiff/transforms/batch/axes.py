@@ -62,28 +62,28 @@ def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]
 
 def _written_out(leaves: Leaves) -> Leaves:
     """Structured values of which examples are taken as tensors: `ad.dense` of them."""
-    values: list[Any] = []
-    axes: list[int | None] = []
+    found = Leaves([], [], tree.LEAF)
+    return found._replace(structure=_write_out(leaves.structure, 0, leaves, found))
 
-    def visit(structure: tree.Structure, start: int) -> tree.Structure:
-        stop = start + structure.size
-        if structure.cls is None:
-            values.append(leaves.values[start])
-            axes.append(leaves.axes[start])
-            return structure
-        own = leaves.axes[start:stop]
-        if issubclass(structure.cls, AbstractTensor) and any(a is not None for a in own):
-            values.append(dense(tree.unflatten(structure, leaves.values[start:stop])))
-            axes.append(own[0])
-            return tree.LEAF
-        children = []
-        for child in structure.children:
-            children.append(visit(child, start))
-            start += child.size
-        return tree.Structure(structure.cls, structure.rest, tuple(children), sum([c.size for c in children]))
 
-    structure = visit(leaves.structure, 0)
-    return Leaves(values, axes, structure)
+def _write_out(structure: tree.Structure, start: int, leaves: Leaves, found: Leaves) -> tree.Structure:
+    """Add what stands from `start` on to `found`; its structure there."""
+    # A function of the file: one that calls itself by a cell of its own would keep the caller's arrays in a cycle.
+    stop = start + structure.size
+    if structure.cls is None:
+        found.values.append(leaves.values[start])
+        found.axes.append(leaves.axes[start])
+        return structure
+    own = leaves.axes[start:stop]
+    if issubclass(structure.cls, AbstractTensor) and any(a is not None for a in own):
+        found.values.append(dense(tree.unflatten(structure, leaves.values[start:stop])))
+        found.axes.append(own[0])
+        return tree.LEAF
+    children = []
+    for child in structure.children:
+        children.append(_write_out(child, start, leaves, found))
+        start += child.size
+    return tree.Structure(structure.cls, structure.rest, tuple(children), sum([c.size for c in children]))
 
 
 def leaves_of_arguments(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> Leaves:
