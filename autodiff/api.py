@@ -38,6 +38,9 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     Raises DTypeError for a dtype this library does not have, or a discrete one that is to require grad;
     DispatchError for what is no array.  While `jit` traces, what an array or tensor holds at each call counts.
 
+    An array that is used as it is (`x * a`) is read when the result is asked for, and read-only until then; what is
+    written through a view of it that was made earlier is not noticed.  Of a copy nothing can be written to.
+
     >>> import autodiff as ad
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
     f32[3] [1. 2. 3.]

@@ -43,7 +43,7 @@ from codegen.runtime.cache import LRU
 from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 
-__all__ = ["can_be_watched", "function_key", "is_fixed", "reads_of", "rule_key", "static_key"]
+__all__ = ["can_be_watched", "function_key", "is_fixed", "is_library_function", "reads_of", "rule_key", "static_key"]
 
 _BY_VALUE = (str, bytes, bool, int, type(None), type(...), type(NotImplemented), np.dtype, range)
 _BY_IDENTITY = (np.ufunc, type(np.sum))
@@ -133,6 +133,15 @@ def is_fixed(module: str | None) -> bool:
     return (module or "").partition(".")[0] in _FIXED
 
 
+def is_library_function(function: FunctionType) -> bool:
+    """Whether a function is the library's, or another's whose functions do not change, and reads nothing of a program.
+
+    One that closes over something may have it from a program; over what it remembers of its own results, not.
+    """
+    is_closed = function.__closure__ is None or getattr(function, "is_remembered", False)
+    return is_closed and is_fixed(function.__module__)
+
+
 def _class_key(cls: type, within: tuple) -> Key:
     """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
     if is_fixed(cls.__module__):
@@ -211,7 +220,7 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
         return None, False
     if type(function) is not FunctionType:
         return static_key(function, within)
-    if function.__closure__ is None and is_fixed(function.__module__):
+    if is_library_function(function):
         return function, True
     if _is_one_of(function, within):
         return "itself", True

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..tape.watched import Watch
 from .call import Call
-from .reads import can_be_watched, is_fixed, reads_of
+from .reads import can_be_watched, is_fixed, is_library_function, reads_of
 
 __all__ = ["Watching", "watched"]
 
@@ -90,7 +90,7 @@ class _Spread:
         """A function that reads watched numbers: itself where it reads none."""
         if type(function) is not FunctionType or function in within:
             raise _Unwatchable
-        if function.__closure__ is None and is_fixed(function.__module__):
+        if is_library_function(function):
             if not _is_innocent(function):
                 raise _Unwatchable
             return function
@@ -173,7 +173,7 @@ def _is_innocent(value: Any, within: tuple = ()) -> bool:
 
 
 def _is_innocent_function(function: FunctionType, within: tuple) -> bool:
-    if function.__closure__ is None and is_fixed(function.__module__):
+    if is_library_function(function):
         return function.__module__.partition(".")[0] == "autodiff"
     return _is_watchable(function.__code__) and all([_is_innocent(v, within) for _, v, _ in reads_of(function)])
 

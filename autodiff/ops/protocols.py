@@ -15,7 +15,7 @@ from codegen.lazily import imported
 from codegen.records import NamedTuple
 
 from .. import tree
-from ..errors import DispatchError, GradientError, caller
+from ..errors import ConcretizationError, DispatchError, GradientError, caller
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
 from . import arithmetic, bits, comparison, creation, elementwise, selection, statistics
@@ -208,15 +208,22 @@ def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: 
     if any(isinstance(x, AbstractTensor) for x in (outputs if isinstance(outputs, tuple) else (outputs,))):
         raise DispatchError(f"{name}: a tensor is a value and cannot be written to (out=)\n  called at {caller()}")
     tensors, structure = tree.flatten(_written_out((args, keywords)))
+    what = "with out= writes an array" if ours is not None else "has no counterpart here"
+    mend = f"ad.{ours.__name__}(...) without out=, or " if ours is not None else ""
     if is_tracking(*[x for x in tensors if isinstance(x, Tensor)]):
-        what = "with out= writes an array" if ours is not None else "has no counterpart here"
-        mend = f"ad.{ours.__name__}(...) without out=, or " if ours is not None else ""
         raise GradientError(
             f"{name} {what}, so the gradient of a tensor that requires grad would be lost\n"
             f"  called at {caller()}\n"
             f"  use {mend}t.detach().numpy() for the value alone"
         )
-    arrays = [np.asarray(x) if isinstance(x, Tensor) else x for x in tensors]
+    try:
+        arrays = [np.asarray(x) if isinstance(x, Tensor) else x for x in tensors]
+    except ConcretizationError:
+        raise ConcretizationError(
+            f"{name} {what}, and what is traced has no value yet\n"
+            f"  called at {caller()}\n"
+            f"  use {mend}ad.* functions, or a function whose rules are declared with host=True: it may call NumPy"
+        ) from None
     args, keywords = tree.unflatten(structure, arrays)
     return function(*args, **keywords)
 

@@ -202,6 +202,7 @@ def remembered(
         memory = _Memory(body, tensors, bounds)
         made: Any = _RUNS[tensors](memory)
         made.natively, made.tensors, made.templates = memory.natively, tensors, memory.templates
+        made.is_remembered = True  # see `reads.is_library_function`
         made.__kwdefaults__ = getattr(body, "__kwdefaults__", None)  # dispatch need not pass them on
         return made
 

@@ -75,10 +75,8 @@ def backward(
                 return
     else:
         results = results_of(tensors, "backward")
-        given = list(grad_tensors or [None] * len(results))
+        given = cotangents_for(results, grad_tensors, "backward", "grad_tensors")
         live = live_beside(now, [t.node for t in results])
-    if len(given) != len(results):
-        raise GradientError(f"backward: {len(results)} tensors but {len(given)} grad_tensors\n  called at {caller()}")
     if create_graph and inputs is None:
         _with_history(results, [None if g is None else seed_for(t, g) for t, g in zip(results, given, strict=True)])
         return
@@ -115,6 +113,16 @@ def results_of(tensors: Any, name: str) -> list[Tensor]:
                 f"  called at {caller()}\n"
                 "  NumPy arrays and numbers have no history: compute with ad.tensor(..., requires_grad=True)"
             )
+    return found
+
+
+def cotangents_for(results: Sequence[Tensor], given: Any, name: str, parameter: str) -> list[Any]:
+    """What was given for several results, one for each (None: nothing).  Raises GradientError for another number."""
+    if given is None:
+        return [None] * len(results)
+    found = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(found) != len(results):
+        raise GradientError(f"{name}: {len(results)} tensors but {len(found)} {parameter}\n  called at {caller()}")
     return found
 
 
@@ -177,7 +185,7 @@ def _leaves(past: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> d
     """The leaves of a history (all versions of each) and what retains its gradient, in the order they were made."""
     wanted = None
     if inputs is not None:
-        inputs = [inputs] if isinstance(inputs, Tensor) else inputs
+        inputs = list(inputs) if isinstance(inputs, Iterable) and not isinstance(inputs, Tensor) else [inputs]
         for t in inputs:
             if not isinstance(t, Tensor) or t.node.leaf is None:
                 got = f"this {t.aval}" if isinstance(t, Tensor) else f"a {type(t).__name__}"

@@ -21,7 +21,7 @@ from ..tape.walk import history
 from ..tensor import Tensor
 from .again import again, purpose_of
 from .anomaly import is_watching
-from .backward import results_of, seed_for
+from .backward import cotangents_for, results_of, seed_for
 from .emitted import emitted
 from .functional import gradient_of
 from .gradient import Group, check_not_released, emit_with_history, live_beside, passed, release, solve
@@ -61,9 +61,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
         if found is not None:
             return found
     ys = results_of(y, "grad")
-    given = [grad_outputs] if isinstance(y, Tensor) else list(grad_outputs or [None] * len(ys))
-    if len(given) != len(ys):
-        raise GradientError(f"grad: {len(ys)} tensors but {len(given)} grad_outputs\n  called at {caller()}")
+    given = [grad_outputs] if isinstance(y, Tensor) else cotangents_for(ys, grad_outputs, "grad", "grad_outputs")
     targets, structure = tree.flatten(xs)
     for x in targets:
         if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:

@@ -75,6 +75,18 @@ def test_as_many_seeds_as_results():
     x = parameter()
     with pytest.raises(ad.GradientError, match="2 tensors but 1 grad_tensors"):
         ad.backward([x.sum(), x.sum()], [None])
+    with pytest.raises(ad.GradientError, match="2 tensors but 1 grad_tensors"):
+        ad.backward([x.sum(), x.sum()], x.detach())
+    with pytest.raises(ad.GradientError, match="2 tensors but 1 grad_outputs"):
+        ad.grad([x.sum(), x.sum()], x, np.ones(3))
+
+
+def test_the_seed_of_a_list_of_one_result_may_stand_by_itself():
+    for seed in (np.array([1.0, 10.0, 100.0]), ad.tensor([1.0, 10.0, 100.0])):
+        x = parameter()
+        ad.backward([x * 2], seed)
+        np.testing.assert_array_equal(x.grad, [2.0, 20.0, 200.0])
+        np.testing.assert_array_equal(ad.grad([x * 2], [x], seed)[0], [2.0, 20.0, 200.0])
 
 
 def test_backward_of_a_constant_is_an_error():
@@ -232,19 +244,30 @@ def test_a_dropped_graph_is_freed_at_once_after_backward():
 # ---------------------------------------------------------------- values at the edges of derivatives
 
 
-@pytest.mark.parametrize("run", [lambda f: f, ad.jit])
-def test_kinks_have_the_stated_values(run):
-    def slope(f, x):
-        return run(ad.grad(f))(np.asarray(x))
+#: A function, a point, and the derivative there that is decided on.
+KINKS = {
+    "abs": (ad.abs, 0.0, 0.0),
+    "sqrt": (ad.sqrt, 0.0, np.inf),
+    "clip at its lower edge": (lambda x: ad.clip(x, 0.0, 1.0), 0.0, 1.0),
+    "clip at its upper edge": (lambda x: ad.clip(x, 0.0, 1.0), 1.0, 1.0),
+    "clip outside": (lambda x: ad.clip(x, 0.0, 1.0), 1.5, 0.0),
+    "norm": (ad.linalg.norm, [0.0, 0.0], [0.0, 0.0]),
+    "maximum": (lambda x: ad.maximum(x, 1.0), 1.0, 0.5),
+    "minimum": (lambda x: ad.minimum(1.0, x), 1.0, 0.5),
+    "maximum of two": (lambda x: ad.maximum(x[0], x[1]), [2.0, 2.0], [0.5, 0.5]),
+    "max": (ad.max, [1.0, 3.0, 3.0, 3.0], [0.0, 1 / 3, 1 / 3, 1 / 3]),
+    "min of columns": (lambda x: ad.min(x, axis=0).sum(), [[1.0, 2.0], [1.0, 3.0]], [[0.5, 1.0], [0.5, 0.0]]),
+    "where": (lambda x: ad.where(x > 0, ad.log(x), 0.0), 0.0, 0.0),
+}
 
-    assert slope(ad.abs, 0.0) == 0.0
-    assert slope(lambda x: ad.sqrt(x), 0.0) == np.inf
-    assert slope(lambda x: ad.clip(x, 0.0, 1.0), 0.0) == 1.0
-    assert slope(lambda x: ad.clip(x, 0.0, 1.0), 1.0) == 1.0
-    assert slope(lambda x: ad.clip(x, 0.0, 1.0), 1.5) == 0.0
-    assert slope(lambda x: ad.where(x > 0, ad.log(x), 0.0), 0.0) == 0.0
-    np.testing.assert_array_equal(slope(lambda x: x.max(), [1.0, 3.0, 3.0]), [0, 0.5, 0.5])
-    np.testing.assert_array_equal(slope(lambda x: ad.maximum(x, 3.0).sum(), [1.0, 3.0, 4.0]), [0, 0.5, 1])
+
+@pytest.mark.parametrize("run", [lambda f: f, ad.jit], ids=["recorded", "compiled"])
+@pytest.mark.parametrize("name", KINKS)
+def test_kinks_have_the_stated_values(name, run):
+    f, x, slope = KINKS[name]
+    g = run(ad.grad(f))
+    for _ in range(3):
+        np.testing.assert_array_equal(g(np.asarray(x)), slope)
 
 
 def test_a_known_backward_runs_no_rule():

@@ -114,7 +114,7 @@ def test_under_no_grad_a_leaf_stays_the_same_leaf():
 
 def test_marking_what_is_no_input_is_an_error():
     double_ = doubling(extra=lambda ctx, x: ctx.mark_dirty(x * 3.0))
-    with pytest.raises(ad.GradientError, match=r"double_: mark_dirty of something that is no input.*\n  called at test_"):
+    with pytest.raises(ad.GradientError, match=r"double_: mark_dirty of something that is no input.*\n  called at"):
         double_(ad.tensor(X, requires_grad=True) * 1.0)
 
 

@@ -91,8 +91,9 @@ def test_inputs_limits_which_leaves_get_gradients():
 def test_inputs_that_are_no_leaves_are_refused():
     a = parameter()
     y = a * 2.0
-    with pytest.raises(ad.GradientError, match="inputs="):
-        y.sum().backward(inputs=[y])
+    for inputs in ([y], y, [np.ones(3)], 3, "a"):
+        with pytest.raises(ad.GradientError, match="inputs="):
+            y.sum().backward(inputs=inputs)
 
 
 def test_a_rule_is_not_called_when_nothing_below_was_asked_for():

@@ -201,6 +201,20 @@ def test_a_rule_that_reads_only_what_can_be_checked_runs_once():
     assert done() == before
 
 
+@pytest.mark.parametrize(
+    "make", [lambda: ad.ones(3), lambda: ad.zeros(3) + 1.0, lambda: ad.eye(3).sum(axis=0),
+             lambda: ad.arange(1.0, 2.0, 0.5)[0], lambda: ad.full(3, 1.0), lambda: ad.linspace(1.0, 1.0, 3)],
+    ids=["ones", "zeros", "eye", "arange", "full", "linspace"],
+)  # fmt: skip
+def test_a_rule_that_makes_an_array_by_a_function_of_the_library_runs_once(make):
+    f = pair(lambda ctx, g: g * ALPHA * make())
+    for _ in range(3):
+        slope(f)
+    before = done()
+    assert slope(f) == ALPHA
+    assert done() == before
+
+
 def test_a_side_effect_runs_with_the_rule_and_host_rules_run_each_time():
     ran = []
 

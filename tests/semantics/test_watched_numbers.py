@@ -42,6 +42,29 @@ def test_a_thousand_constants_are_one_compile_and_one_run_of_the_rule():
     assert ad.cache_info().compiles == compiled + 1
 
 
+def test_numbers_beside_an_array_that_the_library_makes_are_arguments():
+    def rule(ctx, g):
+        return {"x": g * ctx.saved_variables.c * ad.ones(3)}
+
+    f = pair(rule)
+
+    def work():
+        for i in range(9):
+            np.testing.assert_array_equal(slope(f, 0.5 + i), np.full(3, 0.5 + i))
+
+    assert runs_of(rule, work) == 1
+
+
+@pytest.mark.parametrize(
+    "make", [lambda n: ad.sum(ad.ones(n)), lambda n: ad.sum(ad.arange(n)), lambda n: ad.sum(ad.eye(9, k=n)),
+             lambda n: ad.sum(ad.arange(0.0, 60.0, n))], ids=["ones", "arange", "eye", "step"],
+)  # fmt: skip
+def test_a_number_that_decides_what_array_is_made_counts(make):
+    f = pair(lambda ctx, g: {"x": g * make(ctx.saved_variables.c)})
+    for n in (2, 3, 2, 5, 3, 2, 6, 5):
+        np.testing.assert_array_equal(slope(f, n), np.full(3, float(make(n))))
+
+
 def test_wherever_a_rule_finds_a_number_it_is_an_argument():
     cell = 1.0
 
