@@ -9,7 +9,7 @@ from .arithmetic import add, multiply, negative
 from .comparison import greater
 from .conversion import as_tensor
 from .elementwise import erf, expm1, sigmoid, softplus, tanh
-from .selection import clip, minimum, where
+from .selection import clip, where
 from .statistics import floating
 
 __all__ = ["elu", "gelu", "leaky_relu", "log_sigmoid", "mish", "relu6", "selu", "silu"]
@@ -36,7 +36,8 @@ def gelu(x, approximate=False):
 def elu(x, alpha=1.0):
     """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]"""
     x = floating(x, "elu")
-    return where(greater(x, 0.0), x, multiply(alpha, expm1(minimum(x, 0.0))))
+    above = greater(x, 0.0)
+    return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
 
 
 @function

@@ -60,6 +60,19 @@ def test_activations_are_finite_far_out():
         np.testing.assert_allclose(slope[-1], last, err_msg=name)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_elu_is_smooth_at_zero(dtype):
+    """x and exp(x) - 1 meet there with one slope; the second derivative is that of the exponential, as below."""
+    zeros = np.zeros(3, dtype)
+    assert np.array_equal(ad.grad(lambda x: ad.sum(ad.elu(x)))(zeros), np.ones(3))
+    assert np.array_equal(ad.grad(lambda x: ad.sum(ad.elu(x, 0.5)))(zeros), np.full(3, 0.5))
+    assert np.array_equal(ad.hvp(lambda x: ad.sum(ad.elu(x)), (zeros,), (np.ones(3, dtype),)), np.ones(3))
+    _, slope = ad.jvp(ad.selu, (zeros,), (np.ones(3, dtype),))
+    assert np.allclose(slope, 1.0507009873554805 * 1.6732632423543772, rtol=1e-6)
+    far = np.array([-np.inf, -1e5, 1e5, np.inf], dtype)
+    assert np.array_equal(ad.grad(lambda x: ad.sum(ad.elu(x)))(far), np.array([0.0, 0.0, 1.0, 1.0]))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

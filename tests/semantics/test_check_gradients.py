@@ -227,3 +227,12 @@ def test_a_host_backward_is_checked_in_reverse_mode():
 def test_a_second_derivative_through_a_host_backward_names_the_order_that_can_be_checked():
     with pytest.raises(ad.GradientError, match=r"host backward of solve(.|\n)*order=1"):
         ad.check_gradients(host_solve(), MATRIX, B[[0, 1, 0]])
+
+
+def test_a_wrong_derivative_of_a_program_with_a_loop_is_said_to_be_wrong():
+    def held(x):
+        last, path = ad.scan(lambda s, t: (s * 0.9 + t, s * t), 0.0, x)
+        return ad.stop_gradient(last) * 2.0 + path.sum()
+
+    with pytest.raises(ad.GradientError, match=r"derivative is wrong at first order(.|\n)*no custom rule in it"):
+        ad.check_gradients(held, np.array([0.5, 1.5, 2.0]), order=1)
