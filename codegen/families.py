@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .ir import Aval, Graph, Node
@@ -36,7 +35,8 @@ from .runtime.cache import LRU
 from .runtime.executable import Pieces
 from .runtime.kernels import KernelTable, NativeKernel, text_of
 from .runtime.share import Piece, shared, sized
-from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated, formula, symbol, watched
+from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated, formula, watched
+from .unknowns import Unknowns, fitted
 
 if TYPE_CHECKING:
     from . import amounts as of_nests
@@ -48,18 +48,12 @@ __all__ = ["Families"]
 #: Primes that are no extents of anybody's: what unknowns are in the two examples.
 _EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
 
-#: What a number may differ by from a multiple of an extent and still be taken to follow from it: windows, differences.
-_NEAR = 4
-
 #: So many rows of unknown length take longer than to compile them for theirs saves, if they run often: a sum of
 #: 100,000 rows of 4 takes 320 us, and 110 where 4 is known; of 50,000 rows of 8 166 and 57.
 _MANY_ROWS = 1000
 
 #: How often planning for any is tried for one family.
 _TRIES = 3
-
-#: A number may follow from a product of so many unknowns.
-_MOST_FACTORS = 3
 
 
 class Families:
@@ -103,7 +97,8 @@ class _Family:
                 return found
         if numbers in self.samples or len(self.samples) > _TRIES:
             return None
-        unknowns = _fitted(graph, [*self.samples, numbers], taken.lengths)
+        extents = range(sum(len(i.aval.shape) for i in graph.inputs))  # of inputs: they come first among the numbers
+        unknowns = fitted([*self.samples, numbers], [*extents, *taken.lengths])
         if unknowns is not None and (_has_short_rows(graph, unknowns) or self.is_known(unknowns)):
             return None
         self.samples.append(numbers)
@@ -116,65 +111,12 @@ class _Family:
         self.general = general
         return general.at(numbers, graph)
 
-    def is_known(self, unknowns: _Unknowns) -> bool:
+    def is_known(self, unknowns: Unknowns) -> bool:
         """Whether the program for any such numbers is there."""
         return self.general is not None and self.general.unknowns == unknowns
 
 
-# ---------------------------------------------------------------- unknowns
-
-
-class _Unknowns(NamedTuple):
-    """names, and the positions of the numbers that they are; for every number (names, factor, rest), or itself:
-    factor times their product, and the rest.
-    """
-
-    names: list[str]
-    positions: list[int]
-    numbers: list[tuple[tuple[str, ...], int, int] | int]
-
-    def example(self, which: int) -> list[int]:
-        """The numbers of one of the examples."""
-        symbols = {name: symbol(name, _EXAMPLES[which][k]) for k, name in enumerate(self.names)}
-        return [
-            n if isinstance(n, int) else math.prod([symbols[name] for name in n[0]]) * n[1] + n[2] for n in self.numbers
-        ]
-
-
-def _fitted(graph: Graph, samples: Sequence[tuple[int, ...]], lengths: Sequence[int]) -> _Unknowns | None:
-    """What has changed between samples, from the extents of inputs and the lengths of loops that have; None if
-    something else has."""
-    extents = sum(len(i.aval.shape) for i in graph.inputs)  # of inputs: they come first among the numbers
-    columns = list(zip(*samples, strict=True))
-    found = _Unknowns([], [], [])
-    bases: list[tuple[int, ...]] = []
-    for position in sorted([*range(extents), *lengths], key=lambda p: columns[p]):
-        column = columns[position]
-        if len(set(column)) > 1 and not any(_follows(column, base) for base in bases):
-            if len(bases) == len(_EXAMPLES[0]):
-                return None
-            found.names.append(f"n{len(bases)}")
-            found.positions.append(position)
-            bases.append(column)
-    for column in columns:
-        number = column[0] if len(set(column)) == 1 else _from(column, dict(zip(found.names, bases, strict=True)))
-        if number is None:
-            return None
-        found.numbers.append(number)
-    return found if bases else None
-
-
-def _from(column: tuple[int, ...], bases: dict[str, tuple[int, ...]]) -> tuple[tuple[str, ...], int, int] | None:
-    """How a number follows from an unknown, or from a product of some."""
-    for count in range(1, _MOST_FACTORS + 1):
-        for names in combinations_with_replacement(bases, count):
-            fit = _follows(column, tuple(map(math.prod, zip(*[bases[name] for name in names], strict=True))))
-            if fit:
-                return names, *fit
-    return None
-
-
-def _has_short_rows(graph: Graph, unknowns: _Unknowns) -> bool:
+def _has_short_rows(graph: Graph, unknowns: Unknowns) -> bool:
     """Whether the length of many short rows is unknown: of a known one they are straight code."""
     end = 0
     for shape in (i.aval.shape for i in graph.inputs):
@@ -199,19 +141,6 @@ def _sums_little(loop: Node) -> bool:
     return False
 
 
-def _follows(column: tuple[int, ...], base: tuple[int, ...]) -> tuple[int, int] | None:
-    """(factor, rest) such that column = factor * base + rest in every sample."""
-    low, high = (base.index(extreme(base)) for extreme in (min, max))
-    if low == high:
-        return None  # a product of unknowns that is the same in all samples
-    factor, remainder = divmod(column[high] - column[low], base[high] - base[low])
-    rest = column[0] - factor * base[0]
-    if remainder or factor < 1 or abs(rest) > _NEAR:
-        return None
-    is_so = all(c == factor * b + rest for c, b in zip(column, base, strict=True))
-    return (factor, rest) if is_so else None
-
-
 # ---------------------------------------------------------------- programs for any extents
 
 
@@ -224,7 +153,7 @@ class _General:
     native      its kernels, compiled when they are first wanted
     """
 
-    unknowns: _Unknowns
+    unknowns: Unknowns
     expected: Callable[..., tuple[int, ...]]
     is_fit: Callable[..., bool]
     amounts: Callable[..., tuple[int, ...]]
@@ -265,12 +194,12 @@ def _filled_in(shape: Sequence[int], amounts: Iterator[int]) -> tuple[int, ...]:
     return tuple([next(amounts) for _ in shape])
 
 
-def _general(graph: Graph, unknowns: _Unknowns, kernels: KernelTable) -> _General | None:
+def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General | None:
     """The program of a graph's family; None where it depends on the numbers in ways that no formula says."""
     try:
         with watched() as conditions:
-            first = _sketched(graph, unknowns.example(0))
-        second = _sketched(graph, unknowns.example(1))
+            first = _sketched(graph, unknowns.example(_EXAMPLES[0]))
+        second = _sketched(graph, unknowns.example(_EXAMPLES[1]))
     except Exception:  # whatever wants the very number: each graph is planned for itself then
         return None
     if first is None or second is None or first.text != second.text:
@@ -279,7 +208,7 @@ def _general(graph: Graph, unknowns: _Unknowns, kernels: KernelTable) -> _Genera
     functions += [function for nest in first.nests.values() for function in nest.functions]
     return _General(
         unknowns,
-        evaluated(unknowns.example(0), unknowns.names),
+        evaluated(unknowns.example(_EXAMPLES[0]), unknowns.names),
         checked(conditions, unknowns.names),
         evaluated(first.amounts, unknowns.names),
         first.planned,

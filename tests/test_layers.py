@@ -32,7 +32,7 @@ ENGINE = [
 COMPILER = [
     [
         "codegen.blas", "codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.modes", "codegen.records",
-        "codegen.symbols",
+        "codegen.symbols", "codegen.unknowns",
     ],
     ["codegen.ir"],
     ["codegen.nested"],
@@ -41,7 +41,7 @@ COMPILER = [
     ["codegen.passes"],
     ["codegen.emit"],
     ["codegen.runtime"],
-    ["codegen.amounts", "codegen.numbers"],
+    ["codegen.amounts", "codegen.numbers", "codegen.sized"],
     ["codegen.families"],
     ["codegen.compiler"],
     ["codegen"],
