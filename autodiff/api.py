@@ -21,6 +21,7 @@ from .tape.leaves import copied_natively, leaf, learn
 from .tape.parts import clear_parts
 from .tape.plan import COUNTS, plans
 from .tape.record import state
+from .tape.sizes import clear_sizes
 from .tape.streak import clear_streak
 from .tensor import AbstractTensor, Tensor
 from .transforms.emitted import clear_emissions
@@ -203,6 +204,7 @@ def clear_cache() -> None:
     clear_emissions()
     clear_streak()
     clear_parts()
+    clear_sizes()
     compiler.clear()
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from .runtime.stages import Stages
 
 __all__ = [
-    "Counts", "clear", "compile_graph", "counts", "facts", "is_known", "make_program", "recorded", "set_fast_math",
-    "stages",
+    "Counts", "clear", "compile_graph", "compiled", "counts", "facts", "is_known", "make_program", "recorded",
+    "set_fast_math", "stages",
 ]  # fmt: skip
 
 #: A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own:
@@ -161,6 +161,11 @@ class Counts(NamedTuple):
     modules: int
     bytes: int
     disk_objects: int
+
+
+def compiled() -> int:
+    """How many graphs were compiled so far."""
+    return _compiles
 
 
 def counts() -> Counts:

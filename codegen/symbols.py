@@ -18,11 +18,13 @@ the same key as a plain number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
+    "Conditions",
     "NotSymbolic",
     "Symbol",
     "SymbolicFloat",
@@ -55,19 +57,35 @@ class NotSymbolic(Exception):
     """Something needs the very number."""
 
 
-#: Conditions found so far: (formula, comparison with zero, outcome), of every `watched` that is going on.
-_watches: list[dict[tuple[str, str, bool], None]] = []
+#: What comparisons relied on: formula, comparison with zero, outcome.
+Conditions = dict[tuple[str, str, bool], None]
+
+
+class _Watching(threading.local):
+    """Conditions of every `watched` that is going on in this thread; in how many of them equality is one, too."""
+
+    def __init__(self) -> None:
+        self.open: list[Conditions] = []
+        self.closely = 0
+
+
+_watching = _Watching()
 
 
 @contextmanager
-def watched() -> Iterator[dict[tuple[str, str, bool], None]]:
-    """Collect the conditions that comparisons rely on."""
-    found: dict[tuple[str, str, bool], None] = {}
-    _watches.append(found)
+def watched(closely: bool = False) -> Iterator[Conditions]:
+    """Collect the conditions that comparisons rely on.
+
+    closely   equality with other numbers is one, too: where the code that compares is not the compiler's, which
+              treats no number of at least `LEAST` apart
+    """
+    found: Conditions = {}
+    before = _watching.open, _watching.closely
     try:
+        _watching.open, _watching.closely = [*before[0], found], before[1] + closely
         yield found
     finally:
-        _watches.remove(found)
+        _watching.open, _watching.closely = before
 
 
 class Symbol(int):
@@ -77,10 +95,13 @@ class Symbol(int):
 
     # int has no room for more, and equal values are not equal symbols.
     def __hash__(self) -> int:
-        return hash(int(self))
+        return hash((int(self), frozenset(self.terms.items())))  # no dictionary compares it with plain numbers
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Symbol and int(other) == int(self) and other.terms == self.terms
+        is_same = type(other) is Symbol and int(other) == int(self) and other.terms == self.terms
+        if _watching.closely and not is_same:
+            _differs(self, other)
+        return is_same
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -277,6 +298,14 @@ def _bound(terms: Terms) -> float:
     return total
 
 
+def _differs(a: Symbol, b: Any) -> None:
+    """That a is not b is a condition, if they are numbers."""
+    if hasattr(b, "__int__") and b == b // 1:
+        difference = _sum(a, _product(b if type(b) is Symbol else int(b), -1))
+        if type(difference) is Symbol:
+            _compared(difference, "!=", True)
+
+
 _HOLDS: dict[str, Callable[[float], bool]] = {
     "<": lambda d: d < 0,
     "<=": lambda d: d <= 0,
@@ -293,7 +322,7 @@ def _compared(difference: Symbol, comparison: str, outcome: bool) -> bool:
     # Of an interval that does not hold 0 inside, either end tells.
     is_certain = (low >= 0 or high <= 0) and holds(low) == holds(high)
     if not is_certain:
-        for found in _watches:
+        for found in _watching.open:
             found[_written(difference), comparison, outcome] = None
     return outcome
 
@@ -361,7 +390,7 @@ def evaluated(numbers: list[int], names: list[str]) -> Callable[..., tuple[int, 
     return _function(f"({', '.join([*map(formula, numbers), ''])})" if numbers else "()", names)
 
 
-def checked(conditions: Mapping[tuple[str, str, bool], None], names: list[str]) -> Callable[..., bool]:
+def checked(conditions: Conditions, names: list[str]) -> Callable[..., bool]:
     """A function of these symbols that tells whether all conditions hold."""
     parts = [f"(({text}) {comparison} 0) is {outcome}" for text, comparison, outcome in conditions]
     return _function(" and ".join(parts) or "True", names)

@@ -43,8 +43,11 @@ class Unknowns(NamedTuple):
         ]
 
 
-def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int]) -> Unknowns | None:
-    """What has changed between samples, from the numbers at these places that have; None if something else has."""
+def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int], name: str = "n") -> Unknowns | None:
+    """What has changed between samples, from the numbers at these places that have; None if something else has.
+
+    name    what the names of unknowns begin with
+    """
     columns = list(zip(*samples, strict=True))
     found = Unknowns([], [], [])
     bases: list[tuple[int, ...]] = []
@@ -53,7 +56,7 @@ def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int]) -> Unknown
         if len(set(column)) > 1 and not any(_follows(column, base) for base in bases):
             if len(bases) == MOST:
                 return None
-            found.names.append(f"n{len(bases)}")
+            found.names.append(f"{name}{len(bases)}")
             found.positions.append(position)
             bases.append(column)
     for column in columns:

@@ -24,11 +24,12 @@ from . import streak
 from .check import Recipe, checks
 from .expected import is_answered
 from .loans import give_back
-from .misses import compared, note
+from .misses import ANOTHER_SIZE, compared, note
 from .node import Node, RichNode
 from .parts import values_in_parts
-from .plan import COUNTS, build, data, plans, settle, source
+from .plan import COUNTS, build, data, draw, plans, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, grad_mode, new_number, state
+from .sizes import Answer, size_of
 from .walk import needed, still_true, structure, value_inputs
 
 __all__ = ["end_recording", "evaluate", "live_small", "pending_size", "stored_along", "value_of"]
@@ -103,10 +104,17 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     plan = plans.get(key)
     if plan is None:
         COUNTS.misses += 1
-        plan, _ = build(roots, number)
-        if still_true(parts, order):
-            plans.put(key, plan)
-        note("value", compared(key))
+        size = size_of(key)
+        plan = None if size is None else size.plan()
+        if plan is None:
+            plan, drawn = build(roots, number)
+            if still_true(parts, order):
+                plans.put(key, plan)
+                if size is not None:
+                    size.learn(order, Answer(drawn), lambda new: _answer_again(roots, number, new))
+            note("value", compared(key))
+        else:
+            note("value", ANOTHER_SIZE)
     else:
         COUNTS.hits += 1
         if streak.note_found(plan, purpose):
@@ -116,6 +124,11 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     results = plan.run(order)
     plan.commit(order, results)
     streak.note_spent(plan, since)
+
+
+def _answer_again(roots: Sequence[Node], number: dict[Node, int], new: dict[Node, Node]) -> Answer:
+    """What answers a recording in which others stand for its nodes."""
+    return Answer(draw([new[r] for r in roots], {new[n]: i for n, i in number.items()}))
 
 
 def _evaluate_beside(nodes: Sequence[Node]) -> None:

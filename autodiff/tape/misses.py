@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Any
 
-from codegen.compiler import counts
+from codegen.compiler import compiled
 from codegen.forks import renewed_in_child
 from codegen.garbage import Paused
 from codegen.records import NamedTuple
@@ -21,7 +21,10 @@ from codegen.records import NamedTuple
 from ..errors import UserLine, user_line
 from .node import Kind, Out
 
-__all__ = ["Explanation", "Miss", "compared", "explain", "forget", "note"]
+__all__ = ["ANOTHER_SIZE", "Explanation", "Miss", "compared", "explain", "forget", "note"]
+
+#: Why a plan was made without a rule or a graph.
+ANOTHER_SIZE = "the same program at another size, one of many: its rules and its graph are known"
 
 #: Misses remembered: the latest ones.
 LIMIT = 256
@@ -73,7 +76,7 @@ def note(what: str, reason: str) -> None:
     global _compiles
     key = (what, user_line(), reason)
     with Paused(), _lock:
-        now = counts().compiles
+        now = compiled()
         count, compiles = _found.pop(key, (0, 0))
         _found[key] = count + 1, compiles + now - _compiles
         _compiles = now
@@ -190,4 +193,4 @@ def forget() -> None:
     with Paused(), _lock:
         _found.clear()
         _recent.clear()
-        _compiles = counts().compiles
+        _compiles = compiled()

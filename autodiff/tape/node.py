@@ -65,7 +65,7 @@ class Out:
         self.requires_grad = requires_grad
         self.weak = weak
         self.as_leaf: Kind | None = None
-        self.small = aval.size <= SMALL
+        self.small = int(aval.size) <= SMALL  # a symbol's example decides: it is no condition
         self.flows = aval.dtype.kind in "fc"  # a bool or integer decides, but nothing flows from it
         is_number = (weak or number) and not aval.shape
         self.cls = number_class(aval, weak) if is_number else tensor_class(aval)

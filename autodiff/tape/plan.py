@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from codegen import ir
+from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 from codegen.runtime.launcher import OutOfRange
 
@@ -25,7 +26,7 @@ from .record import ALIASES, ARGUMENT
 from .streak import executable_of, note_compiled
 from .walk import needed, value_inputs
 
-__all__ = ["COUNTS", "Counts", "Plan", "build", "drops_inputs", "located", "plans", "settle", "source"]
+__all__ = ["COUNTS", "Counts", "Drawn", "Plan", "build", "draw", "drops_inputs", "located", "plans", "settle", "source"]
 
 
 class Counts:
@@ -142,18 +143,28 @@ def source(node: Node) -> Node:
     return node
 
 
-def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, dict[Node, int]]:
-    """Freeze the graph that `outputs` need, and look up its executable.
+class Drawn(NamedTuple):
+    """The graph that some outputs need, and how a recording is answered by it (see `Plan`).
 
-    Returns a plan that stores every output which has a number, and the position of each
-    output's value among the executable's results (outputs that are computed already have none).
+    places    the position of each output's value among the results (outputs that are computed already have none)
+    """
+
+    graph: ir.Graph
+    gather: tuple
+    store: tuple
+    copies: tuple
+    places: dict[Node, int]
+
+
+def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
+    """Freeze the graph that `outputs` need: every one that has a number is to be stored.
+
     Raises ConcretizationError when an output depends on an argument of a trace.
     """
     outputs = list(outputs)
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
     graph, inputs = freeze(wanted)
-    executable, known = executable_of(graph) if wanted else (None, True)
     position = {node: i for i, node in enumerate(wanted)}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
@@ -165,10 +176,17 @@ def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, dict[
                 store.append((number[o], position[s]))
         elif o in number and o.value is None:
             copies.append((number[o], number.get(s, s)))
-    plan = Plan(executable, gather, tuple(store), tuple(copies))
+    return Drawn(graph, gather, tuple(store), tuple(copies), places)
+
+
+def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, Drawn]:
+    """The plan that stores every output which has a number, and what was drawn for it: its executable is looked up."""
+    drawn = draw(outputs, number)
+    executable, known = executable_of(drawn.graph) if drawn.graph.outputs else (None, True)
+    plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
     if not known:
         note_compiled(plan)
-    return plan, places
+    return plan, drawn
 
 
 def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.Graph, list[Node]]:

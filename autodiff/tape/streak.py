@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +27,12 @@ from codegen.runtime.cache import LRU
 from ..config import config
 from .misses import note
 
+if TYPE_CHECKING:
+    from codegen.sized import SizedGraph
+
 __all__ = [
-    "BEGUN", "WHEN_REPEATED", "Rented", "Sampled", "Waiting", "clear_streak", "executable_of", "go_on", "is_regular",
+    "BEGUN", "WHEN_REPEATED", "Rented", "Sampled", "Waiting", "clear_streak", "executable_at", "executable_of",
+    "go_on", "is_regular", "is_varied",
     "note_compiled", "note_found", "note_regular", "note_repeated", "note_spent", "prices",
 ]
 
@@ -84,13 +88,20 @@ class Sampled:
 
 
 class Waiting:
-    """Stands for the executable of a graph that is evaluated for the time being."""
+    """Stands for the executable of a graph that is evaluated for the time being.
 
-    __slots__ = ("__weakref__", "_compiled", "_evaluation", "_graph", "_runs", "_seconds")
+    graph       what it is, or gives, when that is first asked for
+    evaluate    evaluates it; by default the evaluator of the graph
+    """
 
-    def __init__(self, graph: Graph) -> None:
+    __slots__ = ("__weakref__", "_compiled", "_evaluate", "_graph", "_runs", "_seconds", "operations")
+
+    def __init__(
+        self, graph: Graph | Callable[[], Graph], operations: int, evaluate: Callable[..., tuple] | None = None
+    ) -> None:
         self._graph = graph
-        self._evaluation: Evaluation | None = None
+        self.operations = operations
+        self._evaluate = evaluate
         self._compiled: Any = None
         self._runs = 0
         self._seconds = 0.0
@@ -99,12 +110,20 @@ class Waiting:
         """As `Executable.call`, by the reference of each operation."""
         if self._compiled is not None:
             return self._compiled.call(*values)
-        if self._evaluation is None:
-            self._evaluation = Evaluation(self._graph)
-        results = self._evaluation(*_arrays(self._graph, values))
+        evaluate = self._evaluate
+        if evaluate is None:
+            graph = self._drawn()
+            evaluation = Evaluation(graph)
+            evaluate = self._evaluate = lambda *values: evaluation(*_arrays(graph, values))
+        results: tuple = evaluate(*values)
         self._runs += 1
         _ran.append(self)
         return results
+
+    def _drawn(self) -> Graph:
+        if not isinstance(self._graph, Graph):
+            self._graph = self._graph()
+        return self._graph
 
     def add(self, seconds: float) -> None:
         """So long did it take to answer by evaluating, with the look at the recording that checks would save."""
@@ -115,23 +134,23 @@ class Waiting:
         if self._compiled is None:
             why = self._why_compiled()
             if why:
-                self._compiled = prices.compiled(self._graph)
-                self._evaluation = None
+                self._compiled = prices.compiled(self._drawn())
+                self._evaluate = None
                 _ran.append(self)
-                note(f"{len(self._graph.nodes)} operations that waited", why)
+                note(f"{self.operations} operations that waited", why)
         return self if self._compiled is None else self._compiled
 
     def _why_compiled(self) -> str:
-        if not config.patience or is_known(self._graph):
+        if not config.patience or is_known(self._drawn()):
             return "nothing waits any more"
         if is_regular(self, _ran):
             return "a graph that NumPy evaluated is run in a loop"
-        if self._seconds >= prices.of(self._graph):
+        if self._seconds >= prices.of_operations(self.operations):
             return f"NumPy has evaluated a graph {self._runs} times, for as long as compiling was expected to take"
         return ""
 
     def __repr__(self) -> str:
-        return f"<Waiting {self._graph.name}, {len(self._graph.nodes)} operations, evaluated {self._runs} times>"
+        return f"<Waiting, {self.operations} operations, evaluated {self._runs} times>"
 
 
 class Rented:
@@ -261,10 +280,26 @@ def executable_of(graph: Graph) -> tuple[Any, bool]:
     if waiting is not None:
         return waiting.settled(), True
     if _streak.is_varied(config.patience):
-        waiting = Waiting(graph)
+        waiting = Waiting(graph, len(graph.nodes))
         _waiting.put(graph.key, waiting, len(graph.nodes))
         return waiting, False
     return prices.compiled(graph), False
+
+
+def executable_at(sized: SizedGraph, values: tuple[int, ...]) -> tuple[Any, bool]:
+    """The same for a graph of unknown extents at these; to be asked for where shapes do not repeat."""
+    key = sized, values
+    waiting = _waiting.get(key)
+    if waiting is not None:
+        return waiting.settled(), True
+    waiting = Waiting(lambda: sized.at(values), sized.operations, lambda *arrays: sized.evaluate(values, arrays))
+    _waiting.put(key, waiting)
+    return waiting, False
+
+
+def is_varied() -> bool:
+    """Whether shapes do not repeat, of late."""
+    return _streak.is_varied(config.patience)
 
 
 def note_regular() -> None:

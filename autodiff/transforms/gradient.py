@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -31,10 +32,11 @@ from ..tape import streak
 from ..tape.ask import end_recording, live_small, stored_along
 from ..tape.check import Recipe, checks
 from ..tape.formulas import Misfit
-from ..tape.misses import compared, note
+from ..tape.misses import ANOTHER_SIZE, compared, note
 from ..tape.node import Node, released
-from ..tape.plan import COUNTS, Plan, build, data, plans
+from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
 from ..tape.record import Recording, grad_mode, state
+from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import gradient_inputs, history, needed, still_true, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
@@ -177,7 +179,13 @@ def solve(
                 checks.note_length(purpose, plan, given[0], live, now.began)
     else:
         COUNTS.misses += 1
-        plan = _make(key, past, seeds, groups, kept, number, order)
+        size = size_of(key)
+        if size is not None and not config.eager and not is_watching():
+            plan = size.plan()
+        if plan is None:
+            plan = _make(key, past, seeds, groups, kept, number, order, size=size)
+        else:
+            note("backward", ANOTHER_SIZE)
     try:
         results = plan.run(order)
     except Misfit:
@@ -218,6 +226,7 @@ def _make(
     number: dict[Node, int],
     order: Sequence[Node],
     why: str = "",
+    size: Size | None = None,
 ) -> Plan:
     why = why or _why_unkept(past, groups)  # before the rules run: a hook may remove itself
     asked = state.now.asked
@@ -243,33 +252,72 @@ def _make(
     why = why or unnamed(relied)
     key = _with_calls(key, watches.keys(), number)
     known = not why
-    with recording_rules(False):
-        for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
-            if not known:
-                group.old = None
-            elif g is not None and group.old is not None:
-                gradients[i] = add(handle(group.old), g)
-    nodes = [g.node for g in gradients if g is not None]
-    plan, places = build([*nodes, *kept], number)
+    if not known:
+        for group in groups:
+            group.old = None
+    plan, drawn = build([*_with_old(gradients, groups), *kept], number)
     plan.relied, plan.read = relied, read
-    # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
-    own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
-    plan.store = tuple([(n, position) for n, position in plan.store if n not in own])
-    plan.grads = tuple(
-        [None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]
-    )
-    plan.computed = tuple([g is not None and g.node in places for g in gradients])
+    answer = _answer(drawn, gradients, seeds, kept, number)
+    plan.store, plan.grads, plan.computed = answer.drawn.store, answer.grads, answer.computed
     if known and still_true(key[1], order):
         plan.formulas = watches.formulas(plan.gather, number)
         plan.gather = watches.let_go(plan.gather)
         plans.put(key, plan)
         plan.choices = choices
         known_plan = ref(plan)  # a check may answer with it when it is no more among the plans
-        choices.on_change(lambda: _drop(key, known_plan()))
+        forget: Callable[[], None] | None = None
+        choices.on_change(lambda: _drop(key, known_plan(), forget))
+        if size is not None and not relied:
+            forget = size.learn(order, answer, partial(_answer_again, past, seeds, groups, kept, number), choices)
     elif not known:
         COUNTS.unkept += 1
     note("backward", why or compared(key))
     return plan
+
+
+def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[Node]:
+    """Add each gradient to what its group says; the nodes of those that are there."""
+    with recording_rules(False):
+        for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
+            if g is not None and group.old is not None:
+                gradients[i] = add(handle(group.old), g)
+    return [g.node for g in gradients if g is not None]
+
+
+def _answer(
+    drawn: Drawn,
+    gradients: Sequence[Tensor | None],
+    seeds: Sequence[tuple[Node, Tensor]],
+    kept: Sequence[Node],
+    number: dict[Node, int],
+) -> Answer:
+    """How a recording is answered by what was drawn of its gradients, and of what is kept."""
+    # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
+    own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
+    places = drawn.places
+    return Answer(
+        drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own])),
+        tuple([None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]),
+        tuple([g is not None and g.node in places for g in gradients]),
+    )
+
+
+def _answer_again(
+    past: Sequence[Node],
+    seeds: Sequence[tuple[Node, Tensor]],
+    groups: Sequence[Group],
+    kept: Sequence[Node],
+    number: dict[Node, int],
+    new: dict[Node, Node],
+) -> Answer:
+    """What answers a recording in which others stand for its nodes: the rules run on these."""
+    seeds = [(new[r], handle(new[s.node])) for r, s in seeds]
+    groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in groups]
+    kept = [new[n] for n in kept]
+    number = {new[n]: i for n, i in number.items()}
+    gradients = emit([new[n] for n in past], seeds, groups, tracks=False)
+    drawn = draw([*_with_old(gradients, groups), *kept], number)
+    return _answer(drawn, gradients, seeds, kept, number)
 
 
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
@@ -282,8 +330,10 @@ def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> 
     return (purpose, tuple(parts), *rest)
 
 
-def _drop(key: tuple, plan: Plan | None) -> None:
+def _drop(key: tuple, plan: Plan | None, forget: Callable[[], None] | None) -> None:
     """A method was registered that changes what the rules behind this plan would record."""
+    if forget is not None:
+        forget()
     if plan is not None:
         plan.valid = False
         if plans.get(key) is plan:  # else another was made under this key since

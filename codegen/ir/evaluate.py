@@ -17,7 +17,7 @@ from .aval import aval_of
 from .graph import Graph, Node
 from .op import CONSTANT
 
-__all__ = ["Evaluation", "evaluate", "evaluate_node"]
+__all__ = ["Evaluation", "evaluate", "evaluate_node", "last_readers", "takes_any_layout", "unshared"]
 
 _NO_PARAMETERS: dict[str, Any] = {}
 #: Traits of operations that treat every element alike, wherever it lies.
@@ -47,7 +47,7 @@ class Evaluation:
     __slots__ = ("_constants", "_graph", "_outputs", "_steps")
 
     def __init__(self, graph: Graph) -> None:
-        last = _last_readers(graph)
+        last = last_readers(graph)
         nodes = [node for node in graph.nodes if node in last]
         constants = [node for node in nodes if node.op is CONSTANT]
         steps = [node for node in nodes if node.op is not CONSTANT]
@@ -61,7 +61,7 @@ class Evaluation:
                 _reference_of(node),
                 [place[i] for i in node.inputs],
                 node.keywords if node.params else _NO_PARAMETERS,
-                _ANY_LAYOUT.isdisjoint(node.op.traits),
+                not takes_any_layout(node),
                 [place[i] for i in node.inputs if last[i] is node],
             )
             for node in steps
@@ -86,7 +86,7 @@ class Evaluation:
                 put(_as_aval(node, value))
                 for i in read_last:
                     values[i] = None
-        return tuple([_unshared(values[i], taken) for i in self._outputs])
+        return tuple([unshared(values[i], taken) for i in self._outputs])
 
 
 def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -96,7 +96,7 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     Reductions and products are given packed arrays, since NumPy adds up in the order of memory: the
     value of a node then depends on nothing but the values of its inputs.
     """
-    if _ANY_LAYOUT.isdisjoint(node.op.traits):
+    if not takes_any_layout(node):
         arrays = [np.asarray(array, order="C") for array in arrays]
     with ignoring(all="ignore"):
         return _as_aval(node, _reference_of(node)(*arrays, **node.keywords))
@@ -107,6 +107,11 @@ def _values_of(constants: Sequence[Node]) -> list[np.ndarray]:
     distinct = {id(node.params): node for node in constants}
     known = {params: evaluate_node(node, ()) for params, node in distinct.items()}
     return [known[id(node.params)] for node in constants]
+
+
+def takes_any_layout(node: Node) -> bool:
+    """Whether its reference gives the same bits wherever the elements of its operands lie."""
+    return not _ANY_LAYOUT.isdisjoint(node.op.traits)
 
 
 def _reference_of(node: Node) -> Callable[..., Any]:
@@ -135,7 +140,7 @@ def _checked(graph: Graph, arrays: Sequence) -> list[np.ndarray]:
     return found
 
 
-def _last_readers(graph: Graph) -> dict[Node, Node | None]:
+def last_readers(graph: Graph) -> dict[Node, Node | None]:
     """For each input and node that the outputs need, its last reader; None for an output, kept to the end."""
     last: dict[Node, Node | None] = dict.fromkeys(graph.outputs)
     for node in reversed(graph.nodes):
@@ -151,7 +156,7 @@ def _add_note(graph: Graph, node: Node, error: Exception) -> None:
     error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
 
 
-def _unshared(array: np.ndarray, taken: set[int]) -> np.ndarray:
+def unshared(array: np.ndarray, taken: set[int]) -> np.ndarray:
     """The array, or a packed copy if its memory belongs to something else."""
     if id(array) in taken or not (array.flags.owndata and array.flags.c_contiguous):
         array = np.array(array, order="C")
