@@ -1,0 +1,130 @@
+"""In-place updates: `t += x`, `t[key] = v`, `t.add_(x)`.  A handle gets another node; what it was stays as it was.
+
+Attached to `Tensor` here, as `handles` does with what can be asked.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
+from ..ops import add_at, as_tensor, astype, index_update, spread_to
+from ..ops.protocols import serves
+from ..tape.ask import value_of
+from ..tape.leaves import leaf_node
+from ..tape.node import Leaf, Node
+from ..tape.record import grad_mode, identity_of, state
+from ..tensor import Tensor
+
+__all__ = ["as_leaf", "rebind"]
+
+
+def as_leaf(node: Node, identity: Leaf) -> Node:
+    """A node of the same value that gradients of `identity` accumulate at; pending if the value is."""
+    if node.value is not None:
+        return leaf_node(value_of(node), True, identity)
+    made = identity_of(node, leaf=identity)
+    if not node.kind.out.requires_grad:
+        node.kind.out.as_leaf = made.kind
+    return made
+
+
+def rebind(t: Tensor, new: Tensor) -> Tensor:
+    """An in-place update: this handle names another value from now on; the old value stays as it was.
+
+    Under no_grad a leaf that requires grad stays the same leaf.  Raises GradientError for such a leaf
+    outside of no_grad, DTypeError or ShapeError when the new value has another aval.
+    """
+    node, now = t.node, state.now
+    if now.tracing and node.number < now.inside:
+        raise ConcretizationError(
+            f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
+            "  return the new value instead"
+        )
+    have, made = node.kind.out.aval, new.node.kind.out.aval
+    if made is not have and made.dtype != have.dtype:
+        new = _same_kind(t, new)
+    if made is not have and made.shape != have.shape:
+        if np.broadcast_shapes(new.shape, t.shape) != t.shape:
+            raise ShapeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
+        new = spread_to(new, t.shape)
+    if node.leaf is None:
+        t.node = new.node
+        if new.node.value is None and new.node.kind.out.small:
+            now.note_small(t)  # the handle that the operation noted is about to go
+        return t
+    if grad_mode.get():
+        raise GradientError(
+            f"an in-place update of a leaf that requires grad\n  called at {caller()}\n"
+            "  do it under `with ad.no_grad():`"
+        )
+    t.node = as_leaf(new.node, node.leaf)
+    if t.node.value is None and not t.node.kind.out.small:
+        now.note_updated(t)
+    return t
+
+
+def _same_kind(t: Tensor, new: Tensor) -> Tensor:
+    if not np.can_cast(new.dtype, t.dtype, "same_kind"):
+        raise DTypeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
+    return astype(new, t.dtype)
+
+
+def _in_place(compute: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
+    """`t += x` and its kin: the handle gets the result of `t + x`."""
+
+    def update(t: Tensor, x: Any) -> Any:
+        return _rebound(t, compute(t, x))
+
+    made: Any = update
+    made.rebound = _rebound  # for who has the result already
+    return made
+
+
+def _rebound(t: Tensor, new: Any) -> Any:
+    return rebind(t, new) if isinstance(new, Tensor) else new
+
+
+def copy_(t: Tensor, value: Any) -> Tensor:
+    """Give this handle another value, broadcast and cast as in NumPy's `t[...] = value`."""
+    return rebind(t, as_tensor(value))
+
+
+def set_item(t: Tensor, key: Any, value: Any) -> None:
+    """t[key] = value: this handle gets the value with that part replaced."""
+    rebind(t, index_update(t, key, value))
+
+
+def _numpy_add_at(t: Any, key: Any, value: Any) -> None:
+    """np.add.at(t, key, value): this handle gets the value with that added.  An array takes no tensor's gradient."""
+    if isinstance(t, Tensor):
+        rebind(t, add_at(t, key, value))
+    else:
+        np.add.at(t, tree.map(_as_array, key), _as_array(value))
+
+
+def _as_array(x: Any) -> Any:
+    return np.asarray(x) if isinstance(x, Tensor) else x
+
+
+serves(_numpy_add_at, (np.add, "at"))
+
+_IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+
+for _name, _function in {
+    "__setitem__": set_item,
+    "copy_": copy_,
+    "fill_": copy_,
+    "zero_": lambda t: copy_(t, 0),
+}.items():
+    setattr(Tensor, _name, _function)
+
+for _name in _IN_PLACE:
+    setattr(Tensor, f"__i{_name}__", _in_place(getattr(operator, f"__{_name}__")))
+for _name, _word in {"add_": "add", "sub_": "sub", "mul_": "mul", "div_": "truediv", "pow_": "pow"}.items():
+    setattr(Tensor, _name, _in_place(getattr(operator, f"__{_word}__")))
