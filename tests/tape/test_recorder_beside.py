@@ -93,13 +93,14 @@ def test_a_process_may_end_while_it_is_being_made():
 
 def test_an_interrupt_while_it_is_put_in_front_leaves_python_in_front_and_it_is_tried_again():
     run("""
-replace_methods, came = recorder._replace_methods, []
-def interrupted():
+from autodiff.ops.in_front import Front
+replace_methods, came = Front._replace_methods, []
+def interrupted(front):
     if not came:
         came.append(1)
         raise KeyboardInterrupt
-    replace_methods()
-recorder._replace_methods = interrupted
+    replace_methods(front)
+Front._replace_methods = interrupted
 operators = {name: vars(ad.AbstractTensor)[name] for name in ("__add__", "__rmul__", "__neg__", "__lt__")}
 begin()
 try:
