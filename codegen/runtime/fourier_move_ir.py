@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from .fourier_pass_ir import LANES
 from .template import Template
+from .transposed_ir import listed, transposed
 
 __all__ = ["moves_ir"]
 
@@ -150,32 +151,6 @@ done:
 """)
 
 
-def _listed(places: list[int]) -> str:
-    return ", ".join([f"i32 {j}" for j in places])
-
-
-def _transposed(names: list[str], pair: str, to: str) -> list[str]:
-    """Instructions that make `$to.j` of vectors of pairs: its i-th pair is the j-th of the i-th."""
-    lines, distance, stage = [], LANES // 2, 0
-    while distance:
-        found = list(names)
-        for i in range(LANES):
-            if i & distance:
-                continue
-            j = i + distance
-            low = [k if not k & distance else LANES + k - distance for k in range(LANES)]
-            high = [k + distance if not k & distance else LANES + k for k in range(LANES)]
-            for place, picked in ((i, low), (j, high)):
-                numbers = _listed([2 * k + part for k in picked for part in (0, 1)])
-                found[place] = f"%{to}.{place}" if distance == 1 else f"%{to}.{stage}.{place}"
-                lines.append(
-                    f"  {found[place]} = shufflevector {pair} {names[i]}, {pair} {names[j]},"
-                    f" <{2 * LANES} x i32> <{numbers}>"
-                )
-        names, distance, stage = found, distance // 2, stage + 1
-    return lines
-
-
 def _rows_loaded(words: dict[str, object], even: str, odd: str) -> list[str]:
     """The pairs of as many rows as elements, to elements of all rows."""
     given = Template("""
@@ -186,7 +161,7 @@ def _rows_loaded(words: dict[str, object], even: str, odd: str) -> list[str]:
   %at.$j.$part = getelementptr $V, ptr %r.block, i64 $number
   store $V %of.$j.$part, ptr %at.$j.$part, align 32""")
     lines = [given.substitute(words, j=j) for j in range(LANES)]
-    lines += _transposed([f"%row.{j}" for j in range(LANES)], str(words["W"]), "turned")
+    lines += transposed([f"%row.{j}" for j in range(LANES)], str(words["W"]), "turned", parts=2)
     return lines + [
         part.substitute(words, j=j, part=p, places=(even, odd)[p], number=2 * j + p)
         for j in range(LANES) for p in (0, 1)
@@ -204,7 +179,7 @@ def _rows_stored(words: dict[str, object], mixed: str) -> list[str]:
   store $W %turned.$j, ptr %to.$j, align $SIZE""")
     lines = [part.substitute(words, j=j, part=p, number=2 * j + p) for j in range(LANES) for p in (0, 1)]
     lines += [both.substitute(words, j=j, mixed=mixed) for j in range(LANES)]
-    lines += _transposed([f"%both.{j}" for j in range(LANES)], str(words["W"]), "turned")
+    lines += transposed([f"%both.{j}" for j in range(LANES)], str(words["W"]), "turned", parts=2)
     return lines + [given.substitute(words, j=j) for j in range(LANES)]
 
 
@@ -212,8 +187,8 @@ def moves_ir(element: str) -> str:
     """`load`, `store` and `turn` for numbers of this type."""
     v, w = f"<{LANES} x {element}>", f"<{2 * LANES} x {element}>"
     size = 4 if element == "float" else 8
-    even, odd = _listed(list(range(0, 2 * LANES, 2))), _listed(list(range(1, 2 * LANES, 2)))
-    mixed = _listed([k + part for k in range(LANES) for part in (0, LANES)])
+    even, odd = listed(list(range(0, 2 * LANES, 2))), listed(list(range(1, 2 * LANES, 2)))
+    mixed = listed([k + part for k in range(LANES) for part in (0, LANES)])
     base = Template("  %base.at.$j = getelementptr ptr, ptr %lanes, i64 $j\n  %base.$j = load ptr, ptr %base.at.$j")
     bases = "\n".join([base.substitute(j=j) for j in range(LANES)])
     words: dict[str, object] = {"type": element, "V": v, "W": w, "SIZE": size, "LANES": LANES, "BOTH": 2 * LANES}

@@ -9,14 +9,15 @@ Elements of a row are `inner` apart, in x and in out; `flip` -1 gives the fallin
             -0.0 is 0.0.  Falling: its complement
     pair    key and number of an element, in one word of twice the bits
 
-Of short rows each element counts those that come before it, several at a time; longer ones go through a network of
-comparisons (`order_network_ir`).  Pairs of long rows are sorted by one byte of the key after the other, the lowest
-first; a byte that is the same in all is passed over.  Where there is no memory for pairs, by insertion.
+Several short rows go through a network of comparisons side by side (`order_beside_ir`).  Of one alone each element
+counts those that come before it (`order_alone_ir`); longer ones go through a network each (`order_network_ir`).  Pairs
+of long rows are sorted by one byte of the key after the other, the lowest first; a byte that is the same in all is
+passed over.  Where there is no memory for pairs, by insertion.
 """
 
 from __future__ import annotations
 
-from . import order_network_ir
+from . import order_alone_ir, order_beside_ir, order_network_ir
 from .compare_ir import LANES
 from .order_key_ir import TYPES, key_ir
 from .template import Template
@@ -25,12 +26,14 @@ __all__ = ["SHORT", "order_ir"]
 
 #: Rows of so many elements take as long by comparing all with all.
 SHORT = 32
-#: Bytes of the keys that are compared at a time.
-_VECTOR_BYTES = 64
+
+#: From two elements to so many, by the bits of a key, and of so many rows or more, rows are ordered side by side.
+_BESIDE, _FEW = {32: 96, 64: 64}, 3
 
 _ORDER = Template("""
 declare ptr @PyMem_RawMalloc(i64)
 declare void @PyMem_RawFree(ptr)
+declare i64 @llvm.umin.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal $word @key(ptr %row, i64 %number, i64 %inner, $word %flip) alwaysinline {
@@ -42,8 +45,20 @@ $key
   ret $word %key
 }
 
+; Where row r is: elements of a row are `inner` apart.
+define internal i64 @base(i64 %r, i64 %n, i64 %inner) alwaysinline {
+  %outer = udiv i64 %r, %inner
+  %within = urem i64 %r, %inner
+  %elements = mul i64 %n, %inner
+  %first = mul i64 %outer, %elements
+  %base = add i64 %first, %within
+  ret i64 %base
+}
+
 define i32 @order(ptr %pointers, ptr %extents) {
 entry:
+  %rows.at = alloca [$ROWS x ptr]
+  %outs.at = alloca [$ROWS x ptr]
   %counts = alloca [$BYTES x [256 x i64]], align 64
   %words = alloca [$MOST x i64], align 64
   %out.at = getelementptr ptr, ptr %pointers, i64 1
@@ -62,6 +77,8 @@ entry:
   %flip = trunc i256 %flip.wide to $word
   %keys = alloca [$MOST x i64], align 64
   %bytes = mul i64 %n, $PAIR
+  %n.more = sub i64 %n, 2
+  %are.short = icmp ule i64 %n.more, $BESIDE_MORE
   %is.long = icmp ugt i64 %n, $SHORT
   br i1 %is.long, label %ask, label %rows
 ask:
@@ -74,15 +91,36 @@ rows:
   %no.pairs = icmp eq ptr %pairs, null
   br label %row
 row:
-  %r = phi i64 [ %begin, %rows ], [ %r.next, %sorted ]
+  %r = phi i64 [ %begin, %rows ], [ %r.next, %sorted ], [ %r.after, %beside ]
   %more = icmp ult i64 %r, %end
-  br i1 %more, label %one, label %done
+  br i1 %more, label %some, label %done
+some:
+  %left = sub i64 %end, %r
+  %are.enough = icmp uge i64 %left, $FEW
+  %are.beside = and i1 %are.enough, %are.short
+  br i1 %are.beside, label %lane, label %one
+lane:
+  ; of too few rows the last fills the lanes up
+  %l = phi i64 [ 0, %some ], [ %l.next, %lane ]
+  %l.last = sub i64 %left, 1
+  %l.in = call i64 @llvm.umin.i64(i64 %l, i64 %l.last)
+  %l.row = add i64 %r, %l.in
+  %l.base = call i64 @base(i64 %l.row, i64 %n, i64 %inner)
+  %l.x = getelementptr $type, ptr %x, i64 %l.base
+  %l.out = getelementptr i64, ptr %out, i64 %l.base
+  %l.x.at = getelementptr ptr, ptr %rows.at, i64 %l
+  %l.out.at = getelementptr ptr, ptr %outs.at, i64 %l
+  store ptr %l.x, ptr %l.x.at
+  store ptr %l.out, ptr %l.out.at
+  %l.next = add i64 %l, 1
+  %l.more = icmp ult i64 %l.next, $ROWS
+  br i1 %l.more, label %lane, label %beside
+beside:
+  call void @beside(ptr %rows.at, ptr %outs.at, ptr %words, ptr %keys, i64 %n, i64 %inner, $word %flip)
+  %r.after = add i64 %r, $ROWS
+  br label %row
 one:
-  %outer = udiv i64 %r, %inner
-  %within = urem i64 %r, %inner
-  %elements = mul i64 %n, %inner
-  %first = mul i64 %outer, %elements
-  %base = add i64 %first, %within
+  %base = call i64 @base(i64 %r, i64 %n, i64 %inner)
   %x.row = getelementptr $type, ptr %x, i64 %base
   %out.row = getelementptr i64, ptr %out, i64 %base
   br i1 %is.long, label %middle, label %rank
@@ -209,141 +247,6 @@ passed:
 done:
   ret ptr %from.next
 }
-
-; The numbers of a row go to the places of their elements: each counts those below it, and those alike before it.
-; $LANES elements are compared with all others at a time.
-define internal void @rank(
-  ptr %row, ptr noalias %out, ptr noalias %keys, i64 %n, i64 %inner, $word %flip
-) noinline {
-entry:
-  %places = alloca <$LANES x $word>, align 64
-  br label %read
-read:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %read ]
-  %one = call $word @key(ptr %row, i64 %k, i64 %inner, $word %flip)
-  %one.at = getelementptr $word, ptr %keys, i64 %k
-  store $word %one, ptr %one.at
-  %k.next = add i64 %k, 1
-  %k.more = icmp ult i64 %k.next, %n
-  br i1 %k.more, label %read, label %block
-block:
-  %i = phi i64 [ 0, %read ], [ %i.next, %placed ]
-  %i.next = add i64 %i, $LANES
-  %is.whole = icmp ule i64 %i.next, %n
-  %i.end = select i1 %is.whole, i64 %i.next, i64 %n
-  %mine.at = getelementptr $word, ptr %keys, i64 %i
-  %mine = load <$LANES x $word>, ptr %mine.at, align $ALIGN
-  br label %before
-before:
-  %b = phi i64 [ 0, %block ], [ %b.next, %before.one ]
-  %b.count = phi <$LANES x $word> [ zeroinitializer, %block ], [ %b.counted, %before.one ]
-  %b.more = icmp ult i64 %b, %i
-  br i1 %b.more, label %before.one, label %among
-before.one:
-  %b.at = getelementptr $word, ptr %keys, i64 %b
-  %b.key = load $word, ptr %b.at
-  %b.first = insertelement <$LANES x $word> poison, $word %b.key, i64 0
-  %b.all = shufflevector <$LANES x $word> %b.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
-  %b.less = icmp ule <$LANES x $word> %b.all, %mine
-  %b.one = sext <$LANES x i1> %b.less to <$LANES x $word>
-  %b.counted = sub <$LANES x $word> %b.count, %b.one
-  %b.next = add i64 %b, 1
-  br label %before
-among:
-  %a = phi i64 [ %i, %before ], [ %a.next, %among ]
-  %a.count = phi <$LANES x $word> [ %b.count, %before ], [ %a.counted, %among ]
-  %a.at = getelementptr $word, ptr %keys, i64 %a
-  %a.key = load $word, ptr %a.at
-  %a.first = insertelement <$LANES x $word> poison, $word %a.key, i64 0
-  %a.all = shufflevector <$LANES x $word> %a.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
-  %a.far = sub i64 %a, %i
-  %a.wide = zext i64 %a.far to i256
-  %a.lane = trunc i256 %a.wide to $word
-  %a.lane.first = insertelement <$LANES x $word> poison, $word %a.lane, i64 0
-  %a.lanes = shufflevector <$LANES x $word> %a.lane.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
-  %a.is.later = icmp ugt <$LANES x $word> <$STEPS>, %a.lanes
-  %a.less = icmp ult <$LANES x $word> %a.all, %mine
-  %a.alike = icmp eq <$LANES x $word> %a.all, %mine
-  %a.ties = and <$LANES x i1> %a.alike, %a.is.later
-  %a.below = or <$LANES x i1> %a.less, %a.ties
-  %a.one = sext <$LANES x i1> %a.below to <$LANES x $word>
-  %a.counted = sub <$LANES x $word> %a.count, %a.one
-  %a.next = add i64 %a, 1
-  %a.more = icmp ult i64 %a.next, %i.end
-  br i1 %a.more, label %among, label %after
-after:
-  %c = phi i64 [ %i.end, %among ], [ %c.next, %after.one ]
-  %c.count = phi <$LANES x $word> [ %a.counted, %among ], [ %c.counted, %after.one ]
-  %c.more = icmp ult i64 %c, %n
-  br i1 %c.more, label %after.one, label %counted
-after.one:
-  %c.at = getelementptr $word, ptr %keys, i64 %c
-  %c.key = load $word, ptr %c.at
-  %c.first = insertelement <$LANES x $word> poison, $word %c.key, i64 0
-  %c.all = shufflevector <$LANES x $word> %c.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
-  %c.less = icmp ult <$LANES x $word> %c.all, %mine
-  %c.one = sext <$LANES x i1> %c.less to <$LANES x $word>
-  %c.counted = sub <$LANES x $word> %c.count, %c.one
-  %c.next = add i64 %c, 1
-  br label %after
-counted:
-  store <$LANES x $word> %c.count, ptr %places, align 64
-  br label %put
-put:
-  %p = phi i64 [ %i, %counted ], [ %p.next, %put ]
-  %p.lane = sub i64 %p, %i
-  %p.at = getelementptr $word, ptr %places, i64 %p.lane
-  %p.place = load $word, ptr %p.at
-  %p.wide = zext $word %p.place to i256
-  %p.number = trunc i256 %p.wide to i64
-  %p.offset = mul i64 %p.number, %inner
-  %p.to = getelementptr i64, ptr %out, i64 %p.offset
-  store i64 %p, ptr %p.to
-  %p.next = add i64 %p, 1
-  %p.more = icmp ult i64 %p.next, %i.end
-  br i1 %p.more, label %put, label %placed
-placed:
-  %again = icmp ult i64 %i.next, %n
-  br i1 %again, label %block, label %done
-done:
-  ret void
-}
-
-; Each number goes to where those before it have no larger key.
-define internal void @insert(ptr %row, ptr %out, i64 %n, i64 %inner, $word %flip) noinline {
-entry:
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %place ]
-  %more = icmp ult i64 %i, %n
-  br i1 %more, label %one, label %done
-one:
-  %key = call $word @key(ptr %row, i64 %i, i64 %inner, $word %flip)
-  br label %look
-look:
-  %j = phi i64 [ %i, %one ], [ %j.less, %shift ]
-  %to.offset = mul i64 %j, %inner
-  %to = getelementptr i64, ptr %out, i64 %to.offset
-  %is.first = icmp eq i64 %j, 0
-  br i1 %is.first, label %place, label %compare
-compare:
-  %j.less = sub i64 %j, 1
-  %before.offset = mul i64 %j.less, %inner
-  %before.at = getelementptr i64, ptr %out, i64 %before.offset
-  %before = load i64, ptr %before.at
-  %other = call $word @key(ptr %row, i64 %before, i64 %inner, $word %flip)
-  %is.larger = icmp ugt $word %other, %key
-  br i1 %is.larger, label %shift, label %place
-shift:
-  store i64 %before, ptr %to
-  br label %look
-place:
-  store i64 %i, ptr %to
-  %i.next = add i64 %i, 1
-  br label %next
-done:
-  ret void
-}
 """)
 
 _COUNTING = Template("""
@@ -363,12 +266,13 @@ def order_ir(dtype: str) -> str:
     element = TYPES[dtype]
     bits = 64 if dtype.endswith("64") else 32
     word = f"i{bits}"
-    lanes = _VECTOR_BYTES * 8 // bits
     counting = [_COUNTING.substitute(b=b, shift=8 * b, word=word) for b in range(bits // 8)]
-    network = order_network_ir.network_ir(element, word, key_ir(element, word, LANES))
-    return network + _ORDER.substitute(
+    others = (
+        order_network_ir.network_ir(element, word, key_ir(element, word, LANES)),
+        order_beside_ir.beside_ir(element, word), order_alone_ir.alone_ir(word),
+    )  # fmt: skip
+    return "".join(others) + _ORDER.substitute(
         type=element, word=word, pair=f"i{2 * bits}", key=key_ir(element, word, 1), counting="".join(counting),
-        LANES=lanes, ALIGN=bits // 8, STEPS=", ".join(f"{word} {j}" for j in range(lanes)),
-        MOST=order_network_ir.MOST,
+        MOST=order_network_ir.MOST, ROWS=LANES, FEW=_FEW, BESIDE_MORE=_BESIDE[bits] - 2,
         BITS=bits, BYTES=bits // 8, PAIR=bits // 4, TABLES=bits // 8 * 256 * 8, SHORT=SHORT,
     )  # fmt: skip

@@ -59,6 +59,25 @@ def test_an_order_is_the_stable_one_of_numpy(dtype, descending, rng):
             np.testing.assert_array_equal(values(x), np.take_along_axis(x, expected, axis))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_rows_of_every_few_elements_are_ordered_side_by_side(dtype, rng):
+    """Packed rows and columns, more and fewer than vectors have lanes, with many that are alike."""
+    for n in (*range(1, 35), 47, 48, 49, 63, 64, 65, 95, 96, 97):
+        for shape, axis in (((11, n), 1), ((n, 11), 0), ((2, n, 5), 1)):
+            x = rng.integers(0, max(2, n // 3), shape).astype(dtype)
+            order = ad.jit(lambda x, axis=axis: ad.argsort(x, axis=axis))(x)
+            np.testing.assert_array_equal(order, np.argsort(x, axis, kind="stable"))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 9, 4000])
+def test_any_number_of_rows_has_the_orders_of_each_alone(rows, rng):
+    x = rng.standard_normal((rows, 20))
+    order = ad.jit(lambda x: ad.argsort(x))
+    found = order(x)
+    np.testing.assert_array_equal(found, np.argsort(x, 1, kind="stable"))
+    np.testing.assert_array_equal(order(x[::-1]), found[::-1])
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int64"])
 @pytest.mark.parametrize("moved", [0, 1, 3, 200, 399])
 def test_elements_that_only_their_last_bits_tell_apart_are_in_order(moved, dtype, rng):
