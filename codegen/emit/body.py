@@ -85,6 +85,7 @@ class Body(Writer):
         self.multiples = {self.names[a]: multiple for a, multiple in function.multiples.items()}
         self.offsets: dict[tuple, str] = {}  # (extents, indices) -> name of the linear index, where it dominates
         self.label = "entry"
+        self.loops = 0  # written so far
         self.calls = False  # whether elementary functions are called rather than inlined
         self.count = 0
 
@@ -298,12 +299,21 @@ class Body(Writer):
         return self._loop(block, counter, lower, upper, "1", initial)
 
     def _loop(
-        self, block: Block, counter: Value, lower: str, upper: str, step: str, initial: list[str], write=None
+        self,
+        block: Block,
+        counter: Value,
+        lower: str,
+        upper: str,
+        step: str,
+        initial: list[str],
+        write: Callable[[], list[str]] | None = None,
+        *,
+        is_seen: bool = True,
     ) -> list[str]:
         """A loop over one of the block's arguments; gives what it carried.
 
         `write()` writes its body and gives the names carried on; by default it is the block.  The
-        carried values are the arguments behind the counter.
+        carried values are the arguments behind the counter.  `is_seen`: see `stepped`.
         """
         number, before = self.next_number(), self.label
         variable, after = f"%i.{number}", f"%next.{number}"
@@ -314,7 +324,7 @@ class Body(Writer):
 
         self.lines.append(f"  br label %loop.{number}")
         self.start(f"loop.{number}")
-        header = len(self.lines)
+        loops, header = self.loops, len(self.lines)
         self.lines += [""] * (1 + len(phis))  # the phis: what the body carries on is not known yet
         self.lines.append(f"  %more.{number} = icmp slt i64 {variable}, {upper}")
         self.lines.append(f"  br i1 %more.{number}, label %body.{number}, label %done.{number}")
@@ -324,7 +334,8 @@ class Body(Writer):
         # negative stays so.
         wraps = " nsw" if step == "1" else ""
         wraps = f" nuw{wraps}" if wraps and lower.isdigit() else wraps
-        self.lines.append(f"  {after} = add{wraps} i64 {variable}, {step}")
+        # Of loops around others LLVM looks at the counter in vain.
+        self.lines += self.stepped(number, variable, step, wraps, is_seen=is_seen and self.loops == loops)
         self.lines.append(f"  br label %loop.{number}")
         self.lines[header] = f"  {variable} = phi i64 [ {lower}, %{before} ], [ {after}, %{self.label} ]"
         for j, (value, first, last) in enumerate(zip(carried, initial, yielded, strict=True)):
@@ -334,6 +345,22 @@ class Body(Writer):
             )
         self.start(f"done.{number}")
         return phis
+
+    def stepped(
+        self, number: int, counter: str, step: int | str, wraps: str = " nsw", *, is_seen: bool = True
+    ) -> list[str]:
+        """The counter's next value, `%next.number`; LLVM sees that it grows by steps where that `is_seen`.
+
+        Where it does, it makes the places in memory that a loop goes to anew (loop strength reduction).  In loops that
+        run much, that saves instructions; in others a fifth of the time of code generation, of tiles half of it, makes
+        the same code or a longer one.  `llvm.expect` is a name for what it is given, no more.
+        """
+        here, said = counter, []
+        if not is_seen:
+            here = f"%here.{number}"
+            expect = self.declare("llvm.expect.i64", "i64", ("i64", "i64"))
+            said = [f"  {here} = call i64 {expect}(i64 {counter}, i64 0)"]
+        return [*said, f"  %next.{number} = add{wraps} i64 {here}, {step}"]
 
     def _if(self, operation: Operation, operands: list[str]) -> None:
         then, otherwise = operation.regions
@@ -355,6 +382,7 @@ class Body(Writer):
     def start(self, label: str) -> None:
         """A new block of LLVM's."""
         self.label = label
+        self.loops += label.startswith("loop.")
         self.lines.append(f"{label}:")
 
     _structured: ClassVar[dict[str, Callable]] = {

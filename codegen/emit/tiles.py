@@ -209,7 +209,9 @@ class _Tiles(VectorLoop):
         self.lanes, self.mask, self.active = self.size, "", self.size
 
         def column() -> list[str]:
-            body._loop(self.outer, self.outer_counter, first, last, str(self.size), [], self._tile)
+            body._loop(
+                self.outer, self.outer_counter, first, last, str(self.size), [], self._tile, is_seen=False
+            )
             return []
 
         body._loop(self.block, self.counter, "0", columns_end, str(self.size), [], column)

@@ -101,7 +101,7 @@ class VectorLoop(VectorMemory):
         self.active = 0 if phase.is_masked else self.lanes
         results = self._iteration(counter, phis)
         lines = body.lines
-        lines.append(f"  {after} = add nsw i64 {counter}, {phase.lanes}")
+        lines += body.stepped(number, counter, phase.lanes, is_seen=not phase.is_masked)
         lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
         lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
         last = body.label
