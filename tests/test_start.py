@@ -126,6 +126,45 @@ def test_a_first_loop_makes_no_launcher_either():
     assert "codegen.runtime.signals" in modules_after(program)
 
 
+LOOPS_OF_PRODUCTS = {
+    "a loop": "ad.fori_loop(0, 20, lambda i, c: ad.tanh(c @ w), x)",
+    "a loop that counts when it runs": "ad.while_loop(lambda c: ad.sum(c * c) > 0.1, lambda c: ad.tanh(c @ w), x)",
+    "a branch": "ad.cond(ad.sum(x) > 0, lambda c: ad.tanh(c @ w), lambda c: c @ w @ w, x)",
+}
+
+
+@pytest.mark.parametrize("result", LOOPS_OF_PRODUCTS.values(), ids=LOOPS_OF_PRODUCTS)
+def test_a_first_loop_of_products_makes_no_launcher_and_has_the_bits_of_later_ones(result):
+    program = (
+        "import autodiff as ad, numpy as np\n"
+        "from codegen.runtime import native\n"
+        "rng = np.random.default_rng(1)\n"
+        "x, w = rng.normal(size=(32, 24)), rng.normal(size=(24, 24), scale=0.1)\n"
+        f"f = ad.jit(ad.value_and_grad(lambda x, w: ad.sum({result} ** 2), argnums=(0, 1)))\n"
+        "first = f(x, w)\n"
+        "assert not native.is_made()\n"
+        "again = f(x, w)\n"
+        "assert native.is_made() and first[0] == again[0]\n"
+        "assert all(np.array_equal(a, b) for a, b in zip(first[1], again[1]))\n"
+        "native.native()\n"
+        "ad.clear_cache()\n"
+        f"g = ad.value_and_grad(lambda x, w: ad.sum({result} ** 2), argnums=(0, 1))\n"
+        "assert np.array_equal(g(x, w)[1][1], first[1][1])\n"
+    )
+    assert "codegen.runtime.loop_code" in modules_after(program)
+
+
+def test_a_first_large_product_makes_no_launcher():
+    program = (
+        "import autodiff as ad, numpy as np\n"
+        "from codegen.runtime import native\n"
+        "x = np.ones((700, 700))\n"
+        "assert ad.jit(lambda x: ad.sum(x @ x))(x) == 700.0**3\n"
+        "assert not native.is_made()\n"
+    )
+    assert "codegen.runtime.early" in modules_after(program)
+
+
 def test_an_index_outside_is_found_at_the_first_call_too():
     program = (
         "import autodiff as ad, numpy as np\n"

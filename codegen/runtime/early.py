@@ -20,8 +20,8 @@ from .launcher import NativeStep, Plan, checked_arguments, launcher, raise_statu
 
 __all__ = ["EarlyCall", "call_of"]
 
-#: From this many scalar operations on (some 30 ms, vectorised) threads gain more than the launcher takes.
-_LONGEST = 200_000_000
+#: From this many scalar operations on (some 150 ms, vectorised) threads gain more than the launcher takes.
+_LONGEST = 1_000_000_000
 
 _signature = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _locked, _unlocked = ctypes.PYFUNCTYPE(*_signature), ctypes.CFUNCTYPE(*_signature)

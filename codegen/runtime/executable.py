@@ -226,25 +226,32 @@ def _loaded(program: Program, kernels: KernelTable) -> Pieces:
     """All machine code of a program."""
     parts: dict[int, list[Piece]] = {}
     nests: dict[int, Nest] = {}
-    _gather(program, parts, nests)
+    in_parts = _gather(program, parts, nests)
+    if in_parts:
+        loops.begin(in_parts)
     functions = [part.function for found in parts.values() for part in found]
     native = kernels.load([*functions, *[nest.emitted for nest in nests.values()]])
     native.update({number: native[id(nest.emitted)] for number, nest in nests.items()})
     return Pieces(parts, native, {number: nest.numbers for number, nest in nests.items()})
 
 
-def _gather(program: Program, parts: dict[int, list[Piece]], nests: dict[int, Nest]) -> None:
-    """What has to be compiled for a program, and for what runs inside of it."""
+def _gather(
+    program: Program, parts: dict[int, list[Piece]], nests: dict[int, Nest]
+) -> list[Loop | Branch | While]:
+    """What has to be compiled for a program, and for what runs inside of it; the nests that are not one function."""
+    in_parts: list[Loop | Branch | While] = []
     for step in program.steps:
         if isinstance(step.work, Kernel):
             parts[id(step.work)] = shares.shared(step.work.function, step.work.extents)
-        elif inside := bodies(step.work):
+        elif isinstance(step.work, Loop | Branch | While):
             nest = whole.whole(step.work, len(step.buffers))
             if nest is not None:
                 nests[id(step.work)] = nest
                 continue
-            for _, body, _ in inside:
-                _gather(body, parts, nests)
+            in_parts.append(step.work)
+            for _, body, _ in bodies(step.work):
+                in_parts += _gather(body, parts, nests)
+    return in_parts
 
 
 class _Code(NamedTuple):

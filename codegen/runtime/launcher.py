@@ -93,7 +93,7 @@ class Plan:
 class StepTable:
     """Steps in memory as `run_steps` reads them."""
 
-    __slots__ = ("_owned", "_run", "_table", "address", "scratch")
+    __slots__ = ("_is_long", "_owned", "_run", "_table", "address", "scratch")
 
     def __init__(self, steps: Sequence[NativeStep], *, is_long: bool) -> None:
         self.scratch = max((len(step.slots) for step in steps), default=0)
@@ -105,8 +105,9 @@ class StepTable:
             words += (sharing(), len(step.extents) + 2, share.blocks, share.chunk, share.total) if share else (0,) * 5
         self._table = _words(words)
         self.address = ctypes.addressof(self._table)
-        code = native()
-        self._run = code.run_steps_unlocked if is_long else code.run_steps
+        self._is_long = is_long
+        #: Loops' tables are read by `loop_ir` alone, and make no launcher.
+        self._run: Callable[..., int] | None = None
 
     def _keep(self, numbers: Sequence[int]) -> int:
         array = _words(numbers)
@@ -117,7 +118,11 @@ class StepTable:
         """Run the steps [first, stop) on a `memory.pointer_table`.  Raises what their status says."""
         start = self.address + first * 8 * launcher_ir.STEP_WORDS
         scratch = ctypes.addressof(slots) + 8 * (len(slots) - self.scratch)
-        if status := self._run(start, stop - first, slots, scratch):
+        run = self._run
+        if run is None:
+            code = native()
+            run = self._run = code.run_steps_unlocked if self._is_long else code.run_steps
+        if status := run(start, stop - first, slots, scratch):
             raise_status(status)
 
 

@@ -6,16 +6,18 @@ A step of theirs is one call: what runs inside, and how its pointers move, stand
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..ir import Aval
-from ..program import Branch, Loop, Place, Program, While, aligned
+from ..program import Branch, HostCall, Loop, Place, Program, While, aligned, bodies, every_step
+from . import loop_code
 from .cost import work_of
 from .launcher import NativeStep, StepTable
-from .native import native
 
-__all__ = ["NativeBody", "Table", "branch_table", "loop_table", "while_table"]
+__all__ = ["NativeBody", "Table", "begin", "branch_table", "loop_table", "while_table"]
+
+_FUNCTIONS = {Loop: "run_loop", Branch: "run_branch", While: "run_while"}
 
 
 class NativeBody(NamedTuple):
@@ -35,7 +37,7 @@ class Table:
 
     __slots__ = ("_function", "_owned", "numbers")
 
-    #: It has none of its own: `loop_ir` is part of the launcher.
+    #: It has none of its own: that of `loop_ir` lasts as long as the process.
     codes = ()
 
     def __init__(self, function: str) -> None:
@@ -57,12 +59,22 @@ class Table:
 
     def step(self, slots: tuple[int, ...]) -> NativeStep:
         """The step on these slots."""
-        return NativeStep(native().code.address(self._function), slots, tuple(self.numbers))
+        return NativeStep(loop_code.address_of(self._function), slots, tuple(self.numbers))
+
+
+def begin(nests: Iterable[Loop | Branch | While]) -> None:
+    """Have made meanwhile what their steps call, where nothing inside calls Python."""
+    loop_code.begin({_FUNCTIONS[type(nest)] for nest in nests if not _calls_hosts(nest)})
+
+
+def _calls_hosts(nest: object) -> bool:
+    steps = [step for _, body, _ in bodies(nest) for step, _, _ in every_step(body)]
+    return any(isinstance(step.work, HostCall) for step in steps)
 
 
 def loop_table(loop: Loop, buffers: int, body: NativeBody) -> Table:
     """Of a step on so many buffers."""
-    table = Table("run_loop")
+    table = Table(_FUNCTIONS[Loop])
     scanned = [
         (place[0], *_elements(loop, aval, place[1])) for place, aval in zip(loop.scanned, loop.elements, strict=True)
     ]
@@ -122,7 +134,7 @@ def _state(loop: Loop, k: int, inputs: int, workspace: int) -> tuple[int, ...]:
 
 def branch_table(branch: Branch, buffers: int, yes: NativeBody, no: NativeBody) -> Table:
     """Of a step on so many buffers."""
-    table = Table("run_branch")
+    table = Table(_FUNCTIONS[Branch])
     table.numbers = list(branch.chosen)
     for run, body in ((branch.yes, yes), (branch.no, no)):
         program = body.program
@@ -135,7 +147,7 @@ def while_table(
     loop: While, buffers: int, condition: NativeBody, step: NativeBody, back: NativeBody | None = None
 ) -> Table:
     """Of a step on so many buffers."""
-    table, workspace, carried = Table("run_while"), buffers - 1, len(loop.states)
+    table, workspace, carried = Table(_FUNCTIONS[While]), buffers - 1, len(loop.states)
     answer, records, _ = loop.room()
     offsets, size = loop.record()
     first_answer = len(condition.program.inputs)

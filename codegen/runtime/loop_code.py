@@ -1,0 +1,51 @@
+"""The functions that run loops and branches with products in them: `loop_ir`, by name.
+
+    begin(names)            they are made beside what the caller does next
+    address_of(name)        where one is, good to the end of the process
+
+They are part of the launcher.  Where that is not made yet a module of its own has the one that is asked for, which
+LLVM makes in a sixth of the time: a process that runs one such loop need not wait for all of the launcher.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Iterable
+
+from ..forks import held_over_fork
+from . import engine, native, objects
+from .ahead import Ahead, gains
+from .loop_ir import loop_ir
+
+__all__ = ["address_of", "begin"]
+
+_begun: dict[str, Ahead[int]] = {}
+_lock = held_over_fork(threading.Lock())
+
+
+def begin(names: Iterable[str]) -> None:
+    """Have these made meanwhile, where they are not there."""
+    if gains() and not native.is_made():
+        for name in names:
+            _ahead(name)
+
+
+def address_of(name: str) -> int:
+    """The address of `i32 name(ptr pointers, ptr numbers)`."""
+    return native.native().code.address(name) if native.is_made() else _ahead(name).result()
+
+
+def _ahead(name: str) -> Ahead[int]:
+    with _lock:
+        if name not in _begun:
+            _begun[name] = Ahead(functools.partial(_made, name))
+        return _begun[name]
+
+
+def _made(name: str) -> int:
+    code = objects.compiled(loop_ir(name), None, engine.Passes.INLINE)
+    # Steps have its address to the end of the process.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+    return code.address(name)
