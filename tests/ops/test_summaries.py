@@ -27,6 +27,20 @@ def test_the_gradient_of_a_border_is_added_to_what_it_was_taken_from():
         np.testing.assert_array_equal(found, np.bincount(np.pad(np.arange(3), (2, 2), mode).astype(int)))
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
+def test_borders_of_any_width_are_numpys(mode, rng):
+    """Slices, lines again and again, and, of borders wider than the array, what is looked up."""
+    for shape, widths in (((1,), (3, 0)), ((5,), (4, 5)), ((5,), (0, 13)), ((3, 4), ((2, 0), (1, 9))), ((2, 1), 3)):
+        x = rng.normal(size=shape)
+        padded = ad.jit(lambda x, widths=widths: ad.pad(x, widths, mode))
+        np.testing.assert_array_equal(padded(x), np.pad(x, widths, mode))
+        seed = rng.normal(size=padded(x).shape)
+        found = ad.grad(lambda x, seed=seed, padded=padded: ad.sum(padded(x) * seed))(x)
+        places = np.pad(np.arange(x.size).reshape(shape), widths, mode)
+        wanted = np.bincount(places.ravel(), seed.ravel(), x.size).reshape(shape)
+        np.testing.assert_allclose(found, wanted, atol=1e-13)
+
+
 def test_what_is_nan_has_a_gradient_of_exactly_zero():
     x = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 2.0]])
     for name in ("nanvar", "nanstd", "nanprod", "nancumsum", "nancumprod"):
