@@ -24,21 +24,8 @@ from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
-    "Conditions",
-    "NotSymbolic",
-    "Symbol",
-    "SymbolicFloat",
-    "common_factor",
-    "evaluated",
-    "formula",
-    "is_sure",
-    "larger",
-    "most",
-    "smaller",
-    "symbol",
-    "typical",
-    "watched",
-    "whole",
+    "Conditions", "NotSymbolic", "Symbol", "SymbolicFloat", "common_factor", "evaluated", "formula", "is_sure",
+    "larger", "most", "smaller", "symbol", "typical", "watched", "whole",
 ]
 
 #: What a symbol may be, at the least.

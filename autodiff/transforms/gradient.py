@@ -285,12 +285,9 @@ def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[N
 
 
 def _answer(
-    drawn: Drawn,
-    gradients: Sequence[Tensor | None],
-    seeds: Sequence[tuple[Node, Tensor]],
-    kept: Sequence[Node],
+    drawn: Drawn, gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Tensor]], kept: Sequence[Node],
     number: dict[Node, int],
-) -> Answer:
+) -> Answer:  # fmt: skip
     """How a recording is answered by what was drawn of its gradients, and of what is kept."""
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
