@@ -3,6 +3,7 @@
     code = Ahead(lambda: compiled(text))        begun, where that gains something
     code.is_done()                              whether that would take no time, or nobody is at it
     code.result()                               waits for it
+    deeply(lambda: compiled(text))              made at once, on a stack that is deep enough
 
 Threads are joined by who needs the result, or at the latest by the interpreter when it ends: none of them outlives
 its work.  A forked child has no such thread, and does the work itself.
@@ -13,11 +14,58 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-__all__ = ["Ahead", "gains"]
+from ..forks import renewed_in_child
+
+__all__ = ["Ahead", "deeply", "gains"]
 
 _T = TypeVar("_T")
+
+#: LLVM needs between 64 and 96 KB of stack for a sort of rows (Zen 4), and more for what is nested more deeply.  A
+#: program of many threads may say (`threading.stack_size`) that each has less than the system's 8 MB.
+_ENOUGH, _DEEP = 1 << 20, 8 << 20
+
+_starting = renewed_in_child(globals(), "_starting")
+
+
+class _Deep(threading.Thread):
+    """A thread with a deep stack, whatever new threads have."""
+
+    def start(self) -> None:
+        with _starting:
+            before = threading.stack_size(_DEEP)  # it gives what was said before
+            try:
+                if before == 0 or before >= _ENOUGH:
+                    threading.stack_size(before)
+                super().start()
+            finally:
+                threading.stack_size(before)
+
+
+def deeply(make: Callable[..., _T], *arguments: Any) -> _T:
+    """`make(*arguments)`, in another thread, which is waited for, where the stack of this one may be small."""
+    me = threading.current_thread()
+    if isinstance(me, _Deep) or me is threading.main_thread():
+        return make(*arguments)
+    made: list[_T] = []
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            made.append(make(*arguments))
+        except BaseException as error:
+            raised.append(error)
+
+    thread = _Deep(target=work, name="autodiff compiles")
+    try:
+        thread.start()
+    except RuntimeError:  # no more threads
+        return make(*arguments)
+    thread.join()
+    if raised:
+        raise raised.pop()
+    return made[0]
 
 
 def gains() -> bool:
@@ -36,7 +84,7 @@ class Ahead(Generic[_T]):
         self._made: list[_T] = []
         self._thread: threading.Thread | None = None
         if gains() and not is_quick:
-            self._thread = threading.Thread(target=self._try, name="autodiff compiles")
+            self._thread = _Deep(target=self._try, name="autodiff compiles")
             try:
                 self._thread.start()
             except RuntimeError:  # no more threads

@@ -25,7 +25,7 @@ from typing import Any
 from ..forks import held_over_fork
 from ..garbage import Paused
 from . import elf, machine
-from .ahead import Ahead
+from .ahead import Ahead, deeply
 from .disk import FORMAT, blake2b, default
 from .llvm import is_loaded, library, library_file, version
 
@@ -138,6 +138,10 @@ def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes 
 
 def object_of(text: str, passes: Passes = Passes.VECTORS) -> tuple[bytes, tuple[str, ...]]:
     """The object file of a module, and the names of the functions that it exports."""
+    return deeply(_object_of, text, passes)
+
+
+def _object_of(text: str, passes: Passes) -> tuple[bytes, tuple[str, ...]]:
     with _compiler() as compiler, closing(compiler.optimized(text, passes)) as module:
         try:
             found = library().emitted(compiler.machine(_CODE_GENERATION[passes]), module)
@@ -159,7 +163,7 @@ def link(
     exports = tuple(exports)
     loaded: Any = elf.linked(object_bytes, imports or {}, exports)
     if loaded is None:
-        loaded = _linked_by_llvm(text, object_bytes, imports or {}, exports)
+        loaded = deeply(_linked_by_llvm, text, object_bytes, imports or {}, exports)
     return Code(text if keeps_text else "", len(object_bytes), loaded, passes)
 
 

@@ -12,7 +12,7 @@ import pytest
 from codegen.ir import Aval
 from codegen.program import Gemm
 from codegen.runtime import ahead, engine, kernels, products
-from codegen.runtime.ahead import Ahead
+from codegen.runtime.ahead import Ahead, deeply
 from codegen.runtime.engine import Passes
 
 
@@ -152,3 +152,46 @@ def test_a_process_that_ends_meanwhile_ends_well(then):
 def test_a_result_is_waited_for():
     work = Ahead(lambda: time.sleep(0.02) or Aval((), np.float64))
     assert work.result() == Aval((), np.float64)
+
+
+def test_what_is_made_deeply_is_made_in_the_main_thread_or_in_one_with_a_deep_stack_and_raises():
+    def look(x):
+        seen.append(threading.current_thread())
+        return 1 / x
+
+    def in_another_thread():
+        results.append(deeply(lambda: deeply(look, 2)))
+        with pytest.raises(ZeroDivisionError):
+            deeply(look, 0)
+
+    seen = []
+    results = [deeply(look, 4)]
+    other = threading.Thread(target=in_another_thread)
+    other.start()
+    other.join()
+    assert results == [0.25, 0.5]
+    assert seen[0] is threading.main_thread()
+    assert other not in seen and all(thread.name == "autodiff compiles" for thread in seen[1:])
+
+
+SMALL_STACKS = """
+import sys, threading, numpy as np, autodiff as ad
+threading.stack_size(65536)
+def work():
+    x = np.linspace(0.0, 1.0, 40)
+    slope = ad.grad(lambda x: ad.sum(ad.sin(x) * ad.exp(x)))(x)
+    assert np.allclose(slope, np.exp(x) * (np.sin(x) + np.cos(x)), rtol=1e-13)
+    rows = -x.reshape(8, 5)
+    assert (ad.jit(lambda x: ad.sort(x, axis=1))(rows) == np.sort(rows, 1)).all()
+    done.append(1)
+done = []
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+assert done and threading.stack_size(0) == 65536
+"""
+
+
+def test_threads_with_small_stacks_may_compile():
+    run = [sys.executable, "-c", SMALL_STACKS]
+    subprocess.run(run, check=True, env={**os.environ, "AUTODIFF_CACHE": "0"}, timeout=120)
