@@ -10,15 +10,20 @@ import numpy as np
 from codegen.lowering import Map
 
 from ..tensor import Tensor
-from .arithmetic import add, divide, multiply, sign, subtract
+from .arithmetic import abs_, add, divide, multiply, negative, sign, subtract
 from .arrays import on_arrays
-from .comparison import equal
+from .comparison import less
 from .declare import Elementwise, unary
+from .elementwise import exp
 from .protocols import serves
 from .selection import where
 from .special_series import BESSEL0_FAR, BESSEL0_NEAR, BESSEL1_FAR, BESSEL1_NEAR, series
 
 __all__ = ["i0", "i0e", "i1", "i1e"]
+
+#: Below, I1(x) / x is the sum of (x/2)**2k / (2 k! (k+1)!), whose term of k = 7 is less than 1e-17 of it.
+_NEAR = 0.5
+_RATIO = tuple([0.5 / (4**n * math.factorial(n) * math.factorial(n + 1)) for n in range(7)])
 
 
 def _scaled(k: Any, x: Any, near: tuple[float, ...], far: tuple[float, ...]) -> tuple[Any, Any, Any]:
@@ -57,10 +62,16 @@ def _i1(k: Any, x: Any) -> Any:
     return _grown(k, x, _i1e(k, x))
 
 
-def _over(y: Tensor, x: Tensor) -> Tensor:
-    """I1(x) / x, which is one half at 0; so is the scaled one."""
-    is_zero = equal(x, 0.0)
-    return where(is_zero, 0.5, divide(y, where(is_zero, 1.0, x)))
+def _over(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
+    """I1(x) / x, or of the scaled one; near 0, where its derivatives would cancel, by its series."""
+    is_near = less(abs_(x), _NEAR)
+    near = where(is_near, x, 0.0)
+    square, total = multiply(near, near), _RATIO[-1]
+    for c in _RATIO[-2::-1]:
+        total = add(multiply(total, square), c)
+    if scaled:
+        total = multiply(total, exp(negative(abs_(near))))
+    return where(is_near, total, divide(y, where(is_near, 1.0, x)))
 
 
 i0: Elementwise = unary(
@@ -73,7 +84,7 @@ i0: Elementwise = unary(
 i1: Elementwise = unary(
     "i1",
     on_arrays(_i1),
-    partials=lambda y, x: (subtract(i0(x), _over(y, x)),),
+    partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
     lower=Map(_i1),
     doc="The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]",
 )
@@ -87,7 +98,7 @@ i0e: Elementwise = unary(
 i1e: Elementwise = unary(
     "i1e",
     on_arrays(_i1e),
-    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x))),),
+    partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),),
     lower=Map(_i1e),
     doc="exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]",
 )

@@ -51,7 +51,7 @@ def _polynomial(k: Any, coefficients: list[float], t: Any) -> Any:
 
 
 def _from_pole(k: Any, x: Any) -> Any:
-    """How far x is from the next whole number: exact, from -1/2 to 1/2."""
+    """How far x is from the next whole number: exact for x from 0 on, from -1/2 to 1/2."""
     rest = k.sub(x, k.floor(x))
     return k.select(k.gt(rest, k.constant(0.5, like=x)), k.sub(rest, k.constant(1.0, like=x)), rest)
 
@@ -154,7 +154,7 @@ def _polygamma(k: Any, x: Any, *, n: int) -> Any:
         at = k.select(is_below, k.add(at, one), at)
     total = k.add(total, _tail(k, at, n))
     found = k.neg(total) if n % 2 == 0 else total
-    away = _from_pole(k, x)
+    away = k.neg(_from_pole(k, k.neg(x)))
     angle = k.mul(k.constant(math.pi, like=x), away)
     cotangent = k.div(k.cos(angle), k.sin(angle))
     turned = k.mul(k.constant(math.pi ** (n + 1), like=x), _polynomial(k, _cotangent_derivative(n), cotangent))

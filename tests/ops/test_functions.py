@@ -16,7 +16,8 @@ ACCURATE = [
     ("gammaln", lambda x: mpmath.log(abs(mpmath.gamma(x))), [1e-20, 0.3, 0.999999, 1.0001, 1.5, 1.99999, 2.00001, 2.7,
      3.0, 7.99, 8.0, 30.0, 1e5, 1e10, -0.5, -3.7], 4),
     ("gamma", mpmath.gamma, [1e-20, 0.3, 1.5, 2.5, 11.9, 12.1, 50.0, 170.6, -0.5, -10.3], 5),
-    ("digamma", mpmath.digamma, [1e-10, 0.3, 2.0, 11.9, 12.1, 1e6, -0.3], 8),
+    ("digamma", mpmath.digamma, [1e-10, 0.3, 2.0, 11.9, 12.1, 1e6, -0.3, -1e-8, -1e-200,
+     -2.0 - 2.0**-40, -0.9999999], 8),
     ("erfc", mpmath.erfc, [-5.0, -0.4, 0.49, 0.51, 3.0, 10.0, 26.0], 5),
     ("log_ndtr", lambda x: mpmath.log(mpmath.ncdf(x)), [-1e4, -40.0, -3.0, -1e-3, 0.5, 3.0], 16),
     ("i0", lambda x: mpmath.besseli(0, x), [0.0, 1e-5, 3.0, 7.99, 8.01, 100.0, 712.0], 8),
@@ -31,6 +32,36 @@ def test_special_functions_are_as_accurate_as_they_say(name, exact, points, ulps
         expected = np.array([float(exact(mpmath.mpf(x))) for x in points])
     found = ad.jit(getattr(sp, name))(np.array(points))
     assert np.all(np.abs(found - expected) <= ulps * np.spacing(np.abs(expected)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_derivatives_of_bessel_functions_cancel_nowhere_near_zero(dtype):
+    """The first three; those of I1 are made of I1(x) / x, which has powers of x in its derivatives' denominators."""
+    points = np.array([0.0, 1e-30, 1e-8, -1e-8, 1e-3, 0.1, 0.4999, 0.5001, -0.6, 3.0], dtype)
+    with mpmath.workdps(60):
+        for name, exact in {"i0": lambda x: mpmath.besseli(0, x), "i1": lambda x: mpmath.besseli(1, x)}.items():
+            f = getattr(sp, name)
+            for order in (1, 2, 3):
+                f = ad.grad(lambda x, f=f: ad.sum(f(x)))
+                expected = [float(mpmath.diff(exact, mpmath.mpf(float(x)), order)) for x in points]
+                slack = 100 * np.finfo(dtype).eps
+                found, label = ad.jit(f)(points), f"{name} {order}"
+                np.testing.assert_allclose(found, expected, rtol=slack, atol=slack, err_msg=label)
+    above = np.array([1e-30, 1e-8, 0.3, 0.7], dtype)
+    f = ad.grad(lambda x: ad.sum(ad.grad(lambda x: ad.sum(sp.i1e(x)))(x)))
+    with mpmath.workdps(60):
+        expected = [float(mpmath.diff(lambda t: mpmath.exp(-t) * mpmath.besseli(1, t), mpmath.mpf(float(x)), 2))
+                    for x in above]
+    np.testing.assert_allclose(f(above), expected, rtol=100 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_polygamma_is_accurate_beside_its_poles(n):
+    """Also where the distance to the pole is all there is: -1e-8 is not 1 - 1e-8 away from -1."""
+    points = [-1e-8, -1e-3, -1.0 + 2.0**-30, -1.0 - 2.0**-30, -5.0 + 2.0**-40, -0.75]
+    with mpmath.workdps(40):
+        expected = [float(mpmath.polygamma(n, mpmath.mpf(x))) for x in points]
+    np.testing.assert_allclose(ad.jit(lambda x: sp.polygamma(n, x))(np.array(points)), expected, rtol=1e-14)
 
 
 def test_special_functions_have_the_values_of_their_limits():
