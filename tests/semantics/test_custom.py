@@ -312,6 +312,8 @@ def test_an_integer_gradient_is_refused():
 def test_a_complex_gradient_for_a_real_input_gives_its_real_part():
     f = product(lambda g, s: {"x": np.array([1 + 5j, 2 - 1j, 3j]), "w": None})
     np.testing.assert_array_equal(gradients(total(f), X, W, kept=False)[0], [1.0, 2.0, 0.0])
+    f = product(lambda g, s: {"x": g * (7.0 + 2j), "w": None})
+    np.testing.assert_array_equal(gradients(total(f), X, W)[0], [7.0, 7.0, 7.0])
 
 
 def test_a_gradient_for_what_is_no_tensor_is_refused_naming_the_argument():
