@@ -4,6 +4,7 @@
     forward     tangents over the history, by rising number
     rules       what a custom function's rule is given and may return
     gradient    gradients as values: rule key -> plan -> executable
+    histories   which of a history gradients need, and giving it up
     backward    `.backward()`: into the .grad of leaves, all or none
     arguments   of a transformed function
     functional  value_and_grad, vjp as functions of functions

@@ -27,7 +27,8 @@ from ..tape.walk import by_number, history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .emitted import emitted
-from .gradient import Group, check_not_released, emit_with_history, live_beside, passed, release, separate, solve
+from .gradient import Group, emit_with_history, live_beside, separate, solve
+from .histories import check_not_released, passed, release
 from .hooks import due_after, run_after
 from .stretches import in_parts
 

@@ -24,7 +24,8 @@ from .anomaly import is_watching
 from .backward import cotangents_for, results_of, seed_for
 from .emitted import emitted
 from .functional import gradient_of
-from .gradient import Group, check_not_released, emit_with_history, live_beside, passed, release, solve
+from .gradient import Group, emit_with_history, live_beside, solve
+from .histories import check_not_released, passed, release
 from .stretches import in_parts
 
 __all__ = ["grad"]

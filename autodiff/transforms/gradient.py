@@ -10,7 +10,7 @@ out.  A *group* is what one gradient belongs to: the versions of one leaf, or on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -24,7 +24,6 @@ from codegen.records import record
 from ..config import config
 from ..custom.relied import reading, unnamed, users_methods
 from ..dispatch import observed
-from ..errors import GradientError, caller
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
@@ -33,21 +32,20 @@ from ..tape.ask import end_recording, live_small, stored_along
 from ..tape.check import Recipe, checks
 from ..tape.formulas import Misfit
 from ..tape.misses import ANOTHER_SIZE, compared, note
-from ..tape.node import Node, released
+from ..tape.node import Node
 from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
 from ..tape.record import Recording, grad_mode, state
 from ..tape.sizes import Answer, Size, size_of
-from ..tape.walk import gradient_inputs, history, needed, still_true, structure
+from ..tape.walk import history, needed, still_true, structure
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .hooks import run_hooks
-from .reverse import pull_back, reaching
+from .reverse import pull_back
 from .rules import found_out, rules_that_ask
 from .watched_rules import Watches
 
 __all__ = [
-    "Group", "check_not_released", "emit", "emit_with_history", "group_of", "live_beside", "passed",
-    "recording_rules", "release", "separate", "solve",
+    "Group", "emit", "emit_with_history", "group_of", "live_beside", "recording_rules", "separate", "solve",
 ]
 
 
@@ -154,34 +152,19 @@ def solve(
     along, watched = stored_along(order, roots, retain, inside)
     kept = [n for n in roots if n.value is None and n not in read] + along
     parts, number, _, order = structure(order, inside)
-    key = (
-        "gradient",
-        tuple(parts),
-        tuple([(number[r], number[s.node]) for r, s in seeds]),
-        tuple([number[n] for n in kept]),
-        tuple([_group_key(g, number) for g in groups]),
-    )
-    # Evaluated at once, what rules emit are values, not nodes: such a plan would answer with old numbers.
-    # Where anomalies are looked for, every rule runs.
-    plan = None if config.eager or is_watching() else plans.get(key)
-    if plan is not None and plan.relied and reading(plan.relied) != plan.read:
-        plan = None
+    key = _key(parts, seeds, kept, groups, number)
+    plan = _known(key)
     if plan is not None:
         COUNTS.hits += 1
-        pays = streak.note_found(plan, repeat and repeat[0]) and not plan.relied  # a check looks at no methods
-        if repeat is not None and not now.tracing:
-            purpose, given = repeat
-            if pays:
-                # Only a backward adds to .grad; others give their targets among the roots.
-                sums = [(g.nodes, g.old) for g in groups] if purpose[0] == "backward" else ()
-                checks.add(purpose, Recipe(plan, order, parts, inside, given, live, watched, sums), now.began)
-            else:
-                checks.note_length(purpose, plan, given[0], live, now.began)
+        # Only a backward adds to .grad; others give their targets among the roots.
+        added = groups if repeat and repeat[0][0] == "backward" else ()
+        _note_found(plan, repeat, live, lambda plan, given: Recipe(
+            plan, order, parts, inside, given, live, watched, [(g.nodes, g.old) for g in added]
+        ))  # fmt: skip
     else:
         COUNTS.misses += 1
         size = size_of(key)
-        if size is not None and not config.eager and not is_watching():
-            plan = size.plan()
+        plan = None if size is None or _runs_every_rule() else size.plan()
         if plan is None:
             plan = _make(key, past, seeds, groups, kept, number, order, size=size)
         else:
@@ -201,9 +184,49 @@ def solve(
     return separate(plan, results, order)
 
 
+def _key(
+    parts: Sequence[Any], seeds: Sequence[tuple[Node, Tensor]], kept: Sequence[Node], groups: Sequence[Group],
+    number: dict[Node, int],
+) -> tuple:  # fmt: skip
+    """The rule key: the recording, its seeds, what is kept, and the groups."""
+    return (
+        "gradient",
+        tuple(parts),
+        tuple([(number[r], number[s.node]) for r, s in seeds]),
+        tuple([number[n] for n in kept]),
+        tuple([_group_key(g, number) for g in groups]),
+    )
+
+
 def _group_key(group: Group, number: dict[Node, int]) -> tuple:
     old = -1 if group.old is None else number[group.old]
     return (old, bool(group.hooks), *[number.get(n, -1) for n in group.nodes])
+
+
+def _runs_every_rule() -> bool:
+    """Evaluated at once, what rules emit are values, not nodes; where anomalies are looked for, every rule runs."""
+    return config.eager or is_watching()
+
+
+def _known(key: tuple) -> Plan | None:
+    """The plan for this key, if its rules would record the same now."""
+    plan = None if _runs_every_rule() else plans.get(key)
+    return None if plan is not None and plan.relied and reading(plan.relied) != plan.read else plan
+
+
+def _note_found(
+    plan: Plan, repeat: tuple[tuple, Sequence[Node]] | None, live: Sequence[Node],
+    recipe: Callable[[Plan, Sequence[Node]], Recipe],
+) -> None:  # fmt: skip
+    """A plan was found: a check answers when the recording is repeated once more, if that pays."""
+    now = state.now
+    pays = streak.note_found(plan, repeat and repeat[0]) and not plan.relied  # a check looks at no methods
+    if repeat is not None and not now.tracing:
+        purpose, given = repeat
+        if pays:
+            checks.add(purpose, recipe(plan, given), now.began)
+        else:
+            checks.note_length(purpose, plan, given[0], live, now.began)
 
 
 def live_beside(now: Recording, roots: Sequence[Node]) -> list[Node]:
@@ -369,30 +392,3 @@ def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.
         else:
             gradients.append(data(order[place] if type(place) is int else place).copy())
     return gradients
-
-
-def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
-    """Where in a history the rules are that gradients of `targets` go through: not what the targets are made of.
-
-    Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
-    """
-    reached = reaching(past, targets)
-    return [k for k, n in enumerate(past) if any(i in reached for i in gradient_inputs(n))]
-
-
-def check_not_released(past: Sequence[Node]) -> None:
-    """Raise GradientError when a backward went through any of these before and let go of it."""
-    if any(n.kind.released for n in past):
-        raise GradientError(
-            f"second backward through the same graph\n  called at {caller()}\n"
-            "  pass retain_graph=True to the first one, or compute the result again"
-        )
-
-
-def release(past: Sequence[Node]) -> None:
-    """Mark a history as given up; what it kept for gradients is freed."""
-    for node in past:
-        if node.leaf is None:
-            node.kind = released(node.kind)
-            if node.value is not None:
-                node.inputs = ()

@@ -1,0 +1,39 @@
+"""A history that is gone through: which of it gradients need, whether it was given up before, and giving it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import GradientError, caller
+from ..tape.node import Node, released
+from ..tape.walk import gradient_inputs
+from .reverse import reaching
+
+__all__ = ["check_not_released", "passed", "release"]
+
+
+def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
+    """Where in a history the rules are that gradients of `targets` go through: not what the targets are made of.
+
+    Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
+    """
+    reached = reaching(past, targets)
+    return [k for k, n in enumerate(past) if any(i in reached for i in gradient_inputs(n))]
+
+
+def check_not_released(past: Sequence[Node]) -> None:
+    """Raise GradientError when a backward went through any of these before and let go of it."""
+    if any(n.kind.released for n in past):
+        raise GradientError(
+            f"second backward through the same graph\n  called at {caller()}\n"
+            "  pass retain_graph=True to the first one, or compute the result again"
+        )
+
+
+def release(past: Sequence[Node]) -> None:
+    """Mark a history as given up; what it kept for gradients is freed."""
+    for node in past:
+        if node.leaf is None:
+            node.kind = released(node.kind)
+            if node.value is not None:
+                node.inputs = ()
