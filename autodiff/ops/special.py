@@ -26,7 +26,7 @@ from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .inverse_error import erfinv
 from .promotion import common
-from .selection import where
+from .selection import maximum, minimum, where
 from .special_bessel import i0, i0e, i1, i1e
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_series import ERFCX, series
@@ -39,6 +39,10 @@ __all__ = [
 ]  # fmt: skip
 
 expit = sigmoid
+
+#: From here on so many terms of Stirling's series are exact.
+_STIRLING = 10.0
+_TERMS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
 def _floats(name: str, **given: Any) -> list[Tensor]:
@@ -59,10 +63,30 @@ def factorial(x):
 def betaln(a, b):
     """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
 
-    Where a and b are large beside what they come to, the difference loses digits: of 1e6 and 1e6 six.
+    Where both are large the difference loses digits: of 1e6 and 1e6 one.
     """
     a, b = _floats("betaln", a=a, b=b)
-    return subtract(add(gammaln(a), gammaln(b)), gammaln(add(a, b)))
+    small, large = minimum(a, b), maximum(a, b)
+    is_far = logical_and(greater(small, 0.0), greater_equal(large, _STIRLING))
+    far = _lost(where(is_far, small, 1.0), where(is_far, large, _STIRLING))
+    near = where(is_far, 1.0, large)
+    return add(gammaln(small), where(is_far, far, subtract(gammaln(near), gammaln(add(small, near)))))
+
+
+def _lost(p: Tensor, q: Tensor) -> Tensor:
+    """log Γ(q) / Γ(p + q) for q from 10 on, by Stirling's series: what is common to both is not there to cancel."""
+    both = add(p, q)
+    steep = multiply(subtract(both, 0.5), log1p(divide(p, q)))
+    return subtract(add(subtract(p, multiply(p, log(q))), subtract(_beyond(q), _beyond(both))), steep)
+
+
+def _beyond(x: Tensor) -> Tensor:
+    """What Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
+    inverse = divide(1.0, x)
+    square, total = multiply(inverse, inverse), _TERMS[-1]
+    for c in _TERMS[-2::-1]:
+        total = add(multiply(total, square), c)
+    return multiply(total, inverse)
 
 
 @function

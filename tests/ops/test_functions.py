@@ -55,6 +55,20 @@ def test_derivatives_of_bessel_functions_cancel_nowhere_near_zero(dtype):
     np.testing.assert_allclose(f(above), expected, rtol=100 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_beta_functions_logarithm_and_slopes_are_right_where_one_argument_is_large(dtype):
+    a = np.array([1000, 1, 50, 1e6, 10, 9.5, 0.25, 1000, 3, 1e5], dtype)
+    b = np.array([1, 1000, 2, 2, 0.5, 9.75, 11, 900, 4, 1e-3], dtype)
+    with mpmath.workdps(40):
+        pairs = [(mpmath.mpf(float(x)), mpmath.mpf(float(y))) for x, y in zip(a, b, strict=True)]
+        value = [float(mpmath.log(mpmath.beta(x, y))) for x, y in pairs]
+        slope = [float(mpmath.digamma(y) - mpmath.digamma(x + y)) for x, y in pairs]
+    rtol = 30 * np.finfo(dtype).eps
+    np.testing.assert_allclose(ad.jit(sp.betaln)(a, b), value, rtol=rtol)
+    np.testing.assert_allclose(ad.grad(lambda b: ad.sum(sp.betaln(a, b)))(b), slope, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(ad.grad(lambda b: ad.sum(sp.betaln(b, a)))(b), slope, rtol=rtol, atol=rtol)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_polygamma_is_accurate_beside_its_poles(n):
     """Also where the distance to the pole is all there is: -1e-8 is not 1 - 1e-8 away from -1."""
