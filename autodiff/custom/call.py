@@ -272,6 +272,21 @@ class Call:
         self.is_pure &= all([type(x) is not np.ndarray for x in self.numbers])
         return (key, tuple([static_key(x)[0] for x in self.numbers]))
 
+    def emission_key(self) -> Any:
+        """What decides, beside tensors, what the rules of this call record, in both directions; None: no key says it.
+
+        Numbers count by value.  Nothing is said of rules that get arrays, nor of a forward that asked for values.
+        """
+        back, ahead = self.rule(), self.rule("jvp")
+        if self.opaque or self.token is not None or any([rule is not None and rule.host for rule in (back, ahead)]):
+            return None
+        key = self.whole_key()
+        numbers: list[Any] = []
+        code, is_pure = (None, True) if ahead is None else rule_key(ahead, numbers)
+        if not (self.is_pure and is_pure) or any([type(x) is np.ndarray for x in numbers]):
+            return None
+        return (key, self.transparent, code, tuple([static_key(x)[0] for x in numbers]))
+
 
 _NONE: list[Any] = []
 

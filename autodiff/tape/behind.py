@@ -1,7 +1,8 @@
 """What lies between results and what they are differentiated by: all that rules go through, made comparable.
 
-A rule of this library looks at what an operation is, its parameters and what its operands are, never at values.  So
-what rules record behind a recording is decided by
+A rule of this library looks at what an operation is, its parameters and what its operands are, never at values; what
+that of a custom function looks at beside tensors, its call has a key of.  So what rules record behind a recording is
+decided by
 
     past       the history of the results: kinds and wiring.  With `is_cut` it ends at the targets: what is older than
                all of them does not depend on any
@@ -46,7 +47,7 @@ class Behind:
             for i in self.inputs(node):
                 if i not in past and i not in number:
                     number[i] = len(number)
-                    if node not in stops and self.is_outside(i):
+                    if node not in stops and self.is_outside(i) and (node.flow is None or i in gradient_inputs(node)):
                         self.outside.append(i)
             number[node] = len(number)
         for node in roots:
@@ -58,8 +59,8 @@ class Behind:
     def of(cls, roots: Sequence[Node], results: int, targets: int, is_cut: bool) -> Behind | None:
         """What lies behind the first `results` roots, as far as the next `targets`.
 
-        None where no key says what rules do: with hooks, custom functions, a graph that was released, targets that are
-        not reached.
+        None where no key says what rules do: with hooks, rules that read what no key can name, a graph that was
+        released, targets that are not reached.
         """
         which = slice(results, results + targets)
         ends = roots[which]
@@ -69,7 +70,7 @@ class Behind:
         stack = list(past)
         while stack:
             node = stack.pop()
-            if node.kind.released or (type(node) is not Node and not _is_plain(node)):
+            if node.kind.released or (type(node) is not Node and not _is_known(node)):
                 return None
             for i in gradient_inputs(node) if node not in stops else ():
                 if i not in past and i.kind.out.requires_grad and i.number >= oldest:
@@ -104,7 +105,7 @@ class Behind:
             elif node.leaf is not None:
                 parts.append((kind.out, "leaf", leaves.setdefault(node.leaf, len(leaves))))
             else:
-                parts.append((kind, "rich", *[number[i] for i in node.inputs]))
+                parts.append((kind, *_told_of_call(node), *[number[i] for i in node.inputs]))
         return parts
 
 
@@ -127,7 +128,7 @@ class Since(Behind):
             node = stack.pop()
             if node in past or not node.inputs or node.number < oldest:
                 continue
-            if node.kind.released or node.leaf is not None or (type(node) is not Node and not _is_plain(node)):
+            if node.kind.released or node.leaf is not None or (type(node) is not Node and not _is_known(node)):
                 return None
             past.add(node)
             stack += node.inputs
@@ -142,11 +143,24 @@ class Since(Behind):
         return node.kind if node.kind.op in (CONSTANT, LEAF) else node.kind.out
 
 
-def _is_plain(node: Node) -> bool:
-    """Whether a node with room for more has no more than a leaf."""
-    is_seen = node.hooks or node.retained is not None or (node.leaf is not None and node.leaf.hooks)
-    is_part = node.call is not None or node.slot is not None or node.body is not None or node.flow is not None
-    return not (is_seen or is_part)
+def _is_known(node: Node) -> bool:
+    """Whether a node with room for more has no more than a leaf, or is of a call whose rules a key says all of."""
+    if node.hooks or node.retained is not None or (node.leaf is not None and node.leaf.hooks):
+        return False
+    if node.call is not None:
+        return node.call.emission_key() is not None
+    return node.slot is not None or (node.body is None and node.flow is None)
+
+
+def _told_of_call(node: Node) -> tuple[Any, ...]:
+    """What decides, beside its inputs, what rules record of a node that may be of a call."""
+    call, flow = node.call, node.flow
+    flows = None if flow is None else (flow.start, flow.stop)
+    return ("rich", None if call is None else call.emission_key(), node.body, flows, node.slot)
+
+
+#: What is told of a node with room for more that is of no call.
+_OF_NO_CALL = ("rich", None, None, None, None)
 
 
 class ExpectedBehind(Expected):
@@ -197,3 +211,9 @@ class ExpectedBehind(Expected):
         inputs = self.behind.inputs(node)
         if inputs:
             self._wire(node, inputs)
+
+    def _compare_rich(self, node: Node, i: int) -> None:
+        if node.leaf is not None or _told_of_call(node) == _OF_NO_CALL:
+            super()._compare_rich(node, i)
+        else:
+            self.instructions += [("rich", i), ("no_leaf", i), ("told", i, (_told_of_call, _told_of_call(node)))]

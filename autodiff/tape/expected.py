@@ -184,6 +184,7 @@ _LINES = {
     "leaf_is": "if v{0}.leaf is not l{1}: return None",
     "no_leaf": "if v{0}.leaf is not None: return None",
     "call": "if v{0}.call is None or v{0}.call.key() != {1}: return None",
+    "told": "if {1}[0](v{0}) != {1}[1]: return None",
     "no_call": "if v{0}.call is not None: return None",
     "no_grad": "if l{0}.grad is not None: return None",
     "old": "if l{0}.grad is None: return None\n v{1} = l{0}.grad.node",
@@ -216,7 +217,7 @@ def python_check(expected: Expected) -> Callable:
         else:
             if opcode in ("kind", "out"):
                 operands[2] = "not" if operands[2] else ""
-            if opcode in ("kind", "out", "is_kind", "is_out", "call"):
+            if opcode in ("kind", "out", "is_kind", "is_out", "call", "told"):
                 env[f"k{len(env)}"] = operands[1]
                 operands[1] = f"k{len(env) - 1}"
             lines.append(_LINES[opcode].format(*operands))
@@ -312,7 +313,7 @@ def native_check(expected: Expected) -> Callable | None:
     plain: list[tuple] = []
     for instruction in expected.instructions:
         opcode, *operands = instruction
-        if opcode == "call":
+        if opcode in ("call", "told"):
             return None
         if opcode == "wire":
             i, count, _, links = operands

@@ -2,7 +2,8 @@
 
 A gradient inside of another, a directional derivative, the gradient that `create_graph` keeps: there the rules do not
 end in numbers but in more tape, so no plan answers.  But what they record is decided by what they go through
-(`tape.behind`), as long as the rules are this library's own.  So for a recording like one that was met before
+(`tape.behind`) and, where a rule is a user's, by what a key says of its call (`Call.emission_key`).  So for a recording
+like one that was met before
 
     check       accepts it, and gives the nodes that are read                     (`ExpectedBehind`)
     emission    the nodes that the rules recorded behind these, put down at once  (`record_emit_ir`)
@@ -17,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from codegen.runtime.cache import LRU
 
@@ -199,11 +202,14 @@ def _emission(
     if len(made) + len(number) > LIMIT:
         return None
     place: dict[Node, int] = {}
+    may_be_lent = any([n.call is not None for n in behind.past])  # an array that a rule of the user's made
     for node in made:
         if type(node) is not Node or (node.number < start and node.kind.op is not CONSTANT):
             return None  # with a rule or hooks of its own, or something that was there before
         if node.value is not None and (node.inputs or node.kind.op is not LEAF):
             return None  # somebody asked for it
+        if may_be_lent and isinstance(node.value, np.ndarray):
+            return None
     read = [i for node in made for i in node.inputs if i in number]
     read += [t.node for t in found if t is not None and t.node in number] + behind.outside
     for node in dict.fromkeys(read):

@@ -50,6 +50,8 @@ def checked(axes: Any, which: str, name: str) -> Any:
 
 def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]:
     """For each leaf of such a structure the axis that a prefix of its nesting gives it."""
+    if axes is None or isinstance(axes, int):
+        return [axes] * structure.size
     entries, prefix = tree.flatten(axes)
     numbered = tree.unflatten(structure, list(range(structure.size)))
     found: list[int | None] = [None] * structure.size
@@ -62,6 +64,8 @@ def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]
 
 def _written_out(leaves: Leaves) -> Leaves:
     """Structured values of which examples are taken as tensors: `ad.dense` of them."""
+    if not _has_structured(leaves.structure):
+        return leaves
     found = Leaves([], [], tree.LEAF)
     return found._replace(structure=_write_out(leaves.structure, 0, leaves, found))
 
@@ -84,6 +88,13 @@ def _write_out(structure: tree.Structure, start: int, leaves: Leaves, found: Lea
         children.append(_write_out(child, start, leaves, found))
         start += child.size
     return tree.Structure(structure.cls, structure.rest, tuple(children), sum([c.size for c in children]))
+
+
+def _has_structured(structure: tree.Structure) -> bool:
+    """Whether there is a structured value in it."""
+    if structure.cls is None:
+        return False
+    return issubclass(structure.cls, AbstractTensor) or any([_has_structured(child) for child in structure.children])
 
 
 def leaves_of_arguments(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> Leaves:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -67,8 +67,8 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
 
     @wraps(f)
     def of_all(*args: Any, **kwargs: Any) -> Any:
-        is_array = is_plain(tree.leaves((args, kwargs)))
         leaves = leaves_of_arguments(args, kwargs, in_axes, name)
+        is_array = is_plain(leaves.values)
         size = size_of(f, leaves, name)
         given = Given(leaves, is_array)
         try:
@@ -79,9 +79,13 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
             given.on_the_first(f)
             found, structure = given.mapped(f, size)
         axes = result_axes(out_axes, structure)
-        where = [f"vmap of {name}: {result}" for result in tree.names(structure, "the result")]
+
+        def named(k: int) -> str:
+            return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
+
         results = [
-            _placed(x, differs, axis, size, what) for (x, differs), axis, what in zip(found, axes, where, strict=True)
+            _placed(x, differs, axis, size, partial(named, k))
+            for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
         ]
         if is_array:
             evaluate([x.node for x in results if isinstance(x, Tensor)])
@@ -159,14 +163,14 @@ def _result(x: Any) -> Any:
     return as_tensor(x) if is_differentiable(x) or isinstance(x, (AbstractTensor, bool, np.bool_)) else x
 
 
-def _placed(x: Any, differs: bool, axis: int | None, size: int, what: str) -> Any:
-    """A result with its examples along an axis; `what` names it."""
+def _placed(x: Any, differs: bool, axis: int | None, size: int, what: Callable[[], str]) -> Any:
+    """A result with its examples along an axis; `what()` names it."""
     if not isinstance(x, Tensor):
         return x
     if axis is None:
         if differs:
             raise ShapeError(
-                f"{what}, {_one(x)}, differs between examples, and out_axes is None for it\n"
+                f"{what()}, {_one(x)}, differs between examples, and out_axes is None for it\n"
                 f"  called at {caller()}\n"
                 "  give it an axis, or return what is the same for all of them"
             )
@@ -174,7 +178,7 @@ def _placed(x: Any, differs: bool, axis: int | None, size: int, what: str) -> An
     (x,) = with_examples(size, (x,), (differs,))
     if not -x.ndim <= axis < x.ndim:
         raise ShapeError(
-            f"{what}, {_one(x)}, has no place {axis} for the axis of its examples (out_axes)\n"
+            f"{what()}, {_one(x)}, has no place {axis} for the axis of its examples (out_axes)\n"
             f"  called at {caller()}"
         )
     return examples_at(x, axis % x.ndim)
