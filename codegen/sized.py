@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .blas import one_thread
+from .garbage import ignoring
 from .ir import CONSTANT, Aval, Graph, Node
 from .ir.evaluate import Evaluation, evaluate_node, last_readers, takes_any_layout, unshared
 from .passes.cse import cse
@@ -60,7 +61,7 @@ class SizedGraph:
     def evaluate(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """As `ir.evaluate` of the graph for these values."""
         try:
-            with np.errstate(all="ignore"), one_thread():
+            with ignoring(all="ignore"), one_thread():
                 found = self._run(*values, *arrays)
         except Exception:  # raised again with the place of the node in the graph
             graph = self.at(values)
