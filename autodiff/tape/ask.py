@@ -184,9 +184,15 @@ def _has_values(node: Node) -> bool:
     return not any(n.value is None and not n.inputs for n in needed((node,)))
 
 
-#: References to a node while `stored_along` looks at it: the list `order`, the loop variable and
-#: getrefcount's own argument.
-_OWN_REFERENCES = 3
+def _own_references() -> int:
+    """References to a node while `stored_along` looks at it: the list, the loop variable, the argument of the count.
+
+    Since Python 3.14 an argument borrows what a variable holds, and is none.
+    """
+    return max([sys.getrefcount(thing) for thing in [object()]])
+
+
+_OWN_REFERENCES = _own_references()
 
 
 def stored_along(

@@ -193,6 +193,18 @@ _LINES = {
 }
 
 
+def _own_references() -> int:
+    """References to a node beside its links while a check looks at it: the variable, the argument of the count.
+
+    Since Python 3.14 an argument borrows what a variable holds, and is none.
+    """
+    thing = object()
+    return sys.getrefcount(thing)
+
+
+_OWN_REFERENCES = _own_references()
+
+
 def python_check(expected: Expected) -> Callable:
     """check(*roots, live), straight-line code: 0.03 µs a node."""
     from .node import RichNode
@@ -211,9 +223,8 @@ def python_check(expected: Expected) -> Callable:
             if again:  # what was reached again must not count as a reference from outside
                 lines.append(f"{' = '.join(sorted(again))} = None")
                 again.clear()
-            # Beside the links: the variable, and the argument of the count.
             relation = "<=" if opcode == "held" else ">"
-            lines.append(f"if references(v{operands[0]}) {relation} {operands[1] + 2}: return None")
+            lines.append(f"if references(v{operands[0]}) {relation} {operands[1] + _OWN_REFERENCES}: return None")
         else:
             if opcode in ("kind", "out"):
                 operands[2] = "not" if operands[2] else ""

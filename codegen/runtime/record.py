@@ -395,4 +395,4 @@ def _offsets(layout: Layout) -> dict[str, int]:
         return {}
     token = object()
     counted = ctypes.c_ssize_t.from_address(id(token)).value  # where checks read how many references there are
-    return found if counted == sys.getrefcount(token) - 1 else {}
+    return found if counted == 1 else {}

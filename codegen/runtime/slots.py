@@ -17,8 +17,8 @@ __all__ = [
     "DEALLOC", "MethodDefinition", "attribute", "dealloc_of", "is_known_python", "method", "offset_of", "wrapper",
 ]  # fmt: skip
 
-#: Versions of CPython whose descriptors look as they are read here (3.14 was not tried).
-_VERSIONS = ((3, 10), (3, 13))
+#: Versions of CPython whose descriptors look as they are read here.
+_VERSIONS = ((3, 11), (3, 14))
 #: Where a member descriptor has its definition and that one the offset; where a slot wrapper has its base.
 _DEFINITION = 40
 _OFFSET = 16
