@@ -23,6 +23,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+from collections import namedtuple
 from functools import lru_cache
 from types import (
     BuiltinFunctionType,
@@ -84,7 +85,7 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
         return value, True
     if getattr(value, "is_generic_function", False):
         return _generic_key(value, within)
-    if kind.__module__ in _MACHINERY:  # marks that they know by identity
+    if kind.__module__ in _MACHINERY or kind is _FIELD:  # marks that they know by identity
         return value, True
     if getattr(kind, "is_interned", False):  # equal ones are one object, which never changes
         return value, True
@@ -196,9 +197,11 @@ def _parts_of(name: str, value: Any) -> list[Any]:
     return [] if is_pythons or (name.startswith("__") and name.endswith("__")) else [value]
 
 
-_DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType)
-#: Where the classes are defined of what abstract classes, dataclasses and namedtuples put into themselves.
-_MACHINERY = frozenset(("_abc", "_collections", "dataclasses"))
+#: What reads a field of a namedtuple: its module is another one since Python 3.13.
+_FIELD = type(namedtuple("_Point", "x").x)
+_DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType, _FIELD)
+#: Where the classes are defined of what abstract classes and dataclasses put into themselves.
+_MACHINERY = frozenset(("_abc", "dataclasses"))
 _OF_NAMEDTUPLES = frozenset(("_fields", "_field_defaults"))
 
 
