@@ -198,7 +198,7 @@ def _parts_of(name: str, value: Any) -> list[Any]:
 
 
 #: What reads a field of a namedtuple: its module is another one since Python 3.13.
-_FIELD = type(namedtuple("_Point", "x").x)
+_FIELD = type(vars(namedtuple("_Point", "x"))["x"])
 _DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType, _FIELD)
 #: Where the classes are defined of what abstract classes and dataclasses put into themselves.
 _MACHINERY = frozenset(("_abc", "dataclasses"))
