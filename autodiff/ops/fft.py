@@ -9,7 +9,8 @@
 
 Three operations: the transform of complex numbers in either direction, that of real numbers, and back to real ones.
 Each is the transpose of another: the first of itself in the other direction; the second and third of each other, but
-that what stands for two frequencies of opposite sign counts twice.  NumPy computes them; float32 stays float32.
+that what stands for two frequencies of opposite sign counts twice.  float32 stays float32.  Machine code computes them
+where an extent has no prime factor above 13, of real numbers an even one (`codegen.runtime.fourier`), NumPy elsewhere.
 """
 
 from __future__ import annotations
@@ -134,13 +135,19 @@ _irfft: Operation = linear(
 # ---------------------------------------------------------------- arguments
 
 
-def _taken(name: str, x: Any, to_complex: bool) -> Tensor:
+def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
     """An argument as floats, or as complex numbers."""
-    x = as_tensor(x, f"fft.{name}", "x")
     if x.dtype.kind in "ib":
         x = cast_to(x, np.dtype(np.float64))
     expect(f"fft.{name}", (x.aval,), "fc" if to_complex else "f")
     return cast_to(x, _COMPLEX[x.dtype]) if to_complex and x.dtype.kind == "f" else x
+
+
+def _on_axis(name: str, x: Any, axis: int, to_complex: bool) -> tuple[Tensor, int]:
+    """An argument as it is transformed, and its axis, counted from the front."""
+    x = as_tensor(x, f"fft.{name}", "x")
+    axis = axis_of(f"fft.{name}", axis, x.aval)
+    return _taken(name, x, to_complex), axis
 
 
 def _extent(name: str, n: Any, default: int) -> int:
@@ -174,8 +181,7 @@ def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Te
 
 
 def _along(name: str, x: Any, n: Any, axis: int, norm: str | None, inverse: bool) -> Tensor:
-    x = _taken(name, x, to_complex=True)
-    axis = axis_of(f"fft.{name}", axis, x.aval)
+    x, axis = _on_axis(name, x, axis, to_complex=True)
     n = _extent(name, n, x.shape[axis])
     return _scaled(name, record(_fft, (_resized(x, axis, n),), (axis, inverse)), norm, n, inverse)
 
@@ -207,8 +213,7 @@ def rfft(x, n=None, axis=-1, norm=None):
 
     n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.
     """
-    x = _taken("rfft", x, to_complex=False)
-    axis = axis_of("fft.rfft", axis, x.aval)
+    x, axis = _on_axis("rfft", x, axis, to_complex=False)
     n = _extent("rfft", n, x.shape[axis])
     return _scaled("rfft", record(_rfft, (_resized(x, axis, n),), (axis,)), norm, n, inverse=False)
 
@@ -220,8 +225,7 @@ def irfft(x, n=None, axis=-1, norm=None):
     The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.
     norm as for `ifft`.  Raises what `fft` raises.
     """
-    x = _taken("irfft", x, to_complex=True)
-    axis = axis_of("fft.irfft", axis, x.aval)
+    x, axis = _on_axis("irfft", x, axis, to_complex=True)
     n = _extent("irfft", n, 2 * (x.shape[axis] - 1))
     y = record(_irfft, (_resized(x, axis, n // 2 + 1),), (axis, n))
     return _scaled("irfft", y, norm, n, inverse=True)
@@ -230,15 +234,21 @@ def irfft(x, n=None, axis=-1, norm=None):
 # ---------------------------------------------------------------- along several axes
 
 
-def _axes(name: str, x: Tensor, s: Any, axes: Any) -> list[tuple[int | None, int]]:
-    """(how many elements, along which axis), as NumPy reads them: of `s` alone, the last axes."""
+def _on_axes(
+    name: str, x: Any, s: Any, axes: Any, to_complex: bool
+) -> tuple[Tensor, list[tuple[int | None, int]]]:
+    """An argument as it is transformed, and (how many elements, along which axis) as NumPy reads them.
+
+    Of `s` alone, the last axes.
+    """
+    x = as_tensor(x, f"fft.{name}", "x")
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     axes = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
     sizes: Sequence = [None] * len(axes) if s is None else s
     if len(sizes) != len(axes):
         raise ShapeError(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes\n  called at {caller()}")
-    return list(zip(sizes, axes, strict=True))
+    return _taken(name, x, to_complex), list(zip(sizes, axes, strict=True))
 
 
 def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | None, int]], norm: Any) -> Tensor:
@@ -250,30 +260,28 @@ def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | No
 @function
 def fftn(x, s=None, axes=None, norm=None):
     """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]"""
-    x = _taken("fftn", x, to_complex=True)
-    return _over_all(fft, x, _axes("fftn", x, s, axes), norm)
+    x, pairs = _on_axes("fftn", x, s, axes, to_complex=True)
+    return _over_all(fft, x, pairs, norm)
 
 
 @function
 def ifftn(x, s=None, axes=None, norm=None):
     """`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]"""
-    x = _taken("ifftn", x, to_complex=True)
-    return _over_all(ifft, x, _axes("ifftn", x, s, axes), norm)
+    x, pairs = _on_axes("ifftn", x, s, axes, to_complex=True)
+    return _over_all(ifft, x, pairs, norm)
 
 
 @function
 def rfftn(x, s=None, axes=None, norm=None):
     """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]"""
-    x = _taken("rfftn", x, to_complex=False)
-    *rest, (n, axis) = _axes("rfftn", x, s, axes)
+    x, (*rest, (n, axis)) = _on_axes("rfftn", x, s, axes, to_complex=False)
     return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
 
 
 @function
 def irfftn(x, s=None, axes=None, norm=None):
     """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]"""
-    x = _taken("irfftn", x, to_complex=True)
-    *rest, (n, axis) = _axes("irfftn", x, s, axes)
+    x, (*rest, (n, axis)) = _on_axes("irfftn", x, s, axes, to_complex=True)
     return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
 
 

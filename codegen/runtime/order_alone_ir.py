@@ -14,7 +14,26 @@ __all__ = ["alone_ir"]
 #: Bytes of the keys that are compared at a time.
 _VECTOR_BYTES = 64
 
-_ALONE = Template("""
+
+def _counted(k: str, block: str, end: str, then: str, below: str) -> str:
+    """The body of a loop over elements that lie on one side of those compared; `below` says which go before them."""
+    return f"""  %{k}.more = icmp ult i64 %{k}, {end}
+  br i1 %{k}.more, label %{block}.one, label %{then}
+{block}.one:
+  %{k}.at = getelementptr $word, ptr %keys, i64 %{k}
+  %{k}.key = load $word, ptr %{k}.at
+  %{k}.first = insertelement <$LANES x $word> poison, $word %{k}.key, i64 0
+  %{k}.all = shufflevector <$LANES x $word> %{k}.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
+  %{k}.less = icmp {below} <$LANES x $word> %{k}.all, %mine
+  %{k}.one = sext <$LANES x i1> %{k}.less to <$LANES x $word>
+  %{k}.counted = sub <$LANES x $word> %{k}.count, %{k}.one
+  %{k}.next = add i64 %{k}, 1
+  br label %{block}
+"""
+
+
+_ALONE = Template(
+    """
 ; The numbers of a row go to the places of their elements: each counts those below it, and those alike before it.
 ; $LANES elements are compared with all others at a time.
 define internal void @rank(
@@ -42,19 +61,7 @@ block:
 before:
   %b = phi i64 [ 0, %block ], [ %b.next, %before.one ]
   %b.count = phi <$LANES x $word> [ zeroinitializer, %block ], [ %b.counted, %before.one ]
-  %b.more = icmp ult i64 %b, %i
-  br i1 %b.more, label %before.one, label %among
-before.one:
-  %b.at = getelementptr $word, ptr %keys, i64 %b
-  %b.key = load $word, ptr %b.at
-  %b.first = insertelement <$LANES x $word> poison, $word %b.key, i64 0
-  %b.all = shufflevector <$LANES x $word> %b.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
-  %b.less = icmp ule <$LANES x $word> %b.all, %mine
-  %b.one = sext <$LANES x i1> %b.less to <$LANES x $word>
-  %b.counted = sub <$LANES x $word> %b.count, %b.one
-  %b.next = add i64 %b, 1
-  br label %before
-among:
+$BEFOREamong:
   %a = phi i64 [ %i, %before ], [ %a.next, %among ]
   %a.count = phi <$LANES x $word> [ %b.count, %before ], [ %a.counted, %among ]
   %a.at = getelementptr $word, ptr %keys, i64 %a
@@ -79,19 +86,7 @@ among:
 after:
   %c = phi i64 [ %i.end, %among ], [ %c.next, %after.one ]
   %c.count = phi <$LANES x $word> [ %a.counted, %among ], [ %c.counted, %after.one ]
-  %c.more = icmp ult i64 %c, %n
-  br i1 %c.more, label %after.one, label %counted
-after.one:
-  %c.at = getelementptr $word, ptr %keys, i64 %c
-  %c.key = load $word, ptr %c.at
-  %c.first = insertelement <$LANES x $word> poison, $word %c.key, i64 0
-  %c.all = shufflevector <$LANES x $word> %c.first, <$LANES x $word> poison, <$LANES x i32> zeroinitializer
-  %c.less = icmp ult <$LANES x $word> %c.all, %mine
-  %c.one = sext <$LANES x i1> %c.less to <$LANES x $word>
-  %c.counted = sub <$LANES x $word> %c.count, %c.one
-  %c.next = add i64 %c, 1
-  br label %after
-counted:
+$AFTERcounted:
   store <$LANES x $word> %c.count, ptr %places, align 64
   br label %put
 put:
@@ -149,7 +144,10 @@ place:
 done:
   ret void
 }
-""")
+"""
+    .replace("$BEFORE", _counted("b", "before", "%i", "among", "ule"))
+    .replace("$AFTER", _counted("c", "after", "%n", "counted", "ult"))
+)
 
 
 def alone_ir(word: str) -> str:

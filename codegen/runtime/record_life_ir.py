@@ -23,7 +23,29 @@ KEPT = 16384
 #: What a rich node has beside what all nodes have.
 RICH = ("leaf_at", "retained_at", "call_at", "hooks_at", "rich_line_at", "rich_body_at", "flow_at", "slot_at")
 
-LIFE = """
+_NEW_OBJECT = """define internal ptr @new_$NAME_object()$HOW {
+entry:
+  %class = call ptr @own.object(i64 $$NAME_type)
+  %used = call ptr @used_again(ptr @free.$LIST, ptr @room.for.$LIST, ptr %class)
+  %is.none = icmp eq ptr %used, null
+  br i1 %is.none, label %make, label %done
+make:
+  %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  ret ptr %made
+done:
+  ret ptr %used
+}
+
+"""
+
+
+def _new_object(name: str, kept: str, how: str = "") -> str:
+    """The function that makes a node of this sort: one that is kept, or a new one."""
+    return _NEW_OBJECT.replace("$NAME", name).replace("$LIST", kept).replace("$HOW", how)
+
+
+LIFE = (
+    """
 declare void @PyObject_GC_UnTrack(ptr)
 declare void @PyObject_GC_Track(ptr)
 declare void @PyObject_GC_Del(ptr)
@@ -75,33 +97,7 @@ end:
   ret ptr %object
 }
 
-define internal ptr @new_node_object() alwaysinline {
-entry:
-  %class = call ptr @own.object(i64 $node_type)
-  %used = call ptr @used_again(ptr @free.nodes, ptr @room.for.nodes, ptr %class)
-  %is.none = icmp eq ptr %used, null
-  br i1 %is.none, label %make, label %done
-make:
-  %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
-  ret ptr %made
-done:
-  ret ptr %used
-}
-
-define internal ptr @new_rich_object() {
-entry:
-  %class = call ptr @own.object(i64 $rich_type)
-  %used = call ptr @used_again(ptr @free.rich, ptr @room.for.rich, ptr %class)
-  %is.none = icmp eq ptr %used, null
-  br i1 %is.none, label %make, label %done
-make:
-  %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
-  ret ptr %made
-done:
-  ret ptr %used
-}
-
-; Classes of handles are adopted when the first handle of each is made here.
+$NEW_NODE$NEW_RICH; Classes of handles are adopted when the first handle of each is made here.
 define internal ptr @new_handle(ptr %class) alwaysinline {
 entry:
   %dealloc.at = getelementptr i8, ptr %class, i64 $DEALLOC
@@ -214,4 +210,8 @@ define void @handle_dealloc(ptr %self) {
   call void @put_away(ptr %self, i1 %is.exact, ptr @free.handles, ptr @room.for.handles)
   ret void
 }
-""".replace("$CLEARED", "".join([f"  call void @clear_field(ptr %self, i64 ${name})\n" for name in RICH]))
+"""
+    .replace("$CLEARED", "".join([f"  call void @clear_field(ptr %self, i64 ${name})\n" for name in RICH]))
+    .replace("$NEW_NODE", _new_object("node", "nodes", " alwaysinline"))
+    .replace("$NEW_RICH", _new_object("rich", "rich"))
+)

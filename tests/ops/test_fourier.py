@@ -49,6 +49,12 @@ def test_numpys_functions_of_tensors_record(name, rng):
     np.testing.assert_allclose(y.detach(), getattr(np.fft, name)(a), atol=1e-13)
 
 
+def test_an_axis_that_is_not_there_is_named_with_what_was_given():
+    for call in (lambda x: F.fft(x, axis=5), lambda x: F.irfft(x, axis=5), lambda x: F.fftn(x, axes=(5,))):
+        with pytest.raises(ad.ShapeError, match=r"no axis 5 in i64\[3,4\]"):
+            call(np.ones((3, 4), np.int64))
+
+
 def test_what_has_no_transform_is_refused():
     for call, error, match in (
         (lambda: F.fft(np.ones(0)), ad.ShapeError, "fft.fft: 0 elements have no transform"),
