@@ -68,7 +68,7 @@ def use_native(recorder: Any) -> None:
             return
         *natively, _keep, called = recorder.loans()
         _native = natively[0], natively[1]
-        Lender.__call__ = called  # type: ignore[method-assign]
+        Lender.__call__ = called  # type: ignore[method-assign]  # as above
         _nodes.clear()  # views get memory of their own, whoever has them
 
 
