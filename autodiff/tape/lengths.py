@@ -22,6 +22,8 @@ __all__ = ["SHORTEST", "Ending", "clear_lengths", "ending_of"]
 SHORTEST = 12
 #: What is longer is run in parts the first time, too: an episode of some hundred operations takes long to compile.
 LONG = 256
+#: Lengths that are kept of one kind.
+LENGTHS = 256
 #: Failures in a row before any try is left out; the most tries that are.
 PATIENT, MOST_LEFT_OUT = 3, 64
 
@@ -32,26 +34,28 @@ class Ending:
     size      operations of the first one
     varies    whether another had another size
     whole     sizes that are compiled whole all the same
+    lengths   how long the recordings of these were: those of another length are of another size, as a rule
     apart     of the results that were wanted with the latest, how many did not lie within what it needs
     """
 
-    __slots__ = ("_failures", "_left_out", "apart", "size", "varies", "whole")
+    __slots__ = ("_failures", "_left_out", "apart", "lengths", "size", "varies", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.varies = False
         self.whole: set[int] = set()
+        self.lengths: set[float] = set()
         self.apart = 0
         self._failures = 0
         self._left_out = 0
 
-    def is_to_be_tried(self, roots: Sequence[Node], tracks: bool) -> bool:
-        """Whether a recording after the first is to be taken apart."""
+    def is_to_be_tried(self, roots: Sequence[Node], tracks: bool, length: float) -> bool:
+        """Whether a recording after the first, of so many nodes, is to be taken apart."""
         if self._left_out:
             self._left_out -= 1
             return False
-        if self.varies and not self.whole:
-            return True
+        if self.varies and length >= 0 and length not in self.lengths:
+            return True  # where it is of such a size all the same, the account of its parts says so (`parts.whole_of`)
         size = size_of(roots, tracks, max([*self.whole] if self.varies else [self.size, *self.whole]))
         self.varies = self.varies or size != self.size
         return self.varies and size not in self.whole
@@ -66,9 +70,12 @@ class Ending:
         """One does."""
         self._failures = 0
 
-    def compiled(self, roots: Sequence[Node], tracks: bool) -> None:
-        """One does, but is to be compiled whole from now on."""
+    def compiled(self, roots: Sequence[Node], tracks: bool, length: float) -> None:
+        """One of so many nodes does, but is to be compiled whole from now on."""
         self.whole.add(size_of(roots, tracks))
+        if len(self.lengths) >= LENGTHS:
+            self.lengths.clear()
+        self.lengths.add(length)
 
 
 #: By the kind of node, of one of many inputs the operation, and whether gradients went through.
@@ -88,7 +95,7 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     key = (roots[0].kind if len(roots[0].inputs) < SHORTEST else roots[0].kind.op, tracks)
     ending: Ending | None = _endings.get(key)
     if ending is not None:
-        return ending if ending.is_to_be_tried(roots, tracks) else None
+        return ending if ending.is_to_be_tried(roots, tracks, length) else None
     ending = Ending(size_of(roots, tracks))
     _endings.put(key, ending)
     return ending if ending.size >= LONG else None

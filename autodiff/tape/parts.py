@@ -145,7 +145,7 @@ def values_in_parts(
         peeled = taken_apart(roots[0], roots[1:], False, frozenset(), _complete, ending)
         whole = whole_of((), peeled.parts)
         if whole is None:
-            ending.compiled(measured, False)
+            ending.compiled(measured, False, length)
             return False
         done = computed(peeled, compute)
     except Unfit:

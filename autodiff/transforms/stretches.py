@@ -64,17 +64,16 @@ class InParts:
         """
         taken: set[int] = set()
         found: list[np.ndarray | None] = []
-        with ignoring(all="ignore"):
-            for nodes, old in zip(groups, olds or [None] * len(groups), strict=True):
-                terms = [self.bars[n] for n in nodes if n in self.bars]
-                if not terms:
-                    found.append(None)
-                    continue
-                total = terms[0]
-                for term in [*terms[1:], *([] if old is None else [data(old)])]:
-                    total = np.asarray(np.add(total, term))
-                found.append(total.copy() if id(total) in taken else total)
-                taken.add(id(total))
+        for nodes, old in zip(groups, olds or [None] * len(groups), strict=True):
+            terms = [self.bars[n] for n in nodes if n in self.bars]
+            if not terms:
+                found.append(None)
+                continue
+            if old is not None:
+                terms.append(data(old))
+            total = terms[0] if len(terms) == 1 else _sum(terms)
+            found.append(total.copy() if id(total) in taken else total)
+            taken.add(id(total))
         return found
 
     def commit(self, is_released: bool) -> None:
@@ -92,6 +91,14 @@ class InParts:
         end_recording(now)
 
 
+def _sum(terms: Sequence[np.ndarray]) -> np.ndarray:
+    total = terms[0]
+    with ignoring(all="ignore"):
+        for term in terms[1:]:
+            total = np.asarray(np.add(total, term))
+    return total
+
+
 def in_parts(
     root: Node, seed: np.ndarray, beside: Sequence[Node], targets: AbstractSet[Node] = frozenset()
 ) -> InParts | None:
@@ -101,7 +108,8 @@ def in_parts(
     targets   where gradients end, beside leaves
     """
     now = state.now
-    ending = None if now.tracing else ending_of((root,), True, root.number - now.began)
+    length = root.number - now.began
+    ending = None if now.tracing else ending_of((root,), True, length)
     if ending is None:
         return None
     since = clock.begin()
@@ -110,7 +118,7 @@ def in_parts(
         parts = peeled.parts
         whole = whole_of((True, len(targets)), parts)
         if whole is None:
-            ending.compiled((root,), True)
+            ending.compiled((root,), True, length)
             return None
         done = computed(peeled, _compute)
         bars, partial = _pulled(parts, done, root, seed)

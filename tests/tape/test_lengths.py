@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import parts
+from autodiff.tape import lengths, parts
 from codegen import compiler
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -137,3 +137,20 @@ def test_values_of_a_list_are_run_in_parts_from_the_second_length_on(taken_apart
         expected = np.sin(w.numpy() @ np.full(4, 0.1 * (length - 1))).sum()
         np.testing.assert_allclose(put_together(ys), expected, rtol=1e-12)
     assert [parts >= 30 for parts in taken_apart] == [True, True]
+
+
+def test_only_recordings_as_long_as_one_that_is_compiled_whole_are_measured(monkeypatch):
+    x = ad.tensor(1.0, requires_grad=True)
+    short, long = ad.sin(x) * x, ad.sin(ad.cos(x)) * x
+    ending = lengths.Ending(2)
+    ending.varies = True
+    ending.compiled((short.node,), True, 50)
+    assert not ending.is_to_be_tried((short.node,), True, 50)
+    assert ending.is_to_be_tried((long.node,), True, 50)  # as many nodes were made, but others than these
+    assert not ending.is_to_be_tried((short.node,), True, -5)  # an earlier recording: nobody knows how long it was
+    monkeypatch.setattr(lengths, "size_of", None)
+    assert ending.is_to_be_tried((short.node,), True, 51)
+    monkeypatch.undo()
+    for length in range(2 * lengths.LENGTHS):
+        ending.compiled((short.node,), True, length)
+    assert len(ending.lengths) <= lengths.LENGTHS
