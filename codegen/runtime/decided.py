@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, evaluate
-from .launcher import Refused
+from .launcher import Refused, checked_arguments
 
 __all__ = ["Decided", "or_slow"]
 
@@ -46,4 +46,5 @@ class Decided:
             return self.call(*arguments)
         except Refused:
             pass  # what is raised now has nothing to do with it
-        return evaluate(self._graph, *arguments)
+        graph = self._graph
+        return evaluate(graph, *checked_arguments(arguments, [i.aval for i in graph.inputs], graph.name))

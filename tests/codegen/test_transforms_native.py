@@ -149,3 +149,13 @@ def test_threads_transform_at_once():
     with ThreadPoolExecutor(4) as pool:
         for z, found in zip(arrays, pool.map(f, arrays), strict=True):
             is_near(found, np.fft.fft(z), np.float64, 128)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.float64])
+def test_beside_a_number_what_is_not_finite_is_left_to_numpy_too(dtype):
+    x = np.ones(6, dtype)
+    x[2] = np.nan
+    for c in (0.5, 2, True):
+        found = (ad.fft.fft(ad.asarray(x)) * c).numpy()  # recorded: a program is called with the number itself
+        assert found.dtype == np.result_type(x, np.complex64)
+        assert np.isnan(found).all()
