@@ -56,7 +56,8 @@ class Ending:
             return False
         if self.varies and length >= 0 and length not in self.lengths:
             return True  # where it is of such a size all the same, the account of its parts says so (`parts.whole_of`)
-        size = size_of(roots, tracks, max([*self.whole] if self.varies else [self.size, *self.whole]))
+        known = [*self.whole] if self.varies else [self.size, *self.whole]
+        size = size_of(roots, tracks, max(known, default=0))
         self.varies = self.varies or size != self.size
         return self.varies and size not in self.whole
 

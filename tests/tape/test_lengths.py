@@ -154,3 +154,19 @@ def test_only_recordings_as_long_as_one_that_is_compiled_whole_are_measured(monk
     for length in range(2 * lengths.LENGTHS):
         ending.compiled((short.node,), True, length)
     assert len(ending.lengths) <= lengths.LENGTHS
+
+
+def test_what_an_earlier_recording_left_is_computed_whatever_its_length():
+    def chain(steps):
+        y = x
+        for _ in range(steps):
+            y = y * 0.5
+        return y
+
+    x = ad.tensor(np.ones(5000))
+    for steps in (13, 14):  # from now on the lengths of such recordings vary
+        chain(steps).numpy()
+    for steps in (4, 13):
+        y = chain(steps)
+        assert (ad.tensor(np.ones(3)) * 2.0).numpy().sum() == 6.0  # the recording ends; y is pending, and large
+        assert (y + 1.0).numpy()[0] == 1.0 + 0.5**steps
