@@ -56,9 +56,10 @@ class Recipe:
     live       nodes of small live results, in order
     watched    pending nodes whose being live was decisive, and whether they were
     groups     where gradients are added to `.grad`: the leaves, by the nodes of each, and the node of its old gradient
+    given_up   what of the history may be released
     """
 
-    __slots__ = ("groups", "live", "order", "parts", "past", "plan", "roots", "watched")
+    __slots__ = ("given_up", "groups", "live", "order", "parts", "past", "plan", "roots", "watched")
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class Recipe:
         live: Sequence[Node],
         watched: dict[Node, bool],
         groups: Sequence[tuple[Sequence[Node], Node | None]] = (),
+        given_up: AbstractSet[Node] | None = None,
     ) -> None:
         self.plan = plan
         self.order = order
@@ -79,6 +81,7 @@ class Recipe:
         self.live = live
         self.watched = watched
         self.groups = groups
+        self.given_up = past if given_up is None else given_up
 
 
 class Check:

@@ -49,7 +49,7 @@ class Expected:
         self.stored = [number for number, _ in plan.store]
         self.groups = [self.leaves.get(nodes[0].leaf, -1) for nodes, _ in recipe.groups]
         self.olds = [-1 if old is None else self.number[old] for _, old in recipe.groups]
-        history = [n for n in recipe.order if n in recipe.past and n.leaf is None]
+        history = [n for n in recipe.order if n in recipe.given_up and n.leaf is None]
         self.past = [self.number[n] for n in history]
         self.freed = tuple([released(n.kind) for n in history])
 
@@ -70,8 +70,8 @@ class Expected:
         for k, node in enumerate(recipe.live):
             self._reach("live_is" if node in self.bound else "live_at", k, node)
         self._follow()
-        for k in apart:  # it was not reached, so it must not be now
-            self.instructions += [("not", k, self.number[n]) for n in self.bound]
+        for k in apart:
+            self._keep_apart(k, recipe.roots[k])
         self._compare_groups()
         self._compare_liveness()
 
@@ -82,6 +82,17 @@ class Expected:
         else:
             self._bind(node)
         self.instructions.append((opcode, k, self.number[node]))
+
+    def _keep_apart(self, k: int, root: Node) -> None:
+        """It was not reached, nor was another version of the same leaf: so neither must be now."""
+        if root in self.number:  # it was given twice
+            self.instructions.append(("root_is", k, self.number[root]))
+            return
+        self.instructions += [("not", k, self.number[n]) for n in self.bound]
+        if type(root) is not Node:
+            number = self.number[root] = len(self.number)
+            self.instructions.append(("root", k, number))
+            self._compare_rich_leaf(root, number)
 
     def _bind(self, node: Node) -> None:
         self.bound.add(node)
@@ -107,7 +118,7 @@ class Expected:
         if followed:
             self._wire(node, followed)
 
-    def _compare_rich(self, node: Node, i: int) -> None:
+    def _compare_rich_leaf(self, node: Node, i: int) -> None:
         self.instructions.append(("rich", i))
         if node.leaf is None:
             self.instructions.append(("no_leaf", i))
@@ -116,6 +127,9 @@ class Expected:
         else:
             self.leaves[node.leaf] = len(self.leaves)
             self.instructions.append(("leaf", i, self.leaves[node.leaf]))
+
+    def _compare_rich(self, node: Node, i: int) -> None:
+        self._compare_rich_leaf(node, i)
         if node.call is not None and node in self.recipe.past:
             self.instructions.append(("call", i, node.call.key()))
         elif node.call is None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from .. import tree
 from ..tape.ask import end_recording
 from ..tape.check import checks
-from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.record import Recording, state
 from ..tensor import Tensor
@@ -20,44 +17,55 @@ from .gradient import separate
 __all__ = ["again", "known", "note_asked", "purpose_of"]
 
 
-def purpose_of(y: Node, targets: Sequence[Tensor], seed: Tensor | None) -> tuple[tuple, tuple[Node, ...]] | None:
+def purpose_of(
+    ys: Sequence[Tensor], targets: Sequence[Tensor], seeds: Sequence[Tensor | None], retain: bool
+) -> tuple[tuple, tuple[Node, ...]] | None:
     """Under which `checks` find gradients of tensors, and the nodes that they are given; None: under nothing.
 
-    seed    the cotangent that is given, which has a value (None: one is meant)
+    seeds    the cotangent that is given for each result (None: one is meant)
     """
-    nodes = (y, *[x.node for x in targets])
-    if seed is None:
-        return ("gradients of tensors", y.kind, len(targets)), nodes
-    if seed.node.value is None:
-        return None
-    return ("gradients of tensors", y.kind, len(targets), "seed"), (*nodes, seed.node)
+    roots = [y.node for y in ys]
+    roots += [x.node for x in targets]
+    starts = [s.node for s in seeds if s is not None]
+    if starts:
+        if any([node.value is None for node in starts]):
+            return None
+        roots += starts
+    what = tuple([s is None for s in seeds]) if len(ys) > 1 else bool(starts)
+    return ("gradients of tensors", roots[0].kind, len(targets), what, retain), tuple(roots)
 
 
-def again(y: Node, xs: Any, seed: Tensor | None, live: Sequence[Node]) -> Any:
-    """The gradients of a recording that is known, by its check; None: there is none."""
+def again(
+    ys: Sequence[Tensor], targets: Sequence[Tensor], seeds: Sequence[Tensor | None], live: Sequence[Node], retain: bool,
+    allow_unused: bool,
+) -> list[np.ndarray | None] | None:  # fmt: skip
+    """The gradients of a recording that is known, by its check; None: there is none, or it has to be refused.
+
+    With `allow_unused` those of what is not reached are None.
+    """
     now = state.now
-    targets, structure = tree.flatten(xs)
-    if now.tracing or not all([isinstance(x, Tensor) for x in targets]):
-        return None
-    repeat = purpose_of(y, targets, seed)
+    repeat = None if now.tracing else purpose_of(ys, targets, seeds, retain)
     if repeat is None:
         return None
-    purpose, roots = repeat
-    found = known(purpose, roots, live, is_released=True)
-    if found is None:
-        return None
-    note_asked(now)
-    return tree.unflatten(structure, [leaf(g) for g in found if g is not None])
+    found = known(*repeat, live, is_released=not retain, is_whole=not allow_unused)
+    if found is not None:
+        note_asked(now)
+    return found
 
 
 def known(
-    purpose: tuple, roots: Sequence[Node], live: Sequence[Node], *, is_released: bool = False
+    purpose: tuple, roots: Sequence[Node], live: Sequence[Node], *, is_released: bool = False, is_whole: bool = False
 ) -> list[np.ndarray | None] | None:
-    """The gradients of a recording that was asked for before in this way, by its check; None: there is none."""
+    """The gradients of a recording that was asked for before in this way, by its check; None: there is none.
+
+    is_whole   where one of them is not reached, there is none: nothing is computed, nothing given up
+    """
     hit = None if is_watching() else checks.find(purpose, roots, live, state.now.began)
     if hit is None:
         return None
     check, gathered = hit
+    if is_whole and None in check.plan.grads:
+        return None
     return separate(check.plan, check.run(gathered, is_released))
 
 

@@ -15,7 +15,7 @@ from .. import tree
 from ..custom import function
 from ..errors import DispatchError, GradientError, caller
 from ..tape.leaves import leaf
-from ..tape.node import Node
+from ..tape.node import Node, RichNode
 from ..tape.record import state
 from ..tape.walk import history
 from ..tensor import Tensor
@@ -53,17 +53,18 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     >>> ad.grad(x * x, x)
     f64[] 4.0
     """
-    live = None
-    if isinstance(y, Tensor) and not create_graph and not retain_graph:
-        if grad_outputs is not None:
-            grad_outputs = seed_for(y, grad_outputs)
-        live = live_beside(state.now, (y.node,))
-        found = again(y.node, xs, grad_outputs, live)
-        if found is not None:
-            return found
-    ys = results_of(y, "grad")
-    given = [grad_outputs] if isinstance(y, Tensor) else cotangents_for(ys, grad_outputs, "grad", "grad_outputs")
+    ys, given = ([y], [grad_outputs]) if isinstance(y, Tensor) else _several(y, grad_outputs)
+    retain = create_graph if retain_graph is None else bool(retain_graph)
     targets, structure = tree.flatten(xs)
+    live: list[Node] = []
+    if not create_graph:
+        if grad_outputs is not None:
+            given = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
+        live = live_beside(state.now, [t.node for t in ys])
+        if all([isinstance(x, Tensor) for x in targets]):
+            known = again(ys, targets, given, live, retain, allow_unused)
+            if known is not None:
+                return tree.unflatten(structure, _as_leaves(known))
     for x in targets:
         if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
             got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else f"a {type(x).__name__}"
@@ -72,38 +73,54 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
                 f"  called at {caller()}\n"
                 "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
             )
-    retain = create_graph if retain_graph is None else retain_graph
     if create_graph and retain:
         bars = [None if g is None else seed_for(t, g) for t, g in zip(ys, given, strict=True)]
         return tree.unflatten(structure, _all_used(_with_history(ys, bars, targets), targets, allow_unused))
-    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
-    if given == [None] and not create_graph:
-        live = live_beside(state.now, (ys[0].node,)) if live is None else live
+    if grad_outputs is None and len(ys) == 1 and not create_graph:
         arrays = _in_parts(ys[0].node, [x.node for x in targets], live, retain)
         if arrays is not None:
-            return tree.unflatten(structure, [leaf(g) for g in arrays])
+            return tree.unflatten(structure, _as_leaves(arrays))
+    found = _walked(ys, given, targets, live, create_graph, retain, allow_unused)
+    return tree.unflatten(structure, found)
+
+
+def _several(y: object, grad_outputs: object) -> tuple[list[Tensor], list]:
+    """Several results, and what is given for each."""
+    ys = results_of(y, "grad")
+    return ys, cotangents_for(ys, grad_outputs, "grad", "grad_outputs")
+
+
+def _as_leaves(gradients: Sequence[np.ndarray | None]) -> list[Tensor | None]:
+    return [None if g is None else leaf(g) for g in gradients]
+
+
+def _walked(
+    ys: Sequence[Tensor], given: Sequence[Tensor | None], targets: Sequence[Tensor], live: Sequence[Node],
+    create_graph: bool, retain: bool, allow_unused: bool,
+) -> Sequence[Tensor | None]:  # fmt: skip
+    """The gradients of tensors by a walk through their history, which is given up then unless it is retained."""
+    seeds = [(t.node, seed_for(t, g)) for t, g in zip(ys, given, strict=True)]
     past = history([t.node for t in ys])
     nodes = [_versions(x.node, past) for x in targets]
     through = passed(past, [n for found in nodes for n in found])
     # What is older than every target is below them; a released node has lost its inputs, so age must tell.
     oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
     check_not_released([n for n in past if n.number > oldest])
-    groups = [Group(found, x.node.leaf and (x.node.leaf.hooks or None)) for x, found in zip(targets, nodes, strict=True)
-              if found]
+    groups = [Group(found or (x.node,), ((x.node.leaf and x.node.leaf.hooks) or None) if found else None)
+              for x, found in zip(targets, nodes, strict=True)]
     if create_graph:
-        reached = iter(emit_with_history(past, seeds, groups))
+        gradients: Sequence[Tensor | None] = emit_with_history(past, seeds, groups)
     else:
-        repeat = None
-        is_one_each = all([found == (x.node,) for x, found in zip(targets, nodes, strict=True)])
-        # A check takes all of a history for released, and knows one node of each target.
-        if len(ys) == 1 and not retain and is_one_each and len(through) == len([n for n in past if n.leaf is None]):
-            repeat = purpose_of(ys[0].node, targets, None if given == [None] else seeds[0][1])
-        values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat)
-        reached = iter([None if v is None else leaf(v) for v in values])
-    found = _all_used([next(reached) if n else None for n in nodes], targets, allow_unused)
+        # A check knows one node of each target, and of one that is not reached whose version it is.
+        is_one_each = all([found == (x.node,) or (not found and type(x.node) is RichNode)
+                           for x, found in zip(targets, nodes, strict=True)])
+        repeat = purpose_of(ys, targets, given, retain) if is_one_each else None
+        values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat, through=through)
+        gradients = _as_leaves(values)
+    gradients = _all_used(gradients, targets, allow_unused)
     if not retain:
         release([past[k] for k in through])
-    return tree.unflatten(structure, found)
+    return gradients
 
 
 def _all_used(

@@ -124,6 +124,7 @@ def solve(
     past: Sequence[Node] | None = None,
     live: Sequence[Node] | None = None,
     repeat: tuple[tuple, Sequence[Node]] | None = None,
+    through: Sequence[int] | None = None,
 ) -> list[np.ndarray | None]:
     """The gradients of groups as arrays (None: not reached, symbolically zero).
 
@@ -133,6 +134,7 @@ def solve(
     past      the history of the results, if it is known
     live      nodes of small live results, if they were looked up before
     repeat    (purpose, roots) under which `checks` are to find this recording when it is repeated
+    through   places in the history of what is given up then, if that is not all of it
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
@@ -159,7 +161,8 @@ def solve(
         # Only a backward adds to .grad; others give their targets among the roots.
         added = groups if repeat and repeat[0][0] == "backward" else ()
         _note_found(plan, repeat, live, lambda plan, given: Recipe(
-            plan, order, parts, inside, given, live, watched, [(g.nodes, g.old) for g in added]
+            plan, order, parts, inside, given, live, watched, [(g.nodes, g.old) for g in added],
+            None if through is None else frozenset([past[k] for k in through]),
         ))  # fmt: skip
     else:
         COUNTS.misses += 1

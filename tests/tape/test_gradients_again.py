@@ -120,3 +120,86 @@ def test_what_is_known_is_looked_at_all_the_same_where_anomalies_are_looked_for(
             ad.grad(root)(np.array([0.0, np.nan]))
         with pytest.raises(ad.GradientError):
             ad.vjp(root, np.array([0.0, np.nan]))[1](1.0)
+
+
+def test_the_rest_of_a_graph_stands_behind_gradients_of_an_intermediate_that_a_check_found(keyless):
+    a, _ = leaves()
+    for k in range(6):
+        h = ad.sin(a)
+        y = ad.sum(h * h)
+        if k == 4:
+            keyless()
+        np.testing.assert_allclose(ad.grad(y, h), 2 * np.sin(A))
+        with pytest.raises(ad.GradientError, match="second backward"):
+            ad.grad(y, h)
+        np.testing.assert_allclose(ad.grad(ad.sum(h), a), np.cos(A))
+
+
+def test_a_graph_that_is_retained_and_several_results_are_found_by_a_check(keyless):
+    a, b = leaves()
+    for k in range(6):
+        h = ad.sin(a) * b
+        y, z = ad.sum(h), ad.sum(h * h)
+        if k == 4:
+            keyless()
+        np.testing.assert_allclose(ad.grad(y, b, retain_graph=True), np.sin(A))
+        of_b, of_a = ad.grad([y, z], [b, a], [ad.tensor(2.0), ad.tensor(1.0)])
+        np.testing.assert_allclose(of_b, 2 * np.sin(A) + 2 * B * np.sin(A) ** 2)
+        np.testing.assert_allclose(of_a, np.cos(A) * B * (2 + 2 * np.sin(A) * B))
+        with pytest.raises(ad.GradientError, match="second backward"):
+            ad.grad(y, b)
+
+
+def test_what_is_not_used_is_refused_or_has_no_gradient_whenever_it_is_asked_for(keyless):
+    a, b = leaves()
+    for k in range(6):
+        y = ad.sum(ad.sin(a))
+        if k == 4:
+            keyless()
+        if k < 4:
+            with pytest.raises(ad.GradientError, match=r"input 1 .* is not used"):
+                ad.grad(y, [a, b])  # and gives nothing up
+        of_a, of_b = ad.grad(y, [a, b], allow_unused=True)
+        np.testing.assert_allclose(of_a, np.cos(A))
+        assert of_b is None
+
+
+def test_a_leaf_of_which_an_older_value_was_used_is_used():
+    a, b = leaves()
+    c = ad.tensor(B, requires_grad=True)
+    for k in range(12):
+        used = c if k % 3 else b
+        value = used.detach().numpy()
+        y = ad.sum(a * used)
+        with ad.no_grad():
+            b += 1.0
+        of_a, of_b = ad.grad(y, [a, b], allow_unused=True)
+        np.testing.assert_allclose(of_a, value)
+        if used is b:
+            np.testing.assert_allclose(of_b, A)
+        else:
+            assert of_b is None
+
+
+def test_a_rule_that_gives_none_does_so_whenever_it_is_asked():
+    @ad.function
+    def first_only(x, y): ...
+
+    @first_only.forward
+    def _(ctx, x: ad.Tensor, y: ad.Tensor):
+        return x * y
+
+    @first_only.backward
+    def _(ctx, grad_output):
+        return {"x": grad_output, "y": None}
+
+    a, b = leaves()
+    for k in range(6):
+        y = ad.sum(first_only(a, b) + a)
+        if k % 2:
+            with pytest.raises(ad.GradientError, match=r"input 1 .* is not used"):
+                ad.grad(y, [a, b])
+        else:
+            of_a, of_b = ad.grad(y, [a, b], allow_unused=True)
+            np.testing.assert_allclose(of_a, np.full(3, 2.0))
+            assert of_b is None
