@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import accumulate
 from typing import Any
 
@@ -12,9 +13,12 @@ from codegen.ir import Aval
 from codegen.lazily import imported
 from codegen.lowering import Move
 
+from ..config import config
 from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
-from ..tape import constant, number_leaf, record
+from ..tape import constant, leaf, number_leaf, record, state
+from ..tape.plan import data, source
+from ..tape.streak import is_varied
 from ..tensor import Tensor, another
 from .arguments import axis_of, integer, records
 from .batching import along, with_examples
@@ -101,7 +105,74 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
     return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in xs]
 
 
+# ---------------------------------------------------------------- lists that grow
+
+#: Of fewer items the graph is recorded: it is small.
+_MANY = 8
+
+
+def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function of a sequence of arrays, which puts values together at once where sequences are of any length.
+
+        seen.append(ad.tensor(x))
+        ad.stack(seen)                another graph at each length, of as many inputs
+
+    Where shapes do not repeat, the items in front that have values, and that no gradient flows to, become one
+    constant: what is recorded has the same nodes at each length, and is another size of a known program (`tape.sizes`).
+    """
+    reference: Callable[..., np.ndarray] = getattr(np, body.__name__)
+
+    @wraps(body)
+    def run(arrays: Any, *rest: Any, **keywords: Any) -> Tensor:
+        axis = rest[0] if rest else keywords.get("axis", 0)
+        if (
+            type(arrays) in (list, tuple) and len(arrays) >= _MANY and type(axis) is int
+            and len(rest) + len(keywords) < 2 and _are_of_any_length()
+        ):  # fmt: skip
+            values = _values_in_front(arrays)
+            if len(values) >= _MANY:
+                try:
+                    known = leaf(np.ascontiguousarray(reference(values, axis)))
+                except ValueError:  # they do not fit: the function itself says how
+                    return body(arrays, *rest, **keywords)
+                if len(values) == len(arrays):
+                    return known
+                behind = arrays[len(values) :]
+                others = [body(behind, axis)] if reference is np.stack else behind
+                return joined([known, *others], axis % known.ndim)
+        return body(arrays, *rest, **keywords)
+
+    return run
+
+
+def _are_of_any_length() -> bool:
+    """Whether shapes do not repeat; False where what is recorded now is recorded for good."""
+    now = state.now
+    is_plain = now.start and not (config.careful or now.literal or now.tracing or now.transforming or now.body)
+    return bool(is_plain) and is_varied()
+
+
+def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:
+    """The values of the items in front that have them and do not track; none where items differ in dtype or rank."""
+    values: list[np.ndarray] = []
+    first = None
+    is_in_front = True
+    for x in arrays:
+        if not isinstance(x, Tensor):
+            return []
+        out = x.node.kind.out
+        first = first or out
+        if out.cls is not first.cls or out.weak:
+            return []
+        if is_in_front and not out.requires_grad and (node := source(x.node)).value is not None:
+            values.append(data(node))
+        else:
+            is_in_front = False
+    return values
+
+
 @records(_concatenate)
+@_known_at_once
 @remembered(ITEMS)
 def concatenate(arrays, axis=0):
     """Arrays one after the other along an axis; None joins them flattened.
@@ -122,6 +193,7 @@ def concatenate(arrays, axis=0):
 
 
 @function
+@_known_at_once
 @remembered(ITEMS)
 def stack(arrays, axis=0):
     """Arrays of one shape along a new axis.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..config import config
 from ..custom.function import Function
 from ..tape.leaves import known_kind, number_leaf
 from ..tape.record import grad_mode
+from ..tape.streak import is_varied
 from ..tensor import Tensor
 from .template import ITEMS
 
@@ -23,8 +25,8 @@ __all__ = ["ALL", "Learner", "key_of"]
 ALL = 0
 #: Static arguments of these classes are compared by value, others by identity.
 _BY_VALUE = frozenset((int, float, tuple))
-#: How many static arguments that were met once are remembered.
-_RECENT = 16
+#: How many static arguments that were met once are remembered; how many sorts of operands.
+_RECENT, _MET = 16, 64
 
 
 class Learner:
@@ -47,6 +49,7 @@ class Learner:
         self.attach, self.function, self.table, self.run = attach, function, table, run
         self.wanted, self.canonical = wanted, canonical
         self.recent: deque[Any] = deque(maxlen=_RECENT)
+        self.met: dict[tuple, None] = {}
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
@@ -63,8 +66,28 @@ class Learner:
             args, keywords = self.adopted(args, keywords)
         y = self.run(*args, **keywords)
         if not config.careful and isinstance(y, Tensor):
-            self.learn(age, [key_of(x) for x in given], args, keywords, y)
+            keys = [key_of(x) for x in given]
+            if self.is_expected_again(keys):
+                self.learn(age, keys, args, keywords, y)
         return y
+
+    def is_expected_again(self, keys: list) -> bool:
+        """Whether operands with these keys are worth learning.
+
+        Where shapes do not repeat, or many were met here, those that were met before are: of arrays that grow at each
+        step to learn an operation takes as long as to record it.
+        """
+        if not config.patience:
+            return True
+        these, met = tuple(keys), self.met
+        if these in met:
+            return True
+        is_early = len(met) < _MET
+        if not is_early:
+            with suppress(KeyError, RuntimeError):  # another thread is at it
+                del met[next(iter(met))]
+        met[these] = None
+        return is_early and not is_varied()
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""

@@ -251,9 +251,19 @@ class _Streak:
         self.time = 0
         self.made: deque[tuple[Any, int]] = deque(maxlen=64)
         self.soon: set[Any] = set()
+        #: What was found last, when, and for which patience.
+        self._found: tuple[int, int, bool] | None = None
 
     def is_varied(self, patience: int) -> bool:
         """Whether of the last new shapes fewer than half were used again soon."""
+        found, time = self._found, self.time
+        if found is not None and found[0] == time and found[1] == patience:
+            return found[2]
+        varied = self._is_varied(patience)
+        self._found = time, patience, varied
+        return varied
+
+    def _is_varied(self, patience: int) -> bool:
         if not patience or len(self.made) < patience:
             return False
         made = list(self.made)  # at once: other threads add to it
@@ -261,12 +271,24 @@ class _Streak:
         self.soon &= {plan for plan, _ in made}
         return 2 * sum([plan in self.soon for plan, _ in latest]) < patience
 
+    def made_new(self, plan: Any) -> None:
+        """The graph of a plan was new."""
+        self.made.append((plan, self.time + 1))
+        self.time += 1  # last: what was found before is found again
+
     def found(self, plan: Any) -> None:
         """A plan was found by its key."""
-        self.time += 1
+        time = self.time + 1
         made = list(self.made)
-        if plan not in self.soon and any([p is plan and self.time - then <= config.patience for p, then in made]):
+        if plan not in self.soon and any([p is plan and time - then <= config.patience for p, then in made]):
             self.soon.add(plan)
+        self.time = time
+
+    def forget(self) -> None:
+        """As if none had been made."""
+        self.made.clear()
+        self.soon.clear()
+        self.time += 1
 
 
 _streak = _Streak()
@@ -304,13 +326,12 @@ def is_varied() -> bool:
 
 def note_regular() -> None:
     """What comes again and again is to be compiled: the next new shape is."""
-    _streak.made.clear()
+    _streak.forget()
 
 
 def note_compiled(plan: Any) -> None:
     """Remember a plan whose graph was new: whether it is used again soon tells if shapes repeat."""
-    _streak.time += 1
-    _streak.made.append((plan, _streak.time))
+    _streak.made_new(plan)
 
 
 def note_found(plan: Any, purpose: Any) -> bool:
@@ -338,5 +359,4 @@ def clear_streak() -> None:
     """Forget what waits, and the plans that were looked at."""
     _waiting.clear()
     _ran.clear()
-    _streak.made.clear()
-    _streak.soon.clear()
+    _streak.forget()
