@@ -72,6 +72,38 @@ def _recorder() -> None:
     _replace("codegen.runtime.record", "set_up", lambda layout, code: None)
 
 
+@_switch("updates in machine code")
+def _updates() -> None:
+    """`t += x` is recorded by Python, as its operator alone is not."""
+    _replace(importlib.import_module("codegen.runtime.record").Recorder, "in_place", lambda *given: 0)
+
+
+@_switch("known rules put down")
+def _known_rules() -> None:
+    """What a rule records each time is recorded by Python each time."""
+    _replace("autodiff.transforms.emitted", "native_put", lambda *given: None)
+
+
+@_switch("recordings in parts")
+def _stretches() -> None:
+    """A loop of any length is one graph."""
+    for user in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
+        _replace(user, "ending_of", lambda *given: None)
+
+
+@_switch("chains of parts")
+def _chains() -> None:
+    """Each part of a recording is recognised, run and gone back through by itself."""
+    _replace("autodiff.tape.stretch", "native_chain", lambda: None)
+
+
+@_switch("known sizes")
+def _sizes() -> None:
+    """The rules run, and a graph is made, for each new size of what is recorded."""
+    for user in ("autodiff.tape.ask", "autodiff.transforms.gradient"):
+        _replace(user, "size_of", lambda key: None)
+
+
 @_switch("patience")
 def _patience() -> None:
     """Every new shape is compiled at once."""
@@ -213,6 +245,18 @@ def _vectors() -> None:
 
     _replace(engine._Compiler, "_pipeline", pipeline)
     _replace("codegen.emit.body", "plan_loop", lambda *args, **keywords: None)
+
+
+@_switch("native transforms")
+def _transforms() -> None:
+    """NumPy computes Fourier transforms, between two native segments."""
+    _replace("codegen.runtime.fourier", "is_native", lambda node: False)
+
+
+@_switch("native orders")
+def _orders() -> None:
+    """NumPy sorts, between two native segments."""
+    _replace("codegen.runtime.orders", "is_native", lambda node: False)
 
 
 @_switch("native loops")

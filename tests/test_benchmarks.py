@@ -39,6 +39,13 @@ SMALL = [
     ("mixture", "f64", lambda x, *rest: (x[:50].copy(), *rest)), ("pairs", "f64", None),
     ("shifted", "Rosenbrock, n = 1,000", None), ("shifted", "filter of 16, n = 20,000", None),
     ("gaussian_process", "f64", lambda x, y, *rest: (x[:20].copy(), y[:20].copy(), *rest)),
+    ("spectral", "1 signal of 1,000, f64", lambda x, window, weight: (x[:31], window[:31], weight[:16])),
+    ("spectral", "200 signals of 512, f32", lambda x, window, weight: (x[:3, :64], window[:64], weight[:33])),
+    ("ordering", "10,000 rows of 32, f32", lambda x: (x[:20].copy(),)),
+    ("updates", "momentum, 20 arrays of 10", lambda is_adam, arrays, target: (is_adam, arrays[:3], target)),
+    ("updates", "Adam, 100 arrays of 10", lambda is_adam, arrays, target: (is_adam, arrays[:3], target)),
+    ("second_order", "recorded, n = 100 f64", None), ("second_order", "jit, n = 100 f64", None),
+    ("growing", "a layer of 16 f64", lambda x, y, w, v: (x[:5], y[:5], w, v)),
 ]  # fmt: skip
 
 
@@ -264,12 +271,13 @@ def test_the_full_benchmarks_count_what_is_asked(bench):
 # ---------------------------------------------------------------- mechanisms
 
 SWITCHES = [
-    "native launcher", "output pool", "generated check", "templates", "native recorder", "patience", "disk cache",
+    "native launcher", "output pool", "generated check", "templates", "native recorder", "updates in machine code",
+    "known rules put down", "recordings in parts", "chains of parts", "known sizes", "patience", "disk cache",
     "threads", "fusion of any kind", "several results in one kernel", "row-local chains",
     "reductions in a shared sweep", "long sweeps cut", "parts added up by themselves", "parts stored where they go",
     "small products as loops", "in-place storage",
-    "run-time extents", "vector math", "explicit vectors", "native loops", "whole loops",
-    "blocks of elements", "loops in parts",
+    "run-time extents", "vector math", "explicit vectors", "native transforms", "native orders",
+    "native loops", "whole loops", "blocks of elements", "loops in parts",
 ]  # fmt: skip
 
 

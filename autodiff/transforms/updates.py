@@ -64,8 +64,8 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
             "  do it under `with ad.no_grad():`"
         )
     t.node = as_leaf(new.node, node.leaf)
-    if t.node.value is None and not t.node.kind.out.small:
-        now.note_updated(t)
+    if t.node.value is None:
+        (now.note_small if t.node.kind.out.small else now.note_updated)(t)
     return t
 
 

@@ -178,7 +178,7 @@ put.leaf:
 name:
   call void @replace_field(ptr %t, i64 $node_at, ptr %new)
   call void @Py_DecRef(ptr %y)
-  br i1 %is.large, label %tell, label %done
+  br i1 %is.large, label %tell, label %note
 tell:
   %function = call ptr @own.object(i64 $note_updated)
   %second = getelementptr ptr, ptr %arguments, i64 1

@@ -9,6 +9,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.tape.node import RichNode
+from autodiff.tape.plan import COUNTS
 from autodiff.tape.record import state
 
 UPDATES = [
@@ -192,3 +193,17 @@ def test_nodes_of_updates_are_used_again_as_new_ones(native):
     del w
     gc.collect()
     assert told == list(range(50))
+
+
+@pytest.mark.parametrize("size", [5, 100])
+def test_parameters_that_are_looked_at_after_their_updates_are_computed_together(way, size):
+    parameters = [ad.tensor(values(size, seed=k), requires_grad=True) for k in range(8)]
+    for step in range(6):
+        with ad.no_grad():
+            for k, w in enumerate(parameters):
+                w *= 1.0 + 0.5 * k
+        runs = COUNTS.runs
+        found = [w.detach().numpy() for w in parameters]
+        assert COUNTS.runs - runs <= 2
+        for k, w in enumerate(found):
+            np.testing.assert_allclose(w, values(size, seed=k) * (1.0 + 0.5 * k) ** (step + 1), rtol=1e-12)
