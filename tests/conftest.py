@@ -1,5 +1,6 @@
 """What tests share: goldens, a seeded generator, the tiers."""
 
+import gc
 import importlib.util
 import os
 import re
@@ -42,6 +43,45 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(skip)
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection():
+    """What is collected stays to the end: the collector of cycles need not go through it again and again."""
+    gc.disable()
+    yield
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def thawed():
+    """Nothing is frozen meanwhile, as in a program."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def made_once(shared_folder):
+    """LLVM compiles a text once in a run of the tests."""
+    from made_once import MadeOnce
+
+    from codegen.runtime import engine
+
+    engine._object_of = MadeOnce(shared_folder / "objects")
+
+
+@pytest.fixture
+def made_each_time(monkeypatch):
+    """LLVM compiles what it is asked to, also a second time."""
+    from made_once import by_llvm
+
+    from codegen.runtime import engine
+
+    monkeypatch.setattr(engine, "_object_of", by_llvm)
+
+
 @pytest.fixture(autouse=True)
 def alone():
     """Small results that another test left pending, and something still holds, are not computed along here."""
@@ -51,7 +91,7 @@ def alone():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def recorded_natively():
+def recorded_natively(made_once):
     """Recording is native from the start: made beside the tests, it would be put in front amid one of them."""
     from autodiff.ops import recorder
 
@@ -67,14 +107,19 @@ def cold():
 
 
 @pytest.fixture(scope="session")
-def sharing(tmp_path_factory):
+def shared_folder(tmp_path_factory):
+    """A folder of this run of the tests, the same for all workers."""
+    root = tmp_path_factory.getbasetemp()
+    return root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+
+@pytest.fixture(scope="session")
+def sharing(shared_folder):
     """The environment of a program that takes what other programs of this run compiled, on any worker.
 
     What records and calls in machine code takes a second to compile: for programs that are not about compiling.
     """
-    root = tmp_path_factory.getbasetemp()
-    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
-    return {**os.environ, "AUTODIFF_CACHE": "1", "AUTODIFF_CACHE_DIR": str(root / "machine_code")}
+    return {**os.environ, "AUTODIFF_CACHE": "1", "AUTODIFF_CACHE_DIR": str(shared_folder / "machine_code")}
 
 
 @pytest.fixture

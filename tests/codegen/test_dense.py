@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.ops import linalg  # noqa: F401  its operations are in `OPS` once it is imported
 from codegen import compiler
 from codegen.compiler import compile_graph, make_program
 from codegen.ir import OPS, Aval, Graph, apply, evaluate, input_node

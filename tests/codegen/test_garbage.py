@@ -51,7 +51,7 @@ def test_planning_does_not_collect_and_leaves_the_collector_as_it_was(was_on, mo
     assert gc.isenabled() == was_on
 
 
-def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(was_on):
+def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(thawed, was_on):
     with Lasting():
         made = [[] for _ in range(10)]
     assert gc.isenabled() == was_on
@@ -71,7 +71,7 @@ class Lost:
         self.owner = owner
 
 
-def test_what_somebody_froze_stays_frozen():
+def test_what_somebody_froze_stays_frozen(thawed):
     gc.freeze()
     try:
         before = gc.get_freeze_count()

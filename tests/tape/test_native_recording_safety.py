@@ -119,7 +119,7 @@ def test_the_collector_may_run_code_that_records(native):
     assert ran and all(x == ran[0] for x in ran)
 
 
-def test_what_runs_while_an_array_is_lent_may_leave_the_other_operand_with_another_node(native):
+def test_what_runs_while_an_array_is_lent_may_leave_the_other_operand_with_another_node(native, thawed):
     """A finalizer that runs between two operands changes the second in place: the result is of either value of it."""
     a = np.arange(1.0, 101)
     for _ in range(3):
