@@ -26,7 +26,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval
 
 from .config import config
-from .dispatch import complete, name_union
+from .dispatch import complete, is_own, name_union
 
 __all__ = [
     "BEFORE_COPY", "AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "another", "handle",
@@ -148,7 +148,7 @@ class AbstractTensor(metaclass=_Lattice):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if "_parameters_" not in cls.__dict__:
+        if "_parameters_" not in cls.__dict__ and not is_own(cls):
             complete()  # what every structured type has is defined beside the library's own
 
     if TYPE_CHECKING:  # what `ops` and `transforms` attach, for a reader that runs nothing

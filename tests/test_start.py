@@ -84,6 +84,13 @@ def test_methods_that_come_late_are_there_for_who_lists_or_adds_methods(use):
     assert "autodiff.structured" in modules_after(f"import autodiff as ad\n{use}")
 
 
+@pytest.mark.parametrize(
+    "use, others", [("scan", ("autodiff.structured", "autodiff.ops.linalg")), ("Diagonal", ("autodiff.control",))]
+)
+def test_what_comes_late_brings_nothing_else_with_it(use, others):
+    assert not those_of(modules_after(f"import autodiff as ad\nad.{use}"), others)
+
+
 #: Large enough to be shared among threads.
 FIRST = """
 import autodiff as ad, numpy as np

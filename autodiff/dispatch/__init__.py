@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from codegen.lazily import lazily
 
 from .generic import GenericFunction, all_functions
-from .late import complete, late
+from .late import complete, is_own, late
 from .method import Method
 from .registry import epoch
 from .reliance import Choices, include, note, observed
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "Signature", "Unreachable",
-    "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include", "late", "methods",
-    "name_union", "not_found", "note", "observed", "type_name", "which", "which_backward",
+    "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include", "is_own", "late",
+    "methods", "name_union", "not_found", "note", "observed", "type_name", "which", "which_backward",
 ]
 
 # For those who ask what would run.

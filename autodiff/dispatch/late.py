@@ -1,17 +1,22 @@
 """Methods in modules that are imported when what they are for is first used.
 
 No call can need such a method before: it takes values of types that its own module defines.  But who lists
-methods wants all of them, and so does who compares one's own with them.
+methods wants all of them, and so does who compares one's own with them: not the library itself.
 
     late("autodiff.structured")     at import: it has methods
     complete()                      now they are registered
+    is_own(f)                       whether the library wrote it
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from codegen.lazily import imported
 
-__all__ = ["complete", "late"]
+__all__ = ["complete", "is_own", "late"]
+
+_LIBRARY = __name__.partition(".")[0] + "."
 
 _modules: list[str] = []
 
@@ -27,3 +32,8 @@ def complete() -> None:
         name = _modules[0]
         imported(name)
         _modules[:] = [module for module in _modules if module != name]
+
+
+def is_own(thing: Any) -> bool:
+    """Whether a function or class is written in the library itself."""
+    return (getattr(thing, "__module__", None) or "").startswith(_LIBRARY)

@@ -18,7 +18,7 @@ from codegen.forks import renewed_in_child
 
 from ..errors import DispatchError, caller, user_line
 from .declaration import Declaration, place_of
-from .late import complete
+from .late import complete, is_own
 from .method import RULES, Method
 from .resolution import Table, most_specific
 from .signature import ANY, Choice, Signature, annotated_types, choice_of
@@ -28,7 +28,6 @@ __all__ = ["Registry", "epoch"]
 #: Called with the function and the method that was added, replaced or deleted.
 Listener = Callable[[Any, Method], None]
 
-_LIBRARY = __name__.partition(".")[0] + "."
 _REGISTERING = renewed_in_child(globals(), "_REGISTERING")
 
 #: Choices of rules that one function remembers before it starts again.
@@ -101,7 +100,7 @@ class Registry(_WithSite):
 
     def _add(self, implementation: Callable, kind: str, types: tuple, options: dict) -> Method:
         where = f"{self.__name__}.{kind}"
-        if self.__module__.startswith(_LIBRARY):
+        if is_own(self) and not is_own(implementation):
             complete()  # whoever adds to a function of the library adds to all of its methods
         if not callable(implementation):
             raise DispatchError(f"{where}: {implementation!r} cannot be called\n  registered at {caller()}")
