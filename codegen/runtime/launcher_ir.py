@@ -34,7 +34,6 @@ from __future__ import annotations
 from ..kernel.nest import Status
 from .argument_ir import ARGUMENTS
 from .entered_ir import entered_ir
-from .loop_ir import COPY, LOOP_IR
 from .pool_ir import pool_ir
 from .steps_ir import RUN_STEPS
 from .template import Template
@@ -358,16 +357,16 @@ done:
 
 
 def launcher_ir(offsets: dict[str, int], *, is_linux: bool) -> str:
-    """The module: `run_steps`, `run_loop` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
+    """The module: `run_steps` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
 
     offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS ALLOCATOR of an array, DTYPE of the first word of
               a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object, ITEMS of a tuple
     """
     if not offsets:
-        return RUN_STEPS + COPY + LOOP_IR
+        return RUN_STEPS
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
     own = dict(STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, INTERRUPTED=Status.INTERRUPTED.value)
     own |= dict(INDEX_OUT_OF_RANGE=Status.INDEX_OUT_OF_RANGE.value, REFUSED=Status.REFUSED.value)
     launch = _LAUNCH.substitute(words, **own, **offsets)
-    return RUN_STEPS + LOOP_IR + pool_ir(has_huge_pages=is_linux) + launch + entered_ir(offsets)
+    return RUN_STEPS + pool_ir(has_huge_pages=is_linux) + launch + entered_ir(offsets)

@@ -40,10 +40,9 @@ from .signals_ir import SIGNALS_IR
 from .steps_ir import RUN_STEPS
 from .while_ir import WHILE_IR
 
-__all__ = ["COPY", "LOOP_IR", "loop_ir"]
+__all__ = ["loop_ir"]
 
-#: What a module declares once, and the pool declares too.
-COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\ndeclare void @PyMem_RawFree(ptr)\n"
+_DECLARED = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\ndeclare void @PyMem_RawFree(ptr)\n"
 
 _BODY = """
 %Move = type { i64, i64, i64, i64 }                           ; slot, buffer, offset, stride
@@ -115,12 +114,10 @@ define internal i32 @run_body(ptr %body, ptr %slots) alwaysinline {
 }
 """
 
-LOOP_IR = SIGNALS_IR + _BODY + BRANCH_IR + SCAN_IR + WHILE_IR
-
 #: What each function needs besides.
 _OF = {"run_branch": BRANCH_IR, "run_loop": SCAN_IR, "run_while": SCAN_IR + WHILE_IR}
 
 
 def loop_ir(function: str) -> str:
     """A module that has this one of the three."""
-    return RUN_STEPS + COPY + SIGNALS_IR + _BODY + _OF[function]
+    return RUN_STEPS + _DECLARED + SIGNALS_IR + _BODY + _OF[function]

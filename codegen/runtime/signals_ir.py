@@ -1,6 +1,7 @@
 """What a long loop does every now and then, as LLVM IR text: signals are handled, other threads run.
 
 `account(work)` is called after each run of a body; what a signal's handler raises it gives as INTERRUPTED.
+A module of this alone declares `LETS_OTHERS` too.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ declare i32 @PyGILState_Check()
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
 
 ; Work of loops since the last look.  Of all threads together: what gets lost where two add at once is no matter.
 @spent = internal global i64 0

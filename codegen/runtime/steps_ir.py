@@ -5,9 +5,15 @@ See `launcher_ir` for what their words mean.
 
 from __future__ import annotations
 
-__all__ = ["RUN_STEPS"]
+__all__ = ["LETS_OTHERS", "RUN_STEPS"]
 
-RUN_STEPS = """
+#: By which other threads may hold the interpreter's lock meanwhile.
+LETS_OTHERS = """
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+"""
+
+RUN_STEPS = LETS_OTHERS + """
 %Step = type { ptr, i64, ptr, ptr, ptr, i64, i64, i64, i64 }
 %Spec = type { ptr, i64, ptr, i64, ptr, i64 }
 
