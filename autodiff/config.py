@@ -36,23 +36,26 @@ class Config:
 
     Setting `fast_math` forgets what is compiled: to be done before other threads compute.
 
-    open        what makes recording look closer, in whatever thread: traces that go on, eager mode; with its thread
-    careful     whether there is any: what recording looks at
+    open        what makes us look closer, in whatever thread: traces that go on, eager mode; with its thread
+    careful     whether there is any
+    light       those of them that want nothing but the nodes that are recorded: traces for many examples
+    watching    whether there are others, which want to know what is recorded: what recording looks at
 
     Who opens something closes it in two statements in which nothing is called: no interrupt comes between them.
 
-        config.open[mark], config.careful = get_ident(), True
+        config.open[mark], config.careful, config.watching = thread, True, True
         try: ...
         finally:
             del config.open[mark]
-            config.careful = config.open != {}
+            config.careful, config.watching = config.open != {}, config.open != config.light
     """
 
-    __slots__ = ("_eager", "_patience", "careful", "forgetting", "open")
+    __slots__ = ("_eager", "_patience", "careful", "forgetting", "light", "open", "watching")
 
     def __init__(self) -> None:
         self.open: dict[object, int] = {}
-        self.careful = False
+        self.light: dict[object, int] = {}
+        self.careful = self.watching = False
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
         self.deterministic = modes.deterministic
         self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
@@ -122,13 +125,14 @@ class Config:
             self.open["eager"] = 0
         else:
             self.open.pop("eager", None)
-        self.careful = self.open != {}
+        self.careful, self.watching = self.open != {}, self.open != self.light
 
     def forget_other_threads(self) -> None:
         """Keep only what this thread has opened: a forked child has no other."""
         mine = threading.get_ident()
         self.open = {mark: thread for mark, thread in self.open.items() if thread in (0, mine)}
-        self.careful = self.open != {}
+        self.light = {mark: thread for mark, thread in self.light.items() if thread == mine}
+        self.careful, self.watching = self.open != {}, self.open != self.light
 
     def __repr__(self) -> str:
         return (

@@ -271,7 +271,7 @@ class _Tracing:
         self._inside, now.inside = now.inside, self._since
         self._outside, now.outside = now.outside, now.outside or self._since
         self._mark, thread = object(), get_ident()
-        config.open[self._mark], config.careful = thread, True
+        config.open[self._mark], config.careful, config.watching = thread, True, True
         self._start, now.start = now.start, 0
         self._small, now.small = now.small, []
         self._lines = set_in_context(keeps_lines, True)
@@ -284,7 +284,7 @@ class _Tracing:
         now.start = self._start
         now.small = self._small
         del config.open[self._mark]
-        config.careful = config.open != {}
+        config.careful, config.watching = config.open != {}, config.open != config.light
         reset_in_context(keeps_lines, self._lines)
 
 

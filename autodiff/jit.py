@@ -344,7 +344,7 @@ class _Traced:
         captures, outside, inside, depth = now.captures, now.outside, now.inside, now.tracing
         start, small = now.start, now.small
         mark, thread = object(), threading.get_ident()
-        config.open[mark], config.careful = thread, True
+        config.open[mark], config.careful, config.watching = thread, True, True
         try:  # an interrupt may come at any call from here on
             now.captures, now.outside, now.inside = {}, outside if depth else before, before
             now.tracing, now.start, now.small = depth + 1, 0, []
@@ -359,7 +359,7 @@ class _Traced:
             # What a trace has left behind is no small result to compute along: it has no value.
             now.tracing, now.start, now.small = depth, start, small
             del config.open[mark]
-            config.careful = config.open != {}
+            config.careful, config.watching = config.open != {}, config.open != config.light
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:

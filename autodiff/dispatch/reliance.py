@@ -158,7 +158,7 @@ def observed() -> Iterator[Choices]:
     choices = Choices()
     mine, opened = _collecting.observers, _collecting.open
     mark, thread = object(), threading.get_ident()
-    config.open[mark], config.careful = thread, True  # recording leaves its shortcuts past dispatch
+    config.open[mark], config.careful, config.watching = thread, True, True  # recording leaves its shortcuts
     try:  # an interrupt may come at any call from here on
         with Paused(), _lock:
             _observers += 1
@@ -170,7 +170,7 @@ def observed() -> Iterator[Choices]:
     finally:
         _collecting.open = opened
         del config.open[mark]
-        config.careful = config.open != {}
+        config.careful, config.watching = config.open != {}, config.open != config.light
         with Paused(), _lock:
             _observers += mine - _collecting.observers
             _collecting.observers = mine

@@ -140,14 +140,14 @@ class Front:
         python, table = vars(AbstractTensor)["__getitem__"], _table(getitem)
 
         def slow(x: Any, key: Any) -> Any:
-            if not config.careful:
+            if not config.watching:
                 self.attach()
             return python(x, key)
 
         def unknown(x: Tensor, key: Any) -> Any:
             age = table.age
             y = python(x, key)
-            if not config.careful and key_of(x) is not None and _runs_own(getitem, (x, key)):
+            if not config.watching and key_of(x) is not None and _runs_own(getitem, (x, key)):
                 _learn_pattern(table, age, READ.known(x, key))
             return y
 

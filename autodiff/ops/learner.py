@@ -53,7 +53,7 @@ class Learner:
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
-        if not config.careful:
+        if not config.watching:
             self.attach()
         return self.run(*args, **keywords)
 
@@ -62,10 +62,10 @@ class Learner:
         age = self.table.age
         given = self.parted(args, keywords)[0]
         is_mixed = np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given)))
-        if is_mixed and not config.careful:
+        if is_mixed and not config.watching:
             args, keywords = self.adopted(args, keywords)
         y = self.run(*args, **keywords)
-        if not config.careful and isinstance(y, Tensor):
+        if not config.watching and isinstance(y, Tensor):
             keys = [key_of(x) for x in given]
             if self.is_expected_again(keys):
                 self.learn(age, keys, args, keywords, y)

@@ -276,7 +276,7 @@ def _of_none(memory: _Memory) -> Callable[..., Any]:
 
     @wraps(body)
     def run(*rest: Any, **keywords: Any) -> Any:
-        static = None if config.careful else _static(rest, keywords)
+        static = None if config.watching else _static(rest, keywords)
         if static is None:
             return body(*rest, **keywords)
         now = state.now
@@ -293,7 +293,7 @@ def _of_one(memory: _Memory) -> Callable[..., Any]:
 
     @wraps(body)
     def run(x: Any, *rest: Any, **keywords: Any) -> Any:
-        if config.careful or not (type(x) in _tensors or _is_tensor(x)):
+        if config.watching or not (type(x) in _tensors or _is_tensor(x)):
             return body(x, *rest, **keywords)
         node, now = x.node, state.now
         if node.value is None and node.number < now.start:
@@ -314,7 +314,7 @@ def _of_two(memory: _Memory) -> Callable[..., Any]:
 
     @wraps(body)
     def run(x1: Any, x2: Any, *rest: Any, **keywords: Any) -> Any:
-        if config.careful or not (
+        if config.watching or not (
             (type(x1) in _tensors or _is_tensor(x1)) and (type(x2) in _tensors or _is_tensor(x2))
         ):
             return body(x1, x2, *rest, **keywords)
@@ -339,7 +339,7 @@ def _of_items(memory: _Memory) -> Callable[..., Any]:
     @wraps(body)
     def run(xs: Any, *rest: Any, **keywords: Any) -> Any:
         now = state.now
-        known = not config.careful and type(xs) in (list, tuple) and all([_is_tensor(x) for x in xs])
+        known = not config.watching and type(xs) in (list, tuple) and all([_is_tensor(x) for x in xs])
         static = _static(rest, keywords) if known else None
         nodes = [x.node for x in xs] if static is not None else []
         if not nodes or any([n.value is None and n.number < now.start for n in nodes]):

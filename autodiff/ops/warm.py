@@ -56,7 +56,7 @@ def made_for(kinds, missed):
         {nodes}
         kind = kinds[grad_mode()].get({key})
         now = state.now
-        if kind is None or config.careful{older}:
+        if kind is None or config.watching{older}:
             return missed({arguments})
         made = new(Node)
         made.kind = kind

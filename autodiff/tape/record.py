@@ -186,7 +186,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
         now.note_small(t)
     if number > now.look_at:
         look_at_size(now, nodes)
-    if config.careful:
+    if config.watching:
         t.node = _looked_closer(now, tensors, node)
     return t
 

@@ -9,7 +9,7 @@ from threading import get_ident
 from ..config import config
 from .record import state
 
-__all__ = ["tracing"]
+__all__ = ["tracing", "tracing_an_example"]
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def tracing(since: float) -> Iterator[None]:
     now = state.now
     inside, captures, start, small, depth = now.inside, now.captures, now.start, now.small, now.tracing
     mark, thread = object(), get_ident()
-    config.open[mark], config.careful = thread, True
+    config.open[mark], config.careful, config.watching = thread, True, True
     try:  # an interrupt may come at any call from here on
         now.inside, now.start, now.small, now.tracing = since, 0, [], depth + 1
         if captures is None:
@@ -30,4 +30,21 @@ def tracing(since: float) -> Iterator[None]:
     finally:
         now.inside, now.captures, now.start, now.small, now.tracing = inside, captures, start, small, depth
         del config.open[mark]
-        config.careful = config.open != {}
+        config.careful, config.watching = config.open != {}, config.open != config.light
+
+
+@contextmanager
+def tracing_an_example(since: float) -> Iterator[None]:
+    """The same where nodes are all that is wanted: operations are recorded as outside of it, natively if possible."""
+    now = state.now
+    inside, start, small, depth = now.inside, now.start, now.small, now.tracing
+    mark, thread = object(), get_ident()
+    config.open[mark] = config.light[mark] = thread
+    config.careful = True
+    try:  # an interrupt may come at any call from here on
+        now.inside, now.start, now.small, now.tracing = since, 0, [], depth + 1
+        yield
+    finally:
+        now.inside, now.start, now.small, now.tracing = inside, start, small, depth
+        del config.open[mark], config.light[mark]
+        config.careful, config.watching = config.open != {}, config.open != config.light

@@ -48,12 +48,12 @@ class detect_anomaly:
     def __enter__(self) -> None:
         mark, thread = object(), get_ident()
         self._tokens.append((mark, set_in_context(_mode, True), set_in_context(keeps_lines, True)))
-        config.open[mark], config.careful = thread, True
+        config.open[mark], config.careful, config.watching = thread, True, True
 
     def __exit__(self, *_: object) -> None:
         mark, mode, lines = self._tokens.pop()
         del config.open[mark]
-        config.careful = config.open != {}
+        config.careful, config.watching = config.open != {}, config.open != config.light
         reset_in_context(keeps_lines, lines)
         reset_in_context(_mode, mode)
 

@@ -363,7 +363,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "recording": (
         "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "tracing",
     ),
-    "config": ("careful",),
+    "config": ("careful", "watching"),
     "function": ("site",),
     "plan": ("valid", "executable"),
     "counts": ("hits", "runs"),

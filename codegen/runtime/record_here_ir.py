@@ -1,7 +1,8 @@
 """Where machine code records (`record_ir`), as LLVM IR text.
 
-    recording_here    of this thread, if that is known
-    recording_now     if moreover nothing asks for Python, with the grad mode
+    recording_here          of this thread, if that is known
+    recording_now           if moreover nothing asks for Python, with the grad mode
+    recording_operations    also in a trace that only wants the nodes of operations
 """
 
 from __future__ import annotations
@@ -22,9 +23,20 @@ define internal ptr @recording_here() alwaysinline {
 
 ; Where this thread records, if it is now that machine code may: null in circumstances.  The grad mode goes to `cell`.
 define internal ptr @recording_now(ptr %cell) alwaysinline {
+  %recording = call ptr @recording_unless(i64 $careful_at, ptr %cell)
+  ret ptr %recording
+}
+
+; The same for what only makes nodes, and changes no handle, nor asks for a value.
+define internal ptr @recording_operations(ptr %cell) alwaysinline {
+  %recording = call ptr @recording_unless(i64 $watching_at, ptr %cell)
+  ret ptr %recording
+}
+
+define internal ptr @recording_unless(i64 %setting, ptr %cell) alwaysinline {
 entry:
   %config = call ptr @own.object(i64 $config)
-  %careful = call ptr @field(ptr %config, i64 $careful_at)
+  %careful = call ptr @field(ptr %config, i64 %setting)
   %false = call ptr @own.object(i64 $false)
   %is.careless = icmp eq ptr %careful, %false
   br i1 %is.careless, label %which.thread, label %no

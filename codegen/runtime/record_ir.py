@@ -81,7 +81,7 @@ SITES_IN_ALL = FIRST_IN_PLACE + BINARY
 #: The words of the recorder.  Those that end in `_at` are offsets of fields.
 WORDS = (
     "node_at", "masked_at", "kind_at", "inputs_at", "value_at", "number_at", "out_at",
-    "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "site_at",
+    "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "watching_at", "site_at",
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
     "rich_line_at", "rich_body_at", "flow_at", "slot_at", "as_leaf_at", "rich_references_at", "note_updated",
     "requires_grad_at", "flows_at", "cls_at", "shape_at", "asked_at", "looked_at", "lent_at", "tracing_at",
@@ -254,7 +254,7 @@ entry:
   %owner.cell = alloca ptr
   %keys = alloca [$MOST_OPERANDS x ptr]
   %nodes = alloca [$MOST_NODES x ptr]
-  %recording = call ptr @recording_now(ptr %mode.cell)
+  %recording = call ptr @recording_operations(ptr %mode.cell)
   %is.not.now = icmp eq ptr %recording, null
   br i1 %is.not.now, label %circumstance, label %key
 key:
@@ -279,7 +279,7 @@ evaluate:
   %has.failed = icmp ne i32 %status, 0
   br i1 %has.failed, label %error, label %evaluated
 evaluated:
-  %recording.again = call ptr @recording_now(ptr %mode.cell)
+  %recording.again = call ptr @recording_operations(ptr %mode.cell)
   %is.here = icmp eq ptr %recording.again, %recording
   br i1 %is.here, label %key, label %circumstance
 key.known:

@@ -20,7 +20,7 @@ define ptr @subscript(ptr %x, ptr %key) {
 entry:
   %arguments = alloca [2 x ptr]
 $ROOM  %site = getelementptr [4 x ptr], ptr @sites, i64 $SUBSCRIPT
-  %recording = call ptr @recording_now(ptr %mode.cell)
+  %recording = call ptr @recording_operations(ptr %mode.cell)
   %is.not.now = icmp eq ptr %recording, null
   br i1 %is.not.now, label %slow, label %operand
 operand:
