@@ -20,7 +20,7 @@ from codegen.blas import one_thread
 from codegen.garbage import ignoring
 
 from ..config import config
-from . import streak
+from . import sized_checks, streak
 from .check import Recipe, checks
 from .expected import is_answered
 from .loans import give_back
@@ -86,7 +86,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
             _begin_another(now)
     tracks = grad_mode.get()
     purpose = ("value", len(roots), roots[0].kind, tracks)
-    known = checks.find(purpose, roots, live, start)
+    known = checks.find(purpose, roots, live, start) or sized_checks.find(purpose, roots, live)
     if known is not None:
         check, gathered = known
         check.run(gathered)
@@ -106,7 +106,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
         COUNTS.misses += 1
         size = size_of(key)
         plan = None if size is None else size.plan()
-        if plan is None:
+        if plan is None or size is None:
             plan, drawn = build(roots, number)
             if still_true(parts, order):
                 plans.put(key, plan)
@@ -115,6 +115,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
             note("value", compared(key))
         else:
             note("value", ANOTHER_SIZE)
+            size.note_answered(purpose, lambda: Recipe(plan, order, parts, frozenset(), asked, live, watched))
     else:
         COUNTS.hits += 1
         if streak.note_found(plan, purpose):

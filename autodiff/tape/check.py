@@ -109,11 +109,15 @@ class Check:
 
     def results(self, gathered: Gathered) -> tuple:
         """Run the plan."""
-        counts = COUNTS
-        counts.hits += 1
-        counts.runs += 1
+        COUNTS.hits += 1
+        return self.run_on(gathered[0])
+
+    def run_on(self, arguments: tuple) -> tuple:
+        """Run the plan on these."""
+        COUNTS.runs += 1
         try:
-            return self.plan.executable.call(*gathered[0])
+            results: tuple = self.plan.executable.call(*arguments)
+            return results
         except OutOfRange as error:
             raise located(error) from None
 

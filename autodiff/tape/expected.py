@@ -219,8 +219,8 @@ def _own_references() -> int:
 _OWN_REFERENCES = _own_references()
 
 
-def python_check(expected: Expected) -> Callable:
-    """check(*roots, live), straight-line code: 0.03 µs a node."""
+def python_check(expected: Expected, sized: Any = None) -> Callable:
+    """check(*roots, live), straight-line code: 0.03 µs a node.   sized: of what is for any size (`sized_checks`)"""
     from .node import RichNode
 
     env: dict[str, Any] = {"__name__": __name__, "references": sys.getrefcount, "Rich": RichNode}
@@ -239,6 +239,8 @@ def python_check(expected: Expected) -> Callable:
                 again.clear()
             relation = "<=" if opcode == "held" else ">"
             lines.append(f"if references(v{operands[0]}) {relation} {operands[1] + _OWN_REFERENCES}: return None")
+        elif sized is not None and opcode in ("kind", "out"):
+            lines.append(sized.compare(*operands, env))
         else:
             if opcode in ("kind", "out"):
                 operands[2] = "not" if operands[2] else ""
@@ -256,19 +258,23 @@ def python_check(expected: Expected) -> Callable:
             env[f"k{len(env)}"] = value
         arguments.append(f"v{number}.value" if number >= 0 else f"k{len(env) - 1}")
     env["freed"] = expected.freed
+    freed = "freed"
+    if sized is not None:
+        lines += sized.last(env)
+        freed = f"{_tuple('released(v', expected.past).replace(',', '.kind),')}, {sized.values()}"
     gathered = [
         f"({''.join([f'{a}, ' for a in arguments])})",
         _tuple("v", expected.stored),
         _tuple("l", expected.groups),
         _tuple("v", expected.olds),
         _tuple("v", expected.past),
-        "freed",
+        freed,
     ]
     lines.append(f"return ({', '.join(gathered)})")
     parameters = [f"r{k}" for k in range(len(expected.recipe.roots))]
     head = f"def check({', '.join(parameters)}, live):\n try:\n  "
     # Another thread may give a node its value, or take a .grad away, between two lines.
-    tail = "\n except (ValueError, IndexError, AttributeError): return None\n"
+    tail = "\n except (ValueError, IndexError, AttributeError, TypeError): return None\n"
     exec(head + "\n ".join(lines).replace("\n", "\n ") + tail, env)  # our own templates
     return env.pop("check")  # not left in its own globals: that would be a cycle
 

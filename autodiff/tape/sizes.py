@@ -17,29 +17,35 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from codegen.forks import held_over_fork
 from codegen.garbage import Paused
-from codegen.ir import OPS, Aval
+from codegen.ir import OPS
 from codegen.lazily import imported
 from codegen.records import NamedTuple, record
 from codegen.runtime.cache import LRU
-from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, watched
+from codegen.symbols import LEAST, Symbol, checked, evaluated, formula, watched
 
 from ..config import config
 from ..dispatch import observed
-from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
+from . import sized_checks
+from .check import Recipe
+from .node import CONSTANT, LEAF, Node, Out
 from .plan import Drawn, Plan, plans
 from .record import ALIASES, state
-from .streak import executable_at, is_varied, note_compiled
+from .streak import executable_at, is_varied, is_waiting, note_compiled, note_found
+from .symbolic import with_symbols
 
 __all__ = ["Answer", "Size", "clear_sizes", "size_of"]
 
 #: How often rules are run with symbols for one form.
 _TRIES = 3
+
+#: At which sizes that were found by their key a check for any size is made: making it takes as long as some finds.
+_CHECKED = (2, 8, 32)
 
 #: What stands in a form where a number stood: of no class that a parameter is of.
 _INT, _FLOAT = int, float
@@ -68,8 +74,14 @@ class _Any:
     """Plans for any numbers that fit.
 
     expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
+    texts      of these numbers the formulas, or themselves       names    of the unknown ones
+    latest     plans of sizes that were met once, without a key
+    ordinary   sizes that have plans of their own
+    checked    how often a recording was found by its key, by purpose
     """
 
+    texts: Sequence[str | int]
+    names: Sequence[str]
     positions: Sequence[int]
     expected: Callable[..., tuple[int, ...]]
     is_fit: Callable[..., bool]
@@ -77,31 +89,49 @@ class _Any:
     answer: Answer
     choices: Any
     made: WeakKeyDictionary[Plan, tuple]  # and their keys
+    latest: WeakValueDictionary[tuple[int, ...], Plan]
+    ordinary: LRU
+    checked: dict[tuple, int]
 
     def expects(self, numbers: tuple[int, ...]) -> bool:
         """Whether all numbers follow from the unknown ones."""
-        return self.expected(*[numbers[p] for p in self.positions]) == numbers
+        return self.expected(*self.unknown(numbers)) == numbers
+
+    def unknown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """The unknown ones of them."""
+        return tuple([numbers[p] for p in self.positions])
 
     def plan(self, key: tuple, numbers: tuple[int, ...]) -> Plan | None:
         """The plan of a key with these numbers; None where it would be wrong."""
-        values = tuple([numbers[p] for p in self.positions])
+        values = self.unknown(numbers)
         if min(values) < LEAST or not self.expects(numbers) or not self.is_fit(*values):
             return None
+        with Paused(), _lock:
+            plan = self.latest.pop(values, None)
+        if plan is None:
+            plan = self.new(values)
+        else:
+            note_found(plan, None)
+        with Paused(), _lock:
+            self.made[plan] = key
+        plans.put(key, plan)
+        return plan
+
+    def new(self, values: tuple[int, ...]) -> Plan:
+        """A plan for these numbers."""
         drawn = self.answer.drawn
         executable, known = executable_at(self.sized, values)
         plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
         plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
         if not known:
             note_compiled(plan)
-        with Paused(), _lock:
-            self.made[plan] = key
-        plans.put(key, plan)
         return plan
 
     def drop(self) -> None:
         """A method was registered that changes what the rules would record."""
         with Paused(), _lock:
             made = list(self.made.items())
+            self.latest.clear()
         for plan, key in made:
             plan.valid = False
             if plans.get(key) is plan:
@@ -123,6 +153,21 @@ class _Form:
         # Where a plan serves twice in each step, every one is used again soon.
         return is_varied() or 0 < 2 * config.patience <= self.news
 
+    def numbers(self, found: _Any) -> sized_checks.Numbers:
+        """What a check for any size needs to know."""
+
+        def plan_at(values: tuple[int, ...]) -> Plan | None:
+            # What was met before has a key, or gets one: it may come to be compiled.
+            is_met = values in found.ordinary or is_waiting(found.sized, values)
+            if is_met or self.any is not found or not self.is_varied():
+                return None
+            plan = found.new(values)
+            with Paused(), _lock:
+                found.latest[values] = plan
+            return plan
+
+        return sized_checks.Numbers(found.texts, found.names, found.positions, found.is_fit, plan_at)
+
 
 @record(frozen=True)
 class Size:
@@ -138,6 +183,15 @@ class Size:
         if form is None or form.any is None or not form.is_varied():
             return None
         return form.any.plan(self.key, self.numbers)
+
+    def note_answered(self, purpose: tuple, recipe: Callable[[], Recipe]) -> None:
+        """Its plan is one for any size: from now on a check finds others like it, if that pays."""
+        form = _forms.get(self.form)
+        if form is not None and form.any is not None:
+            checked = form.any.checked
+            times = checked[purpose[:1]] = checked.get(purpose[:1], 0) + 1
+            if times in _CHECKED:
+                sized_checks.add(purpose, recipe(), form.numbers(form.any))
 
     def learn(
         self,
@@ -163,7 +217,8 @@ class Size:
         if self.numbers in samples or len(samples) > _TRIES:
             return _nothing
         if form.any is not None and form.any.expects(self.numbers):
-            return _nothing  # it is decided otherwise at this size
+            form.any.ordinary.put(form.any.unknown(self.numbers), True)
+            return _nothing  # it is decided otherwise at this size, or sizes do not vary now
         if not samples or not form.is_varied():
             samples[:] = [self.numbers]
             return _nothing
@@ -259,7 +314,7 @@ def _for_any(
         for example in examples:
             # As where the real ones ran: recording takes no shortcuts, and learns none.
             with watched(closely=True) as conditions, observed():
-                new = _with_symbols(size.key[1], order, iter(unknowns.example(example)))
+                new = with_symbols(size.key[1], order, iter(unknowns.example(example)))
                 found = again(new)
                 graph = sized.SizedGraph(found.drawn.graph, unknowns.names)
             if found._replace(drawn=answer.drawn) != answer or found.drawn[1:-1] != answer.drawn[1:-1]:
@@ -270,12 +325,16 @@ def _for_any(
     (graph, conditions), (other, others) = drafts
     if graph.text != other.text or conditions != others or state.now.asked != asked:
         return None
-    expected = evaluated(unknowns.example(examples[0]), unknowns.names)
+    formulas = unknowns.example(examples[0])
+    expected, texts = evaluated(formulas, unknowns.names), [formula(n) if type(n) is Symbol else n for n in formulas]
     is_fit, values = checked(conditions, unknowns.names), examples[0]
     if not is_fit(*values) or graph.at(values).key != answer.drawn.graph.key:
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(graph=graph.graph, places={}))  # holds no node
-    return _Any(unknowns.positions, expected, is_fit, graph, lasting, choices, WeakKeyDictionary())
+    return _Any(
+        texts, unknowns.names, unknowns.positions, expected, is_fit, graph, lasting, choices,
+        WeakKeyDictionary(), WeakValueDictionary(), LRU(256), {},
+    )  # fmt: skip
 
 
 def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[int]] | None:
@@ -295,64 +354,7 @@ def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[in
     return here, below
 
 
-def _with_symbols(parts: Sequence[Any], order: Sequence[Node], numbers: Iterator[int]) -> dict[Node, Node]:
-    """For each node of a recording one that has the next of these numbers for its own."""
-    new: dict[Node, Node] = {}
-    for part, node in zip(parts, order, strict=True):
-        kind = part[0] if type(part) is tuple else part
-        is_given = type(kind) is Out
-        wiring = () if is_given else part[2:] if type(node) is Node else part[5:]
-        inputs = tuple([new[order[i]] for i in wiring])
-        kind = _kind_of_given(node, numbers) if is_given else _kind_with(kind, inputs, numbers)
-        # A value stands for one: whatever looks at it is found out.
-        if type(node) is Node:
-            twin = data_node(kind, node.value)
-            twin.inputs = inputs
-        else:
-            twin = rich_node(kind, inputs, node.value, leaf=node.leaf)
-        new[node] = twin
-    return new
-
-
-def _kind_of_given(node: Node, numbers: Iterator[int]) -> Kind:
-    out = node.kind.out
-    shape = tuple([next(numbers) for _ in out.shape])
-    return leaf_kind(out_of(Aval(shape, out.aval.dtype), out.requires_grad)) if _has_symbols(shape) else node.kind
-
-
-def _kind_with(kind: Kind, inputs: Sequence[Node], numbers: Iterator[int]) -> Kind:
-    """The kind of an operation with other numbers, on these inputs."""
-    op, out = kind.op, kind.out
-    if op is CONSTANT:
-        value, dtype = kind.params
-        if type(value) is not float or not value.is_integer() or value == 0:
-            return kind
-        number = next(numbers)
-        if type(number) is not Symbol:
-            return kind
-        value = SymbolicFloat(number)
-        value.count = number
-        return Kind(op, (value, dtype), out)
-    params = tuple([_filled(p, numbers) for p in kind.params])
-    avals = [i.kind.out.aval for i in inputs]
-    if not any([_has_symbols(a.shape) for a in avals]) and not _has_symbols(params):
-        return kind
-    aval = op.infer(*avals, **op.keywords(params))
-    return Kind(op, params, out_of(aval, out.requires_grad, out.weak))
-
-
-def _filled(value: Any, numbers: Iterator[int]) -> Any:
-    if type(value) is int:
-        return next(numbers)
-    return tuple([_filled(v, numbers) for v in value]) if type(value) is tuple else value
-
-
-def _has_symbols(value: Any) -> bool:
-    if type(value) is tuple:
-        return any([_has_symbols(v) for v in value])
-    return type(value) is Symbol
-
-
 def clear_sizes() -> None:
     """Forget all forms."""
     _forms.clear()
+    sized_checks.clear_sized_checks()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEGUN", "WHEN_REPEATED", "Rented", "Sampled", "Waiting", "clear_streak", "executable_at", "executable_of",
-    "go_on", "is_regular", "is_varied",
+    "go_on", "is_regular", "is_varied", "is_waiting",
     "note_compiled", "note_found", "note_regular", "note_repeated", "note_spent", "prices",
 ]
 
@@ -317,6 +317,11 @@ def executable_at(sized: SizedGraph, values: tuple[int, ...]) -> tuple[Any, bool
     waiting = Waiting(lambda: sized.at(values), sized.operations, lambda *arrays: sized.evaluate(values, arrays))
     _waiting.put(key, waiting)
     return waiting, False
+
+
+def is_waiting(sized: SizedGraph, values: tuple[int, ...]) -> bool:
+    """Whether it is evaluated at these for the time being, or was."""
+    return (sized, values) in _waiting
 
 
 def is_varied() -> bool:

@@ -17,6 +17,7 @@ from codegen.garbage import Paused, ignoring, set_in_context
 
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
+from ..tape import sized_checks
 from ..tape.ask import end_recording, evaluate
 from ..tape.check import checks, let_go
 from ..tape.leaves import constant, leaf
@@ -278,7 +279,7 @@ def _from_seeds(
 
 def _again(now: Recording, purpose: tuple, roots: Sequence[Node], live: Sequence[Node], retain: bool) -> bool:
     """Answer a repeated backward by its check.  False: there is none, or a `.grad` changed meanwhile."""
-    known = checks.find(purpose, roots, live, now.began)
+    known = checks.find(purpose, roots, live, now.began) or sized_checks.find(purpose, roots, live)
     if known is None:
         return False
     check, gathered = known

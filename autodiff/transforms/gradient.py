@@ -156,22 +156,26 @@ def solve(
     parts, number, _, order = structure(order, inside)
     key = _key(parts, seeds, kept, groups, number)
     plan = _known(key)
+
+    def recipe(plan: Plan, given: Sequence[Node]) -> Recipe:
+        # Only a backward adds to .grad; others give their targets among the roots.
+        added = [(g.nodes, g.old) for g in groups] if repeat and repeat[0][0] == "backward" else ()
+        released = None if through is None else frozenset([past[k] for k in through])
+        return Recipe(plan, order, parts, inside, given, live, watched, added, released)
+
     if plan is not None:
         COUNTS.hits += 1
-        # Only a backward adds to .grad; others give their targets among the roots.
-        added = groups if repeat and repeat[0][0] == "backward" else ()
-        _note_found(plan, repeat, live, lambda plan, given: Recipe(
-            plan, order, parts, inside, given, live, watched, [(g.nodes, g.old) for g in added],
-            None if through is None else frozenset([past[k] for k in through]),
-        ))  # fmt: skip
+        _note_found(plan, repeat, live, recipe)
     else:
         COUNTS.misses += 1
         size = size_of(key)
         plan = None if size is None or _runs_every_rule() else size.plan()
-        if plan is None:
+        if plan is None or size is None:
             plan = _make(key, past, seeds, groups, kept, number, order, size=size)
         else:
             note("backward", ANOTHER_SIZE)
+            if repeat is not None:
+                size.note_answered(repeat[0], partial(recipe, plan, repeat[1]))
     try:
         results = plan.run(order)
     except Misfit:

@@ -1,0 +1,172 @@
+"""A new size of a known program is found by a check, without the key of its recording."""
+
+import gc
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.tape import sized_checks, sizes, streak
+from tests.ops.cases import eager
+
+gradient = sys.modules["autodiff.transforms.gradient"]
+
+RNG = np.random.default_rng(12)
+ROWS, WEIGHTS = RNG.normal(size=(40, 5)), RNG.normal(size=5)
+
+
+@pytest.fixture
+def hits(monkeypatch, patience):
+    """Shapes are taken not to repeat; whether recordings were found by checks for any size."""
+    found = []
+    find = sized_checks.find
+
+    def noted(*given):
+        known = find(*given)
+        found.append(known is not None)
+        return known
+
+    monkeypatch.setattr(streak._Streak, "is_varied", lambda streak, count: True)
+    monkeypatch.setattr(sizes, "_CHECKED", (1, 2, 3))
+    monkeypatch.setattr(sized_checks, "find", noted)
+    return found
+
+
+def slope(f, x, **flags):
+    w, x = ad.tensor(WEIGHTS, requires_grad=True), ad.tensor(x, **flags)
+    y = f(x, w)
+    y.backward()
+    return y.item(), w.grad.numpy(), None if x.grad is None else x.grad.numpy()
+
+
+def agrees(f, x, **flags):
+    with eager():
+        right = slope(f, x, **flags)
+    for ours, expected in zip(slope(f, x, **flags), right, strict=True):
+        assert (ours is None) == (expected is None)
+        if ours is not None:
+            np.testing.assert_allclose(ours, expected, rtol=1e-6 if np.result_type(ours) == np.float32 else 1e-11)
+
+
+def squares(x, w):
+    return ad.mean((x @ w) ** 2)
+
+
+def met(f=squares, ns=(3, 4, 6, 7)):
+    """So that f is known at any size."""
+    for n in ns:
+        agrees(f, ROWS[:n])
+
+
+def test_a_new_size_of_a_known_program_is_answered_without_its_key(hits, monkeypatch):
+    met()
+    described = []
+    structure = gradient.structure
+    monkeypatch.setattr(gradient, "structure", lambda *given: described.append(1) or structure(*given))
+    for n in (9, 12, 2, 31, 33):
+        np.testing.assert_allclose(slope(squares, ROWS[:n])[1], 2 / n * ROWS[:n].T @ (ROWS[:n] @ WEIGHTS), rtol=1e-12)
+    assert not described and all(hits[-5:])
+
+
+def test_a_size_that_comes_again_is_left_to_its_key(hits):
+    met()
+    before = hits.count(True)
+    for n in (9, 9, 9, 9):
+        agrees(squares, ROWS[:n])
+    assert hits.count(True) == before + 1
+
+
+OTHERS = {
+    "another power": lambda x, w: ad.mean((x @ w) ** 3),
+    "another operation": lambda x, w: ad.mean(ad.exp(x @ w)),
+    "another wiring": lambda x, w: ad.mean((x @ w) * (x @ w)),
+    "a slice": lambda x, w: ad.mean((x[1:] @ w) ** 2),
+    "another number": lambda x, w: ad.sum((x @ w) ** 2) / (x.shape[0] + 1),
+    "the size of a step before": lambda x, w: ad.sum((x @ w) ** 2) / 7.0,
+    "a detached factor": lambda x, w: ad.mean((x @ w.detach()) * (x @ w)),
+    "held": lambda x, w: ad.mean(held(x @ w) ** 2),
+}
+HELD = []
+
+
+def held(t):
+    HELD[:] = [t]
+    return t
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_program_that_is_nearly_a_known_one_is_right(hits, name):
+    other = OTHERS[name]
+    met()
+    for n in (9, 10, 7, 12, 13, 5):
+        agrees(other, ROWS[:n])
+        agrees(squares, ROWS[:n])
+    HELD.clear()
+
+
+def test_other_columns_dtypes_and_gradients_are_right(hits):
+    def f(x, w):
+        return ad.mean((x * w[: x.shape[1]]) ** 2)
+
+    met(f)
+    for n, m in ((9, 4), (10, 5), (11, 3), (5, 5), (12, 1), (1, 5), (14, 5)):
+        agrees(f, ROWS[:n, :m])
+        agrees(f, ROWS[:n, :m], requires_grad=True)
+        agrees(f, ROWS[:n, :m].astype(np.float32))
+    assert any(hits)
+
+
+def test_gradients_add_up_and_a_second_backward_is_an_error_at_a_new_size(hits):
+    met()
+    w = ad.tensor(WEIGHTS, requires_grad=True)
+    expected = np.zeros(5)
+    for n in (9, 10, 11, 12, 13):
+        y = squares(ad.tensor(ROWS[:n]), w)
+        y.backward()
+        expected = expected + 2 / n * ROWS[:n].T @ (ROWS[:n] @ WEIGHTS)
+        np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-12)
+        with pytest.raises(ad.GradientError, match="retain_graph"):
+            y.backward()
+    assert any(hits[-5:])
+
+
+def test_a_hook_or_a_vector_without_a_seed_is_seen_at_a_new_size(hits):
+    met()
+    w, seen = ad.tensor(WEIGHTS, requires_grad=True), []
+    handle = w.register_hook(lambda g: seen.append(g.shape))
+    squares(ad.tensor(ROWS[:15]), w).backward()
+    assert seen == [(5,)]
+    handle.remove()
+    with pytest.raises(ad.GradientError, match="not a scalar"):
+        (ad.tensor(ROWS[:16]) @ w).backward()
+
+
+def test_values_of_new_sizes_are_found_by_checks_too(hits):
+    for n in (3, 4, 6, 7, 9, 12, 14):
+        found = ad.exp(ad.tensor(ROWS[:n]) * 2.0).numpy()
+        np.testing.assert_allclose(found, np.exp(ROWS[:n] * 2), rtol=1e-14)
+    assert hits[-1]
+
+
+def test_where_a_size_is_decided_otherwise_it_is_so_behind_checks_too(hits):
+    def f(x, w):  # one row is spread
+        return ad.sum(x * w + ad.mean(x, axis=0)) if x.shape[0] % 4 else ad.sum(ad.sin(x) * w)
+
+    for n in (3, 5, 6, 7, 9, 4, 8, 1, 2, 11, 12, 13):
+        agrees(f, ROWS[:n])
+
+
+def test_checks_hold_no_recording_and_are_forgotten_with_the_rest(hits):
+    met()
+    x = ad.tensor(ROWS[:17])
+    squares(x, ad.tensor(WEIGHTS, requires_grad=True)).backward()
+    assert hits[-1]
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None and sized_checks._found
+    ad.clear_cache()
+    assert not sized_checks._found
+    agrees(squares, ROWS[:18])
