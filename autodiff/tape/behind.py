@@ -112,7 +112,7 @@ class Behind:
 class Since(Behind):
     """The same for all that was recorded since some examples were made, whether gradients flow through it or not.
 
-    What is given is older than the examples, or a leaf: so it does not depend on them.
+    What is given is older than the examples, or a leaf or constant: so it does not depend on them.
     """
 
     __slots__ = ()
@@ -135,8 +135,8 @@ class Since(Behind):
         return cls(roots, which, frozenset(past), frozenset())
 
     def is_outside(self, node: Node) -> bool:
-        """All but leaves, and the examples themselves."""
-        return node.kind.op is not LEAF and node not in self.roots
+        """All but leaves and constants, which depend on nothing, and the examples themselves."""
+        return node.kind.op is not LEAF and node.kind.op is not CONSTANT and node not in self.roots
 
     def told(self, node: Node) -> Kind | Out:
         """Of a leaf that it is one."""
