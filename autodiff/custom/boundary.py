@@ -79,11 +79,15 @@ class MappedCall(Call):
 
     def boundary(self, inputs: Sequence[Node], flow: Any) -> list[Tensor]:
         """The outputs for all examples, behind one boundary, given its inputs for all examples."""
-        node = _boundary_node(self, inputs, flow)
+        node = self.node(inputs, flow)
         if self.first:
             return [_handle(node, False)]
         bodies = node.inputs[len(node.inputs) - len(self.avals) :]
         return [_handle(_pick(node, slot, body), False) for slot, body in enumerate(bodies)]
+
+    def node(self, inputs: Sequence[Node], flow: Any) -> RichNode:
+        """The node that stands for the calls, given its inputs for all examples."""
+        return _boundary_node(self, inputs, flow)
 
     def example(self, inputs: Sequence[Node], flow: Any) -> RichNode:
         """The boundary of one example, given its inputs."""

@@ -21,15 +21,17 @@ from typing import Any
 
 import numpy as np
 
+from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
 from ..config import config
+from ..custom.boundary import MappedCall
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..tape.behind import Behind, ExpectedBehind
 from ..tape.check import Check, checks
 from ..tape.expected import native_check, native_put, python_check
-from ..tape.node import CONSTANT, LEAF, Node, new_number, put_down
+from ..tape.node import CONSTANT, LEAF, Node, RichNode, new_number, put_down, rich_node
 from ..tape.record import Recording, grad_mode, state
 from ..tape.streak import note_repeated
 from ..tape.walk import by_number
@@ -51,24 +53,50 @@ def clear_emissions() -> None:
     """Forget what rules recorded."""
     _kept.clear()
 
+class _Rich(NamedTuple):
+    """What makes a node with room for more: an output of a call that is read back, or calls for many examples.
+
+    fields    its body, flow and slot
+    call      of calls: place of the node whose call is that of one example, how many there are, which inputs differ
+    """
+
+    fields: tuple[int | None, Any, int | None]
+    call: tuple[int, int, tuple[bool, ...]] | None
+
+    def node(self, step: tuple, nodes: Sequence[Node]) -> RichNode:
+        """Put it down behind the nodes so far."""
+        kind, value, picks = step
+        inputs = tuple([nodes[i] for i in picks])
+        body, flow, slot = self.fields
+        if self.call is not None:
+            place, size, mapped = self.call
+            return MappedCall(nodes[place].call, size, mapped).node(inputs, flow)
+        made = rich_node(kind, inputs, value)
+        made.body, made.flow, made.slot = body, flow, slot
+        return made
+
 
 class Emission:
     """What rules recorded.  For `Checks` it stands where a plan stands.
 
     store      (canonical number, place) of the nodes that are read
     steps      kind, value and inputs of each node, the nodes that are read being the first
+    rich       which steps make a node with room for more, and how
     results    which of them all are the results; None for one that is symbolically zero
     outside    places of nodes that have to be older than all targets
     put        from the nodes that are read to those that are results, natively; None: in Python
     """
 
-    __slots__ = ("checked_for", "choices", "formulas", "gather", "outside", "put", "results", "steps", "store", "valid")
+    __slots__ = (
+        "checked_for", "choices", "formulas", "gather", "outside", "put", "results", "rich", "steps", "store", "valid",
+    )  # fmt: skip
 
     def __init__(
-        self, reads: list[int], steps: list[tuple], results: list[int | None], outside: list[int], choices: Choices
-    ) -> None:
+        self, reads: list[int], steps: list[tuple], rich: dict[int, _Rich], results: list[int | None],
+        outside: list[int], choices: Choices,
+    ) -> None:  # fmt: skip
         self.store = tuple([(number, place) for place, number in enumerate(reads)])
-        self.steps, self.results, self.outside, self.choices = steps, results, outside, choices
+        self.steps, self.rich, self.results, self.outside, self.choices = steps, rich, results, outside, choices
         self.gather: tuple = ()
         self.formulas = None
         self.valid = True
@@ -78,7 +106,12 @@ class Emission:
     def put_in_python(self, given: tuple) -> tuple:
         """From the nodes that are read to those that are results."""
         nodes = list(given)
-        put_down(self.steps, nodes)
+        start = 0
+        for at, rich in self.rich.items():
+            put_down(self.steps[start:at], nodes)
+            nodes.append(rich.node(self.steps[at], nodes))
+            start = at + 1
+        put_down(self.steps[start:], nodes)
         return tuple([nodes[i] for i in _some(self.results)])
 
     def on(self, now: Recording, given: tuple) -> list[Any]:
@@ -182,7 +215,8 @@ def _check(purpose: tuple, behind: Behind, emission: Any, since: float) -> None:
     expected = ExpectedBehind(behind, emission)
     check = Check(native_check(expected) or python_check(expected), emission, None)
     emission.checked_for = (purpose,)
-    emission.put = native_put(len(emission.store), emission.steps, _some(emission.results))
+    if not emission.rich:
+        emission.put = native_put(len(emission.store), emission.steps, _some(emission.results))
     checks.keep(purpose, check, behind.roots[0], _BESIDE, since)
 
 
@@ -202,15 +236,18 @@ def _emission(
     if len(made) + len(number) > LIMIT:
         return None
     place: dict[Node, int] = {}
-    may_be_lent = any([n.call is not None for n in behind.past])  # an array that a rule of the user's made
+    calls = {n.call: n for n in behind.past if n.call is not None}
     for node in made:
-        if type(node) is not Node or (node.number < start and node.kind.op is not CONSTANT):
-            return None  # with a rule or hooks of its own, or something that was there before
+        if node.number < start and node.kind.op is not CONSTANT:
+            return None  # something that was there before
+        if type(node) is not Node and not _is_repeatable(node, calls):
+            return None  # with a rule or hooks of its own
         if node.value is not None and (node.inputs or node.kind.op is not LEAF):
             return None  # somebody asked for it
-        if may_be_lent and isinstance(node.value, np.ndarray):
-            return None
+        if calls and isinstance(node.value, np.ndarray):
+            return None  # an array that a rule of the user's made may be lent
     read = [i for node in made for i in node.inputs if i in number]
+    read += [calls[node.call.inner] for node in made if node.call is not None]
     read += [t.node for t in found if t is not None and t.node in number] + behind.outside
     for node in dict.fromkeys(read):
         place[node] = len(place)
@@ -218,10 +255,24 @@ def _emission(
     for node in made:
         place[node] = len(place)
     steps = [(node.kind, node.value, tuple([place[i] for i in node.inputs])) for node in made]
+    rich = {k: _rich(node, calls, place) for k, node in enumerate(made) if type(node) is not Node}
     return Emission(
-        [number[n] for n in given], steps, [None if t is None else place[t.node] for t in found],
+        [number[n] for n in given], steps, rich, [None if t is None else place[t.node] for t in found],
         [place[n] for n in behind.outside], choices,
     )  # fmt: skip
+
+
+def _is_repeatable(node: Node, calls: dict[Any, Node]) -> bool:
+    """Whether a node with room for more has no more than what `_Rich` says."""
+    if node.leaf is not None or node.retained is not None or node.hooks:
+        return False
+    return node.line is None if node.call is None else type(node.call) is MappedCall and node.call.inner in calls
+
+
+def _rich(node: Node, calls: dict[Any, Node], place: dict[Node, int]) -> _Rich:
+    call = node.call
+    of = None if call is None else (place[calls[call.inner]], call.size, call.mapped)
+    return _Rich((node.body, node.flow, node.slot), of)
 
 
 def _made(wanted: Sequence[Node], known: dict[Node, int]) -> list[Node]:

@@ -106,6 +106,17 @@ def with_backward(f, x):
     return t.grad.numpy()
 
 
+def of_examples(f, x):
+    t = ad.tensor(x.reshape(5, 8), requires_grad=True)
+    ad.vmap(f)(t).sum().backward()
+    return t.grad.numpy()
+
+
+def of_tangents(f, x):
+    xs = x.reshape(5, 8)
+    return ad.vmap(lambda x: ad.jvp(ad.grad(f), (x,), (x,))[1])(xs)
+
+
 WAYS = {
     "grad of tensors": lambda f, x: ad.grad(f)(ad.tensor(x)).numpy(),
     "jvp": lambda f, x: ad.jvp(f, (x,), (B,))[1],
@@ -114,6 +125,10 @@ WAYS = {
     "pullback of tensors": lambda f, x: ad.vjp(f, ad.tensor(x))[1](ad.tensor(3.0))[0].numpy(),
     "create_graph": with_create_graph,
     "backward with create_graph": with_backward,
+    "backward of examples": of_examples,
+    "grad of each example": lambda f, x: ad.vmap(ad.grad(f))(x.reshape(5, 8)),
+    "grad of each example of each": lambda f, x: ad.vmap(ad.vmap(ad.grad(f)))(x.reshape(5, 2, 4)),
+    "jvp of the grad of each example": of_tangents,
 }  # fmt: skip
 RULES = [m.implementation for m in (power_rule, squashed_rule, product_rule, product_push)]
 
