@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ from .runtime.kernels import KernelTable
 
 if TYPE_CHECKING:
     from .families import Families
-    from .program import Program
+    from .program import Gemm, Program
     from .runtime.executable import Executable
     from .runtime.stages import Stages
 
@@ -115,7 +115,7 @@ def _made(graph: Graph, name: str) -> Executable:
             with Lasting():
                 families = _families()
             known = families.find(graph)
-        program, loaded = known or (make_program(graph), None)
+        program, loaded = known or (make_program(graph, _begin_products), None)
     program.name = name
     keep = functools.partial(kept.keep, folder, key) if folder and key and not loaded else None
     return executable(program, _kernels, loaded, keep)
@@ -131,10 +131,19 @@ def is_known(graph: Graph) -> bool:
     return _key_of(graph) in _executables
 
 
-def make_program(graph: Graph) -> Program:
-    """What will run, as data: the passes, then fusion and storage."""
-    made: Program = _making("passes.plan").plan(_making("passes").optimize(graph))
+def make_program(graph: Graph, begin: Callable[[list[Gemm]], None] | None = None) -> Program:
+    """What will run, as data: the passes, then fusion and storage.
+
+    begin   is given the products among its steps, as soon as they are known
+    """
+    made: Program = _making("passes.plan").plan(_making("passes").optimize(graph), begin=begin)
     return made
+
+
+def _begin_products(gemms: list[Gemm]) -> None:
+    """Have LLVM make what products need while Python goes on planning."""
+    if gemms:
+        _making("runtime.products").begin(gemms)
 
 
 def stages(graph: Graph) -> Stages:

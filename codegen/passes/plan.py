@@ -17,6 +17,7 @@ from ..kernel.arguments import with_arguments
 from ..kernel.build import Built, build
 from ..kernel.edges import Axes, Probed
 from ..kernel.elements import Placed, Temporary
+from ..kernel.operands import Product
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Dense, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
@@ -61,13 +62,18 @@ class Planned:
     avals: dict[Hashable, Aval]
 
 
-def plan(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Program:
+#: Called with the products that will be steps as soon as they are known.
+Begin = Callable[[list[Gemm]], None]
+
+
+def plan(graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None) -> Program:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
     prefix    names of kernels begin with it, also those of the bodies of loops
     is_body   it runs inside of a step, perhaps often
+    begin     is told what products there are, for this graph and for each of those bodies
     """
-    found = planned(graph, prefix, is_body=is_body)
+    found = planned(graph, prefix, is_body=is_body, begin=begin)
     return place(found, found.drafts, found.avals)
 
 
@@ -90,12 +96,16 @@ def _ends(memory: tuple[Node, ...], nodes: tuple[Node, ...], avals: Mapping[Hash
     return tuple([seen(avals[m], node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
 
 
-def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planned:
+def planned(
+    graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None
+) -> Planned:
     """The steps of the program that computes a graph."""
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
     original, graph = graph, turn(inner(choose(by_parts(separate(both_sides(graph))))))
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
+    if begin is not None:
+        begin([_gemm(node, product) for node, product in prepared.products.items() if product.is_step(node)])
     fused = fuse(prepared, probed)
     made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
 
@@ -109,7 +119,7 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
             if results := loops[unit.node]:
                 from .nests import draft_nest  # loops and branches only
 
-                drafts.append(draft_nest(results, _body_planner(f"{prefix}{len(drafts)}_")))
+                drafts.append(draft_nest(results, _body_planner(f"{prefix}{len(drafts)}_", begin)))
             continue
         if not reshaped.keys().isdisjoint(unit.roots):
             continue
@@ -133,9 +143,9 @@ def planned(graph: Graph, prefix: str = "k", *, is_body: bool = False) -> Planne
     return Planned(original, prepared.graph, list(_for_any_extent(drafts)), avals)
 
 
-def _body_planner(prefix: str) -> Callable[[Graph, str], Program]:
+def _body_planner(prefix: str, begin: Begin | None) -> Callable[[Graph, str], Program]:
     """What makes the programs of a loop or branch, with names of their own for kernels."""
-    return lambda body, letter: plan(optimize(body), prefix + letter, is_body=True)
+    return lambda body, letter: plan(optimize(body), prefix + letter, is_body=True, begin=begin)
 
 
 def _for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
@@ -167,13 +177,9 @@ def _draft(
         return _kernel(build_scan(node, is_stored, name, exact))
     if isinstance(lower, Contract):
         product = prepared.products[node]
-        a, b = product.a, product.b
         if not product.is_step(node):
             return _kernel(build_product(node, product, name))
-        dtype = "f32" if node.aval.dtype.itemsize == 4 else "f64"
-        strides = (a.stride, b.stride, product.m * product.n) if product.batch > 1 else (0, 0, 0)
-        gemm = Gemm(dtype, product.m, product.n, product.k, a.transposed, b.transposed, product.batch, strides)
-        return gemm, (a.base, b.base, node)
+        return _gemm(node, product), (product.a.base, product.b.base, node)
     if node.op in (PAIR, JOIN):
         return None
     computed = node.params[0] if node.op.params == ("computed",) else node
@@ -183,6 +189,14 @@ def _draft(
         if is_native(computed):
             return _kernel(build_dense(node, computed, lower.program, name))
     return HostCall(computed), (*node.inputs, node)
+
+
+def _gemm(node: Node, product: Product) -> Gemm:
+    """The step that does a product."""
+    a, b = product.a, product.b
+    dtype = "f32" if node.aval.dtype.itemsize == 4 else "f64"
+    strides = (a.stride, b.stride, product.m * product.n) if product.batch > 1 else (0, 0, 0)
+    return Gemm(dtype, product.m, product.n, product.k, a.transposed, b.transposed, product.batch, strides)
 
 
 def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:
