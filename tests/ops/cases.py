@@ -19,7 +19,7 @@ import pytest
 import autodiff as ad
 from codegen.ir import Aval, parse_aval
 
-__all__ = ["Case", "all_cases", "case", "cases", "eager", "law", "rng_of"]
+__all__ = ["Case", "all_cases", "case", "cases", "eager", "law", "rng_of", "taking_turns"]
 
 #: Shapes that an elementwise operation of one or two inputs is tried on.
 ONE = ("[]", "[0]", "[5]", "[3,4]")
@@ -39,6 +39,7 @@ class Case:
     ulps       how far native code may be from the reference
     order      how often it may be differentiated: 2, or 1 where the second derivative is not a function
     traced     whether `jit` can trace it: not where a mask decides how many elements there are
+    pointwise  whether native code for its shape has nothing to do with that for its dtype: see `taking_turns`
     """
 
     name: str
@@ -50,11 +51,22 @@ class Case:
     ulps: float = 4
     order: int = 2
     traced: bool = True
+    pointwise: bool = False
 
     @property
     def call(self) -> str:
         """The name without the avals: cases of one call differ in shapes and dtypes."""
         return self.name.partition("(")[0]
+
+    @property
+    def dtypes(self) -> tuple[np.dtype, ...]:
+        """Of the inputs."""
+        return tuple(a.dtype for a in self.avals)
+
+    @property
+    def size(self) -> int:
+        """How many elements the inputs have."""
+        return sum(a.size for a in self.avals)
 
     def point(self, rng: np.random.Generator) -> list[np.ndarray]:
         """Inputs in the domain."""
@@ -149,6 +161,20 @@ def all_cases() -> list[Case]:
     names = [c.name for c in found]
     assert len(set(names)) == len(names), sorted({n for n in names if names.count(n) > 1})
     return found
+
+
+def taking_turns(cases: Sequence[Case]) -> list[Case]:
+    """Pointwise calls in every shape with one dtype, and in every dtype with the largest shape; all of the others.
+
+    For what compiles, 10 ms a case.  A loop nest is made for the shape, and what is in it for the dtype.
+    """
+    largest: dict[tuple[Any, ...], Case] = {}
+    first: dict[str, tuple[np.dtype, ...]] = {}
+    for c in cases:
+        first.setdefault(c.call, c.dtypes)
+        if (c.call, c.dtypes) not in largest or c.size > largest[c.call, c.dtypes].size:
+            largest[c.call, c.dtypes] = c
+    return [c for c in cases if not c.pointwise or c.dtypes == first[c.call] or largest[c.call, c.dtypes] is c]
 
 
 # ---------------------------------------------------------------- running them

@@ -16,11 +16,11 @@ ALL = (*NUMERIC, "bool")
 
 
 def _unary(name, expected, draw=None, **options):
-    return cases(name, getattr(ad, name), expected, draw, **options)
+    return cases(name, getattr(ad, name), expected, draw, pointwise=True, **options)
 
 
 def _binary(name, expected, draw=None, **options):
-    return cases(name, getattr(ad, name), expected, draw, shapes=TWO, **options)
+    return cases(name, getattr(ad, name), expected, draw, shapes=TWO, pointwise=True, **options)
 
 
 def _erf(x):

@@ -8,9 +8,10 @@ from autodiff.ops import as_tensor
 from autodiff.tape.walk import needed
 from codegen.ir import OPS, aval_of
 
-from .cases import Case, all_cases, eager, law, rng_of
+from .cases import Case, all_cases, eager, law, rng_of, taking_turns
 
 CASES = all_cases()
+COMPILED = taking_turns(CASES)
 SMOOTH = [c for c in CASES if c.wrt]
 SMOOTH_F64 = [c for c in SMOOTH if all(c.avals[i].dtype == np.float64 for i in c.wrt)]
 SMOOTH_F32 = [c for c in SMOOTH if all(c.avals[i].dtype == np.float32 for i in c.wrt)]
@@ -103,7 +104,7 @@ def every_second(x):
     return wide[..., ::2] if x.ndim else wide[:1].reshape(())
 
 
-@law(CASES)
+@law(COMPILED)
 def test_native_code_equals_the_reference(case: Case):
     point = case.point(rng_of(case))
     with eager():
@@ -113,7 +114,7 @@ def test_native_code_equals_the_reference(case: Case):
     close(y, expected, case.ulps * rounding(y.dtype))
 
 
-@law([c for c in CASES if c.traced])
+@law([c for c in COMPILED if c.traced])
 def test_native_code_takes_any_layout(case: Case):
     point = case.point(rng_of(case))
     f = ad.jit(case.f)
@@ -134,13 +135,8 @@ def holds_specials(case, point):
     ]  # fmt: skip
 
 
-def size(case):
-    """How many elements the inputs have."""
-    return sum(a.size for a in case.avals)
-
-
 #: The largest case of each call.
-SPECIAL = [c for c in sorted(CASES, key=size) if any(a.dtype == np.float64 for a in c.avals)]
+SPECIAL = [c for c in sorted(CASES, key=lambda c: c.size) if np.float64 in c.dtypes]
 SPECIAL = list({c.call: c for c in SPECIAL}.values())
 
 
@@ -223,7 +219,7 @@ def test_float32_derivatives_are_those_of_float64(case: Case):
         close(value(narrow), value(exact).astype(np.float32), 64 * rounding(np.float32))
 
 
-@law(SMOOTH)
+@law([c for c in COMPILED if c.wrt])
 def test_native_gradients_equal_the_reference(case: Case):
     rng = rng_of(case)
     point = case.point(rng)
