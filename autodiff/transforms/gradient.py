@@ -11,7 +11,7 @@ out.  A *group* is what one gradient belongs to: the versions of one leaf, or on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -23,7 +23,7 @@ from codegen.records import record
 
 from ..config import config
 from ..custom.relied import reading, unnamed, users_methods
-from ..dispatch import observed
+from ..dispatch import Choices, observed
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
@@ -184,8 +184,7 @@ def solve(
         results = plan.run(order)
     plan.commit(order, results)
     streak.note_spent(plan, since)
-    now.asked += 1  # a rule that goes back itself has looked at values, and may have changed a .grad
-    now.looked += 1
+    now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
     if not now.tracing:
         end_recording(now)
     return separate(plan, results, order)
@@ -261,7 +260,8 @@ def _make(
     why = why or _why_unkept(past, groups)  # before the rules run: a hook may remove itself
     asked = state.now.asked
     watches = Watches(past if not why else ())
-    with observed() as choices, rules_that_ask() as asking:
+    # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
+    with nullcontext(Choices()) if why else observed() as choices, rules_that_ask() as asking:
         try:
             with watches.open():
                 gradients = emit(past, seeds, groups, tracks=False)
@@ -282,9 +282,8 @@ def _make(
     why = why or unnamed(relied)
     key = _with_calls(key, watches.keys(), number)
     known = not why
-    if not known:
-        for group in groups:
-            group.old = None
+    for group in () if known else groups:
+        group.old = None
     plan, drawn = build([*_with_old(gradients, groups), *kept], number)
     plan.relied, plan.read = relied, read
     answer = _answer(drawn, gradients, seeds, kept, number)

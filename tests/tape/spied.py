@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 
 import numpy as np
@@ -50,3 +51,14 @@ def counts(spy):
 
 def parameter(value=W0):
     return ad.tensor(value, requires_grad=True)
+
+
+def calls_of_python(run):
+    """The Python functions that run() calls, and what it gives."""
+    called = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        y = run()
+    finally:
+        sys.setprofile(None)
+    return called[1:], y  # the first is `run`

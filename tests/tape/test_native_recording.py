@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+from spied import calls_of_python
 
 import autodiff as ad
 from autodiff.ops import recorder
@@ -373,3 +374,19 @@ def test_updates_that_are_pending_are_noted_once():
     assert len(state.now.updated) <= 300
     for p in parameters:
         assert np.isfinite(p.detach().numpy()).all()
+
+
+def test_what_a_hook_records_runs_no_python(native):
+    x, seen = leaf(), []
+
+    def halved(g):
+        called, found = calls_of_python(lambda: g * 0.5 + ad.sum(g))
+        seen.append(called)
+        return found
+
+    x.register_hook(halved)
+    for _ in range(6):
+        x.grad = None
+        (x * x).sum().backward()
+        np.testing.assert_array_equal(x.grad, x.detach().numpy() + 30.0)
+    assert seen[-1] == []
