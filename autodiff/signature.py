@@ -132,7 +132,7 @@ def _by_hash(value: Any) -> Any:
     """A static value that is no plain data: compared as its class says, which by default is by identity."""
     try:
         hash(value)
-    except TypeError:
+    except (TypeError, ValueError):  # that of a writable memoryview
         raise Error(
             f"jit: a static argument of type {type(value).__name__} cannot be hashed\n"
             f"  called at {caller()}\n"

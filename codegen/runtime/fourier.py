@@ -40,6 +40,8 @@ _LONGEST = 1 << 20
 
 #: So many angles are cheaper than what it takes to combine them.
 _FEW_ANGLES = 1024
+#: So many angles are looked at together: what that takes, 150 bytes each, is little beside the numbers of a long row.
+_AT_ONCE = 1 << 16
 
 _KINDS = {"complex": 0, "half": 1, "whole": 2}
 
@@ -184,14 +186,21 @@ def _roots(j: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
 
     The angle is taken from the nearest quarter of a turn, so that its cosine and sine are as exact as they can be.
     """
+    found = np.empty((*np.shape(j), 2), dtype)
+    angles, pairs = j.reshape(-1), found.reshape(-1, 2)
+    for k in range(0, angles.size, _AT_ONCE):
+        _put_roots(pairs[k : k + _AT_ONCE], angles[k : k + _AT_ONCE], n)
+    return found
+
+
+def _put_roots(pairs: np.ndarray, j: np.ndarray, n: int) -> None:
     quarters = (4 * j + n // 2) // n
     c, s = _cosines(4 * j - quarters * n, n)
-    found, q = np.empty((*np.shape(c), 2), dtype), quarters & 3
+    q = quarters & 3
     is_odd = q & 1 == 1
-    found[..., 0], found[..., 1] = np.where(is_odd, s, c), np.where(is_odd, c, s)
-    found[..., 0] *= np.where((q == 1) | (q == 2), -1, 1)
-    found[..., 1] *= np.where(q < 2, -1, 1)
-    return found
+    pairs[:, 0], pairs[:, 1] = np.where(is_odd, s, c), np.where(is_odd, c, s)
+    pairs[:, 0] *= np.where((q == 1) | (q == 2), -1, 1)
+    pairs[:, 1] *= np.where(q < 2, -1, 1)
 
 
 def _cosines(j: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

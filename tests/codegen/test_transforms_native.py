@@ -139,6 +139,14 @@ def test_factors_are_the_nearest_doubles(n):
                 assert abs(part - exact) <= 0.51 * np.spacing(abs(part)) + 1e-18
 
 
+def test_factors_of_long_rows_are_made_part_by_part(monkeypatch):
+    j = np.arange(2, 20_002, 2).reshape(2, -1)
+    together = fourier._roots(j, 1 << 15, np.dtype(np.float64))
+    monkeypatch.setattr(fourier, "_AT_ONCE", 1_500)
+    np.testing.assert_allclose(fourier._roots(j, 1 << 15, np.dtype(np.float64)), together, rtol=0, atol=2e-16)
+    np.testing.assert_allclose(together @ [1, 1j], np.exp(-2j * np.pi * j / (1 << 15)), rtol=0, atol=2e-15)
+
+
 def test_threads_transform_at_once():
     """Blocks are no part of the code: calls do not meet."""
     from concurrent.futures import ThreadPoolExecutor
