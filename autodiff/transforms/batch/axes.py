@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -53,6 +54,14 @@ def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]
     if axes is None or isinstance(axes, int):
         return [axes] * structure.size
     entries, prefix = tree.flatten(axes)
+    return list(_spread_over(tuple(entries), prefix, structure, what))
+
+
+@lru_cache(256)
+def _spread_over(
+    entries: tuple[int | None, ...], prefix: tree.Structure, structure: tree.Structure, what: str
+) -> list[int | None]:
+    """The same for a prefix of several entries."""
     numbered = tree.unflatten(structure, list(range(structure.size)))
     found: list[int | None] = [None] * structure.size
     for axis, below in zip(entries, tree.flatten_up_to(prefix, numbered, what), strict=True):
@@ -90,6 +99,7 @@ def _write_out(structure: tree.Structure, start: int, leaves: Leaves, found: Lea
     return tree.Structure(structure.cls, structure.rest, tuple(children), sum([c.size for c in children]))
 
 
+@lru_cache(256)
 def _has_structured(structure: tree.Structure) -> bool:
     """Whether there is a structured value in it."""
     if structure.cls is None:
