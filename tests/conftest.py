@@ -53,6 +53,16 @@ def pytest_collection():
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def heap():
+    """Collections go through what the tests of this file make, not through what earlier ones left in the tables.
+
+    Millions of objects after some thousand tests: 0.6 s for each of hundreds of full collections.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def thawed():
     """Nothing is frozen meanwhile, as in a program."""
