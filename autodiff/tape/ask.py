@@ -115,7 +115,9 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
             note("value", compared(key))
         else:
             note("value", ANOTHER_SIZE)
-            size.note_answered(purpose, lambda: Recipe(plan, order, parts, frozenset(), asked, live, watched))
+            size.note_answered(
+                (purpose, asked), lambda given: Recipe(plan, order, parts, frozenset(), given, live, watched)
+            )
     else:
         COUNTS.hits += 1
         if streak.note_found(plan, purpose):

@@ -14,7 +14,7 @@ follows from them:
         if o2.shape != (n0, 8,) or k7.params != (c3, (n0, 8,),): return None
         return what `check` gives, and (n0,)
 
-It accepts only what has the key of the plan for these numbers.  A size that was met before is left to keys and their
+It accepts only what has the key of the plan for these numbers.  A size that was met twice is left to keys and their
 plans, so that what is run in a loop comes to be compiled.
 """
 
@@ -46,7 +46,7 @@ class Numbers:
 
     texts      of each its formula in the names of the unknown ones, or itself where it is known
     names, positions   of the unknown ones      is_fit   whether plans are right for these
-    plan_at    the plan for a size that was not met before; None for others, and where plans are not for any size now
+    plan_at    the plan for a size that was met once at the most; None for others, and where plans are not for any size
     """
 
     texts: Sequence[str | int]

@@ -75,7 +75,7 @@ class _Any:
 
     expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
     texts      of these numbers the formulas, or themselves       names    of the unknown ones
-    latest     plans of sizes that were met once, without a key
+    latest     plans, without a key, of sizes that were met once
     ordinary   sizes that have plans of their own
     checked    how often a recording was found by its key, by purpose
     """
@@ -157,13 +157,16 @@ class _Form:
         """What a check for any size needs to know."""
 
         def plan_at(values: tuple[int, ...]) -> Plan | None:
-            # What was met before has a key, or gets one: it may come to be compiled.
-            is_met = values in found.ordinary or is_waiting(found.sized, values)
-            if is_met or self.any is not found or not self.is_varied():
+            if self.any is not found or not self.is_varied() or values in found.ordinary:
                 return None
-            plan = found.new(values)
             with Paused(), _lock:
-                found.latest[values] = plan
+                plan = found.latest.pop(values, None)
+            if plan is not None:  # what a step does twice
+                note_found(plan, None)
+            elif not is_waiting(found.sized, values):  # else it gets a key: it may come to be compiled
+                plan = found.new(values)
+                with Paused(), _lock:
+                    found.latest[values] = plan
             return plan
 
         return sized_checks.Numbers(found.texts, found.names, found.positions, found.is_fit, plan_at)
@@ -184,14 +187,20 @@ class Size:
             return None
         return form.any.plan(self.key, self.numbers)
 
-    def note_answered(self, purpose: tuple, recipe: Callable[[], Recipe]) -> None:
-        """Its plan is one for any size: from now on a check finds others like it, if that pays."""
+    def note_answered(
+        self, repeat: tuple[tuple, Sequence[Node]] | None, recipe: Callable[[Sequence[Node]], Recipe]
+    ) -> None:
+        """Its plan is one for any size: from now on a check finds others like it, if that pays.
+
+        repeat    (purpose, roots) under which it is found;  recipe    recipe(roots)
+        """
         form = _forms.get(self.form)
-        if form is not None and form.any is not None:
+        if repeat is not None and form is not None and form.any is not None:
+            purpose, roots = repeat
             checked = form.any.checked
             times = checked[purpose[:1]] = checked.get(purpose[:1], 0) + 1
             if times in _CHECKED:
-                sized_checks.add(purpose, recipe(), form.numbers(form.any))
+                sized_checks.add(purpose, recipe(roots), form.numbers(form.any))
 
     def learn(
         self,

@@ -160,8 +160,8 @@ def solve(
     def recipe(plan: Plan, given: Sequence[Node]) -> Recipe:
         # Only a backward adds to .grad; others give their targets among the roots.
         added = [(g.nodes, g.old) for g in groups] if repeat and repeat[0][0] == "backward" else ()
-        released = None if through is None else frozenset([past[k] for k in through])
-        return Recipe(plan, order, parts, inside, given, live, watched, added, released)
+        given_up = None if through is None else frozenset([past[k] for k in through])
+        return Recipe(plan, order, parts, inside, given, live, watched, added, given_up)
 
     if plan is not None:
         COUNTS.hits += 1
@@ -174,8 +174,7 @@ def solve(
             plan = _make(key, past, seeds, groups, kept, number, order, size=size)
         else:
             note("backward", ANOTHER_SIZE)
-            if repeat is not None:
-                size.note_answered(repeat[0], partial(recipe, plan, repeat[1]))
+            size.note_answered(repeat, partial(recipe, plan))
     try:
         results = plan.run(order)
     except Misfit:
