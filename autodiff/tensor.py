@@ -261,7 +261,12 @@ _new = object.__new__
 
 def tensor_class(aval: Aval) -> type:
     """The most specific class of a tensor of this aval."""
-    return Tensor[aval.dtype.type, aval.ndim]
+    key = aval.dtype.type, aval.ndim
+    return _TENSOR_CLASSES.get(key) or _TENSOR_CLASSES.setdefault(key, Tensor[key])
+
+
+#: By dtype class and rank.
+_TENSOR_CLASSES: dict[tuple, type] = {}
 
 
 _NUMBER_CLASSES: dict[tuple[np.dtype, bool], type] = {}

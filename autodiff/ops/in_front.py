@@ -147,8 +147,10 @@ class Front:
         def unknown(x: Tensor, key: Any) -> Any:
             age = table.age
             y = python(x, key)
-            if not config.watching and key_of(x) is not None and _runs_own(getitem, (x, key)):
-                _learn_pattern(table, age, READ.known(x, key))
+            if not config.watching and key_of(x) is not None:
+                found = READ.known(x, key)
+                if found is not None and _runs_own(getitem, (x, key)):
+                    _learn_pattern(table, age, *found)
             return y
 
         # The one class of Python's whose slot wrapper is that of mappings alone.
@@ -169,8 +171,10 @@ class Front:
         def unknown(x: Tensor, key: Any, value: Any) -> None:
             age, old = table.age, handle(x.node)
             python(x, key, value)
-            if not config.careful and key_of(old) is not None and _runs_own(index_update, (old, key, value)):
-                _learn_pattern(table, age, WRITE.known(old, key, value))
+            if not config.careful and key_of(old) is not None:
+                found = WRITE.known(old, key, value)
+                if found is not None and _runs_own(index_update, (old, key, value)):
+                    _learn_pattern(table, age, *found)
 
         address = self.recorder.assignment(table, slow, unknown)
         return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
@@ -235,11 +239,9 @@ def _runs_own(function: Function, args: tuple) -> bool:
     return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
 
 
-def _learn_pattern(table: Table, age: int, found: tuple[list, tuple, Program, Callable] | None) -> None:
-    if found is not None:
-        keys, parts, program, tell = found
-        tell(table.forget)
-        table.learn(age, keys, grad_mode.get(), program, parts, are_words=True)
+def _learn_pattern(table: Table, age: int, keys: list, parts: tuple, program: Program, tell: Callable) -> None:
+    tell(table.forget)
+    table.learn(age, keys, grad_mode.get(), program, parts, are_words=True)
 
 
 def _learns(function: Function) -> bool:

@@ -257,6 +257,13 @@ def _selected(x: Tensor, key: Any) -> Tensor:
         key = index if index.dtype == _I64 else key
     if isinstance(key, Tensor) and key.dtype == _I64 and key.ndim and x.ndim:  # what shuffled mini-batches are read by
         return gathered(x, (index_tensor(key, "x[...]", x.shape[0]),), (0,), 0)
+    if type(key) is slice and x.ndim:  # what an array that grows is read by
+        aval = x.aval
+        start, step, count = _steps(aval, 0, key)
+        extent = aval.shape[0]
+        is_whole = count == extent and step == 1
+        starts, along = ((), ()) if is_whole else ((_start(start, step, count, extent),), (0,))
+        return sliced(x, starts, along, (step,) * len(along), (count, *aval.shape[1:]))
     chosen = _selection(x.aval, key)
     if chosen.indices and x.node.kind.out.requires_grad:
         x = _behind_masks(x, key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,8 @@ class Learner:
         self.attach, self.function, self.table, self.run = attach, function, table, run
         self.wanted, self.canonical = wanted, canonical
         self.recent: deque[Any] = deque(maxlen=_RECENT)
-        self.met: dict[tuple, None] = {}
+        self.met: set[tuple] = set()
+        self.meets_many = False
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
@@ -82,12 +82,11 @@ class Learner:
         these, met = tuple(keys), self.met
         if these in met:
             return True
-        is_early = len(met) < _MET
-        if not is_early:
-            with suppress(KeyError, RuntimeError):  # another thread is at it
-                del met[next(iter(met))]
-        met[these] = None
-        return is_early and not is_varied()
+        if len(met) >= _MET:
+            met.clear()
+            self.meets_many = True
+        met.add(these)
+        return not self.meets_many and not is_varied()
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""

@@ -84,10 +84,14 @@ _Value = TypeVar("_Value")
 
 def the_one(alive: WeakValueDictionary[Any, _Value], key: Hashable, make: Callable[[], _Value]) -> _Value:
     """The one object under a key; made where nothing has it any more."""
-    found = alive.get(key)
-    if found is None:
-        with Paused(), _interning:
-            found = alive.setdefault(key, make())
+    return alive.get(key) or _made(alive, key, make)
+
+
+def _made(alive: WeakValueDictionary[Any, _Value], key: Hashable, make: Callable[[], _Value]) -> _Value:
+    with Paused(), _interning:
+        found = alive.get(key)
+        if found is None:
+            found = alive[key] = make()
     return found
 
 
@@ -101,7 +105,7 @@ def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
 def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
     """The one Out of this aval and flags.  `number`: a strong one that dispatches as a NumPy scalar."""
     key = (aval, requires_grad, weak, number)
-    return _OUTS.get(key) or the_one(_OUTS, key, lambda: Out(*key))
+    return _OUTS.get(key) or _made(_OUTS, key, lambda: Out(*key))
 
 
 class Primitive(Op):

@@ -266,9 +266,7 @@ class _Streak:
     def _is_varied(self, patience: int) -> bool:
         if not patience or len(self.made) < patience:
             return False
-        made = list(self.made)  # at once: other threads add to it
-        latest = made[-patience:]
-        self.soon &= {plan for plan, _ in made}
+        latest = list(self.made)[-patience:]  # at once: other threads add to it
         return 2 * sum([plan in self.soon for plan, _ in latest]) < patience
 
     def made_new(self, plan: Any) -> None:
@@ -281,7 +279,7 @@ class _Streak:
         time = self.time + 1
         made = list(self.made)
         if plan not in self.soon and any([p is plan and time - then <= config.patience for p, then in made]):
-            self.soon.add(plan)
+            self.soon = {*[p for p, _ in made if p in self.soon], plan}
         self.time = time
 
     def forget(self) -> None:
