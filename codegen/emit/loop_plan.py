@@ -27,22 +27,10 @@ from .math import JOINT
 from .operations import ELEMENTARY, SCALAR
 from .pairs import Form, Pair, find_pairs, form_of, never_meet
 from .reductions import Reduction, is_free
+from .rising import held_back, is_known_before, is_rising
+from .strides import VARYING, Apart, Stride, multiple, summed
 
-__all__ = ["VARYING", "Apart", "LoopPlan", "Stride", "plan_loop"]
-
-#: Not a stride: the lanes have no pattern.
-VARYING = None
-
-
-@record(frozen=True)
-class Apart:
-    """A stride that only the run knows: `factor` times `step`, which is the same for all iterations."""
-
-    step: Value
-    factor: int
-
-
-Stride = int | Apart | None
+__all__ = ["LoopPlan", "plan_loop"]
 
 #: The elements from lane to lane of the two parts of complex numbers.
 _BOTH = 2
@@ -51,7 +39,7 @@ _BOTH = 2
 _COSTS = {
     "arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50,
 }  # fmt: skip
-_COST_OF_A_FUNCTION, _COST_OF_A_GATHER = 24, 10
+_COST_OF_A_FUNCTION, _COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 24, 10, 3
 #: How long a result takes, in additions that could begin meanwhile.
 _LATENCIES = {"arith.divf": 13, "math.sqrt": 20}
 _LATENCY_OF_A_FUNCTION, _LATENCY = 48, 4
@@ -70,6 +58,9 @@ class LoopPlan:
     again       what such a load gives, if the iteration has stored there before
     pairs       loads or stores that are done together
     joint       operations that one function computes together: its name, and its results in order
+    rising      indices that rise by one from lane to lane, or stay
+    near        the plan of an iteration away from edges
+    held        of such a plan: what makes no difference there, with the counter that is not held back
     members     loads that together read all elements between their own
     bits        of the widest element that differs between lanes
     cost        of one iteration;   of_functions    what of it elementary functions cost
@@ -84,6 +75,9 @@ class LoopPlan:
     again: dict[Value, Value] = field(default_factory=dict)
     pairs: dict[Operation, Pair] = field(default_factory=dict)
     joint: dict[Operation, tuple[str, tuple[Value, ...]]] = field(default_factory=dict)
+    rising: set[Value] = field(default_factory=set)
+    near: LoopPlan | None = None
+    held: dict[Operation, Value] = field(default_factory=dict)
     members: dict[Operation, Member] = field(default_factory=dict)
     bits: int = 8
     cost: int = 0
@@ -107,7 +101,11 @@ def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent
     counter         the argument of the block that is the induction variable, of step 1
     independent     the iterations are promised not to touch each other's memory
     """
-    return _Planner(block, counter, carried, independent).plan()
+    plan = _Planner(block, counter, carried, independent).plan()
+    if plan is not None and plan.rising and not plan.is_large:
+        near = _Planner(block, counter, carried, independent, is_near=True).plan()
+        plan.near = near if near is not None and is_known_before(block, near.held) else None
+    return plan
 
 
 class _Unfit(Exception):
@@ -115,8 +113,10 @@ class _Unfit(Exception):
 
 
 class _Planner:
-    def __init__(self, block: Block, counter: Value, carried: list[Value], independent: bool) -> None:
-        self.block, self.independent = block, independent
+    def __init__(
+        self, block: Block, counter: Value, carried: list[Value], independent: bool, is_near: bool = False
+    ) -> None:
+        self.block, self.independent, self.is_near = block, independent, is_near
         self.found = LoopPlan({counter: 1}, reductions=[Reduction(j, value) for j, value in enumerate(carried)])
         made = (o for o in block.operations if o.name != "arith.constant")
         self.inside = {counter, *carried, *(r for o in made for r in o.results)}
@@ -156,12 +156,25 @@ class _Planner:
         elif any(v in self.chains for v in operation.operands):
             self._combine(operation)
         elif any(v in strides for v in operation.operands):
-            self._differs(operation.result, self._stride(operation))
+            self._differs(operation.result, self._near_stride(operation, self._stride(operation)))
             cost = _COST_OF_A_FUNCTION if name in ELEMENTARY else _COSTS.get(name, 1)
-            if strides[operation.result] is VARYING:
+            if strides.get(operation.result, 0) is VARYING:
                 self.found.cost += cost
                 self.found.of_functions += cost if name in ELEMENTARY else 0
                 self._waits(operation)
+
+    def _near_stride(self, operation: Operation, stride: Stride) -> Stride:
+        """The stride, where lanes have no pattern but may have one in most iterations."""
+        if stride is not VARYING:
+            return stride
+        strides, rising = self.found.strides, self.found.rising
+        held = held_back(operation, strides) if self.is_near else None
+        if held is not None:
+            self.found.held[operation] = held
+            return int(operation.result.type is INDEX)
+        if is_rising(operation, strides, rising):
+            rising.add(operation.result)
+        return VARYING
 
     def _waits(self, operation: Operation) -> None:
         latency = _LATENCY_OF_A_FUNCTION if operation.name in ELEMENTARY else _LATENCIES.get(operation.name, _LATENCY)
@@ -188,14 +201,14 @@ class _Planner:
             return VARYING
         match operation.name:
             case "arith.addi":
-                return _sum(strides[0], strides[1])
+                return summed(strides[0], strides[1])
             case "arith.subi":
-                return _sum(strides[0], _multiple(strides[1], -1))
+                return summed(strides[0], multiple(strides[1], -1))
             case "arith.muli":
                 for j, (value, stride) in enumerate(zip(operation.operands, reversed(strides), strict=True)):
                     factor = known_integer(value)
                     if factor is not None:
-                        return _multiple(stride, factor)
+                        return multiple(stride, factor)
                     if strides[j] == 0 and isinstance(stride, int):
                         return Apart(value, stride)
             case "arith.index_cast":
@@ -326,6 +339,9 @@ class _Planner:
             return
         self._differs(operation.result, VARYING)
         self._wide(operation.result.type)
+        if stride is VARYING and operation.operands[-1] in self.found.rising:
+            self.found.cost += _COST_OF_A_RISING_LOAD
+            return
         self.found.cost += 1 if stride in (1, -1) else 2 * stride if stride in STEPS else _COST_OF_A_GATHER
 
     def _store(self, operation: Operation) -> None:
@@ -357,28 +373,12 @@ class _Planner:
             if len(strides) > 1 and stride != 0:
                 if stride is VARYING or factor is None or total is VARYING:
                     raise _Unfit("a stride that is not a number")
-                total = _sum(total, _multiple(stride, factor))
+                total = summed(total, multiple(stride, factor))
                 if total is VARYING:
                     raise _Unfit("a stride that is no multiple of one number")
             factor = factor * extent if isinstance(extent, int) and factor is not None else None
         self.found.places[operation] = total
         return total
-
-
-def _sum(a: Stride, b: Stride) -> Stride:
-    if a == 0 or b == 0:
-        return b if a == 0 else a
-    if isinstance(a, int) and isinstance(b, int):
-        return a + b
-    if isinstance(a, Apart) and isinstance(b, Apart) and a.step is b.step:
-        return _multiple(Apart(a.step, 1), a.factor + b.factor)
-    return VARYING
-
-
-def _multiple(stride: Stride, factor: int) -> Stride:
-    if isinstance(stride, Apart):
-        return Apart(stride.step, stride.factor * factor) if factor else 0
-    return None if stride is None else stride * factor
 
 
 def _place(operation: Operation) -> tuple[Value, ...]:

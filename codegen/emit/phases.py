@@ -77,7 +77,8 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
         return [Phase(whole, whole, False), Phase(1, trips - whole, False)]
     if trips is not None and trips % wide == 0:
         return [Phase(wide, trips, False)]
-    if target.has_masks and (plan.cost >= _DEAR or wide == lanes == 1) and not plan.picks:
+    is_dear = plan.cost >= _DEAR and plan.near is None  # under a mask there is no iteration away from edges
+    if target.has_masks and (is_dear or wide == lanes == 1) and not plan.picks:
         return [Phase(wide, trips, trips is not None or multiple % wide != 0)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]

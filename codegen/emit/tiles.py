@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from ..kernel.nest import INDEX, Block, Operation, Value, known_integer
 from ..records import record
 from .every import STEPS
-from .loop_plan import Apart, LoopPlan, Stride, plan_loop
+from .loop_plan import LoopPlan, plan_loop
 from .operations import SCALAR
 from .phases import phases
+from .strides import Apart, Stride
 from .types import ALIGNMENT, LLVM_TYPES
 from .vector_loop import VectorLoop
 

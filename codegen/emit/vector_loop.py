@@ -12,10 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, Block, Operation, ScalarType, Value
-from .loop_plan import VARYING, Apart, LoopPlan
+from .loop_plan import LoopPlan
 from .operations import SCALAR
 from .phases import Phase
 from .reductions import BEYOND, Reduction, collapsed, combined, extreme, halved
+from .rising import away_from_edges
+from .strides import VARYING, Apart
 from .types import LLVM_TYPES, first_lanes, steps
 from .vector_memory import VectorMemory
 
@@ -96,7 +98,7 @@ class VectorLoop(VectorMemory):
 
     def _loop(self, phase: Phase, start: str, stop: str, partial: list[str], place: int) -> list[str]:
         """A loop tested at its end, behind a test that it runs at all."""
-        body = self.body
+        body, plan = self.body, self.plan
         number, before = body.next_number(), body.label
         phis = [f"%acc.{number}.{j}" for j in range(len(partial))]
         counter, after = f"%i.{number}", f"%next.{number}"
@@ -104,7 +106,7 @@ class VectorLoop(VectorMemory):
         header = len(body.lines)
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
         self.active = 0 if phase.is_masked else self.lanes
-        results = self._iteration(counter, phis)
+        results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
         lines = body.lines
         is_short = len(lines) - header <= _LONG
         lines += body.stepped(number, counter, phase.lanes, is_seen=is_short and not phase.is_masked)
@@ -159,6 +161,33 @@ class VectorLoop(VectorMemory):
             for r, end, before in zip(plan.reductions, ends, partial, strict=True)
         ]
 
+    def _either(self, counter: str, partial: list[str]) -> list[str]:
+        """The same, written for iterations away from edges too."""
+        body, plan, near = self.body, self.plan, self.plan.near
+        assert near is not None
+        number = body.next_number()
+        lines, body.lines = body.lines, self.hoisted
+        tests = away_from_edges(body, self.block, near.held, self.counter, self.lanes)
+        body.lines = lines
+        found = "true"
+        for test in tests:
+            found = body.value(f"and i1 {found}, {body.value(test.format(counter))}")
+        body.lines.append(f"  br i1 {found}, label %near.{number}, label %edge.{number}")
+        ends = []
+        for label, self.plan in (("near", near), ("edge", plan)):
+            body.start(f"{label}.{number}")
+            results = self._iteration(counter, partial)
+            ends.append((results, body.label))
+            body.lines.append(f"  br label %both.{number}")
+            self.vectors = {v: name for v, name in self.vectors.items() if v not in self.inside}
+            self.rows = {}
+        body.start(f"both.{number}")
+        (near_results, near_end), (edge_results, edge_end) = ends
+        return [
+            body.value(f"phi {self.spelled(r.type)} [ {a}, %{near_end} ], [ {b}, %{edge_end} ]")
+            for r, a, b in zip(plan.reductions, near_results, edge_results, strict=True)
+        ]
+
     def _where_active(self, reduction: Reduction, after: str, before: str) -> str:
         if not self.mask:
             return after
@@ -173,6 +202,8 @@ class VectorLoop(VectorMemory):
             self.load(operation)
         elif name == "memref.store":
             self.store(operation)
+        elif operation in self.plan.held:
+            body.names[operation.result] = "true" if name == "arith.cmpi" else body.names[self.plan.held[operation]]
         elif not self._is_varying(operation):
             # The same for all lanes, or, of a counter, what lane 0 has.
             body.names[operation.result] = SCALAR[name](body, operation, [body.names[v] for v in operation.operands])

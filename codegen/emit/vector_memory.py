@@ -4,6 +4,7 @@
     every second of them        of whole vectors; both parts of complex numbers at once
     one place for all lanes     a number
     a known distance apart      one by one
+    adjacent, or held back      `rising`
     anything else               a gather or scatter
 """
 
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
 from .every import STEPS, load_every, load_rows, taken
-from .loop_plan import VARYING, Apart, LoopPlan, Stride
+from .loop_plan import LoopPlan
 from .operations import Writer
 from .pairs import Pair
+from .rising import load_rising
+from .strides import VARYING, Apart, Stride
 from .types import ALIGNMENT, LLVM_TYPES
 
 if TYPE_CHECKING:
@@ -76,6 +79,11 @@ class VectorMemory(Writer):
             self.vectors[operation.result] = self._load_steps(operation, memory, element, stride)
         elif stride is not VARYING and self.active:
             self.vectors[operation.result] = self._one_by_one(memory, element, indices, stride)
+        elif stride is VARYING and indices[-1] in self.plan.rising and not self.mask:
+            self.vectors[operation.result] = load_rising(
+                self.body, self.body.names[memory], element, self.spelled(element), self.lanes,
+                self.vector(indices[-1]), lambda: self._gather(memory, element, indices, stride),
+            )  # fmt: skip
         else:
             self.vectors[operation.result] = self._gather(memory, element, indices, stride)
 

@@ -1,0 +1,45 @@
+"""By how much a value differs from lane to lane of a vector.
+
+    a number      the same for all neighbours: 1 for a counter, 0 for what is no vector
+    Apart         a multiple of what only the run knows
+    VARYING       there is no pattern
+"""
+
+from __future__ import annotations
+
+from ..kernel.nest import Value
+from ..records import record
+
+__all__ = ["VARYING", "Apart", "Stride", "multiple", "summed"]
+
+#: Not a stride: the lanes have no pattern.
+VARYING = None
+
+
+@record(frozen=True)
+class Apart:
+    """A stride that only the run knows: `factor` times `step`, which is the same for all iterations."""
+
+    step: Value
+    factor: int
+
+
+Stride = int | Apart | None
+
+
+def summed(a: Stride, b: Stride) -> Stride:
+    """The stride of a sum."""
+    if a == 0 or b == 0:
+        return b if a == 0 else a
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    if isinstance(a, Apart) and isinstance(b, Apart) and a.step is b.step:
+        return multiple(Apart(a.step, 1), a.factor + b.factor)
+    return VARYING
+
+
+def multiple(stride: Stride, factor: int) -> Stride:
+    """The stride of a product."""
+    if isinstance(stride, Apart):
+        return Apart(stride.step, stride.factor * factor) if factor else 0
+    return None if stride is None else stride * factor
