@@ -50,6 +50,18 @@ def is_native(graph):
     return not any(isinstance(s.work, HostCall) for s, _, _ in every_step(make_program(graph)))
 
 
+def test_what_rounding_takes_from_a_solution_is_no_more_than_lapack_loses(rng):
+    a, b = (rng.normal(size=(20, 60, n)).astype(np.float32) for n in (60, 1))
+    a += 16 * np.eye(60, dtype=np.float32)
+    pull = ad.jit(ad.value_and_grad(lambda b: (lambda x: (ad.sum(x * x), x))(ad.linalg.solve(a, b)), has_aux=True))
+    (_, x), b_bar = pull(b)
+    wide = a.astype(np.float64)
+    solution = np.linalg.solve(wide, b)
+    for found, exact in ((x, solution), (b_bar, np.linalg.solve(wide.swapaxes(1, 2), 2 * solution))):
+        error = np.sqrt(np.mean((found - exact) ** 2) / np.mean(exact**2)) / np.finfo(np.float32).eps
+        assert error < (1.25 if exact is solution else 2.3)
+
+
 @pytest.mark.parametrize(
     ("n", "dtype"), [(n, np.float64) for n in (1, 2, 4, 5, 7, 9, 11, 16, 33)] + [(3, np.float32), (10, np.float32)]
 )
