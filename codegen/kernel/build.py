@@ -17,35 +17,26 @@ tile, which hand values on in memory that stays in the cache (see `group.Cut`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from ..ir import Aval, Node
-from ..program import Kernel
 from ..records import record
 from .accumulators import Accumulators
 from .body import Loop
+from .built import Built, finish
 from .elements import Elements, Placed, element_type
 from .group import Cut, Group, Root
 from .index import Index, constant_index, flatten
 from .monoids import Accumulator, combine, element, start
-from .nest import Function, ScalarType, Value
+from .nest import ScalarType, Value
 from .parts import Part, first_carrying, pieces, plan_parts, type_of
 from .positions import Positions
 from .scalar import Scalar
 from .together import rows_at_a_time, rows_together
 
-__all__ = ["Built", "build", "finish"]
-
-
-@record(frozen=True)
-class Built:
-    """A kernel and what its memory arguments stand for: nodes, or a `Temporary` of its own."""
-
-    kernel: Kernel
-    memory: tuple[Hashable, ...]
+__all__ = ["build"]
 
 
 @record(frozen=True, slots=True)
@@ -64,17 +55,6 @@ def build(
     exact    nodes that are rounded operation by operation: see `passes.exact`
     """
     return _Builder(group, is_stored, placed, exact).build(name)
-
-
-def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> Built:
-    """A built body as a kernel; arguments stand in the order of their first use."""
-    nodes, written = tuple(elements.memory), set(written)
-    writes = frozenset(j for j, node in enumerate(nodes) if node in written)
-    names, reads = [], 0
-    for j in range(len(nodes)):
-        names.append(f"y{j - reads}" if j in writes else f"x{reads}")
-        reads += j not in writes
-    return Built(Kernel(Function(name, k.finish(), tuple(names), writes)), nodes)
 
 
 class _Builder:
@@ -125,6 +105,10 @@ class _Builder:
             if not parts and rows is not None and rows < extent:
                 block = Part(axes, extent, rows, None, is_apart=True)
                 parts.append(block)
+            inside = [a for one in inner for a in one]
+            if axes == outer[-1] and (run := self.accumulators.run(axes, inside, 1)):
+                block = Part(axes, extent, run, block, is_apart=False, is_run=True)
+                parts.append(block)
             parts.append(Part(axes, extent, 1, block, is_apart=False))
         opened: list[Loop] = []
         for part in parts:
@@ -134,6 +118,8 @@ class _Builder:
             part.counter = loop.index
             if part.is_apart:
                 self.accumulators.begin(loop.index)
+            if part.is_run:
+                self.accumulators.begin_run()
             if not part.is_block:
                 self.positions.enter(part.axes, part.index())
             opened.append(loop)
@@ -143,7 +129,9 @@ class _Builder:
                 if root.row and root.stage == stage:
                     self._per_row(root)
             self._nest(inner, stage, [r for r in roots if not r.row and r.stage == stage], top=False)
-        for loop in reversed(opened):
+        for part, loop in zip(reversed(parts), reversed(opened), strict=True):
+            if part.is_run:
+                self.accumulators.end_run()
             self.k.close_loop(loop)
         if parts and parts[0].is_apart:
             self.accumulators.end(parts[0].extent)
@@ -168,10 +156,21 @@ class _Builder:
             return
         self.cut = self.group.cuts.get(stage)
         tile = self.cut.tile if self.cut else None
-        parts = plan_parts(loops, roots, self.positions, tile, top=top, rows=rows)
-        carried = {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
+        parts, carried = self._parts(loops, roots, tile, top, rows)
+        if self.group.inner is None and len(loops) > 1:
+            together = self._rows_at_a_time(parts, roots, carried)
+            if run := self.accumulators.run(loops[-2], loops[-1], together):
+                parts, carried = self._parts(loops, roots, tile, top, rows, run)
         self._open(parts, 0, roots, carried, top)
         self._keep(None)
+
+    def _parts(
+        self, loops: list[tuple[int, ...]], roots: list[Root], tile: int | None, top: bool, rows: int | None,
+        run: int | None = None,
+    ) -> tuple[list[Part], dict[Root, int]]:
+        """The loops, and from which one on a reduction is carried by them."""
+        parts = plan_parts(loops, roots, self.positions, tile, top=top, rows=rows, run=run)
+        return parts, {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
 
     def _open(self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool) -> dict:
         """The loops from `level` on; gives the accumulators of the reductions they carry."""
@@ -192,7 +191,9 @@ class _Builder:
             for piece in pieces(parts[level], self.group.turns):
                 found = self._loop([*parts[:level], piece], level, roots, carried, top)
                 for root, one in found.items():
-                    results[root] = self._added(root, results[root], one) if root in results else one
+                    if root in results:
+                        one = combine(self.k, root.node.op.lower.monoid, results[root], one, free_order=False)
+                    results[root] = one
         else:
             results = self._loop(parts, level, roots, carried, top)
         done = {}
@@ -220,11 +221,15 @@ class _Builder:
         loop.apart = level == len(parts) - 1 and self._stores_apart(roots)
         if apart:
             self.accumulators.begin(loop.index)
+        if part.is_run:
+            self.accumulators.begin_run()
         if not part.is_block:
             self.positions.enter(part.axes, part.index())
         if level == len(parts) - 1:
             self.in_tile = loop.index
         inside = self._open(parts, level + 1, roots, carried, top)
+        if part.is_run:
+            self.accumulators.end_run()
         if level == len(parts) - 1:
             for node in kept:
                 self.elements.at(node, self.positions.within(node.aval.shape))
@@ -248,10 +253,6 @@ class _Builder:
     def _stores_apart(self, roots: list[Root]) -> bool:
         """Whether a loop over elements stores in several places of a memory, and no two elements in the same."""
         return any([r.node in self.elements.placed for r in roots]) and not any([r in self.accumulators for r in roots])
-
-    def _added(self, root: Root, so_far: Accumulator, one: Accumulator) -> Accumulator:
-        """The accumulators of a loop and of what came before it."""
-        return combine(self.k, root.node.op.lower.monoid, so_far, one, free_order=False)
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
         """How many iterations of the last loop but one are done together."""

@@ -15,7 +15,7 @@ import numpy as np
 from ..ir import Aval, Node
 from ..lowering import DENSE_ROWS
 from ..records import replace
-from .build import Built, finish
+from .built import Built, finish
 from .dense_job import Job
 from .dense_programs import PROGRAMS
 from .elements import Elements, Temporary

@@ -14,7 +14,7 @@ from .index import Index
 from .nest import I1, I64, ScalarType, Value
 from .scalar import Scalar
 
-__all__ = ["Accumulator", "combine", "element", "identity", "is_sum", "start"]
+__all__ = ["Accumulator", "combine", "element", "identity", "is_sum", "start", "sum_and_rest", "with_rest"]
 
 Accumulator = tuple[Value, ...]
 
@@ -63,3 +63,15 @@ def combine(k: Scalar, monoid: str, before: Accumulator, after: Accumulator, *, 
     if monoid in ("max", "min"):
         return (k.accumulate_extreme(x, y, is_greatest=monoid == "max"),)
     return ((k.logical_or if monoid == "any" else k.logical_and)(x, y),)
+
+
+def sum_and_rest(k: Scalar, x: Value, y: Value) -> tuple[Value, Value]:
+    """x + y, and what rounding takes from it (Knuth's two sum); nan where the sum is not finite."""
+    total = k.add(x, y)
+    entered = k.sub(total, x)
+    return total, k.add(k.sub(x, k.sub(total, entered)), k.sub(y, entered))
+
+
+def with_rest(k: Scalar, total: Value, rest: Value) -> Value:
+    """A sum with what rounding took from it on the way."""
+    return k.select(k.eq(rest, rest), k.add(total, rest), total)

@@ -59,17 +59,21 @@ class Part:
     whole      elements of the axes
     outer      the loop over larger blocks that this one is in
     is_apart   its iterations share nothing: each puts its results of reductions beside those of the others
+    is_run     its iterations are runs of rows, which `Accumulators` adds up by themselves
     first      where it begins
     """
 
-    __slots__ = ("axes", "counter", "extent", "first", "is_apart", "outer", "step", "whole")
+    __slots__ = ("axes", "counter", "extent", "first", "is_apart", "is_run", "outer", "step", "whole")
 
-    def __init__(self, axes: tuple[int, ...], whole: int, step: int, outer: Part | None, *, is_apart: bool) -> None:
+    def __init__(
+        self, axes: tuple[int, ...], whole: int, step: int, outer: Part | None, *, is_apart: bool, is_run: bool = False
+    ) -> None:
         self.axes = axes
         self.whole = whole
         self.step = step
         self.outer = outer
         self.is_apart = is_apart
+        self.is_run = is_run
         self.first = constant_index(0)
         #: The most iterations it makes.
         self.extent = -(-(outer.step if outer else whole) // step)
@@ -143,12 +147,14 @@ def plan_parts(
     *,
     top: bool,
     rows: int | None = None,
+    run: int | None = None,
 ) -> list[Part]:
     """The loops over these axes, outermost first.
 
     tile   the elements of a tile of the last axes, where the sweep is cut
     top    nothing is around these loops: those of a long reduction to one number are blocks apart
     rows   of the outermost axes, where reductions meet in memory: those in one block
+    run    of the last axes but one: those that are added up by themselves
     """
     parts: list[Part] = []
     reductions = [r for r in roots if r.is_reduction]
@@ -169,9 +175,13 @@ def plan_parts(
             block = typical(rows) if rows else max(1, tile or 1, block_of(positions.group.cost, longest) // within)
         if size > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions)):
             steps.insert(0, block)
+        is_run = run is not None and level == len(loops) - 2 and run < (steps[0] if len(steps) > 1 else size)
+        if run is not None and is_run:
+            steps.insert(-1, run)
         outer = None
         for step in steps:
-            outer = Part(axes, whole, step, outer, is_apart=bool(apart) and step == block < size)
+            is_block = bool(apart) and step == block < size
+            outer = Part(axes, whole, step, outer, is_apart=is_block, is_run=is_run and step == run)
             parts.append(outer)
     return parts
 

@@ -70,10 +70,13 @@ class Positions:
             self._indices, self.extents
         )
 
+    def along(self, axes: tuple[int, ...]) -> Index:
+        """The position among the elements of some axes."""
+        return flatten([self._indices[a] for a in axes], [self.extents[a] for a in axes])
+
     def in_row(self) -> Index:
         """The position in the row."""
-        n = self.group.outer_axes
-        return flatten(self._indices[n:], self.extents[n:])
+        return self.along(tuple(range(self.group.outer_axes, len(self.extents))))
 
     def reduced(self, root: Root) -> frozenset[int]:
         """The group's axes that a reduction reduces."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from ..ir import Node
+import numpy as np
+
+from ..ir import Aval, Node
 from .accumulators import fill
 from .body import Loop
-from .build import Built, finish
+from .built import Built, finish
 from .edges import rows_apart, rows_kept
-from .elements import Elements, element_type
+from .elements import Elements, Temporary, element_type
 from .group import strides_of
 from .index import Index, constant_index, flatten, split_loop
-from .monoids import combine, start
+from .monoids import Accumulator, combine, start, sum_and_rest, with_rest
 from .nest import F32, F64, Value
 from .operands import Product
 from .scalar import Scalar
@@ -83,19 +85,23 @@ def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
 def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -> Built:
     """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it.
 
-    Along the last axis floats are added up as an f64: a sum errs as little as its elements, however many came before.
+    Floats are added up as an f64, and of an f64 what rounding takes is added up beside: a sum errs as little as its
+    elements, however many came before.  Along the last axis the total is in registers, else in memory, one for each
+    place, so that all places go on side by side.
     """
     k = Scalar()
     elements = Elements(k, is_stored, exact=exact)
     (x,) = node.inputs
     axis, monoid = node.keywords["axis"], node.op.lower.monoid
-    shape = node.aval.shape
+    shape, type = node.aval.shape, element_type(node)
     stride = strides_of(shape)[axis]
     before, length = node.aval.size // (stride * shape[axis]), shape[axis]
     out = elements.place(node)
-    is_wide = stride == 1 and monoid == "add" and element_type(node) is F32
+    is_wide, has_rest = (monoid == "add" and type is kind for kind in (F32, F64))
+    begin = start(k, monoid, F64 if is_wide else type)
+    begin = (*begin, *begin) if has_rest else begin
 
-    def step(lead: Index, time: Index, inner: Index, previous: Value | None) -> Value:
+    def step(lead: Index, time: Index, inner: Index, so_far: Accumulator) -> Accumulator:
         """One element: built, stored, given on."""
         index = (
             *(split_loop(lead, shape[:axis]) if axis else ()),
@@ -103,32 +109,38 @@ def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -
             *(split_loop(inner, shape[axis + 1 :]) if axis + 1 < len(shape) else ()),
         )
         value = elements.at(x, index)
-        if previous is not None:
-            (value,) = combine(k, monoid, (previous,), (k.cast(value, "f64") if is_wide else value,), free_order=False)
-        place = lead.times(stride * length).plus(time.times(stride)).plus(inner)
-        k.store(k.cast(value, "f32") if is_wide else value, out, place)
-        return value
+        if has_rest:
+            total, lost = sum_and_rest(k, so_far[0], value)
+            found: Accumulator = (total, k.add(so_far[1], lost))
+            value = with_rest(k, *found)
+        else:
+            found = combine(k, monoid, so_far, (k.cast(value, "f64") if is_wide else value,), free_order=False)
+            value = k.cast(found[0], "f32") if is_wide else found[0]
+        k.store(value, out, lead.times(stride * length).plus(time.times(stride)).plus(inner))
+        return found
 
+    temporaries: list[Temporary] = []
     leads = k.open_loop(before, parallel=True)
     if stride == 1:
-        times = k.open_loop(length, start(k, monoid, F64 if is_wide else element_type(node)))
-        total = step(leads.index, times.index, constant_index(0), times.carried[0])
-        k.close_loop(times, [total])
+        times = k.open_loop(length, begin)
+        k.close_loop(times, step(leads.index, times.index, constant_index(0), tuple(times.carried)))
     else:
+        dtype = np.dtype(np.float64) if is_wide else node.aval.dtype
+        temporaries = [Temporary(Aval((before * stride,), dtype)) for _ in begin]
+        totals = [elements.place(one) for one in temporaries]
+        first = leads.index.times(stride)
+        fill(k, totals, begin, stride, first)
+        times = k.open_loop(length)
         inner = k.open_loop(stride)
-        step(leads.index, constant_index(0), inner.index, None)
+        inner.apart = True
+        place = first.plus(inner.index)
+        so_far = tuple([k.load(total, place, stable=False) for total in totals])
+        for total, value in zip(totals, step(leads.index, times.index, inner.index, so_far), strict=True):
+            k.store(value, total, place)
         k.close_loop(inner)
-        if length > 1:
-            # The first row is there: each next one goes on from the one before, all places side by side.
-            times = k.open_loop(length - 1)
-            inner = k.open_loop(stride)
-            time = times.index.plus(constant_index(1))
-            place = leads.index.times(stride * length).plus(times.index.times(stride)).plus(inner.index)
-            step(leads.index, time, inner.index, k.load(out, place, stable=False))
-            k.close_loop(inner)
-            k.close_loop(times)
+        k.close_loop(times)
     k.close_loop(leads)
-    return finish(name, k, elements, [node])
+    return finish(name, k, elements, [node, *temporaries])
 
 
 def build_product(node: Node, product: Product, name: str) -> Built:

@@ -14,7 +14,8 @@ from typing import Any
 from ..ir import Aval, Graph, Node
 from ..ir.op import INPUT
 from ..kernel.arguments import with_arguments
-from ..kernel.build import Built, build
+from ..kernel.build import build
+from ..kernel.built import Built
 from ..kernel.edges import Axes, Probed
 from ..kernel.elements import Placed, Temporary
 from ..kernel.operands import Product

@@ -41,3 +41,22 @@ def test_what_is_lost_of_terms_far_larger_than_the_sum_is_kept_between_blocks():
     x[:512], x[-512:] = 1e17, -1e17
     total = ad.jit(lambda x: ad.sum(x * 1.0, 0))(x)
     np.testing.assert_array_equal(total, np.full(16, 4_096.0 - 1_024.0))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_rows_that_meet_one_by_one_are_added_up_in_runs(dtype, rng):
+    def loss(w, x):
+        centred = x - ad.mean(x, 1, keepdims=True)
+        return ad.sum(w * (centred * centred + 1))
+
+    x = rng.uniform(0, 1, (64, 4096)).astype(dtype)
+    middle = rng.uniform(0, 1, (3, 200, 48)).astype(dtype)
+    wide, small = x.astype(np.longdouble), x[:, :96].copy()
+    squares = (small - small.astype(np.longdouble).mean(1, keepdims=True)) ** 2
+    slope = ad.jit(ad.grad(loss))(np.ones(96, dtype), small)
+    for found, exact, bound in [
+        (ad.jit(lambda x: ad.sum(x * 1.0, 0))(x), wide.sum(0), 0.6),
+        (ad.jit(lambda x: ad.sum(x * 1.0, 1))(middle), middle.sum(1, dtype=np.longdouble), 0.6),
+        (slope, (squares + 1).sum(0), 0.6),
+    ]:
+        assert np.sqrt(np.mean(((found - exact) / exact) ** 2)) < bound * np.finfo(dtype).eps

@@ -241,3 +241,16 @@ def test_what_is_nan_gets_a_gradient_of_exactly_zero(name):
     assert y.requires_grad
     np.testing.assert_allclose(y.detach()[:, ::2], numpys(x[:, ::2], axis=0, keepdims=True))
     assert np.isnan(y.detach().numpy()[0, 1]) == (name != "nansum")  # of a column without numbers
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_running_sums_err_by_their_last_bit_along_any_axis(dtype, rng):
+    x = rng.normal(size=(3000, 8)).astype(dtype)
+    for found, exact in [
+        (ad.cumsum(ad.tensor(x), 0).numpy(), np.cumsum(x, 0, dtype=np.longdouble)),
+        (ad.cumsum(ad.tensor(x[:, 0].copy())).numpy(), np.cumsum(x[:, 0], dtype=np.longdouble)),
+        (ad.grad(lambda a: ad.sum(ad.cumsum(a, 0) * x))(x), np.cumsum(x[::-1], 0, dtype=np.longdouble)[::-1]),
+    ]:
+        assert np.max(np.abs(found - exact)) < 1.0 * np.finfo(dtype).eps * np.max(np.abs(exact))
+    beyond = ad.cumsum(ad.tensor(np.array([[1e308], [1e308], [-1e308]])), 0)
+    np.testing.assert_array_equal(beyond.numpy()[:, 0], [1e308, INF, INF])
