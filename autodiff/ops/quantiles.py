@@ -30,7 +30,7 @@ from .sorting import sort
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
-_I64 = np.dtype(np.int64)
+_I64, _F64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
 def _found(
@@ -42,6 +42,7 @@ def _found(
         )
     if _is_outside(q, per):
         raise DispatchError(f"{name}: q is from 0 to {per:g}, not {q!r}\n  called at {caller()}")
+    (given,) = common(name, (("q", q),), "f")
     x, q = common(name, (("x", x), ("q", q)), "f")
     axes = axes_of(name, axis, x.aval)
     if not x.size:
@@ -49,7 +50,9 @@ def _found(
     kept = tuple([n for i, n in enumerate(x.shape) if i not in axes])
     last = moveaxis(x, axes, tuple(range(x.ndim - len(axes), x.ndim)))
     rows = reshaped(last, (*kept, x.size // math.prod(kept)))
-    shares = divide(reshaped(q, (q.size,)), per) if per != 1.0 else reshaped(q, (q.size,))
+    # The place is a share of thousands of elements: of a float the digits behind the point would be few.
+    shares = reshaped(cast_to(given, _F64), (q.size,))
+    shares = divide(shares, per) if per != 1.0 else shares
     y = _at_shares(rows, shares, method, skips=skips)
     y = reshaped(moveaxis(y, -1, 0), (*q.shape, *kept))
     if not keepdims:
@@ -72,12 +75,13 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     shares = spread_to(shares, shape)
     last: Tensor | float
     if skips:
-        nans = summed(cast_to(is_nan, rows.dtype), (rows.ndim - 1,))
+        nans = summed(cast_to(is_nan, _F64), (rows.ndim - 1,))
         last = clip(subtract(float(n - 1), reshaped(nans, (*nans.shape, 1))), 0.0, None)
     else:
         last = float(n - 1)
     place = clip(multiply(shares, last), 0.0, last)
     low, high, weight = _PLACES[method](place)
+    weight = cast_to(weight, rows.dtype)
     ordered = sort(rows, axis=-1)
     first, second = (take_along_axis(ordered, _numbers(i, n), axis=-1) for i in (low, high))
     # Two infinities of one sign have no difference; nor does what is not looked at.

@@ -188,13 +188,24 @@ mills = unary(
 )
 
 
+#: erf(x / √2) / x by (x / √2)²: up to 1/4 the next term is less than 1e-17.
+_ERF = [math.sqrt(2 / math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(12)]
+
+
 def _log_ndtr(k: Any, x: Any) -> Any:
     zero, half = k.constant(0.0, like=x), k.constant(0.5, like=x)
     scaled = k.mul(k.abs(x), k.constant(1 / _ROOT2, like=x))
     tail = _scaled_tail(k, scaled)
     low = k.sub(k.log(k.mul(half, tail)), k.mul(half, k.mul(x, x)))
-    high = k.log1p(k.neg(k.mul(half, k.mul(_bell(k, scaled), tail))))
-    return k.select(k.lt(x, zero), k.select(k.isinf(x), x, low), high)
+    # Near 0 from one half, which is exact: 1 + erf, by the series at 0.
+    is_middle = k.lt(scaled, half)
+    square, inner = k.mul(scaled, scaled), k.constant(_ERF[-1], like=x)
+    for c in reversed(_ERF[:-1]):
+        inner = k.add(k.mul(inner, square), k.constant(c, like=x))
+    rest = k.neg(k.mul(half, k.mul(_bell(k, scaled), tail)))
+    high = k.log1p(k.select(is_middle, k.mul(x, inner), rest))
+    middle = k.sub(high, k.constant(math.log(2.0), like=x))
+    return k.select(is_middle, middle, k.select(k.lt(x, zero), k.select(k.isinf(x), x, low), high))
 
 
 log_ndtr = unary(
@@ -210,7 +221,13 @@ log_ndtr = unary(
 
 
 def _logit(k: Any, x: Any) -> Any:
-    return k.sub(k.log(x), k.log1p(k.neg(x)))
+    one, eighth = k.constant(1.0, like=x), k.constant(0.125, like=x)
+    beyond, other = k.sub(x, k.constant(0.5, like=x)), k.sub(one, x)
+    odds = k.div(x, other)
+    # Near 1/2 odds are nearly 1: what they are beyond that is known better than they are themselves.
+    lost = k.sub(k.div(k.add(beyond, beyond), other), k.sub(odds, one))
+    is_near = k.lt(k.abs(beyond), eighth)
+    return k.add(k.log(odds), k.select(is_near, k.div(lost, odds), k.constant(0.0, like=x)))
 
 
 def _logit_slope(k: Any, x: Any) -> Any:

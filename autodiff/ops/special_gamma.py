@@ -146,13 +146,16 @@ def _polygamma(k: Any, x: Any, *, n: int) -> Any:
     at = k.select(is_low, k.sub(one, x), x)
     limit = 12 + n
     bound, factorial = k.constant(float(limit), like=x), float(math.factorial(n))
-    total = zero
+    terms = []
     for _ in range(limit):
         term = k.div(k.constant(factorial, like=x), _whole_power(k, at, n + 1))
         is_below = k.lt(at, bound)
-        total = k.select(is_below, k.add(total, term), total)
+        terms.append(k.select(is_below, term, zero))
         at = k.select(is_below, k.add(at, one), at)
-    total = k.add(total, _tail(k, at, n))
+    total = _tail(k, at, n)
+    # The first is the largest: it is added last, so that what is left of the others' rounding is little beside it.
+    for term in reversed(terms):
+        total = k.add(total, term)
     found = k.neg(total) if n % 2 == 0 else total
     away = k.neg(_from_pole(k, k.neg(x)))
     angle = k.mul(k.constant(math.pi, like=x), away)

@@ -92,6 +92,27 @@ def test_special_functions_have_the_values_of_their_limits():
     assert sp.xlogy(0.0, 0.0) == 0 and np.isnan(sp.xlogy(0.0, nan)) and sp.rel_entr(1.0, 0.0) == inf
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_values_near_zeros_and_poles_have_all_their_digits(dtype, rng):
+    for f, exact, points, ulps in [
+        (ad.special.logit, lambda x: mpmath.log(x / (1 - x)), [*rng.uniform(0.49, 0.51, 20), 0.36, 0.38, 0.62, 0.9], 2),
+        (ad.special.log_ndtr, lambda x: mpmath.log(mpmath.ncdf(x)), [*rng.normal(size=20) * 0.01, 0.4, -0.4], 1.5),
+        (ad.special.digamma, mpmath.digamma, rng.uniform(0.05, 0.3, 20), 1.5),
+    ]:
+        x = np.array(points, dtype)
+        with mpmath.workdps(40):
+            found = map(float, ad.jit(f)(x))
+            errors = [abs(y / exact(mpmath.mpf(float(one))) - 1) for y, one in zip(found, x, strict=True)]
+        assert max(errors) < ulps * np.finfo(dtype).eps, f
+
+
+def test_the_place_of_a_quantile_of_floats_is_known_to_all_digits(rng):
+    x = rng.normal(size=3000).astype(np.float32)
+    slope = ad.grad(lambda x: ad.quantile(x, 0.3))(x)
+    assert slope.dtype == np.float32
+    np.testing.assert_allclose(np.sort(slope)[-2:], [0.3, 0.7], rtol=1e-6)  # 0.3 * 2999 is 899.7
+
+
 def test_quantiles_are_numpys_whatever_the_axes_and_where_nans_are(rng):
     x = rng.normal(size=(5, 6, 2))
     holed = np.where(rng.uniform(size=x.shape) < 0.2, np.nan, x)
