@@ -17,15 +17,15 @@ An emission is made when a recording is met for the second time.  It relies on t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codegen.lazily import later
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
 from ..config import config
-from ..custom.boundary import MappedCall
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..tape.behind import Behind, ExpectedBehind
@@ -36,6 +36,11 @@ from ..tape.record import Recording, grad_mode, state
 from ..tape.streak import note_repeated
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
+
+if TYPE_CHECKING:
+    from ..custom import boundary
+else:  # for the first call of a user's rule
+    boundary = later("autodiff.custom.boundary")
 
 __all__ = ["clear_emissions", "emitted"]
 
@@ -70,7 +75,7 @@ class _Rich(NamedTuple):
         body, flow, slot = self.fields
         if self.call is not None:
             place, size, mapped = self.call
-            return MappedCall(nodes[place].call, size, mapped).node(inputs, flow)
+            return boundary.MappedCall(nodes[place].call, size, mapped).node(inputs, flow)
         made = rich_node(kind, inputs, value)
         made.body, made.flow, made.slot = body, flow, slot
         return made
@@ -266,7 +271,9 @@ def _is_repeatable(node: Node, calls: dict[Any, Node]) -> bool:
     """Whether a node with room for more has no more than what `_Rich` says."""
     if node.leaf is not None or node.retained is not None or node.hooks:
         return False
-    return node.line is None if node.call is None else type(node.call) is MappedCall and node.call.inner in calls
+    if node.call is None:
+        return node.line is None
+    return type(node.call) is boundary.MappedCall and node.call.inner in calls
 
 
 def _rich(node: Node, calls: dict[Any, Node], place: dict[Node, int]) -> _Rich:
