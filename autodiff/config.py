@@ -38,7 +38,7 @@ class Config:
 
     open        what makes us look closer, in whatever thread: traces that go on, eager mode; with its thread
     careful     whether there is any
-    light       those of them that want nothing but the nodes that are recorded: traces for many examples
+    light       those of them that want nothing but the nodes that are recorded: of examples, and of bodies of loops
     watching    whether there are others, which want to know what is recorded: what recording looks at
 
     Who opens something closes it in two statements in which nothing is called: no interrupt comes between them.

@@ -234,7 +234,7 @@ def _argument_of(example: Any) -> Any:
 
 @contextmanager
 def _tracing(since: float) -> Iterator[None]:
-    """As in `jit`: values cannot be asked for, gradients are recorded, what is met is captured."""
+    """As in `jit`: values cannot be asked for, gradients are recorded."""
     now = state.now
     literal, mode = now.literal, grad_mode.get()
     try:  # an interrupt may come at any call from here on

@@ -1,4 +1,4 @@
-"""Recording a function on arguments that have no values: in `jit`, in the bodies of loops, in `vmap`."""
+"""Recording a function on arguments that have no values where nodes are all that is wanted: loops' bodies, `vmap`."""
 
 from __future__ import annotations
 
@@ -9,33 +9,17 @@ from threading import get_ident
 from ..config import config
 from .record import state
 
-__all__ = ["tracing", "tracing_an_example"]
+__all__ = ["tracing"]
 
 
 @contextmanager
 def tracing(since: float) -> Iterator[None]:
-    """Values of arguments cannot be asked for, nothing is evaluated, and what is met is captured.
+    """Values of arguments cannot be asked for, and nothing is evaluated.
+
+    Unlike in `jit` nobody has to be told what is met: operations are recorded as outside of it, natively if possible.
 
     since    a number: nodes that were made after it belong to the function
     """
-    now = state.now
-    inside, captures, start, small, depth = now.inside, now.captures, now.start, now.small, now.tracing
-    mark, thread = object(), get_ident()
-    config.open[mark], config.careful, config.watching = thread, True, True
-    try:  # an interrupt may come at any call from here on
-        now.inside, now.start, now.small, now.tracing = since, 0, [], depth + 1
-        if captures is None:
-            now.captures = {}
-        yield
-    finally:
-        now.inside, now.captures, now.start, now.small, now.tracing = inside, captures, start, small, depth
-        del config.open[mark]
-        config.careful, config.watching = config.open != {}, config.open != config.light
-
-
-@contextmanager
-def tracing_an_example(since: float) -> Iterator[None]:
-    """The same where nodes are all that is wanted: operations are recorded as outside of it, natively if possible."""
     now = state.now
     inside, start, small, depth = now.inside, now.start, now.small, now.tracing
     mark, thread = object(), get_ident()

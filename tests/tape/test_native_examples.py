@@ -1,4 +1,4 @@
-"""Functions of one example are recorded in machine code, like any program; what a trace refuses is refused too."""
+"""Functions of one example, and bodies of loops, are recorded natively; what a trace refuses is refused there too."""
 
 import numpy as np
 import pytest
@@ -70,6 +70,33 @@ def test_what_an_example_may_not_do_to_what_is_captured_is_refused_natively(name
             ad.vmap(f)(XS)
         assert not config.careful and not config.watching
     np.testing.assert_array_equal(held.detach(), [1.0, 2.0, 3.0])
+
+
+def test_the_body_of_a_loop_runs_no_python_and_leaves_arrays_as_they_were(native):
+    w, c, seen = ad.tensor([0.1, 0.2, 0.3], requires_grad=True), np.array([1.0, 2.0, 3.0]), []
+
+    def body(_, h):
+        called, y = calls_of_python(lambda: ad.sin(h * w) + h[0])
+        seen.append(called)
+        return y * c
+
+    def by_hand(h):
+        for _ in range(3):
+            h = (ad.sin(h * w) + h[0]) * c
+        return h
+
+    for k in range(6):
+        h = XS[1] * (k + 1)
+        found = ad.fori_loop(0, 3, body, h)
+        np.testing.assert_allclose(found.detach(), by_hand(ad.tensor(h)).detach(), rtol=1e-14)
+        assert c.flags.writeable
+        c[0] = k
+    assert seen[-1] == []
+    for change, error, says in REFUSED.values():
+        held = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        with pytest.raises(error if error is ad.GradientError else (error, ad.GradientError), match=says):
+            ad.fori_loop(0, 3, lambda _, h, change=change, held=held: (change(held), h * 2.0)[1], XS[1])
+    assert not config.careful and not config.watching
 
 
 def test_the_value_of_an_example_is_refused_natively(native):

@@ -24,7 +24,7 @@ from ...ops.batching import Parts, with_examples
 from ...tape.behind import Since
 from ...tape.node import Node, RichNode, new_number
 from ...tape.record import argument, grad_mode, identity_of, state
-from ...tape.tracing import tracing_an_example
+from ...tape.tracing import tracing
 from ...tape.walk import by_number
 from ...tensor import Tensor, handle
 from ..emitted import emitted
@@ -48,7 +48,7 @@ def of_each(
     Raises ConcretizationError where f asks for the value of what differs.
     """
     since = new_number()
-    with tracing_an_example(since):
+    with tracing(since):
         made = [_example(t) if m else t for t, m in zip(given, mapped, strict=True)]
         results = f(made)
     pairs = [(one.node, t) for one, t, m in zip(made, given, mapped, strict=True) if m]
