@@ -164,7 +164,8 @@ class Accumulators:
 
         inside   the axes of the loops within
         """
-        chain = typical((self.rows(rows) if rows == self._outermost else None) or self.positions.extent(rows))
+        in_blocks = self.rows(rows) if rows == self._outermost and any(self._in_blocks()) else None
+        chain = typical(in_blocks or self.positions.extent(rows))
         found = None
         for r in self._reductions.values() if chain >= _RUNS * together else ():
             is_sum = r.monoid == "add" and r.type.is_float and r.type is type_of(r.root)
@@ -174,6 +175,9 @@ class Accumulators:
                 r.inside, r.runs = inside_of_it, (self.temporary(r.root.node.aval.with_shape((r.count * r.size,))),)
                 # Rounding within runs and of their sums together is least with (2 chain)^(1/3) of them.
                 found = together << round(math.log2(chain // together) * 2 / 3 - 1 / 3)
+        # Whole runs make a block: what is left of one would reach into the next.
+        while found and in_blocks and in_blocks % found:
+            found //= 2
         return found
 
     def begin_run(self) -> None:

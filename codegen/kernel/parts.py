@@ -50,7 +50,8 @@ def block_of(cost: int, longest: int = BLOCK) -> int:
 
 def rows_in_block(elements_of_row: int, cost: int) -> int:
     """How many rows of a column reduction share accumulators; an element costs so many additions."""
-    return max(ROWS, max(ELEMENTS, ADDITIONS // max(1, cost)) // max(1, elements_of_row))
+    # In sixteens, so that whole runs make a block.
+    return max(ROWS, max(ELEMENTS, ADDITIONS // max(1, cost)) // max(1, elements_of_row) & -16)
 
 
 class Part:

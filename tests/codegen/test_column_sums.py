@@ -60,3 +60,10 @@ def test_rows_that_meet_one_by_one_are_added_up_in_runs(dtype, rng):
         (slope, (squares + 1).sum(0), 0.6),
     ]:
         assert np.sqrt(np.mean(((found - exact) / exact) ** 2)) < bound * np.finfo(dtype).eps
+
+
+def test_blocks_of_any_number_of_rows_are_whole_runs(rng):
+    for columns in (13, 15, 37):
+        x = rng.uniform(0, 1, (513, columns))
+        centred = ad.jit(lambda x: ad.sum(x - ad.max(x, 1, keepdims=True), 0))(x)
+        np.testing.assert_allclose(centred, (x - x.max(1, keepdims=True)).sum(0), rtol=1e-13)
