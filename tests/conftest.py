@@ -72,26 +72,6 @@ def thawed():
     gc.freeze()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def made_once(shared_folder):
-    """LLVM compiles a text once in a run of the tests."""
-    from made_once import MadeOnce
-
-    from codegen.runtime import engine
-
-    engine._object_of = MadeOnce(shared_folder / "objects")
-
-
-@pytest.fixture
-def made_each_time(monkeypatch):
-    """LLVM compiles what it is asked to, also a second time."""
-    from made_once import by_llvm
-
-    from codegen.runtime import engine
-
-    monkeypatch.setattr(engine, "_object_of", by_llvm)
-
-
 @pytest.fixture(autouse=True)
 def alone():
     """Small results that another test left pending, and something still holds, are not computed along here."""
@@ -101,7 +81,7 @@ def alone():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def recorded_natively(made_once):
+def recorded_natively():
     """Recording is native from the start: made beside the tests, it would be put in front amid one of them."""
     from autodiff.ops import recorder
 

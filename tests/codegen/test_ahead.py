@@ -15,8 +15,6 @@ from codegen.runtime import ahead, engine, kernels, products
 from codegen.runtime.ahead import Ahead, deeply
 from codegen.runtime.engine import Passes
 
-pytestmark = pytest.mark.usefixtures("made_each_time")
-
 
 @pytest.fixture(params=[True, False], ids=["beside", "alone"])
 def gains(request, monkeypatch):

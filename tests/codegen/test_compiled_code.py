@@ -13,8 +13,6 @@ import pytest
 from codegen.runtime import engine, objects
 from codegen.runtime.objects import key_of
 
-pytestmark = pytest.mark.usefixtures("made_each_time")
-
 SUCCESSOR = """
 declare double @sin(double)
 declare i64 @given(i64)

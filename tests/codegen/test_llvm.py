@@ -10,8 +10,6 @@ import pytest
 from codegen.runtime import engine, llvm
 from codegen.runtime.engine import Passes
 
-pytestmark = pytest.mark.usefixtures("made_each_time")
-
 TEXT = """
 @table = internal constant [2 x double] [double 2.0, double 3.0]
 declare double @exp(double)
