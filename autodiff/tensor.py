@@ -18,23 +18,18 @@ Operators, reductions and `backward` are attached by the rooms that define them
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codegen.ir import DTYPES, Aval
 
-from .config import config
 from .dispatch import complete, is_own, name_union
 
 __all__ = [
-    "BEFORE_COPY", "AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "another", "handle",
+    "AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "handle",
     "number_class", "tensor_class",
 ]
-
-#: Called with a tensor before `another` makes a copy of its handle, while something is traced.
-BEFORE_COPY: list[Callable[[Tensor], None]] = []
 
 _CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
 _sealed = False  # set at the end of this file: from then on only `_class_of` makes subclasses of Tensor
@@ -294,11 +289,3 @@ def handle(node: Any, masked: bool = False) -> Tensor:
     t.node = node
     t.masked = masked
     return t
-
-
-def another(t: Tensor) -> Tensor:
-    """A handle of its own on a tensor's value: what changes this one in place leaves that one as it is."""
-    if config.careful:
-        for tell in BEFORE_COPY:
-            tell(t)
-    return handle(t.node, t.masked)

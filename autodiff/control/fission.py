@@ -25,7 +25,7 @@ from codegen.lowering import Contract, Move
 
 from ..ops import add, matmul, reshape, sum, transpose
 from ..tape.node import Node, RichNode
-from ..tape.record import IDENTITY
+from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
 from .batching import applied
 from .body import Body, again, clone, interned, is_float, recomputed
@@ -295,9 +295,9 @@ def _stripped(
     node: Node, stop: Collection[Node] = (), moves: Collection[str] = _MOVES
 ) -> tuple[tuple[Node, ...], Node]:
     """A node without the moves around it, as far as one of `stop`."""
-    found = []
-    while node.kind.op.name in moves and node not in stop:
-        found.append(node)
+    found: list[Node] = []
+    while node not in stop and (node.kind.op is SAME or node.kind.op.name in moves):
+        found += () if node.kind.op is SAME else (node,)
         (node,) = node.inputs
     return tuple(found), node
 
@@ -327,7 +327,7 @@ def _product(looked: _Looked, term: Node) -> Product | None:
 
 def _itself(node: Node) -> Node:
     """The node that this one is another identity of."""
-    while node.kind.op is IDENTITY:
+    while node.kind.op in (IDENTITY, SAME):
         (node,) = node.inputs
     return node
 

@@ -10,7 +10,8 @@ import numpy as np
 from codegen.lowering import Map
 
 from ..custom.function import Function, function
-from ..tensor import Tensor, another
+from ..tape import another
+from ..tensor import Tensor
 from .bits import bitwise_and, bitwise_or
 from .comparison import equal
 from .conversion import as_tensor, cast_to

@@ -23,8 +23,8 @@ from codegen.ir import Aval
 from codegen.lowering import Call
 
 from ..custom import Function, function
-from ..tape import constant, record
-from ..tensor import Tensor, another
+from ..tape import another, constant, record
+from ..tensor import Tensor
 from .arithmetic import abs_, divide, multiply
 from .comparison import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .conversion import as_tensor, cast_to

@@ -16,9 +16,9 @@ from codegen.lowering import Map
 
 from ..custom.function import CONVERSIONS, function, told_dense
 from ..errors import DispatchError, DTypeError, caller, check_not_masked
-from ..tape import number_leaf, record
+from ..tape import number_leaf, of_its_own, record
 from ..tape.leaves import taken
-from ..tensor import AbstractTensor, Tensor, another
+from ..tensor import AbstractTensor, Tensor
 from .primitive import primitive
 from .template import remembered
 
@@ -212,4 +212,5 @@ def astype(x, dtype):
     everything but zero is True.
     Raises DTypeError for a dtype that this library does not have.
     """
-    return cast_to(another(as_tensor(x, "astype", "x")), dtype_of(dtype, "astype"))
+    x = as_tensor(x, "astype", "x")
+    return of_its_own(cast_to(x, dtype_of(dtype, "astype")), x)

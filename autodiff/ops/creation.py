@@ -18,7 +18,7 @@ from codegen.lowering import Move
 
 from ..custom.function import function
 from ..errors import ShapeError, caller
-from ..tape import constant, number_leaf, record
+from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
 from .comparison import equal
@@ -118,7 +118,7 @@ def full(shape, fill_value, dtype=None):
         have not in (1, want) for have, want in zip(reversed(value.shape), reversed(extents), strict=False)
     ):
         raise ShapeError(f"full: {value.aval} does not broadcast to {extents}\n  called at {caller()}")
-    return spread_to(value, extents)
+    return of_its_own(spread_to(value, extents), value)
 
 
 def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:

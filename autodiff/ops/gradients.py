@@ -7,8 +7,8 @@ from typing import Any
 from .. import tree
 from ..custom import function
 from ..errors import ShapeError, caller
-from ..tape import DETACH, record
-from ..tensor import Tensor, another
+from ..tape import DETACH, another, record
+from ..tensor import Tensor
 from .conversion import as_tensor, cast_to
 from .primitive import sum_to
 from .template import remembered

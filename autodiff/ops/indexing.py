@@ -24,7 +24,7 @@ from codegen.records import NamedTuple
 
 from ..custom import function
 from ..errors import ConcretizationError, DTypeError, ShapeError, caller
-from ..tape import leaf, number_leaf, place_leaf, state
+from ..tape import leaf, number_leaf, of_its_own, place_leaf, state
 from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .arithmetic import add
@@ -263,13 +263,15 @@ def _selected(x: Tensor, key: Any) -> Tensor:
         extent = aval.shape[0]
         is_whole = count == extent and step == 1
         starts, along = ((), ()) if is_whole else ((_start(start, step, count, extent),), (0,))
-        return sliced(x, starts, along, (step,) * len(along), (count, *aval.shape[1:]))
+        return of_its_own(sliced(x, starts, along, (step,) * len(along), (count, *aval.shape[1:])), x)
     chosen = _selection(x.aval, key)
     if chosen.indices and x.node.kind.out.requires_grad:
         x = _behind_masks(x, key)
     y = sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents)
     y = reshaped(y, chosen.shape)
-    return gathered(y, chosen.indices, chosen.index_axes, chosen.place) if chosen.indices else y
+    if chosen.indices:
+        return gathered(y, chosen.indices, chosen.index_axes, chosen.place)
+    return of_its_own(y, x)
 
 
 def _behind_masks(x: Tensor, key: Any) -> Tensor:

@@ -16,10 +16,10 @@ from codegen.lowering import Move
 from ..config import config
 from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
-from ..tape import constant, leaf, number_leaf, record, state
+from ..tape import another, constant, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tape.streak import is_varied
-from ..tensor import Tensor, another
+from ..tensor import Tensor
 from .arguments import axis_of, integer, records
 from .batching import along, with_examples
 from .conversion import WEAK, as_tensor, cast_to
@@ -236,7 +236,7 @@ def split(x, indices_or_sections, axis=0):
             )
         size = n // count
         bounds = [(i * size, (i + 1) * size) for i in range(count)]
-    return [part(x, along, start, max(start, stop)) for start, stop in bounds]
+    return [of_its_own(part(x, along, start, max(start, stop)), x) for start, stop in bounds]
 
 
 def _clamped(place: int, n: int) -> int:

@@ -17,8 +17,8 @@ from codegen.runtime.record_table import Program, Step
 
 from ..custom.function import function
 from ..errors import caller
-from ..tape import record
-from ..tensor import Tensor, another
+from ..tape import another, record
+from ..tensor import Tensor
 from .bits import bitwise_and
 from .comparison import equal, greater_equal
 from .complexes import real_part

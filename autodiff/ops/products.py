@@ -9,8 +9,8 @@ import numpy as np
 from codegen.ir import dtype_name
 from codegen.lowering import Reduce
 
-from ..tape import constant, record
-from ..tensor import Tensor, another
+from ..tape import another, constant, record
+from ..tensor import Tensor
 from .arguments import axes_of, records
 from .arithmetic import multiply
 from .batching import along

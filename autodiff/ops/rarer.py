@@ -14,6 +14,7 @@ from codegen.lowering import Map
 
 from ..custom import function
 from ..errors import ShapeError, caller
+from ..tape import another
 from ..tensor import Tensor
 from .arguments import axis_of, integer
 from .arithmetic import abs_, add, divide, multiply, subtract
@@ -232,7 +233,7 @@ def rot90(x, k=1, axes=(0, 1)):
         return flipped(x, tuple(sorted((first, second))))
     if turns == 1:
         return swapaxes(flipped(x, (second,)), first, second)
-    return flipped(swapaxes(x, first, second), (second,)) if turns else x
+    return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
 
 
 @function

@@ -14,7 +14,7 @@ from codegen.lowering import Move
 
 from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
-from ..tape import place_leaf, record
+from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
 from .arguments import axis_of, integer
 from .arithmetic import negative, subtract
@@ -45,9 +45,10 @@ def roll(x, shift, axis=None):
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes of {x.aval}\n  called at {caller()}")
+    y = x
     for by, along in zip(shifts, axes, strict=True):
-        x = _rolled(x, integer(by, "roll", "a shift"), along)
-    return x
+        y = _rolled(y, integer(by, "roll", "a shift"), along)
+    return of_its_own(y, x)
 
 
 def _rotate_aval(x: Aval, by: Aval, *, axis: int) -> Aval:
@@ -161,11 +162,12 @@ def diff(x, n=1, axis=-1):
     """
     x = as_tensor(x, "diff", "x")
     along = axis_of("diff", axis, x.aval)
+    y = x
     for _ in range(_count(n, "diff")):
-        m = x.shape[along]
-        above, below = part(x, along, min(1, m), m), part(x, along, 0, max(m - 1, 0))
-        x = bitwise_xor(above, below) if x.dtype.kind == "b" else subtract(above, below)
-    return x
+        m = y.shape[along]
+        above, below = part(y, along, min(1, m), m), part(y, along, 0, max(m - 1, 0))
+        y = bitwise_xor(above, below) if y.dtype.kind == "b" else subtract(above, below)
+    return of_its_own(y, x)
 
 
 @function

@@ -16,8 +16,8 @@ from codegen.ir import Aval
 from codegen.lowering import Reduce
 
 from ..errors import ShapeError, caller
-from ..tape import record
-from ..tensor import Tensor, another
+from ..tape import another, record
+from ..tensor import Tensor
 from .arguments import axes_of, integer, kept, records, reduced_shape
 from .arithmetic import divide
 from .batching import along

@@ -15,8 +15,8 @@ from codegen.ir import DTYPES, dtype_name
 from codegen.lowering import Map
 
 from ..errors import DTypeError, caller
-from ..tape import constant, record
-from ..tensor import Tensor, another
+from ..tape import another, constant, record
+from ..tensor import Tensor
 from .bits import bitwise_and, bitwise_not, bitwise_or
 from .comparison import equal, greater, greater_equal, less, less_equal, truth
 from .conversion import as_tensor, cast_to

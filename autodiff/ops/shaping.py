@@ -15,8 +15,8 @@ from codegen.lowering import Move
 
 from ..custom import function
 from ..errors import ShapeError, caller
-from ..tape import record
-from ..tensor import Tensor, another
+from ..tape import of_its_own, record
+from ..tensor import Tensor
 from .arguments import axes_of, axis_of, kept, records, reduced_shape, shape_of
 from .batching import along, up
 from .conversion import as_tensor
@@ -81,11 +81,11 @@ def reshape(x, shape):
 
     Raises ShapeError when the numbers of elements differ.
     """
-    x = another(as_tensor(x, "reshape", "x"))
+    x = as_tensor(x, "reshape", "x")
     wanted = shape_of("reshape", shape)
     if -1 in wanted:
         wanted = _completed(x.aval, wanted)
-    return reshaped(x, wanted)
+    return of_its_own(reshaped(x, wanted), x)
 
 
 def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -103,8 +103,8 @@ def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
 @remembered(1)
 def ravel(x):
     """x in one dimension, in row-major order.   T[...]  →  T[n]"""
-    x = another(as_tensor(x, "ravel", "x"))
-    return reshaped(x, (x.size,))
+    x = as_tensor(x, "ravel", "x")
+    return of_its_own(reshaped(x, (x.size,)), x)
 
 
 @function
@@ -116,11 +116,11 @@ def expand_dims(x, axis):
 
     Raises ShapeError for a place that the result does not have, or one named twice.
     """
-    x = another(as_tensor(x, "expand_dims", "x"))
+    x = as_tensor(x, "expand_dims", "x")
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
     axes = axes_of("expand_dims", () if axis is None else axis, x.aval, ndim)
     rest = iter(x.shape)
-    return reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)]))
+    return of_its_own(reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)])), x)
 
 
 @function
@@ -132,12 +132,12 @@ def squeeze(x, axis=None):
 
     Raises ShapeError when a named axis has another extent.
     """
-    x = another(as_tensor(x, "squeeze", "x"))
+    x = as_tensor(x, "squeeze", "x")
     axes = tuple([i for i, n in enumerate(x.shape) if n == 1]) if axis is None else axes_of("squeeze", axis, x.aval)
     for i in axes:
         if x.shape[i] != 1:
             raise ShapeError(f"squeeze: axis {i} of {x.aval} has extent {x.shape[i]}, not 1\n  called at {caller()}")
-    return reshaped(x, reduced_shape(x.shape, axes))
+    return of_its_own(reshaped(x, reduced_shape(x.shape, axes)), x)
 
 
 # ---------------------------------------------------------------- transpose
@@ -183,24 +183,24 @@ def transpose(x, axes=None):
 
     Raises ShapeError unless every axis is named once.
     """
-    x = another(as_tensor(x, "transpose", "x"))
+    x = as_tensor(x, "transpose", "x")
     if axes is None:
-        return transposed(x, tuple(reversed(range(x.ndim))))
+        return of_its_own(transposed(x, tuple(reversed(range(x.ndim)))), x)
     order = tuple([axis_of("transpose", a, x.aval) for a in axes])
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         _transpose_aval(x.aval, axes=order)
-    return transposed(x, order)
+    return of_its_own(transposed(x, order), x)
 
 
 @function
 @remembered(1)
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged.  Raises ShapeError when x has no such axis."""
-    x = another(as_tensor(x, "swapaxes", "x"))
+    x = as_tensor(x, "swapaxes", "x")
     order = list(range(x.ndim))
     i, j = axis_of("swapaxes", axis1, x.aval), axis_of("swapaxes", axis2, x.aval)
     order[i], order[j] = j, i
-    return transposed(x, tuple(order))
+    return of_its_own(transposed(x, tuple(order)), x)
 
 
 @function
@@ -210,7 +210,7 @@ def moveaxis(x, source, destination):
 
     Raises ShapeError when the two name different numbers of axes, an axis twice, or one that x has not.
     """
-    x = another(as_tensor(x, "moveaxis", "x"))
+    x = as_tensor(x, "moveaxis", "x")
     sources, places = (
         [axis_of("moveaxis", a, x.aval) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
         for axes in (source, destination)
@@ -223,7 +223,7 @@ def moveaxis(x, source, destination):
     order = [i for i in range(x.ndim) if i not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         order.insert(place, axis)
-    return transposed(x, tuple(order))
+    return of_its_own(transposed(x, tuple(order)), x)
 
 
 @function
@@ -233,7 +233,7 @@ def matrix_transpose(x):
 
     Raises ShapeError for less than two dimensions.
     """
-    x = another(as_tensor(x, "matrix_transpose", "x"))
+    x = as_tensor(x, "matrix_transpose", "x")
     if x.ndim < 2:
         raise ShapeError(
             f"matrix_transpose: {x.aval} holds no matrix\n"
@@ -289,7 +289,8 @@ def broadcast_to(x, shape):
 
     Raises ShapeError when NumPy's rules do not broadcast x to this shape.
     """
-    return spread_to(another(as_tensor(x, "broadcast_to", "x")), shape_of("broadcast_to", shape))
+    x = as_tensor(x, "broadcast_to", "x")
+    return of_its_own(spread_to(x, shape_of("broadcast_to", shape)), x)
 
 
 def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
@@ -331,5 +332,5 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 @remembered(1)
 def flip(x, axis=None):
     """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]"""
-    x = another(as_tensor(x, "flip", "x"))
-    return flipped(x, axes_of("flip", axis, x.aval))
+    x = as_tensor(x, "flip", "x")
+    return of_its_own(flipped(x, axes_of("flip", axis, x.aval)), x)

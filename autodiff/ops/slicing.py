@@ -18,8 +18,8 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..errors import DTypeError, ShapeError, caller
-from ..tape import constant, record
-from ..tensor import Tensor, another
+from ..tape import another, constant, is_tracking, record
+from ..tensor import Tensor
 from .arithmetic import add, multiply
 from .batching import up, with_examples
 from .conversion import cast_to
@@ -260,7 +260,7 @@ def sliced(
     x: Tensor, starts: Sequence[Tensor], axes: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]
 ) -> Tensor:
     """The slice of x of this result shape; no node when there are no axes to slice."""
-    return record(_slice, (x, *starts), (axes, steps, shape)) if axes else another(x)
+    return record(_slice, (x, *starts), (axes, steps, shape)) if axes else x
 
 
 def embedded(
@@ -277,7 +277,10 @@ def updated_slice(
 ) -> Tensor:
     """x with v, which has the slice's shape, at the places of a slice."""
     if not axes:
-        return v
+        if is_tracking(v) or not is_tracking(x) or not x.ndim or not v.size:
+            return another(v)
+        # Where a slice is all of x by its extent alone, too, the result has the history that it has elsewhere.
+        starts, axes, steps = (constant(0, "i64"),), (0,), (1,)
     return record(slice_update, (x, v, *starts), (axes, steps)) if v.size else x
 
 
@@ -285,6 +288,6 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     """x[..., start:stop, ...] along one axis, where the bounds are known: they become part of the graph."""
     n = x.shape[axis]
     if (start, stop) == (0, n):
-        return another(x)
+        return x
     shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
     return sliced(x, (constant(start, "i64"),), (axis,), (1,), shape)

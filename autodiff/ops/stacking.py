@@ -8,6 +8,7 @@ import numpy as np
 
 from ..custom import function
 from ..errors import ShapeError, caller
+from ..tape import of_its_own
 from ..tensor import Tensor
 from .arguments import axis_of, integer
 from .conversion import as_tensor
@@ -33,23 +34,22 @@ def _each(name: str, tensors: Any) -> list[Any]:
 def atleast_1d(x):
     """x, or a number as a row of one.   T[...]  →  T[n, ...]"""
     x = as_tensor(x, "atleast_1d", "x")
-    return x if x.ndim else reshaped(x, (1,))
+    return of_its_own(x if x.ndim else reshaped(x, (1,)), x)
 
 
 @function
 def atleast_2d(x):
     """x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]"""
     x = as_tensor(x, "atleast_2d", "x")
-    return x if x.ndim > 1 else reshaped(x, (1, x.size))
+    return of_its_own(x if x.ndim > 1 else reshaped(x, (1, x.size)), x)
 
 
 @function
 def atleast_3d(x):
     """x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]"""
     x = as_tensor(x, "atleast_3d", "x")
-    if x.ndim > 2:
-        return x
-    return reshaped(x, (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1))
+    shape = x.shape if x.ndim > 2 else (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1)
+    return of_its_own(reshaped(x, shape), x)
 
 
 @function

@@ -18,7 +18,7 @@ from codegen.ir import Aval
 
 from ..config import config
 from ..errors import user_line
-from ..tensor import BEFORE_COPY, Tensor, handle
+from ..tensor import Tensor, handle
 from .node import (
     CONSTANT,
     Kind,
@@ -38,8 +38,9 @@ from .node import (
 )
 
 __all__ = [
-    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SMALL_LIMIT", "Recording", "argument", "force",
-    "grad_mode", "identity_of", "is_tracking", "look_at_size", "record", "state", "use",
+    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "Recording", "another",
+    "argument", "force", "grad_mode", "identity_of", "is_tracking", "look_at_size", "of_its_own",
+    "record", "state", "use",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -155,7 +156,6 @@ def use(recording: Recording) -> None:
 
 
 #: A trace is told of the handle that the program holds, not of the copy that it works on.
-BEFORE_COPY.append(lambda t: state.now.meet(t))
 
 
 def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Tensor:
@@ -252,6 +252,15 @@ IDENTITY = Primitive(
     push=lambda dxs, y, xs, params: dxs[0],
     batch=_of_each,
 )
+#: The same value as a result of its own: of an operation that has nothing to do.
+SAME = Primitive(
+    "same",
+    infer=_same,
+    reference=lambda x: x,
+    pull=lambda y_bar, y, xs, params, masked: (y_bar,),
+    push=lambda dxs, y, xs, params: dxs[0],
+    batch=_of_each,
+)
 #: The same value, through which no gradient flows.
 DETACH = Primitive("detach", infer=_same, reference=lambda x: x, discrete=True, batch=_of_each)
 
@@ -273,7 +282,25 @@ def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:
 
 
 #: Operations without work: the compiler never sees them.
-ALIASES = frozenset((IDENTITY, DETACH))
+ALIASES = frozenset((IDENTITY, SAME, DETACH))
+
+
+def another(t: Tensor) -> Tensor:
+    """A result of its own with a tensor's value.
+
+    What changes it in place leaves that one as it is; its hooks, and gradients with respect to it, are of what flows
+    through it.
+    """
+    if t.node.kind.out.requires_grad:
+        return record(SAME, (t,))
+    if config.careful:
+        state.now.meet(t)
+    return handle(t.node, t.masked)
+
+
+def of_its_own(y: Tensor, x: Tensor) -> Tensor:
+    """What an operation makes of x: where it has nothing to do, a result of its own."""
+    return another(x) if y is x else y
 
 
 _IDENTITY_KINDS: dict[tuple[Out, bool], Kind] = {}

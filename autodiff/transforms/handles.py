@@ -19,8 +19,8 @@ from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
-from ..tape.record import ARGUMENT, DETACH, IDENTITY, grad_mode, record, state
-from ..tensor import Tensor, another, handle
+from ..tape.record import ARGUMENT, DETACH, IDENTITY, another, grad_mode, record, state
+from ..tensor import Tensor, handle
 from . import hooks
 from .backward import backward
 from .updates import as_leaf
