@@ -49,6 +49,7 @@ WORK: dict[str, list[tuple[str, str]]] = {
     "long sweeps cut": [("custom_chain", "n = 1,000 f64"), ("compile_time", "100 operations")],
     "parts added up by themselves": [
         ("written_out", "orbit of 60 steps, four parameters, f64"), ("shifted", "filter of 16, n = 20,000"),
+        ("shifted", "a term for each of 60 rows of 1,000"),
     ],
     "parts stored where they go": [("written_out", "recurrence of 60 rows of 16, f64")],
     "small products as loops": [

@@ -38,6 +38,7 @@ SMALL = [
     ("convolution", "f32", lambda x, w, b, y: (x[:2].copy(), w, b, y[:2].copy())),
     ("mixture", "f64", lambda x, *rest: (x[:50].copy(), *rest)), ("pairs", "f64", None),
     ("shifted", "Rosenbrock, n = 1,000", None), ("shifted", "filter of 16, n = 20,000", None),
+    ("shifted", "a term for each of 60 rows of 1,000", lambda x, pitch: (x[:4], pitch[:4])),
     ("gaussian_process", "f64", lambda x, y, *rest: (x[:20].copy(), y[:20].copy(), *rest)),
     ("spectral", "1 signal of 1,000, f64", lambda x, window, weight: (x[:31], window[:31], weight[:16])),
     ("spectral", "200 signals of 512, f32", lambda x, window, weight: (x[:3, :64], window[:64], weight[:33])),
