@@ -187,6 +187,24 @@ def test_calls_of_a_jit_function_do_not_wait_for_the_launcher_and_find_it(of_ten
     assert "codegen.runtime.early" in modules_after(program)
 
 
+def test_a_loop_of_calls_waits_for_the_launcher_when_it_has_gone_long_without():
+    program = (
+        "import autodiff as ad, numpy as np\n"
+        "from codegen.runtime import ahead, native\n"
+        "from codegen.runtime.ahead import Ahead\n"
+        "ahead.gains = lambda: True\n"
+        "Ahead.is_done = lambda self: False\n"
+        "f = ad.jit(lambda x: ad.exp(x) * x)\n"
+        "x = np.linspace(0.0, 1.0, 7)\n"
+        "first = f(x)\n"
+        "for _ in range(5): f(x)\n"
+        "assert not f.traced.callers\n"
+        "for _ in range(native.PATIENT): f(x)\n"
+        "assert native.is_made() and f.traced.callers and np.array_equal(first, f(x))\n"
+    )
+    assert "codegen.runtime.early" in modules_after(program)
+
+
 def test_a_first_large_product_makes_no_launcher():
     program = (
         "import autodiff as ad, numpy as np\n"
