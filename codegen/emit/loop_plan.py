@@ -104,7 +104,7 @@ def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent
     plan = _Planner(block, counter, carried, independent).plan()
     if plan is not None and plan.rising and not plan.is_large:
         near = _Planner(block, counter, carried, independent, is_near=True).plan()
-        plan.near = near if near is not None and is_known_before(block, near.held) else None
+        plan.near = near if near is not None and near.held and is_known_before(block, near.held) else None
     return plan
 
 
@@ -171,7 +171,7 @@ class _Planner:
         held = held_back(operation, strides) if self.is_near else None
         if held is not None:
             self.found.held[operation] = held
-            return int(operation.result.type is INDEX)
+            return 0 if operation.name == "arith.cmpi" else 1
         if is_rising(operation, strides, rising):
             rising.add(operation.result)
         return VARYING

@@ -8,7 +8,7 @@ from nests import Nest, call, memref
 
 import autodiff as ad
 from codegen.emit import emit_module
-from codegen.kernel.nest import F32, F64, INDEX, Extent
+from codegen.kernel.nest import F32, F64, I64, INDEX, Extent
 from codegen.runtime import engine
 
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
@@ -82,6 +82,23 @@ def test_windows_at_any_place(type, features, is_summed, rng):
             assert call(code, function, (x, y, n, m, a, b)) == 0
             right = expected(x, n, a, b)
             np.testing.assert_array_equal(y[:1] if is_summed else y[:n], right.sum() if is_summed else right)
+
+
+@pytest.mark.parametrize("name", ["arith.maxsi", "arith.minsi"])
+def test_a_counter_that_is_a_number_is_held_back_too(name):
+    """Beside a window: an `arange` with a bound, stored."""
+    nest = Nest("bounded", writes=("y", "z"), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)),
+                z=memref(I64, Extent(0)), n=INDEX, m=INDEX, a=INDEX)  # fmt: skip
+    with nest.parallel(nest.n) as (i,):
+        nest.store(nest.load(nest.x, within(nest, i, nest.a, nest.m, is_turned=False)[1]), nest.y, i)
+        nest.store(nest.op(name, nest.op("arith.index_cast", i, type=I64), nest.constant(90, I64)), nest.z, i)
+    function = nest.end()
+    code = engine.compile(emit_module([function], engine.target_features()), passes=engine.Passes.VECTORS)
+    x, y, z = np.arange(200.0), np.zeros(257), np.zeros(257, np.int64)
+    assert call(code, function, (x, y, z, 257, 200, 10)) == 0
+    bounded = {"arith.maxsi": np.maximum, "arith.minsi": np.minimum}[name]
+    np.testing.assert_array_equal(z, bounded(np.arange(257), 90))
+    np.testing.assert_array_equal(y, np.clip(np.arange(257.0) - 10, 0, 199))
 
 
 def test_away_from_edges_nothing_is_gathered_or_compared():
