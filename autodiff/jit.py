@@ -248,7 +248,7 @@ class _Traced:
         """Another call of an entry: from now on it goes from plain code straight into the launcher.
 
         Whether its callers are new, or to be put first again.  While the launcher is being made calls go on as the
-        first one did: LLVM takes .06 s, in which most programs make some dozens.
+        first one did: LLVM takes .06 s, in which most programs make some dozens.  Where many do, it is waited for.
         """
         if entry.executable is not None and not native.is_made() and not native.begin():
             return False

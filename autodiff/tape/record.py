@@ -243,24 +243,22 @@ def _of_each(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[boo
     return record(op, xs)
 
 
-#: The same value under a new node: what a transformation differentiates with respect to.
-IDENTITY = Primitive(
-    "identity",
-    infer=_same,
-    reference=lambda x: x,
-    pull=lambda y_bar, y, xs, params, masked: (y_bar,),
-    push=lambda dxs, y, xs, params: dxs[0],
-    batch=_of_each,
-)
-#: The same value as a result of its own: of an operation that has nothing to do.
-SAME = Primitive(
-    "same",
-    infer=_same,
-    reference=lambda x: x,
-    pull=lambda y_bar, y, xs, params, masked: (y_bar,),
-    push=lambda dxs, y, xs, params: dxs[0],
-    batch=_of_each,
-)
+def _alias(name: str) -> Primitive:
+    """The same value under a new node, through which gradients flow."""
+    return Primitive(
+        name,
+        infer=_same,
+        reference=lambda x: x,
+        pull=lambda y_bar, y, xs, params, masked: (y_bar,),
+        push=lambda dxs, y, xs, params: dxs[0],
+        batch=_of_each,
+    )
+
+
+#: What a transformation differentiates with respect to, and what a leaf is after its update.
+IDENTITY = _alias("identity")
+#: A result of its own: of an operation that has nothing to do.
+SAME = _alias("same")
 #: The same value, through which no gradient flows.
 DETACH = Primitive("detach", infer=_same, reference=lambda x: x, discrete=True, batch=_of_each)
 

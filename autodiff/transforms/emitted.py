@@ -58,6 +58,7 @@ def clear_emissions() -> None:
     """Forget what rules recorded."""
     _kept.clear()
 
+
 class _Rich(NamedTuple):
     """What makes a node with room for more: an output of a call that is read back, or calls for many examples.
 

@@ -27,43 +27,34 @@ def _trained(w, moments, squares, g, sqrt):
     w -= RATE * moments / (sqrt(squares) + TINY)
 
 
-def ours(is_adam, arrays, target):
-    import autodiff as ad
-
-    parameters = [ad.tensor(a, requires_grad=True) for a in arrays]
-    moments = [ad.zeros(a.shape) for a in arrays]
-    squares = [ad.zeros(a.shape) if is_adam else None for a in arrays]
-
-    def run():
-        loss = sum(((w - target) ** 2).sum() for w in parameters)
-        loss.backward()
-        with ad.no_grad():
-            for w, m, v in zip(parameters, moments, squares, strict=True):
-                _trained(w, m, v, w.grad, ad.sqrt)
-                w.grad = None
-        return loss.item(), parameters[-1].detach().numpy()
-
-    return run
-
-
-def torch(is_adam, arrays, target):
-    import torch as t
-
-    goal = t.from_numpy(target)
-    parameters = [t.tensor(a, requires_grad=True) for a in arrays]
-    moments = [t.zeros_like(w) for w in parameters]
-    squares = [t.zeros_like(w) if is_adam else None for w in parameters]
+def _recorded(lib, leaf, array, is_adam, arrays, target):
+    """The loop as it is written for a library that records."""
+    parameters, goal = [leaf(a) for a in arrays], array(target)
+    moments = [array(np.zeros_like(a)) for a in arrays]
+    squares = [array(np.zeros_like(a)) if is_adam else None for a in arrays]
 
     def run():
         loss = sum(((w - goal) ** 2).sum() for w in parameters)
         loss.backward()
-        with t.no_grad():
+        with lib.no_grad():
             for w, m, v in zip(parameters, moments, squares, strict=True):
-                _trained(w, m, v, w.grad, t.sqrt)
+                _trained(w, m, v, w.grad, lib.sqrt)
                 w.grad = None
-        return loss.item(), parameters[-1].detach().numpy().copy()
+        return loss.item(), np.array(parameters[-1].detach())
 
     return run
+
+
+def ours(*given):
+    import autodiff as ad
+
+    return _recorded(ad, lambda a: ad.tensor(a, requires_grad=True), ad.tensor, *given)
+
+
+def torch(*given):
+    import torch as t
+
+    return _recorded(t, lambda a: t.tensor(a, requires_grad=True), t.tensor, *given)
 
 
 def numpy(is_adam, arrays, target):

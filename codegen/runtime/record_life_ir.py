@@ -24,16 +24,9 @@ KEPT = 16384
 RICH = ("leaf_at", "retained_at", "call_at", "hooks_at", "rich_line_at", "rich_body_at", "flow_at", "slot_at")
 
 _NEW_OBJECT = """define internal ptr @new_$NAME_object()$HOW {
-entry:
   %class = call ptr @own.object(i64 $$NAME_type)
-  %used = call ptr @used_again(ptr @free.$LIST, ptr @room.for.$LIST, ptr %class)
-  %is.none = icmp eq ptr %used, null
-  br i1 %is.none, label %make, label %done
-make:
-  %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
-  ret ptr %made
-done:
-  ret ptr %used
+  %object = call ptr @used_or_new(ptr @free.$LIST, ptr @room.for.$LIST, ptr %class)
+  ret ptr %object
 }
 
 """
@@ -63,8 +56,8 @@ declare void @PyObject_ClearWeakRefs(ptr)
 define ptr @life() { ret ptr @node_dealloc }
 define ptr @rich_life() { ret ptr @rich_dealloc }
 
-; An object of this class from such a list, as if it were new; null where the list is empty.
-define internal ptr @used_again(ptr %list, ptr %room, ptr %class) alwaysinline {
+; An object of this class from such a list, as if it were new, or a new one where the list is empty.
+define internal ptr @used_or_new(ptr %list, ptr %room, ptr %class) alwaysinline {
 entry:
   %object = load ptr, ptr %list
   %is.empty = icmp eq ptr %object, null
@@ -79,7 +72,8 @@ another:
   %had = load i64, ptr %room
   %has = add i64 %had, %grown
   store i64 %has, ptr %room
-  br label %end
+  %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  ret ptr %made
 take:
   %count.at = getelementptr i8, ptr %object, i64 $REFERENCES
   %next = load ptr, ptr %count.at
@@ -92,8 +86,6 @@ take:
   store ptr %class, ptr %type.at
   call void @Py_IncRef(ptr %class)
   call void @PyObject_GC_Track(ptr %object)
-  br label %end
-end:
   ret ptr %object
 }
 
@@ -112,14 +104,11 @@ adopt:
   store ptr @handle_dealloc, ptr %dealloc.at
   br label %take
 take:
-  %used = call ptr @used_again(ptr @free.handles, ptr @room.for.handles, ptr %class)
-  %is.none = icmp eq ptr %used, null
-  br i1 %is.none, label %make, label %done
+  %object = call ptr @used_or_new(ptr @free.handles, ptr @room.for.handles, ptr %class)
+  ret ptr %object
 make:
   %made = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
   ret ptr %made
-done:
-  ret ptr %used
 }
 
 ; Let go of what a field has.
