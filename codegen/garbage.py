@@ -6,25 +6,15 @@ takes half of the time of a large one and finds nothing.
 
 from __future__ import annotations
 
-import atexit
-import functools
 import gc
-import io
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = [
-    "Lasting", "Paused", "has_ended", "ignoring", "reset_in_context", "set_in_context", "write_files_at_the_end",
-]  # fmt: skip
-
-#: Whether this process ends: then what it holds outside of Python is left to the system.
-has_ended = [False]
-atexit.register(has_ended.__setitem__, 0, True)
+__all__ = ["Lasting", "Paused", "ignoring", "reset_in_context", "set_in_context"]
 
 
 class Paused:
@@ -53,8 +43,7 @@ class Lasting(Paused):
     The next collection would look at each object of it (30,000 after the import of this library, 5 ms), to find that
     it is old now.  What others made a moment ago grows old with it, and goes with the next collection of all.
 
-    Left frozen it would spare a process the three collections at its end, a fifth of the time of one that computes one
-    gradient; but then nothing that a script's globals hold would ever go, a file with unwritten lines, say.
+    Left frozen, nothing that a script's globals hold would ever go (`ending` leaves it so where nobody could tell).
     """
 
     __slots__ = ()
@@ -111,20 +100,3 @@ class ignoring(np.errstate):
 
 _COLLECTS_BETWEEN = sys.version_info >= (3, 12)
 _is_on, _turn_off, _turn_on = gc.isenabled, gc.disable, gc.enable
-
-
-@functools.cache
-def write_files_at_the_end() -> None:
-    """When this process ends, let files that are still open write what they have not written yet.
-
-    What machine code holds never goes.  A rule that it calls holds the names of the script that has it, and these
-    a file that was left open: Python would forget it, with its last lines.
-    """
-    atexit.register(_write_files)
-
-
-def _write_files() -> None:
-    for found in gc.get_objects():
-        if issubclass(type(found), io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
-            with suppress(Exception):  # closed, or on a full disk: nobody is there to be told
-                found.flush()

@@ -31,8 +31,8 @@ ENGINE = [
 ]
 COMPILER = [
     [
-        "codegen.blas", "codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.modes", "codegen.records",
-        "codegen.symbols", "codegen.unknowns",
+        "codegen.blas", "codegen.ending", "codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.modes",
+        "codegen.records", "codegen.symbols", "codegen.unknowns",
     ],
     ["codegen.ir"],
     ["codegen.nested"],

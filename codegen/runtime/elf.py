@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..garbage import has_ended
+from ..ending import has_ended
 from ..records import NamedTuple
 
 __all__ = ["Loaded", "executable_memory", "is_here", "linked"]

@@ -28,8 +28,8 @@ from typing import Any
 
 import llvmlite
 
+from ..ending import has_ended
 from ..forks import held_over_fork
-from ..garbage import has_ended
 
 __all__ = ["is_loaded", "library", "library_file", "version"]
 

@@ -15,8 +15,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ..ending import write_files_at_the_end
 from ..forks import held_over_fork
-from ..garbage import Paused, write_files_at_the_end
+from ..garbage import Paused
 from ..records import record
 
 __all__ = [
