@@ -6,10 +6,10 @@
       <32 x double> at 0, 32, ..., 960                  <8 x double> at 0, 8, ..., with a mask
       <8 x double> with a mask at 992
 
-A cheap body takes several registers per value, which hides the latency of its accumulators; so does one
-whose results come one after the other, which hides theirs.  A dear one is written once, with a mask on
-every iteration, which costs little there and saves half of the code.  Without masks in the machine the rest
-runs one by one.
+A cheap body takes several registers per value, which hides the latency of its accumulators; so does one whose results
+come one after the other, which hides theirs. A dear one is written once, with a mask on every iteration, which costs
+little there (a branch where masks are dear) and saves half of the code. Without masks in the machine the rest runs
+one by one.
 """
 
 from __future__ import annotations

@@ -16,12 +16,19 @@ class Target:
     has_fma         whether a fused multiply-add is an instruction; otherwise it is a library call
     has_scale       whether scaling by 2**n, the exponent and the mantissa are instructions of the
                     widest vectors: AVX-512's vscalef, vgetexp and vgetmant
+
+    What AVX-512 has, whose masks are registers of their own, costs nothing; AVX2's cost more than a branch that is
+    always taken (`masks_are_dear`).
     """
 
     vector_bytes: int
     has_masks: bool
     has_fma: bool
     has_scale: bool = False
+
+    @property
+    def masks_are_dear(self) -> bool:
+        return self.has_masks and not self.has_scale
 
     @staticmethod
     @functools.cache

@@ -41,7 +41,7 @@ class VectorLoop(VectorMemory):
         self.vectors: dict[Value, str] = {}
         self.rows: dict[Operation, list[str]] = {}
         self.hoisted: list[str] = []
-        self.mask, self.active = "", 0
+        self.mask, self.whole, self.active = "", "", 0
         self._stored: set[Operation] = set()
         stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
         self.updated = stored & {o.operands[0] for o in block.operations if o.name == "memref.load"}
@@ -107,6 +107,7 @@ class VectorLoop(VectorMemory):
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
         self.active = 0 if phase.is_masked else self.lanes
         results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
+        self.whole = ""
         lines = body.lines
         is_short = len(lines) - header <= _LONG
         lines += body.stepped(number, counter, phase.lanes, is_seen=is_short and not phase.is_masked)
@@ -139,6 +140,8 @@ class VectorLoop(VectorMemory):
         """The lanes whose element is before the end."""
         lanes = self.lanes
         rest = self.body.value(f"sub i64 {stop}, {counter}")
+        if self.body.target.masks_are_dear:
+            self.whole = self.body.value(f"icmp sge i64 {rest}, {lanes}")
         umin = self.declare("llvm.umin.i64", "i64", ("i64", "i64"))
         rest = self.body.value(f"call i64 {umin}(i64 {rest}, i64 {lanes})")
         rest = self.body.value(f"trunc i64 {rest} to i32")

@@ -73,6 +73,36 @@ def test_a_large_loop_without_functions_takes_few_registers():
     assert [registers(sums(depth)) for depth in (100, 300, 600)] == [4, 2, 1]
 
 
+MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
+
+
+@pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
+def test_masks_that_are_dear_are_used_where_not_all_lanes_are(features):
+    text = emit_module([program(6, 1)], features)
+    target = Target.of(features)
+    assert ("masked.store" in text) == ("masked.load" in text) == target.has_masks
+    branches = re.findall(r"br i1 %t\.\d+, label %whole\.(\d+), label %part\.\1", text)
+    assert len(branches) == (2 if target.masks_are_dear else 0)  # a load and a store
+    for number in branches:
+        whole, part = (text.partition(f"\n{label}.{number}:\n")[2].partition("br ")[0] for label in ("whole", "part"))
+        assert "masked" not in whole and "masked" in part
+
+
+@pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("type", [F64, F32], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 9, 15, 16, 17, 100])
+def test_a_dear_loop_writes_its_own_elements_only(n, features, type, rng):
+    function = program(6, 1, type)
+    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    dtype = {F64: np.float64, F32: np.float32}[type]
+    x = rng.normal(size=n + 40).astype(dtype)
+    ours, right = ([x, np.full(n + 40, 9, dtype), np.full(1, 9, dtype)] for _ in range(2))
+    interpret(function, [x[:n], right[1][:n], right[2], n])
+    assert call(code, function, (*ours, n)) == 0
+    np.testing.assert_allclose(ours[1], right[1], rtol=20 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(ours[2], right[2], rtol=100 * np.finfo(dtype).eps * max(n, 1))
+
+
 @pytest.mark.parametrize("depth", [6, 40])
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 31, 32, 33, 64, 65, 100, 1000])
 def test_a_chain_of_any_length_of_arrays_is_right(n, depth, rng):
