@@ -28,6 +28,7 @@ from .lowering import Reduce
 from .modes import modes
 from .numbers import Apart, apart, with_numbers
 from .passes import optimize
+from .passes.caches import is_beyond_caches
 from .passes.plan import Planned, place, planned
 from .program import Branch, Gemm, Kernel, Loop, Program, While
 from .records import record, replace
@@ -172,6 +173,8 @@ class _General:
         drafts, code = [], Pieces({}, dict(native), {})
         for work, used in self.planned.drafts:
             if isinstance(work, Kernel):
+                if is_beyond_caches([avals[key].nbytes for key in used]):
+                    return None
                 function, extents = work.function, tuple([next(amounts) for _ in work.extents])
                 work = replace(work, extents=extents)
                 code.parts[id(work)] = [sized(piece, function, extents) for piece in self.pieces[id(function)]]

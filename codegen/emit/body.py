@@ -87,6 +87,7 @@ class Body(Writer):
         self.label = "entry"
         self.loops = 0  # written so far
         self.calls = False  # whether elementary functions are called rather than inlined
+        self.goes_past_caches = False
         self.count = 0
 
     def write(self) -> list[str]:
@@ -111,6 +112,12 @@ class Body(Writer):
         known = self.needs.declarations.setdefault(name, text)
         assert known == text, f"one name, two signatures: {known} and {text}"
         return f"@{name}"
+
+    def past_caches(self) -> str:
+        """What a store is marked by that goes to memory, and leaves the caches to what will be read."""
+        self.goes_past_caches = True
+        self.needs.declarations["!0"] = "!0 = !{i32 1}"
+        return "!nontemporal !0"
 
     def elementary(self, name: str, type: ScalarType) -> str:
         return self.needs.function(name, type, 1, is_called=self.calls)
@@ -144,6 +151,8 @@ class Body(Writer):
         """scf.yield and scf.reduce: what encloses them reads the operands."""
 
     def _return(self, operation: Operation, operands: list[str]) -> None:
+        if self.goes_past_caches:
+            self.lines.append("  fence seq_cst")  # such stores wait for no others: now they are seen before the end is
         self.lines.append(f"  ret i32 {operands[0]}")
 
     def _call(self, operation: Operation, operands: list[str]) -> None:

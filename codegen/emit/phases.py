@@ -18,12 +18,12 @@ from ..records import record
 from .loop_plan import LoopPlan
 from .target import Target
 
-__all__ = ["Phase", "phases"]
+__all__ = ["DEAR", "Phase", "phases"]
 
 #: Up to these costs of an iteration a value takes four registers, or two.
 _CHEAP, _MODERATE = 14, 40
 #: From here on a loop is written once, with a mask throughout.
-_DEAR = 60
+DEAR = 60
 
 #: A dear iteration whose longest way takes this much of the time that all of it could: its results come one
 #: after the other, and the next iteration is too far away in the list of what a processor has under way.
@@ -77,7 +77,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
         return [Phase(whole, whole, False), Phase(1, trips - whole, False)]
     if trips is not None and trips % wide == 0:
         return [Phase(wide, trips, False)]
-    is_dear = plan.cost >= _DEAR and plan.near is None  # under a mask there is no iteration away from edges
+    is_dear = plan.cost >= DEAR and plan.near is None  # under a mask there is no iteration away from edges
     if target.has_masks and (is_dear or wide == lanes == 1) and not plan.picks:
         return [Phase(wide, trips, trips is not None or multiple % wide != 0)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)

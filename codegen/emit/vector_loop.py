@@ -9,9 +9,10 @@ Partial results of reductions are combined as a tree: halves of the vector, halv
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from ..kernel.nest import I1, Block, Operation, ScalarType, Value
+from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import SCALAR
 from .phases import Phase
@@ -155,7 +156,7 @@ class VectorLoop(VectorMemory):
         body.names[self.counter] = counter
         for reduction, name in zip(plan.reductions, partial, strict=True):
             self.vectors[reduction.start] = name
-        for operation in self.block.operations[:-1]:
+        for operation in self._ordered():
             self._operation(operation)
         body.offsets = outside
         ends = [*self.block.operations[-1].operands, *(r.store.operands[0] for r in plan.reductions if r.store)]
@@ -163,6 +164,28 @@ class VectorLoop(VectorMemory):
             self._where_active(r, self.vectors[end], before)
             for r, end, before in zip(plan.reductions, ends, partial, strict=True)
         ]
+
+    def _ordered(self) -> list[Operation]:
+        """The operations of an iteration: accesses that branch come first or last where nothing forbids it.
+
+        Arithmetic is one block between them then: of a product and a sum in two no fused one is made.
+        """
+        operations = self.block.operations[:-1]
+        stores = Counter(o.operands[1] for o in operations if o.name == "memref.store")
+        late = [
+            o for o in operations
+            if o.name == "memref.store" and (self.whole or self.goes_past_caches(o))
+            and o.operands[1] not in self.updated and stores[o.operands[1]] == 1
+        ]  # fmt: skip
+        early: dict[Operation, None] = {}
+        pending = {r for o in operations for r in o.results} if self.whole else set()
+        for o in operations if self.whole else ():
+            is_load = o.name == "memref.load" and o.operands[0] not in stores
+            if pending.isdisjoint(o.operands) and (is_load or (len(o.results) == 1 and o.result.type is INDEX)):
+                early[o] = None
+                pending.discard(o.result)
+        moved = {*early, *late}
+        return [*early, *[o for o in operations if o not in moved], *late] if moved else operations
 
     def _either(self, counter: str, partial: list[str]) -> list[str]:
         """The same, written for iterations away from edges too."""

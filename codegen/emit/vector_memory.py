@@ -11,14 +11,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
 from .every import STEPS, load_every, load_rows, taken
 from .loop_plan import LoopPlan
 from .operations import Writer
 from .pairs import Pair
+from .phases import DEAR
 from .rising import load_rising
 from .strides import VARYING, Apart, Stride
 from .types import ALIGNMENT, LLVM_TYPES
@@ -136,33 +137,26 @@ class VectorMemory(Writer):
         mask = self._turned(self.mask, self.spelled(I1), stride)
         bits = self.spelled(I1)
         callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
-        loaded = self._by_mask(
-            f"load {type}, ptr {address}, align {alignment}",
-            f"call {type} {callee}(ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)",
-            type,
-        )
-        return self._turned(loaded, type, stride)
-
-    def _by_mask(self, without: str, under: str, type: str = "") -> str:
-        """An access under a mask, or without it where all lanes are in use; gives what is loaded, if it has a type.
-
-        AVX2's masked stores are slow: Black-Scholes with greeks of 4,096 doubles takes .84 of the time without (Zen 3).
-        """
-        body = self.body
+        under = f"call {type} {callee}(ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)"
+        without = f"load {type}, ptr {address}, align {alignment}"
         if not self.whole:
-            return self.value(under) if type else self.line(under) or ""
+            return self._turned(self.value(under), type, stride)
+        found = self._either_way("whole", self.whole, lambda: self.value(without), lambda: self.value(under))
+        return self._turned(self.value(f"phi {type} {', '.join(found)}"), type, stride)
+
+    def _either_way(self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any]) -> list[str]:
+        """Write one or the other, by a test; gives what a phi takes of both."""
+        body = self.body
         number = body.next_number()
-        self.line(f"br i1 {self.whole}, label %whole.{number}, label %part.{number}")
+        self.line(f"br i1 {test}, label %{name}.{number}, label %else.{number}")
         found = []
-        for label, instruction in (("whole", without), ("part", under)):
+        for label, write in ((name, then), ("else", otherwise)):
             body.start(f"{label}.{number}")
-            if type:
-                found.append(f"[ {self.value(instruction)}, %{label}.{number} ]")
-            else:
-                self.line(instruction)
+            result = write()
+            found.append(f"[ {result}, %{body.label} ]")
             self.line(f"br label %on.{number}")
         body.start(f"on.{number}")
-        return self.value(f"phi {type} {', '.join(found)}") if type else ""
+        return found
 
     def _load_pair(self, first: Operation, pair: Pair) -> None:
         """Both of two neighbours: of whole vectors every second element."""
@@ -299,17 +293,38 @@ class VectorMemory(Writer):
         address = self._row_address(memory, element, indices, stride)
         name = self._turned(name, type, stride)
         if not self.mask:
-            self.line(f"store {type} {name}, ptr {address}, align {alignment}")
+            self._store_all(operation, element, name, address)
             return
         if stride == 1 and self._is_in_pieces(memory, element):
             self._store_first(name, element, address)
             return
         mask = self._turned(self.mask, bits, stride)
         callee = self.declare(f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits))
-        self._by_mask(
-            f"store {type} {name}, ptr {address}, align {alignment}",
-            f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})",
-        )
+        under = f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})"
+        without = f"store {type} {name}, ptr {address}, align {alignment}"
+        if self.whole:
+            self._either_way("whole", self.whole, lambda: self.line(without), lambda: self.line(under))
+        else:
+            self.line(under)
+
+    def _store_all(self, operation: Operation, element: ScalarType, name: str, address: str) -> None:
+        """A store of all lanes; past the caches where that is asked for, and the place is one of a register."""
+        type, register = self.spelled(element), self.body.target.vector_bytes
+        store = f"store {type} {name}, ptr {address}, align"
+        if not self.goes_past_caches(operation) or self.lanes * element.bits < 8 * register:
+            self.line(f"{store} {ALIGNMENT[element]}")
+            return
+        place = self.value(f"ptrtoint ptr {address} to i64")
+        beyond = self.value(f"and i64 {place}, {register - 1}")
+        past = f"{store} {register}, {self.body.past_caches()}"
+        self._either_way(
+            "past", self.value(f"icmp eq i64 {beyond}, 0"),
+            lambda: self.line(past), lambda: self.line(f"{store} {ALIGNMENT[element]}"),
+        )  # fmt: skip
+
+    def goes_past_caches(self, operation: Operation) -> bool:
+        """Whether a store is asked to, and memory is what its loop waits for."""
+        return "nontemporal" in operation.attributes and self.plan.cost < DEAR and not self.mask
 
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
         """Whether what is left of a register is stored as one vector or two rather than under a mask.

@@ -180,7 +180,8 @@ class _Printer:
             return f" {self.names[memory]}[{self._list(indices)}] : {memory.type}"
         if name == "memref.store":
             value, memory, *indices = operands
-            return f" {self.names[value]}, {self.names[memory]}[{self._list(indices)}] : {memory.type}"
+            past = " {nontemporal = true}" if "nontemporal" in operation.attributes else ""
+            return f" {self.names[value]}, {self.names[memory]}[{self._list(indices)}]{past} : {memory.type}"
         if name == "memref.alloca":
             return f"({self._extents(operation.result.type)}) : {operation.result.type}"
         if name == "func.call":

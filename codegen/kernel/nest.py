@@ -113,6 +113,7 @@ class Operation:
         arith.constant  value: int | float | bool       arith.cmpf/cmpi  predicate: "olt", "slt", ...
         scf.for, scf.parallel     about: int, how often it runs, roughly, where only the run knows
         func.call       callee: str                     any arith float  fastmath: frozenset[str]
+        memref.store    nontemporal: true, where what is written should not push other things out of the caches
     Operands of scf.for: lower, upper, step, then the initial iter_args; its block's arguments:
     the induction variable, then the iter_args.  scf.parallel: lowers, uppers, steps (n each);
     its block has n arguments and ends in scf.reduce.  scf.if: condition; two blocks.

@@ -24,6 +24,7 @@ from ..lowering import Contract, Dense, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
 from ..records import record
 from .both import both_sides
+from .caches import let_past_caches
 from .choose import choose
 from .complex import by_parts, seen
 from .exact import exact_nodes
@@ -153,6 +154,7 @@ def _for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
     """The same with kernels for any extent."""
     for work, values in drafts:
         if isinstance(work, Kernel):
+            let_past_caches(work.function, [v.aval.nbytes for v in values])
             work = with_arguments(work, [j for j, value in enumerate(values) if isinstance(value, Temporary)])
         yield work, values
 

@@ -81,10 +81,10 @@ def test_masks_that_are_dear_are_used_where_not_all_lanes_are(features):
     text = emit_module([program(6, 1)], features)
     target = Target.of(features)
     assert ("masked.store" in text) == ("masked.load" in text) == target.has_masks
-    branches = re.findall(r"br i1 %t\.\d+, label %whole\.(\d+), label %part\.\1", text)
+    branches = re.findall(r"br i1 %t\.\d+, label %whole\.(\d+), label %else\.\1", text)
     assert len(branches) == (2 if target.masks_are_dear else 0)  # a load and a store
     for number in branches:
-        whole, part = (text.partition(f"\n{label}.{number}:\n")[2].partition("br ")[0] for label in ("whole", "part"))
+        whole, part = (text.partition(f"\n{label}.{number}:\n")[2].partition("br ")[0] for label in ("whole", "else"))
         assert "masked" not in whole and "masked" in part
 
 
