@@ -125,8 +125,7 @@ def erfc_weight(centre: mpf) -> Real:
 
 
 ERF_SPLIT = mpf("1.25")
-ERF_CENTRE = {"f64": mpf("3.625"), "f32": mpf("2.625")}
-ERF_END = {"f64": mpf("6"), "f32": mpf("4")}
+ERF_CENTRE, ERF_END = mpf("2.625"), mpf("4")
 
 
 def fits() -> list[Fit]:
@@ -145,12 +144,11 @@ def fits() -> list[Fit]:
     both("ASIN", "(asin(s) / s - 1) / z,  z = s*s <= 1/4", asin_rest, lambda z: z, TINY, mpf("0.25"), 11, 4)
     both("ATAN", "(atan(t) / t - 1) / z,  z = t*t,  |t| <= tan(pi/8)", atan_rest, lambda z: z,
          TINY, ATAN_BOUND, 10, 4)
-    both("ERF", "erf(x) / x - 1 in x*x,  |x| <= 1.25", erf_quotient, lambda z: 1, TINY, ERF_SPLIT**2, 13, 7)
-    for suffix, degree, single in (("f64", 19, False), ("f32", 8, True)):
-        centre = ERF_CENTRE[suffix]
-        found.append(Fit(f"ERFC_{suffix.upper()}", f"erfc(a) exp(a*a) in a - {centre},  1.25 <= a <= {ERF_END[suffix]}",
-                         erfc_scaled(centre), erfc_weight(centre),
-                         ERF_SPLIT - centre, ERF_END[suffix] - centre, degree, single))
+    found.append(Fit("ERF_F32", "erf(x) / x - 1 in x*x,  |x| <= 1.25", erf_quotient, lambda z: 1,
+                     TINY, ERF_SPLIT**2, 7, single=True))
+    found.append(Fit("ERFC_F32", f"erfc(a) exp(a*a) in a - {ERF_CENTRE},  1.25 <= a <= {ERF_END}",
+                     erfc_scaled(ERF_CENTRE), erfc_weight(ERF_CENTRE),
+                     ERF_SPLIT - ERF_CENTRE, ERF_END - ERF_CENTRE, 8, single=True))
     found.append(Fit("ATANH_TAIL", "((atanh(s) / s - 1) / z - 1/3) / z,  z = s*s: for the double-double logarithm",
                      log_third_rest, lambda z: z**2, TINY, LOG_BOUND, 6))
     found.append(Fit("EXP2", "(2**f - 1) / f,  |f| <= 1/2: for pow", exp2_rest, lambda f: abs(f),

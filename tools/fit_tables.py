@@ -39,6 +39,16 @@ def erf_of_interval(suffix: str, number: int) -> tuple[tuple[float, float], list
     return (first, rounded(offset - mpf(first), single)), *coefficients(fit)
 
 
+#: Points at which erf is known to doubles: so many in each unit, up to where it is 1.
+ERF_STEPS, ERF_END = 64, 6
+
+
+def erf_at_point(number: int) -> tuple[float, float]:
+    """erf and its derivative."""
+    c = mpf(number) / ERF_STEPS
+    return float(mp.erf(c)), float(2 / mp.sqrt(mp.pi) * mp.exp(-c * c))
+
+
 #: Entries, the degree, and for each base the last bit of the first part: that of log_b(2) in `math.log`, so that
 #: whole multiples of that and the entries add up exactly.
 LOG = {"F64": (16, 10, {"E": 42, "2": 42, "10": 42}), "F32": (32, 3, {"E": 17, "2": 16, "10": 14})}
@@ -204,6 +214,9 @@ def text() -> str:
             *[f"    {table([c[power] for _, c, _ in found])}" for power in range(degree + 1)], ")",
         ]
         print(f"erf {suffix} degree {degree} 2^{worst:.1f}", file=sys.stderr)
+    points = [f"({value!r}, {slope!r})," for value, slope in map(erf_at_point, range(ERF_STEPS * ERF_END + 1))]
+    lines += ["", f"#: erf and its derivative at multiples of 1/{ERF_STEPS}.", "ERF_POINTS = (",
+              *[f"    {' '.join(points[j : j + 4])}" for j in range(0, len(points), 4)], ")"]
     return "\n".join(lines + logarithms() + powers() + exponentials()) + "\n"
 
 

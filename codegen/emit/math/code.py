@@ -263,6 +263,31 @@ class Code:
         """2**n for an integer term n with 1 - bias <= n <= bias."""
         return self.from_bits((n + self.bias) << self.mantissa)
 
+    # ---- tables in memory ----
+
+    def pairs(self, name: str, table: Sequence[tuple[float, float]], index: Term) -> tuple[Term, Term]:
+        """Both doubles of table[index], for an i64 that is certainly one of its places.
+
+        A lane's two are loaded at once, which takes half of the loads of two gathers.
+        """
+        numbers = ", ".join([f"double {float_literal(v, single=False)}" for pair in table for v in pair])
+        self.declarations[name] = f"@{name} = private constant [{2 * len(table)} x double] [{numbers}], align 16"
+        pair, loaded = "<2 x double>", []
+        for lane in range(self.lanes):
+            place = index.name
+            if self.lanes > 1:
+                place = self.append(f"extractelement {self.spelled('i64')} {place}, i64 {lane}", "i64").name
+            at = self.append(f"getelementptr {pair}, ptr @{name}, i64 {place}", "ptr")
+            loaded.append(self.append(f"load {pair}, ptr {at.name}, align 16", "double"))
+        if self.lanes == 1:
+            first, second = (self.append(f"extractelement {pair} {loaded[0].name}, i64 {j}", "double") for j in (0, 1))
+            return first, second
+        neighbours = list(zip(loaded[::2], loaded[1::2], strict=True))
+        first, second = (
+            self._joined([self._shuffled(a, b, 2, range(j, 4, 2)) for a, b in neighbours], 2) for j in (0, 1)
+        )
+        return first, second
+
     # ---- what only AVX-512 has (`target.has_scale`) ----
 
     @property
