@@ -102,7 +102,7 @@ def test_no_thread_stays_when_a_program_of_products_and_kernels_is_ready(monkeyp
     monkeypatch.setattr(products, "gains", lambda: True)
     monkeypatch.setattr(products, "_codes", {})
     before = threading.active_count()
-    gemms = [Gemm("f64", 8, 8, 8), Gemm("f64", 8, 1, 8)]
+    gemms = [Gemm("f64", 8, 2, 8), Gemm("f64", 8, 1, 8)]  # two columns: one vector on any machine
     products.begin(gemms)
     assert sorted(name for _, name in products._codes) == ["dots", "product", "tile1"]
     codes = {id(code) for gemm in gemms for code in products.product_step(gemm).codes}
