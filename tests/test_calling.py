@@ -66,6 +66,35 @@ def test_keywords_and_numbers_are_run_time_arguments():
     assert len(runs) == 1
 
 
+@pytest.mark.parametrize("made", [
+    lambda n: n / 2, lambda n: 1 / n, lambda n: n + 1, lambda n: 2 - n, lambda n: n * 2.0, lambda n: n % 2,
+    lambda n: n // 2, lambda n: 2.0**n, lambda n: n**2, lambda n: -n, lambda n: (n + 1) * (1.5 - n) / 3,
+])  # fmt: skip
+@pytest.mark.parametrize("number", [3, 3.0])
+def test_what_is_made_of_numbers_is_a_number_to_what_it_meets(made, number):
+    def scaled(x, n):
+        return x * made(n)
+
+    for dtype in (np.float32, np.int32):
+        x = np.ones(2, dtype)
+        plain, traced = scaled(x, number), ad.jit(scaled)(x, number)
+        assert traced.dtype == plain.dtype and np.allclose(traced, plain, rtol=1e-6)
+    slope, by_number = ad.jit(ad.grad(lambda x, n: ad.sum(scaled(x, n)), argnums=(0, 1)))(np.ones(2, np.float32), 3.0)
+    assert slope.dtype == np.float32 and np.allclose(slope, made(3.0), rtol=1e-6)
+    assert np.isclose(by_number, ad.grad(lambda n: made(n) * 2.0)(3.0), rtol=1e-6)
+
+
+def test_what_is_made_of_numbers_dispatches_as_a_number():
+    @ad.function
+    def scaled(x, c): ...
+
+    @scaled.method(ad.Tensor, ad.Number)
+    def _(x, c):
+        return x * c
+
+    assert ad.jit(lambda x, n: scaled(x, 2 * n + 1))(np.ones(2), 3).tolist() == [7, 7]
+
+
 def test_a_number_and_an_array_without_axes_are_different_signatures():
     f, runs = traces(lambda x, s: x * s)
     x = np.ones(3, np.float32)

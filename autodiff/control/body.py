@@ -385,5 +385,4 @@ def check_kept(called: str, names: Sequence[str], before: Sequence[Aval], after:
         told = f"{called}: {name} is {old} before a step and {new} after it\n  called at {caller()}"
         if old.shape != new.shape:
             raise ShapeError(f"{told}\n  begin with what a step gives, or let the step keep the shape")
-        index = " (the index is an i64[], which makes float32 float64)" if called == "fori_loop" else ""
-        raise DTypeError(f"{told}\n  let the step give ad.astype(..., ad.{old.dtype}){index}")
+        raise DTypeError(f"{told}\n  let the step give ad.astype(..., ad.{old.dtype})")

@@ -30,7 +30,7 @@ from ..custom import function
 from ..errors import ConcretizationError, DispatchError, ShapeError, caller, check_callable
 from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.primitive import primitive, zeros_of
-from ..tape.record import record, state
+from ..tape.record import number_like_traced, record, state
 from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..transforms.batch.walk import CALLS
@@ -257,7 +257,8 @@ def _scanned(
     length = _length_of(tensors, length)
     if config.eager and not state.now.tracing:
         return _by_hand(f, init, tensors, nesting, length, reverse)
-    element = nesting.filled([x.aval.with_shape(x.shape[1:]) for x in tensors])
+    avals = [x.aval.with_shape(x.shape[1:]) for x in tensors]
+    element = nesting.filled([Weak(a) for a in avals] if called == "fori_loop" else avals)
     first = (lambda: nesting.filled([x[0] for x in tensors])) if length else None
     start, carry = Nesting.of(init)
     is_number = [type(s) in (bool, int, float) for s in start]
@@ -355,13 +356,14 @@ def _by_hand(
 def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """`for i in range(lower, upper): value = body(i, value)`, as one operation; returns the last value.
 
-    lower, upper   ints;  i is an i64[] inside;  the value keeps its avals
+    lower, upper   ints;  i is an i64[] inside, and a number to what it meets: float32 stays float32
+    init           any nesting of tensors, arrays, numbers;  the value keeps its avals
 
-    Differentiable to any order, in both modes.
+    Differentiable to any order, in both modes.  Raises ShapeError or DTypeError where a value changes its aval.
 
     >>> import autodiff as ad
-    >>> ad.fori_loop(1, 5, lambda i, x: x * i, ad.tensor(1.0))
-    f64[] 24.0
+    >>> ad.fori_loop(1, 5, lambda i, x: x * i, ad.tensor(1.0, dtype="float32"))
+    f32[] 24.0
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
@@ -369,7 +371,7 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
         first, kind = Nesting.of(init)
         value = kind.filled([as_tensor(s) for s in first])
         for i in range(lower, upper):
-            value = body(as_tensor(np.int64(i)), value)
+            value = body(number_like_traced(i, np.dtype(np.int64), weak=True), value)
         return value
     steps = arange(lower, max(lower, upper))
     value, _ = _scanned(lambda x, i: (body(i, x), ()), init, steps, None, False, "fori_loop")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, caller
-from ..tape import number_leaf, promoted
+from ..tape import number_leaf, promoted, weak_number
 from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to
@@ -34,7 +34,9 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
     dtype = common_dtype(values)
     if dtype.kind not in accepts:
         dtype = _admitted(function, dtype, accepts)
-    return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in values]
+    outs = [x.node.kind.out for x in values if isinstance(x, Tensor)]
+    leaf_of = weak_number if outs and all([out.weak for out in outs]) else number_leaf
+    return [cast_to(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
 
 
 def common_dtype(values: Sequence[Any]) -> np.dtype:

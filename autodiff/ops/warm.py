@@ -201,6 +201,8 @@ def body_of(operation: Operation, slow: Callable[..., Tensor], names: Sequence[s
 
 def is_simple(tensor: type, number: type) -> bool:
     """Whether a number of this class takes the dtype of such a tensor, whatever its value."""
+    if hasattr(tensor, "__dispatches_as__"):
+        return False  # an argument that stands for a number: what is made of numbers alone is one too
     if number in (float, int):
         return issubclass(tensor, Tensor[np.floating])
     if number is np.float32:

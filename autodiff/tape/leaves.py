@@ -23,7 +23,7 @@ from .watched import KIND_OF, WATCHED, WatchedArray
 
 __all__ = [
     "constant", "copied_natively", "known_kind", "leaf", "leaf_node", "learn", "number_leaf", "place_leaf", "promoted",
-    "taken", "use_native",
+    "taken", "use_native", "weak_number",
 ]
 
 _new = object.__new__
@@ -173,6 +173,23 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     t.node = data_node(kind, value)
     t.masked = False
     return t
+
+
+def weak_number(value: Any, dtype: np.dtype) -> Tensor:
+    """A number beside number arguments of a traced function alone: what they make is a number to what it meets later.
+
+    So `x * (n / 2)` has the dtype of x, as where n is Python's.
+    """
+    t = number_leaf(value, dtype)
+    if type(value) in WATCHED:
+        return t  # this very node has its number from the rule
+    kind = t.node.kind
+    out = out_of(kind.out.aval, weak=True)
+    if kind.op is CONSTANT:
+        kind = one_kind((CONSTANT, *kind.params, out), CONSTANT, kind.params, out)
+    else:
+        kind = leaf_kind(out)
+    return handle(data_node(kind, t.node.value))
 
 
 def place_leaf(value: int) -> Tensor:
