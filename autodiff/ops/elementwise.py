@@ -11,6 +11,7 @@ import numpy as np
 from codegen.lowering import Map
 
 from ..custom.function import Function, function
+from ..tape import another
 from .arithmetic import divide, hypot, multiply
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
@@ -329,11 +330,12 @@ trunc = _rounding(
     Map(lambda k, x: k.trunc(x)),
     "x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows",
 )
-rint = _rounding(
+rint = unary(
     "rint",
-    lambda x: np.rint(x) if x.dtype.kind == "f" else x,
-    Map(lambda k, x: k.roundeven(x)),
-    "The integer nearest to x, halves to even, in x's dtype.   T[...]  →  T[...]     no gradient flows",
+    np.rint,
+    partials=None,
+    lower=Map(lambda k, x: k.roundeven(x)),
+    doc="The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows",
 )
 
 
@@ -345,7 +347,9 @@ def round_(x, decimals=0):
     decimal rounding gives.  Integers are rounded only by negative `decimals`.
     """
     x = as_tensor(x, "round", "x")
-    if decimals == 0 or (decimals > 0 and x.dtype.kind != "f"):
+    if decimals >= 0 and x.dtype.kind in "ib":
+        return another(x)
+    if decimals == 0:
         return rint(x)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:

@@ -53,9 +53,13 @@ class _IndexShapeError(ShapeError, IndexError):
 
 
 class _Mask(NamedTuple):
-    """A bool array in a key: stands for the places where it is True."""
+    """A bool array in a key: stands for the places where it is True.
+
+    is_literal   it was a list of Python's bools, part of the program like any other number
+    """
 
     value: Tensor
+    is_literal: bool
 
 
 class _Fresh(NamedTuple):
@@ -129,7 +133,7 @@ def _entry(entry: Any) -> Any:
     if isinstance(entry, (AbstractTensor, np.ndarray, list, tuple, bool, np.bool_)):
         array = as_tensor(entry, "x[...]", "an index")
         if array.dtype == np.bool_:
-            return _Mask(array)
+            return _Mask(array, type(entry) is list and {*map(type, entry)} == {bool})
         return index_tensor(entry if isinstance(entry, (list, tuple)) else array, "x[...]")
     try:
         return operator.index(entry)
@@ -166,16 +170,20 @@ def _expanded(x: Aval, entries: list) -> list:
     found: list = []
     axis = 0
     for entry in entries:
-        found.extend(_places(x, axis, entry.value) if isinstance(entry, _Mask) else (entry,))
+        found.extend(_places(x, axis, entry) if isinstance(entry, _Mask) else (entry,))
         axis += _consumes(entry)
     if not any(isinstance(e, (Tensor, _Fresh)) for e in found):
         return found
     return [number_leaf(e, _I64) if type(e) is int else e for e in found]
 
 
-def _places(x: Aval, axis: int, mask: Tensor) -> list:
-    """The places where a mask is True.  Their number is a shape: the mask must have a value."""
-    if state.now.tracing:
+def _places(x: Aval, axis: int, entry: _Mask) -> list:
+    """The places where a mask is True.  Their number is a shape: the mask must have a value.
+
+    In `jit` the contents of an array count at each call; a body of a loop, or of `vmap`, is traced at each.
+    """
+    now, mask = state.now, entry.value
+    if now.tracing and not entry.is_literal and (mask.node.value is None or now.captures is not None):
         raise ConcretizationError(
             f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet\n"
             f"  called at {caller()}\n"

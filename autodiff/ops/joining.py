@@ -36,18 +36,20 @@ __all__ = ["concatenate", "joined", "pad", "split", "stack"]
 # ---------------------------------------------------------------- concatenate
 
 
+def _unlike(first: Aval, place: int, other: Aval) -> str:
+    """The first of some arrays, the first that does not go with it, and where they were given."""
+    return f"{first}, but {other} at {place}\n  called at {caller()}"
+
+
 def _concatenate_aval(*xs: Aval, axis: int) -> Aval:
     first = xs[0]
-    for x in xs:
+    for place, x in enumerate(xs):
         if x.dtype != first.dtype:
-            raise DTypeError(f"concatenate: dtypes differ: {', '.join(map(str, xs))}\n  called at {caller()}")
+            raise DTypeError(f"concatenate: dtypes differ: {_unlike(first, place, x)}")
         if x.ndim != first.ndim or any(
             n != m for i, (n, m) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis
         ):
-            raise ShapeError(
-                f"concatenate: shapes must agree but for axis {axis}: {', '.join(map(str, xs))}\n"
-                f"  called at {caller()}"
-            )
+            raise ShapeError(f"concatenate: shapes must agree but for axis {axis}: {_unlike(first, place, x)}")
     extents = list(first.shape)
     extents[axis] = sum(x.shape[axis] for x in xs)
     return first.with_shape(tuple(extents))
@@ -204,10 +206,9 @@ def stack(arrays, axis=0):
     """
     xs = _tensors("stack", arrays)
     shape = xs[0].shape
-    if any(x.shape != shape for x in xs):
-        raise ShapeError(
-            f"stack: shapes differ: {', '.join(str(x.aval) for x in xs)}\n  called at {caller()}"
-        )
+    for place, x in enumerate(xs):
+        if x.shape != shape:
+            raise ShapeError(f"stack: shapes differ: {_unlike(xs[0].aval, place, x.aval)}")
     place = axis_of("stack", axis, xs[0].aval, len(shape) + 1)
     return joined([reshaped(x, (*shape[:place], 1, *shape[place:])) for x in xs], place)
 

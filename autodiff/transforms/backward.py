@@ -197,6 +197,12 @@ def _leaves(past: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> d
                     "  ad.grad(y, xs) gives the gradients of any tensors"
                 )
         wanted = {t.node.leaf for t in inputs}
+        if not wanted:
+            raise GradientError(
+                f"backward: inputs= is empty: no leaf would get a gradient\n"
+                f"  called at {caller()}\n"
+                "  leave it out for all leaves"
+            )
     leaves: dict[Leaf, list[Node]] = {}
     for node in past:
         if node.leaf is not None and (wanted is None or node.leaf in wanted):

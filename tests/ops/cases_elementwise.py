@@ -79,6 +79,7 @@ CASES = [
         for dtype in INTEGERS
     ],
     *[c for name in ("floor", "ceil", "trunc", "rint") for c in _unary(name, getattr(np, name), smooth=False)],
+    *_unary("rint", _as_float(np.rint), dtypes=(*INTEGERS, "bool"), smooth=False),
     *[c for n in ("floor", "ceil", "trunc") for c in _unary(n, lambda x: x, dtypes=(*INTEGERS, "bool"), smooth=False)],
     *_unary("round", np.round, smooth=False),
     *_unary("abs", np.abs, dtypes=ALL),

@@ -246,6 +246,29 @@ def test_a_mask_of_an_array_in_a_trace_is_refused_with_the_way_out():
     with pytest.raises(ad.ConcretizationError, match=r"x\[np\.nonzero\(mask\)\]"):
         ad.jit(lambda x: x[mask])(np.arange(3.0))
     np.testing.assert_array_equal(ad.jit(lambda x: x[np.nonzero(mask)])(np.arange(3.0)), [0.0, 2.0])
+
+
+def test_a_mask_written_as_a_list_is_part_of_the_program():
+    x = np.arange(6.0).reshape(3, 2)
+    assert ad.jit(lambda x: x[[True, False, True]])(x).tolist() == x[[0, 2]].tolist()
+    assert ad.jit(lambda x: x[:, [True, False]])(x).tolist() == x[:, :1].tolist()
+    with pytest.raises(ad.ConcretizationError):  # an array among them: its contents count at each call
+        ad.jit(lambda x: x[[np.True_, False, np.array(True)]])(x)
+
+
+def test_a_mask_that_is_an_array_is_read_anew_at_each_loop_and_vmap():
+    x, mask = np.arange(6.0).reshape(2, 3), np.array([True, False, True])
+    of_all = ad.vmap(lambda row: row[mask] ** 2)
+    slope = ad.vmap(ad.grad(lambda row: ad.sum(row[mask] ** 2)))
+    for middle in (False, True, False):
+        mask[1] = middle
+        assert of_all(x).tolist() == (x[:, mask] ** 2).tolist()
+        assert slope(x).tolist() == (2 * x * mask).tolist()
+        last, rows = ad.scan(lambda c, row: (c + ad.sum(row[mask]), row[mask]), 0.0, x)
+        assert last.item() == x[:, mask].sum() and rows.tolist() == x[:, mask].tolist()
+    for wrapped in (ad.jit(of_all), ad.vmap(ad.jit(lambda row: row[mask]))):
+        with pytest.raises(ad.ConcretizationError, match=r"x\[np\.nonzero\(mask\)\]"):
+            wrapped(x)
     with pytest.raises(ad.ConcretizationError, match=r"keeps the shape$"):
         ad.jit(lambda x: x[x > 0])(np.arange(3.0))
 

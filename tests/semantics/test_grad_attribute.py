@@ -88,10 +88,10 @@ def test_inputs_limits_which_leaves_get_gradients():
         assert b.grad is None
 
 
-def test_inputs_that_are_no_leaves_are_refused():
+def test_inputs_that_are_no_leaves_and_none_at_all_are_refused():
     a = parameter()
     y = a * 2.0
-    for inputs in ([y], y, [np.ones(3)], 3, "a"):
+    for inputs in ([y], y, [np.ones(3)], 3, "a", []):
         with pytest.raises(ad.GradientError, match="inputs="):
             y.sum().backward(inputs=inputs)
 
