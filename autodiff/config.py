@@ -35,22 +35,24 @@ class Config:
                 included, has the same bits for any number in any case
 
     Setting `fast_math` forgets what is compiled: to be done before other threads compute.
-
-    open        what makes us look closer, in whatever thread: traces that go on, eager mode; with its thread
-    careful     whether there is any
-    light       those of them that want nothing but the nodes that are recorded: of examples, and of bodies of loops
-    watching    whether there are others, which want to know what is recorded: what recording looks at
-
-    Who opens something closes it in two statements in which nothing is called: no interrupt comes between them.
-
-        config.open[mark], config.careful, config.watching = thread, True, True
-        try: ...
-        finally:
-            del config.open[mark]
-            config.careful, config.watching = config.open != {}, config.open != config.light
     """
 
     __slots__ = ("_eager", "_patience", "careful", "forgetting", "light", "open", "watching")
+
+    # For the library itself:
+    #
+    # open        what makes us look closer, in whatever thread: traces that go on, eager mode; with its thread
+    # careful     whether there is any
+    # light       those of them that want nothing but the nodes that are recorded: of examples, and of bodies of loops
+    # watching    whether there are others, which want to know what is recorded: what recording looks at
+    #
+    # Who opens something closes it in two statements in which nothing is called: no interrupt comes between them.
+    #
+    #     config.open[mark], config.careful, config.watching = thread, True, True
+    #     try: ...
+    #     finally:
+    #         del config.open[mark]
+    #         config.careful, config.watching = config.open != {}, config.open != config.light
 
     def __init__(self) -> None:
         self.open: dict[object, int] = {}

@@ -167,7 +167,13 @@ class AbstractTensor(metaclass=_Lattice):
 class Tensor(AbstractTensor):
     """A handle on one value of a computation: a leaf with data, or an operation still pending.
 
-    Made by `ad.tensor`, `ad.asarray` and by every operation; never by calling the class.
+    Made by `ad.tensor`, `ad.asarray` and by every operation; never by calling the class.  As a type in signatures:
+    `Tensor[ad.float32, 2]`, `Tensor[ad.floating]`, `Tensor[..., 2]` (which is `Matrix`; `Vector` has one axis, `Scalar`
+    none).
+
+    >>> import autodiff as ad
+    >>> isinstance(ad.ones((2, 3)), ad.Matrix), issubclass(ad.Matrix, ad.Tensor)
+    (True, True)
     """
 
     __slots__ = ("__weakref__", "masked", "node")

@@ -275,7 +275,7 @@ def leaves(tree: Any) -> list:
 
 
 def names(structure: Structure, root: str = "") -> list[str]:
-    """What each leaf is called in Python, for messages: `params['w'][0]`.
+    """What each leaf is called in Python, for messages, where the tree is called `root`: `params['w'][0]`.
 
     >>> names(flatten({"w": [1, 2]})[1], "params")
     ["params['w'][0]", "params['w'][1]"]

@@ -51,7 +51,7 @@ def selu(x):
 
 @function
 def leaky_relu(x, negative_slope=0.01):
-    """x above 0, a small multiple of it below.   f[...]  →  f[...]"""
+    """x above 0, `negative_slope` times x below.   f[...]  →  f[...]"""
     x = floating(x, "leaky_relu")
     return where(greater(x, 0.0), x, multiply(x, negative_slope))
 

@@ -141,7 +141,10 @@ def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
 @function
 @remembered(1)
 def nansum(x, axis=None, *, dtype=None, keepdims=False):
-    """The sum of all that is not nan, as `sum` otherwise; what is nan gets a gradient of exactly 0."""
+    """The sum of all that is not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
+
+    What is nan gets a gradient of exactly 0.
+    """
     found, _ = _without(as_tensor(x, "nansum", "x"), 0.0)
     return sum_(found, axis, dtype=dtype, keepdims=keepdims)
 
@@ -150,6 +153,8 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
 @remembered(1)
 def nanmean(x, axis=None, *, keepdims=False):
     """The mean of all that is not nan, as `mean` otherwise; of nothing else it is nan.
+
+    x: f[..., n, ...]  →  f[..., ...]
 
     What is nan gets a gradient of exactly 0.
     """
@@ -176,6 +181,8 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any
 def nanmax(x, axis=None, *, keepdims=False):
     """The largest of all that is not nan, as `max` otherwise; of nothing else it is nan.
 
+    x: T[..., n, ...]  →  T[..., ...]
+
     What is nan gets a gradient of exactly 0.
     """
     return _nan_extreme("nanmax", max_, -np.inf, x, axis, keepdims)
@@ -185,6 +192,8 @@ def nanmax(x, axis=None, *, keepdims=False):
 @remembered(1)
 def nanmin(x, axis=None, *, keepdims=False):
     """The smallest of all that is not nan, as `min` otherwise; of nothing else it is nan.
+
+    x: T[..., n, ...]  →  T[..., ...]
 
     What is nan gets a gradient of exactly 0.
     """

@@ -273,39 +273,45 @@ def ifftn(x, s=None, axes=None, norm=None):
 
 @function
 def rfftn(x, s=None, axes=None, norm=None):
-    """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]"""
+    """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]
+
+    s   how many elements are taken along each
+    """
     x, (*rest, (n, axis)) = _on_axes("rfftn", x, s, axes, to_complex=False)
     return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
 
 
 @function
 def irfftn(x, s=None, axes=None, norm=None):
-    """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]"""
+    """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]
+
+    s   how many elements the result has along each
+    """
     x, (*rest, (n, axis)) = _on_axes("irfftn", x, s, axes, to_complex=True)
     return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
 
 
 @function
 def fft2(x, s=None, axes=(-2, -1), norm=None):
-    """`fft` along two axes.   T[..., m, n]  →  c[..., m, n]"""
+    """`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]"""
     return fftn(x, s, axes, norm)
 
 
 @function
 def ifft2(x, s=None, axes=(-2, -1), norm=None):
-    """`ifft` along two axes.   T[..., m, n]  →  c[..., m, n]"""
+    """`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]"""
     return ifftn(x, s, axes, norm)
 
 
 @function
 def rfft2(x, s=None, axes=(-2, -1), norm=None):
-    """`rfft` along the last of two axes, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]"""
+    """`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]"""
     return rfftn(x, s, axes, norm)
 
 
 @function
 def irfft2(x, s=None, axes=(-2, -1), norm=None):
-    """The inverse of `rfft2`.   T[..., m, k]  →  f[..., m, 2 (k - 1)]"""
+    """The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]"""
     return irfftn(x, s, axes, norm)
 
 

@@ -145,7 +145,7 @@ def diag(x, k=0):
 @function
 @remembered(1)
 def trace(x, offset=0, axis1=0, axis2=1):
-    """The sum of a diagonal of each matrix in x.
+    """The sum of a diagonal, as of `diagonal`, of each matrix in x.
 
     x: T[n, m, ...]  →  T[...]     bool and int32 are summed as int64
 

@@ -151,7 +151,7 @@ def rad2deg(x):
 
 @function
 def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
-    """x with numbers for nan and infinities: the largest ones, unless others are given.   T[...]  →  T[...]
+    """x with `nan`, `posinf` and `neginf` for nan and infinities; None: the largest numbers.   T[...]  →  T[...]
 
     Of complex numbers both parts are.  What is replaced gets a gradient of exactly 0.
     """
@@ -223,7 +223,7 @@ def kron(a, b):
 
 @function
 def rot90(x, k=1, axes=(0, 1)):
-    """x turned by right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]"""
+    """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]"""
     x = as_tensor(x, "rot90", "x")
     first, second = (axis_of("rot90", a, x.aval) for a in axes)
     if first == second:

@@ -64,7 +64,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 @function
 def ediff1d(x, to_end=None, to_begin=None):
-    """The differences of consecutive elements of x as one row, with others before and behind.   T[...]  →  T[k]"""
+    """The differences of consecutive elements of x as one row, behind `to_begin`, before `to_end`.   T[...]  →  T[k]"""
     x = as_tensor(x, "ediff1d", "x")
     middle = diff(reshaped(x, (x.size,)))
     ends = [None if e is None else cast_to(as_tensor(e, "ediff1d"), middle.dtype) for e in (to_begin, to_end)]
@@ -75,7 +75,7 @@ def ediff1d(x, to_end=None, to_begin=None):
 
 @function
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
-    """Phases without jumps: each is moved by whole periods to within half of one of that before it.
+    """Phases without jumps: each is moved by a multiple of `period` to within half of it of that before.
 
     p: f[..., n, ...]  →  f[..., n, ...]     jumps smaller than `discont` stay
 
@@ -172,7 +172,7 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
 def convolve(a, v, mode="full"):
     """The convolution of two rows: y[k] = Σ a[i] v[k - i].
 
-    a: T[m]  v: T[n]  →  T[m+n-1]     "same": the middle max(m, n) of these; "valid": those where both are whole
+    a: T[m]  v: T[n]  →  T[m+n-1]     mode "same": the middle max(m, n) of these; "valid": those where both are whole
 
     In m n products; long rows are convolved faster by `ad.fft`.  Raises ShapeError for anything but two rows.
 
@@ -190,7 +190,7 @@ def convolve(a, v, mode="full"):
 def correlate(a, v, mode="valid"):
     """The correlation of two rows: y[k] = Σ a[k + i] conj(v[i]).
 
-    a: T[m]  v: T[n]  →  T[...]     modes as of `convolve`
+    a: T[m]  v: T[n]  →  T[...]     mode as of `convolve`
 
     Raises ShapeError for anything but two rows.
     """

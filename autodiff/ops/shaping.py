@@ -195,7 +195,10 @@ def transpose(x, axes=None):
 @function
 @remembered(1)
 def swapaxes(x, axis1, axis2):
-    """x with two axes exchanged.  Raises ShapeError when x has no such axis."""
+    """x with two axes exchanged.   T[..., n, ..., m, ...]  →  T[..., m, ..., n, ...]
+
+    Raises ShapeError when x has no such axis.
+    """
     x = as_tensor(x, "swapaxes", "x")
     order = list(range(x.ndim))
     i, j = axis_of("swapaxes", axis1, x.aval), axis_of("swapaxes", axis2, x.aval)
@@ -207,6 +210,8 @@ def swapaxes(x, axis1, axis2):
 @remembered(1)
 def moveaxis(x, source, destination):
     """x with the axes `source` at the places `destination`; the others keep their order.
+
+    x: T[...]  →  T[...]
 
     Raises ShapeError when the two name different numbers of axes, an axis twice, or one that x has not.
     """

@@ -54,7 +54,7 @@ _argsort = primitive(
 @records(_argsort)
 @remembered(1)
 def argsort(x, axis=-1, *, descending=False, stable=True):
-    """The numbers of the elements along an axis in rising (or falling) order; axis None: of x as one row.
+    """The numbers of the elements along an axis in rising (`descending`: falling) order; axis None: of x as one row.
 
     x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan is above all
 
@@ -69,7 +69,7 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
 @function
 @remembered(1)
 def sort(x, axis=-1, *, descending=False, stable=True):
-    """The elements along an axis in rising (or falling) order; axis None: of x as one row.
+    """The elements along an axis in rising (`descending`: falling) order; axis None: of x as one row.
 
     x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan is above all
 

@@ -85,7 +85,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
 
 @function
 def corrcoef(x, y=None, rowvar=True):
-    """The correlations of rows of observations: covariances over the spreads of both.   T[k, n]  →  f[k, k]"""
+    """The correlations of rows of observations: covariances, as of `cov`, over both spreads.   T[k, n]  →  f[k, k]"""
     c = cov(x, y, rowvar)
     if not c.ndim:
         return divide(c, c)

@@ -212,7 +212,7 @@ def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) ->
 
 
 def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
-    """A function that returns the second derivatives of f, which returns a float scalar.
+    """A function that returns the second derivatives of f by the arguments `argnums`; f returns a float scalar.
 
     x: a...   →   a...a...     nested arguments hold nested arguments
 

@@ -75,13 +75,15 @@ def _same_kind(t: Tensor, new: Tensor) -> Tensor:
     return astype(new, t.dtype)
 
 
-def _in_place(compute: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
-    """`t += x` and its kin: the handle gets the result of `t + x`."""
+def _in_place(word: str) -> Callable[[Tensor, Any], Any]:
+    """`t += x` and its kin, by the name of the operator: the handle gets the result of `t + x`."""
+    compute = getattr(operator, f"__{word}__")
 
     def update(t: Tensor, x: Any) -> Any:
         return _rebound(t, compute(t, x))
 
     made: Any = update
+    made.__doc__ = f"This handle gets the result of `operator.{word}(t, x)`, in its own dtype and shape."
     made.rebound = _rebound  # for who has the result already
     return made
 
@@ -116,15 +118,16 @@ serves(_numpy_add_at, (np.add, "at"))
 
 _IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
 
-for _name, _function in {
-    "__setitem__": set_item,
-    "copy_": copy_,
-    "fill_": copy_,
-    "zero_": lambda t: copy_(t, 0),
-}.items():
+
+def zero_(t: Tensor) -> Tensor:
+    """This handle gets zeros in the shape of t."""
+    return copy_(t, 0)
+
+
+for _name, _function in {"__setitem__": set_item, "copy_": copy_, "fill_": copy_, "zero_": zero_}.items():
     setattr(Tensor, _name, _function)
 
 for _name in _IN_PLACE:
-    setattr(Tensor, f"__i{_name}__", _in_place(getattr(operator, f"__{_name}__")))
+    setattr(Tensor, f"__i{_name}__", _in_place(_name))
 for _name, _word in {"add_": "add", "sub_": "sub", "mul_": "mul", "div_": "truediv", "pow_": "pow"}.items():
-    setattr(Tensor, _name, _in_place(getattr(operator, f"__{_word}__")))
+    setattr(Tensor, _name, _in_place(_word))
