@@ -259,7 +259,7 @@ def test_the_doctor_is_content():
         (["no_such_module:f"], "give a file that ends in .py"),
         (["{user}:nope"], "has no function 'nope': there are double"),
         (["{user}:raises", "--args", "f64[3]"], "ValueError: no good\n  at user.py:32, in raises"),
-        (["{user}:product", "--args", "f64[3]"], "TypeError: product() missing 1"),
+        (["{user}:product", "--args", "f64[3]"], "--args has 1 for product(a, b): missing a required argument: 'b'"),
         (["{user}:product", "--args", "f64[3,4], f64[5,4]"], "inner sizes differ: f64[3,4] @ f64[5,4]"),
         (["{user}:nothing", "--args", "f64[3]"], "nothing to look at"),
         (["{user}:nothing", "--args", "f64[3]", "--pass", "backward"], "nothing to look at"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +14,9 @@ import typer
 from codegen.ir import DTYPES, Aval
 
 from .. import tree
+from ..errors import Error
 
-__all__ = ["parse_argnums", "parse_arguments"]
+__all__ = ["arguments_for", "parse_argnums", "parse_arguments"]
 
 _EMPTY = re.compile(rf"\b({'|'.join(DTYPES)})\[\s*\]")
 
@@ -40,6 +42,21 @@ def parse_arguments(text: str, names: Mapping[str, Any] | None = None) -> tuple:
     except (SyntaxError, ValueError, TypeError) as error:
         what = "cannot be read" if isinstance(error, SyntaxError) else str(error)
         raise typer.BadParameter(f"--args {text!r}: {what}\n  write avals as f64[3,4], and Python literals") from None
+
+
+def arguments_for(function: Any, text: str, names: Mapping[str, Any]) -> tuple:
+    """What `parse_arguments` reads.  Raises Error where the function does not take as many."""
+    given = parse_arguments(text, names)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return given
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise Error(f"--args has {len(given)} for {name}{signature}: {error}") from None
+    return given
 
 
 def parse_argnums(text: str, count: int) -> tuple[int, ...]:

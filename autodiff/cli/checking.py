@@ -13,7 +13,7 @@ from .. import tree
 from ..errors import Error
 from ..testing import CheckFailed, check_gradients
 from .app import AsJson, reported, say, user_errors
-from .arguments import parse_argnums, parse_arguments
+from .arguments import arguments_for, parse_argnums
 from .targets import find, names_for
 
 __all__ = ["check"]
@@ -30,7 +30,7 @@ def check(
     seed: int = typer.Option(0, help="Other random numbers."),
     as_json: bool = AsJson,
 ) -> None:
-    """Check the derivatives of a function at a random point, in both modes, against differences."""
+    """Check the derivatives of a function against differences.  At a random point, in both modes."""
 
     path, _, name = target.partition(":")
     if not name:
@@ -39,7 +39,7 @@ def check(
         raise typer.BadParameter(f"--low {low} is not below --high {high}")
     module, function = find(path, name)
     with user_errors(path):
-        given = parse_arguments(args, names_for(module))
+        given = arguments_for(function, args, names_for(module))
     numbers = parse_argnums(argnums, len(given)) if argnums else None
     rng = np.random.default_rng(seed)
     point = tree.map(lambda x: _random(x, rng, low, high), given)

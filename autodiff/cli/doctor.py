@@ -17,7 +17,7 @@ __all__ = ["doctor"]
 
 @reported
 def doctor(as_json: bool = AsJson) -> None:
-    """What this installation can do: versions, CPU, native call path, and a gradient that is checked."""
+    """Say what this installation can do.  Versions, CPU, native call path, and a gradient that is checked."""
     facts = _facts()
     failed = [name for name, value in facts.items() if value.startswith("FAILS")]
     width = max(map(len, facts))

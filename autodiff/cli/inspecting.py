@@ -17,7 +17,7 @@ from ..config import config
 from ..errors import Error
 from ..inspection import STAGES, inspect
 from .app import AsJson, reported, say, user_errors
-from .arguments import parse_argnums, parse_arguments
+from .arguments import arguments_for, parse_argnums
 from .targets import beside, find, is_file, names_for
 
 __all__ = ["inspect_"]
@@ -56,7 +56,7 @@ def _stage_of_function(path: str, name: str, args: str, stage: str, which: str, 
 
     module, function = find(path, name)
     with user_errors(path):
-        given = parse_arguments(args, names_for(module))
+        given = arguments_for(function, args, names_for(module))
     numbers = parse_argnums(argnums, len(given)) if which == "backward" else (0,)
     with user_errors(path):
         seen = inspect(function, *given, backward=which == "backward", argnums=numbers)

@@ -29,7 +29,7 @@ def rules(
     args: str = typer.Option("", help="Say which method and which rule would run for these: 'f64[3,3], f64[3]'."),
     as_json: bool = AsJson,
 ) -> None:
-    """The methods of a generic function and its rules, with where they were written, and what they leave open."""
+    """List the methods and rules of a generic function.  With where they were written, and what they leave open."""
     if not name:
         every = [m for f in all_functions() for m in _methods(f)]
         found = [located(str(a), every) for a in ambiguities()]

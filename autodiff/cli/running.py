@@ -13,7 +13,7 @@ __all__ = ["cache", "demo"]
 
 @reported
 def demo(as_json: bool = AsJson) -> None:
-    """Train a classifier on real handwritten digits with a custom loss; what was compiled, and how fast it runs."""
+    """Train a classifier of handwritten digits, with a custom loss.  What was compiled, and how fast it runs."""
     from ..demo import run
 
     report = run(quiet=as_json)
@@ -26,7 +26,7 @@ def cache(
     clear: bool = typer.Option(False, "--clear", help="Remove all of it."),
     as_json: bool = AsJson,
 ) -> None:
-    """The machine code that is kept on disk: where it is, and how much.  AUTODIFF_CACHE=0 turns it off."""
+    """Say where machine code is kept on disk, and how much.  AUTODIFF_CACHE=0 turns it off."""
     kept = disk.default()
     if kept is None:
         say({"folder": None, "objects": 0, "bytes": 0}, "off", as_json)
