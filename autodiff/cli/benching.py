@@ -28,7 +28,7 @@ def bench(
     quiet: bool = typer.Option(False, "--quiet", help="Do not measure under load."),
     as_json: bool = AsJson,
 ) -> None:
-    """Time programs beside NumPy, C, JAX, PyTorch and others.  In the same run; a peer that is not there is left out."""
+    """Time programs beside NumPy, C, JAX, PyTorch and others.  In one run; a peer that is not there is left out."""
     if not PROGRAM.exists():
         raise Error(
             "the benchmarks are in benchmarks/ of a checkout, and this is an installed package\n"
