@@ -70,7 +70,7 @@ class MappedCall(Call):
         self.mapped = mapped
         self.avals = tuple([a.with_shape((size, *a.shape)) for a in inner.avals])
 
-    def key(self) -> Any:
+    def key(self, met: dict[int, tuple] | None = None) -> Any:
         """What the rule key says about this call."""
         key = self.inner.whole_key()
         self.is_pure = self.inner.is_pure

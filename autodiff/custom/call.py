@@ -12,7 +12,7 @@ back behind its boundary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -22,9 +22,11 @@ from codegen.ir import Aval
 
 from ..errors import UserLine
 from ..tape.node import kept, the_one
+from ..tree import Structure
 from .looks import looked_at
 from .packed import Packed
-from .reads import rule_key, static_key
+from .reads import is_fixed, static_key
+from .rereads import class_key, rule_key
 
 __all__ = ["Call", "Shape", "Site", "key_of", "shape_of"]
 
@@ -48,10 +50,11 @@ class Shape:
     arguments, attributes  by name;  saved: (name or None, ...) in order;  result: the outputs: each a Packed that
                            lacks its values, and how many they are
     materialize            whether the cotangent of an unused output is zeros
+    classes                of the program's own that are among the containers: a rule may call their methods
     first                  1 where the boundary's first input is the body's output, before the call's inputs; else 0
     """
 
-    __slots__ = ("__weakref__", "arguments", "attributes", "first", "materialize", "result", "saved")
+    __slots__ = ("__weakref__", "arguments", "attributes", "classes", "first", "materialize", "result", "saved")
 
     def __init__(
         self,
@@ -68,11 +71,20 @@ class Shape:
         self.result = result
         self.materialize = materialize
         self.first = first
+        met = {cls: None for packed, _ in self.parts for cls in _classes_of(packed.structure)}
+        self.classes = tuple([cls for cls in met if not is_fixed(cls.__module__)])
 
     @property
     def parts(self) -> list[tuple[Packed, int]]:
         """All of them, in the order in which a call has their values."""
         return [*self.arguments.values(), *[p for _, p in self.saved], *self.attributes.values(), self.result]
+
+
+def _classes_of(structure: Structure | None) -> Iterator[type]:
+    if structure is not None and structure.cls is not None:
+        yield structure.cls
+        for child in structure.children:
+            yield from _classes_of(child)
 
 
 _SHAPES: dict[Any, Shape] = {}
@@ -238,22 +250,32 @@ class Call:
         site = self.site
         return site.method.rules.get(kind) or site.function.rule_for(kind, site.method, site.types)
 
-    def key(self) -> Any:
+    def key(self, met: dict[int, tuple] | None = None) -> Any:
         """What the rule key says about this call.  `is_pure` tells whether it says everything, apart from `numbers`.
 
         Of numbers it says the kind, and the value of those that the rule was seen to look at.
+
+        met   what was found of the rules of other calls just now, by site: many calls are of few
         """
-        rule = self.rule()
+        found = None if met is None else met.get(id(self.site))
+        if found is None:
+            found = self._of_rule()
+            if met is not None:
+                met[id(self.site)] = found
+        rule, code, pure, numbers = found
         if rule is not None and rule.host and self.token is not None:
             # A host rule reads everything else when it runs.
             self.is_pure, self.numbers = True, _NONE
             return (rule, self.shape)
-        numbers: list[Any] = []
-        code, pure = (None, True) if rule is None else rule_key(rule, numbers)
+        numbers = list(numbers)
         parts: tuple = ()
         if self.statics:
             keys = [static_key(x, (), numbers) for x in self.statics]
             parts = tuple([k for k, _ in keys])
+            pure = pure and all([ok for _, ok in keys])
+        if self.shape.classes:
+            keys = [class_key(cls) for cls in self.shape.classes]
+            parts += tuple([k for k, _ in keys])
             pure = pure and all([ok for _, ok in keys])
         self.numbers = numbers
         self.is_pure = pure and not (rule is not None and rule.host)
@@ -265,6 +287,14 @@ class Call:
         if looked:
             self.is_pure &= all([type(numbers[i]) is not np.ndarray for i in looked])
         return key_of(structure, numbers, looked)
+
+    def _of_rule(self) -> tuple[Any, Any, bool, list[Any]]:
+        """The rule, the key of what it reads by name, whether that says everything, and the numbers that it reads."""
+        rule = self.rule()
+        if rule is None or (rule.host and self.token is not None):
+            return rule, None, True, _NONE
+        numbers: list[Any] = []
+        return rule, *rule_key(rule, numbers), numbers
 
     def whole_key(self) -> Any:
         """What distinguishes this call for those who record its rule with the numbers that there are."""

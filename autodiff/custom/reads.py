@@ -9,9 +9,11 @@ call of a recorded function (a microsecond or two), so nothing that a rule reads
     functions                                          by code, closure, defaults and globals, recursively
     generic functions                                  by identity; those of the user by their methods besides
     structured types, namedtuples and dataclasses    by identity, and what their methods read
+    objects of classes written in Python, members    by identity, their attributes and what their methods read, as long
+    of an Enum                                       as these stay (`objects`)
     what the library, NumPy and Python define        by identity
-    anything else: lists, arrays, instances, other classes and modules where they are not merely a way to
-    a value (`settings.alpha`), clocks, random numbers, files, attributes of functions
+    anything else: lists, arrays, objects that hold such, other classes and modules where they are not merely a way
+    to a value (`settings.alpha`), clocks, random numbers, files, attributes of functions
                                                        cannot be told: the rule is run again each time
 
 Where `numbers` is given, Python's numbers and arrays are not part of the key but put there, in order: the key
@@ -24,6 +26,7 @@ import builtins
 import dis
 import functools
 from collections import namedtuple
+from enum import Enum
 from functools import lru_cache
 from types import (
     BuiltinFunctionType,
@@ -34,17 +37,26 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codegen.ir import DTYPES
+from codegen.lazily import later
 from codegen.runtime.cache import LRU
 
 from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 
-__all__ = ["can_be_watched", "function_key", "is_fixed", "is_library_function", "reads_of", "rule_key", "static_key"]
+if TYPE_CHECKING:
+    from . import objects
+else:  # for who gives rules objects of his own
+    objects = later("autodiff.custom.objects")
+
+__all__ = [
+    "Key", "can_be_watched", "class_parts", "function_key", "held_by", "is_fixed", "is_library_function",
+    "is_unchanging", "reads_of", "static_key",
+]  # fmt: skip
 
 _BY_VALUE = (str, bytes, bool, int, type(None), type(...), type(NotImplemented), np.dtype, range)
 _BY_IDENTITY = (np.ufunc, type(np.sum))
@@ -52,8 +64,8 @@ _ARRAYS = frozenset(DTYPES.values())
 _MAX_DEPTH = 6
 
 #: Packages whose classes and modules are what they are: nothing in them is changed by a program that uses them.
-_FIXED = frozenset(("_operator", "autodiff", "builtins", "cmath", "codegen", "collections", "dataclasses", "functools",
-                    "itertools", "math", "numpy", "operator", "scipy", "typing"))
+_FIXED = frozenset(("_operator", "autodiff", "builtins", "cmath", "codegen", "collections", "dataclasses", "enum",
+                    "functools", "itertools", "math", "numpy", "operator", "scipy", "typing"))
 #: Built-in functions that read or change what no key can name.
 _LOOSE = frozenset((breakpoint, delattr, dir, eval, exec, getattr, globals, hasattr, id, input, iter, locals, next,
                     open, print, setattr, vars, __import__))
@@ -107,7 +119,7 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
         return (kind, tuple(keys) if kind is tuple else frozenset(keys)), all(ok for _, ok in parts)
     if kind is slice:
         return static_key(("slice", value.start, value.stop, value.step), within)
-    return None, False
+    return objects.object_key(value, within)
 
 
 def can_be_watched(value: Any) -> bool:
@@ -116,6 +128,17 @@ def can_be_watched(value: Any) -> bool:
     if kind is float or kind is int or kind is complex:
         return True
     return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
+
+
+def is_unchanging(value: Any) -> bool:
+    """Whether something says the same as long as it is the same object, by itself and without parts."""
+    kind = type(value)
+    if isinstance(value, type):
+        return is_fixed(value.__module__)
+    return (
+        kind in _BY_VALUE or kind in (float, complex) or kind in (ModuleType, BuiltinFunctionType)
+        or isinstance(value, (*_BY_IDENTITY, np.generic)) or getattr(kind, "is_interned", False)
+    )
 
 
 def _generic_key(function: Any, within: tuple) -> Key:
@@ -152,7 +175,7 @@ def _class_key(cls: type, within: tuple) -> Key:
     if not _is_container(cls) or len(within) > _MAX_DEPTH:
         return cls, False
     within = (*within, cls)
-    keys = [static_key(part, within) for part in _class_parts(cls)]
+    keys = [static_key(part, within) for part in class_parts(cls)]
     return (cls, *[k for k, _ in keys]), all([ok for _, ok in keys])
 
 
@@ -160,13 +183,21 @@ def _class_key(cls: type, within: tuple) -> Key:
 _parts_of_classes = LRU(256)
 
 
-def _class_parts(cls: type) -> list[Any]:
+def held_by(cls: type) -> list[Any]:
+    """What the namespaces of a class, and of those it derives from that are not fixed, hold now."""
+    return [value for owner in cls.__mro__ if not is_fixed(owner.__module__) for value in vars(owner).values()]
+
+
+def class_parts(cls: type) -> list[Any]:
     """What the methods of a class, and of those it derives from that are not fixed, may run or read."""
     names = [vars(owner) for owner in cls.__mro__ if not is_fixed(owner.__module__)]
-    held = [value for namespace in names for value in namespace.values()]
+    held = held_by(cls)
     known = _parts_of_classes.get(cls)
     if known is None or known[0] is not cls.__mro__ or list(map(id, known[1])) != list(map(id, held)):
-        parts = [part for namespace in names for item in namespace.items() for part in _parts_of(*item)]
+        items = [item for namespace in names for item in namespace.items()]
+        if issubclass(cls, Enum):  # it holds its members, too
+            items = [item for item in items if type(item[1]) in _RUN]
+        parts = [part for item in items for part in _parts_of(*item)]
         known = (cls.__mro__, held, parts)
         _parts_of_classes.put(cls, known)
     return known[2]
@@ -199,6 +230,8 @@ def _parts_of(name: str, value: Any) -> list[Any]:
 
 #: What reads a field of a namedtuple: its module is another one since Python 3.13.
 _FIELD = type(vars(namedtuple("_Point", "x"))["x"])
+#: What a class holds that may run.
+_RUN = (FunctionType, property, classmethod, staticmethod)
 _DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType, _FIELD)
 #: Where the classes are defined of what abstract classes and dataclasses put into themselves.
 _MACHINERY = frozenset(("_abc", "dataclasses"))
@@ -247,20 +280,6 @@ def function_key(function: Any, within: tuple = (), numbers: list | None = None)
 
 def _is_one_of(x: Any, within: tuple) -> bool:
     return any([x is other for other in within])
-
-
-def rule_key(rule: Any, numbers: list) -> Key:
-    """The key of a rule's function, as `function_key`; one that reads nothing by name has it ready."""
-    function = rule.implementation
-    if type(function) is FunctionType and function.__defaults__ is None and function.__kwdefaults__ is None:
-        code = function.__code__
-        known = rule.reads_nothing
-        if known is None or known[0] is not code:
-            nothing = not function.__closure__ and _reads_nothing(code)
-            known = rule.reads_nothing = (code, nothing)
-        if known[1]:
-            return known[:1], True
-    return function_key(function, (), numbers)
 
 
 def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:

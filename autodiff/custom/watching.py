@@ -21,7 +21,8 @@ import numpy as np
 
 from ..tape.watched import Watch
 from .call import Call
-from .reads import can_be_watched, is_fixed, is_library_function, reads_of
+from .objects import is_object
+from .reads import can_be_watched, class_parts, is_fixed, is_library_function, reads_of
 
 __all__ = ["Watching", "watched"]
 
@@ -167,7 +168,7 @@ def _is_innocent(value: Any, within: tuple = ()) -> bool:
         if value in _BUILTINS:
             return True
         return (value.__module__ or "").partition(".")[0] in _MODULES and value.__name__ not in _PARTICULAR
-    if kind is ModuleType or callable(value):
+    if kind is ModuleType or callable(value) or (is_object(value) and class_parts(kind)):
         return False
     return kind not in (tuple, frozenset) or all([_is_innocent(x, within) for x in value])
 

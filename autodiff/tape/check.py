@@ -262,7 +262,7 @@ class Checks:
         kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
         finish = native_finish(expected, kinds)
         answer = None
-        if key[:2] == ("value", 1) and native and finish and plan.formulas is None:
+        if key[:2] == ("value", 1) and native and finish and hasattr(native, "__self__"):
             answer = native_answer(native, finish, plan)
         check = Check(native or python_check(expected), plan, finish, answer)
         self.keep(key, check, recipe.roots[0], recipe.live, start)

@@ -2,7 +2,8 @@
 
     instructions   as in `codegen.runtime.check_steps_ir`: what to bind and to compare, nodes and leaves by number
     python_check   them written out as a function of Python
-    native_check   them as words that machine code reads: a tenth of the time, if the recorder is set up
+    native_check   them as words that machine code reads: a tenth of the time, if the recorder is set up; what only
+                   Python can tell (what the rules of a call read) it asks afterwards, about nodes that it gives
 
 Both give (arguments, stored, leaves, olds, past, freed) for a recording that is as expected, else None.
 """
@@ -338,15 +339,18 @@ def is_answered(node: Node) -> bool:
 
 
 def native_check(expected: Expected) -> Callable | None:
-    """The same in machine code; None where Python has to be asked, or nothing makes it."""
+    """The same in machine code, what Python has to be asked behind it; None where nothing makes it."""
     if _recorder is None or len(expected.leaves) > _LEAVES:
         return None
     plain: list[tuple] = []
+    asked: list[tuple[int, Any, Any]] = []
     for instruction in expected.instructions:
         opcode, *operands = instruction
-        if opcode in ("call", "told"):
-            return None
-        if opcode == "wire":
+        if opcode == "call":
+            asked.append((operands[0], None, operands[1]))
+        elif opcode == "told":
+            asked.append((operands[0], *operands[1]))
+        elif opcode == "wire":
             i, count, _, links = operands
             if count is not None:
                 plain.append(("inputs", i, count))
@@ -355,15 +359,55 @@ def native_check(expected: Expected) -> Callable | None:
             plain += [("apart", a, b) for a in range(operands[0]) for b in range(a)]
         else:
             plain.append(instruction)
-    return _recorder.check(
+    check: Callable = _recorder.check(
         plain,
         registers=len(expected.number),
         leaf_registers=len(expected.leaves),
         given=len(expected.recipe.roots),
         arguments=expected.arguments,
-        tables=(expected.stored, expected.groups, expected.olds, expected.past),
+        tables=(expected.stored, expected.groups, [*expected.olds, *[i for i, _, _ in asked]], expected.past),
         freed=expected.freed,
     )
+    return _asking(check, expected, asked) if asked else check
+
+
+def _asking(check: Callable, expected: Expected, asked: Sequence[tuple[int, Any, Any]]) -> Callable:
+    """A native check, and what is asked in Python of a recording that it accepts.
+
+    asked    (register of a node, question, answer); without a question the key of its call is meant
+
+    The check gives the nodes behind the old gradients: it holds them, so anything may run then.
+    """
+    count, formulas = len(expected.olds), expected.formulas
+    questions = [(ask, told) for _, ask, told in asked]
+    places = () if formulas is None else formulas.places
+    calls = [[i for i, _, _ in asked].index(c) for c in (() if formulas is None else formulas.calls)]
+
+    def accepts(*given: Any) -> Any:
+        found = check(*given)
+        if found is None:
+            return None
+        arguments, stored, leaves, olds, past, freed = found
+        nodes = olds[count:]
+        met: dict[int, tuple] = {}
+        for node, (ask, told) in zip(nodes, questions, strict=True):
+            if ask is not None:
+                if ask(node) != told:
+                    return None
+            elif node.call is None or node.call.key(met) != told:
+                return None
+        if formulas is not None:
+            try:
+                computed = formulas.values(*[nodes[c].call.numbers for c in calls])
+            except Misfit:
+                return None
+            arguments = list(arguments)
+            for place, value in zip(places, computed, strict=True):
+                arguments[place] = value
+            arguments = tuple(arguments)
+        return arguments, stored, leaves, olds[:count], past, freed
+
+    return accepts
 
 
 def native_finish(expected: Expected, kinds: Sequence[Any]) -> Callable[[tuple, tuple, bool], bool] | None:
