@@ -27,8 +27,8 @@ from ..config import Config, config
 from ..custom.function import Function
 from ..tape import leaves
 from ..tape.check import checks
-from ..tape.expected import use_native
 from ..tape.loans import LENT, Lender, prune
+from ..tape.natively import use_native
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.peel import clear_stretches
 from ..tape.plan import COUNTS, Plan

@@ -22,9 +22,9 @@ from codegen.garbage import ignoring
 from ..config import config
 from . import sized_checks, streak
 from .check import Recipe, checks
-from .expected import is_answered
 from .loans import give_back
 from .misses import ANOTHER_SIZE, compared, note
+from .natively import is_answered
 from .node import Node, RichNode
 from .parts import values_in_parts
 from .plan import COUNTS, build, data, draw, plans, settle, source

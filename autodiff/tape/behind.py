@@ -21,7 +21,7 @@ from .expected import Expected
 from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out
 from .walk import by_number, gradient_inputs
 
-__all__ = ["Behind", "ExpectedBehind", "Since"]
+__all__ = ["Behind", "ExpectedBehind", "Hooked", "Since", "is_hooked"]
 
 
 class Behind:
@@ -70,7 +70,7 @@ class Behind:
         stack = list(past)
         while stack:
             node = stack.pop()
-            if node.kind.released or (type(node) is not Node and not _is_known(node)):
+            if node.kind.released or (type(node) is not Node and not cls.is_known(node)):
                 return None
             for i in gradient_inputs(node) if node not in stops else ():
                 if i not in past and i.kind.out.requires_grad and i.number >= oldest:
@@ -79,6 +79,11 @@ class Behind:
         if not is_cut and not past.issuperset(ends):
             return None  # of a leaf another version may be meant
         return cls(roots, which, frozenset(past), stops)
+
+    @staticmethod
+    def is_known(node: Node) -> bool:
+        """Whether a node with room for more has no more than a leaf, or is of a call whose rules a key says all of."""
+        return not is_hooked(node) and _has_key(node)
 
     def is_outside(self, node: Node) -> bool:
         """Whether that an input depends on no target has to be told by its age."""
@@ -128,7 +133,7 @@ class Since(Behind):
             node = stack.pop()
             if node in past or not node.inputs or node.number < oldest:
                 continue
-            if node.kind.released or node.leaf is not None or (type(node) is not Node and not _is_known(node)):
+            if node.kind.released or node.leaf is not None or (type(node) is not Node and not cls.is_known(node)):
                 return None
             past.add(node)
             stack += node.inputs
@@ -143,10 +148,17 @@ class Since(Behind):
         return node.kind if node.kind.op in (CONSTANT, LEAF) else node.kind.out
 
 
-def _is_known(node: Node) -> bool:
-    """Whether a node with room for more has no more than a leaf, or is of a call whose rules a key says all of."""
-    if node.hooks or node.retained is not None or (node.leaf is not None and node.leaf.hooks):
-        return False
+def is_hooked(node: Node) -> bool:
+    """Whether it has hooks, or those of its leaf, or its gradient is retained."""
+    return bool(node.hooks or node.retained is not None or (node.leaf is not None and node.leaf.hooks))
+
+
+def _told_of_hooks(node: Node) -> tuple[bool, bool, bool]:
+    """Of a node with room for more, where hooks are and whether its gradient is retained."""
+    return bool(node.hooks), node.retained is not None, node.leaf is not None and bool(node.leaf.hooks)
+
+
+def _has_key(node: Node) -> bool:
     if node.call is not None:
         return node.call.emission_key() is not None
     return node.slot is not None or (node.body is None and node.flow is None)
@@ -157,6 +169,24 @@ def _told_of_call(node: Node) -> tuple[Any, ...]:
     call, flow = node.call, node.flow
     flows = None if flow is None else (flow.start, flow.stop)
     return ("rich", None if call is None else call.emission_key(), node.body, flows, node.slot)
+
+
+class Hooked(Behind):
+    """The same with hooks and retained gradients, of which the key says where they are."""
+
+    __slots__ = ("hooked",)
+
+    def __init__(
+        self, roots: Sequence[Node], targets: slice, past: frozenset[Node], stops: frozenset[Node]
+    ) -> None:
+        super().__init__(roots, targets, past, stops)
+        self.hooked = [n for n in self.order if n in past and is_hooked(n)]
+        self.key = (self.key, tuple([(self.number[n], *_told_of_hooks(n)) for n in self.hooked]))
+
+    @staticmethod
+    def is_known(node: Node) -> bool:
+        """Whether a key says what the rules of a node with room for more do."""
+        return _has_key(node)
 
 
 #: What is told of a node with room for more that is of no call.
@@ -212,8 +242,16 @@ class ExpectedBehind(Expected):
         if inputs:
             self._wire(node, inputs)
 
+    def _compare_rich_leaf(self, node: Node, i: int) -> None:
+        if not is_hooked(node):
+            super()._compare_rich_leaf(node, i)
+            return
+        self.instructions += [("any_rich", i), ("told", i, (_told_of_hooks, _told_of_hooks(node)))]
+        self._compare_leaf(node, i, "owner")
+
     def _compare_rich(self, node: Node, i: int) -> None:
         if node.leaf is not None or _told_of_call(node) == _OF_NO_CALL:
             super()._compare_rich(node, i)
         else:
-            self.instructions += [("rich", i), ("no_leaf", i), ("told", i, (_told_of_call, _told_of_call(node)))]
+            self._compare_rich_leaf(node, i)
+            self.instructions.append(("told", i, (_told_of_call, _told_of_call(node))))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
-from .expected import native_chain
+from .natively import native_chain
 from .node import Node
 
 if TYPE_CHECKING:

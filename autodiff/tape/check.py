@@ -25,7 +25,8 @@ from typing import Any
 
 from codegen.runtime.launcher import OutOfRange
 
-from .expected import Expected, native_answer, native_check, native_finish, python_check
+from .expected import Expected, python_check
+from .natively import native_answer, native_check, native_finish
 from .node import Kind, Node, leaf_kind, out_of
 from .plan import COUNTS, Plan, located, settle
 from .streak import BEGUN, go_on, note_repeated

@@ -23,7 +23,8 @@ from typing import Any
 
 from .chain import Chained
 from .check import Recipe
-from .expected import Expected, native_chain, native_check, native_finish, python_check
+from .expected import Expected, python_check
+from .natively import native_chain, native_check, native_finish
 from .node import Node, data_node, new_number
 from .plan import Plan, freeze, settle
 from .streak import Rented

@@ -6,38 +6,35 @@ post-accumulate hooks run in order.  An exception before the commit leaves every
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from codegen.forks import held_over_fork
-from codegen.garbage import Paused, ignoring, set_in_context
+from codegen.garbage import Paused
 
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, spread_to
 from ..tape import sized_checks
 from ..tape.ask import end_recording, evaluate
+from ..tape.behind import is_hooked
 from ..tape.check import checks, let_go
-from ..tape.leaves import constant, leaf
+from ..tape.leaves import constant
 from ..tape.node import Leaf, Node
-from ..tape.plan import data
-from ..tape.record import Recording, grad_mode, state
+from ..tape.record import Recording, state
 from ..tape.walk import by_number, history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
+from .commits import commit_lock, unchanged, write
 from .emitted import emitted
-from .gradient import Group, emit_with_history, live_beside, separate, solve
+from .gradient import Group, emit, emit_with_history, live_beside, recording_rules, separate, solve
 from .histories import check_not_released, passed, release
+from .hooked import computed, hooked_gradients, learn_hooked
 from .hooks import due_after, run_after
 from .stretches import in_parts
 
 __all__ = ["backward", "results_of", "seed_for"]
-
-#: Held while `.grad` of several leaves is compared and written: never while anything is computed.
-_commit_lock = held_over_fork(threading.RLock())
-
 
 def backward(
     tensors: Tensor | Sequence[Tensor],
@@ -75,6 +72,8 @@ def backward(
             repeat = (("backward", root.kind, retain_graph), (root,))
             if _again(now, *repeat, live, retain_graph) or _in_parts(root, live, retain_graph):
                 return
+            if _hooked(root, hooked_gradients(root), live, retain_graph):
+                return
     else:
         results = results_of(tensors, "backward")
         given = cotangents_for(results, grad_tensors, "backward", "grad_tensors")
@@ -93,6 +92,10 @@ def backward(
     through = range(len(past)) if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
     due = due_after(leaves)
     groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
+    if repeat is not None and repeat[1] == (past[-1],) and any(map(is_hooked, past)):
+        found = learn_hooked(past[-1], groups, partial(_emit_between, results, past, groups))
+        if _hooked(past[-1], found, live, retain_graph):
+            return
     if any(nodes[0].leaf is None for nodes in leaves.values()):
         repeat = None  # checks know the .grad of leaves only
     if create_graph:
@@ -235,7 +238,7 @@ def _with_history(results: Sequence[Tensor], bars: Sequence[Tensor | None]) -> N
 
 def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None]) -> None:
     """create_graph: the gradients are pending tensors with a history of their own."""
-    with _commit_lock:
+    with commit_lock:
         for identity, g in zip(leaves, gradients, strict=True):
             if g is not None:
                 # A handle of its own: an in-place update of one .grad is none of another's business.
@@ -260,16 +263,16 @@ def _commit_computed(
     for identity, group in zip(leaves, groups, strict=True):
         group.old = None if identity.grad is None else identity.grad.node
     values = solve(seeds, groups, retain=retain, past=past, live=live, repeat=repeat)
-    with _commit_lock:
+    with commit_lock:
         fused = [g.old for g in groups]
-        if _unchanged(leaves, fused):
-            _write(leaves, values, fused)
+        if unchanged(leaves, fused):
+            write(leaves, values, fused)
             return
     for group in groups:
         group.old = None
     values = solve(seeds, groups, retain=retain, past=past)
-    with _commit_lock:
-        _write(leaves, values, [None] * len(groups))
+    with commit_lock:
+        write(leaves, values, [None] * len(groups))
 
 
 def _from_seeds(
@@ -293,15 +296,15 @@ def _again(now: Recording, purpose: tuple, roots: Sequence[Node], live: Sequence
     if check.finish is not None:
         results = check.results(gathered)
         due = due_after(leaves)
-        with _commit_lock:
+        with commit_lock:
             if not check.finish(results, gathered, not retain):
                 return False
     else:
         values = separate(check.plan, check.run(gathered))
-        with _commit_lock:
-            if not _unchanged(leaves, gathered[3]):
+        with commit_lock:
+            if not unchanged(leaves, gathered[3]):
                 return False
-            _write(leaves, values, gathered[3])
+            write(leaves, values, gathered[3])
         due = due_after(leaves)
         if not retain:
             let_go(gathered)
@@ -310,6 +313,35 @@ def _again(now: Recording, purpose: tuple, roots: Sequence[Node], live: Sequence
     end_recording(now)
     if due:
         run_after(due)
+    return True
+
+
+def _emit_between(
+    results: Sequence[Tensor], past: Sequence[Node], groups: Sequence[Group], hooked: Callable
+) -> list[Tensor | None]:
+    """The gradients of one result by its rules, something else being done in the place of hooks."""
+    with recording_rules(False):
+        seeds = [(t.node, seed_for(t, None)) for t in results]
+    return emit(past, seeds, groups, tracks=False, hooked=hooked)
+
+
+def _hooked(
+    root: Node, found: Sequence[tuple[Leaf, Node | None]] | None, live: Sequence[Node], retain: bool
+) -> bool:
+    """Answer a recording with hooks by its gradients, which are pending.  False: there are none."""
+    if found is None:
+        return False
+    now = state.now
+    leaves = [identity for identity, _ in found]
+    due = due_after(leaves)
+    values = computed([g for _, g in found], root, live, retain)
+    with commit_lock:
+        write(leaves, values, [None] * len(leaves))
+    now.asked, now.looked = now.asked + 1, now.looked + 1
+    end_recording(now)
+    if not retain:
+        release(history([root]))
+    run_after(due)
     return True
 
 
@@ -335,44 +367,10 @@ def _run_in_parts(root: Node, live: Sequence[Node], retain: bool) -> bool:
     evaluate([old for old in olds if old is not None and old.value is None], ends_recording=False)
     values = found.gradients(list(leaves.values()), olds)
     due = due_after(leaves)
-    with _commit_lock:
-        if not _unchanged(leaves, olds):
+    with commit_lock:
+        if not unchanged(leaves, olds):
             return False
         found.commit(not retain)
-        _write(leaves, values, olds)
+        write(leaves, values, olds)
     run_after(due)
     return True
-
-
-def _unchanged(leaves: Iterable[Leaf], olds: Iterable[Node | None]) -> bool:
-    """Whether each `.grad` that was read (None: it was not) is still there."""
-    for identity, old in zip(leaves, olds, strict=True):
-        if old is not None and (identity.grad is None or identity.grad.node is not old):
-            return False
-    return True
-
-
-def _write(
-    leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], fused: Sequence[Node | None]
-) -> None:
-    """Set each `.grad`; a value that is not the sum with the old gradient yet is added to it.
-
-    At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
-    pending (create_graph left it) the sum is recorded.
-    """
-    mode = grad_mode.get()
-    try:
-        set_in_context(grad_mode, False)
-        for identity, value, old in zip(leaves, values, fused, strict=True):
-            if value is None:
-                continue
-            present = identity.grad
-            if old is not None or present is None:
-                identity.grad = leaf(value)
-            elif present.node.value is None:
-                identity.grad = add(present, leaf(value))
-            else:
-                with ignoring(all="ignore"):
-                    identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
-    finally:
-        set_in_context(grad_mode, mode)

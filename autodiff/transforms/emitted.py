@@ -30,7 +30,8 @@ from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..tape.behind import Behind, ExpectedBehind
 from ..tape.check import Check, checks
-from ..tape.expected import native_check, native_put, python_check
+from ..tape.expected import python_check
+from ..tape.natively import native_check, native_put
 from ..tape.node import CONSTANT, LEAF, Node, RichNode, new_number, put_down, rich_node
 from ..tape.record import Recording, grad_mode, state
 from ..tape.streak import note_repeated
@@ -42,12 +43,14 @@ if TYPE_CHECKING:
 else:  # for the first call of a user's rule
     boundary = later("autodiff.custom.boundary")
 
-__all__ = ["clear_emissions", "emitted"]
+__all__ = [
+    "LIMIT", "Rich", "clear_emissions", "emissions", "emitted", "is_repeatable", "made_between", "put_again", "rich_of",
+]  # fmt: skip
 
 #: Nodes that are read and recorded beyond which rules run each time.
 LIMIT = 12_000
 #: Emissions kept, by what they are for: as many as there are plans.
-_kept = LRU(256)
+emissions = LRU(256)
 _UNKNOWN, _NEVER = object(), object()
 #: Checks are given nodes that live beside; there are none here.
 _BESIDE: list[Node] = []
@@ -56,10 +59,10 @@ _BESIDE: list[Node] = []
 
 def clear_emissions() -> None:
     """Forget what rules recorded."""
-    _kept.clear()
+    emissions.clear()
 
 
-class _Rich(NamedTuple):
+class Rich(NamedTuple):
     """What makes a node with room for more: an output of a call that is read back, or calls for many examples.
 
     fields    its body, flow and slot
@@ -98,7 +101,7 @@ class Emission:
     )  # fmt: skip
 
     def __init__(
-        self, reads: list[int], steps: list[tuple], rich: dict[int, _Rich], results: list[int | None],
+        self, reads: list[int], steps: list[tuple], rich: dict[int, Rich], results: list[int | None],
         outside: list[int], choices: Choices,
     ) -> None:  # fmt: skip
         self.store = tuple([(number, place) for place, number in enumerate(reads)])
@@ -111,14 +114,7 @@ class Emission:
 
     def put_in_python(self, given: tuple) -> tuple:
         """From the nodes that are read to those that are results."""
-        nodes = list(given)
-        start = 0
-        for at, rich in self.rich.items():
-            put_down(self.steps[start:at], nodes)
-            nodes.append(rich.node(self.steps[at], nodes))
-            start = at + 1
-        put_down(self.steps[start:], nodes)
-        return tuple([nodes[i] for i in _some(self.results)])
+        return put_again(given, self.steps, self.rich, _some(self.results))
 
     def on(self, now: Recording, given: tuple) -> list[Any]:
         """Put it down behind these nodes."""
@@ -132,6 +128,20 @@ class Emission:
                     now.note_small(t)  # as `record` does
             found.append(t)
         return found
+
+
+def put_again(
+    given: tuple, steps: Sequence[tuple], rich: dict[int, Rich], results: Sequence[int]
+) -> tuple[Node, ...]:
+    """Put steps down behind the nodes that are given; those that are wanted of them all."""
+    nodes = list(given)
+    start = 0
+    for at, one in rich.items():
+        put_down(steps[start:at], nodes)
+        nodes.append(one.node(steps[at], nodes))
+        start = at + 1
+    put_down(steps[start:], nodes)
+    return tuple([nodes[i] for i in results])
 
 
 def _some(results: Sequence[int | None]) -> list[int]:
@@ -190,9 +200,9 @@ def _looked_up(
     if behind is None:
         return first()
     key = (purpose, behind.key)
-    emission = _kept.get(key, _UNKNOWN)
+    emission = emissions.get(key, _UNKNOWN)
     if emission is _UNKNOWN:
-        _kept.put(key, None)
+        emissions.put(key, None)
     if emission is _UNKNOWN or emission is _NEVER:
         return first()
     if emission is not None:
@@ -209,7 +219,7 @@ def _looked_up(
         found = run()
     if found is not None and now.asked == asked and not users_methods(choices):
         emission = _emission(behind, found, start, choices)
-    _kept.put(key, emission or _NEVER)
+    emissions.put(key, emission or _NEVER)
     if emission is not None:
         choices.on_change(lambda: _drop(key))
         _check(purpose, behind, emission, since)
@@ -228,7 +238,7 @@ def _check(purpose: tuple, behind: Behind, emission: Any, since: float) -> None:
 
 def _drop(key: tuple) -> None:
     """A method was registered that changes what the rules would record."""
-    emission = _kept.pop(key)
+    emission = emissions.pop(key)
     if isinstance(emission, Emission):
         emission.valid = False
 
@@ -238,20 +248,13 @@ def _emission(
 ) -> Emission | None:
     """What leads from what was there to what rules found; None where it holds what cannot be put down again."""
     number = behind.number
-    made = _made([t.node for t in found if t is not None], number)
+    made = made_between([t.node for t in found if t is not None], number)
     if len(made) + len(number) > LIMIT:
         return None
     place: dict[Node, int] = {}
     calls = {n.call: n for n in behind.past if n.call is not None}
-    for node in made:
-        if node.number < start and node.kind.op is not CONSTANT:
-            return None  # something that was there before
-        if type(node) is not Node and not _is_repeatable(node, calls):
-            return None  # with a rule or hooks of its own
-        if node.value is not None and (node.inputs or node.kind.op is not LEAF):
-            return None  # somebody asked for it
-        if calls and isinstance(node.value, np.ndarray):
-            return None  # an array that a rule of the user's made may be lent
+    if not all([is_repeatable(node, start, calls) for node in made]):
+        return None
     read = [i for node in made for i in node.inputs if i in number]
     read += [calls[node.call.inner] for node in made if node.call is not None]
     read += [t.node for t in found if t is not None and t.node in number] + behind.outside
@@ -261,15 +264,29 @@ def _emission(
     for node in made:
         place[node] = len(place)
     steps = [(node.kind, node.value, tuple([place[i] for i in node.inputs])) for node in made]
-    rich = {k: _rich(node, calls, place) for k, node in enumerate(made) if type(node) is not Node}
+    rich = {k: rich_of(node, calls, place) for k, node in enumerate(made) if type(node) is not Node}
     return Emission(
         [number[n] for n in given], steps, rich, [None if t is None else place[t.node] for t in found],
         [place[n] for n in behind.outside], choices,
     )  # fmt: skip
 
 
-def _is_repeatable(node: Node, calls: dict[Any, Node]) -> bool:
-    """Whether a node with room for more has no more than what `_Rich` says."""
+def is_repeatable(node: Node, start: float, calls: dict[Any, Node]) -> bool:
+    """Whether a node that rules made can be put down again.
+
+    start   the number from which on they made nodes;  calls: nodes of the calls that they went through
+    """
+    if node.number < start and node.kind.op is not CONSTANT:
+        return False  # something that was there before
+    if type(node) is not Node and not _has_rich(node, calls):
+        return False  # with a rule or hooks of its own
+    if node.value is not None and (node.inputs or node.kind.op is not LEAF):
+        return False  # somebody asked for it
+    return not (calls and isinstance(node.value, np.ndarray))  # an array that a rule of the user's made may be lent
+
+
+def _has_rich(node: Node, calls: dict[Any, Node]) -> bool:
+    """Whether a node with room for more has no more than what `Rich` says."""
     if node.leaf is not None or node.retained is not None or node.hooks:
         return False
     if node.call is None:
@@ -277,13 +294,14 @@ def _is_repeatable(node: Node, calls: dict[Any, Node]) -> bool:
     return type(node.call) is boundary.MappedCall and node.call.inner in calls
 
 
-def _rich(node: Node, calls: dict[Any, Node], place: dict[Node, int]) -> _Rich:
+def rich_of(node: Node, calls: dict[Any, Node], place: dict[Node, int]) -> Rich:
+    """What makes it.   place: of nodes that are there by then"""
     call = node.call
     of = None if call is None else (place[calls[call.inner]], call.size, call.mapped)
-    return _Rich((node.body, node.flow, node.slot), of)
+    return Rich((node.body, node.flow, node.slot), of)
 
 
-def _made(wanted: Sequence[Node], known: dict[Node, int]) -> list[Node]:
+def made_between(wanted: Sequence[Node], known: dict[Node, int]) -> list[Node]:
     """The nodes between what is known and what is wanted, by creation."""
     made: set[Node] = set()
     stack = list(wanted)

@@ -81,12 +81,13 @@ def recording_rules(tracks: bool):
 
 
 def emit(
-    past: Sequence[Node], seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, tracks: bool
-) -> list[Tensor | None]:
+    past: Sequence[Node], seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, tracks: bool,
+    hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
+) -> list[Tensor | None]:  # fmt: skip
     """Run the rules; the gradient of each group as a pending tensor (None: not reached)."""
     with recording_rules(tracks):
-        found = pull_back(past, seeds, [n for g in groups for n in g.nodes])
-        return [_total(group, found) for group in groups]
+        found = pull_back(past, seeds, [n for g in groups for n in g.nodes], hooked)
+        return [_total(group, found, hooked) for group in groups]
 
 
 def emit_with_history(
@@ -105,14 +106,16 @@ def emit_with_history(
     return gradients
 
 
-def _total(group: Group, found: dict[Node, Tensor]) -> Tensor | None:
+def _total(
+    group: Group, found: dict[Node, Tensor], hooked: Callable[[dict[Any, Callable], Tensor], Tensor]
+) -> Tensor | None:
     terms = [found[n] for n in group.nodes if n in found]
     if not terms:
         return None
     total = terms[0]
     for term in terms[1:]:
         total = add(total, term)
-    return run_hooks(group.hooks, total) if group.hooks else total
+    return hooked(group.hooks, total) if group.hooks else total
 
 
 def solve(

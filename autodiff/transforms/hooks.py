@@ -170,7 +170,8 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
         finally:
             set_in_context(grad_mode, tracks)
         if changed is not None:
-            changed = as_tensor(changed, str(hook), "its result")
+            if not isinstance(changed, Tensor):
+                changed = as_tensor(changed, str(hook), "its result")
             if changed.aval != g.aval:
                 raise _HookShapeError(
                     f"{hook} turned a gradient {g.aval} into {changed.aval}\n"

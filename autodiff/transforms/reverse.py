@@ -16,7 +16,7 @@ partials through `mul0`, so 0 times inf stays 0.  A sum is masked only if all it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from codegen.records import NamedTuple
@@ -53,23 +53,26 @@ def reaching(order: Sequence[Node], targets: Iterable[Node]) -> set[Node]:
 
 
 def pull_back(
-    order: Sequence[Node], seeds: Iterable[tuple[Node, Tensor]], targets: Iterable[Node]
-) -> dict[Node, Tensor]:
+    order: Sequence[Node], seeds: Iterable[tuple[Node, Tensor]], targets: Iterable[Node],
+    hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
+) -> dict[Node, Tensor]:  # fmt: skip
     """The cotangents of `targets`, given those of some results.  A target that is not reached has none.
 
     order     the history of the results, by creation
     seeds     (result, cotangent of its aval)
     targets   nodes of the history
+    hooked    what is done with the hooks of a node and its cotangent
 
     Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
     """
-    found = pull_back_masked(order, [(node, Cotangent(value)) for node, value in seeds], targets)
+    found = pull_back_masked(order, [(node, Cotangent(value)) for node, value in seeds], targets, hooked)
     return {node: bar.value for node, bar in found.items()}
 
 
 def pull_back_masked(
-    order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node]
-) -> dict[Node, Cotangent]:
+    order: Sequence[Node], seeds: Iterable[tuple[Node, Cotangent]], targets: Iterable[Node],
+    hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
+) -> dict[Node, Cotangent]:  # fmt: skip
     """`pull_back` where it is known which cotangents are masked, before and after."""
     targets = set(targets)
     open_nodes = reaching(order, targets)
@@ -91,7 +94,7 @@ def pull_back_masked(
                 _accumulate(bars, i, cotangent, open_nodes, again)
             continue
         if node.hooks:
-            bar = Cotangent(run_hooks(node.hooks, bar.value), bar.masked)
+            bar = Cotangent(hooked(node.hooks, bar.value), bar.masked)
         if node in targets:
             found[node] = bar
             if not any(i in open_nodes for i in gradient_inputs(node)):

@@ -10,15 +10,16 @@ __all__ = ["INSTRUCTIONS", "OPCODES"]
 #:    kind a K p      its kind, and whether pending    out a O p       its kind's out, and whether pending
 #:    is_kind a K     its kind                         is_out a O      its kind's out
 #:    rich a          a rich node without hooks or retained gradient
+#:    any_rich a      a rich node                      owner a l       l = its leaf
 #:    leaf a l        l = its leaf, without hooks      leaf_is a l     no_leaf a       no_call a
 #:    inputs a n      so many inputs                   input a k b     b = input k     input_is a k b
 #:    no_grad l       old l a: a = node of its grad    old_is l a
 #:    apart l m       different leaves                 not a b         different nodes
 #:    held a n        more references than n           free a n        at most n
 OPCODES = (
-    "end", "root", "root_is", "live", "live_at", "live_is", "kind", "out", "is_kind", "is_out", "rich", "leaf",
-    "leaf_is", "no_leaf", "no_call", "inputs", "input", "input_is", "no_grad", "old", "old_is", "apart", "not", "held",
-    "free",
+    "end", "root", "root_is", "live", "live_at", "live_is", "kind", "out", "is_kind", "is_out", "rich", "any_rich",
+    "leaf", "owner", "leaf_is", "no_leaf", "no_call", "inputs", "input", "input_is", "no_grad", "old", "old_is",
+    "apart", "not", "held", "free",
 )  # fmt: skip
 
 #: Per opcode: how many words it has, and what it does: a line with `?` ends the check unless it is true.
@@ -88,6 +89,18 @@ INSTRUCTIONS = {
   ? call i1 @is_nothing(ptr %hooks#)
   %retained# = call ptr @field(ptr %node#, i64 $retained_at)
   ? call i1 @is_none(ptr %retained#)"""),
+    "any_rich": (2, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %class# = call ptr @class_of(ptr %node#)
+  %rich# = call ptr @own.object(i64 $rich_type)
+  ? icmp eq ptr %class#, %rich#"""),
+    "owner": (3, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %leaf# = call ptr @field(ptr %node#, i64 $leaf_at)
+  %class# = call ptr @class_of(ptr %leaf#)
+  %type# = call ptr @own.object(i64 $leaf_type)
+  ? icmp eq ptr %class#, %type#
+  call void @bind(ptr %owners, ptr %at, i64 2, ptr %leaf#)"""),
     "leaf": (3, """
   %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
   %leaf# = call ptr @field(ptr %node#, i64 $leaf_at)

@@ -93,22 +93,19 @@ def test_a_value_that_is_known_already_is_told():
 
 def test_what_happens_at_each_turn_is_counted_at_one_line():
     w = parameter(np.ones(3))
+    w.register_hook(lambda g: None)
     for _ in range(5):
         y = w * 2.0
-        y.register_hook(lambda g: None)
         w.grad = None
-        y.sum().backward()
+        y.backward(np.ones(3))
     miss = last()
-    assert (miss.times, miss.reason) == (5, "a hook on a f64[3] runs each time")
+    assert (miss.times, miss.reason) == (5, "a hook on a leaf runs each time")
     assert miss.compiles == 1
     assert str(miss).startswith("5 times  test_explain.py:")
 
 
 def test_a_rule_that_cannot_be_kept_is_named_with_its_place():
-    class Settings:
-        factor = 2.0
-
-    settings = Settings()
+    settings = [2.0]
 
     @ad.function
     def f(t): ...
@@ -119,11 +116,11 @@ def test_a_rule_that_cannot_be_kept_is_named_with_its_place():
 
     @f.backward
     def rule(ctx, g):
-        return g * settings.factor
+        return g * settings[0]
 
     x = parameter([1.0])
     for factor in (2.0, 2.0, 3.0):
-        settings.factor = factor
+        settings[0] = factor
         x.grad = None
         f(x).sum().backward()
         assert x.grad.item() == factor

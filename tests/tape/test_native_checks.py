@@ -7,7 +7,8 @@ import pytest
 
 import autodiff as ad
 from autodiff.tape import check as checking
-from autodiff.tape.expected import native_check, python_check
+from autodiff.tape.expected import python_check
+from autodiff.tape.natively import native_check
 
 
 @pytest.fixture

@@ -1,0 +1,56 @@
+"""Writing the `.grad` of leaves: at once, so that threads do not go through one another's pending sums."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from codegen.forks import held_over_fork
+from codegen.garbage import ignoring, set_in_context
+
+from ..ops import add
+from ..tape.leaves import leaf
+from ..tape.node import Leaf, Node
+from ..tape.plan import data
+from ..tape.record import grad_mode
+
+__all__ = ["commit_lock", "unchanged", "write"]
+
+#: Held while `.grad` of several leaves is compared and written: never while anything is computed.
+commit_lock = held_over_fork(threading.RLock())
+
+
+def unchanged(leaves: Iterable[Leaf], olds: Iterable[Node | None]) -> bool:
+    """Whether each `.grad` that was read (None: it was not) is still there."""
+    for identity, old in zip(leaves, olds, strict=True):
+        if old is not None and (identity.grad is None or identity.grad.node is not old):
+            return False
+    return True
+
+
+def write(
+    leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], fused: Sequence[Node | None]
+) -> None:
+    """Set each `.grad`; a value that is not the sum with the old gradient yet is added to it.
+
+    At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
+    pending (create_graph left it) the sum is recorded.
+    """
+    mode = grad_mode.get()
+    try:
+        set_in_context(grad_mode, False)
+        for identity, value, old in zip(leaves, values, fused, strict=True):
+            if value is None:
+                continue
+            present = identity.grad
+            if old is not None or present is None:
+                identity.grad = leaf(value)
+            elif present.node.value is None:
+                identity.grad = add(present, leaf(value))
+            else:
+                with ignoring(all="ignore"):
+                    identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
+    finally:
+        set_in_context(grad_mode, mode)

@@ -1,0 +1,265 @@
+"""Gradients of a known recording with hooks: what rules record between two hooks is put down without the rules.
+
+Hooks run each time, and nobody knows what they will return.  But what rules record up to a hook is decided by what they
+go through, and what they record behind it takes the hook's result as it is.  So a recording with hooks that repeats is
+one check (`behind.Hooked`) and sections:
+
+    nodes that are read  ->  section: nodes as recorded before (`emitted`)  ->  hook  ->  section  ->  ...
+
+All of it is pending, the hooks' own work too, and is computed as one graph; a hook that asks for a value has computed
+what leads up to it.
+
+Sections are made when a recording is met for the second time: the rules run once with a node of its own in the place of
+each hook's result.  Gradients that are retained (`retain_grad`) are among the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from codegen.garbage import set_in_context
+from codegen.records import NamedTuple
+
+from ..config import config
+from ..custom.relied import users_methods
+from ..dispatch import Choices, observed
+from ..tape.ask import evaluate
+from ..tape.behind import ExpectedBehind, Hooked
+from ..tape.check import Check, checks
+from ..tape.expected import python_check
+from ..tape.natively import native_check, native_put
+from ..tape.node import Leaf, Node, new_number
+from ..tape.plan import data, source
+from ..tape.record import grad_mode, identity_of, state
+from ..tape.streak import note_repeated
+from ..tensor import Tensor, handle
+from .anomaly import is_watching
+from .emitted import LIMIT, Rich, emissions, is_repeatable, made_between, put_again, rich_of
+from .gradient import Group, recording_rules
+from .hooks import run_hooks
+
+__all__ = ["computed", "hooked_gradients", "learn_hooked"]
+
+_UNKNOWN, _NEVER = object(), object()
+_BESIDE: list[Node] = []
+
+
+class _Section(NamedTuple):
+    """What is recorded up to a hook, or to the end.
+
+    reads    which of the nodes so far it reads
+    steps    nodes that are put down behind these, some of them `rich`;  results: which of them all are wanted later
+    hook     (place of the cotangent, place of the node whose hooks, or whose leaf's, get it); None at the end
+    """
+
+    reads: tuple[int, ...]
+    steps: Sequence[tuple]
+    rich: dict[int, Rich]
+    results: Sequence[int]
+    hook: tuple[int, int] | None
+
+    def put(self) -> Callable[[tuple], tuple]:
+        """What puts it down, natively if that is possible by now."""
+        native = None if self.rich else native_put(len(self.reads), self.steps, self.results)
+        return native or partial(put_again, steps=self.steps, rich=self.rich, results=self.results)
+
+
+class _Sections:
+    """All of a recording's gradients.  For `Checks` it stands where a plan stands.
+
+    store     (canonical number, place) of the nodes that are read
+    puts      what puts each section down
+    owners    places of the nodes whose gradients these are;  results: their places, None for one that is not reached
+    """
+
+    __slots__ = (
+        "checked_for", "choices", "formulas", "gather", "owners", "puts", "results", "sections", "store", "valid",
+    )  # fmt: skip
+
+    def __init__(
+        self, reads: Sequence[int], sections: list[_Section], owners: list[int], results: list[int | None],
+        choices: Choices,
+    ) -> None:  # fmt: skip
+        self.store = tuple([(number, place) for place, number in enumerate(reads)])
+        self.sections, self.owners, self.results, self.choices = sections, owners, results, choices
+        self.gather: tuple = ()
+        self.formulas = None
+        self.valid = True
+        self.checked_for: tuple = ()
+        self.puts: list[Callable[[tuple], tuple]] = []
+
+    def on(self, given: Sequence[Node]) -> list[tuple[Leaf, Node | None]]:
+        """Put them down behind these nodes, and call the hooks."""
+        nodes = list(given)
+        with recording_rules(False):
+            for section, put in zip(self.sections, self.puts, strict=True):
+                if section.steps:
+                    nodes += put(tuple([nodes[i] for i in section.reads]))
+                if section.hook is not None:
+                    bar, owner = [nodes[i] for i in section.hook]
+                    hooks = owner.hooks if owner.leaf is None else owner.leaf.hooks
+                    nodes.append(run_hooks(hooks, handle(bar)).node if hooks else bar)
+        return [
+            (_identity(nodes[owner]), None if place is None else nodes[place])
+            for owner, place in zip(self.owners, self.results, strict=True)
+        ]
+
+
+def _identity(owner: Node) -> Leaf:
+    found = owner.leaf or owner.retained
+    assert found is not None
+    return found
+
+
+def hooked_gradients(root: Node) -> list[tuple[Leaf, Node | None]] | None:
+    """The leaves of a known recording with hooks, and their gradients, pending; None where it is not known."""
+    hit = checks.find(_purpose(root), (root,), _BESIDE, state.now.began)
+    if hit is None:
+        return None
+    check, gathered = hit
+    sections: Any = check.plan
+    given = gathered[1]
+    del hit, gathered  # what is held counts as something that may be asked for
+    return sections.on(given)
+
+
+def computed(
+    gradients: Sequence[Node | None], root: Node, live: Sequence[Node], retain: bool
+) -> list[np.ndarray | None]:
+    """The values of pending gradients, each in memory of its own; `root` and what is live are computed along.
+
+    retain   whether the history will be gone through again: what it reads is then stored
+    """
+    own = {n for n in gradients if n is not None and n.value is None and source(n) is n}
+    mode = grad_mode.get()
+    try:
+        set_in_context(grad_mode, retain)
+        evaluate([n for n in gradients if n is not None] + [root, *live], ends_recording=False)
+    finally:
+        set_in_context(grad_mode, mode)
+    values: list[np.ndarray | None] = []
+    for node in gradients:
+        value = None if node is None else data(node)
+        values.append(value if value is None or node in own else value.copy())
+        own.discard(node)
+    return values
+
+
+def _purpose(root: Node) -> tuple:
+    return ("hooked", root.kind)
+
+
+def learn_hooked(
+    root: Node, groups: Sequence[Group], emit: Callable[[Callable], Sequence[Tensor | None]]
+) -> list[tuple[Leaf, Node | None]] | None:
+    """The same of one that is met again, by rules that run once more; None where it is met for the first time.
+
+    emit(hooked)   runs the rules: the gradients of groups, with hooked(hooks, cotangent) in the place of hooks
+    """
+    now = state.now
+    if config.eager or is_watching() or (config.careful and len(config.open) != now.tracing) or now.literal:
+        return None
+    behind = Hooked.of((root,), 1, 0, False)
+    if not isinstance(behind, Hooked):
+        return None
+    key = (_purpose(root), behind.key)
+    known = emissions.get(key, _UNKNOWN)
+    if known is _UNKNOWN:
+        emissions.put(key, None)
+    if known is _UNKNOWN or known is _NEVER:
+        return None
+    if known is None:
+        note_repeated()
+        known = _made(behind, groups, emit)
+        emissions.put(key, known or _NEVER)
+        if known is None:
+            return None
+        known.choices.on_change(partial(_drop, key))
+    if known.checked_for:
+        checks.note_length(_purpose(root), known, root, _BESIDE, now.began)
+    else:
+        expected = ExpectedBehind(behind, known)
+        known.checked_for = (_purpose(root),)
+        known.puts = [section.put() for section in known.sections]
+        check = Check(native_check(expected) or python_check(expected), known, None)
+        checks.keep(_purpose(root), check, root, _BESIDE, now.began)
+    return known.on([behind.order[number] for number, _ in known.store])
+
+
+def _drop(key: tuple) -> None:
+    """A method was registered that changes what the rules would record."""
+    sections = emissions.pop(key)
+    if isinstance(sections, _Sections):
+        sections.valid = False
+
+
+class _Stops:
+    """In the place of hooks while rules are run for what they record: each gives a node of its own.
+
+    found    (cotangent, the node in place of the hooks' result, the node that has the hooks), in order
+    """
+
+    def __init__(self, behind: Hooked, groups: Sequence[Group]) -> None:
+        self._owners = {id(n.hooks): n for n in behind.hooked if n.hooks}
+        self._owners |= {id(g.hooks): g.nodes[0] for g in groups if g.hooks}
+        self.found: list[tuple[Node, Node, Node]] = []
+
+    def __call__(self, hooks: dict[Any, Callable], bar: Tensor) -> Tensor:
+        made = identity_of(bar.node, requires_grad=bar.node.kind.out.requires_grad)
+        self.found.append((bar.node, made, self._owners[id(hooks)]))
+        return handle(made)
+
+
+def _made(
+    behind: Hooked, groups: Sequence[Group], emit: Callable[[Callable], Sequence[Tensor | None]]
+) -> _Sections | None:
+    """What rules record between hooks; None where it holds what cannot be put down again."""
+    now = state.now
+    asked, start = now.asked, new_number()
+    stops = _Stops(behind, groups)
+    with observed() as choices:
+        found = [None if t is None else t.node for t in emit(stops)]
+    if now.asked != asked or users_methods(choices) or behind.outside:
+        return None
+    given = dict.fromkeys([n for n, _, _ in stops.found] + [n for n in found if n is not None])
+    results_of_hooks = {made: k for k, (_, made, _) in enumerate(stops.found)}
+    known = behind.number | results_of_hooks
+    made = made_between([n for n in given if n not in known], known)
+    if len(made) + len(known) > LIMIT or not all([is_repeatable(n, start, {}) for n in made]):
+        return None
+    owners = [group.nodes[0] for group in groups]
+    read = [i for node in made for i in node.inputs] + list(given) + owners + [owner for _, _, owner in stops.found]
+    reads = [n for n in dict.fromkeys(read) if n in behind.number]
+    place = {n: k for k, n in enumerate(reads)}
+    sections: list[_Section] = []
+    rest = list(made)
+    for k, (bar, result, owner) in enumerate([*stops.found, (None, None, None)]):
+        own = rest if result is None else [n for n in rest if n.number < result.number]
+        rest = rest[len(own) :]
+        later = {i for n in rest for i in n.inputs} | {n for n, _, _ in stops.found[k:]} | set(found)
+        sections.append(_section(own, [n for n in own if n in later], place, None if bar is None else (bar, owner)))
+        if result is not None:
+            place[result] = len(place)
+    return _Sections(
+        [behind.number[n] for n in reads], sections, [place[n] for n in owners],
+        [None if n is None else place[n] for n in found], choices,
+    )  # fmt: skip
+
+
+def _section(own: list[Node], wanted: list[Node], place: dict[Node, int], hook: tuple | None) -> _Section:
+    """Nodes that are put down together, those of them that are wanted later, and what hooks get.   place: grows"""
+    inside = set(own)
+    reads = list(dict.fromkeys([i for n in own for i in n.inputs if i not in inside]))
+    local = {n: k for k, n in enumerate([*reads, *own])}
+    steps = [(n.kind, n.value, tuple([local[i] for i in n.inputs])) for n in own]
+    rich: dict[int, Rich] = {k: rich_of(n, {}, local) for k, n in enumerate(own) if type(n) is not Node}
+    section = _Section(
+        tuple([place[n] for n in reads]), steps, rich, [local[n] for n in wanted], None
+    )  # fmt: skip
+    for n in wanted:
+        place[n] = len(place)
+    return section if hook is None else section._replace(hook=(place[hook[0]], place[hook[1]]))
