@@ -134,6 +134,16 @@ def test_what_a_class_reads_by_name_is_never_stale(program, monkeypatch):
     assert slope() == pytest.approx(11 * before)
 
 
+def test_what_a_method_reads_that_was_registered_later_is_never_stale(program):
+    names, slope, _ = program
+    names["later"] = 2.0
+    exec("def method():\n    return later", names)
+    names["plain"].method()(names["method"])
+    assert [slope() for _ in range(4)] == [6.0] * 4
+    names["later"] = 5.0
+    assert [slope() for _ in range(4)] == [15.0] * 4
+
+
 def test_a_cell_and_a_default_are_never_stale_once_remembered():
     factor = [2.0]
 
