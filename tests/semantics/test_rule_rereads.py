@@ -138,7 +138,8 @@ def test_what_a_method_reads_that_was_registered_later_is_never_stale(program):
     names, slope, _ = program
     names["later"] = 2.0
     exec("def method():\n    return later", names)
-    names["plain"].method()(names["method"])
+    with pytest.warns(UserWarning, match="replaces"):
+        names["plain"].method()(names["method"])
     assert [slope() for _ in range(4)] == [6.0] * 4
     names["later"] = 5.0
     assert [slope() for _ in range(4)] == [15.0] * 4
