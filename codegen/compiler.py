@@ -34,7 +34,7 @@ from .runtime.kernels import KernelTable
 
 if TYPE_CHECKING:
     from .families import Families
-    from .program import Gemm, Program
+    from .program import Gemm, HostCall, Program
     from .runtime.executable import Executable
     from .runtime.stages import Stages
 
@@ -115,7 +115,7 @@ def _made(graph: Graph, name: str) -> Executable:
             with Lasting():
                 families = _families()
             known = families.find(graph)
-        program, loaded = known or (make_program(graph, _begin_products), None)
+        program, loaded = known or (make_program(graph, _begin), None)
     program.name = name
     keep = functools.partial(kept.keep, folder, key) if folder and key and not loaded else None
     return executable(program, _kernels, loaded, keep)
@@ -131,19 +131,19 @@ def is_known(graph: Graph) -> bool:
     return _key_of(graph) in _executables
 
 
-def make_program(graph: Graph, begin: Callable[[list[Gemm]], None] | None = None) -> Program:
+def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | None = None) -> Program:
     """What will run, as data: the passes, then fusion and storage.
 
-    begin   is given the products among its steps, as soon as they are known
+    begin   is given the products, orders and transforms among its steps, as soon as they are known
     """
     made: Program = _making("passes.plan").plan(_making("passes").optimize(graph), begin=begin)
     return made
 
 
-def _begin_products(gemms: list[Gemm]) -> None:
-    """Have LLVM make what products need while Python goes on planning."""
-    if gemms:
-        _making("runtime.products").begin(gemms)
+def _begin(works: list[Gemm | HostCall]) -> None:
+    """Have LLVM make what such steps need while Python goes on planning."""
+    if works:
+        _making("runtime.needs").begin(works)
 
 
 def stages(graph: Graph) -> Stages:

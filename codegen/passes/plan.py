@@ -20,7 +20,7 @@ from ..kernel.edges import Axes, Probed
 from ..kernel.elements import Placed, Temporary
 from ..kernel.operands import Product
 from ..kernel.solo import build_product, build_scan, build_scatter
-from ..lowering import Contract, Dense, Scan, Scatter
+from ..lowering import Contract, Dense, Fourier, Order, Scan, Scatter
 from ..program import Gemm, HostCall, Kernel, Program, Step, bodies
 from ..records import record
 from .both import both_sides
@@ -64,8 +64,8 @@ class Planned:
     avals: dict[Hashable, Aval]
 
 
-#: Called with the products that will be steps as soon as they are known.
-Begin = Callable[[list[Gemm]], None]
+#: Called with the products, orders and transforms that will be steps as soon as they are known.
+Begin = Callable[[list[Gemm | HostCall]], None]
 
 
 def plan(graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None) -> Program:
@@ -73,7 +73,7 @@ def plan(graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin
 
     prefix    names of kernels begin with it, also those of the bodies of loops
     is_body   it runs inside of a step, perhaps often
-    begin     is told what products there are, for this graph and for each of those bodies
+    begin     is told what there is besides kernels, for this graph and for each of those bodies
     """
     found = planned(graph, prefix, is_body=is_body, begin=begin)
     return place(found, found.drafts, found.avals)
@@ -107,7 +107,9 @@ def planned(
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     if begin is not None:
-        begin([_gemm(node, product) for node, product in prepared.products.items() if product.is_step(node)])
+        gemms = [_gemm(node, product) for node, product in prepared.products.items() if product.is_step(node)]
+        others = [n for n in prepared.graph.nodes if isinstance(n.op.lower, Fourier | Order)]
+        begin([*gemms, *[HostCall(_computed(node)) for node in others]])
     fused = fuse(prepared, probed)
     made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
 
@@ -185,13 +187,19 @@ def _draft(
         return _gemm(node, product), (product.a.base, product.b.base, node)
     if node.op in (PAIR, JOIN):
         return None
-    computed = node.params[0] if node.op.params == ("computed",) else node
+    computed = _computed(node)
     if isinstance(lower, Dense):
         from ..kernel.dense import build_dense, is_native  # linear algebra only
 
         if is_native(computed):
             return _kernel(build_dense(node, computed, lower.program, name))
     return HostCall(computed), (*node.inputs, node)
+
+
+def _computed(node: Node) -> Node:
+    """What such a node computes."""
+    computed: Node = node.params[0] if node.op.params == ("computed",) else node
+    return computed
 
 
 def _gemm(node: Node, product: Product) -> Gemm:

@@ -34,7 +34,7 @@ from .launcher import NativeStep, Plan, Share, launcher_or
 
 if TYPE_CHECKING:
     from ..emit.nests import Nest
-    from . import cost, decided, driven, entered, fourier, lapack, loops, orders, products, segmented, whole
+    from . import cost, decided, driven, entered, fourier, lapack, loops, needs, orders, products, segmented, whole
     from . import share as shares
     from .share import Piece
 
@@ -47,6 +47,7 @@ else:
     fourier = later("codegen.runtime.fourier")
     lapack = later("codegen.runtime.lapack")
     loops = later("codegen.runtime.loops")
+    needs = later("codegen.runtime.needs")
     orders = later("codegen.runtime.orders")
     products = later("codegen.runtime.products")
     segmented = later("codegen.runtime.segmented")
@@ -97,9 +98,9 @@ class Executable:
         """`loaded`: its kernels, where they are known; `keep` is given what may be kept of it on disk."""
         started = time.perf_counter()
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
-        gemms = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm)]
-        if gemms:
-            products.begin(gemms)
+        works = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm | HostCall)]
+        if works:
+            needs.begin(works)
         found = loaded or _loaded(program, kernels)
         layout, pieces = _laid_out(program, _Code(found, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
@@ -126,7 +127,7 @@ class Executable:
             self.call = decides
         self.stats = Stats(
             kernels=len({key.address for key in found.native.values()}),
-            products=len(gemms),
+            products=len([work for work in works if isinstance(work, Gemm)]),
             host_steps=len(hosts),
             buffers=len(program.buffers),
             temporaries=len(layout.offsets),

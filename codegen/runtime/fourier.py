@@ -17,6 +17,7 @@ from ..ir import Node, dtype_name
 from ..lazily import later
 from ..records import NamedTuple, record
 from . import memory, objects
+from .ahead import Ahead
 from .cost import transformed
 from .engine import Code, Passes
 from .launcher import Share
@@ -27,7 +28,7 @@ else:
     fourier_ir = later("codegen.runtime.fourier_ir")
     fourier_pass_ir = later("codegen.runtime.fourier_pass_ir")
 
-__all__ = ["Fourier", "fourier_of", "is_native"]
+__all__ = ["Fourier", "begin", "fourier_of", "is_native"]
 
 #: From so many operations on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -91,7 +92,7 @@ class _Plan:
     def _passes(self, n: int, dtype: np.dtype) -> int:
         words, s = [], 1
         for radix in _radices(n) or ():
-            m, code = n // (s * radix), _pass(dtype, radix)
+            m, code = n // (s * radix), _pass(dtype, radix).result()
             p, k = np.ogrid[1:m, 1:radix]
             words += [code.address("pass"), m, s, self._placed(_roots(p * k, m * radix, dtype))]
             self.passes.append(code)
@@ -146,7 +147,7 @@ def fourier_of(node: Node) -> Fourier:
     """The native step for such a node."""
     shape, kind = _shape(node), node.op.lower.kind
     plan = _Plan(shape, kind, kind == "whole" or (kind == "complex" and node.keywords["inverse"]))
-    code, words = _code(shape.dtype), memory.address_of(plan.words)
+    code, words = _code(shape.dtype).result(), memory.address_of(plan.words)
     rows, work = shape.rows, transformed(shape.n, 1)
     if rows > 1 and work * rows >= _SHARED:
         lanes = fourier_pass_ir.LANES
@@ -157,14 +158,23 @@ def fourier_of(node: Node) -> Fourier:
     return Fourier(code, (words, 0, rows), None, plan)
 
 
-@functools.cache
-def _code(dtype: np.dtype) -> Code:
-    return objects.compiled(fourier_ir.fourier_ir(dtype_name(dtype)), passes=Passes.VECTORS)
+def begin(node: Node) -> None:
+    """Have its code made beside the caller."""
+    shape = _shape(node)
+    _code(shape.dtype)
+    for n in shape.parts() or (shape.n,):
+        for radix in _radices(n) or ():
+            _pass(shape.dtype, radix)
 
 
 @functools.cache
-def _pass(dtype: np.dtype, radix: int) -> Code:
-    return objects.compiled(fourier_pass_ir.pass_ir(dtype_name(dtype), radix), passes=Passes.VECTORS)
+def _code(dtype: np.dtype) -> Ahead[Code]:
+    return Ahead(lambda: objects.compiled(fourier_ir.fourier_ir(dtype_name(dtype)), passes=Passes.VECTORS))
+
+
+@functools.cache
+def _pass(dtype: np.dtype, radix: int) -> Ahead[Code]:
+    return Ahead(lambda: objects.compiled(fourier_pass_ir.pass_ir(dtype_name(dtype), radix), passes=Passes.VECTORS))
 
 
 # ------------------------------------------------------------ numbers

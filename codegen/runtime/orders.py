@@ -11,6 +11,7 @@ from ..ir import Node, dtype_name
 from ..lazily import later
 from ..records import record
 from . import objects
+from .ahead import Ahead
 from .cost import ORDERED
 from .engine import Code, Passes
 from .launcher import Share
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 else:
     order_ir = later("codegen.runtime.order_ir")
 
-__all__ = ["Order", "is_native", "order_of"]
+__all__ = ["Order", "begin", "is_native", "order_of"]
 
 #: From so many additions on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
@@ -52,12 +53,17 @@ def order_of(node: Node) -> Order:
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
     rows = x.aval.size // n if n else 0
     extents = (n, inner, -1 if falls else 0)
-    code = _code(dtype_name(x.aval.dtype))
+    code = _code(dtype_name(x.aval.dtype)).result()
     if rows > 1 and ORDERED * x.aval.size >= _SHARED:
         return Order(code, extents, Share(rows, max(1, min(_CHUNK // (ORDERED * n), rows // 2))))
     return Order(code, (*extents, 0, rows), None)
 
 
+def begin(node: Node) -> None:
+    """Have its code made beside the caller."""
+    _code(dtype_name(node.inputs[0].aval.dtype))
+
+
 @functools.cache
-def _code(dtype: str) -> Code:
-    return objects.compiled(order_ir.order_ir(dtype), passes=Passes.VECTORS)
+def _code(dtype: str) -> Ahead[Code]:
+    return Ahead(lambda: objects.compiled(order_ir.order_ir(dtype), passes=Passes.VECTORS))

@@ -9,10 +9,12 @@ import time
 import numpy as np
 import pytest
 
+from codegen import compiler
 from codegen.ir import Aval
 from codegen.program import Gemm
-from codegen.runtime import ahead, engine, kernels, products
+from codegen.runtime import ahead, engine, fourier, kernels, orders, products
 from codegen.runtime.ahead import Ahead, deeply
+from codegen.runtime.cache import LRU
 from codegen.runtime.engine import Passes
 
 
@@ -104,10 +106,30 @@ def test_no_thread_stays_when_a_program_of_products_and_kernels_is_ready(monkeyp
     before = threading.active_count()
     gemms = [Gemm("f64", 8, 2, 8), Gemm("f64", 8, 1, 8)]  # two columns: one vector on any machine
     products.begin(gemms)
-    assert sorted(name for _, name in products._codes) == ["dots", "product", "tile1"]
+    names = sorted(name.rstrip("0123456789") for _, name in products._codes)  # a tile has as many columns as fit it
+    assert names == ["dots", "product", "tile"]
     codes = {id(code) for gemm in gemms for code in products.product_step(gemm).codes}
     assert codes == {id(code) for work in products._codes.values() for code in work.result().values()}
     assert len(codes) == 1  # one module for all of a tile
+    assert threading.active_count() == before
+
+
+def test_what_orders_and_transforms_need_is_begun_before_their_steps_are_made(monkeypatch):
+    import autodiff as ad
+
+    began, begun = [], set()
+    for room, make in ((orders, "order_of"), (fourier, "fourier_of")):
+        monkeypatch.setattr(room, "begin", lambda node, begin=room.begin: (began.append(node), begin(node))[1])
+        made = getattr(room, make)
+        monkeypatch.setattr(room, make, lambda node, made=made: (begun.add(node in began), made(node))[1])
+        room._code.cache_clear()
+    fourier._pass.cache_clear()
+    monkeypatch.setattr(ahead, "gains", lambda: True)
+    before = threading.active_count()
+    monkeypatch.setattr(compiler, "_executables", LRU(8))
+    x = np.linspace(1.0, 0.0, 18)
+    np.testing.assert_allclose(ad.jit(lambda x: ad.abs(ad.fft.rfft(ad.sort(x))))(x), np.abs(np.fft.rfft(x[::-1])))
+    assert begun == {True} and len({node.op.name for node in began}) == 2
     assert threading.active_count() == before
 
 

@@ -12,7 +12,7 @@ from programs import gemm_program
 import autodiff as ad
 from codegen.compiler import make_program
 from codegen.ir import Aval
-from codegen.program import Gemm, every_step
+from codegen.program import Gemm, HostCall, every_step
 from codegen.runtime import products, threads
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
@@ -213,3 +213,17 @@ def test_products_are_told_of_before_the_rest_is_planned_those_of_loops_too(monk
     monkeypatch.setattr(plan, "fuse", lambda *given, fuse=plan.fuse: (order.append("fuse"), fuse(*given))[1])
     make_program(graph, lambda gemms: order.append("begin"))
     assert order[:2] == ["begin", "fuse"]
+
+
+def test_orders_and_transforms_are_told_of_as_the_steps_that_they_will_be():
+    def f(x):
+        y = ad.fft.irfft(ad.fft.rfft(ad.sort(x)) * 2.0)
+        return ad.sum(y[ad.argsort(x)] ** 2)
+
+    graph = ad.jit(ad.grad(f)).traced.entry((np.linspace(0.0, 1.0, 16),), {})[0].graph
+    told = []
+    program = make_program(graph, told.extend)
+    steps = [step.work for step, _, _ in every_step(program) if isinstance(step.work, HostCall)]
+    assert len(steps) >= 4
+    assert Counter(told) == Counter(steps)
+
