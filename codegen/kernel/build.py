@@ -31,7 +31,7 @@ from .group import Cut, Group, Root
 from .index import Index, constant_index, flatten
 from .monoids import Accumulator, combine, element, start
 from .nest import ScalarType, Value
-from .parts import Part, first_carrying, pieces, plan_parts, type_of
+from .parts import Part, first_carrying, is_short, pieces, plan_parts, type_of
 from .positions import Positions
 from .scalar import Scalar
 from .together import rows_at_a_time, rows_together
@@ -100,14 +100,14 @@ class _Builder:
     def _rows(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]], rows: int | None) -> None:
         """Loops over rows, stage after stage in each."""
         parts: list[Part] = []
+        run = self._run(outer, inner)
         for axes in outer:
             extent, block = self.positions.extent(axes), None
             if not parts and rows is not None and rows < extent:
                 block = Part(axes, extent, rows, None, is_apart=True)
                 parts.append(block)
-            inside = [a for one in inner for a in one]
-            if axes == outer[-1] and (run := self.accumulators.run(axes, inside, 1)):
-                block = Part(axes, extent, run, block, is_apart=False, is_run=True)
+            if axes in run:
+                block = Part(axes, extent, run[axes], block, is_apart=False, is_run=True)
                 parts.append(block)
             parts.append(Part(axes, extent, 1, block, is_apart=False))
         opened: list[Loop] = []
@@ -135,6 +135,14 @@ class _Builder:
             self.k.close_loop(loop)
         if parts and parts[0].is_apart:
             self.accumulators.end(parts[0].extent)
+
+    def _run(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+        """The innermost axes whose iterations are done in runs, and how many of them make one."""
+        for level in reversed(range(len(outer))):
+            inside = [a for one in (*outer[level + 1 :], *inner) for a in one]
+            if run := self.accumulators.run(outer[level], inside, 1):
+                return {outer[level]: run}
+        return {}
 
     def _per_row(self, root: Root) -> None:
         """A value that is computed once per row; a reduction of such values goes to memory."""
@@ -246,7 +254,7 @@ class _Builder:
         for root, s in starts.items():
             so_far = tuple(loop.carried[at : at + len(s)])
             at += len(s)
-            free = level == len(parts) - 1
+            free = level == len(parts) - 1 or (level == len(parts) - 2 and is_short(parts[-1]))
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
         return _taken_apart(starts, k.close_loop(loop, results))
 

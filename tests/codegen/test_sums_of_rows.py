@@ -82,3 +82,57 @@ def test_long_sums_of_what_is_rolled_or_padded(n, shift, rng):
     value, slope = ad.jit(ad.value_and_grad(lambda x: ad.sum(ad.pad(x, ((2, 3),)) * w + ad.pad(x[:-7], ((5, 7),)))))(x)
     np.testing.assert_allclose(value, np.pad(x, (2, 3)) @ w + x[:-7].sum(), rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(slope, w[2:-3] + (np.arange(n) < n - 7), rtol=1e-13)
+
+
+def rms_error(program, arrays, dtype, draws=8):
+    """Of the sum of a program's elements over so many draws, in units of the last bit."""
+    f, errors = ad.jit(lambda *a: ad.sum(program(ad, *a))), []
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        drawn = [rng.uniform(0.2, 1.0, shape).astype(dtype) for shape in arrays]
+        exact = program(np, *[a.astype(np.longdouble) for a in drawn]).sum()
+        errors.append(float((f(*drawn) - exact) / exact))
+    return np.sqrt(np.mean(np.square(errors))) / np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("shape", [(3000, 2), (3000, 8), (1000, 14), (200, 7, 2)], ids=str)
+def test_many_short_rows_are_no_long_chain(shape, dtype):
+    weights = (*shape[:-1], 1)
+    assert rms_error(lambda lib, x, w: x * w, [shape, weights], dtype) < 1.1
+
+
+def test_what_rows_come_to_is_added_up_in_runs():
+    assert rms_error(lambda lib, x: lib.max(x, axis=1), [(64, 1000)], "f8") < 0.6
+    assert rms_error(lambda lib, x, w: lib.sqrt(lib.sum(x * x, axis=1)) * w, [(64, 1000), (64,)], "f8") < 0.6
+
+
+def test_rows_of_rows_are_added_up_in_runs():
+    def near(lib, x, y):
+        return 1 / lib.sqrt(lib.sum((x[:, None] - y) ** 2, axis=2) + 1)
+
+    assert rms_error(near, [(100, 3), (300, 3)], "f4") < 1.6
+
+
+@pytest.mark.parametrize("shape", [(999, 50), (1000, 20), (410, 1, 8), (30, 20), (2500, 5), (81, 49), (58, 6, 9)])
+def test_runs_end_where_rows_and_blocks_end(shape, rng):
+    beyond = np.full((shape[0] + 600, *shape[1:]), 1e20)
+    x, w = beyond[: shape[0]], rng.normal(size=(shape[0],) + (1,) * (len(shape) - 1))
+    x[:] = rng.normal(size=shape)
+    total, first, rest = ad.jit(lambda x, w: (ad.sum(x * w), ad.sum(x, 0), ad.sum(x * 2.0)))(x, w)
+    alone = ad.jit(lambda x, w: ad.sum(x * w))(x, w)
+    sizes = {"rtol": 1e-12, "atol": 1e-11}
+    for found, expected in [(total, (x * w).sum()), (alone, (x * w).sum()), (first, x.sum(0)), (rest, 2 * x.sum())]:
+        np.testing.assert_allclose(found, expected, **sizes)
+
+
+def test_runs_are_the_same_for_any_number_of_threads(rng):
+    x, w = rng.normal(size=(60_000, 9)), rng.normal(size=60_000)
+    f, before = ad.jit(lambda x, w: ad.sum(x * w[:, None])), ad.config.threads
+    try:
+        found = set()
+        for ad.config.threads in (1, 2, 3):
+            found.add(f(x, w))
+    finally:
+        ad.config.threads = before
+    assert len(found) == 1
