@@ -1,10 +1,13 @@
-"""What errors are measured against: the same by hand, in wider numbers."""
+"""What errors are measured against: the same in wider numbers, by hand or by HIPS autograd."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
-__all__ = ["wider"]
+__all__ = ["by_autograd", "solved", "wider"]
 
 #: Elements beyond which x87 numbers would take longer than all that is measured.
 LONG = 1_000_000
@@ -15,3 +18,29 @@ def wider(array: np.ndarray) -> np.ndarray:
     if array.dtype == np.float32:
         return array.astype(np.float64)
     return array.astype(np.longdouble) if array.size <= LONG else array
+
+
+def by_autograd(program: Callable[..., Any], argnums: Sequence[int], arrays: Sequence[Any]) -> Callable[[], Any]:
+    """Value and gradients of `program(lib, *arrays)` in wider numbers, where nobody has written them by hand."""
+    import peers
+
+    return peers.autograd(program, argnums, list(map(wider, arrays)))
+
+
+def solved(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The solutions x of a @ x = b, f[..., n, n], f[..., n, k] -> f[..., n, k], in numbers of any width.
+
+    Gauss's elimination by rows of largest pivots, which NumPy's own has for doubles alone.
+    """
+    n, shape = a.shape[-1], b.shape
+    rows = np.concatenate([a, b], -1).reshape(-1, n, n + shape[-1])
+    each = np.arange(len(rows))
+    for c in range(n):
+        pivot = c + np.argmax(abs(rows[:, c:, c]), 1)
+        chosen = rows[each, pivot]
+        rows[each, pivot] = rows[:, c]
+        rows[:, c] = chosen / chosen[:, c, None]
+        factors = rows[:, :, c].copy()
+        factors[:, c] = 0
+        rows -= factors[:, :, None] * rows[:, c, None]
+    return rows[:, :, n:].reshape(shape)

@@ -1,7 +1,7 @@
 """Linear systems, one or many: the sum of squares of the solutions, and its gradient in matrices and right sides."""
 
 import numpy as np
-from precision import wider
+from precision import solved, wider
 from targets import faster
 
 TITLE = "linear systems, value and gradient"
@@ -36,24 +36,9 @@ def reference(a, b):
 
     def run():
         wide, side = wider(a), wider(b)
-        x = _solved(wide, side)
-        b_bar = _solved(wide.swapaxes(-1, -2), 2 * x)
+        x = solved(wide, side)
+        b_bar = solved(wide.swapaxes(-1, -2), 2 * x)
         return (x * x).sum(), [-b_bar @ x.swapaxes(-1, -2), b_bar]
 
     return run
 
-
-def _solved(a, b):
-    """Gauss's elimination by rows of largest pivots, which NumPy's own has for doubles alone."""
-    n, shape = a.shape[-1], b.shape
-    rows = np.concatenate([a, b], -1).reshape(-1, n, n + shape[-1])
-    each = np.arange(len(rows))
-    for c in range(n):
-        pivot = c + np.argmax(abs(rows[:, c:, c]), 1)
-        chosen = rows[each, pivot]
-        rows[each, pivot] = rows[:, c]
-        rows[:, c] = chosen / chosen[:, c, None]
-        factors = rows[:, :, c].copy()
-        factors[:, c] = 0
-        rows -= factors[:, :, None] * rows[:, c, None]
-    return rows[:, :, n:].reshape(shape)
