@@ -109,7 +109,7 @@ def _gamma(k: Any, x: Any) -> Any:
     root = k.pow(size, k.mul(half, k.sub(size, half)))
     scale = k.mul(k.constant(math.sqrt(2 * math.pi), like=x), k.exp(_stirling(k, size)))
     high = k.mul(k.mul(k.mul(root, k.exp(k.neg(size))), root), scale)
-    high = k.select(k.gt(size, k.constant(180.0, like=x)), k.constant(math.inf, like=x), high)
+    high = k.select(k.isinf(root), root, high)  # exp(-size) may be 0 there
     found = k.select(k.lt(size, k.constant(12.0, like=x)), low, high)
     found = k.select(k.eq(size, zero), k.constant(math.inf, like=x), found)
     pi, away = k.constant(math.pi, like=x), _from_pole(k, size)

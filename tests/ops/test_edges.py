@@ -68,6 +68,16 @@ def test_gammaln_is_plain_zero_at_one_and_two():
     assert not np.signbit(np.asarray(sp.entr(np.zeros(1)))).any()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gamma_of_large_numbers_is_infinite_and_of_very_negative_ones_zero(dtype):
+    large = np.array([47.5, 104.0, 125.5, 179.5, 181.0, 260.5, 1e30, inf], dtype)[0 if dtype == np.float32 else 4 :]
+    for compiled in (sp.gamma, ad.jit(sp.gamma)):
+        assert (np.asarray(compiled(large)) == inf).all()
+        assert (np.asarray(compiled(np.array([-104.5, -125.5, -179.5], np.float32))) == 0).all()
+        assert (np.asarray(compiled(np.array([-185.5, -260.5], dtype))) == 0).all()
+    assert ad.jit(sp.factorial)(np.float32(120.5)) == inf
+
+
 def test_a_mixed_derivative_of_xlogy_is_there_where_x_is_zero():
     mixed = ad.grad(lambda y: ad.grad(lambda x, y: ad.sum(sp.xlogy(x, y)))(np.zeros(3), y).sum())
     np.testing.assert_allclose(mixed(np.array([0.5, 1.0, 4.0])), [2.0, 1.0, 0.25])
