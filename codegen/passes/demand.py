@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from ..ir import Node
 from ..ir.op import CONSTANT, INPUT
-from ..kernel.edges import HEAVY, Probed
+from ..kernel.edges import HEAVY, Probed, rows_kept
 from ..kernel.index import Index
 from ..lowering import Contract, Map, Move, Reduce, Scan, Scatter
 from ..symbols import typical
@@ -111,13 +111,25 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
                 want(stored, 1.0, None)
                 roots.add(stored)
         elif isinstance(lower, Reduce | Scan | Scatter):
+            by_itself = _is_one_by_one(node)
             for i in node.inputs:
                 want(i, 1.0, None)
+                if by_itself and is_fused(i) and price[i] >= HEAVY:
+                    roots.add(i)
         else:
             for i in node.inputs:
                 want(i, 1.0, None)
                 roots.add(i)
     return {node for node in roots if node.op is not INPUT}
+
+
+def _is_one_by_one(node: Node) -> bool:
+    """Whether numbers go to their places one after the other: what is dear is then computed in vectors before.
+
+    Gradient of sum(sin(x[i])**2), us: 10,007 places of 1,000 doubles 104, stored before 44; 100,000 of as many 2,990,
+    918, of floats 1,540, 520.  Running sums wait for each other longer than for what they add up.
+    """
+    return isinstance(node.op.lower, Scatter) and not rows_kept(node)
 
 
 def _pass_on(node: Node, seen: Demand, probed: Probed, want) -> None:

@@ -74,3 +74,20 @@ def test_an_index_outside_fails_behind_rows_too():
     graph = _graph((7, 16), (0,), (3,), 0, "scatter_add")
     with pytest.raises(IndexError):
         compile_graph(graph).call(np.array([0, 7, 1]), np.ones((3, 16), F32))
+
+
+@pytest.mark.parametrize(("name", "count"), [("exp", 2), ("neg", 1)])
+def test_what_is_dear_is_computed_in_vectors_before_numbers_go_to_their_places(name, count):
+    at, x = input_node(Aval((20,), I64)), input_node(Aval((20,), F32))
+    added = apply(OPS["scatter_add"], at, apply(OPS[name], x), shape=(9,), axes=(0,), place=0)
+    graph = Graph.of([at, x], [added])
+    assert len(plan(graph).steps) == count
+    indices, numbers = np.arange(20) % 9, np.linspace(-1, 1, 20, dtype=F32)
+    (expected,) = evaluate(graph, indices, numbers)
+    np.testing.assert_allclose(compile_graph(graph).call(indices, numbers)[0], expected, rtol=1e-5)
+
+
+def test_rows_go_to_their_places_as_they_are_computed():
+    at, x = input_node(Aval((20,), I64)), input_node(Aval((20, 16), F32))
+    added = apply(OPS["scatter_add"], at, apply(OPS["exp"], x), shape=(9, 16), axes=(0,), place=0)
+    assert len(plan(Graph.of([at, x], [added])).steps) == 1
