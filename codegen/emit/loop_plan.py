@@ -29,6 +29,7 @@ from .pairs import Form, Pair, find_pairs, form_of, never_meet
 from .reductions import Reduction, is_free
 from .rising import held_back, is_known_before, is_rising
 from .strides import VARYING, Apart, Stride, multiple, summed
+from .types import NARROW, width
 
 __all__ = ["LoopPlan", "plan_loop"]
 
@@ -36,9 +37,7 @@ __all__ = ["LoopPlan", "plan_loop"]
 _BOTH = 2
 
 #: Costs in additions, of a vector whose lanes fill one register; roughly.
-_COSTS = {
-    "arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50,
-}  # fmt: skip
+_COSTS = {"arith.divf": 5, "math.sqrt": 6, "arith.divsi": 40, "arith.remsi": 40, "arith.floordivsi": 50}
 _COST_OF_A_FUNCTION, _COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 24, 10, 3
 #: How long a result takes, in additions that could begin meanwhile.
 _LATENCIES = {"arith.divf": 13, "math.sqrt": 20}
@@ -62,7 +61,7 @@ class LoopPlan:
     near        the plan of an iteration away from edges
     held        of such a plan: what makes no difference there, with the counter that is not held back
     members     loads that together read all elements between their own
-    bits        of the widest element that differs between lanes
+    bits        of the widest element that differs between lanes;   narrow   what arithmetic on narrow ones costs
     cost        of one iteration;   of_functions    what of it elementary functions cost
     latency     of its longest way from a load to a result, in the same units
     """
@@ -80,6 +79,7 @@ class LoopPlan:
     held: dict[Operation, Value] = field(default_factory=dict)
     members: dict[Operation, Member] = field(default_factory=dict)
     bits: int = 8
+    narrow: int = 0
     cost: int = 0
     of_functions: int = 0
     latency: int = 0
@@ -160,6 +160,7 @@ class _Planner:
             cost = _COST_OF_A_FUNCTION if name in ELEMENTARY else _COSTS.get(name, 1)
             if strides.get(operation.result, 0) is VARYING:
                 self.found.cost += cost
+                self.found.narrow += cost if width(operation) <= NARROW else 0
                 self.found.of_functions += cost if name in ELEMENTARY else 0
                 self._waits(operation)
 

@@ -7,17 +7,26 @@ import struct
 import numpy as np
 
 from ..garbage import ignoring
-from ..kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, MemRef, ScalarType, Type
+from ..kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, MemRef, Operation, ScalarType, Type
 
 __all__ = [
-    "ALIGNMENT", "LLVM_TYPES", "first_lanes", "float_literal", "intrinsic_suffix", "literal", "llvm_type", "splat",
-    "steps", "vector_type",
+    "ALIGNMENT", "LLVM_TYPES", "NARROW", "first_lanes", "float_literal", "intrinsic_suffix", "literal", "llvm_type",
+    "splat", "steps", "vector_type", "width",
 ]
 
 LLVM_TYPES = {INDEX: "i64", I1: "i1", I8: "i8", I32: "i32", I64: "i64", F32: "float", F64: "double"}
 
 #: Bytes of an element in memory.  Users' arrays are aligned to no more than this.
 ALIGNMENT = {INDEX: 8, I8: 1, I32: 4, I64: 8, F32: 4, F64: 8}
+
+#: Bits of a narrow number: a vector has twice as many of these as of the widest.
+NARROW = 32
+
+
+def width(operation: Operation) -> int:
+    """The bits of the widest number that an operation reads or gives."""
+    types = [v.type for v in (*operation.operands, *operation.results)]
+    return max([t.bits for t in types if isinstance(t, ScalarType)])
 
 
 def llvm_type(type: Type) -> str:

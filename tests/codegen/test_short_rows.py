@@ -229,3 +229,37 @@ def test_short_rows_that_are_written_and_added_up_are_right(dtype, rows, columns
     y = apply(OPS["sub"], x, apply(OPS["broadcast_to"], total, shape=(rows, columns)))
     squares = apply(OPS["mul"], y, y)
     check(Graph.of([x], [y, apply(OPS["sum"], squares, axis=(0, 1)), apply(OPS["sum"], squares, axis=(0,))]))
+
+
+@pytest.mark.parametrize("columns", [2, 3, 7, 10, 12, 13])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_looked_up_element_of_each_short_row_is_the_one(columns, dtype, rng):
+    def loss(z, labels):
+        return -ad.mean(ad.take_along_axis(ad.log_softmax(z, axis=1), labels[:, None], axis=1))
+
+    f = ad.jit(ad.value_and_grad(loss))
+    for rows in (1, 4, 31, 100, 1003):
+        z, labels = rng.normal(size=(rows, columns)).astype(dtype), rng.integers(-columns, columns, rows)
+        value, gradient = f(z, labels)
+        chances = np.exp(z.astype(np.float64))
+        chances /= chances.sum(axis=1, keepdims=True)
+        ones = np.eye(columns)[labels]
+        tolerance = 2e-6 if dtype is np.float32 else 1e-14
+        np.testing.assert_allclose(value, -np.log((chances * ones).sum(axis=1)).mean(), rtol=tolerance)
+        np.testing.assert_allclose(gradient, (chances - ones) / rows, rtol=0, atol=tolerance / rows)
+        for place in (0, rows // 2, rows - 1):
+            wrong = labels.copy()
+            wrong[place] = columns
+            with pytest.raises(IndexError):
+                f(z, wrong)
+
+
+@pytest.mark.parametrize("columns", [3, 10])
+def test_short_rows_of_which_one_element_is_looked_up_run_side_by_side(columns):
+    x, at = input_node(Aval((1000, columns), np.float32)), input_node(Aval((1000, 1), np.int64))
+    total = apply(OPS["reshape"], apply(OPS["sum"], apply(OPS["exp"], x), axis=(1,)), shape=(1000, 1))
+    chances = apply(OPS["div"], apply(OPS["exp"], apply(OPS["take_along"], x, at, axis=1)), total)
+    (step,) = plan(Graph.of([x, at], [chances])).steps
+    text = emit_module([step.work.function], WIDEST)
+    # Places are i64, of which a vector has eight.
+    assert re.search(r"masked\.gather\.v(16|32)f32", text) and re.search(r"@exp\.v(16|32)f32", text)
