@@ -261,12 +261,17 @@ class Accumulators:
         return typical(group.total) > _LONG * typical(size) * typical(blocks)
 
     def _rows_in_block(self, extent: int) -> int:
-        group = self.positions.group
-        return rows_in_block(typical(group.total // extent), group.cost)
+        return self._block_of(extent, self.positions.group.cost)
 
     def _is_long(self, extent: int) -> bool:
         """Whether so many rows are done in blocks: fewer have their sums with less ado."""
-        return rows_in_block(typical(self.positions.group.total // extent), 1) < typical(extent)
+        return self._block_of(extent, 1) < typical(extent)
+
+    def _block_of(self, extent: int, cost: int) -> int:
+        group = self.positions.group
+        meeting = [r for r in group.roots if r.is_reduction and self._meets(r, self._outermost)]
+        of_numbers = all([r.node.aval.size == 1 for r in meeting])
+        return rows_in_block(typical(group.total // extent), cost, of_numbers=of_numbers)
 
     def _in_blocks(self) -> list[_Reduction]:
         return [r for r in self._reductions.values() if r.blocks]
