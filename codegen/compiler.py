@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -99,7 +98,6 @@ def set_fast_math(flag: bool) -> None:
 
 def _made(graph: Graph, name: str) -> Executable:
     """The executable of a graph: by its family, from disk, or from a program that is made now."""
-    started = time.perf_counter()
     folder, key = _kernels.disk(), None
     has_families = _families.cache_info().currsize > 0
     executable = _making("runtime.executable").Executable
@@ -109,7 +107,7 @@ def _made(graph: Graph, name: str) -> Executable:
             key = kept.key_of(graph)
             found = kept.loaded(key, name, _kernels, folder) if key else None
             if found:
-                return executable.of(found, (time.perf_counter() - started) * 1e3)
+                return executable.of(found)
         if not has_families:
             engine.begin()
             with Lasting():

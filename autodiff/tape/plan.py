@@ -32,10 +32,10 @@ __all__ = ["COUNTS", "Counts", "Drawn", "Plan", "build", "draw", "drops_inputs",
 class Counts:
     """What happened so far in this process (`ad.cache_info`)."""
 
-    __slots__ = ("asks", "hits", "misses", "rules", "runs", "unkept")
+    __slots__ = ("asks", "hits", "misses", "rules", "runs")
 
     def __init__(self) -> None:
-        self.asks = self.hits = self.misses = self.rules = self.runs = self.unkept = 0
+        self.asks = self.hits = self.misses = self.rules = self.runs = 0
 
 
 COUNTS = Counts()

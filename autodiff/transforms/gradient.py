@@ -300,8 +300,6 @@ def _make(
         choices.on_change(lambda: _drop(key, known_plan(), forget))
         if size is not None and not relied:
             forget = size.learn(order, answer, partial(_answer_again, past, seeds, groups, kept, number), choices)
-    elif not known:
-        COUNTS.unkept += 1
     note("backward", why or compared(key))
     return plan
 

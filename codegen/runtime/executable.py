@@ -15,7 +15,6 @@ step when all steps inside are; else Python calls the executables of its bodies.
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,25 +53,7 @@ else:
     shares = later("codegen.runtime.share")
     whole = later("codegen.runtime.whole")
 
-__all__ = ["Executable", "Pieces", "Stats"]
-
-
-class Stats(NamedTuple):
-    """What an executable is made of.
-
-    compile_ms      time from program to callable, LLVM included
-    code_bytes      object files in use, also those shared with other executables
-    """
-
-    kernels: int
-    products: int
-    host_steps: int
-    buffers: int
-    temporaries: int
-    workspace_bytes: int
-    code_bytes: int
-    is_long: bool
-    compile_ms: float
+__all__ = ["Executable", "Pieces"]
 
 
 class Executable:
@@ -81,10 +62,10 @@ class Executable:
     call        call(*inputs) -> tuple of arrays.  May be kept without the executable; look it up at each call, since
                 the first may be another than those after it
     name, inputs, outputs   of its program, which itself is not kept: it is many times as large
-    stats       how large it is
+    plan        its steps in machine code; None when Python has to take part
     """
 
-    __slots__ = ("__weakref__", "_plan", "call", "inputs", "name", "outputs", "stats")
+    __slots__ = ("__weakref__", "call", "inputs", "name", "outputs", "plan")
 
     call: Callable[..., tuple[np.ndarray, ...]]
 
@@ -96,7 +77,6 @@ class Executable:
         keep: Callable[[kept.Found, Sequence[Any]], None] | None = None,
     ) -> None:
         """`loaded`: its kernels, where they are known; `keep` is given what may be kept of it on disk."""
-        started = time.perf_counter()
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
         works = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm | HostCall)]
         if works:
@@ -105,15 +85,13 @@ class Executable:
         layout, pieces = _laid_out(program, _Code(found, kernels))
         steps = tuple([piece.step for piece in pieces if isinstance(piece, _Native)])
         owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Native) for owner in piece.owners]))
-        codes = [code for owner in owns for code in owner.codes]
         operations = cost.operations_of(program)
-        is_long = operations >= cost.LONG
         plan = Plan(
-            program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps, is_long, owns
-        )
+            program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps,
+            operations >= cost.LONG, owns,
+        )  # fmt: skip
         hosts = [piece for piece in pieces if not isinstance(piece, _Native)]
-        #: None when Python has to take part.
-        self._plan = None if hosts else plan
+        self.plan = None if hosts else plan
         if hosts:
             avals = {slot: buffer.aval for slot, buffer in layout.buffers.items()}
             steps_or_hosts = [None if isinstance(piece, _Native) else piece for piece in pieces]
@@ -125,29 +103,17 @@ class Executable:
             decides = decided.Decided(program.graph)
             decides.call = self.call if hosts else call_of(plan, operations, weakref.ref(decides))
             self.call = decides
-        self.stats = Stats(
-            kernels=len({key.address for key in found.native.values()}),
-            products=len([work for work in works if isinstance(work, Gemm)]),
-            host_steps=len(hosts),
-            buffers=len(program.buffers),
-            temporaries=len(layout.offsets),
-            workspace_bytes=program.workspace_bytes,
-            code_bytes=sum({id(code): code.size for code in codes}.values()),
-            is_long=is_long,
-            compile_ms=(time.perf_counter() - started) * 1e3,
-        )
         if keep and not refuses and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
             owners = [piece.owners[0] for piece in pieces if isinstance(piece, _Native)]
-            keep(kept.Found(plan, operations, self.stats), owners)
+            keep(kept.Found(plan, operations), owners)
 
     @classmethod
-    def of(cls, found: kept.Found, compile_ms: float) -> Executable:
+    def of(cls, found: kept.Found) -> Executable:
         """The executable of a program that was kept on disk."""
         self = cls.__new__(cls)
-        plan = self._plan = found.plan
+        plan = self.plan = found.plan
         self.name, self.inputs, self.outputs = plan.name, plan.inputs, plan.outputs
         self.call = call_of(plan, found.operations, weakref.ref(self))
-        self.stats = Stats(*found.stats)._replace(compile_ms=compile_ms)
         return self
 
     def launcher(self, slow: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -155,16 +121,16 @@ class Executable:
 
         None when the program, or this Python, has no such function.  `slow` must not hold the result.
         """
-        found = None if self._plan is None else launcher_or(self._plan, slow)
+        found = None if self.plan is None else launcher_or(self.plan, slow)
         if found is None or not isinstance(self.call, decided.Decided):
             return found
         return decided.or_slow(found, slow)
 
     def entry(self, call: entered.Call) -> entered.Entry | None:
         """A known call that goes straight into the program; None when there is no such way."""
-        if self._plan is None or not machine.is_native() or not entered.can_enter(self._plan):
+        if self.plan is None or not machine.is_native() or not entered.can_enter(self.plan):
             return None
-        return entered.Entry(self._plan, call)
+        return entered.Entry(self.plan, call)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, avals)) for avals in (self.inputs, self.outputs))

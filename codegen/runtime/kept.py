@@ -43,15 +43,14 @@ else:
 __all__ = ["Found", "keep", "key_of", "loaded"]
 
 #: Counts up when what is written for a program comes to mean something else.
-VERSION = 1
+VERSION = 2
 
 
 class Found(NamedTuple):
-    """What an executable is made of, how many scalar operations one run takes, and how large it is."""
+    """What an executable is made of, and how many scalar operations one run takes."""
 
     plan: Plan
     operations: int
-    stats: tuple
 
 
 # ------------------------------------------------------------ which graph
@@ -132,7 +131,7 @@ def keep(disk: DiskCache, key: str, found: Found, owners: Sequence[NativeKernel 
             steps.append(("product", fields, step.slots))
     content = (
         tuple([_aval(a) for a in plan.inputs]), tuple([_aval(a) for a in plan.outputs]), plan.offsets,
-        plan.workspace_bytes, tuple(steps), plan.is_long, found.operations, tuple(found.stats),
+        plan.workspace_bytes, tuple(steps), plan.is_long, found.operations,
     )  # fmt: skip
     disk.store([key], marshal.dumps(content, 2), ())
 
@@ -142,7 +141,7 @@ def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> Found 
     entry = disk.load(key)
     if entry is None:
         return None
-    inputs, outputs, offsets, workspace, steps, is_long, operations, stats = marshal.loads(entry.object_bytes)
+    inputs, outputs, offsets, workspace, steps, is_long, operations = marshal.loads(entry.object_bytes)
     gemms = [Gemm(*fields) for kind, fields, *_ in steps if kind == "product"]
     if gemms:
         products.begin(gemms)
@@ -163,7 +162,7 @@ def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> Found 
     plan = Plan(
         name, _avals(inputs), _avals(outputs), offsets, workspace, tuple(made), is_long, tuple(dict.fromkeys(owns))
     )
-    return Found(plan, operations, stats)
+    return Found(plan, operations)
 
 
 def _avals(written: tuple) -> tuple[Aval, ...]:

@@ -50,8 +50,8 @@ def test_steps_communicate_through_the_workspace(table, rng):
     first, second = executable.call(x)
     np.testing.assert_array_equal(first, 2 * (3 * x - 1))
     np.testing.assert_array_equal(second, 3 * x + 5)
-    assert executable.stats.kernels == 4 and executable.stats.temporaries == 2
-    assert executable.stats.workspace_bytes == 128 and executable.stats.host_steps == 0
+    plan = executable.plan
+    assert (len(plan.steps), len(plan.offsets), plan.workspace_bytes) == (4, 2, 128)
 
 
 def test_one_kernel_serves_every_run_time_extent(table, rng):
@@ -170,7 +170,7 @@ def test_native_segments_and_host_calls_take_turns(table, rng):
     executable = Executable(host_program(), table)
     x, y = rng.standard_normal((2, 8))
     np.testing.assert_allclose(executable.call(x, y[::-1])[0], 2 * x + 1 + y[::-1] + 1)
-    assert executable.stats.host_steps == 1 and executable.launcher(print) is None
+    assert executable.plan is None and executable.launcher(print) is None
 
 
 def test_host_calls_alone_make_a_program(table):
@@ -263,8 +263,8 @@ def test_work_is_counted_through_loops_and_products():
 
 
 def test_only_long_programs_release_the_lock(table):
-    assert not Executable(affine_program(1000), table).stats.is_long
-    assert Executable(affine_program(1_000_000), table).stats.is_long
+    assert not Executable(affine_program(1000), table).plan.is_long
+    assert Executable(affine_program(1_000_000), table).plan.is_long
 
 
 def test_a_workspace_is_aligned_and_its_views_are_apart():

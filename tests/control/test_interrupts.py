@@ -84,7 +84,7 @@ def test_ctrl_c_ends_a_loop_that_is_called_by_ctypes(interrupted):
 
     for program, arguments in ((until, (np.inf, 0.5)), (many, (1.0, 0.5))):
         graph = parse(str(ad.inspect(program, "f64[]", "f64[]").graph))
-        call = PackedCall(compiler.compile_graph(graph)._plan)
+        call = PackedCall(compiler.compile_graph(graph).plan)
         with interrupted():
             call(*[np.asarray(a) for a in arguments])
 
