@@ -48,6 +48,16 @@ def test_an_output_owns_aligned_memory(pool, table, n):
     assert len({y.ctypes.data for y in found}) == 3
 
 
+def test_large_outputs_begin_at_different_places_of_a_page(pool, table):
+    """Apart from each other, and from where NumPy's begin: 16 bytes behind a page."""
+    n = 5_000_000  # so large that they are pages of their own, whatever the heap has been used for
+    call, x = call_of(table, n), np.ones(n)
+    found = [call(x)[0] for _ in range(4)][1:]  # the first is made before the launcher is there, perhaps
+    assert all(y.ctypes.data % 64 == 0 and y[0] == y[-1] == 3.0 for y in found)
+    places = [16, *sorted(y.ctypes.data % 4096 for y in found)]
+    assert all(b - a >= 512 for a, b in pairwise(places))
+
+
 @pytest.mark.parametrize("n", [1, 100, 600_000])
 def test_memory_of_a_dead_output_serves_the_next_call(pool, table, n):
     call, x = call_of(table, n), np.ones(n)
