@@ -2,7 +2,7 @@
 
 A fresh block of 80 MB costs 9 ms of page faults, every time; one from the pool costs none.
 
-    block    header of 64 bytes, then the data, which start at a cache line, of a large block at one of several in a page
+    block    header of 64 bytes, then the data, which start at a cache line; of large blocks at one of several in a page
     header   words: class, next free block of the class, address to free, bytes of data
     class    blocks of one size: multiples of 64 bytes up to 1 KiB, then four sizes per doubling
     @classes per class: the first free block, and when the class was last used
