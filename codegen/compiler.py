@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from .program import Gemm, HostCall, Program
     from .runtime.executable import Executable
     from .runtime.stages import Stages
+    from .sized import SizedGraph
+    from .sized_code import SizedCode
 
 __all__ = [
-    "Counts", "clear", "compile_graph", "compiled", "counts", "facts", "is_known", "make_program", "recorded",
-    "set_fast_math", "stages",
+    "Counts", "clear", "compile_graph", "compile_sized", "compiled", "counts", "facts", "is_known", "make_program",
+    "recorded", "set_fast_math", "stages",
 ]  # fmt: skip
 
 #: A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own:
@@ -82,6 +84,15 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
         for recording in _recordings:
             recording.append(graph)
     return executable
+
+
+def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
+    """The machine code of a graph for any extents, as it is planned for small or large ones; None where there is none.
+    """
+    with _lock, Paused():
+        engine.begin()
+        made: SizedCode | None = _making("sized_code").sized_code(graph, _kernels, is_small)
+    return made
 
 
 def _key_of(graph: Graph) -> Any:

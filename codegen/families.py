@@ -36,7 +36,7 @@ from .runtime.cache import LRU
 from .runtime.executable import Pieces
 from .runtime.kernels import KernelTable, NativeKernel, text_of
 from .runtime.share import Piece, shared, sized
-from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated, formula, watched
+from .symbols import LEAST, Conditions, NotSymbolic, Symbol, checked, evaluated, formula, watched
 from .unknowns import Unknowns, fitted
 
 if TYPE_CHECKING:
@@ -44,10 +44,11 @@ if TYPE_CHECKING:
 else:
     of_nests = later("codegen.amounts")  # loops and branches only
 
-__all__ = ["Families"]
+__all__ = ["Families", "Sketch", "sketched"]
 
 #: Primes that are no extents of anybody's: what unknowns are in the two examples.
 _EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
+_FEW = ((103, 107, 109, 113), (107, 109, 113, 127))
 
 #: So many rows of unknown length take longer than to compile them for theirs saves, if they run often: a sum of
 #: 100,000 rows of 4 takes 320 us, and 110 where 4 is known; of 50,000 rows of 8 166 and 57.
@@ -199,14 +200,10 @@ def _filled_in(shape: Sequence[int], amounts: Iterator[int]) -> tuple[int, ...]:
 
 def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General | None:
     """The program of a graph's family; None where it depends on the numbers in ways that no formula says."""
-    try:
-        with watched() as conditions:
-            first = _sketched(graph, unknowns.example(_EXAMPLES[0]))
-        second = _sketched(graph, unknowns.example(_EXAMPLES[1]))
-    except Exception:  # whatever wants the very number: each graph is planned for itself then
+    found = sketched(lambda values: with_numbers(graph, iter(unknowns.example(values))))
+    if found is None:
         return None
-    if first is None or second is None or first.text != second.text:
-        return None
+    first, conditions = found
     functions: list[Any] = [piece.function for pieces in first.pieces.values() for piece in pieces]
     functions += [function for nest in first.nests.values() for function in nest.functions]
     return _General(
@@ -221,7 +218,7 @@ def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General
     )
 
 
-class _Sketch(NamedTuple):
+class Sketch(NamedTuple):
     """What was planned for an example: its numbers; pieces of kernels, by the function; nests; all else as text."""
 
     planned: Planned
@@ -231,9 +228,28 @@ class _Sketch(NamedTuple):
     text: Hashable
 
 
-def _sketched(graph: Graph, numbers: list[int]) -> _Sketch | None:
+def sketched(
+    graph: Callable[[Sequence[int]], Graph], is_small: bool = False
+) -> tuple[Sketch, Conditions] | None:
+    """What is planned for any values of unknowns, and the conditions on them; None where no formula says it.
+
+    graph      a graph in which these values, which are symbols' examples, stand for the unknowns
+    is_small   the examples are some hundred: where planning decides by size, as for few
+    """
+    examples = _FEW if is_small else _EXAMPLES
+    try:
+        with watched() as conditions:
+            first = _sketched(graph(examples[0]))
+        second = _sketched(graph(examples[1]))
+    except Exception:  # whatever wants the very number: each graph is planned for itself then
+        return None
+    if first is None or second is None or first.text != second.text:
+        return None
+    return first, conditions
+
+
+def _sketched(example: Graph) -> Sketch | None:
     """Plan a graph for an example."""
-    example = with_numbers(graph, iter(numbers))
     if any([_sums_little(n) for n in example.nodes]):
         return None
     found = planned(optimize(example))
@@ -258,4 +274,4 @@ def _sketched(graph: Graph, numbers: list[int]) -> _Sketch | None:
         else:
             return None
     ends = tuple([place_of[key] for key in (*found.ends.inputs, *found.ends.outputs)])
-    return _Sketch(found, amounts, pieces, nests, (ends, *text, *map(formula, amounts)))
+    return Sketch(found, amounts, pieces, nests, (ends, *text, *map(formula, amounts)))

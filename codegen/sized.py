@@ -20,7 +20,7 @@ from .ir.evaluate import Evaluation, evaluate_node, last_readers, takes_any_layo
 from .passes.cse import cse
 from .passes.dce import dce
 from .passes.simplify import simplify
-from .symbols import Symbol, SymbolicFloat, formula
+from .symbols import Symbol, SymbolicFloat, as_float, formula
 
 __all__ = ["SizedGraph"]
 
@@ -124,7 +124,7 @@ class _Writer:
     """Writes expressions, and makes functions of them."""
 
     def __init__(self) -> None:
-        self._objects: dict[str, Any] = {"asarray": np.asarray, "__name__": __name__}
+        self._objects: dict[str, Any] = {"asarray": np.asarray, "as_float": as_float, "__name__": __name__}
         self._names: dict[int, str] = {}
 
     def constant(self, value: Any) -> str:
@@ -142,7 +142,7 @@ class _Writer:
         if type(value) is Symbol:
             return f"({formula(value)})"
         if type(value) is SymbolicFloat:
-            return f"float({formula(value.count)})"
+            return f"as_float({formula(value.count)})"
         return f"({', '.join([*map(self.expression, value), ''])})"
 
     def function(self, names: Sequence[str], lines: Sequence[str]) -> Callable[..., Any]:

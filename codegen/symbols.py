@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
-    "Conditions", "NotSymbolic", "Symbol", "SymbolicFloat", "common_factor", "evaluated", "formula", "is_sure",
-    "larger", "most", "smaller", "symbol", "typical", "watched", "whole",
+    "Conditions", "NotSymbolic", "Symbol", "SymbolicFloat", "as_float", "common_factor", "evaluated", "formula",
+    "is_sure", "larger", "most", "smaller", "symbol", "typical", "watched", "whole",
 ]
 
 #: What a symbol may be, at the least.
@@ -164,6 +164,15 @@ class SymbolicFloat(float):
 
     def __repr__(self) -> str:
         return f"float({self.count!r})"
+
+
+def as_float(x: int) -> float:
+    """The float that a number becomes."""
+    if type(x) is not Symbol:
+        return float(x)
+    found = SymbolicFloat(x)
+    found.count = x
+    return found
 
 
 def symbol(name: str, example: int) -> Symbol:

@@ -43,6 +43,7 @@ COMPILER = [
     ["codegen.runtime"],
     ["codegen.amounts", "codegen.numbers", "codegen.sized"],
     ["codegen.families"],
+    ["codegen.sized_code"],
     ["codegen.compiler"],
     ["codegen"],
 ]

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from codegen.ir import Aval
 
 from ..errors import UserLine
-from ..tape.node import kept, the_one
+from ..tape.node import Alive, kept, the_one
 from ..tree import Structure
 from .looks import looked_at
 from .packed import Packed
@@ -89,7 +88,7 @@ def _classes_of(structure: Structure | None) -> Iterator[type]:
 
 _SHAPES: dict[Any, Shape] = {}
 #: All that are alive: keys of plans compare them, and this table may have been emptied since.
-_ALIVE: WeakValueDictionary[Any, Shape] = WeakValueDictionary()
+_ALIVE: Alive = {}
 
 
 def shape_of(

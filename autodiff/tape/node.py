@@ -14,24 +14,21 @@ Numbers count creation, so sorting by number is a topological order.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from weakref import _remove_dead_weakref, ref  # type: ignore[attr-defined]  # what its own tables do it by
 
 import numpy as np
 
 from codegen import ir
-from codegen.forks import held_over_fork
-from codegen.garbage import Paused
 from codegen.ir import DTYPES, Aval, Op
 
 from ..tensor import number_class, tensor_class
 
 __all__ = [
-    "CONSTANT", "LEAF", "NUMBERS", "SMALL", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode", "data_node",
-    "kept", "kind_of", "leaf_kind", "new_number", "one_kind", "out_of", "put_down", "released", "rich_node",
-    "the_one",
+    "CONSTANT", "LEAF", "NUMBERS", "SMALL", "Alive", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode",
+    "data_node", "kept", "kind_of", "leaf_kind", "new_number", "one_kind", "out_of", "put_down", "released",
+    "rich_node", "the_one",
 ]
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
@@ -74,25 +71,43 @@ class Out:
         return f"{self.aval}{' grad' if self.requires_grad else ''}"
 
 
+class Entry(ref[Any]):
+    """A value of a table that does not keep it: where nothing else does, its entry goes."""
+
+    __slots__ = ("key", "table")
+
+    key: Hashable
+    table: dict[Any, Entry]
+
+
+#: Values by key (`the_one`).
+Alive = dict[Any, Entry]
+
 #: Held weakly: tables that know an Out are emptied one by one, and what is in two of them is one object.
-_OUTS: WeakValueDictionary[tuple[Aval, bool, bool, bool], Out] = WeakValueDictionary()
-#: Re-entrant: what is made may run code that records.
-_interning = held_over_fork(threading.RLock())
+_OUTS: Alive = {}
 
 _Value = TypeVar("_Value")
 
 
-def the_one(alive: WeakValueDictionary[Any, _Value], key: Hashable, make: Callable[[], _Value]) -> _Value:
-    """The one object under a key; made where nothing has it any more."""
-    return alive.get(key) or _made(alive, key, make)
+def the_one(alive: Alive, key: Hashable, make: Callable[..., _Value], *given: Any) -> _Value:
+    """The one object under a key; made, as `make(*given)`, where nothing has it any more.
 
-
-def _made(alive: WeakValueDictionary[Any, _Value], key: Hashable, make: Callable[[], _Value]) -> _Value:
-    with Paused(), _interning:
-        found = alive.get(key)
-        if found is None:
-            found = alive[key] = make()
+    No lock is held: what is made may run code that records, and of two that threads make one is taken.
+    """
+    known = alive.get(key)
+    found: _Value | None = None if known is None else known()
+    if found is not None:
+        return found
+    made = make(*given)
+    entry = Entry(made, _leave)
+    entry.key, entry.table = key, alive
+    while (found := alive.setdefault(key, entry)()) is None:
+        _remove_dead_weakref(alive, key)  # which is about to leave
     return found
+
+
+def _leave(entry: Entry, leave: Callable[[dict, Any], None] = _remove_dead_weakref) -> None:
+    leave(entry.table, entry.key)  # unless another has come in its place; an argument is there to the end of Python
 
 
 def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
@@ -105,7 +120,7 @@ def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
 def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
     """The one Out of this aval and flags.  `number`: a strong one that dispatches as a NumPy scalar."""
     key = (aval, requires_grad, weak, number)
-    return _OUTS.get(key) or _made(_OUTS, key, lambda: Out(*key))
+    return the_one(_OUTS, key, Out, *key)
 
 
 class Primitive(Op):
@@ -169,12 +184,12 @@ class Kind:
 
 
 #: All that are alive, held weakly: several tables know one, each is emptied by itself, and keys of plans compare them.
-_ALIVE: WeakValueDictionary[tuple, Kind] = WeakValueDictionary()
+_ALIVE: Alive = {}
 
 
 def one_kind(key: tuple, op: Primitive, params: tuple, out: Out, released: bool = False) -> Kind:
     """The one kind under a key, which says what it is of."""
-    return the_one(_ALIVE, key, lambda: Kind(op, params, out, released))
+    return the_one(_ALIVE, key, Kind, op, params, out, released)
 
 
 def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], grad_mode: bool) -> Kind:

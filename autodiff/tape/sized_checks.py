@@ -23,14 +23,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from codegen.records import record
+from codegen.records import NamedTuple, record
+from codegen.runtime.launcher import OutOfRange
 from codegen.symbols import LEAST
 
 from .check import Check, Gathered, Recipe
 from .expected import Expected, python_check
 from .misses import ANOTHER_SIZE, note
-from .node import CONSTANT, Kind, Node, Out, released
-from .plan import COUNTS, Plan
+from .natively import native_finish
+from .node import CONSTANT, Kind, Node, Out, leaf_kind, out_of, released
+from .plan import COUNTS, Plan, located
 from .streak import note_spent, prices
 from .walk import still_true
 
@@ -47,6 +49,8 @@ class Numbers:
     texts      of each its formula in the names of the unknown ones, or itself where it is known
     names, positions   of the unknown ones      is_fit   whether plans are right for these
     plan_at    the plan for a size that was met once at the most; None for others, and where plans are not for any size
+    is_fixed   of each result of these plans, whether its shape is the same for any size
+    run_at     what runs the plan for a size in machine code for any; None where there is none, or for this size
     """
 
     texts: Sequence[str | int]
@@ -54,6 +58,8 @@ class Numbers:
     positions: Sequence[int]
     is_fit: Callable[..., bool]
     plan_at: Callable[[tuple[int, ...]], Plan | None]
+    is_fixed: Sequence[bool]
+    run_at: Callable[[tuple[int, ...]], Callable[[tuple[int, ...], tuple], tuple] | None]
 
 
 class _Once(Check):
@@ -74,19 +80,52 @@ class _Once(Check):
         return results
 
 
-#: By purpose, with what is left of kinds: checks, and what makes plans for what they accept.
-_found: dict[tuple, list[tuple[Callable, Numbers]]] = {}
+class _AnySize(Check):
+    """What answers one recording by machine code for any size."""
+
+    __slots__ = ("_run", "_values")
+
+    def __init__(self, accepts: Callable, plan: Plan, finish: Any, run: Callable, values: tuple[int, ...]) -> None:
+        super().__init__(accepts, plan, finish)
+        self._run, self._values = run, values
+
+    def results(self, gathered: Gathered) -> tuple:
+        """Run the plan."""
+        COUNTS.hits += 1
+        COUNTS.runs += 1
+        try:
+            results: tuple = self._run(self._values, gathered[0])
+            return results
+        except OutOfRange as error:
+            raise located(error) from None
+
+
+class _Sort(NamedTuple):
+    """A check for any size, what it needs to know, the plan it was made with, and what follows a run (see `Check`)."""
+
+    accepts: Callable
+    numbers: Numbers
+    plan: Plan
+    finish: Any
+
+
+#: By purpose, with what is left of kinds.
+_found: dict[tuple, list[_Sort]] = {}
 
 
 def find(purpose: tuple, roots: Sequence[Node], live: Sequence[Node]) -> tuple[Check, Gathered] | None:
     """What answers a recording of a new size, and what a check gathered in it; None when none accepts it."""
     known = _found.get(_without_sizes(purpose))
-    for accepts, numbers in list(known) if known else ():
+    for accepts, numbers, plan, finish in list(known) if known else ():
         since = prices.now()
         gathered = accepts(*roots, live)
         if gathered is not None:
-            plan = numbers.plan_at(gathered[-1])
-            return None if plan is None else (_Once(accepts, plan, purpose[0], since), gathered[:-1])
+            *_, values = gathered
+            run = numbers.run_at(values)
+            if run is not None:
+                return _AnySize(accepts, plan, finish, run, values), gathered[:-1]
+            once = numbers.plan_at(values)
+            return None if once is None else (_Once(accepts, once, purpose[0], since), gathered[:-1])
     return None
 
 
@@ -105,7 +144,11 @@ def add(purpose: tuple, recipe: Recipe, numbers: Numbers) -> None:
     if len(_found) >= _KEYS:
         _found.clear()
     key = _without_sizes(purpose)
-    _found[key] = [(accepts, numbers), *_found.get(key, ())][:_PER_KEY]
+    finish = None
+    if all([p is None or numbers.is_fixed[p] for p in plan.grads]):  # then their kinds are the same for any size
+        kinds = [leaf_kind(out_of(nodes[0].kind.out.aval)) for nodes, _ in recipe.groups]
+        finish = native_finish(expected, kinds)
+    _found[key] = [_Sort(accepts, numbers, plan, finish), *_found.get(key, ())][:_PER_KEY]
 
 
 def _without_sizes(purpose: tuple) -> tuple:

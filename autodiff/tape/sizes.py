@@ -32,6 +32,7 @@ from codegen.symbols import LEAST, Symbol, checked, evaluated, formula, watched
 from ..config import config
 from ..dispatch import observed
 from . import sized_checks
+from .any_size import AnySize
 from .check import Recipe
 from .node import CONSTANT, LEAF, Node, Out
 from .plan import Drawn, Plan, plans
@@ -46,6 +47,10 @@ _TRIES = 3
 
 #: At which sizes that were found by their key a check for any size is made: making it takes as long as some finds.
 _CHECKED = (2, 8, 32)
+
+#: A size that was met so often is left to its key, and comes to be compiled by itself: machine code for any takes some
+#: 50 us more each time, planning for one 3 to 4 ms.  How many sizes are counted.
+_OFTEN, _MET = 64, 4096
 
 #: What stands in a form where a number stood: of no class that a parameter is of.
 _INT, _FLOAT = int, float
@@ -78,6 +83,7 @@ class _Any:
     latest     plans, without a key, of sizes that were met once
     ordinary   sizes that have plans of their own
     checked    how often a recording was found by its key, by purpose
+    met        how often each size was answered by machine code for any
     """
 
     texts: Sequence[str | int]
@@ -85,13 +91,21 @@ class _Any:
     positions: Sequence[int]
     expected: Callable[..., tuple[int, ...]]
     is_fit: Callable[..., bool]
-    sized: Any
+    sized: AnySize
     answer: Answer
     choices: Any
     made: WeakKeyDictionary[Plan, tuple]  # and their keys
     latest: WeakValueDictionary[tuple[int, ...], Plan]
     ordinary: LRU
     checked: dict[tuple, int]
+    met: dict[tuple[int, ...], int]
+
+    def note_met(self, values: tuple[int, ...]) -> int:
+        """How often this size was met."""
+        if len(self.met) >= _MET:
+            self.met.clear()
+        times = self.met[values] = self.met.get(values, 0) + 1
+        return times
 
     def expects(self, numbers: tuple[int, ...]) -> bool:
         """Whether all numbers follow from the unknown ones."""
@@ -169,7 +183,14 @@ class _Form:
                     found.latest[values] = plan
             return plan
 
-        return sized_checks.Numbers(found.texts, found.names, found.positions, found.is_fit, plan_at)
+        def run_at(values: tuple[int, ...]) -> Callable[[tuple[int, ...], tuple], tuple] | None:
+            if self.any is not found or not found.sized.is_compiled:
+                return None
+            return found.sized.run if found.note_met(values) <= _OFTEN else None
+
+        return sized_checks.Numbers(
+            found.texts, found.names, found.positions, found.is_fit, plan_at, found.sized.is_fixed, run_at
+        )
 
 
 @record(frozen=True)
@@ -341,8 +362,8 @@ def _for_any(
         return None
     lasting = answer._replace(drawn=answer.drawn._replace(graph=graph.graph, places={}))  # holds no node
     return _Any(
-        texts, unknowns.names, unknowns.positions, expected, is_fit, graph, lasting, choices,
-        WeakKeyDictionary(), WeakValueDictionary(), LRU(256), {},
+        texts, unknowns.names, unknowns.positions, expected, is_fit, AnySize(graph), lasting, choices,
+        WeakKeyDictionary(), WeakValueDictionary(), LRU(256), {}, {},
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from ..config import config
 from .misses import note
 
 if TYPE_CHECKING:
-    from codegen.sized import SizedGraph
+    from .any_size import AnySize
 
 __all__ = [
     "BEGUN", "WHEN_REPEATED", "Rented", "Sampled", "Waiting", "clear_streak", "executable_at", "executable_of",
@@ -306,18 +306,18 @@ def executable_of(graph: Graph) -> tuple[Any, bool]:
     return prices.compiled(graph), False
 
 
-def executable_at(sized: SizedGraph, values: tuple[int, ...]) -> tuple[Any, bool]:
+def executable_at(sized: AnySize, values: tuple[int, ...]) -> tuple[Any, bool]:
     """The same for a graph of unknown extents at these; to be asked for where shapes do not repeat."""
     key = sized, values
     waiting = _waiting.get(key)
     if waiting is not None:
         return waiting.settled(), True
-    waiting = Waiting(lambda: sized.at(values), sized.operations, lambda *arrays: sized.evaluate(values, arrays))
+    waiting = Waiting(lambda: sized.at(values), sized.operations, lambda *arrays: sized.run(values, arrays))
     _waiting.put(key, waiting)
     return waiting, False
 
 
-def is_waiting(sized: SizedGraph, values: tuple[int, ...]) -> bool:
+def is_waiting(sized: AnySize, values: tuple[int, ...]) -> bool:
     """Whether it is evaluated at these for the time being, or was."""
     return (sized, values) in _waiting
 

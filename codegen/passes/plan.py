@@ -41,7 +41,7 @@ from .storage import place_buffers
 from .turn import turn
 from .unit import Unit
 
-__all__ = ["Planned", "place", "plan", "planned"]
+__all__ = ["Planned", "ends_of", "place", "plan", "planned"]
 
 #: Operations named in a kernel's name.
 _NAMED = 4
@@ -86,14 +86,14 @@ def place(found: Planned, drafts: list[Draft], avals: Mapping[Hashable, Aval]) -
         name=found.graph.name,
         buffers=buffers,
         steps=tuple([Step(work, tuple([numbers[v] for v in values])) for work, values in drafts]),
-        inputs=_ends(found.ends.inputs, found.graph.inputs, avals),
-        outputs=_ends(found.ends.outputs, found.graph.outputs, avals),
+        inputs=ends_of(found.ends.inputs, found.graph.inputs, avals),
+        outputs=ends_of(found.ends.outputs, found.graph.outputs, avals),
         workspace_bytes=size,
         graph=found.graph,
     )
 
 
-def _ends(memory: tuple[Node, ...], nodes: tuple[Node, ...], avals: Mapping[Hashable, Aval]) -> tuple[Aval, ...]:
+def ends_of(memory: tuple[Node, ...], nodes: tuple[Node, ...], avals: Mapping[Hashable, Aval]) -> tuple[Aval, ...]:
     """The avals of inputs or outputs, as the graph's owner sees them."""
     return tuple([seen(avals[m], node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
 

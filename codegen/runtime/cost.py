@@ -10,7 +10,9 @@ from ..lowering import Decompose, Fourier, Order
 from ..program import UNKNOWN_TRIPS, Branch, Gemm, HostCall, Kernel, Program, every_step
 from ..symbols import is_sure, most, smaller, typical
 
-__all__ = ["LONG", "operations_of", "operations_of_block", "transformed", "work_of"]
+__all__ = [
+    "LONG", "operations_of", "operations_of_block", "operations_of_function", "transformed", "work_of",
+]  # fmt: skip
 
 #: From this many scalar operations on (about half a millisecond, vectorised) a call releases the
 #: interpreter's lock.  Taking it back can cost 5 ms, the switch interval, when another thread computes in Python.
@@ -37,7 +39,7 @@ def operations_of(program: Program) -> int:
     for step, _, times in every_step(program):
         match step.work:
             case Kernel(function, extents):
-                total += times * _of_function(function, extents)
+                total += times * operations_of_function(function, extents)
             case Gemm() as gemm:
                 total += times * gemm.batch * gemm.m * gemm.n * gemm.k
             case HostCall(node) if isinstance(node.op.lower, Order):
@@ -62,7 +64,7 @@ def work_of(program: Program) -> int:
         total += STEP
         match step.work:
             case Kernel(function, extents):
-                total += _of_function(function, extents)
+                total += operations_of_function(function, extents)
             case Gemm() as gemm:
                 total += gemm.batch * gemm.m * gemm.n * gemm.k
             case Branch(yes=yes, no=no):
@@ -70,7 +72,8 @@ def work_of(program: Program) -> int:
     return total
 
 
-def _of_function(function: Function, extents: Sequence[int]) -> int:
+def operations_of_function(function: Function, extents: Sequence[int]) -> int:
+    """Scalar operations of one run of a kernel."""
     indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
     return operations_of_block(function.body.operations, dict(zip(indices, extents, strict=True)))
 

@@ -38,8 +38,23 @@ else:
     launcher_ir = later("codegen.runtime.launcher_ir")
 
 __all__ = [
-    "Block", "NativeStep", "OutOfRange", "PackedCall", "Plan", "Refused", "Share", "StepTable", "checked_arguments",
-    "is_native", "launcher", "launcher_or", "method_definition", "new_builtin", "raise_status", "storage",
+    "Block",
+    "NativeStep",
+    "OutOfRange",
+    "PackedCall",
+    "Plan",
+    "Refused",
+    "Share",
+    "StepTable",
+    "builtin_of",
+    "checked_arguments",
+    "is_native",
+    "launcher",
+    "launcher_or",
+    "method_definition",
+    "new_builtin",
+    "raise_status",
+    "storage",
 ]  # fmt: skip
 
 
@@ -91,27 +106,30 @@ class Plan:
 
 
 class StepTable:
-    """Steps in memory as `run_steps` reads them."""
+    """Steps in memory as `run_steps` reads them.
 
-    __slots__ = ("_is_long", "_owned", "_run", "_table", "address", "scratch")
+    table     the words of each step      numbers   of each its slots, then its extents
+    """
+
+    __slots__ = ("_is_long", "_run", "address", "numbers", "scratch", "table")
 
     def __init__(self, steps: Sequence[NativeStep], *, is_long: bool) -> None:
         self.scratch = max((len(step.slots) for step in steps), default=0)
-        self._owned: list[ctypes.Array] = []
+        self.numbers: list[ctypes.Array] = []
         words: list[int] = []
         for step in steps:
             share = step.share
             words += (step.address, len(step.slots), self._keep(step.slots), self._keep(step.extents))
             words += (sharing(), len(step.extents) + 2, share.blocks, share.chunk, share.total) if share else (0,) * 5
-        self._table = _words(words)
-        self.address = ctypes.addressof(self._table)
+        self.table = _words(words)
+        self.address = ctypes.addressof(self.table)
         self._is_long = is_long
         #: Loops' tables are read by `loop_ir` alone, and make no launcher.
         self._run: Callable[..., int] | None = None
 
     def _keep(self, numbers: Sequence[int]) -> int:
         array = _words(numbers)
-        self._owned.append(array)
+        self.numbers.append(array)
         return ctypes.addressof(array)
 
     def run(self, first: int, stop: int, slots: ctypes.Array) -> None:
@@ -222,8 +240,12 @@ def method_definition(name: str, address: int) -> ctypes.Structure:
 
 def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable[..., Any]:
     """A builtin function whose code is `launch` and whose `self` is the plan."""
-    block = Block(plan, steps, slow)
-    method = method_definition(plan.name, native().launch)
+    return builtin_of(plan.name, Block(plan, steps, slow))
+
+
+def builtin_of(name: str, block: Block) -> Callable[..., Any]:
+    """The same of a plan that is in memory already."""
+    method = method_definition(name, native().launch)
     self = Self(struct.pack("P", block.address))
     self.owned = (block, method)
     return new_builtin(ctypes.addressof(method), self, None)
@@ -232,17 +254,20 @@ def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable
 class Block:
     """A plan in memory as machine code reads it, and all that must live with it.
 
+    words         those of `launcher_ir.PLAN`            offsets   of temporaries
+    input_specs, output_specs, steps   what they point to
     has_scalars   0-d outputs are NumPy scalars, not arrays
     """
 
-    __slots__ = ("_block", "_owned")
+    __slots__ = ("_owned", "input_specs", "offsets", "output_specs", "steps", "words")
 
     def __init__(
         self, plan: Plan, steps: StepTable, slow: Callable[..., Any], *, has_scalars: bool = False
     ) -> None:
-        input_specs = _Specs(plan.inputs, _number)
-        output_specs = _Specs(plan.outputs, _scalar if has_scalars else lambda aval: (0, 0))
-        offsets = _words(plan.offsets)
+        self.input_specs = input_specs = _Specs(plan.inputs, _number)
+        self.output_specs = output_specs = _Specs(plan.outputs, _scalar if has_scalars else lambda aval: (0, 0))
+        self.offsets = offsets = _words(plan.offsets)
+        self.steps = steps
         slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
         frame_words = slots + steps.scratch + 2 * len(plan.inputs) + len(plan.outputs)
         values = dict(
@@ -268,12 +293,12 @@ class Block:
             complex_type=id(complex),
             allocator=id(native().allocator),
         )
-        self._block = _words([values[word] for word in launcher_ir.PLAN])
-        self._owned = (plan, steps, slow, input_specs, output_specs, offsets, raise_status, native())
+        self.words = _words([values[word] for word in launcher_ir.PLAN])
+        self._owned = (plan, slow, raise_status, native())
 
     @property
     def address(self) -> int:
-        return ctypes.addressof(self._block)
+        return ctypes.addressof(self.words)
 
 
 def _number(aval: Aval) -> tuple[int, int]:
@@ -293,23 +318,25 @@ _slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyT
 
 
 class _Specs:
-    """What `launch` compares arguments with, and makes outputs from."""
+    """What `launch` compares arguments with, and makes outputs from: the shape of each, and a table of all."""
 
-    __slots__ = ("_owned", "_table")
+    __slots__ = ("_dtypes", "shapes", "table")
 
     def __init__(self, avals: Sequence[Aval], scalar: Callable[[Aval], tuple[int, int]]) -> None:
-        self._owned: list[Any] = []
+        self._dtypes: list[np.dtype] = []
+        self.shapes: list[ctypes.Array] = []
         words: list[int] = []
         for aval in avals:
             name, dims = dtype_name(aval.dtype), _words(aval.shape)
             dtype = DTYPES.get(name, aval.dtype)  # the one object that NumPy's own arrays point to
-            self._owned += (dtype, dims)
+            self._dtypes.append(dtype)
+            self.shapes.append(dims)
             words += (id(dtype), aval.ndim, ctypes.addressof(dims), *scalar(aval), aval.nbytes)
-        self._table = _words(words)
+        self.table = _words(words)
 
     @property
     def address(self) -> int:
-        return ctypes.addressof(self._table)
+        return ctypes.addressof(self.table)
 
 
 def _words(values: Sequence[int]) -> ctypes.Array:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from ..forks import held_over_fork
 from ..program import Gemm
@@ -20,7 +20,7 @@ from ..records import record, replace
 from . import engine, objects
 from .ahead import Ahead, gains
 from .launcher import Share
-from .product_ir import EXTENTS, PARTS, part_ir, parts_of, product_ir
+from .product_ir import PARTS, part_ir, parts_of, product_ir
 from .tile_ir import Tile
 from .vector_product_ir import vector_product_ir
 
@@ -48,20 +48,19 @@ def begin(gemms: Iterable[Gemm]) -> None:
 def product_step(gemm: Gemm) -> Product:
     """The native step for this product."""
     is_swapped, extents, tile = _case(gemm)
-    m, n, k = extents[:3]
-    needs = _needs(extents, tile)
-    codes = tuple([codes.result()[name] for codes, (_, name) in zip(_codes_of(needs), needs, strict=True)])
-    name = needs[0][1]
-    if name == "product":
-        _put(codes[0], {part: code for (_, part), code in zip(needs[1:], codes[1:], strict=True)})
+    m, n, k, _, _, _, b_col = extents[:7]
+    lanes = tile.lanes
+    is_vector, rest = m == 1 and k > 0, n % (2 * lanes)
+    kind = gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, 0 < rest <= lanes, n > lanes
+    codes, address = _loaded.get(kind) or _load(kind, _needs(extents, tile))
+    if not is_vector:
         rows, columns = _cut(m, n, k, gemm.batch, tile) if m and n else (1, 1)
     else:
         rows, columns = 1, _vector_columns(n, k, gemm.dtype)
-    address = codes[0].address(name)
     row_tiles, column_tiles = -(-m // rows), -(-n // columns)
     total = gemm.batch * row_tiles * column_tiles
     extents += (rows, columns, column_tiles, row_tiles * column_tiles)
-    least = SHARED if name == "product" else READ
+    least = READ if is_vector else SHARED
     is_large = total > 1 and gemm.batch * m * n * k * _size(gemm.dtype) >= least
     if is_large:
         return Product(gemm, address, extents, is_swapped, codes, Share(total, max(1, total // TILES)))
@@ -73,10 +72,23 @@ def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
     is_swapped = gemm.n == 1 and gemm.m > 1
     extents = _extents(gemm, is_swapped)
     m, n, k = extents[:3]
-    tile = Tile.of(gemm.dtype, engine.target_features())
-    if 1 < m <= FEW_ROWS and n * k >= FEW_LEAST:
-        tile = replace(tile, rows=FEW_ROWS)
-    return is_swapped, extents, tile
+    return is_swapped, extents, _tile(gemm.dtype, engine.target_features(), 1 < m <= FEW_ROWS and n * k >= FEW_LEAST)
+
+
+@functools.cache
+def _tile(dtype: str, features: str, is_of_few: bool) -> Tile:
+    tile = Tile.of(dtype, features)
+    return replace(tile, rows=FEW_ROWS) if is_of_few else tile
+
+
+def _load(kind: Hashable, needs: Sequence[_Need]) -> tuple[tuple[engine.Code, ...], int]:
+    """The machine code of products of a kind, and where its function is."""
+    codes = tuple([codes.result()[name] for codes, (_, name) in zip(_codes_of(needs), needs, strict=True)])
+    name = needs[0][1]
+    if name == "product":
+        _put(codes[0], {part: code for (_, part), code in zip(needs[1:], codes[1:], strict=True)})
+    found = _loaded[kind] = codes, codes[0].address(name)
+    return found
 
 
 def _put(code: engine.Code, parts: Mapping[str, engine.Code]) -> None:
@@ -159,14 +171,15 @@ _Need = tuple[Tile, str]
 
 #: In what is made together, by name, there is each function that somebody asked for at once.
 _codes: dict[_Need, Ahead[dict[str, engine.Code]]] = {}
+#: The code of products that need the same, by all that decides it, and where their function is.
+_loaded: dict[Hashable, tuple[tuple[engine.Code, ...], int]] = {}
 _lock = held_over_fork(threading.Lock())
 
 
 def _needs(extents: tuple[int, ...], tile: Tile) -> list[_Need]:
     """The modules of a product, that of its step first."""
-    named = dict(zip(EXTENTS, extents, strict=False))
-    n, k, b_col = named["n"], named["k"], named["b_col"]
-    if named["m"] == 1 and k > 0:
+    m, n, k, _, _, _, b_col = extents[:7]
+    if m == 1 and k > 0:
         return [(tile, "dot" if n == 1 else "rows" if b_col == 1 else "dots")]
     return [(tile, "product"), *[(tile, part) for part in parts_of(tile, n, b_col)]]
 

@@ -27,7 +27,7 @@ from ..records import record, replace
 from ..symbols import common_factor, typical
 from .cost import operations_of_block
 
-__all__ = ["CHUNK", "SHARED", "Piece", "is_shared", "shared", "sized"]
+__all__ = ["CHUNK", "SHARED", "Piece", "chunk_of", "is_shared", "load", "shared", "sized"]
 
 #: From this many scalar operations on, a loop is shared.  Waking a thread takes 13-17 us (FACTS 8), so a
 #: loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
@@ -87,12 +87,21 @@ def sized(piece: Piece, function: Function, extents: Sequence[int]) -> Piece:
     """A piece of this function for other extents."""
     if piece.loop is None:
         return piece
+    total, weight = load(piece, function, extents)
+    return replace(piece, total=total, chunk=chunk_of(piece, total, weight))
+
+
+def load(piece: Piece, function: Function, extents: Sequence[int]) -> tuple[int, int]:
+    """The iterations of a piece that is a loop of this function, and their operations."""
+    assert piece.loop is not None
     known = _known(function, extents)
-    total, weight = _trips(piece.loop, known), operations_of_block([piece.loop], dict(known))
+    return _trips(piece.loop, known), operations_of_block([piece.loop], dict(known))
+
+
+def chunk_of(piece: Piece, total: int, weight: int) -> int:
+    """In chunks of how many iterations so many are done."""
     chunk = _chunk(total, weight, is_tiled=piece.is_tiled)
-    if piece.is_even and chunk < total:
-        chunk = -(-chunk // ELEMENTS) * ELEMENTS
-    return replace(piece, total=total, chunk=chunk)
+    return -(-chunk // ELEMENTS) * ELEMENTS if piece.is_even and chunk < total else chunk
 
 
 def shared(function: Function, extents: Sequence[int]) -> list[Piece]:

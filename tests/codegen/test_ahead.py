@@ -103,6 +103,7 @@ def test_no_thread_stays_when_a_program_of_products_and_kernels_is_ready(monkeyp
     monkeypatch.setattr(ahead, "gains", lambda: True)
     monkeypatch.setattr(products, "gains", lambda: True)
     monkeypatch.setattr(products, "_codes", {})
+    monkeypatch.setattr(products, "_loaded", {})
     before = threading.active_count()
     gemms = [Gemm("f64", 8, 2, 8), Gemm("f64", 8, 1, 8)]  # two columns: one vector on any machine
     products.begin(gemms)

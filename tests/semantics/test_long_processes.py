@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from weakref import WeakValueDictionary
-
 import numpy as np
 import pytest
 from watched_rules import pair, runs_of, slope
@@ -96,4 +94,4 @@ def test_what_is_interned_may_be_interned_in_the_midst_of_another():
     def finaliser_records():
         return out_of(Aval((3, 1, 977), np.dtype(np.float64)))
 
-    assert the_one(WeakValueDictionary(), "key", finaliser_records) is finaliser_records()
+    assert the_one({}, "key", finaliser_records) is finaliser_records()

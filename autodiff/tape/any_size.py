@@ -1,0 +1,86 @@
+"""What runs a graph of unknown extents: NumPy, until that has taken as long as compiling it for all extents would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codegen.compiler import compile_sized
+from codegen.symbols import Symbol
+
+from .misses import note
+from .streak import prices
+
+if TYPE_CHECKING:
+    from codegen.sized import SizedGraph
+    from codegen.sized_code import SizedCode
+
+__all__ = ["AnySize"]
+
+#: How many times the price of compiling a graph for one size it is to compile it for any: it is planned for two
+#: examples, and none of its kernels is there (58, 47 and 25 operations took 57, 36 and 20 ms where 6, 5 and 3 were
+#: expected for one size of which the kernels are known; 2 cores, 2026-11).
+_PRICE = 10
+
+#: Extents below this are small: where planning decides by size, it mostly does at 256.
+SMALL = 257
+
+_WHY = "NumPy has evaluated them for as long as compiling was expected to take"
+
+
+class AnySize:
+    """A graph of unknown extents, and how it is run.
+
+    operations    how many there are       at    the graph for some extents
+    is_compiled   whether machine code runs it         is_fixed   of each result, whether its shape is always the same
+    """
+
+    __slots__ = (
+        "__weakref__", "_codes", "_graph", "_seconds", "_tried", "at", "is_compiled", "is_fixed", "operations",
+    )  # fmt: skip
+
+    def __init__(self, graph: SizedGraph) -> None:
+        self._graph = graph
+        self._codes: list[SizedCode] = []
+        self._tried: set[bool] = set()
+        self.is_compiled = False
+        self._seconds = 0.0
+        self.at, self.operations = graph.at, graph.operations
+        self.is_fixed = [not any([type(n) is Symbol for n in o.aval.shape]) for o in graph.graph.outputs]
+
+    def run(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The results for these extents."""
+        since = None if self.is_compiled else prices.now()
+        found = self._natively(values, arrays) if since is None else None
+        if found is not None:
+            return found
+        results = self._graph.evaluate(values, arrays)
+        if since is not None and not self._tried:
+            self._seconds += prices.now() - since
+            if self._seconds >= prices.of_operations(_PRICE * self.operations):
+                self._compile(values)
+                note(f"{self.operations} operations of any size", _WHY)
+        return results
+
+    def _natively(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
+        for code in self._codes:
+            found = code.call(values, arrays)
+            if found is not None:
+                return found
+        if self._compile(values):  # for small extents it is planned otherwise than for large ones
+            return self._codes[-1].call(values, arrays)
+        return None
+
+    def _compile(self, values: Sequence[int]) -> bool:
+        """Compile it as for these extents, if that was not tried."""
+        is_small = max(values) < SMALL
+        if is_small in self._tried:
+            return False
+        self._tried.add(is_small)
+        code = compile_sized(self._graph, is_small)
+        if code is not None:
+            self._codes.append(code)
+        self.is_compiled = bool(self._codes)
+        return code is not None

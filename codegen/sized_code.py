@@ -1,0 +1,268 @@
+"""A graph of unknown extents in machine code: one program, whose numbers are written in before each run.
+
+What a launcher reads of a program are words in memory (`runtime.launcher`).  Of a graph of unknown extents most are
+the same for all; the others follow from the unknowns, and straight code that was written once writes them:
+
+    def fill(n0):
+        a4[0] = n0                      the extents of an input
+        a2[1] = w1 = aligned(8 * n0)    where a temporary begins
+        a7[0] = n0                      what a kernel is called with
+
+So another size costs neither planning nor making what runs it: some ten us.  Temporaries that do not live at the same
+step share a place, which is as large as the largest; which they are does not depend on the sizes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .families import Sketch, sketched
+from .ir import Aval
+from .passes.plan import ends_of
+from .program import Gemm, Kernel, aligned
+from .records import record
+from .runtime import native
+from .runtime.cost import LONG, operations_of_function
+from .runtime.kernels import KernelTable
+from .runtime.launcher import Block, NativeStep, Plan, Share, StepTable, builtin_of
+from .runtime.launcher_ir import PLAN, STEP_WORDS
+from .runtime.products import product_step
+from .runtime.share import SHARED, chunk_of, load
+from .runtime.threads import sharing
+from .sized import SizedGraph
+from .symbols import Symbol, checked, formula, symbol, typical
+
+__all__ = ["SizedCode", "sized_code"]
+
+#: Words of a step before those that say how it is shared.
+_SHARE = 4
+
+#: The word of a spec that says how many bytes an array has, and how many words a spec has.
+_BYTES, _SPEC = 5, 6
+
+#: Extents of a product: `products` writes at most so many.
+_PRODUCT = 20
+
+
+class _Missed(Exception):
+    """An argument is not as machine code takes it."""
+
+
+def _missed(*_: Any) -> Any:
+    raise _Missed
+
+
+class SizedCode:
+    """See the file's head.  Made by `sized_code`."""
+
+    __slots__ = ("__weakref__", "_dtypes", "_frames", "_is_fit", "_made")
+
+    def __init__(
+        self, is_fit: Callable[..., bool], made: Callable[[], tuple[Callable, Callable]], dtypes: Sequence[np.dtype]
+    ) -> None:
+        self._is_fit = is_fit
+        self._made = made
+        self._dtypes = tuple(dtypes)
+        #: Programs that nobody runs now: one is enough but for threads.
+        self._frames: list[tuple[Callable, Callable]] = []
+
+    def call(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
+        """The results for these values; None where planning would have decided otherwise for them."""
+        if not self._is_fit(*values):
+            return None
+        frames = self._frames
+        try:
+            frame = frames.pop()
+        except IndexError:
+            frame = self._made()
+        fill, run = frame
+        try:
+            fill(*values)
+            try:
+                found: tuple[np.ndarray, ...] = run(*arrays)
+            except _Missed:
+                found = run(*[np.require(a, d, ["C", "A"]) for a, d in zip(arrays, self._dtypes, strict=True)])
+            return found
+        finally:
+            frames.append(frame)
+
+
+def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> SizedCode | None:
+    """The machine code of a graph; None where no formula says what runs, or something that is not kernels does.
+
+    is_small   it is planned for extents of some hundred, else of some thousands
+    """
+    if not native.is_native():
+        return None
+    names = graph.names
+    found = sketched(lambda values: graph.at([symbol(n, v) for n, v in zip(names, values, strict=False)]), is_small)
+    if found is None:
+        return None
+    sketch, conditions = found
+    planned = sketch.planned
+    if sketch.nests or any([w.function.refuses for w, _ in planned.drafts if isinstance(w, Kernel)]):
+        return None
+    written = {key for _, used in planned.drafts for key in used}
+    assert written.issuperset(planned.ends.outputs), "nothing writes an output"
+    code = kernels.load([piece.function for pieces in sketch.pieces.values() for piece in pieces])
+    template = _template(sketch, code)
+    env: dict[str, Any] = {"share": _share, "product": _product, "aligned": aligned, "LONG": LONG, "SHARED": SHARED}
+    env |= {"__name__": __name__, **template.constants}
+    lines = "\n  ".join([*template.lines, "return None"])
+    values, arrays = ", ".join(names), ", ".join([f"a{k}" for k in range(template.count)])
+    exec(f"def bind({arrays}):\n def fill({values}):\n  {lines}\n return fill", env)  # our own text
+    bind = env.pop("bind")  # not left in its own globals: that would be a cycle
+
+    def made() -> tuple[Callable, Callable]:
+        block = Block(template.plan, StepTable(template.plan.steps, is_long=False), _missed)
+        return bind(*_arrays_of(block)), builtin_of(template.plan.name, block)
+
+    return SizedCode(checked(conditions, [*names]), made, [i.dtype for i in template.plan.inputs])
+
+
+def _arrays_of(block: Block) -> list[ctypes.Array]:
+    """What is written into, in the order of a template's names for it."""
+    fixed = [block.words, block.output_specs.table, block.offsets, block.steps.table]
+    return [*fixed, *block.input_specs.shapes, *block.output_specs.shapes, *block.steps.numbers]
+
+
+@record(frozen=True)
+class _Template:
+    """plan     with zeros for numbers that depend on the unknowns      lines    of code that writes those
+    count    of the arrays they are written to                          constants   that the code names
+    """
+
+    plan: Plan
+    lines: list[str]
+    count: int
+    constants: dict[str, Any]
+
+
+_WORDS, _OUTPUTS, _OFFSETS, _STEPS, _FIXED = range(5)
+
+
+def _template(sketch: Sketch, code: dict[int, Any]) -> _Template:
+    planned = sketch.planned
+    avals, ends = planned.avals, planned.ends
+    inputs = ends_of(ends.inputs, planned.graph.inputs, avals)
+    outputs = ends_of(ends.outputs, planned.graph.outputs, avals)
+    lines: list[str] = []
+    for k, aval in enumerate((*inputs, *outputs), _FIXED):
+        lines += [f"a{k}[{axis}] = {formula(n)}" for axis, n in enumerate(aval.shape) if type(n) is Symbol]
+    for k, aval in enumerate(outputs):
+        if type(aval.nbytes) is Symbol:
+            lines.append(f"a{_OUTPUTS}[{k * _SPEC + _BYTES}] = {formula(aval.nbytes)}")
+    temporaries = [v for v in avals if v not in {*ends.inputs, *ends.outputs}]
+    lines += _placed(temporaries, avals, [used for _, used in planned.drafts])
+    slots = {value: slot for slot, value in enumerate((*ends.inputs, *ends.outputs, *temporaries))}
+    steps, more, constants, owns = _steps(sketch, code, slots, _FIXED + len(inputs) + len(outputs))
+    plan = Plan(
+        planned.graph.name, _plain(inputs), _plain(outputs), (0,) * len(temporaries), 0, tuple(steps), False, owns
+    )
+    count = _FIXED + len(inputs) + len(outputs) + 2 * len(steps)
+    return _Template(plan, [*lines, *more], count, constants)
+
+
+def _plain(avals: Iterable[Aval]) -> tuple[Aval, ...]:
+    return tuple([Aval(tuple([0 if type(n) is Symbol else n for n in a.shape]), a.dtype) for a in avals])
+
+
+def _placed(
+    temporaries: Sequence[Hashable], avals: dict[Hashable, Aval], uses: Sequence[Iterable[Hashable]]
+) -> list[str]:
+    """The lines that write where temporaries begin, and how large the workspace is."""
+    first: dict[Hashable, int] = {}
+    last: dict[Hashable, int] = {}
+    for step, used in enumerate(uses):
+        for value in used:
+            first.setdefault(value, step)
+            last[value] = step
+    places: list[list[int]] = []  # the temporaries that are in one place, one after the other
+    for number in sorted(range(len(temporaries)), key=lambda k: first.get(temporaries[k], 0)):
+        value = temporaries[number]
+        free = [p for p in places if last.get(temporaries[p[-1]], 0) < first.get(value, 0)]
+        size = typical(avals[value].nbytes)
+        near = min(free, key=lambda p: abs(typical(avals[temporaries[p[-1]]].nbytes) - size), default=None)
+        if near is None:
+            places.append([number])
+        else:
+            near.append(number)
+    lines = ["w = 0"]
+    for place in places:
+        lines += [f"a{_OFFSETS}[{number}] = w" for number in place]
+        sizes = dict.fromkeys([formula(avals[temporaries[number]].nbytes) for number in place])
+        largest = f"max({', '.join(sizes)})" if len(sizes) > 1 else next(iter(sizes))
+        lines.append(f"w += aligned({largest})")
+    return [*lines, f"a{_WORDS}[{PLAN.index('workspace_bytes')}] = w"]
+
+
+def _steps(
+    sketch: Sketch, code: dict[int, Any], slots: dict[Hashable, int], first: int
+) -> tuple[list[NativeStep], list[str], dict[str, Any], tuple]:
+    """Steps, the lines that write their numbers, what these name, and the owners of machine code."""
+    steps: list[NativeStep] = []
+    lines: list[str] = []
+    constants: dict[str, Any] = {}
+    owns: dict[Any, None] = {}
+    operations: int = 0
+    for work, used in sketch.planned.drafts:
+        memory = [slots[v] for v in used]
+        if isinstance(work, Gemm):
+            at, numbers = len(steps), (work.m, work.n, work.k, work.batch, *work.strides)
+            constants[f"g{at}"] = work.dtype, work.transpose_a, work.transpose_b, tuple(memory)
+            lines.append(
+                f"product(a{_STEPS}, {at * STEP_WORDS}, a{first + 2 * at}, a{first + 2 * at + 1}, g{at}, "
+                f"{', '.join(map(formula, numbers))})"
+            )
+            steps.append(NativeStep(0, tuple(memory), (0,) * _PRODUCT))
+            operations += work.batch * work.m * work.n * work.k
+            continue
+        assert isinstance(work, Kernel)
+        operations += operations_of_function(work.function, work.extents)
+        for piece in sketch.pieces[id(work.function)]:
+            at, kernel = len(steps), code[id(piece.function)]
+            owns[kernel] = None
+            own = [work.extents[j] for j in piece.indices]
+            array = f"a{first + 2 * at + 1}"
+            lines += [f"{array}[{k}] = {formula(n)}" for k, n in enumerate(own) if type(n) is Symbol]
+            if piece.chunk:
+                total, weight = load(piece, work.function, work.extents)
+                constants[f"p{at}"] = piece
+                lines.append(f"{array}[{len(own) + 1}] = t = {formula(total)}")
+                lines.append(f"s = {formula(weight)}")
+                words = f"a{_STEPS}, {at * STEP_WORDS}, {len(own) + 2}"
+                lines.append(f"if s >= SHARED or a{_STEPS}[{at * STEP_WORDS + _SHARE}]: share({words}, p{at}, t, s)")
+                own += [0, 0]
+            extents = tuple([0 if type(n) is Symbol else n for n in own])
+            steps.append(NativeStep(kernel.address, tuple([memory[j] for j in piece.memory]), extents))
+    lines.append(f"a{_WORDS}[{PLAN.index('is_long')}] = ({formula(operations)}) >= LONG")
+    return steps, lines, constants, tuple(owns)
+
+
+def _share(table: ctypes.Array, at: int, extents: int, piece: Any, total: int, weight: int) -> None:
+    """Write how a piece of a kernel is shared."""
+    chunk = chunk_of(piece, total, weight)
+    _put_share(table, at, extents, Share(total, chunk) if chunk < total else None)
+
+
+def _put_share(table: ctypes.Array, at: int, extents: int, share: Share | None) -> None:
+    words = [sharing(), extents, share.blocks, share.chunk, share.total] if share else [0] * (STEP_WORDS - _SHARE)
+    table[at + _SHARE : at + STEP_WORDS] = words
+
+
+def _product(
+    table: ctypes.Array, at: int, slots: ctypes.Array, extents: ctypes.Array, fixed: tuple, m: int, n: int, k: int,
+    batch: int, a_stride: int, b_stride: int, c_stride: int,
+) -> None:  # fmt: skip
+    """Write what does a product."""
+    dtype, transpose_a, transpose_b, (a, b, c) = fixed
+    product = product_step(Gemm(dtype, m, n, k, transpose_a, transpose_b, batch, (a_stride, b_stride, c_stride)))
+    table[at] = product.address
+    slots[:] = [b, a, c] if product.is_swapped else [a, b, c]
+    extents[: len(product.extents)] = [*product.extents]
+    if product.share or table[at + _SHARE]:
+        _put_share(table, at, len(product.extents) + 2, product.share)
