@@ -34,7 +34,7 @@ from .context import ForwardContext, attributes, said
 from .outputs import Outputs
 from .packed import Packed
 
-__all__ = ["MappedCall", "boundary_kind", "bounded", "call_of", "detached", "output_of"]
+__all__ = ["MappedCall", "boundary_kind", "bounded", "call_of", "detached", "output_of", "outputs_of"]
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
@@ -160,9 +160,9 @@ def bounded(
     call = Call(site, shape, statics, tuple([t.aval for t in tracked]), opaque, token, line)
     if has_token:
         extra.append(_token(call))
-    picks = _outputs_of(call, inputs, extra, body)
+    found = outputs_of(call, inputs, extra, body, masked)
     pairs = zip(untracked, outputs.slots, strict=True)
-    return [x if slot is None else _handle(picks[slot], masked) for x, slot in pairs]
+    return [x if slot is None else found[slot] for x, slot in pairs]
 
 
 def _untracked(site: Site, outputs: Outputs, masked: bool, line: UserLine | None) -> list[Any]:
@@ -176,16 +176,18 @@ def _untracked(site: Site, outputs: Outputs, masked: bool, line: UserLine | None
     return [detached(x, masked) for x in outputs.leaves]
 
 
-def _outputs_of(call: Call, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node]) -> list[Node]:
+def outputs_of(
+    call: Call, inputs: Sequence[Node], extra: Sequence[Node], body: Sequence[Node], masked: bool
+) -> list[Tensor]:
     """The tracked outputs of a call behind its boundary, one for each node of `body`; `extra` is what else it reads."""
     n_inputs, is_transparent = len(inputs), call.site.transparent
     if call.first:
         flow = slice(0, 1) if is_transparent else slice(1, 1 + n_inputs)
-        return [_boundary_node(call, (body[0], *inputs, *extra), flow)]
+        return [_handle(_boundary_node(call, (body[0], *inputs, *extra), flow), masked)]
     n = n_inputs + len(extra)
     flow = slice(n, None) if is_transparent else slice(0, n_inputs)
     node = _boundary_node(call, (*inputs, *extra, *body), flow)
-    return [_pick(node, k, b) for k, b in enumerate(body)]
+    return [_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 
 def _token(call: Call) -> Node:

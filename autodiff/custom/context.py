@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ..errors import GradientError, caller
 from ..tensor import Tensor
 
-__all__ = ["BackwardContext", "Fields", "ForwardContext"]
+__all__ = ["BackwardContext", "Fields", "ForwardContext", "Said", "attributes", "said"]
 
 
 class Fields(Sequence):

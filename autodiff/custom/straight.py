@@ -3,8 +3,9 @@
 `forward.call_forward` serves every circumstance.  What is written out here, once per number of arguments and
 which of them are tensors, takes the common one: tensors, and values that hold none, are the arguments; forward
 returns one float tensor; what it saves are tensors and values that hold none.  The user's function runs each
-time; only the bookkeeping around it is short.  Whatever turns out otherwise, before or after the function has
-run, goes on as `call_forward` and `completed` have it.
+time; only the bookkeeping around it is short, and there is nearly none where no gradient is wanted.  Several float
+tensors in any container, and what forward sets on its context, take `short`.  Whatever turns out otherwise, before or
+after the function has run, goes on as `call_forward` and `completed` have it.
 
     def call(a0, a1):                                   # a tensor and a number
         n0 = a0.node
@@ -34,10 +35,10 @@ from .. import tree
 from ..errors import UserLine, is_ours, user_line
 from ..tape.node import TABLE_LIMIT, kept, rich_node
 from ..tape.record import grad_mode, state
-from ..tensor import Tensor
-from .boundary import boundary_kind
+from ..tensor import Tensor, handle
+from .boundary import boundary_kind, outputs_of
 from .call import Call, Shape, Site, shape_of
-from .context import ForwardContext, said
+from .context import ForwardContext, Said, attributes, said
 from .forward import Entered, completed
 from .packed import Packed
 
@@ -48,8 +49,9 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
     def call({arguments}):
         now = state.now
         {nodes}
-        if now.tracing or now.captures is not None or not grad_mode() or not ({tracks}){same}:
+        if now.tracing or now.captures is not None{same}:
             return general({arguments})
+        tracks = grad_mode() and ({tracks})
         {handles}
         {context}
         frame = frame_at(1).f_back
@@ -70,6 +72,13 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
         if now.asked != asked or {unusual} not is_float(type(y)):
             return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered)
         body = y.node
+        if not tracks:
+            t = new(type(y))
+            t.node = body
+            t.masked = {masked}
+            if body.value is None and body.kind.out.small:
+                now.note_small(t)
+            return t
         {saved}
         statics = ({statics})
         extras = ()
@@ -91,6 +100,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
     return call
 """
 
+_NOTHING = Said()  # what no context was told
 _HANDLE = "h{i} = new(n{i}.kind.out.cls); h{i}.node = n{i}; h{i}.masked = True"
 _SAVED = """
         for key_name, value in saved:
@@ -119,7 +129,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
     tensors = [i for i in count if is_tensor[i]]
     arguments = ", ".join([f"a{i}" for i in count])
     inner = ", ".join([f"h{i}" if is_tensor[i] else f"a{i}" for i in count])
-    needs = "".join([f"n{i}.kind.out.requires_grad, " if is_tensor[i] else "False, " for i in count])
+    needs = "".join([f"tracks and n{i}.kind.out.requires_grad, " if is_tensor[i] else "False, " for i in count])
     known = [f"{'el' if k else ''}if v is n{i}: key += (key_name, {k + 1})" for k, i in enumerate(tensors)]
     places = _SAVED.format(
         known="\n                ".join(known), first_extra=len(tensors) + 1, arguments=arguments, inner=inner
@@ -218,12 +228,75 @@ def straight_call(
         arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, asked: int, looked: int, covered: int
     ) -> Any:
         """Whatever is not as usual: with what forward has said and returned."""
+        if state.now.asked == asked:
+            found = short(arguments, inner, ctx, y, line)
+            if found is not None:
+                return found
         entered = Entered(site, body, dict(zip(names, arguments, strict=True)), line)
         entered.inner = [h for h, t in zip(inner, is_tensor, strict=True) if t]
         entered.asked, entered.looked, entered.covered = asked, looked, covered
         if ctx is None:
             ctx = ForwardContext(site.function.__name__, names, entered.needs, inner)
         return completed(entered, ctx, y, False)
+
+    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
+        """Float tensors in any container, of what set attributes on its context; None for anything else."""
+        told = _NOTHING if ctx is None else said(ctx)
+        inputs = [a.node for a, t in zip(arguments, is_tensor, strict=True) if t]
+        tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in inputs])
+        is_moved = [h.node for h, t in zip(inner, is_tensor, strict=True) if t] != inputs
+        leaves, structure = ([y], None) if _is_tensor(type(y)) else tree.flatten(y)
+        masked = any([a.masked for a, t in zip(arguments, is_tensor, strict=True) if t])
+        if told.constant or told.dirty or is_moved or not leaves:
+            return None
+        if not tracks:
+            if not all([_is_tensor(type(t)) for t in leaves]):
+                return None
+            same = [handle(t.node, masked) for t in leaves]
+            return same[0] if structure is None else tree.unflatten(structure, same)
+        if not all([_is_float(type(t)) for t in leaves]):
+            return None
+        body = [t.node for t in leaves]
+        first = int(len(body) == 1)
+        number = {n: first + k for k, n in enumerate(inputs)}
+        for k, node in enumerate(body):
+            number.setdefault(node, -1 - k)
+        extras: list[Any] = []
+        statics = [a for a, t in zip(arguments, is_tensor, strict=True) if not t]
+        said_too = () if ctx is None else tuple(ctx.__dict__.items())
+        key = [told.materialize, structure, len(body), len(said_too)]
+        for name, value in (*(told.saved or ()), *said_too):
+            place = None
+            if _is_tensor(type(value)):
+                place = number.get(value.node)
+                if place is None:
+                    place = number[value.node] = first + len(inputs) + len(extras)
+                    extras.append(value.node)
+            elif type(value) in _HOLDS_NONE:
+                statics.append(value)
+            else:
+                return None
+            key += name, place
+        shape = shapes.get(tuple(key)) or short_shape(tuple(key), ctx)
+        call = Call(site, shape, tuple(statics), tuple([n.kind.out.aval for n in body]), False, None, line)
+        found = outputs_of(call, inputs, extras, body, masked)
+        return found[0] if structure is None else tree.unflatten(structure, found)
+
+    def short_shape(key: tuple, ctx: Any) -> Shape:
+        """key: materialize, the container, how many outputs and attributes, then as in `new_shape`."""
+        materialize, structure, count, n_attributes, *pairs = key
+        if ctx is not None:
+            attributes(ctx)  # refuses names that are its own
+        first = int(count == 1)
+        places = {name: first + k for k, name in enumerate(tensors)}
+        parts = [(name, _one(place)) for name, place in zip(pairs[::2], pairs[1::2], strict=True)]
+        result = _one(-1)
+        result.structure, result.places = structure, tuple([-1 - k for k in range(count)])
+        shape, _ = shape_of(
+            {name: _one(places.get(name)) for name in names}, parts[: len(parts) - n_attributes],
+            dict(parts[len(parts) - n_attributes :]), result, materialize, first,
+        )  # fmt: skip
+        return kept(shapes, key, shape)
 
     def new_shape(key: tuple) -> Shape:
         """key: materialize, and for everything saved its name and its place (None: no tensor)."""

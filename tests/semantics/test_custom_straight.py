@@ -41,6 +41,40 @@ def of_two(ctx, x, y, c):
     return x * y * 2.0 + y, x + y
 
 
+def of_a_dict(ctx, x, y, c):
+    t, out = x * y, x * y * 2.0 + y
+    ctx.save_for_backward(t=t, again=t, x=x, out=out, c=c)
+    ctx.factor, ctx.out, ctx.t = 2.0, out, t
+    return {"out": out, "more": (out, x, [t])}
+
+
+def of_a_tuple_with_no_zeros(ctx, x, y, c):
+    ctx.set_materialize_grads(False)
+    ctx.y = y
+    return x * y * 2.0 + y, y, y
+
+
+def of_a_list_and_an_attribute(ctx, x, y, c):
+    ctx.save_for_backward(y, None, "text")
+    ctx.x, ctx.number = x, 3
+    return [x * y * 2.0 + y]
+
+
+def of_a_tensor_and_a_number(ctx, x, y, c):
+    return x * y * 2.0 + y, 7
+
+
+def of_nothing_but_a_container(ctx, x, y, c):
+    ctx.kept = [x, y]
+    return x * y * 2.0 + y, x
+
+
+def with_a_name_of_the_context(ctx, x, y, c):
+    ctx.inputs_ = x
+    ctx.saved_tensors = x
+    return x * y * 2.0 + y
+
+
 def with_a_constant(ctx, x, y, c):
     out, place = x * y * 2.0 + y, y * 1.0
     ctx.mark_non_differentiable(place)
@@ -77,6 +111,12 @@ FORWARDS = {
     "attributes": with_attribute,
     "no zeros": without_gradients_for_unused,
     "two outputs": of_two,
+    "a dict": of_a_dict,
+    "inputs among the outputs": of_a_tuple_with_no_zeros,
+    "a list and an attribute": of_a_list_and_an_attribute,
+    "a tensor and a number": of_a_tensor_and_a_number,
+    "a container that is set": of_nothing_but_a_container,
+    "a name that is taken": with_a_name_of_the_context,
     "a marked output": with_a_constant,
     "an array returned": of_an_array,
     "a value asked for": that_asks,
@@ -93,11 +133,32 @@ def pair(forward):
 
     @f.backward(ad.Tensor, ad.Tensor, object)
     def _(ctx, *bars):
-        bar = bars[0][0] if isinstance(bars[0], list) else bars[0]
+        bar = bars[0]["out"] if isinstance(bars[0], dict) else bars[0][0] if isinstance(bars[0], list) else bars[0]
         x, y = ctx.inputs.x, ctx.inputs.y
         return {"x": 2.0 * y * bar, "y": (2.0 * x + 1.0) * bar if ctx.needs_input_grad.y else None}
 
     return f
+
+
+def untracked(f, x, y, c):
+    """Everything that can be seen of a call that no gradient is wanted of."""
+    a, b = ad.tensor(x, requires_grad=True), ad.tensor(y)
+    found = []
+    for arguments in ((a.detach(), b), (a, b)):
+        with ad.no_grad():
+            given = (arguments[0] * 1.0, b) if y is not x else arguments[:1] * 2
+            try:
+                result = f(*given, *c)
+            except (ad.Error, AttributeError) as error:
+                found.append([str(error).partition("\n")[0], len(getattr(error, "__notes__", ()))])
+                continue
+        leaves = ad.tree.leaves(result)
+        tensors = [t for t in leaves if isinstance(t, ad.Tensor)]
+        found.append([
+            ad.tree.flatten(result)[1], [type(t) for t in leaves], [t.requires_grad for t in tensors],
+            [t.masked for t in tensors], [t.detach().numpy().tolist() for t in (*tensors, given[0])],
+        ])  # fmt: skip
+    return found
 
 
 def called(f, x, y, c):
@@ -107,8 +168,8 @@ def called(f, x, y, c):
     try:
         result = f(a * 1.0, b, *c) if y is not x else f(a, a, *c)
     except ad.GradientError as error:
-        return [str(error).partition("\n")[0], len(error.__notes__)]
-    leaves = ad.tree.leaves(result)
+        return [str(error).partition("\n")[0], len(getattr(error, "__notes__", ()))]
+    leaves = [t for t in ad.tree.leaves(result) if isinstance(t, ad.Tensor)]
     calls = [call_of(t) for t in leaves]
     leaves[0].sum().backward()
     return {
@@ -130,7 +191,7 @@ def call_of(t):
 CALLS = [(c, y) for c in ((2.0,), (), (None,), ("text",)) for y in (Y, X)]
 
 
-def both(make, monkeypatch):
+def both(make, monkeypatch, called=called):
     """What calls are in straight-line code, and in general."""
     f = make()
     straight = [called(f, X, y, c) for c, y in CALLS]
@@ -146,6 +207,17 @@ def both(make, monkeypatch):
 @pytest.mark.parametrize("name", FORWARDS)
 def test_a_call_is_what_it_is_in_general(name, monkeypatch):
     straight, general = both(lambda: pair(FORWARDS[name]), monkeypatch)
+    assert straight == general
+
+
+@pytest.mark.parametrize("name", FORWARDS)
+def test_a_call_that_no_gradient_is_wanted_of_is_what_it_is_in_general(name, monkeypatch):
+    def forward(ctx, x, y, c):
+        assert tuple(ctx.needs_input_grad) == (False, False, False)
+        assert not (x.requires_grad or y.requires_grad)
+        return FORWARDS[name](ctx, x, y, c)
+
+    straight, general = both(lambda: pair(forward), monkeypatch, untracked)
     assert straight == general
 
 
