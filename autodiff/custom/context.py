@@ -78,7 +78,10 @@ def _unknown(what: str, name: str, names: Sequence[str | None]) -> str:
 
     close = get_close_matches(name, valid, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{what} has no {name!r}: there are {', '.join(map(repr, valid)) or 'no names'}{hint}"
+    mend = ""
+    if what == "saved_variables" and not close:
+        mend = f"\n  forward saves it: ctx.save_for_backward({name}={name})"
+    return f"{what} has no {name!r}: there are {', '.join(map(repr, valid)) or 'no names'}{hint}{mend}"
 
 
 class Said:

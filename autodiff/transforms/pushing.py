@@ -72,10 +72,16 @@ def _by_slot(call: Call, returned: Any, where: str) -> dict[int, Any]:
 def _checked(t: Any, call: Call, slot: int, where: str) -> Tensor:
     aval = call.avals[slot]
     if not isinstance(t, (AbstractTensor, np.ndarray, np.generic, int, float, complex)):
-        raise GradientError(f"{where} returned a {type(t).__name__} as the tangent of output {slot}: {aval}")
+        raise GradientError(
+            f"{where} returned a {type(t).__name__} as the tangent of output {slot}: {aval}\n"
+            "  return a tensor with the output's shape, or None for zero; for several outputs one for each, in order"
+        )
     if isinstance(t, (int, float)) and not isinstance(t, np.generic) and not aval.shape:
         t = np.asarray(t, aval.dtype)
     t = as_tensor(t)
     if t.aval != aval:
-        raise GradientShapeError(f"{where} returned {t.aval} as the tangent of output {slot}: {aval}")
+        raise GradientShapeError(
+            f"{where} returned {t.aval} as the tangent of output {slot}: {aval}\n"
+            "  a tangent has the shape and dtype of its output"
+        )
     return t

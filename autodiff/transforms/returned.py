@@ -59,7 +59,8 @@ def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int,
         surplus = returned[len(names) :]
         if any(g is not None for g in surplus):
             raise GradientError(
-                f"{where} returned {len(returned)} gradients for {len(names)} parameters ({', '.join(names)})"
+                f"{where} returned {len(returned)} gradients for {len(names)} parameters ({', '.join(names)})\n"
+                "  return one for each parameter, in order, or a dict by name"
             )
         missing = [n for n in names[len(returned) :] if needs[n]]
         if missing:
@@ -145,7 +146,10 @@ def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int
 def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
     """A gradient as a tensor of its input's aval."""
     if not isinstance(g, (AbstractTensor, np.ndarray, np.generic, int, float, complex)) or isinstance(g, bool):
-        raise GradientError(f"{where} returned a {type(g).__name__} as the gradient for {name!r}: {aval}")
+        raise GradientError(
+            f"{where} returned a {type(g).__name__} as the gradient for {name!r}: {aval}\n"
+            "  return a tensor with the input's shape, or None for zero"
+        )
     if isinstance(g, (int, float, complex)) and not isinstance(g, np.generic):
         if aval.shape:
             raise _wrong_shape(where, name, aval, f"the number {g!r}")
@@ -156,7 +160,10 @@ def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
     if g.dtype.kind == "c" and aval.dtype.kind == "f":
         g = _real_part(g)
     if g.dtype.kind not in "fc":
-        raise _GradientDTypeError(f"{where} returned an integer gradient {g.aval} for {name!r}: {aval}")
+        raise _GradientDTypeError(
+            f"{where} returned an integer gradient {g.aval} for {name!r}: {aval}\n"
+            "  a gradient has its input's dtype: multiply by floats, or ad.astype(g, like.dtype)"
+        )
     if g.shape != aval.shape:
         raise _wrong_shape(where, name, aval, str(g.aval))
     return g if g.dtype == aval.dtype else astype(g, aval.dtype)
