@@ -51,15 +51,17 @@ def product_step(gemm: Gemm) -> Product:
     m, n, k, _, _, _, b_col = extents[:7]
     lanes = tile.lanes
     is_vector, rest = m == 1 and k > 0, n % (2 * lanes)
-    kind = gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, 0 < rest <= lanes, n > lanes
+    parts = 0 < rest <= lanes, n > lanes, _is_across(extents, tile)
+    kind = gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, parts
     codes, address = _loaded.get(kind) or _load(kind, _needs(extents, tile))
     if not is_vector:
-        rows, columns = _cut(m, n, k, gemm.batch, tile) if m and n else (1, 1)
+        rows, columns = _cut(extents, tile) if m and n else (1, 1)
     else:
         rows, columns = 1, _vector_columns(n, k, gemm.dtype)
     row_tiles, column_tiles = -(-m // rows), -(-n // columns)
     total = gemm.batch * row_tiles * column_tiles
-    extents += (rows, columns, column_tiles, row_tiles * column_tiles)
+    extents += (rows, columns, column_tiles, row_tiles * column_tiles, _even(k, tile.depth, 1) if k else 0)
+    extents += (_block_bytes(extents, tile),)
     least = READ if is_vector else SHARED
     is_large = total > 1 and gemm.batch * m * n * k * _size(gemm.dtype) >= least
     if is_large:
@@ -131,21 +133,46 @@ READ = 3 << 19
 TILE = 1 << 21
 TILES = 64
 
-#: Rows of a tile at most: what it reads of a, `DEPTH` columns of them, stays in the second cache.
+#: Rows of a tile at most: what it reads of a, a panel's depth of columns of them, stays in the second cache.
 MOST_ROWS = 256
 
 #: Rows of a tile at least, if there are as many: fewer are not worth packing the columns that they meet.
-LEAST_ROWS = 32
+LEAST_ROWS = 64
+
+#: Columns of a tile that a is packed for, at least, and how long a sum must be for that to pay (Zen 3, OpenBLAS's
+#: time / ours, a across, read there / packed): f32 512^3 .79 / .95, 1024^3 .72 / .93, f64 512^3 .67 / .82;
+#: 784 x 128 x 256 f32 1.03 / .98.  Registers that hold more rows were as fast without.
+PACKED_COLUMNS, PACKED_DEPTH = 128, 160
+
+#: Columns of a tile whose part of a leaves the second cache, at least: for each tile that comes from farther away.
+FAR_COLUMNS, FAR_BYTES = 64, 1 << 18
 
 
-def _cut(m: int, n: int, k: int, batch: int, tile: Tile) -> tuple[int, int]:
-    """Rows and columns of the tiles that a product is cut into.  Columns are cut first: that packs nothing twice."""
+def _cut(extents: tuple[int, ...], tile: Tile) -> tuple[int, int]:
+    """Rows and columns of the tiles that a product is cut into.  Columns are cut first: that packs no b twice."""
+    m, n, k = extents[:3]
+    batch = extents[7]
     least = max(TILE // (tile.size * max(k, 1)), 1)  # elements of c
     rows = _even(m, MOST_ROWS, tile.rows)
-    columns = min(_up(-(-least // rows), 2 * tile.lanes), _up(n, tile.lanes))
+    is_far = rows * k * tile.size >= FAR_BYTES
+    columns = FAR_COLUMNS if is_far else 1
+    if _is_across(extents, tile):
+        columns = min(max(n * batch * -(-m // rows) // 4, PACKED_COLUMNS), 2 * PACKED_COLUMNS)
+    columns = min(_up(max(-(-least // rows), columns), 2 * tile.lanes), _up(n, tile.lanes))
     while rows >= 2 * LEAST_ROWS and rows * columns >= 2 * least and batch * -(-m // rows) * -(-n // columns) < 8:
         rows = _even(m, rows // 2, tile.rows)
     return rows, columns
+
+
+def _is_across(extents: tuple[int, ...], tile: Tile) -> bool:
+    """Whether a lies so that it is worth packing."""
+    m, n, k, _, a_col = extents[:5]
+    return a_col > 1 and tile.rows < 8 and m >= LEAST_ROWS and n >= PACKED_COLUMNS and k >= PACKED_DEPTH
+
+
+def _block_bytes(extents: tuple[int, ...], tile: Tile) -> int:
+    """Of the memory that a tile's rows of a are packed into; 0 where they are read where they lie."""
+    return _up(_cut(extents, tile)[0], tile.rows) * tile.depth * tile.size if _is_across(extents, tile) else 0
 
 
 def _even(extent: int, most: int, unit: int) -> int:
@@ -181,7 +208,7 @@ def _needs(extents: tuple[int, ...], tile: Tile) -> list[_Need]:
     m, n, k, _, _, _, b_col = extents[:7]
     if m == 1 and k > 0:
         return [(tile, "dot" if n == 1 else "rows" if b_col == 1 else "dots")]
-    return [(tile, "product"), *[(tile, part) for part in parts_of(tile, n, b_col)]]
+    return [(tile, "product"), *[(tile, part) for part in parts_of(tile, n, b_col, _is_across(extents, tile))]]
 
 
 def _codes_of(needs: Sequence[_Need]) -> list[Ahead[dict[str, engine.Code]]]:

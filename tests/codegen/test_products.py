@@ -16,6 +16,8 @@ from codegen.program import Gemm, HostCall, every_step
 from codegen.runtime import products, threads
 from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
+from codegen.runtime.product_ir import EXTENTS
+from codegen.runtime.tile_ir import Tile
 
 
 def run(gemm, a, b):
@@ -125,7 +127,7 @@ def cut_finely(monkeypatch):
         monkeypatch.setattr(products, name, value)
 
 
-BITS = [(100, 70, 300), (16, 200, 40), (200, 10, 20), (1, 300, 50), (300, 1, 50)]
+BITS = [(100, 70, 300), (16, 200, 40), (200, 10, 20), (1, 300, 50), (300, 1, 50), (70, 150, 330)]
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -145,6 +147,36 @@ def test_bits_do_not_depend_on_tiles_and_threads(request, rng, dtype, transpose_
                     assert run(gemm, *pair).tobytes() == first.tobytes()
     finally:
         threads.set_threads(before)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_rows_that_lie_across_are_packed_and_their_sums_are_the_same(processor, rng, dtype):
+    gemm = Gemm(dtype, 2 * 64 + 5, 130, 700, True, False)
+    product = products.product_step(gemm)
+    place = EXTENTS.index("block_bytes")
+    assert bool(product.extents[place]) is (Tile.of(dtype, products.engine.target_features()).rows < 8)
+    a, b = operands(gemm, rng)
+    plain = Gemm(dtype, gemm.m, gemm.n, gemm.k)
+    assert not products.product_step(plain).extents[place]
+    found = run(gemm, a, b)
+    assert np.isfinite(found).all()
+    assert found.tobytes() == run(plain, np.ascontiguousarray(np.swapaxes(a, 1, 2)), b).tobytes()
+
+
+@pytest.mark.parametrize("n", [5, 10, 13, 24, 30])
+def test_columns_beside_a_corner_are_left_alone(processor, rng, n):
+    gemm = Gemm("f32", 9, n, 700)
+    a, b = operands(gemm, rng)
+    memory = np.full(gemm.m * n + 64, 7, np.float32)
+    c = memory[32:-32]
+    product = products.product_step(gemm)
+    pointers = (ctypes.c_void_p * 3)(a.ctypes.data, b.ctypes.data, c.ctypes.data)
+    extents = (ctypes.c_int64 * len(product.extents))(*product.extents)
+    ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(product.address)(
+        ctypes.addressof(pointers), ctypes.addressof(extents)
+    )
+    assert (memory[:32] == 7).all() and (memory[-32:] == 7).all()
+    np.testing.assert_allclose(c.reshape(9, n), expected_of(gemm, a, b)[0], rtol=1e-4, atol=1e-4)
 
 
 def _strides(sizes):
