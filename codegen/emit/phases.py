@@ -23,6 +23,10 @@ __all__ = ["DEAR", "Phase", "phases"]
 
 #: Up to these costs of an iteration a value takes four registers, or two.
 _CHEAP, _MODERATE = 14, 40
+#: A long loop that does little more than add up takes eight narrow registers: as many partial results as four of 64
+#: bytes have, so that each is a chain of as few additions, and errs as little.  Short ones, whose partial results take
+#: as long to add up as their elements, do not: 1,000 rows of 40 floats would take 1.6 times as long.
+_LITTLE, _LONG, _FULL_BYTES = 6, 512, 64
 #: From here on a loop is written once, with a mask throughout.
 DEAR = 60
 
@@ -72,6 +76,9 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
     # What is searched counts, not its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
     registers = _registers(plan)
+    is_long = trips is None or trips >= _LONG
+    if plan.reductions and plan.cost <= _LITTLE and is_long and target.vector_bytes < _FULL_BYTES:
+        registers = 8
     if registers == 1 and plan.narrow >= _MOSTLY_NARROW * plan.cost:
         bits = min(bits, NARROW)
     lanes = max(1, target.vector_bytes * 8 // max(bits, 8))

@@ -73,6 +73,25 @@ def test_a_large_loop_without_functions_takes_few_registers():
     assert [registers(sums(depth)) for depth in (100, 300, 600)] == [4, 2, 1]
 
 
+def added(n):
+    """s[0] = the sum of n numbers, or of a number of them that only the run knows."""
+    nest = Nest("added", writes=("s",), x=memref(F32, n or Extent(0)), s=memref(F32, 1), n=INDEX)
+    body = lambda i, total: [nest.op("arith.addf", total, nest.load(nest.x, i), **SUM)]  # noqa: E731
+    (total,) = nest.loop(nest.constant(n) if n else nest.n, [nest.constant(0.0, F32)], body)
+    nest.store(total, nest.s, 0)
+    return nest.end()
+
+
+@pytest.mark.parametrize("features", ["+avx2,+fma", "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"])
+@pytest.mark.parametrize("n", [None, 4096])
+def test_a_long_sum_has_as_many_partial_results_on_any_machine(n, features):
+    assert max(map(int, re.findall(r"<(\d+) x float>", emit_module([added(n)], features)))) == 64
+
+
+def test_a_short_sum_has_fewer():
+    assert max(map(int, re.findall(r"<(\d+) x float>", emit_module([added(40)], "+avx2,+fma")))) == 32
+
+
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
 
 
