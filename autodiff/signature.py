@@ -18,6 +18,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval
 
 from . import tree
+from .custom.objects import is_object
 from .custom.reads import static_key
 from .errors import DispatchError, DTypeError, Error, caller, check_not_masked
 from .ops import as_tensor
@@ -124,8 +125,14 @@ def leaf_of(x: Any) -> Leaf:
     if kind in WATCHED:
         return leaf_of(plain(x))
     value = x.value if kind is Static else x
-    key, _ = static_key(value)
-    return Leaf(("static", key if key is not None else _by_hash(value)), None)
+    return Leaf(("static", _by_hash(value) if _has_objects(value) else static_key(value)[0]), None)
+
+
+def _has_objects(value: Any) -> bool:
+    """Whether something is compared as its class says: no plain data, nor a function, nor a class."""
+    if type(value) in (tuple, frozenset):
+        return any(map(_has_objects, value))
+    return is_object(value) or static_key(value)[0] is None
 
 
 def _by_hash(value: Any) -> Any:

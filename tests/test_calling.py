@@ -150,6 +150,25 @@ def test_a_class_that_is_registered_again_is_taken_apart_anew():
     assert len(runs) == 2
 
 
+def test_static_objects_are_compared_as_their_class_says_also_in_tuples():
+    class Rate:
+        def __init__(self, value):
+            self.value = value
+
+    traced = []
+
+    def f(x, rates):
+        traced.append(rates)
+        return x * sum(r.value for r in (rates if isinstance(rates, tuple) else (rates,)))
+
+    g = ad.jit(f, static_argnums=1)
+    two, three, x = Rate(2.0), Rate(3.0), np.ones(2)
+    for _ in range(3):
+        for rates, expected in ((two, 2), (three, 3), ((two,), 2), ((three,), 3), ((two, three), 5)):
+            assert g(x, rates).tolist() == [expected, expected]
+    assert len(traced) == 5
+
+
 def test_static_values_are_part_of_the_signature():
     f, runs = traces(lambda x, how: x.sum() if how == "sum" else x.mean())
     for _ in range(2):

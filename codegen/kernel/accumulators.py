@@ -169,7 +169,9 @@ class Accumulators:
         found = None
         for r in self._reductions.values() if chain >= _RUNS * together else ():
             is_sum = r.monoid == "add" and r.type.is_float and r.type is type_of(r.root)
-            inside_of_it = tuple([a for a in inside if not r.root.row and a not in self.positions.reduced(r.root)])
+            # What is made once a row has none of the axes within rows.
+            own = [a for a in inside if not r.root.row or a < self.positions.group.outer_axes]
+            inside_of_it = tuple([a for a in own if a not in self.positions.reduced(r.root)])
             is_short = typical(self.positions.extent(tuple(inside))) < (_SHORT if inside_of_it else _BY_ITSELF)
             if is_sum and not is_short and self._meets(r.root, rows):
                 r.inside, r.runs = inside_of_it, (self.temporary(r.root.node.aval.with_shape((r.count * r.size,))),)

@@ -163,3 +163,15 @@ def test_few_long_rows_that_meet_in_one_number_are_blocks_for_threads(rows, colu
     tolerance = 4 * np.finfo(dtype).eps
     np.testing.assert_allclose(found[1], np.log(exact.sum(axis=1)).sum(), rtol=tolerance)
     np.testing.assert_allclose(found[0], exact / exact.sum(axis=1, keepdims=True), rtol=2 * tolerance)
+
+
+@pytest.mark.parametrize("shape", [(5, 100, 1, 33), (5, 100, 3, 33), (70, 20, 33), (2, 300, 40, 9), (40, 3, 50, 7)])
+def test_what_is_made_once_a_row_is_added_up_in_runs_of_its_own_columns(shape, rng):
+    x = rng.normal(size=shape)
+
+    def rows(lib, x):
+        r = lib.sum(x * x, axis=-2)
+        return lib.sum(lib.cos(r), axis=tuple(range(r.ndim - 1))), lib.sum(lib.cos(r), axis=0), lib.sum(x), r
+
+    for ours, right in zip(ad.jit(lambda x: rows(ad, x))(x), rows(np, x), strict=True):
+        np.testing.assert_allclose(ours, right, rtol=1e-12, atol=1e-11)
