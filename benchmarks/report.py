@@ -13,6 +13,8 @@ from measure import Found
 from peers import LABELS
 from targets import Target
 
+from codegen import compiler
+
 __all__ = ["Row", "as_json", "machine", "text"]
 
 
@@ -139,7 +141,8 @@ def machine(threads: int) -> str:
             continue
     model = next((line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")), "")
     python = f"Python {platform.python_version()}"
-    return f"{model or platform.machine()}, {threads} threads; {python}, {', '.join(versions)}"
+    kind = compiler.facts()["target"].partition(", ")[2]
+    return f"{model or platform.machine()} ({kind}), {threads} threads; {python}, {', '.join(versions)}"
 
 
 def _cpuinfo() -> list[str]:

@@ -225,13 +225,14 @@ def recorded() -> Iterator[list[Graph]]:
 
 def facts() -> dict[str, str]:
     """What this machine and installation offer, in words."""
+    from .emit.target import Target
     from .runtime import lapack  # most programs decompose nothing
 
     llvmlite, llvm, triple, cpu, *_ = engine.target_key()
     folder = disk.default()
     return {
         "LLVM": f"{llvm.removeprefix('LLVM ')} ({llvmlite})",
-        "target": f"{triple}, {cpu}",
+        "target": f"{triple}, {cpu}, vectors of {8 * Target.of(engine.target_features()).vector_bytes} bits",
         "calls": "native launcher" if native.is_native() else "ctypes",
         "decompositions": lapack.source(),
         "threads": str(threads.threads()),
