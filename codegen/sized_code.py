@@ -23,6 +23,7 @@ import numpy as np
 from .families import Sketch, sketched
 from .ir import Aval
 from .passes.plan import ends_of
+from .passes.storage import lives
 from .program import Gemm, Kernel, aligned
 from .records import record
 from .runtime import native
@@ -175,12 +176,7 @@ def _placed(
     temporaries: Sequence[Hashable], avals: dict[Hashable, Aval], uses: Sequence[Iterable[Hashable]]
 ) -> list[str]:
     """The lines that write where temporaries begin, and how large the workspace is."""
-    first: dict[Hashable, int] = {}
-    last: dict[Hashable, int] = {}
-    for step, used in enumerate(uses):
-        for value in used:
-            first.setdefault(value, step)
-            last[value] = step
+    first, last = lives(uses)
     places: list[list[int]] = []  # the temporaries that are in one place, one after the other
     for number in sorted(range(len(temporaries)), key=lambda k: first.get(temporaries[k], 0)):
         value = temporaries[number]

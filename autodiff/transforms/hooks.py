@@ -152,7 +152,7 @@ def _roomy(kind: Kind) -> Kind:
     return found
 
 
-class _HookShapeError(GradientError, ShapeError):
+class HookShapeError(GradientError, ShapeError):
     """A hook that changed the aval of a gradient."""
 
 
@@ -173,7 +173,7 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
             if not isinstance(changed, Tensor):
                 changed = as_tensor(changed, str(hook), "its result")
             if changed.aval != g.aval:
-                raise _HookShapeError(
+                raise HookShapeError(
                     f"{hook} turned a gradient {g.aval} into {changed.aval}\n"
                     "  a gradient keeps the shape and dtype of its tensor; return None to leave it as it is"
                 )

@@ -7,13 +7,13 @@ same step never overlap, so no two arguments of a kernel are the same memory.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from heapq import heappop, heappush
 
 from ..ir import Aval, Graph
 from ..program import Buffer
 
-__all__ = ["ALIGNMENT", "place_buffers"]
+__all__ = ["ALIGNMENT", "lives", "place_buffers"]
 
 #: A cache line, and the widest vector.
 ALIGNMENT = 64
@@ -33,12 +33,7 @@ def place_buffers(
         places[node] = ("input", j)
     for j, node in enumerate(graph.outputs):
         places[node] = ("output", j)
-    first: dict[Hashable, int] = {}
-    last: dict[Hashable, int] = {}
-    for step, used in enumerate(uses):
-        for value in used:
-            first.setdefault(value, step)
-            last[value] = step
+    first, last = lives(uses)
     temporaries = [v for v in avals if v not in places]
     offsets, size = _pack([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
     for value, offset in zip(temporaries, offsets, strict=True):
@@ -51,15 +46,26 @@ def place_buffers(
     return tuple(buffers), numbers, size
 
 
-def _pack(lives: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
+def lives(uses: Iterable[Iterable[Hashable]]) -> tuple[dict[Hashable, int], dict[Hashable, int]]:
+    """The first and the last step that uses each value."""
+    first: dict[Hashable, int] = {}
+    last: dict[Hashable, int] = {}
+    for step, used in enumerate(uses):
+        for value in used:
+            first.setdefault(value, step)
+            last[value] = step
+    return first, last
+
+
+def _pack(spans: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
     """Offsets for (first step, last step, bytes), and the bytes of all: as low as the living allow."""
-    offsets = [0] * len(lives)
+    offsets = [0] * len(spans)
     ending: list[tuple[int, int, int]] = []  # last step, offset, size: a heap
     free: list[tuple[int, int]] = []  # offset, size: by offset, never touching each other
     total = 0
-    sizes = [-(-size // ALIGNMENT) * ALIGNMENT for _, _, size in lives]
-    for number in sorted(range(len(lives)), key=lambda j: (lives[j][0], -sizes[j], j)):
-        first, last, size = *lives[number][:2], sizes[number]
+    sizes = [-(-size // ALIGNMENT) * ALIGNMENT for _, _, size in spans]
+    for number in sorted(range(len(spans)), key=lambda j: (spans[j][0], -sizes[j], j)):
+        first, last, size = *spans[number][:2], sizes[number]
         while ending and ending[0][0] < first:
             _, offset, length = heappop(ending)
             _release(free, offset, length)

@@ -263,31 +263,6 @@ class Code:
         """2**n for an integer term n with 1 - bias <= n <= bias."""
         return self.from_bits((n + self.bias) << self.mantissa)
 
-    # ---- tables in memory ----
-
-    def pairs(self, name: str, table: Sequence[tuple[float, float]], index: Term) -> tuple[Term, Term]:
-        """Both doubles of table[index], for an i64 that is certainly one of its places.
-
-        A lane's two are loaded at once, which takes half of the loads of two gathers.
-        """
-        numbers = ", ".join([f"double {float_literal(v, single=False)}" for pair in table for v in pair])
-        self.declarations[name] = f"@{name} = private constant [{2 * len(table)} x double] [{numbers}], align 16"
-        pair, loaded = "<2 x double>", []
-        for lane in range(self.lanes):
-            place = index.name
-            if self.lanes > 1:
-                place = self.append(f"extractelement {self.spelled('i64')} {place}, i64 {lane}", "i64").name
-            at = self.append(f"getelementptr {pair}, ptr @{name}, i64 {place}", "ptr")
-            loaded.append(self.append(f"load {pair}, ptr {at.name}, align 16", "double"))
-        if self.lanes == 1:
-            first, second = (self.append(f"extractelement {pair} {loaded[0].name}, i64 {j}", "double") for j in (0, 1))
-            return first, second
-        neighbours = list(zip(loaded[::2], loaded[1::2], strict=True))
-        first, second = (
-            self._joined([self._shuffled(a, b, 2, range(j, 4, 2)) for a, b in neighbours], 2) for j in (0, 1)
-        )
-        return first, second
-
     # ---- what only AVX-512 has (`target.has_scale`) ----
 
     @property
@@ -319,7 +294,7 @@ class Code:
         for first in range(0, self.lanes, lanes):
             passed = f"{type} {low}, {places} {self._part(index, first, lanes).name}, {type} {high}"
             parts.append(self.append(f"call {type} @{callee}({passed})", self.float))
-        return self._joined(parts, lanes)
+        return self.joined(parts, lanes)
 
     def _listed(self, values: Sequence[float]) -> str:
         """A constant with these lanes."""
@@ -343,21 +318,21 @@ class Code:
             # All lanes, so that the zeros are not seen; rounding as the machine is set (4).
             text = f"call {type} @{callee}({passed}{setting}{type} zeroinitializer, {mask} -1, i32 4)"
             parts.append(self.append(text, self.float))
-        return self._joined(parts, lanes)
+        return self.joined(parts, lanes)
 
-    def _joined(self, parts: list[Term], lanes: int) -> Term:
+    def joined(self, parts: list[Term], lanes: int) -> Term:
         """Registers of so many lanes, side by side."""
         while len(parts) > 1:
             lanes *= 2
             joined = zip(parts[::2], parts[1::2], strict=True)
-            parts = [self._shuffled(a, b, lanes // 2, range(lanes)) for a, b in joined]
+            parts = [self.shuffled(a, b, lanes // 2, range(lanes)) for a, b in joined]
         return parts[0]
 
     def _part(self, x: Term, first: int, lanes: int) -> Term:
         """Some of the lanes."""
-        return x if lanes == self.lanes else self._shuffled(x, x, self.lanes, range(first, first + lanes))
+        return x if lanes == self.lanes else self.shuffled(x, x, self.lanes, range(first, first + lanes))
 
-    def _shuffled(self, a: Term, b: Term, lanes: int, order: range) -> Term:
+    def shuffled(self, a: Term, b: Term, lanes: int, order: range) -> Term:
         type, places = vector_type(a.type, lanes), ", ".join(f"i32 {j}" for j in order)
         return self.append(f"shufflevector {type} {a.name}, {type} {b.name}, <{len(order)} x i32> <{places}>", a.type)
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 from .code import Code, Term
 from .coefficients import ERF_F32, ERFC_F32
 from .exp import expm1_reduced, magic
+from .points import pair_at
 from .tables import ERF_OFFSETS_F32, ERF_OFFSETS_F64, ERF_POINTS, ERF_TABLES_F32, ERF_TABLES_F64
 
 __all__ = ["erf"]
@@ -64,7 +65,7 @@ def _by_points(k: Code, x: Term) -> Term:
     size = k.abs(x)
     shifted = k.mad(k.select(size < end, size, end), 64.0, magic(k))  # of nan too a place in the table
     c = (shifted - magic(k)) * (1 / 64)
-    erf_c, slope = k.pairs("erf.points", ERF_POINTS, k.bits(shifted) - k.bits(k.constant(magic(k))))
+    erf_c, slope = pair_at(k, "erf.points", ERF_POINTS, k.bits(shifted) - k.bits(k.constant(magic(k))))
     d, square = k.at_most(size, end) - c, c * c
     more: Term | None = None
     # H(n)(c) (-1)**n / (n + 1)!, n from 6 down to 2.  Of the sixth what is left out is too small: s is, for large c.
