@@ -122,7 +122,9 @@ class Reread:
         within = (*within, function)
         for (kind, *where), value, _ in reads_of(function):
             if kind == "cell":
-                self._value(value, within, function.__closure__[where[0]])  # type: ignore[index]
+                closure = function.__closure__
+                assert closure is not None, "a cell is one of a closure"
+                self._value(value, within, closure[where[0]])
             elif kind == "default":
                 self._value(value, within, None)
             else:

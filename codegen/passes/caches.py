@@ -16,7 +16,7 @@ from ..symbols import Symbol
 __all__ = ["is_beyond_caches", "let_past_caches"]
 
 #: Bytes that a kernel reads and writes, from which on its large results go past the caches: those of the last cache of
-#: one part of a server's processor.  y = 2 x + 1 in place of an older y, so many bytes, stores that go past against
+#: one part of a server's processor.  y = 2 x + 1 in C over an older y, so many bytes, stores that go past against
 #: others, two threads, Zen 3: 8 MB .93, 16 1.11, 32 1.38, 64 1.39, 160 1.38.
 FAR = 32 << 20
 

@@ -76,7 +76,10 @@ def test_a_large_loop_without_functions_takes_few_registers():
 def added(n):
     """s[0] = the sum of n numbers, or of a number of them that only the run knows."""
     nest = Nest("added", writes=("s",), x=memref(F32, n or Extent(0)), s=memref(F32, 1), n=INDEX)
-    body = lambda i, total: [nest.op("arith.addf", total, nest.load(nest.x, i), **SUM)]  # noqa: E731
+
+    def body(i, total):
+        return [nest.op("arith.addf", total, nest.load(nest.x, i), **SUM)]
+
     (total,) = nest.loop(nest.constant(n) if n else nest.n, [nest.constant(0.0, F32)], body)
     nest.store(total, nest.s, 0)
     return nest.end()
