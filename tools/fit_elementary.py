@@ -78,6 +78,10 @@ def exp_rest(r: mpf) -> mpf:
     return (mp.expm1(r) - r) / r**2
 
 
+def bell_rest(u: mpf) -> mpf:
+    return mp.expm1(-u) / u
+
+
 def exp2_rest(f: mpf) -> mpf:
     return mp.expm1(f * LN2) / f
 
@@ -124,6 +128,7 @@ def erfc_weight(centre: mpf) -> Real:
     return lambda t: mp.exp(-((t + centre) ** 2))
 
 
+BELL_BOUND = mpf(12) / 128 * mpf("1.002")  # what erf has beyond a point, times the sum of both
 ERF_SPLIT = mpf("1.25")
 ERF_CENTRE, ERF_END = mpf("2.625"), mpf("4")
 
@@ -149,6 +154,8 @@ def fits() -> list[Fit]:
     found.append(Fit("ERFC_F32", f"erfc(a) exp(a*a) in a - {ERF_CENTRE},  1.25 <= a <= {ERF_END}",
                      erfc_scaled(ERF_CENTRE), erfc_weight(ERF_CENTRE),
                      ERF_SPLIT - ERF_CENTRE, ERF_END - ERF_CENTRE, 8, single=True))
+    found.append(Fit("BELL_F64", "(exp(-u) - 1) / u,  |u| <= 3/32", bell_rest, lambda u: abs(u),
+                     -BELL_BOUND, BELL_BOUND, 7))
     found.append(Fit("ATANH_TAIL", "((atanh(s) / s - 1) / z - 1/3) / z,  z = s*s: for the double-double logarithm",
                      log_third_rest, lambda z: z**2, TINY, LOG_BOUND, 6))
     found.append(Fit("EXP2", "(2**f - 1) / f,  |f| <= 1/2: for pow", exp2_rest, lambda f: abs(f),

@@ -9,7 +9,9 @@ They are fitted as those of `fit_elementary`.
 
 from __future__ import annotations
 
+import itertools
 import math
+import struct
 import sys
 from pathlib import Path
 
@@ -74,6 +76,40 @@ def logarithm(suffix: str, base: str, number: int) -> tuple[float, float]:
     return first, rounded(exact - mpf(first), suffix == "F32")
 
 
+#: Points at which the logarithm is known to doubles: one for each interval of so many mantissas, seen as integers from
+#: the lowest on.  One is in the middle of its interval.
+LOG_STEPS, LOG_WIDTH, LOG_BELOW_ONE = 128, 1 << 45, 74
+LOWEST = struct.unpack("<q", struct.pack("<d", 1.0))[0] - (2 * LOG_BELOW_ONE + 1) * LOG_WIDTH // 2
+
+
+def log_at_point(number: int) -> tuple[float, float]:
+    """(1/c, log(c)) for a c near the middle of an interval.
+
+    The logarithm has no more places than that of 2 in `math.exp`, so that whole multiples of that and it add up
+    exactly; and of the c for which that is so, 1/c is as good as a number of 62 bits.
+    """
+    if number == LOG_BELOW_ONE:
+        return 1.0, 0.0
+    low, high = (struct.unpack("<d", struct.pack("<q", LOWEST + j * LOG_WIDTH))[0] for j in (number, number + 1))
+    places = LOG["F64"][2]["E"]
+    middle = mp.nint(mp.ldexp(mp.log((mpf(low) + mpf(high)) / 2), places))
+    step = mp.ldexp(1, -places)
+    up = down = mp.exp(-step * middle)
+    fall, rise = mp.exp(-step), mp.exp(step)
+    for steps in itertools.count():
+        for exact, log in ((up, middle + steps), (down, middle - steps)):
+            if abs(mpf(float(exact)) - exact) < exact * mpf(2) ** -62:
+                return float(exact), float(log * step)
+        up, down = up * fall, down * rise
+    raise AssertionError
+
+
+def log_at_one() -> Fit:
+    bound = mpf(2) ** -8 * mpf("1.01")
+    return Fit("LOG_AT_POINT", "(log(1 + r) - r) / r**2 next to a point", lambda r: (mp.log1p(r) - r) / r**2,
+               lambda r: abs(r**2 / mp.log1p(r)), -bound - TINY, bound, 5)
+
+
 def log_near_one(suffix: str) -> Fit:
     count, degree, _ = LOG[suffix]
     width = mpf(NEAR[suffix]) / count
@@ -95,7 +131,15 @@ def logarithms() -> list[str]:
         values, error = coefficients(fit)
         lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = {table(values)[:-1]}"]
         print(f"{fit.name} degree {fit.degree} 2^{error:.1f}", file=sys.stderr)
-    return lines
+    points = [f"({inverse!r}, {log!r})," for inverse, log in map(log_at_point, range(LOG_STEPS))]
+    values, error = coefficients(log_at_one())
+    return [
+        *lines, "", "#: The bits of the lowest mantissa of the next table.", f"LOG_LOWEST_BITS = {LOWEST:#x}",
+        "", "#: 1/c and log(c) for each of 128 mantissas c; the logarithm short and right to 62 bits.",
+        "LOG_POINTS = (",
+        *[f"    {' '.join(points[j : j + 4])}" for j in range(0, LOG_STEPS, 4)], ")",
+        "", f"#: {log_at_one().says}.  Within 2^{error:.1f}.", f"LOG_AT_POINT = {table(values)[:-1]}",
+    ]
 
 
 #: For pow: entries; the degrees of the logarithm's tail and of the power of two; as LOG the last bit of the first part.

@@ -63,7 +63,7 @@ divide = binary(
     np.true_divide,
     called="divide",
     accepts="fc",
-    partials=lambda y, a, b: (lambda: 1 / b, lambda: -(y / b)),
+    partials=lambda y, a, b: (lambda: 1 / b, lambda: -(y * (1 / b))),  # one division, where both are asked
     lower=Map(lambda k, a, b: k.div(a, b)),
     doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
 )

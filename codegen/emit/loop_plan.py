@@ -56,7 +56,7 @@ class LoopPlan:
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
     again       what such a load gives, if the iteration has stored there before
     pairs       loads or stores that are done together
-    joint       operations that one function computes together: its name, and its results in order
+    joint       operations that one function computes together: its name, of what, and its results in order
     rising      indices that rise by one from lane to lane, or stay
     near        the plan of an iteration away from edges
     held        of such a plan: what makes no difference there, with the counter that is not held back
@@ -73,7 +73,7 @@ class LoopPlan:
     in_memory: dict[Operation, int] = field(default_factory=dict)
     again: dict[Value, Value] = field(default_factory=dict)
     pairs: dict[Operation, Pair] = field(default_factory=dict)
-    joint: dict[Operation, tuple[str, tuple[Value, ...]]] = field(default_factory=dict)
+    joint: dict[Operation, tuple[str, Value, tuple[Value, ...]]] = field(default_factory=dict)
     rising: set[Value] = field(default_factory=set)
     near: LoopPlan | None = None
     held: dict[Operation, Value] = field(default_factory=dict)
@@ -218,15 +218,15 @@ class _Planner:
 
     def _joint(self) -> None:
         """Functions of one number that have most of their steps in common."""
-        applied = {(o.name, o.operands[0]): o for o in self.block.operations if o.name in ELEMENTARY}
+        applied = {_function_of(o): o for o in self.block.operations if o.name in ELEMENTARY}
         for names, joint in JOINT.items():
             for (name, x), first in applied.items():
-                if ELEMENTARY[name] != names[0] or first.result not in self.found.strides:
+                if name != names[0] or first.result not in self.found.strides:
                     continue
-                found = [applied.get((f"math.{other}", x)) for other in names]
+                found = [applied.get((other, x)) for other in names]
                 if None not in found:
                     results = tuple([o.result for o in found if o])
-                    self.found.joint.update({o: (joint, results) for o in found if o})
+                    self.found.joint.update({o: (joint, x, results) for o in found if o})
                     self.found.cost -= _COST_OF_A_FUNCTION // 2
                     self.found.of_functions -= _COST_OF_A_FUNCTION // 2
 
@@ -380,6 +380,17 @@ class _Planner:
             factor = factor * extent if isinstance(extent, int) and factor is not None else None
         self.found.places[operation] = total
         return total
+
+
+def _function_of(operation: Operation) -> tuple[str, Value]:
+    """What an elementary operation computes, and of which number: exp(-(x * x)) is "bell" of x."""
+    name, x = ELEMENTARY[operation.name], operation.operands[0]
+    for step in ("arith.negf", "arith.mulf") if name == "exp" else ():
+        owner = x.owner
+        if not isinstance(owner, Operation) or owner.name != step or owner.operands[0] is not owner.operands[-1]:
+            return name, operation.operands[0]
+        x = owner.operands[0]
+    return ("bell", x) if name == "exp" else (name, x)
 
 
 def _place(operation: Operation) -> tuple[Value, ...]:

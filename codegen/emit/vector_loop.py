@@ -254,10 +254,10 @@ class VectorLoop(VectorMemory):
 
     def _joint(self, operation: Operation) -> None:
         """One call for the results of several operations."""
-        joint, results = self.plan.joint[operation]
+        joint, number, results = self.plan.joint[operation]
         scalar = operation.result.type
         assert isinstance(scalar, ScalarType)
-        type, x = self.spelled(scalar), self.vector(operation.operands[0])
+        type, x = self.spelled(scalar), self.vector(number)
         struct = f"{{ {', '.join([type] * len(results))} }}"
         whole = self.value(f"call {struct} {self.elementary(joint, scalar)}({type} {x})")
         for j, result in enumerate(results):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from nests import DTYPES, Nest, call, elementwise, memref
 
 from codegen.emit import emit_module
@@ -49,6 +50,48 @@ def test_sine_and_cosine_of_one_number_are_one_call():
     text = emit_module([both(F64)], MACHINES["widest"])
     body = text.split("@both.body")[2]
     assert "@sincos.v8f64" in body and "@sin.v8f64" not in body and "@cos.v8f64" not in body
+
+
+def erf_and_bell(type, factors=("x", "x")):
+    """y = erf(x), z = exp(-(x * x)), or of two other factors."""
+    names = {n: memref(type, Extent(0)) for n in ("x", "other", "y", "z")}
+    nest = Nest("error_function", writes=("y", "z"), **names, n=INDEX)
+    with nest.parallel(nest.n) as (i,):
+        loaded = {name: nest.load(getattr(nest, name), i) for name in ("x", "other")}
+        square = nest.op("arith.mulf", *[loaded[f] for f in factors])
+        nest.store(nest.op("math.exp", nest.op("arith.negf", square)), nest.z, i)
+        nest.store(nest.op("math.erf", loaded["x"]), nest.y, i)
+    return nest.end()
+
+
+@EACH_MACHINE
+@pytest.mark.parametrize(("type", "end", "least"), [(F64, 6.0, 27.3), (F32, 4.0, 10.1)], ids=str)
+def test_the_bell_beside_the_error_function_is_right_also_where_that_has_ended(type, end, least, features, rng):
+    near = np.concatenate([rng.uniform(-end, end, 203), rng.uniform(-1e-2, 1e-2, 20), [0.0, -0.0, 1e-300, end, -end]])
+    far = np.concatenate([np.nextafter([end, -end], [9, -9]), rng.uniform(end, least, 9), [40.0, 1e30, -np.inf]])
+    for mixed in (near, np.concatenate([near, far, [np.nan]])):
+        x = rng.permutation(mixed).astype(DTYPES[type])
+        y, z, alone, exact = np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty_like(x)
+        run(erf_and_bell(type), features, x, x, y, z)
+        run(elementwise("erf_alone", "math.erf", [type], type), features, x, alone)
+        assert y.tobytes() == alone.tobytes()
+        with np.errstate(over="ignore"):
+            run(elementwise("exp_alone", "math.exp", [type], type), features, -(x * x), exact)
+        is_near = np.abs(x) <= end
+        np.testing.assert_array_equal(z[~is_near], exact[~is_near])  # and nan
+        with mp.workprec(80):
+            true = np.array([float(mp.exp(-(mpf(v) ** 2))) for v in x[is_near].tolist()])
+        # A machine that looks up in registers, and one without fused operations, round the square.
+        bound = 3 if features == MACHINES["masks"] else 3 + end**2
+        assert np.all(np.abs(z[is_near] - true) <= bound * np.spacing(true.astype(x.dtype)))
+
+
+def test_the_error_function_and_its_bell_are_one_call_and_another_exponential_is_none_of_it():
+    text = emit_module([erf_and_bell(F64)], MACHINES["masks"])
+    body = text.split("@error_function.body")[2]
+    assert "@erfbell.v" in body and "@erf.v" not in body and "@exp.v" not in body
+    for factors in (("other", "other"), ("x", "other"), ("other", "x")):
+        assert "@erfbell" not in emit_module([erf_and_bell(F64, factors)], MACHINES["masks"])
 
 
 def test_of_different_numbers_they_are_two_calls():

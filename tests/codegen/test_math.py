@@ -248,6 +248,22 @@ def test_what_rounding_took_from_a_reduced_angle_is_added_again(name, rng):
         assert errors_in_ulps(run(name, F64, x, machine="masks"), exact, x.dtype).max() <= 0.7
 
 
+@pytest.mark.parametrize(("name", "bound"), [("log", 1.0), ("log1p", 1.5)])
+@pytest.mark.parametrize("machine", ["widest", "masks"])
+def test_logarithms_of_doubles_are_right_at_the_ends_of_their_intervals(name, bound, machine):
+    """On both sides of each end, and near 1, where the point is 1 itself."""
+    lowest = tables.LOG_LOWEST_BITS
+    ends = (lowest + (np.arange(129) << 45)).view(np.float64)
+    x = np.concatenate([ends, 1 + np.linspace(-1, 1, 101) / 256, 1 + np.geomspace(1e-16, 1e-2, 40)])
+    x = np.concatenate([x, np.nextafter(x, 9), np.nextafter(x, 0)])
+    x = np.concatenate([x, x * 2.0**-500, x * 2.0**300])
+    x = x - 1 if name == "log1p" else x
+    x = x[x > -1]
+    with mp.workprec(120):
+        exact = [REFERENCES[name](mpf(v)) for v in x.tolist()]
+    assert errors_in_ulps(run(name, F64, x, machine=machine), exact, np.float64).max() <= bound
+
+
 @EACH_TYPE
 @EACH_FUNCTION
 def test_a_value_is_the_same_in_every_lane_and_alone(name, type, rng):
@@ -297,6 +313,17 @@ def test_the_table_of_logarithms_is_what_the_tool_makes(monkeypatch):
         assert tuple(tool.inverse("F64", j) for j in range(16)) == tables.LOG_INVERSES_F64
         assert [tool.logarithm("F64", "10", j) for j in range(16)] == list(zip(*tables.LOGS_10_F64, strict=True))
         assert tuple(tool.coefficients(tool.log_near_one("F32"))[0]) == tables.LOG_NEAR_F32
+        assert tool.LOWEST == tables.LOG_LOWEST_BITS
+        for number in (0, 73, 74, 127):
+            assert tool.log_at_point(number) == tables.LOG_POINTS[number]
+        assert tuple(tool.coefficients(tool.log_at_one())[0]) == tables.LOG_AT_POINT
+
+
+def test_the_points_of_the_logarithm_are_short_and_right():
+    for inverse, log in tables.LOG_POINTS:
+        assert (log * 2**42).is_integer()
+        with mp.workprec(120):
+            assert abs(mp.log(mpf(inverse)) + mpf(log)) < mpf(2) ** -62
 
 
 def test_the_tables_of_powers_are_what_the_tool_makes(monkeypatch):

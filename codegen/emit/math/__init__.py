@@ -8,7 +8,7 @@ ulps by each function, the same for both types; infinities, nan, subnormals and 
 
 Only sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) and fmod
 of huge quotients (4.5e15, 8.4e6) are not computed like that: a branch, which is never taken on ordinary
-numbers, asks libm for those.
+numbers, asks libm for those.  Nor is exp(-x*x) beside erf(x) where erf has long ended: that asks exp.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = ["FUNCTIONS", "JOINT", "Need", "definitions", "named"]
 class _Functions(Mapping[str, Callable[..., Term]]):
     """Functions by name, from the files here ("file.function").  A file is imported when it is needed."""
 
-    def __init__(self, homes: Mapping[str, str]) -> None:
-        self._homes = homes
+    def __init__(self, homes: dict[str, str]) -> None:
+        self.homes = homes
 
     def __getitem__(self, name: str) -> Callable[..., Term]:
-        file, _, function = self._homes[name].partition(".")
+        file, _, function = self.homes[name].partition(".")
         found: Callable[..., Term] = getattr(importlib.import_module(f"{__name__}.{file}"), function)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
+        return iter(self.homes)
 
     def __len__(self) -> int:
-        return len(self._homes)
+        return len(self.homes)
 
 
 #: By file: MLIR's names, less the dialect.
@@ -48,16 +48,20 @@ _FILES = {
     "hyperbolic": "acosh asinh atanh cosh sinh tanh", "log": "log log1p log2 log10", "power": "pow",
     "remainder": "fmod", "trig": "cos sin tan",
 }  # fmt: skip
-FUNCTIONS: Mapping[str, Callable[..., Term]] = _Functions(
+FUNCTIONS = _Functions(
     {name: f"{file}.{'pow_' if name == 'pow' else name}" for file, names in _FILES.items() for name in names.split()}
 )
+#: And what is written only together with another one.
+_WRITERS = _Functions(FUNCTIONS.homes | {"bell": "erf.bell"})
 
 #: Those that need another way for huge arguments, and which these are.
-_FAR: Mapping[str, Callable[..., Term]] = _Functions(
-    dict.fromkeys(("cos", "sin", "tan"), "trig.is_far") | {"fmod": "remainder.is_large_quotient"}
+_FAR = _Functions(
+    dict.fromkeys(("cos", "sin", "tan"), "trig.is_far")
+    | {"fmod": "remainder.is_large_quotient", "bell": "erf.bell_is_far"}
 )
 #: What two functions of one number are together: most of their steps are the same.  The result is a struct.
-JOINT = {("sin", "cos"): "sincos"}
+#: "bell" is exp(-x*x).
+JOINT = {("sin", "cos"): "sincos", ("erf", "bell"): "erfbell"}
 _PARTS = {joint: parts for parts, joint in JOINT.items()}
 _OF_TWO = frozenset({"atan2", "fmod", "pow"})
 
@@ -109,18 +113,27 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     k = Code(suffix, target, lanes)
     parameters = [k.argument(p) for p in _parameters(name)]
     parts = _PARTS.get(name, (name,))
-    results = [FUNCTIONS[part](k, *parameters) for part in parts]
-    if parts[0] not in _FAR or (name == "fmod" and not k.has_fma):
-        return k.text(name, parameters, results), {}, dict(k.declarations)
-    callees = [k.name_of(f"{name}.{part}.far" if len(parts) > 1 else f"{name}.far") for part in parts]
-    results = k.otherwise_call(_FAR[parts[0]](k, *parameters), callees, parameters, results)
+    results = [_WRITERS[part](k, *parameters) for part in parts]
+    far = [j for j, part in enumerate(parts) if _has_far(part, k)]
+    callees = [k.name_of(f"{name}.{parts[j]}.far" if len(parts) > 1 else f"{name}.far") for j in far]
+    if far:
+        condition = _FAR[parts[far[0]]](k, *parameters)
+        chosen = k.otherwise_call(condition, callees, parameters, [results[j] for j in far])
+        for j, result in zip(far, chosen, strict=True):
+            results[j] = result
     text = k.text(name, parameters, results)
     declarations = dict(k.declarations)
     called = {}
-    for part, callee in zip(parts, callees, strict=True):
-        called[callee], declared = _far(part, callee, suffix, lanes, target)
+    for j, callee in zip(far, callees, strict=True):
+        write = _bell_far if parts[j] == "bell" else _far
+        called[callee], declared = write(parts[j], callee, suffix, lanes, target)
         declarations |= declared
     return text, called, declarations
+
+
+def _has_far(name: str, k: Code) -> bool:
+    """Whether a function needs another way on this machine."""
+    return name in _FAR and not (name == "fmod" and not k.has_fma) and not (name == "bell" and k.fills_registers)
 
 
 def _parameters(name: str) -> tuple[str, ...]:
@@ -187,7 +200,23 @@ done:
   %result = load {type}, ptr %all.{last}
   ret {type} %result
 """
-    # It hardly ever runs, so it is spared: of the gradient of the chain of FACTS 9, 18 ms of LLVM become 15.
-    how = 'noinline cold nounwind "spare"'
-    head = f"define internal {type} @{callee}({', '.join(f'{type} {name}' for name in names)}) {how}"
-    return f"{head} {{\n{text}}}\n", k.declarations
+    return _spared(callee, type, names, text), k.declarations
+
+
+def _bell_far(name: str, callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+    """The function (x, near): exp(-x*x) where x is far, near elsewhere; of all lanes at once."""
+    k = Code(suffix, target, lanes)
+    x, near = k.argument("x"), k.argument("near")
+    chosen = k.select(_FAR[name](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
+    type = k.spelled(k.float)
+    lines = "\n".join(["entry:", *k.lines, f"  ret {type} {chosen.name}", ""])
+    return _spared(callee, type, [x.name, near.name], lines), k.declarations
+
+
+def _spared(callee: str, type: str, names: list[str], body: str) -> str:
+    """A function that hardly ever runs, so LLVM spends little on it.
+
+    Of the gradient of the chain of FACTS 9, 18 ms of LLVM become 15.
+    """
+    head = ", ".join(f"{type} {name}" for name in names)
+    return f'define internal {type} @{callee}({head}) noinline cold nounwind "spare" {{\n{body}}}\n'
