@@ -86,6 +86,10 @@ def exp2_rest(f: mpf) -> mpf:
     return mp.expm1(f * LN2) / f
 
 
+def cbrt_inverse(t: mpf) -> mpf:
+    return 1 / mp.cbrt(1 + t)
+
+
 def log_rest(z: mpf) -> mpf:
     s = mp.sqrt(z)
     return (2 * mp.atanh(s) / s - 2) / z
@@ -143,6 +147,8 @@ def fits() -> list[Fit]:
 
     both("EXP", "(exp(r) - 1 - r) / r**2,  |r| <= log(2)/2", exp_rest, lambda r: abs(r**2 / mp.expm1(r)),
          -EXP_BOUND, EXP_BOUND, 10, 5)
+    both("CBRT", "m**(-1/3) in m - 1,  sqrt(1/2) <= m <= sqrt(2): to begin with", cbrt_inverse,
+         lambda t: mp.cbrt(1 + t), SQRT_HALF - 1, 2 * SQRT_HALF - 1, 4, 2)
     both("LOG", "(log((1+s) / (1-s)) / s - 2) / z,  z = s*s", log_rest, lambda z: z / 2, TINY, LOG_BOUND, 6, 2)
     both("SIN", "(sin(r) / r - 1) / z,  z = r*r,  |r| <= pi/4", sin_rest, lambda z: z, TINY, QUARTER, 5, 2)
     both("COS", "(cos(r) - 1 + z/2) / z**2,  z = r*r,  |r| <= pi/4", cos_rest, lambda z: z**2, TINY, QUARTER, 5, 2)
@@ -158,8 +164,10 @@ def fits() -> list[Fit]:
                      -BELL_BOUND, BELL_BOUND, 7))
     found.append(Fit("ATANH_TAIL", "((atanh(s) / s - 1) / z - 1/3) / z,  z = s*s: for the double-double logarithm",
                      log_third_rest, lambda z: z**2, TINY, LOG_BOUND, 6))
-    found.append(Fit("EXP2", "(2**f - 1) / f,  |f| <= 1/2: for pow", exp2_rest, lambda f: abs(f),
+    found.append(Fit("EXP2", "(2**f - 1) / f,  |f| <= 1/2", exp2_rest, lambda f: abs(f),
                      -mpf("0.5") * SLACK, mpf("0.5") * SLACK, 11))
+    found.append(Fit("EXP2_F32", "the same, of floats", exp2_rest, lambda f: abs(f),
+                     -mpf("0.5") * SLACK, mpf("0.5") * SLACK, 6, single=True))
     found.append(Fit("EXP2_SHORT", "the same, for pow of floats", exp2_rest, lambda f: abs(f),
                      -mpf("0.5") * SLACK, mpf("0.5") * SLACK, 6))
     found.append(Fit("LOG_SHORT", "as LOG, for pow of floats", log_rest, lambda z: z / 2, TINY, LOG_BOUND, 4))

@@ -40,28 +40,10 @@ __all__ = [
 # ---------------------------------------------------------------- elements
 
 
-def _exp2(k: Any, x: Any) -> Any:
-    return k.pow(k.constant(2.0, like=x), x)
-
-
-def _cbrt(k: Any, x: Any) -> Any:
-    """A power of a third, and one step of Newton's; of the smallest numbers times a cube."""
-    size = k.abs(x)
-    few = 24 if k.dtype(x) == "f32" else 54
-    is_small = k.lt(size, k.constant(2.0 ** (-4 * few), like=x))
-    size = k.select(is_small, k.mul(size, k.constant(2.0 ** (3 * few), like=x)), size)
-    y = k.pow(size, k.constant(1 / 3, like=x))
-    square = k.mul(y, y)
-    better = k.sub(y, k.div(k.sub(k.mul(square, y), size), k.mul(k.constant(3.0, like=x), square)))
-    is_plain = k.logical_and(k.gt(size, k.constant(0.0, like=x)), k.logical_not(k.isinf(size)))
-    root = k.select(is_plain, better, y)
-    return k.copysign(k.select(is_small, k.mul(root, k.constant(2.0**-few, like=x)), root), x)
-
-
 def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
     is_less = k.lt(x, y)
     large, small = k.select(is_less, y, x), k.select(is_less, x, y)
-    more = k.mul(k.log1p(_exp2(k, k.sub(small, large))), k.constant(1 / math.log(2), like=x))
+    more = k.mul(k.log1p(k.exp2(k.sub(small, large))), k.constant(1 / math.log(2), like=x))
     more = k.select(k.eq(x, y), k.constant(1.0, like=x), more)
     return k.select(k.isnan(x), x, k.add(large, more))
 
@@ -95,14 +77,14 @@ exp2 = unary(
     "exp2",
     np.exp2,
     partials=lambda y, x: (multiply(y, math.log(2)),),
-    lower=Map(_exp2),
+    lower=Map(lambda k, x: k.exp2(x)),
     doc="2 to the x.   f[...]  →  f[...]     integers and bool give float64",
 )
 cbrt = unary(
     "cbrt",
     np.cbrt,
     partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
-    lower=Map(_cbrt),
+    lower=Map(lambda k, x: k.cbrt(x)),
     doc="The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf",
 )
 sinc = unary(

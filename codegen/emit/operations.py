@@ -24,8 +24,8 @@ _FLAGS = ("nsz", "arcp", "contract", "afn", "reassoc")
 ELEMENTARY = {
     "math." + name: name
     for name in (
-        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "exp", "expm1", "log",
-        "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "exp", "exp2",
+        "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
     )
 } | {"math.powf": "pow", "arith.remf": "fmod"}  # fmt: skip
 

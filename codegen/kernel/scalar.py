@@ -27,9 +27,17 @@ class Scalar(Arithmetic):
         """The square root."""
         return self._float1("math.sqrt", x)
 
+    def cbrt(self, x: Element) -> Value:
+        """The cube root, also of negative numbers."""
+        return self._float1("math.cbrt", x)
+
     def exp(self, x: Element) -> Value:
         """e to the x."""
         return self._float1("math.exp", x)
+
+    def exp2(self, x: Element) -> Value:
+        """2 to the x, whole for whole numbers from 0 on."""
+        return self._float1("math.exp2", x)
 
     def expm1(self, x: Element) -> Value:
         """exp(x) - 1 without cancellation."""

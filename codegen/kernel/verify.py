@@ -233,7 +233,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(
         _names(
             "math",
-            "absf acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2 "
+            "absf acos acosh asin asinh atan atanh cbrt ceil cos cosh erf exp exp2 expm1 floor log log10 log1p log2 "
             "roundeven sin sinh sqrt tan tanh trunc",
         ),
         _alike(1, FLOATS),

@@ -32,15 +32,16 @@ EACH_FUNCTION = pytest.mark.parametrize("name", FUNCTIONS)
 DOMAINS = {"acos": (-1, 1), "asin": (-1, 1), "atanh": (-1, 1), "acosh": (1, math.inf), "log": (0, math.inf),
            "log1p": (-1, math.inf), "log2": (0, math.inf), "log10": (0, math.inf)}  # fmt: skip
 REFERENCES = {
-    "pow": mp.power, "log2": lambda x: mp.log(x, 2),
+    "pow": mp.power, "exp2": lambda x: mp.power(2, x), "log2": lambda x: mp.log(x, 2),
     "fmod": lambda x, y: mpf(math.fmod(float(x), float(y))),  # that of C is exact, and mpmath's has the sign of y
 }  # fmt: skip
+REFERENCES["cbrt"] = lambda x: mp.sign(x) * mp.cbrt(abs(x))
 REFERENCES |= {name: getattr(mp, name) for name in FUNCTIONS if name not in REFERENCES}
 
 #: Functions of doubles, for the exhaustive slices of floats.
 IN_DOUBLES = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
-    "atanh": np.arctanh, "cos": np.cos, "cosh": np.cosh, "exp": np.exp, "expm1": np.expm1, "log": np.log,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "cos": np.cos, "cosh": np.cosh, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
     "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "sin": np.sin, "sinh": np.sinh, "tan": np.tan,
     "tanh": np.tanh,
     "erf": lambda x: np.fromiter(map(math.erf, x.tolist()), np.float64, x.size),
@@ -169,10 +170,12 @@ SPECIALS = {
     "asinh": {_NAN: _NAN, _INF: _INF, -_INF: -_INF, 0.0: 0.0},
     "atan": {_NAN: _NAN, _INF: math.pi / 2, -_INF: -math.pi / 2, 0.0: 0.0},
     "atanh": {_NAN: _NAN, _INF: _NAN, 1.0: _INF, -1.0: -_INF, 0.0: 0.0, 1.5: _NAN},
+    "cbrt": {_NAN: _NAN, _INF: _INF, -_INF: -_INF, 0.0: 0.0, 1.0: 1.0, -1.0: -1.0, 27.0: 3.0, -0.125: -0.5},
     "cos": {_NAN: _NAN, _INF: _NAN, -_INF: _NAN, 0.0: 1.0},
     "cosh": {_NAN: _NAN, _INF: _INF, -_INF: _INF, 0.0: 1.0, 800.0: _INF},
     "erf": {_NAN: _NAN, _INF: 1.0, -_INF: -1.0, 0.0: 0.0},
     "exp": {_NAN: _NAN, _INF: _INF, -_INF: 0.0, 0.0: 1.0, 800.0: _INF, -800.0: 0.0},
+    "exp2": {_NAN: _NAN, _INF: _INF, -_INF: 0.0, 0.0: 1.0, 2000.0: _INF, -2000.0: 0.0},
     "expm1": {_NAN: _NAN, _INF: _INF, -_INF: -1.0, 0.0: 0.0, 800.0: _INF, -800.0: -1.0},
     "log": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 0.0: -_INF, 1.0: 0.0, -1.0: _NAN},
     "log2": {_NAN: _NAN, _INF: _INF, -_INF: _NAN, 0.0: -_INF, 1.0: 0.0, -1.0: _NAN},
@@ -195,7 +198,7 @@ def test_special_values_are_right(name, type):
 
 
 @EACH_TYPE
-@pytest.mark.parametrize("name", [*SLOPE_ONE, "erf"])
+@pytest.mark.parametrize("name", [*SLOPE_ONE, "cbrt", "erf"])
 def test_functions_that_are_zero_at_zero_keep_its_sign(name, type):
     result = run(name, type, np.array([0.0, -0.0]))
     assert result.tolist() == [0.0, 0.0] and np.signbit(result).tolist() == [False, True]

@@ -44,7 +44,7 @@ class _Functions(Mapping[str, Callable[..., Term]]):
 
 #: By file: MLIR's names, less the dialect.
 _FILES = {
-    "arc": "acos asin atan atan2", "erf": "erf", "exp": "exp expm1",
+    "arc": "acos asin atan atan2", "cbrt": "cbrt", "erf": "erf", "exp": "exp exp2 expm1",
     "hyperbolic": "acosh asinh atanh cosh sinh tanh", "log": "log log1p log2 log10", "power": "pow",
     "remainder": "fmod", "trig": "cos sin tan",
 }  # fmt: skip

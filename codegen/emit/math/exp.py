@@ -1,4 +1,4 @@
-"""exp and expm1, and the reduction they share with their relatives.
+"""exp, exp2 and expm1, and the reduction they share with their relatives.
 
     x = n log(2) + r,  |r| <= log(2)/2,      exp(x) = 2**n exp(r)
 
@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 
 from .code import Code, Term
-from .coefficients import EXP_F32, EXP_F64
+from .coefficients import EXP2, EXP2_F32, EXP_F32, EXP_F64
 from .tables import EXP_NEAR_F32, EXP_NEAR_F64, POW_ROOTS_F32, POW_ROOTS_F64
 
-__all__ = ["LN2", "exp", "expm1", "expm1_reduced", "magic", "scaled"]
+__all__ = ["LN2", "exp", "exp2", "expm1", "expm1_reduced", "magic", "scaled"]
 
 #: log(2) in two parts, the first short: its product with an exponent is exact.
 LN2 = {
@@ -73,12 +73,30 @@ def _by_tables(k: Code, x: Term) -> Term:
     high, low = LN2[k.suffix]
     whole = magic(k) / k.pick(16, 32)
     shifted = k.mad(x, 1 / math.log(2), whole)
-    n, index = shifted - whole, k.bits(shifted)
-    r = k.mad(n, -low, k.mad(n, -high, x))
+    n = shifted - whole
+    return _of_parts(k, shifted, n, k.mad(n, -low, k.mad(n, -high, x)))
+
+
+def _of_parts(k: Code, shifted: Term, n: Term, r: Term) -> Term:
+    """2**n e**r, for n in 16ths (of floats: 32nds) and `shifted`, which has their number in its low bits."""
+    index = k.bits(shifted)
     root, lack = (k.lookup(part, index) for part in k.pick(POW_ROOTS_F64, POW_ROOTS_F32))
     rest = k.mad(r * r, k.polynomial(r, k.pick(EXP_NEAR_F64, EXP_NEAR_F32)), r + lack)
     # The instruction rounds n down: 2**(n - floor(n)) is what the tables hold.
     return k.scaled(k.mad(root, rest, root), n)
+
+
+def exp2(k: Code, x: Term) -> Term:
+    """2**x within 1 ulp, exactly where x is whole."""
+    low, high = k.pick((-1076.0, 1025.0), (-151.0, 129.0))
+    x = k.at_least(k.at_most(x, high), low)
+    whole = magic(k) / k.pick(16, 32) if k.fills_registers else magic(k)
+    shifted = x + whole
+    n = shifted - whole
+    f = x - n
+    if k.fills_registers:
+        return _of_parts(k, shifted, n, f * math.log(2))
+    return scaled(k, k.mad(f, k.polynomial(f, k.pick(EXP2, EXP2_F32)), 1.0), shifted)
 
 
 def expm1(k: Code, x: Term) -> Term:
