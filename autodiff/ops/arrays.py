@@ -43,13 +43,6 @@ class _Arrays:
         """x y + z, rounded twice."""
         return x * y + z
 
-    @staticmethod
-    def erf(x: np.ndarray) -> np.ndarray:
-        """By the standard library, number by number."""
-        from math import erf
-
-        return np.vectorize(erf, otypes=[x.dtype])(x) if x.size else x
-
 
 _ARRAYS = _Arrays()
 

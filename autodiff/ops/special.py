@@ -29,7 +29,7 @@ from .promotion import common
 from .selection import maximum, minimum, where
 from .special_bessel import i0, i0e, i1, i1e
 from .special_gamma import digamma, gamma, gammaln, polygamma
-from .special_series import ERFCX, series
+from .special_series import ERF_NEAR, ERFCX, series
 from .statistics import log_softmax, logsumexp, softmax
 
 __all__ = [
@@ -128,9 +128,10 @@ def _bell(k: Any, x: Any) -> Any:
 
 def _erfc(k: Any, x: Any) -> Any:
     size = k.abs(x)
-    tail = k.mul(_bell(k, size), _scaled_tail(k, size))
-    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
-    return k.select(k.lt(size, half), k.sub(one, k.erf(x)), k.select(k.lt(x, zero), k.sub(two, tail), tail))
+    tail = k.mul(_bell(k, x), _scaled_tail(k, size))  # of x, whose square the gradient has too
+    zero, half, one, two, eight = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0, 8.0))
+    near = k.mul(x, series(k, ERF_NEAR, k.sub(k.mul(eight, k.mul(x, x)), one)))
+    return k.select(k.lt(size, half), k.sub(one, near), k.select(k.lt(x, zero), k.sub(two, tail), tail))
 
 
 erfc = unary(

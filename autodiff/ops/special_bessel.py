@@ -17,7 +17,7 @@ from .declare import Elementwise, unary
 from .elementwise import exp
 from .protocols import serves
 from .selection import where
-from .special_series import BESSEL0_FAR, BESSEL0_NEAR, BESSEL1_FAR, BESSEL1_NEAR, series
+from .special_series import BESSEL0_FAR, BESSEL0_NEAR, BESSEL1_FAR, BESSEL1_NEAR, clenshaw, series
 
 __all__ = ["i0", "i0e", "i1", "i1e"]
 
@@ -35,7 +35,8 @@ def _scaled(k: Any, x: Any, near: tuple[float, ...], far: tuple[float, ...]) -> 
         k.sub(k.mul(size, k.constant(0.25, like=x)), one),
         k.sub(k.div(k.constant(16.0, like=x), size), one),
     )
-    return size, is_near, (series(k, near, t), k.div(series(k, far, t), k.sqrt(size)))
+    # Powers of the near ones cancel where the scaled function has become small.
+    return size, is_near, (clenshaw(k, near, t), k.div(series(k, far, t), k.sqrt(size)))
 
 
 def _i0e(k: Any, x: Any) -> Any:

@@ -6,9 +6,14 @@ the largest coefficient.  Each is in a variable t from -1 to 1.
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
-__all__ = ["BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23", "series"]
+__all__ = [
+    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "ERF_NEAR", "LGAMMA_12", "LGAMMA_23", "clenshaw",
+    "series",
+]  # fmt: skip
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
 LGAMMA_12 = (
@@ -38,6 +43,13 @@ ERFCX = (
     -4.277340064396908e-12, -2.0792249285979267e-13, 1.8134502003177905e-13, 1.973425574545982e-14,
     -7.28794373757736e-15, -1.5169878690047626e-15, 2.351411226084245e-16, 1.0006111694119025e-16,
     -2.0572527918384397e-18, -5.6086081918478054e-18,
+)
+
+#: erf(x) / x up to 1/2: t = 8 x² - 1.
+ERF_NEAR = (
+    1.083882205490613, -0.04367779108737525, 0.0008071118294133213, -1.191317951927046e-05, 1.440278733630302e-07,
+    -1.467715582316901e-09, 1.2902439604484931e-11, -9.963857180158892e-14, 6.857505850501839e-16,
+    -4.255370438044438e-18,
 )
 
 #: exp(-x) I0(x) from 0 to 8: t = x / 4 - 1.
@@ -88,13 +100,50 @@ BESSEL1_FAR = (
 
 
 def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
-    """The sum of a series by Clenshaw's recurrence: of as many terms as the dtype of t can tell."""
-    least = max(map(abs, coefficients)) * (2.0**-27 if k.dtype(t) == "f32" else 0.0)
-    terms = list(coefficients)
-    while abs(terms[-1]) < least:
-        terms.pop()
+    """The sum of a series whose powers do not cancel, by powers: half of the operations, which wait for few others.
+
+    erfc of doubles 12.8, by powers 6.0 ns, gammaln 18, 14 (1e6 of them, one thread, Zen 3).
+    """
+    powers = _powers(_told(k, coefficients, t))
+    if len(powers) == 1:
+        return k.constant(powers[0], like=t)
+    square = k.mul(t, t)
+    odd, even = (_horner(k, powers[first::2], square) for first in (1, 0))
+    return k.add(k.mul(odd, t), even)
+
+
+def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
+    """The sum of any series, by Clenshaw's recurrence."""
+    terms = _told(k, coefficients, t)
     twice = k.add(t, t)
     last, total = k.constant(0.0, like=t), k.constant(terms[-1], like=t)
     for c in reversed(terms[1:-1]):
         total, last = k.add(k.sub(k.mul(twice, total), last), k.constant(c, like=t)), total
     return k.add(k.sub(k.mul(t, total), last), k.constant(terms[0], like=t))
+
+
+def _told(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
+    """As many terms as the dtype of t can tell."""
+    least = max(map(abs, coefficients)) * (2.0**-27 if k.dtype(t) == "f32" else 0.0)
+    count = len(coefficients)
+    while abs(coefficients[count - 1]) < least:
+        count -= 1
+    return coefficients[:count]
+
+
+@functools.cache
+def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
+    """The coefficients of 1, t, t² ... of a series."""
+    rows = [[1], [0, 1]]  # of Chebyshev's polynomials
+    while len(rows) < len(coefficients):
+        doubled, before = [0, *(2 * c for c in rows[-1])], [*rows[-2], 0, 0]
+        rows.append([a - b for a, b in zip(doubled, before, strict=True)])
+    terms = list(zip(coefficients, rows, strict=False))
+    return tuple(math.fsum(c * row[j] for c, row in terms[j:]) for j in range(len(coefficients)))
+
+
+def _horner(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
+    total = k.constant(coefficients[-1], like=t)
+    for c in coefficients[-2::-1]:
+        total = k.add(k.mul(total, t), k.constant(c, like=t))
+    return total
