@@ -11,8 +11,8 @@ import math
 from typing import Any
 
 __all__ = [
-    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "ERF_NEAR", "LGAMMA_12", "LGAMMA_23", "clenshaw",
-    "series",
+    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "ERF_NEAR", "LGAMMA_12", "LGAMMA_23",
+    "clenshaw", "series",
 ]  # fmt: skip
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.

@@ -57,8 +57,8 @@ _UNARY: dict[str, Callable] = {
     "math.acos": np.arccos, "math.acosh": np.arccosh, "math.asin": np.arcsin, "math.asinh": np.arcsinh,
     "math.atan": np.arctan, "math.atanh": np.arctanh,
     **{f"math.{name}": getattr(np, name) for name in (
-        "cbrt", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt",
-        "tan", "tanh", "trunc",
+        "cbrt", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor", "log", "log10", "log1p", "log2", "sin", "sinh",
+        "sqrt", "tan", "tanh", "trunc",
     )},
 }
 _CASTS = {

@@ -41,9 +41,9 @@ REFERENCES |= {name: getattr(mp, name) for name in FUNCTIONS if name not in REFE
 #: Functions of doubles, for the exhaustive slices of floats.
 IN_DOUBLES = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
-    "atanh": np.arctanh, "cbrt": np.cbrt, "cos": np.cos, "cosh": np.cosh, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
-    "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "sin": np.sin, "sinh": np.sinh, "tan": np.tan,
-    "tanh": np.tanh,
+    "atanh": np.arctanh, "cbrt": np.cbrt, "cos": np.cos, "cosh": np.cosh, "exp": np.exp, "exp2": np.exp2,
+    "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "sin": np.sin,
+    "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
     "erf": lambda x: np.fromiter(map(math.erf, x.tolist()), np.float64, x.size),
 }  # fmt: skip
 

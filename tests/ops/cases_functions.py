@@ -118,4 +118,6 @@ CASES = [
         f"{name}-{mode}", lambda a, v, name=name, mode=mode: getattr(ad, name)(a, v, mode),
         lambda a, v, name=name, mode=mode: getattr(np, name)(a, v, mode), shapes=(("[5]", "[2]"), ("[3]", "[4]")),
         ulps=64)],
+    *cases("convolve-windows", lambda a, v: ad.convolve(a, v, "same"), lambda a, v: np.convolve(a, v, "same"),
+           shapes=(("[36]", "[33]"),), ulps=256),
 ]  # fmt: skip

@@ -190,6 +190,26 @@ def test_convolutions_are_numpys_whatever_the_lengths(rng):
         ad.convolve(a, a, "circular")
 
 
+@pytest.mark.parametrize("n", [5, 40])
+def test_an_infinity_is_in_the_windows_that_hold_it_and_in_no_other_sum(n, rng):
+    a, v = rng.normal(size=100), np.exp(rng.normal(size=n))
+    a[50] = np.inf
+    np.testing.assert_allclose(ad.jit(ad.convolve)(a, v), np.convolve(a, v), rtol=1e-12)
+    seed = np.where(np.arange(99 + n) == 60, np.inf, 1.0)
+    _, pullback = ad.vjp(ad.convolve, np.ones(100), v)
+    from_a, from_v = pullback(seed)
+    np.testing.assert_allclose(from_a, np.convolve(seed, v[::-1], "valid"), rtol=1e-12)
+    np.testing.assert_allclose(from_v, np.convolve(seed, np.ones(100), "valid"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.complex64, np.complex128])
+def test_long_convolutions_keep_their_dtype(dtype, rng):
+    a, v = (rng.integers(-9, 9, size=size).astype(dtype) for size in (80, 40))
+    found = ad.jit(ad.convolve)(a, v)
+    np.testing.assert_array_equal(found, np.convolve(a, v))
+    assert found.dtype == dtype
+
+
 def test_cube_roots_and_powers_of_two_are_right_at_every_size():
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 8, -27, 1e300, 5e-324, -1e-310, 1000.0])
     np.testing.assert_array_max_ulp(ad.jit(ad.cbrt)(x)[5:], np.cbrt(x)[5:], 1)
