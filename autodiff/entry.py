@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from .signature import Leaf, kind_of
 from .tape.ask import evaluate
 from .tape.leaks import check_leaves
 from .tape.node import CONSTANT, Node, RichNode, rich_node
-from .tape.plan import data, freeze, source
+from .tape.plan import data, freeze, is_number, source
 from .tape.record import identity_of, record, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
@@ -108,17 +109,37 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     entry.arguments = arguments
     reached = [n for n in entry.results if n is not None]
     nodes = needed(reached, _histories(reached))
-    entry.captures = {n: captures[n] for n in nodes if n in captures}
+    numbers = _numbers(captures)
+    met = [n for n in nodes if n in captures and n not in numbers and not _has_moved(captures[n], n)]
+    entry.captures = {n: captures[n] for n in met}
     entry.enclosing = {n for n in nodes if n.number < since and n.value is None and n.kind.op is not CONSTANT}
     if entry.enclosing:
         return entry
     wanted, entry.outputs = _places([None if n is None else source(n) for n in entry.results])
-    graph, inputs = freeze(wanted, arguments)
+    graph, inputs = freeze(wanted, arguments, numbers)
     graph.name = name if name.isidentifier() else "f"
-    entry.hidden = [captures.get(n, n) for n in inputs[len(arguments) :]]
+    entry.hidden = [entry.captures.get(n, n) for n in inputs[len(arguments) :]]
     entry.graph = graph
     entry.executable = compile_graph(graph) if wanted else None
     return entry
+
+
+def _references() -> int:
+    """References to a tensor that nobody but `captures` has, while `_numbers` counts them."""
+    return max([sys.getrefcount(captures[n]) for captures in [{0: object()}] for n in captures])
+
+
+_ALONE = _references()
+
+
+def _numbers(captures: dict[Node, Any]) -> set[Node]:
+    """The numbers that stood in the program: nobody has their tensors, so nobody can change what they hold."""
+    return {n for n in captures if is_number(n) and sys.getrefcount(captures[n]) <= _ALONE}
+
+
+def _has_moved(met: Any, node: Node) -> bool:
+    """Whether a tensor that the trace met was made in it, and changed in place since: it holds another value now."""
+    return isinstance(met, Tensor) and met.node is not node
 
 
 def _places(sources: list[Node | None]) -> tuple[list[Node], list[int | None]]:

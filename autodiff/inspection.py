@@ -30,7 +30,7 @@ from .errors import Error, UserLine, caller, check_callable
 from .ops import as_tensor
 from .tape.leaves import leaf
 from .tape.node import CONSTANT, Node, new_number
-from .tape.plan import freeze, source
+from .tape.plan import freeze, is_number, source
 from .tape.record import ARGUMENT, argument, keeps_lines, state
 from .tape.walk import history, needed
 from .tensor import AbstractTensor, Tensor
@@ -73,7 +73,8 @@ class Inspection:
         self._stages: Any = None
 
     def _frozen(self) -> Graph:
-        graph, _ = freeze(list(dict.fromkeys(self._roots)), self._arguments)
+        roots = list(dict.fromkeys(self._roots))
+        graph, _ = freeze(roots, self._arguments, {n for n in needed(roots) if self._arguments and is_number(n)})
         graph.name = self.name
         return graph
 

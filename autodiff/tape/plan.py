@@ -9,7 +9,7 @@ recording with an equal key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -189,19 +189,24 @@ def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, Drawn
     return plan, drawn
 
 
-def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.Graph, list[Node]]:
+def freeze(
+    outputs: Sequence[Node], arguments: Sequence[Node] = (), fixed: Container[Node] = ()
+) -> tuple[ir.Graph, list[Node]]:
     """The compiler's graph of pending nodes, and the computed nodes that are its inputs.
 
-    With `arguments` (of a trace) these come first among the inputs, in order, used or not.
+    With `arguments` (of a trace) these come first among the inputs, in order, used or not.  Numbers in `fixed` are the
+    same whenever the graph runs: equal ones are one input.
     """
     made: dict[Node, ir.Node] = {}
     inputs: list[Node] = list(arguments)
     for node in inputs:
         made[node] = ir.input_node(node.kind.out.aval)
-    for node in needed(outputs):
+    order = needed(outputs)
+    first = _first_of_equals([n for n in order if n in fixed])
+    for node in order:
         if node in made:
             continue
-        reads = value_inputs(node)
+        reads = [first.get(i, i) for i in value_inputs(node)]
         if node.value is not None:
             continue  # numbered at first use, below
         if node.body is not None or node.kind.op in ALIASES:
@@ -222,8 +227,20 @@ def freeze(outputs: Sequence[Node], arguments: Sequence[Node] = ()) -> tuple[ir.
                 ir.Node(kind.op, operands, kind.params, kind.out.aval) if written is None
                 else written(operands, kind.params, kind.out.aval)
             )
-    results = [_operand(o, made, inputs) for o in outputs]
+    results = [_operand(first.get(o, o), made, inputs) for o in outputs]
     return ir.Graph.of([made[i] for i in inputs], results), inputs
+
+
+def is_number(node: Node) -> bool:
+    """Whether a node holds a Python number."""
+    return node.value is not None and type(node.value) is not np.ndarray
+
+
+def _first_of_equals(numbers: Iterable[Node]) -> dict[Node, Node]:
+    """For each number the first that equals it."""
+    seen: dict[tuple[ir.Aval, bytes], Node] = {}
+    # By its bytes: -0.0 is not 0.0, and a nan is itself.
+    return {n: seen.setdefault((n.kind.out.aval, data(n).tobytes()), n) for n in numbers}
 
 
 def _operand(node: Node, made: dict[Node, ir.Node], inputs: list[Node]) -> ir.Node:

@@ -1,0 +1,63 @@
+"""What a trace takes for fixed: numbers of the program, and what tensors held that it made and changed."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen import compiler
+
+X = np.array([0.3, -0.4, 1.5])
+
+
+def test_equal_numbers_of_a_program_are_one_input_of_what_is_compiled():
+    def f(x):
+        return ad.sum(ad.sin(x * 0.3) - 0.3 * x + 0.5 * x * x - 0.5)
+
+    with compiler.recorded() as graphs:
+        value, slope = ad.jit(ad.value_and_grad(f))(X)
+    assert [node.aval.shape for node in graphs[-1].inputs] == [(3,), (), ()]
+    assert ad.inspect(f, X).graph.splitlines()[0] == "f(x0: f64[3], x1: f64[], x2: f64[]) {"
+    np.testing.assert_allclose(value, np.sum(np.sin(0.3 * X) - 0.3 * X + 0.5 * X * X - 0.5), rtol=1e-14)
+    np.testing.assert_allclose(slope, 0.3 * np.cos(0.3 * X) - 0.3 + X, rtol=1e-14)
+
+
+def test_numbers_that_differ_by_a_sign_or_a_class_are_not_equal():
+    numbers = 0, 0.0, -0.0, 1, 1.0, True, np.nan
+    y = ad.jit(lambda x, k: [*[x * n for n in numbers], *[k * n for n in numbers]])(X, np.array([1, 2]))
+    for found, expected in zip(y, [*[X * n for n in numbers], *[np.array([1, 2]) * n for n in numbers]], strict=True):
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+        assert found.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("make", [ad.asarray, ad.tensor, lambda x: ad.tensor([x])], ids=["number", "tensor", "array"])
+def test_a_tensor_that_is_made_in_a_trace_and_changed_there_was_what_it_was(make):
+    def f(x):
+        c = make(0.5)
+        before = x * c
+        c += 1.0
+        return before, x * c, x * 0.5
+
+    compiled = ad.jit(f)
+    for x in (X, ad.tensor(X)):
+        for _ in range(3):
+            for found, expected in zip(compiled(x), (0.5 * X, 1.5 * X, 0.5 * X), strict=True):
+                np.testing.assert_array_equal(np.asarray(found), expected)
+    x = ad.tensor(X, requires_grad=True)
+    sum(compiled(x)).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.full(3, 2.5))
+
+
+def test_numbers_of_tensors_that_somebody_holds_are_not_those_of_the_program():
+    held = [ad.asarray(0.5), ad.tensor(0.5)]
+
+    def f(x):
+        if len(held) == 2:
+            held.append(ad.asarray(0.5))
+        return x * held[0], x * held[1], x * held[2], x * 0.5
+
+    compiled = ad.jit(f)
+    for k in range(3):
+        np.testing.assert_array_equal(np.asarray(compiled(X)), [X * n for n in (0.5 + k, 0.5 + 2 * k, 0.5 - k, 0.5)])
+        for t, by in zip(held, (1.0, 2.0, -1.0), strict=True):
+            t += by
