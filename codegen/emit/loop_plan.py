@@ -23,7 +23,7 @@ from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value
 from ..records import field, record
 from .every import STEPS, Member, members
 from .extremes import find_extreme
-from .math import JOINT
+from .joint import find_joint
 from .operations import ELEMENTARY, SCALAR
 from .pairs import Form, Pair, find_pairs, form_of, never_meet
 from .reductions import Reduction, is_free
@@ -218,17 +218,12 @@ class _Planner:
 
     def _joint(self) -> None:
         """Functions of one number that have most of their steps in common."""
-        applied = {_function_of(o): o for o in self.block.operations if o.name in ELEMENTARY}
-        for names, joint in JOINT.items():
-            for (name, x), first in applied.items():
-                if name != names[0] or first.result not in self.found.strides:
-                    continue
-                found = [applied.get((other, x)) for other in names]
-                if None not in found:
-                    results = tuple([o.result for o in found if o])
-                    self.found.joint.update({o: (joint, x, results) for o in found if o})
-                    self.found.cost -= _COST_OF_A_FUNCTION // 2
-                    self.found.of_functions -= _COST_OF_A_FUNCTION // 2
+        for name, x, operations in find_joint(self.block.operations):
+            if operations[0].result in self.found.strides:
+                results = tuple([o.result for o in operations])
+                self.found.joint.update(dict.fromkeys(operations, (name, x, results)))
+                self.found.cost -= _COST_OF_A_FUNCTION // 2
+                self.found.of_functions -= _COST_OF_A_FUNCTION // 2
 
     # ---- reductions ----
 
@@ -380,17 +375,6 @@ class _Planner:
             factor = factor * extent if isinstance(extent, int) and factor is not None else None
         self.found.places[operation] = total
         return total
-
-
-def _function_of(operation: Operation) -> tuple[str, Value]:
-    """What an elementary operation computes, and of which number: exp(-(x * x)) is "bell" of x."""
-    name, x = ELEMENTARY[operation.name], operation.operands[0]
-    for step in ("arith.negf", "arith.mulf") if name == "exp" else ():
-        owner = x.owner
-        if not isinstance(owner, Operation) or owner.name != step or owner.operands[0] is not owner.operands[-1]:
-            return name, operation.operands[0]
-        x = owner.operands[0]
-    return ("bell", x) if name == "exp" else (name, x)
 
 
 def _place(operation: Operation) -> tuple[Value, ...]:

@@ -52,15 +52,40 @@ def test_sine_and_cosine_of_one_number_are_one_call():
     assert "@sincos.v8f64" in body and "@sin.v8f64" not in body and "@cos.v8f64" not in body
 
 
-def erf_and_bell(type, factors=("x", "x")):
-    """y = erf(x), z = exp(-(x * x)), or of two other factors."""
+def minus(nest, x):
+    return nest.op("arith.negf", x)
+
+
+def times(nest, x, y):
+    return nest.op("arith.mulf", x, y)
+
+
+#: exp(-(x * x)) as it may be written.
+BELLS = {
+    "-(x*x)": lambda nest, x, _: minus(nest, times(nest, x, x)),
+    "-x*x": lambda nest, x, _: times(nest, minus(nest, x), x),
+    "x*-x": lambda nest, x, _: times(nest, x, minus(nest, x)),
+}
+#: And what is something else.
+OTHERS = {
+    "x*x": lambda nest, x, _: times(nest, x, x),
+    "-x*-x": lambda nest, x, _: times(nest, minus(nest, x), minus(nest, x)),
+    "-(-x*x)": lambda nest, x, _: minus(nest, times(nest, minus(nest, x), x)),
+    "-(x*y)": lambda nest, x, y: minus(nest, times(nest, x, y)),
+    "-(y*y)": lambda nest, x, y: minus(nest, times(nest, y, y)),
+    "-y*x": lambda nest, x, y: times(nest, minus(nest, y), x),
+    "-x": lambda nest, x, _: minus(nest, x),
+}
+
+
+def erf_and_exp(type, exponent=BELLS["-(x*x)"]):
+    """y = erf(x), z = exp(the exponent of x and another number)."""
     names = {n: memref(type, Extent(0)) for n in ("x", "other", "y", "z")}
     nest = Nest("error_function", writes=("y", "z"), **names, n=INDEX)
     with nest.parallel(nest.n) as (i,):
-        loaded = {name: nest.load(getattr(nest, name), i) for name in ("x", "other")}
-        square = nest.op("arith.mulf", *[loaded[f] for f in factors])
-        nest.store(nest.op("math.exp", nest.op("arith.negf", square)), nest.z, i)
-        nest.store(nest.op("math.erf", loaded["x"]), nest.y, i)
+        x, other = nest.load(nest.x, i), nest.load(nest.other, i)
+        nest.store(nest.op("math.exp", exponent(nest, x, other)), nest.z, i)
+        nest.store(nest.op("math.erf", x), nest.y, i)
     return nest.end()
 
 
@@ -72,7 +97,7 @@ def test_the_bell_beside_the_error_function_is_right_also_where_that_has_ended(t
     for mixed in (near, np.concatenate([near, far, [np.nan]])):
         x = rng.permutation(mixed).astype(DTYPES[type])
         y, z, alone, exact = np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty_like(x)
-        run(erf_and_bell(type), features, x, x, y, z)
+        run(erf_and_exp(type), features, x, x, y, z)
         run(elementwise("erf_alone", "math.erf", [type], type), features, x, alone)
         assert y.tobytes() == alone.tobytes()
         with np.errstate(over="ignore"):
@@ -86,12 +111,17 @@ def test_the_bell_beside_the_error_function_is_right_also_where_that_has_ended(t
         assert np.all(np.abs(z[is_near] - true) <= bound * np.spacing(true.astype(x.dtype)))
 
 
-def test_the_error_function_and_its_bell_are_one_call_and_another_exponential_is_none_of_it():
-    text = emit_module([erf_and_bell(F64)], MACHINES["masks"])
+@pytest.mark.parametrize("exponent", BELLS.values(), ids=BELLS)
+def test_the_error_function_and_its_bell_are_one_call(exponent):
+    text = emit_module([erf_and_exp(F64, exponent)], MACHINES["masks"])
     body = text.split("@error_function.body")[2]
     assert "@erfbell.v" in body and "@erf.v" not in body and "@exp.v" not in body
-    for factors in (("other", "other"), ("x", "other"), ("other", "x")):
-        assert "@erfbell" not in emit_module([erf_and_bell(F64, factors)], MACHINES["masks"])
+
+
+@pytest.mark.parametrize("exponent", OTHERS.values(), ids=OTHERS)
+def test_another_exponential_beside_the_error_function_is_itself(exponent):
+    function = erf_and_exp(F64, exponent)
+    assert "@erfbell" not in emit_module([function], MACHINES["masks"])
 
 
 def test_of_different_numbers_they_are_two_calls():
