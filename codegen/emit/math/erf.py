@@ -33,8 +33,10 @@ from .tables import ERF_OFFSETS_F32, ERF_OFFSETS_F64, ERF_POINTS, ERF_TABLES_F32
 
 __all__ = ["bell", "bell_is_far", "erf"]
 
-#: From here on erf is 1, of doubles and of floats.
-_ENDS = 6.0, 4.0
+#: Erf is 1 from there on.
+_END_F64, _END_F32 = 6.0, 4.0
+#: Up to where exp(-x*x) is had beside it; of floats, where it is about to be subnormal.
+_BELL_ENDS = _END_F64, 9.25
 _BELL_PER_SLOPE = 0.8862269254527580  # sqrt(pi) / 2
 
 
@@ -47,8 +49,8 @@ def erf(k: Code, x: Term) -> Term:
     centre = 2.625  # of the fit
     size = k.abs(x)
     near = k.mad(size, k.polynomial(size * size, ERF_F32), size)
-    a, scale, q = _exponential(k, size)
-    complement = k.mad(scale, q, scale) * k.polynomial(a - centre, ERFC_F32)
+    _, scale, q = _exponential(k, size)
+    complement = k.mad(scale, q, scale) * k.polynomial(k.at_most(size, _END_F32) - centre, ERFC_F32)
     return k.with_sign(k.select(size < 1.25, near, 1.0 - complement), k.sign_of(x))
 
 
@@ -67,13 +69,13 @@ def bell(k: Code, x: Term) -> Term:
 
 
 def bell_is_far(k: Code, x: Term) -> Term:
-    """Whether erf has ended long before exp(-x*x) does."""
-    return k.abs(x) > k.pick(*_ENDS)
+    """Whether exp(-x*x) must be had in another way."""
+    return k.abs(x) > k.pick(*_BELL_ENDS)
 
 
 def _exponential(k: Code, size: Term) -> tuple[Term, Term, Term]:
-    """(a, 2**n, q) with exp(-a*a) = 2**n (1 + q), a the float or the end."""
-    a = k.at_most(size, k.pick(*_ENDS))
+    """(a, 2**n, q) with exp(-a*a) = 2**n (1 + q), a the float or where that is about to be subnormal."""
+    a = k.at_most(size, _BELL_ENDS[1])
     n, q = expm1_reduced(k, -(a * a))
     return a, k.power_of_two(n), q
 
@@ -95,7 +97,7 @@ def _by_tables(k: Code, x: Term) -> Term:
 
 def _point(k: Code, size: Term) -> tuple[Term, Term, Term, Term, Term]:
     """(a, c, d, erf(c), erf'(c)) with a = c + d the double or the end, c a point."""
-    end = k.pick(*_ENDS)
+    end = _END_F64
     shifted = k.mad(k.select(size < end, size, end), 64.0, magic(k))  # of nan too a place in the table
     c = (shifted - magic(k)) * (1 / 64)
     erf_c, slope = pair_at(k, "erf.points", ERF_POINTS, k.bits(shifted) - k.bits(k.constant(magic(k))))
