@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from ..kernel.nest import F64, I1, I32, Operation, ScalarType
 from .types import LLVM_TYPES, intrinsic_suffix, literal, splat, vector_type
 
-__all__ = ["ELEMENTARY", "SCALAR", "Writer", "fastmath_flags"]
+__all__ = ["BEYOND", "ELEMENTARY", "SCALAR", "Writer", "extreme", "fastmath_flags"]
 
 #: In the order LLVM prints them.
 _FLAGS = ("nsz", "arcp", "contract", "afn", "reassoc")
@@ -140,6 +140,37 @@ def _intrinsic(name: str) -> Emit:
         callee = w.declare(f"llvm.{name}.{w.suffix(scalar)}", type, (type,) * len(operands))
         flags = fastmath_flags(operation) if scalar.is_float else ""
         return w.value(f"call{flags} {type} {callee}({', '.join(f'{type} {o}' for o in operands)})")
+
+    return emit
+
+
+#: By which comparison an element replaces the extreme so far.
+BEYOND = {"arith.maximumf": "ogt", "arith.minimumf": "olt"}
+
+
+def extreme(w: Writer, beyond: str, type: ScalarType, so_far: str, x: str) -> str:
+    """The greater or smaller of both, nan if one is nan; of two zeros the one so far, whatever their signs.
+
+    Half of the instructions of LLVM's `maximum`, which knows -0.0 from 0.0, and only two of them wait for `so_far`
+    (the greatest of a million floats 46 us, with that 79, NumPy 49).  Frozen, because LLVM makes one choice of the two
+    otherwise, which is not the processor's own maximum of two (59).
+    """
+    vector, bit = w.spelled(type), w.spelled(I1)
+    takes = w.value(f"fcmp {beyond} {vector} {x}, {so_far}")
+    best = w.value(f"freeze {vector} {w.value(f'select {bit} {takes}, {vector} {x}, {vector} {so_far}')}")
+    is_nan = w.value(f"fcmp uno {vector} {x}, {x}")
+    return w.value(f"select {bit} {is_nan}, {vector} {x}, {vector} {best}")
+
+
+def _accumulated(name: str) -> Emit:
+    """The extreme of two, by `extreme` where of two zeros either will do: the first is what was found so far."""
+    intrinsic = _intrinsic(_INTRINSICS[name])
+
+    def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
+        if "nsz" not in operation.attributes.get("fastmath", ()):
+            return intrinsic(w, operation, operands)
+        so_far, x = operands
+        return extreme(w, BEYOND[name], _scalar_type(operation), so_far, x)
 
     return emit
 
@@ -271,6 +302,7 @@ SCALAR: dict[str, Emit] = {
     **{name: _float_instruction(opcode) for name, opcode in _FLOAT_BINARY.items()},
     **{name: _instruction(opcode) for name, opcode in _INTEGER_BINARY.items()},
     **{name: _intrinsic(intrinsic) for name, intrinsic in (_INTRINSICS | _INTEGER_INTRINSICS).items()},
+    **{name: _accumulated(name) for name in BEYOND},
     **{name: _elementary(function) for name, function in ELEMENTARY.items()},
     **{name: _cast(opcode) for name, opcode in _CASTS.items()},
     "arith.cmpf": _compare("fcmp"),

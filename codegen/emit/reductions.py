@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from ..kernel.nest import I1, I64, Operation, ScalarType, Value
 from ..records import record
-from .operations import SCALAR, Writer
+from .operations import BEYOND, SCALAR, Writer, extreme
 from .types import LLVM_TYPES
 
-__all__ = ["BEYOND", "Reduction", "collapsed", "combined", "extreme", "halved", "is_free"]
+__all__ = ["Reduction", "collapsed", "combined", "halved", "is_free"]
 
 #: What changes nothing, by the operation.  For sums that is -0.0, since -0.0 + 0.0 is 0.0.
 _IDENTITIES = {
@@ -122,24 +122,6 @@ def _extreme(w: Writer, reduction: Reduction, one: list[str], other: list[str]) 
         w.value(f"select {bit} {takes}, {type} {b}, {type} {a}"),
         w.value(f"select {bit} {takes}, {place} {b_place}, {place} {a_place}"),
     ]
-
-
-#: By which comparison an element replaces the extreme so far.
-BEYOND = {"arith.maximumf": "ogt", "arith.minimumf": "olt"}
-
-
-def extreme(w: Writer, beyond: str, type: ScalarType, so_far: str, x: str) -> str:
-    """The greater or smaller of both, nan if one is nan; of two zeros the one so far, whatever their signs.
-
-    Half of the instructions of LLVM's `maximum`, which knows -0.0 from 0.0, and only two of them wait for `so_far`
-    (the greatest of a million floats 46 us, with that 79, NumPy 49).  Frozen, because LLVM makes one choice of the two
-    otherwise, which is not the processor's own maximum of two (59).
-    """
-    vector, bit = w.spelled(type), w.spelled(I1)
-    takes = w.value(f"fcmp {beyond} {vector} {x}, {so_far}")
-    best = w.value(f"freeze {vector} {w.value(f'select {bit} {takes}, {vector} {x}, {vector} {so_far}')}")
-    is_nan = w.value(f"fcmp uno {vector} {x}, {x}")
-    return w.value(f"select {bit} {is_nan}, {vector} {x}, {vector} {best}")
 
 
 def halved(w: Writer, reductions: list[Reduction], partial: list[str], lanes: int) -> list[str]:

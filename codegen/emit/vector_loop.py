@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
-from .operations import SCALAR
+from .operations import BEYOND, SCALAR, extreme
 from .phases import Phase
-from .reductions import BEYOND, Reduction, collapsed, combined, extreme, halved
+from .reductions import Reduction, collapsed, combined, halved
 from .rising import away_from_edges
 from .strides import VARYING, Apart
 from .types import LLVM_TYPES, first_lanes, steps

@@ -45,3 +45,16 @@ def test_bits_have_extremes_too(name, rng):
     for length in LENGTHS:
         x = rng.random((5, length)) < 1.5 / length
         np.testing.assert_array_equal(ad.jit(lambda x: ours(x, axis=1))(x), reference(x, axis=1))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extremes_of_columns_are_those_of_numpy_by_the_comparison_that_rows_have(name, dtype, rng):
+    ours, reference = REDUCTIONS[name]
+    f = ad.jit(lambda x: ours(x, axis=0))
+    for length in (1, 31, 316):
+        x = rows(rng, length, dtype)
+        for columns in (x, x[::-1].copy(), np.ascontiguousarray(x.T)):
+            np.testing.assert_array_equal(f(columns), reference(columns, axis=0))
+    text = str(ad.inspect(lambda x: ours(x, axis=0), np.zeros((300, 400), dtype)).llvm)
+    assert "fcmp o" in text and "llvm.maximum" not in text and "llvm.minimum" not in text
