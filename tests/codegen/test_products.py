@@ -44,7 +44,7 @@ def operands(gemm, rng):
 SIZES = [
     (1, 1, 1), (1, 5, 7), (5, 1, 7), (5, 7, 1), (1, 1, 7), (7, 1, 1), (1, 7, 1), (3, 4, 5), (8, 8, 9), (33, 17, 20),
     (9, 32, 300), (70, 90, 40), (20, 65, 257), (1, 37, 70), (1, 70, 37), (37, 1, 70), (1, 1, 300),
-    (3, 200, 170),
+    (3, 200, 170), (9, 2, 6), (50, 4, 3), (33, 8, 400),
 ]  # fmt: skip
 
 #: As LLVM writes what processors can do: 16, 32 and 64 bytes at once, with and without masks and many registers.
@@ -163,7 +163,7 @@ def test_rows_that_lie_across_are_packed_and_their_sums_are_the_same(processor, 
     assert found.tobytes() == run(plain, np.ascontiguousarray(np.swapaxes(a, 1, 2)), b).tobytes()
 
 
-@pytest.mark.parametrize("n", [5, 10, 13, 24, 30])
+@pytest.mark.parametrize("n", [2, 4, 5, 8, 10, 13, 24, 30])
 def test_columns_beside_a_corner_are_left_alone(processor, rng, n):
     gemm = Gemm("f32", 9, n, 700)
     a, b = operands(gemm, rng)
@@ -177,6 +177,13 @@ def test_columns_beside_a_corner_are_left_alone(processor, rng, n):
     )
     assert (memory[:32] == 7).all() and (memory[-32:] == 7).all()
     np.testing.assert_allclose(c.reshape(9, n), expected_of(gemm, a, b)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("n", "widest"), [(4, 4), (8, 8), (3, 16), (16, 16), (2, 16)])
+def test_rows_that_fill_a_shorter_vector_have_tiles_of_these(processor, n, widest):
+    tile = Tile.of("f32", products.engine.target_features())
+    needed = {found for found, _ in products._needs(*products._case(Gemm("f32", 9, n, 6))[1:])}
+    assert needed == {products.replace(tile, lanes=min(tile.lanes, widest))}
 
 
 def _strides(sizes):
