@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from codegen.runtime.entered import Call
 from codegen.runtime.entered import Entry as Native
 
@@ -42,6 +40,7 @@ def native_entry(
     return executable.entry(Call(
         given=len(args.children), has_keywords=bool(kwargs.children),
         registers=given.registers, checks=tuple(given.checks), places=tuple(given.places),
+        arrays=frozenset(given.arrays),
         hidden=tuple([(isinstance(h, Tensor), h.value if isinstance(h, Node) else h) for h in hidden]),
         holds=given.holds or any(isinstance(h, Tensor) for h in hidden),
         result=tuple(put.program), depth=put.depth,
@@ -56,6 +55,7 @@ class _Arguments:
         self.registers = len(self.given)
         self.checks: list[tuple[str, int, Any, int, int]] = []
         self.places: list[int] = []
+        self.arrays: list[int] = []
         self.holds = False
 
     def take_apart(self, kinds: Sequence[tuple[str, Any]]) -> bool:
@@ -67,8 +67,10 @@ class _Arguments:
             if kind == "static":
                 self.checks.append(("object", register, what, 0, 0))
                 continue
-            if kind == "number" or not what:  # numbers, NumPy's too, dispatch as numbers
-                self.checks.append(("class", register, what if kind == "number" else np.ndarray, 0, 0))
+            if kind == "number":
+                self.checks.append(("class", register, what, 0, 0))
+            else:  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
+                self.arrays.append(len(self.places))
             self.places.append(register)
         return True
 
@@ -106,14 +108,32 @@ class _Result:
             if position is None:
                 self.program.append(("object", given))
             else:
-                is_last = all(position != other for other, _ in self._left)
-                self.program.append(("last" if is_last else "result", position))
+                self.program.append(("last" if self._is_last(position) else "result", position))
             return True
         if cls not in (tuple, list, dict):
             return False
+        if cls is tuple and (row := self._row(structure)):
+            self.program.append(("row", row))
+            return True
         for i, child in enumerate(structure.children):
             if not self.together(child, below + i):
                 return False
         name = {tuple: "tuple", list: "list", dict: "dict"}[cls]
         self.program.append((name, structure.rest if cls is dict else len(structure.children)))
         return True
+
+    def _is_last(self, position: int) -> bool:
+        return all([position != other for other, _ in self._left])
+
+    def _row(self, structure: tree.Structure) -> int:
+        """The operand of a tuple of results that follow one another and are not used again; 0 for another one."""
+        count = len(structure.children)
+        if any([child.cls is not None for child in structure.children]):
+            return 0
+        row = [position for position, _ in self._left[:count]]
+        later = {position for position, _ in self._left[count:]}
+        first = row[0] if row else None
+        if first is None or row != [*range(first, first + count)] or not later.isdisjoint(row):
+            return 0
+        del self._left[:count]
+        return count << 32 | first

@@ -108,6 +108,90 @@ def test_any_other_call_is_left_to_python(args):
     assert f(*args) == "asked" and asked == [args]
 
 
+@pytest.mark.parametrize("given", [np.float64(2.0), 2.0, 2, True, 2j])
+def test_a_number_is_not_taken_for_an_array_of_no_dimensions(given):
+    asked = []
+    f = ad.jit(lambda x, s: x * s)
+    for _ in range(2):
+        f(X, np.array(2.0))
+    f.traced.callers = (lambda args, kwargs: asked.append(args) or "asked",)
+    if is_native():
+        same(f(X, np.array(3.0)), X * 3.0)
+        assert not asked
+    assert f(X, given) == "asked"
+
+
+def test_an_array_is_not_taken_for_a_number():
+    asked = []
+    f = ad.jit(lambda x, s: x * s)
+    for _ in range(2):
+        f(X, 2.0)
+    f.traced.callers = (lambda args, kwargs: asked.append(args) or "asked",)
+    if is_native():
+        same(f(X, 3.0), X * 3.0)
+    assert f(X, np.array(2.0)) == "asked"
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "i4", "?", "c16", "c8"])
+def test_a_number_that_somebody_holds_does_not_change(dtype):
+    x = np.arange(1.0, 4.0).astype(dtype)
+    f = entered(lambda x: (x[0], x * x, x[2]), (x,))
+    held = [f((x * k).astype(dtype)) for k in range(20)]
+    last = None
+    for k in range(20, 40):  # each lives until the next one is there
+        first, row, third = f((x * k).astype(dtype))
+        assert last is None or last == (x[0] * (k - 1)).astype(dtype)
+        last = first
+        assert type(first) is type(third) is x.dtype.type and third == (x[2] * k).astype(dtype)
+    for k, (first, row, third) in enumerate(held):
+        y = (x * k).astype(dtype)
+        same((first, row, third), (y[0], y * y, y[2]))
+
+
+def test_numbers_of_threads_that_run_at_once_are_their_own():
+    f = entered(lambda x: (x * x).sum(), (X,))
+    wrong = []
+
+    def calls(k):
+        x = X * k
+        for _ in range(2000):
+            value = f(x)
+            if value != 5.0 * k * k:
+                wrong.append(value)
+
+    threads = [threading.Thread(target=calls, args=(k,)) for k in (1, 2, 3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (lambda x: (x + 1, x + 2, x + 3), (X + 1, X + 2, X + 3)),
+        (lambda x: (x.sum(), (x + 1, x + 2)), (np.float64(3), (X + 1, X + 2))),
+        (lambda x: ((x + 1, x + 2), (x + 3,), [x + 4]), ((X + 1, X + 2), (X + 3,), [X + 4])),
+        (lambda x: (s := x.sum(), (s, x + 1)), (np.float64(3), (np.float64(3), X + 1))),
+        (lambda x: ((s := x.sum(), x + 1), (s, x + 2)), ((np.float64(3), X + 1), (np.float64(3), X + 2))),
+        (lambda x: ((x + 1, s := x.sum()), (x + 2, s), s), ((X + 1, np.float64(3)), (X + 2, np.float64(3)), 3.0)),
+        (lambda x: ((x + 1, "it"), (x + 2, x + 3)), ((X + 1, "it"), (X + 2, X + 3))),
+        (lambda x: {"a": (x + 1, x + 2), "b": ((),)}, {"a": (X + 1, X + 2), "b": ((),)}),
+    ],
+)
+def test_tuples_of_results_that_follow_one_another_are_as_any(f, expected):
+    g = entered(f, (X,))
+    for _ in range(3):
+        found = g(X)
+        (xs, s), (ys, t) = ad.tree.flatten(found), ad.tree.flatten(expected)
+        assert s == t
+        for x, y in zip(xs, ys, strict=True):
+            assert x == y if type(y) is str else np.asarray(x).tolist() == np.asarray(y).tolist()
+    counts = [sys.getrefcount(x) for x in ad.tree.leaves(g(X)) if type(x) is np.ndarray]
+    assert counts and set(counts) == {3}  # the list's, the loop's, and that of the question
+
+
 def test_keywords_are_arguments_by_name_in_their_order():
     f = ad.jit(lambda x, s=2.0, p=None: x * s if p is None else x * s + p["b"])
     for _ in range(2):

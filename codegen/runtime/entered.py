@@ -45,6 +45,7 @@ class Call:
     registers   how many there are
     checks      (name, register, object, first register of the parts, count)
     places      registers of the plan's first inputs
+    arrays      which of these are arrays: no number is taken for them
     hidden      its further inputs: (False, an array) or (True, a handle on a node that has one)
     holds       whether some inputs lie where somebody may change them, in containers or nodes
     result      (name, operand)
@@ -56,10 +57,16 @@ class Call:
     registers: int
     checks: tuple[tuple[str, int, Any, int, int], ...]
     places: tuple[int, ...]
+    arrays: frozenset[int]
     hidden: tuple[tuple[bool, Any], ...]
     holds: bool
     result: tuple[tuple[str, Any], ...]
     depth: int
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the arguments are the plan's inputs as they are."""
+        return not self.hidden and self.places == tuple(range(self.registers))
 
 
 def can_enter(plan: Plan) -> bool:
@@ -74,7 +81,8 @@ class Entry:
     __slots__ = ("_block", "_owned")
 
     def __init__(self, plan: Plan, call: Call) -> None:
-        block = Block(plan, StepTable(plan.steps, is_long=plan.is_long), raise_status, has_scalars=True)
+        steps = StepTable(plan.steps, is_long=plan.is_long)
+        block = Block(plan, steps, raise_status, has_scalars=True, arrays=call.arrays)
         owned: list[Any] = [block, call]
         checks = [
             word
@@ -93,7 +101,7 @@ class Entry:
             n_checks=len(call.checks), checks=addresses[0],
             n_places=len(call.places), places=addresses[1],
             n_hidden=len(call.hidden), hidden=addresses[2],
-            holds=int(call.holds), entry_plan=block.address, entry_program=addresses[3],
+            holds=int(call.holds), is_flat=int(call.is_flat), entry_plan=block.address, entry_program=addresses[3],
         )  # fmt: skip
         self._block = _words([values[name] for name in entered_ir.ENTRY])
         self._owned = (owned, tables)

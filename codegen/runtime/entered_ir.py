@@ -6,7 +6,7 @@ other.  An entry says what the arguments of its call look like, and what its res
     entry      words: number of arguments, whether there are keywords, number of registers, instructions of five
                words that check and take apart (`TAKE_APART`), registers of the plan's inputs, objects that are
                further inputs (or handles on nodes that have a value then), whether somebody else may let inputs
-               go, plan, program of the result
+               go, whether the arguments are the inputs as they are, plan, program of the result
     program    see `result_ir`
 
 Registers hold borrowed objects, first the arguments in order, then the dict of keywords.  Where no entry fits, or
@@ -29,7 +29,7 @@ WORDS = ("settings", "careful_at", "false", "site_at", "site_type", "slow", "non
 #: The words of an entry.
 ENTRY = (
     "given", "has_keywords", "registers", "n_checks", "checks", "n_places", "places", "n_hidden", "hidden", "holds",
-    "entry_plan", "entry_program",
+    "is_flat", "entry_plan", "entry_program",
 )  # fmt: skip
 #: (code, register, object, first register for the parts, count): an exact class; an object, or one of its class and
 #: value if it is an int, a float or a str; a tuple of a class; a list of one; a dict whose keys are these of a tuple,
@@ -61,7 +61,6 @@ _TEXT = """
 @entering = internal global [$COUNT x i64] zeroinitializer
 define ptr @entering_words() { ret ptr @entering }
 
-declare i64 @PyBytes_Size(ptr)
 declare i64 @PyTuple_Size(ptr)
 declare i64 @PyList_Size(ptr)
 declare ptr @PyList_GetItem(ptr, i64)
@@ -72,6 +71,11 @@ define internal ptr @class.of(ptr %object) alwaysinline {
   %at = getelementptr i8, ptr %object, i64 $TYPE
   %class = load ptr, ptr %at
   ret ptr %class
+}
+define internal i64 @size.of(ptr %object) alwaysinline {
+  %at = getelementptr i8, ptr %object, i64 $SIZE
+  %size = load i64, ptr %at
+  ret i64 %size
 }
 define internal ptr @item(ptr %tuple, i64 %place) alwaysinline {
   %items = getelementptr i8, ptr %tuple, i64 $ITEMS
@@ -111,10 +115,10 @@ is.ours:
   br i1 %is.site, label %hold, label %python
 hold:
   call void @Py_IncRef(ptr %site)
-  %bytes = call i64 @PyBytes_Size(ptr %site)
+  %bytes = call i64 @size.of(ptr %site)
   %n.entries = lshr i64 %bytes, 3
   %entries = getelementptr i8, ptr %site, i64 $PAYLOAD
-  %n.args = call i64 @PyTuple_Size(ptr %args)
+  %n.args = call i64 @size.of(ptr %args)
   %first = getelementptr i8, ptr %args, i64 $ITEMS
   br label %next
 next:
@@ -196,14 +200,18 @@ entry:
   %n.hidden = call i64 @word(ptr %known, i64 $n_hidden)
   %hidden = call ptr @address(ptr %known, i64 $hidden)
   %n.inputs = add i64 %n.places, %n.hidden
-  %registers = alloca ptr, i64 %n.registers
-  %inputs = alloca ptr, i64 %n.inputs
   %cursor = alloca i64
   %key.cell = alloca ptr
   %value.cell = alloca ptr
+  %is.flat.word = call i64 @word(ptr %known, i64 $is_flat)
+  %is.flat = icmp ne i64 %is.flat.word, 0
+  br i1 %is.flat, label %check, label %apart
+apart:
+  %own.registers = alloca ptr, i64 %n.registers
+  %own.inputs = alloca ptr, i64 %n.inputs
   br label %argument
 argument:
-  %a = phi i64 [ 0, %entry ], [ %a.next, %copy ]
+  %a = phi i64 [ 0, %apart ], [ %a.next, %copy ]
   %copied = icmp eq i64 %a, %given
   br i1 %copied, label %named, label %copy
 named:
@@ -211,21 +219,24 @@ named:
   %no.names = icmp eq i64 %has.keywords, 0
   br i1 %no.names, label %check, label %keep.names
 keep.names:
-  %names.at = getelementptr ptr, ptr %registers, i64 %given
+  %names.at = getelementptr ptr, ptr %own.registers, i64 %given
   store ptr %kwargs, ptr %names.at
   br label %check
 copy:
   %argument.at = getelementptr ptr, ptr %arguments, i64 %a
   %argument.object = load ptr, ptr %argument.at
-  %own.at = getelementptr ptr, ptr %registers, i64 %a
+  %own.at = getelementptr ptr, ptr %own.registers, i64 %a
   store ptr %argument.object, ptr %own.at
   %a.next = add i64 %a, 1
   br label %argument
 
 check:
-  %c = phi i64 [ 0, %named ], [ 0, %keep.names ], [ %c.next, %good ]
+  %c = phi i64 [ 0, %entry ], [ 0, %named ], [ 0, %keep.names ], [ %c.next, %good ]
+  %registers = phi ptr [ %arguments, %entry ], [ %own.registers, %named ], [ %own.registers, %keep.names ],
+                       [ %registers, %good ]
+  %inputs = phi ptr [ %arguments, %entry ], [ %own.inputs, %named ], [ %own.inputs, %keep.names ], [ %inputs, %good ]
   %checked = icmp eq i64 %c, %n.checks
-  br i1 %checked, label %place, label %one
+  br i1 %checked, label %fits, label %one
 one:
   %at = getelementptr [5 x i64], ptr %checks, i64 %c
   %code = load i64, ptr %at
@@ -283,8 +294,10 @@ good:
   %c.next = add i64 %c, 1
   br label %check
 
+fits:
+  br i1 %is.flat, label %run, label %place
 place:
-  %p = phi i64 [ 0, %check ], [ %p.next, %place.one ]
+  %p = phi i64 [ 0, %fits ], [ %p.next, %place.one ]
   %placed = icmp eq i64 %p, %n.places
   br i1 %placed, label %further, label %place.one
 place.one:
@@ -319,17 +332,17 @@ run:
   %plan = call ptr @address(ptr %known, i64 $entry_plan)
   %program = call ptr @address(ptr %known, i64 $entry_program)
   %holds = call i64 @word(ptr %known, i64 $holds)
-  %is.flat = icmp eq i64 %holds, 0
-  br i1 %is.flat, label %run.flat, label %keep
-run.flat:
-  %flat = call ptr @run_plan(ptr %plan, ptr %inputs, ptr %program)
-  %flat.missed = icmp eq ptr %flat, inttoptr (i64 1 to ptr)
-  br i1 %flat.missed, label %flat.again, label %flat.done
-flat.again:
-  %flat.packed = call ptr @run_packed(ptr %plan, ptr %inputs, i64 %n.inputs, ptr %program)
-  ret ptr %flat.packed
-flat.done:
-  ret ptr %flat
+  %is.ours = icmp eq i64 %holds, 0
+  br i1 %is.ours, label %run.once, label %keep
+run.once:
+  %found = call ptr @run_plan(ptr %plan, ptr %inputs, ptr %program)
+  %is.missed = icmp eq ptr %found, inttoptr (i64 1 to ptr)
+  br i1 %is.missed, label %again, label %done
+again:
+  %packed = call ptr @run_packed(ptr %plan, ptr %inputs, i64 %n.inputs, ptr %program)
+  ret ptr %packed
+done:
+  ret ptr %found
 keep:
   ; Somebody may change a container, or what a handle is on, while this runs.
   %k = phi i64 [ 0, %run ], [ %k.next, %keep.one ]
@@ -361,7 +374,7 @@ miss:
 def entered_ir(offsets: dict[str, int]) -> str:
     """`enter` and what it calls, for the module of the launcher.
 
-    offsets   TYPE of any object, PAYLOAD of a bytes object, ITEMS of a tuple, FLAGS of an array
+    offsets   TYPE of any object, PAYLOAD of a bytes object, ITEMS of a tuple, SIZE of both, FLAGS of an array
     """
     words: dict[str, object] = {name: number for block in (WORDS, ENTRY) for number, name in enumerate(block)}
     assert len(words) == len(WORDS) + len(ENTRY)

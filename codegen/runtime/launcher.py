@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -257,15 +257,19 @@ class Block:
     words         those of `launcher_ir.PLAN`            offsets   of temporaries
     input_specs, output_specs, steps   what they point to
     has_scalars   0-d outputs are NumPy scalars, not arrays
+    arrays        the 0-d inputs, by place, that are arrays: no number fits them
     """
 
     __slots__ = ("_owned", "input_specs", "offsets", "output_specs", "steps", "words")
 
     def __init__(
-        self, plan: Plan, steps: StepTable, slow: Callable[..., Any], *, has_scalars: bool = False
-    ) -> None:
-        self.input_specs = input_specs = _Specs(plan.inputs, _number)
-        self.output_specs = output_specs = _Specs(plan.outputs, _scalar if has_scalars else lambda aval: (0, 0))
+        self, plan: Plan, steps: StepTable, slow: Callable[..., Any], *,
+        has_scalars: bool = False, arrays: Collection[int] = (),
+    ) -> None:  # fmt: skip
+        numbers = [(0, 0) if i in arrays else _number(aval) for i, aval in enumerate(plan.inputs)]
+        scalars = [_scalar(aval) if has_scalars else (0, 0) for aval in plan.outputs]
+        self.input_specs = input_specs = _Specs(plan.inputs, numbers)
+        self.output_specs = output_specs = _Specs(plan.outputs, scalars, keeps=has_scalars)
         self.offsets = offsets = _words(plan.offsets)
         self.steps = steps
         slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
@@ -318,20 +322,28 @@ _slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyT
 
 
 class _Specs:
-    """What `launch` compares arguments with, and makes outputs from: the shape of each, and a table of all."""
+    """What `launch` compares arguments with, and makes outputs from: the shape of each, and a table of all.
 
-    __slots__ = ("_dtypes", "shapes", "table")
+    keeps   0-d outputs are NumPy scalars: of each the two that were made last are kept (`result_ir`)
+    """
 
-    def __init__(self, avals: Sequence[Aval], scalar: Callable[[Aval], tuple[int, int]]) -> None:
+    __slots__ = ("_dtypes", "_kept", "shapes", "table")
+
+    def __init__(self, avals: Sequence[Aval], scalars: Sequence[tuple[int, int]], *, keeps: bool = False) -> None:
         self._dtypes: list[np.dtype] = []
+        self._kept: list[list] = []
         self.shapes: list[ctypes.Array] = []
         words: list[int] = []
-        for aval in avals:
+        for aval, scalar in zip(avals, scalars, strict=True):
             name, dims = dtype_name(aval.dtype), _words(aval.shape)
             dtype = DTYPES.get(name, aval.dtype)  # the one object that NumPy's own arrays point to
             self._dtypes.append(dtype)
             self.shapes.append(dims)
-            words += (id(dtype), aval.ndim, ctypes.addressof(dims), *scalar(aval), aval.nbytes)
+            place = ctypes.addressof(dims)
+            if keeps and aval.ndim == 0:
+                self._kept.append([None, None])
+                place = id(self._kept[-1])
+            words += (id(dtype), aval.ndim, place, *scalar, aval.nbytes)
         self.table = _words(words)
 
     @property

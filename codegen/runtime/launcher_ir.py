@@ -4,7 +4,7 @@ One piece of machine code serves every program; what differs is data, in a *plan
 
     plan     counts, sizes and the addresses of the tables below        `PLAN` names its words
     spec     one per input: descr, nd, dims, kind of number, NumPy scalar type, bytes; one per output, where the
-             fourth is what makes a NumPy scalar, or null for an array
+             fourth is what makes a NumPy scalar, or null for an array, and of a scalar the third is a list of two
     step     function, number of pointers, their slots, extents, and how it is shared among threads:
              the function that shares it out (null: nobody does), number of extents, blocks, chunk,
              total (`threads_ir`)
@@ -186,7 +186,9 @@ new:
 new.scalar:
   %scalar.type.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 4
   %scalar.type = load ptr, ptr %scalar.type.at
-  %scalar = call ptr %alloc(ptr %scalar.type, i64 0)
+  %kept.at = getelementptr %Spec, ptr %output.spec, i64 0, i32 2
+  %kept = load ptr, ptr %kept.at
+  %scalar = call ptr @scalar(ptr %alloc, ptr %scalar.type, ptr %kept)
   %no.scalar = icmp eq ptr %scalar, null
   br i1 %no.scalar, label %failed, label %scalar.good
 scalar.good:
@@ -360,7 +362,7 @@ def launcher_ir(offsets: dict[str, int], *, is_linux: bool) -> str:
     """The module: `run_steps` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
 
     offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS ALLOCATOR of an array, DTYPE of the first word of
-              a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object, ITEMS of a tuple
+              a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object, ITEMS of a tuple, SIZE of both
     """
     if not offsets:
         return RUN_STEPS

@@ -177,6 +177,7 @@ def _offsets() -> dict[str, int]:
         SCALAR=head,
         PAYLOAD=bytes.__basicsize__ - 1,
         ITEMS=tuple.__basicsize__,
+        SIZE=head,
     )
     return offsets if _is_confirmed(offsets) else {}
 
@@ -220,6 +221,8 @@ def _is_confirmed(offsets: dict[str, int]) -> bool:
         # Followed only when the fields around it are confirmed: a wrong pointer would end the process.
         and (ctypes.c_int64 * 3).from_address(word(array, "DIMS"))[:] == list(array.shape)
         and word(pair, "ITEMS") == id(array)
+        and word(pair, "SIZE") == 2
+        and word(token, "SIZE") == 8
         and ctypes.string_at(id(token) + offsets["PAYLOAD"], 8) == token
         and all(ctypes.string_at(id(s) + offsets["SCALAR"], s.nbytes) == s.tobytes() for s in scalars)
         and _is_copy(array)

@@ -1,4 +1,4 @@
-"""How the result of a call is put together from new objects, as LLVM IR text: `put_together`.
+"""How the result of a call is put together from new objects, as LLVM IR text: `put_together`, and `scalar`.
 
     program    depth of its stack, then instructions of two words, a code (`PUT_TOGETHER`) and an operand
 """
@@ -9,8 +9,9 @@ from .template import Template
 
 __all__ = ["PUT_TOGETHER", "result_ir"]
 
-#: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys.
-PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict")
+#: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys;
+#: a tuple of results that follow one another and are not used again: the first, and how many << 32.
+PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "row")
 
 #: Puts a sequence together from the top of the stack; `store` takes %$kind.part into %$kind.made at %$kind.i.
 _SEQUENCE = Template("""
@@ -46,6 +47,37 @@ declare i32 @PyList_SetItem(ptr, i64, ptr)
 declare ptr @PyDict_New()
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 
+; A NumPy scalar to write to.  `kept` is a list of the two that this place had last: nobody can see it if one changes
+; that only the list holds.  Of two, since a result mostly lives until the next one is there.
+define internal ptr @scalar(ptr %alloc, ptr %type, ptr %kept) noinline {
+entry:
+  %last = call ptr @PyList_GetItem(ptr %kept, i64 0)
+  %last.count = load i32, ptr %last               ; of references: its lower half, of whatever version of Python
+  %last.is.free = icmp eq i32 %last.count, 1
+  br i1 %last.is.free, label %found, label %look
+look:
+  %former = call ptr @PyList_GetItem(ptr %kept, i64 1)
+  %former.count = load i32, ptr %former
+  %former.is.free = icmp eq i32 %former.count, 1
+  br i1 %former.is.free, label %found, label %new
+found:
+  %free = phi ptr [ %last, %entry ], [ %former, %look ]
+  call void @Py_IncRef(ptr %free)
+  ret ptr %free
+new:
+  %made = call ptr %alloc(ptr %type, i64 0)
+  %none = icmp eq ptr %made, null
+  br i1 %none, label %done, label %keep
+keep:
+  call void @Py_IncRef(ptr %last)                   ; the next two calls take these references
+  call void @Py_IncRef(ptr %made)
+  %second = call i32 @PyList_SetItem(ptr %kept, i64 1, ptr %last)
+  %first = call i32 @PyList_SetItem(ptr %kept, i64 0, ptr %made)
+  br label %done
+done:
+  ret ptr %made
+}
+
 ; The result that a program makes of these new objects, which it takes; null with an exception.
 ; What it does not take it leaves in `objects`.
 define internal ptr @put_together(ptr %program, ptr %objects) noinline {
@@ -63,7 +95,7 @@ step:
   %operand = load i64, ptr %operand.at
   %given = inttoptr i64 %operand to ptr
   switch i64 %code, label %end [ i64 1, label %last  i64 2, label %result  i64 3, label %object
-                                 i64 4, label %tuple  i64 5, label %list  i64 6, label %dict ]
+                                 i64 4, label %tuple  i64 5, label %list  i64 6, label %dict  i64 7, label %row ]
 end:
   %answer = load ptr, ptr %stack
   ret ptr %answer
@@ -112,11 +144,34 @@ dict.done:
   call void @release(ptr %dict.from, i64 %n.keys)    ; the dict holds them
   br label %push
 
+row:
+  %row.size = lshr i64 %operand, 32
+  %row.first = and i64 %operand, 4294967295
+  %row.made = call ptr @PyTuple_New(i64 %row.size)
+  %no.row = icmp eq ptr %row.made, null
+  br i1 %no.row, label %failed, label %row.parts
+row.parts:
+  %row.from = getelementptr ptr, ptr %objects, i64 %row.first
+  %row.items = getelementptr i8, ptr %row.made, i64 $ITEMS
+  br label %row.one
+row.one:
+  %row.i = phi i64 [ 0, %row.parts ], [ %row.next, %row.one ]
+  %row.at = getelementptr ptr, ptr %row.from, i64 %row.i
+  %row.part = load ptr, ptr %row.at
+  store ptr null, ptr %row.at
+  %row.to = getelementptr ptr, ptr %row.items, i64 %row.i
+  store ptr %row.part, ptr %row.to
+  %row.next = add i64 %row.i, 1
+  %row.full = icmp eq i64 %row.next, %row.size
+  br i1 %row.full, label %push, label %row.one
+
 push:
   %made = phi ptr [ %last.object, %last ], [ %result.object, %result ], [ %given, %object ],
-                  [ %tuple.made, %tuple.item ], [ %list.made, %list.item ], [ %dict.made, %dict.done ]
+                  [ %tuple.made, %tuple.item ], [ %list.made, %list.item ], [ %dict.made, %dict.done ],
+                  [ %row.made, %row.one ]
   %place = phi i64 [ %top, %last ], [ %top, %result ], [ %top, %object ],
-                   [ %tuple.base, %tuple.item ], [ %list.base, %list.item ], [ %dict.base, %dict.done ]
+                   [ %tuple.base, %tuple.item ], [ %list.base, %list.item ], [ %dict.base, %dict.done ],
+                   [ %top, %row.one ]
   %push.at = getelementptr ptr, ptr %stack, i64 %place
   store ptr %made, ptr %push.at
   %top.next = add i64 %place, 1
@@ -129,7 +184,7 @@ failed:
 
 
 def result_ir(offsets: dict[str, int]) -> str:
-    """`put_together`; `offsets`: ITEMS of a tuple."""
+    """`put_together` and `scalar`; `offsets`: ITEMS of a tuple."""
     into_tuple = Template(_INTO_TUPLE).substitute(offsets)
     return Template(_TEXT).substitute(
         offsets,
