@@ -8,7 +8,8 @@ right where every load comes before the store of the same element, which is read
     in one loop       the load stands before the store, at the same index
     in a row          the load's loop runs before the store's, over the same elements of the row
 
-Each element of a value is stored once, so no iteration loads what another one has stored.
+Each element of a value is stored once, so no iteration loads what another one has stored.  Only what is scattered is
+stored again, where several iterations may meet: there what is read has to be read by the copy before.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from ..ir import Graph, Node
 from ..kernel.nest import Block, Function, Operation, Value, is_parallel
-from ..lowering import Call, Move
+from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
 from ..records import record
 from .fuse import Fused
@@ -125,7 +126,7 @@ def _merged(
         new = values[target]
         if not isinstance(new, Node) or _size(new) != _size(old) or new in several:
             continue
-        if not _may_share(accesses[source], accesses[target]):
+        if not _may_share(accesses[source], accesses[target], is_scattered=isinstance(new.op.lower, Scatter)):
             continue
         for access in accesses[target]:
             access.operation.operands[1] = function.arguments[source]
@@ -190,10 +191,12 @@ def _accesses(function: Function, count: int) -> list[list[_Access]]:
     return found
 
 
-def _may_share(old: list[_Access], new: list[_Access]) -> bool:
+def _may_share(old: list[_Access], new: list[_Access], *, is_scattered: bool) -> bool:
     """Whether every load of the old value comes before the store of the same element of the new one."""
     if not new or not all(a.is_store for a in new) or not old or any(a.is_store for a in old):
         return False
+    if is_scattered:
+        new = [min(new, key=lambda store: [place for _, place in store.path])]
     # Several rows at a time are several stores: of them, one is of the element that was loaded.
     return all(any(_comes_before(load, store) for store in new) for load in old)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from fusible import check
 
-from codegen.ir import OPS, Aval, Graph, apply, input_node
+from codegen.compiler import compile_graph
+from codegen.ir import OPS, Aval, Graph, apply, evaluate, input_node
 from codegen.passes.plan import plan
 from codegen.passes.storage import ALIGNMENT
 from codegen.program import bytes_moved
@@ -141,3 +142,21 @@ def test_an_input_an_output_or_what_one_kernel_reads_in_both_shapes_is_copied():
         program = plan(Graph.of([x, w], outputs))
         assert len(program.steps) == steps
         check(program.graph)
+
+
+@pytest.mark.parametrize(("shape", "same"), [((5, 3), True), ((5, 3), False), ((1, 3), False), ((5, 3, 2), True)])
+def test_rows_that_meet_are_not_read_where_they_were_written(shape, same, rng):
+    x, i, j = array(*shape), *[input_node(Aval((4,), np.int64)) for _ in range(2)]
+    w = op("sin", x)
+    rows = op("add", op("take", w, i, axes=(0,), place=0), op("take", w, i if same else j, axes=(0,), place=0))
+    graph = Graph.of([x, i, j], [op("scatter_set", w, i, rows, axes=(0,), place=0)])
+    at = np.array([0, shape[0] - 1, 0, 0])
+    arrays = rng.normal(size=shape), at, at[::-1].copy()
+    np.testing.assert_allclose(compile_graph(graph).call(*arrays)[0], evaluate(graph, *arrays)[0], rtol=1e-12)
+
+
+def test_what_is_copied_before_rows_are_written_is_made_in_the_same_place():
+    x, w, i, rows = array(5, 5), array(5, 5), input_node(Aval((4,), np.int64)), array(4, 5)
+    y = op("exp", op("scatter_set", op("matmul", x, w), i, rows, axes=(0,), place=0))
+    program = plan(Graph.of([x, w, i, rows], [op("matmul", y, w)]))
+    assert len(temporaries(program)) == 1

@@ -124,6 +124,21 @@ def test_an_update_at_indices_changes_this_handle_only():
     np.testing.assert_allclose(w.grad, [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
+def test_rows_that_are_named_more_than_once_are_read_before_any_is_written(rng):
+    def doubled(ns, x, at):
+        w = ns.sin(x)
+        w[at] += 2.0 * w[at]
+        return ns.cos(w)
+
+    x, at = rng.normal(size=(4, 3)), np.array([0, 3, 0, 0])
+    np.testing.assert_allclose(ad.jit(lambda x, at: doubled(ad, x, at))(x, at), doubled(np, x, at), rtol=1e-12)
+    np.testing.assert_allclose(doubled(ad, ad.tensor(x), at).numpy(), doubled(np, x, at), rtol=1e-12)
+    plus = ad.jit(lambda x, at: ad.add_at(ad.sin(x), at, ad.sin(x)[at]))
+    wanted = np.sin(x)
+    np.add.at(wanted, at, np.sin(x)[at])
+    np.testing.assert_allclose(plus(x, at), wanted, rtol=1e-12)
+
+
 def test_a_leaf_that_requires_grad_is_not_updated_outside_of_no_grad():
     w = parameter()
     for update in (lambda: w.add_(1.0), lambda: w.__setitem__(0, 5.0), lambda: w.__iadd__(1.0), lambda: w.zero_()):
