@@ -16,7 +16,7 @@ from .comparison import isnan, logical_not, not_equal
 from .complexes import conj
 from .contraction import matmul
 from .conversion import as_tensor, cast_to
-from .extremes import nanmean, nansum
+from .extremes import nanmean
 from .gathering import segment_sum
 from .linalg_basic import diagonal
 from .primitive import zero_of
@@ -186,7 +186,7 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
     count = sum_(cast_to(is_there, size.dtype), axes, keepdims=keepdims)
     freedom = subtract(count, float(ddof))
     freedom = where(freedom > 0.0, freedom, math.nan)
-    return divide(nansum(multiply(size, size), axes, keepdims=keepdims), freedom)
+    return divide(sum_(multiply(size, size), axes, keepdims=keepdims), freedom)
 
 
 @function

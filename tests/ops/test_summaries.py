@@ -50,6 +50,12 @@ def test_what_is_nan_has_a_gradient_of_exactly_zero():
     np.testing.assert_allclose(ad.nanstd(x, ddof=0), np.nanstd(x))
 
 
+def test_only_what_is_nan_itself_is_left_out_of_a_variance():
+    x = np.array([[1.0, np.inf, 3.0], [np.nan, -np.inf, 2.0], [np.nan, 1.0, 3.0]])
+    for function in (ad.nanvar, ad.nanstd):
+        np.testing.assert_array_equal(function(x, axis=1), [np.nan, np.nan, 1.0])
+
+
 def test_a_count_is_as_long_as_it_has_to_be_and_says_what_jit_needs():
     x = np.array([0, 4, 4, 1])
     assert ad.bincount(x).tolist() == np.bincount(x).tolist() and ad.bincount(x, minlength=7).shape == (7,)
