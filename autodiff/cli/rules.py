@@ -70,7 +70,7 @@ def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
 
     path, _, attribute = name.rpartition(":")
     module, function = find(path, attribute) if path else (autodiff, _of_library().get(name))
-    if not getattr(function, "is_generic_function", False):
+    if not getattr(type(function), "is_generic_function", False):
         raise Error(f"{name!r} is no generic function: give a name such as {_closest(name)}, or FILE.py:FUNCTION")
     return path, function, names_for(module)
 
@@ -81,7 +81,7 @@ def _of_library() -> dict[str, Any]:
 
     spaces = {"": autodiff, "linalg.": autodiff.linalg, "random.": autodiff.random, "fft.": autodiff.fft}
     found = {f"{prefix}{name}": getattr(space, name) for prefix, space in spaces.items() for name in space.__all__}
-    return {name: value for name, value in found.items() if getattr(value, "is_generic_function", False)}
+    return {name: value for name, value in found.items() if getattr(type(value), "is_generic_function", False)}
 
 
 def _closest(name: str) -> str:

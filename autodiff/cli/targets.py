@@ -39,7 +39,7 @@ def names_for(module: Any) -> dict[str, Any]:
 
 def _is_own(name: str, value: Any, module: Any) -> bool:
     own = getattr(value, "__module__", None) == module.__name__
-    return callable(value) and not name.startswith("_") and (own or getattr(value, "is_generic_function", False))
+    return callable(value) and not name.startswith("_") and (own or getattr(type(value), "is_generic_function", False))
 
 
 def load(path: str) -> Any:

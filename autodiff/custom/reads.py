@@ -95,7 +95,7 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
         return (kind, value), True
     if isinstance(value, _BY_IDENTITY):
         return value, True
-    if getattr(value, "is_generic_function", False):
+    if getattr(type(value), "is_generic_function", False):
         return _generic_key(value, within)
     if kind.__module__ in _MACHINERY or kind is _FIELD:  # marks that they know by identity
         return value, True

@@ -168,7 +168,7 @@ class Reread:
         if type(value) is FunctionType:
             if not is_library_function(value):
                 self._function(value, within)
-        elif getattr(value, "is_generic_function", False):
+        elif getattr(type(value), "is_generic_function", False):
             self._generic(value, within)
         elif isinstance(value, type) and not is_fixed(value.__module__):
             self._class(value, within)

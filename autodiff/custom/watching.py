@@ -158,7 +158,7 @@ def _is_innocent(value: Any, within: tuple = ()) -> bool:
     kind = type(value)
     if kind is FunctionType:
         return value in within or _is_innocent_function(value, (*within, value))
-    if isinstance(value, (np.ufunc, type(np.sum))) or getattr(value, "is_generic_function", False):
+    if isinstance(value, (np.ufunc, type(np.sum))) or getattr(type(value), "is_generic_function", False):
         return True
     if isinstance(value, type):
         if value in _BUILTINS or issubclass(value, BaseException):

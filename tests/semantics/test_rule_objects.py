@@ -93,6 +93,22 @@ def test_an_object_that_stays_runs_no_rule_again(made, read, expected):
     assert ran[-4:] == [False] * 4
 
 
+class Answers:
+    """Has every attribute, as mocks and proxies do."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return 3.0
+
+
+def test_an_object_that_has_every_attribute_is_none_of_ours():
+    k = Answers()
+    for read in (lambda saved: saved.alpha, lambda saved: k.alpha, lambda saved: getattr(k, "alpha")):  # noqa: B009
+        slope, _ = function(read)
+        assert [slope(k) for _ in range(4)] == [3.0] * 4
+
+
 def test_an_attribute_that_changes_is_never_stale():
     slope, _ = function(lambda k: k.alpha)
     for k in (Slotted(), Holder(0.0)):
