@@ -14,7 +14,7 @@ from . import dense_loops, dense_small
 from .dense_job import WRITTEN_OUT, Job
 from .dense_loops import order_below
 from .index import Index
-from .matrices import Matrix, copy, each, fold, read, set_to_identity, write
+from .matrices import Matrix, each, fold, read, set_to_identity, write
 from .nest import F32, Value
 
 __all__ = ["DETERMINANTS"]
@@ -39,8 +39,7 @@ def _pivots(job: Job, b: Index) -> tuple[Value, Callable[..., list[Value]]]:
         sign = _sign_of(job, f.real_part(order_below(factors, n).get(0, 0)))
     else:
         factors = job.scratch(b, n)
-        copy(a, factors, n, n)
-        sign = dense_loops.lu(f, n, factors)
+        sign = dense_loops.lu(f, n, a, factors, job.places())
 
     def over_memory(carried: Sequence[Value], step: Callable[[Any, list[Value]], list[Value]]) -> list[Value]:
         return fold(k, 0, n, carried, lambda i, found: step(factors.get(i, i), found))
@@ -158,8 +157,7 @@ def _adjugate(job: Job, b: Index) -> Value | None:
         return None
     factors = job.scratch(b, n)
     set_to_identity(y, n)
-    copy(a, factors, n, n)
-    sign = dense_loops.lu(f, n, factors, y, n)
+    sign = dense_loops.lu(f, n, a, factors, job.places(), y, n)
     dense_loops.substitute(f, n, factors, y, n, lower=True, unit=True)
 
     def step(i: Index, found: list[Value]) -> list[Value]:

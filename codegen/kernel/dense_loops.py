@@ -8,6 +8,9 @@ so that each number that is loaded is used four times, and what stays in registe
 first: rounded product by product, solutions of 200 rows lost three times as much as LAPACK's.  A factorisation
 takes four columns (a panel), one by one, then the rows that follow by such steps; substitution takes four rows.  What
 is left over beyond whole fours is a panel of its own, the last.
+
+Factors and one right-hand side go further: what is taken from a number adds up by itself, from 0 on, until its panel
+comes, and is taken once.  A sum is mostly smaller than the number, and so are its roundings.
 """
 
 from __future__ import annotations
@@ -28,14 +31,33 @@ FOUR = 4
 
 
 def _take(
-    f: Reals, a: Matrix, x: Matrix, rows: Sequence[Place], pivots: Sequence[Place], low: Place, high: Place
+    f: Reals,
+    a: Matrix,
+    x: Matrix,
+    rows: Sequence[Place],
+    pivots: Sequence[Place],
+    low: Place,
+    high: Place,
+    *,
+    adds: bool = False,
 ) -> None:
-    """From each of `rows` of x its part of the rows at `pivots`, as a has it, in the columns from low to high."""
+    """From each of `rows` of x its part of the rows at `pivots`, as a has it, in the columns from low to high.
+
+    adds    x has what is to be taken there: the part is added
+    """
     factors = [[a.get(i, p) for p in pivots] for i in rows]
     with each(f.k, low, high, apart=True) as t:
         known = [x.get(p, t) for p in pivots]
         for i, of_row in zip(rows, factors, strict=True):
-            x.put(f.minus(x.get(i, t), _products(f, of_row, known)), i, t)
+            value = x.get(i, t)
+            x.put(_sum(f, value, of_row, known) if adds else f.minus(value, _products(f, of_row, known)), i, t)
+
+
+def _sum(f: Reals, total: Any, factors: Sequence[Any], values: Sequence[Any]) -> Any:
+    """With their products."""
+    for factor, value in zip(factors, values, strict=True):
+        total = f.plus(total, f.times(factor, value))
+    return total
 
 
 def _products(f: Reals, factors: Sequence[Any], values: Sequence[Any]) -> Any:
@@ -57,6 +79,7 @@ def _take_below(
     low: Place,
     high: Place,
     from_row: Callable[[Index], Place] | None = None,
+    adds: bool = False,
 ) -> None:
     """From all rows behind the pivots, up to n.  `from_row`: where the columns of four rows begin."""
     whole, rest = divmod(n, FOUR)
@@ -64,10 +87,11 @@ def _take_below(
     with each(f.k, 0, at(n - rest).plus(tile.times(-1)).floordiv(FOUR)) as j:
         i = tile.plus(j.times(FOUR))
         begin = from_row(i) if from_row else low
-        _take(f, a, x, [i.plus(at(r)) for r in range(FOUR)], pivots, begin, high)
+        _take(f, a, x, [i.plus(at(r)) for r in range(FOUR)], pivots, begin, high, adds=adds)
     if rest and whole:
         i = at(whole * FOUR)
-        _take(f, a, x, [i.plus(at(r)) for r in range(rest)], pivots, from_row(i) if from_row else low, high)
+        begin = from_row(i) if from_row else low
+        _take(f, a, x, [i.plus(at(r)) for r in range(rest)], pivots, begin, high, adds=adds)
 
 
 def _panels(f: Reals, n: int, carried: Sequence[Value], panel: Callable[..., Sequence[Value]]) -> list[Value]:
@@ -89,55 +113,101 @@ def order_below(factors: Matrix, n: int) -> Matrix:
     return replace(factors, start=factors.start.plus(at(n * factors.row)), row=1, column=0)
 
 
-def lu(f: Reals, n: int, a: Matrix, beside: Matrix | None = None, columns: int = 0) -> Value:
-    """Factors in place, by rows in the order of largest pivots; `beside` has its rows exchanged likewise.
+def lu(
+    f: Reals, n: int, given: Matrix, a: Matrix, places: Value, beside: Matrix | None = None, columns: int = 0
+) -> Value:
+    """The factors of `given` in a, by rows in the order of largest pivots; `beside` has its rows exchanged likewise.
 
     l, of ones on its diagonal, below the diagonal of a, and u.  Gives the sign of the permutation, as a real number.
+    places    memory for n positions; it has the order of the rows then
+
+    Until their panel comes, places of a have what is to be taken from the given numbers.
     """
+    k = f.k
+    with each(k, 0, n) as i:
+        k.store(k.from_index(i, "i64"), places, i)
+        with each(k, 0, n, apart=True) as t:
+            a.put(f.number(0.0), i, t)
+
+    def row(i: Index) -> Index:
+        return k.to_index(k.load(places, i, stable=False), 0, n - 1)
 
     def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
         (sign,) = carried
-        for p in range(width):
-            sign = _pivot(f, n, a, first, p, width, sign, beside, columns)
         pivots = [first.plus(at(p)) for p in range(width)]
+
+        def left(i: Index, best: list[Value]) -> list[Value]:
+            origin = row(i)
+            with each(k, 0, width, apart=True) as p:
+                c = first.plus(p)
+                a.put(f.minus(given.get(origin, c), a.get(i, c)), i, c)
+            return _better(f, best, a.get(i, first), i)
+
+        best = fold(k, first, n, _none(f, first), left)
+        for p in range(width):
+            sign, best = _pivot(f, n, a, pivots, p, best, sign, places, beside, columns)
         if width == FOUR:
             after = first.plus(at(FOUR))
-            _solve_rows(f, a, a, pivots, after, n, unit=True)
-            _take_below(f, n, a, a, pivots, first, after, n)
+            origins = [row(i) for i in pivots]
+            _solve_rows(f, a, a, pivots, after, n, unit=True, given=given, origins=origins)
+            _take_below(f, n, a, a, pivots, first, after, n, adds=True)
         return [sign]
 
     return _panels(f, n, [f.real(1.0)], panel)[0]
 
 
+def _none(f: Reals, i: Index) -> list[Value]:
+    """Less than the size of any number, and a row that may be looked at."""
+    return [f.real(-1.0), f.k.value_of(i)]
+
+
+def _better(f: Reals, best: list[Value], x: Any, i: Index) -> list[Value]:
+    """The larger one of the largest size so far and of a number in row i, and its row."""
+    k, size = f.k, f.size(x)
+    is_better = k.gt(size, best[0])
+    return [k.select(is_better, size, best[0]), k.select(is_better, k.value_of(i), best[1])]
+
+
 def _pivot(
-    f: Reals, n: int, a: Matrix, first: Index, p: int, width: int, sign: Value, beside: Matrix | None, columns: int
-) -> Value:
-    """One column of a panel: the pivot to its place, the factors below it, and what they take from the panel."""
-    k = f.k
-    c = first.plus(at(p))
+    f: Reals,
+    n: int,
+    a: Matrix,
+    pivots: Sequence[Index],
+    p: int,
+    best: list[Value],
+    sign: Value,
+    places: Value,
+    beside: Matrix | None,
+    columns: int,
+) -> tuple[Value, list[Value]]:
+    """One column of a panel: the pivot to its place, the factors below it, and what they take from the panel.
 
-    def better(i: Index, carried: list[Value]) -> list[Value]:
-        best, where = carried
-        size = f.size(a.get(i, c))
-        is_better = k.gt(size, best)
-        return [k.select(is_better, size, best), k.select(is_better, k.value_of(i), where)]
-
-    after = c.plus(at(1))
-    _, where = fold(k, after, n, [f.size(a.get(c, c)), k.value_of(c)], better)
-    pivot = k.to_index(where, 0, n - 1)
+    best    the largest number of this column and its row; gives the next column's, found on the way, and the sign
+    """
+    k, c = f.k, pivots[p]
+    pivot = k.to_index(best[1], 0, n - 1)
     _exchange(f, a, c, pivot, n)
+    one, other = (k.load(places, i, stable=False) for i in (c, pivot))
+    k.store(other, places, c)
+    k.store(one, places, pivot)
     if beside is not None:
         _exchange(f, beside, c, pivot, columns)
     diagonal = a.get(c, c)
     divisor = f.choose(f.is_zero(diagonal), f.number(1.0), diagonal)
-    others = [first.plus(at(q)) for q in range(p + 1, width)]
+    others = pivots[p + 1 :]
     values = [a.get(c, q) for q in others]
-    with each(k, after, n) as i:
+
+    def take(i: Index, best: list[Value]) -> list[Value]:
         factor = f.over(a.get(i, c), divisor)
         a.put(factor, i, c)
-        for q, value in zip(others, values, strict=True):
-            a.put(f.minus(a.get(i, q), f.times(factor, value)), i, q)
-    return k.select(k.eq(pivot, c), sign, k.neg(sign))
+        left = [f.minus(a.get(i, q), f.times(factor, value)) for q, value in zip(others, values, strict=True)]
+        for q, value in zip(others, left, strict=True):
+            a.put(value, i, q)
+        return _better(f, best, left[0], i) if left else best
+
+    after = c.plus(at(1))
+    best = fold(k, after, n, _none(f, c), take)
+    return k.select(k.eq(pivot, c), sign, k.neg(sign)), best
 
 
 def _exchange(f: Reals, x: Matrix, i: Index, j: Index, columns: int) -> None:
@@ -151,14 +221,30 @@ def _exchange(f: Reals, x: Matrix, i: Index, j: Index, columns: int) -> None:
 # ---------------------------------------------------------------- substitution
 
 
-def _solve_rows(f: Reals, a: Matrix, x: Matrix, rows: Sequence[Index], low: Place, high: Place, *, unit: bool) -> None:
-    """A few rows of a triangular system, the first of `rows` first: those that follow are not looked at."""
+def _solve_rows(
+    f: Reals,
+    a: Matrix,
+    x: Matrix,
+    rows: Sequence[Index],
+    low: Place,
+    high: Place,
+    *,
+    unit: bool,
+    given: Matrix | None = None,
+    origins: Sequence[Index] = (),
+) -> None:
+    """A few rows of a triangular system, the first of `rows` first: those that follow are not looked at.
+
+    given    x has what is taken from these numbers, in the rows `origins`
+    """
     factors = [[a.get(i, p) for p in rows[:r]] for r, i in enumerate(rows)]
     diagonal = None if unit else [a.get(i, i) for i in rows]
     with each(f.k, low, high, apart=True) as t:
         solved: list[Any] = []
         for r, i in enumerate(rows):
             value = x.get(i, t)
+            if given is not None:
+                value = f.minus(given.get(origins[r], t), value)
             for factor, other in zip(factors[r], solved, strict=True):
                 value = f.minus(value, f.times(factor, other))
             if diagonal is not None:
@@ -216,22 +302,24 @@ def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool)
 
 
 def _by_columns(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool) -> None:
-    """One right-hand side, of a matrix whose columns lie in memory: four that are known are taken from all others."""
+    """One right-hand side, of a matrix whose columns lie in memory: what four take from all others is added up."""
     whole, rest = divmod(n, FOUR)
+    taken = Matrix(f, f.k.scratch(n * f.width, f.type), at(0), 1)
+    with each(f.k, 0, n, apart=True) as t:
+        taken.put(f.number(0.0), t, 0)
 
     def panel(first: Index, width: int) -> None:
         pivots = [first.plus(at(p)) for p in (range(width) if lower else reversed(range(width)))]
         known: list[Any] = []
         for r, i in enumerate(pivots):
-            value = x.get(i, 0)
-            for p, other in zip(pivots[:r], known, strict=True):
-                value = f.minus(value, f.times(a.get(i, p), other))
+            total = _sum(f, taken.get(i, 0), [a.get(i, p) for p in pivots[:r]], known)
+            value = f.minus(x.get(i, 0), total)
             known.append(value if unit else f.over(value, a.get(i, i)))
         for i, value in zip(pivots, known, strict=True):
             x.put(value, i, 0)
         low, high = (first.plus(at(width)), at(n)) if lower else (at(0), first)
         with each(f.k, low, high, apart=True) as t:
-            x.put(f.minus(x.get(t, 0), _products(f, [a.get(t, p) for p in pivots], known)), t, 0)
+            taken.put(_sum(f, taken.get(t, 0), [a.get(t, p) for p in pivots], known), t, 0)
 
     if rest and not lower:
         panel(at(whole * FOUR), rest)
@@ -245,9 +333,11 @@ def _by_columns(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bo
 # ---------------------------------------------------------------- Cholesky
 
 
-def cholesky(f: Reals, n: int, y: Matrix) -> None:
-    """The factor's adjoint in place of the upper triangle; the other is not looked at, and overwritten near it."""
+def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
+    """The factor's adjoint in the upper triangle of y; of `given` the lower one is not looked at."""
     k = f.k
+    with each(k, 0, n) as i, each(k, 0, n, apart=True) as t:
+        y.put(f.number(0.0), i, t)
 
     def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
         rows = [first.plus(at(p)) for p in range(width)]
@@ -256,7 +346,7 @@ def cholesky(f: Reals, n: int, y: Matrix) -> None:
             # The square on the diagonal, by numbers.
             of_row = []
             for c in range(r, width):
-                value = y.get(i, rows[c])
+                value = f.minus(given.get(i, rows[c]), y.get(i, rows[c]))
                 for above in known:
                     value = f.minus(value, f.times(f.conjugate(above[r]), above[c]))
                 if c == r:
@@ -275,13 +365,13 @@ def cholesky(f: Reals, n: int, y: Matrix) -> None:
             with each(k, after, n, apart=True) as t:
                 solved: list[Any] = []
                 for r, i in enumerate(rows):
-                    value = y.get(i, t)
+                    value = f.minus(given.get(i, t), y.get(i, t))
                     for above, other in zip(known, solved, strict=False):
                         value = f.minus(value, f.times(f.conjugate(above[r]), other))
                     solved.append(f.scaled(value, inverses[r]))
                 for i, value in zip(rows, solved, strict=True):
                     y.put(value, i, t)
-            _take_below(f, n, y.adjoint, y, rows, first, after, n, from_row=lambda i: i)
+            _take_below(f, n, y.adjoint, y, rows, first, after, n, from_row=lambda i: i, adds=True)
         return carried
 
     _panels(f, n, [], panel)

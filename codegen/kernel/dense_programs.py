@@ -52,8 +52,7 @@ def _cholesky(job: Job, b: Index) -> Value:
         factor = dense_small.cholesky(f, n, read(a, n, n))
         write(y, [row + [f.number(0.0)] * (n - 1 - i) for i, row in enumerate(factor)])
         return _both(k, [is_sound(factor[i][i]) for i in range(n)])
-    copy(a, y, n, n)
-    dense_loops.cholesky(f, n, y)
+    dense_loops.cholesky(f, n, a, y)
     with each(k, 1, n) as i, each(k, 0, i, apart=True) as j:
         y.put(f.conjugate(y.get(j, i)), i, j)
     with each(k, 0, n - 1) as i, each(k, i.plus(constant_index(1)), n, apart=True) as j:
@@ -122,8 +121,7 @@ def _small_solution(job: Job, rows: Rows, x: Matrix) -> Value:
 def _solution(job: Job, b: Index, a: Matrix, x: Matrix, columns: int) -> Value:
     f, n = job.f, job.n
     factors = job.scratch(b, n)
-    copy(a, factors, n, n)
-    dense_loops.lu(f, n, factors, x, columns)
+    dense_loops.lu(f, n, a, factors, job.places(), x, columns)
     dense_loops.substitute(f, n, factors, x, columns, lower=True, unit=True)
     dense_loops.substitute(f, n, factors, x, columns, lower=False)
     return _along(job, factors, _is_regular(job))
@@ -139,14 +137,13 @@ def _lu(job: Job, b: Index) -> None:
     """
     k, f, n, row = job.k, job.f, job.n, apart_in_cache(job.n)
     a, y = job.input(0, b), job.output(b, n + 1, row)
-    copy(a, y, n, n)
     if row > n:
         with each(k, 0, n + 1) as i, each(k, n, row, apart=True) as j:
             y.put(f.number(0.0), i, j)
     order = order_below(y, n)
     with each(k, 0, n, apart=True) as i:
         order.put(f.from_real(k.from_index(i.plus(constant_index(1)), k.dtype(f.real(0.0)))), i, 0)
-    sign = dense_loops.lu(f, n, y, order, 1)
+    sign = dense_loops.lu(f, n, a, y, job.places(), order, 1)
     with each(k, 0, n, apart=True) as i:
         order.put(f.scaled(order.get(i, 0), sign), i, 0)
 
