@@ -108,14 +108,17 @@ class Writer:
             isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
         ):
             self.lines.append(f"parts, rest = split({container})")  # as only its class knows
-            self.refuse(f"rest != {self.name(rest, 'k')} or len(parts) != {count}")
-            self.env["split"] = tree.split
+            self.refuse(f"exactly(rest) != {self.name(structure.exact, 'k')} or len(parts) != {count}")
+            self.env.update(split=tree.split, exactly=tree.exactly)
             container = "parts"
         if cls is dict:
             if not count:
                 self.refuse(container)
                 return True
             self.refuse(f"tuple({container}) != {self.name(rest, 'k')}")
+            if not all([type(key) is str for key in rest]):
+                self.refuse(f"exactly(tuple({container})) != {self.name(structure.exact, 'k')}")
+                self.env["exactly"] = tree.exactly
             container += ".values()"
         elif cls in (tuple, list):
             self.refuse(f"len({container}) != {count}")

@@ -21,12 +21,14 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from codegen.records import NamedTuple
 
 from .errors import DispatchError, ShapeError, caller, check_callable
 
 __all__ = [
-    "LEAF", "Structure", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "split",
+    "LEAF", "Structure", "exactly", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "split",
     "unflatten",
 ]  # fmt: skip
 
@@ -48,25 +50,27 @@ class Structure:
     """A tree without its leaves.
 
     cls, rest   the container, and what of it is no child; None for a leaf
+    exact       what stands for `rest` where structures are compared
     children    structures of the children
     size        number of leaves
     """
 
-    __slots__ = ("_hash", "children", "cls", "rest", "size")
+    __slots__ = ("_hash", "children", "cls", "exact", "rest", "size")
 
     def __init__(self, cls: type | None, rest: Any, children: tuple[Structure, ...], size: int) -> None:
         self.cls = cls
         self.rest = rest
+        self.exact = exact = rest if type(rest) is int else exactly(rest)
         self.children = children
         self.size = size
-        self._hash = hash((cls, rest, children))
+        self._hash = hash((cls, exact, children))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             isinstance(other, Structure)
             and self._hash == other._hash
             and self.cls is other.cls
-            and self.rest == other.rest
+            and self.exact == other.exact
             and self.children == other.children
         )
 
@@ -75,6 +79,18 @@ class Structure:
 
     def __repr__(self) -> str:
         return str(unflatten(self, [_STAR] * self.size))
+
+
+def exactly(rest: Any) -> Any:
+    """What is equal only where it is alike: 1, True and 1.0 are equal, 0.0 and -0.0 too, programs tell them apart."""
+    cls = type(rest)
+    if cls is tuple and all([type(part) is str for part in rest]):
+        return rest
+    if isinstance(rest, (tuple, frozenset)):
+        return cls, (tuple if isinstance(rest, tuple) else frozenset)([exactly(part) for part in rest])
+    if cls is not int and cls is not str and isinstance(rest, (int, float, complex, str, bytes, np.generic)):
+        return cls, repr(rest)
+    return rest
 
 
 class _Star:
@@ -229,7 +245,7 @@ def _flatten(tree: Any, container: Any, found: list) -> Structure:
 
 
 def _flat(cls: type, rest: Hashable, count: int) -> Structure:
-    key = (cls, rest, count)
+    key = (cls, rest if type(rest) is int else exactly(rest), count)
     structure = _FLAT.get(key)
     if structure is None:
         if len(_FLAT) >= _FLAT_LIMIT:

@@ -375,3 +375,21 @@ def test_eager_mode_is_on_or_off():
     with pytest.raises(ValueError, match="'no'"):
         ad.config.eager = "no"
     assert ad.config.eager is False
+
+
+class Labelled:
+    def __init__(self, x, label):
+        self.x, self.label = x, label
+
+
+ad.tree.register(Labelled, lambda made: ((made.x,), made.label), lambda label, parts: Labelled(*parts, label))
+
+
+def test_containers_that_differ_in_the_class_or_sign_of_a_number_are_different_calls():
+    keyed = ad.jit(lambda d: {key: x * (2.0 if key is True else 3.0) for key, x in d.items()})
+    labelled = ad.jit(lambda made: made.x * (2.0 if made.label is False else np.copysign(3.0, made.label)))
+    x = np.ones(())
+    for _ in range(4):
+        found = [keyed({key: x}) for key in (1, True, 1.0)]
+        assert repr(found) == repr([{1: np.float64(3.0)}, {True: np.float64(2.0)}, {1.0: np.float64(3.0)}])
+        assert [labelled(Labelled(x, m)) for m in (0, False, 0.0, -0.0)] == [3.0, 2.0, 3.0, -3.0]

@@ -140,6 +140,18 @@ def test_keys_of_several_types_need_no_order():
     assert leaves({1: "x", "a": "y", (2, 3): "z"}) == ["x", "y", "z"]
 
 
+@pytest.mark.parametrize("same", [
+    [1, True, 1.0, np.float64(1), 1 + 0j], [0.0, -0.0], [(0,), (False,)], [((1, "a"),), ((1.0, "a"),)],
+    [frozenset([1]), frozenset([True])],
+])
+def test_keys_that_are_equal_but_not_alike_are_of_different_structures(same):
+    structures = [flatten(made)[1] for key in same for made in ({key: 2}, {key: (2, 3)})]
+    assert len(set(structures)) == len(structures)
+    for key, flat in zip(same, structures[::2], strict=True):
+        (found,) = unflatten(flat, [2])
+        assert repr(found) == repr(key) and flatten({key: 5})[1] == flat
+
+
 def test_a_defaultdict_keeps_its_factory():
     out = tree.map(lambda x: x + 1, defaultdict(int, a=1))
     assert out["a"] == 2
