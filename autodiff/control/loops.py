@@ -325,7 +325,8 @@ def _fitting(
     examples = [Weak(s.aval) if w else s.aval for w, s in zip(is_number, states, strict=True)]
     traced = trace(f, carry.filled(examples), element, values=first and (lambda: [carry.filled(states), first()]))
     if traced.result.structure.cls is not tuple or len(traced.result.structure.children) != 2:
-        raise ShapeError(f"scan: the function returns (carry, y), not {traced.result}\n  called at {caller()}")
+        found = "one value" if traced.result.structure.cls is None else traced.result
+        raise ShapeError(f"scan: the function returns (carry, y), not {found}\n  called at {caller()}")
     after = traced.result.parts()[0]
     if after != carry:
         what = "carry" if called == "scan" else "value"

@@ -45,7 +45,7 @@ _ALL = slice(None)
 _FEW, _LONG = 4, 32
 
 
-class _IndexShapeError(ShapeError, IndexError):
+class IndexShapeError(ShapeError, IndexError):
     """Indices that do not fit the axes: a ShapeError, and an IndexError as in NumPy."""
 
 
@@ -149,7 +149,7 @@ def _filled(x: Aval, entries: list) -> list:
     """The entries with `...`, or the end, filled up by whole slices to one for each axis."""
     taken = sum(_consumes(e) for e in entries)
     if taken > x.ndim:
-        raise _IndexShapeError(f"x[...]: {taken} indices for {x}\n  called at {caller()}")
+        raise IndexShapeError(f"x[...]: {taken} indices for {x}\n  called at {caller()}")
     gaps = [i for i, e in enumerate(entries) if e is Ellipsis]
     if len(gaps) > 1:
         raise IndexError(f"x[...]: an index has at most one '...'\n  called at {caller()}")
@@ -191,7 +191,7 @@ def _places(x: Aval, axis: int, entry: _Mask) -> list:
             + (", or the places in the array: x[np.nonzero(mask)]" if mask.node.value is not None else "")
         )
     if mask.shape != x.shape[axis : axis + mask.ndim]:
-        raise _IndexShapeError(
+        raise IndexShapeError(
             f"x[...]: the mask {mask.aval} does not fit {x} from axis {axis} on\n  called at {caller()}"
         )
     value = value_of(mask.node)
@@ -384,7 +384,7 @@ def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _masked_update(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """x[mask] = one value for all places: a choice between two, which needs no value of the mask."""
     if mask.shape != x.shape[: mask.ndim]:
-        raise _IndexShapeError(f"x[...]: the mask {mask.aval} does not fit {x.aval}\n  called at {caller()}")
+        raise IndexShapeError(f"x[...]: the mask {mask.aval} does not fit {x.aval}\n  called at {caller()}")
     value_axes = mask.ndim
     mask = reshaped(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
     return where(mask, _fitted(value, x.shape[value_axes:]), x)

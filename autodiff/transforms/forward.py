@@ -26,7 +26,7 @@ from .pushing import push_rule
 from .reverse import pull_back
 from .rules import missing_rule
 
-__all__ = ["jvp", "push_call", "push_forward"]
+__all__ = ["jvp", "paired", "push_call", "push_forward"]
 
 
 def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[Node, Tensor]:
@@ -119,10 +119,24 @@ def _zeros(aval: Any) -> Tensor:
     return zeros_of(aval)
 
 
-def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Arguments and their directions as equally long sequences; what is no tuple or list is the only one.
+
+    name   of the call, for messages
+    """
+    if not isinstance(primals, (tuple, list)):
+        primals, tangents = (primals,), (tangents,)
+    if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
+        given = len(tangents) if isinstance(tangents, (tuple, list)) else "no tuple of"
+        raise GradientError(f"{name}: {len(primals)} primals but {given} tangents\n  called at {caller()}")
+    return primals, tangents
+
+
+def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """(f(*primals), its tangent): the directional derivative of f along `tangents`.
 
-    primals, tangents   equally long sequences of equal nestings; each tangent has its primal's aval
+    primals, tangents   equally long tuples or lists of equal nestings; each tangent has its primal's aval.  Or one
+                        argument of f and its direction by themselves
 
     Raises ShapeError or DTypeError for a tangent that does not fit, GradientError where a rule is missing.
 
@@ -131,9 +145,7 @@ def jvp(f: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     (array([1., 4.]), array([ 2., 40.]))
     """
     name = name_of(f, "jvp")
-    if len(primals) != len(tangents):
-        counts = f"{len(primals)} primals but {len(tangents)} tangents"
-        raise GradientError(f"jvp of {name}: {counts}\n  called at {caller()}")
+    primals, tangents = paired(f"jvp of {name}", primals, tangents)
     leaves, structure = tree.flatten(tuple(primals))
     directions = tree.flatten_up_to(structure, tuple(tangents))
     made_plain = is_plain([*leaves, *directions])

@@ -29,7 +29,7 @@ from ..tensor import AbstractTensor, Tensor, handle
 from .arguments import Arguments, is_differentiable, name_of, plain_results, run_recorded, tracks_outside
 from .batch.passes import at_once, together
 from .emitted import emitted
-from .forward import jvp, push_forward
+from .forward import jvp, paired, push_forward
 from .functional import gradient_of
 from .gradient import emit, group_of, recording_rules, solve
 
@@ -239,12 +239,6 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     >>> ad.hvp(lambda x: (x ** 3).sum(), np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([  6., 120.])
     """
-    if not isinstance(primals, (tuple, list)):
-        primals, tangents = (primals,), (tangents,)
-    if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
-        given = len(tangents) if isinstance(tangents, (tuple, list)) else f"a {type(tangents).__name__}"
-        raise GradientError(
-            f"hvp of {name_of(f, 'hvp')}: {len(primals)} primals but {given} tangents\n  called at {caller()}"
-        )
+    primals, tangents = paired(f"hvp of {name_of(f, 'hvp')}", primals, tangents)
     _, product = jvp(gradient_of(f, tuple(range(len(primals)))), primals, tangents)
     return product[0] if len(primals) == 1 else product

@@ -289,7 +289,7 @@ def test_only_the_chosen_branch_is_run():
         (lambda: ad.scan(lambda c, x: (c[:1], x), np.ones(2), np.ones(3)), ad.ShapeError, r"carry is f64\[2\] before"),
         (lambda: ad.scan(lambda c, x: (c > 0, x), np.ones(2), np.ones(3)), ad.DTypeError, r"carry is f64\[2\]"),
         (lambda: ad.scan(lambda c, x: ((c, c), x), np.ones(2), np.ones(3)), ad.ShapeError, "the carry changes"),
-        (lambda: ad.scan(lambda c, x: c, np.ones(2), np.ones(3)), ad.ShapeError, r"returns \(carry, y\)"),
+        (lambda: ad.scan(lambda c, x: c, np.ones(2), np.ones(3)), ad.ShapeError, r"returns \(carry, y\), not one"),
         (lambda: ad.scan(lambda c, x: (c, x), 0.0, (np.ones(3), np.ones(4))), ad.ShapeError, "lengths 3, 4"),
         (lambda: ad.scan(lambda c, x: (c, x), 0.0), ad.ShapeError, "neither xs nor a length"),
         (lambda: ad.scan(lambda c, x: (c, x), 0.0, 1.0), ad.ShapeError, "0-d leaf"),

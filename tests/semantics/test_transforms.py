@@ -272,6 +272,12 @@ def test_scipy_minimizes_without_glue():
 # ---------------------------------------------------------------- misuse
 
 
+def test_one_argument_and_its_direction_may_be_given_by_themselves():
+    for x, v in ((X, V), (X[:1], V[:1]), (2.0, 3.0)):
+        for together, apart in zip(ad.jvp(np.square, x, v), ad.jvp(np.square, (x,), (v,)), strict=True):
+            np.testing.assert_array_equal(together, apart, strict=True)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -284,6 +290,7 @@ def test_scipy_minimizes_without_glue():
         (lambda: ad.hvp(chain, X, V[:2]), ad.ShapeError, r"f64\[4\], its tangent f64\[2\]"),
         (lambda: ad.jvp(chain, (X,), (V.astype(np.float32),)), ad.DTypeError, r"f64\[4\], its tangent f32\[4\]"),
         (lambda: ad.jvp(chain, (X,), ()), ad.GradientError, "1 primals but 0 tangents"),
+        (lambda: ad.jvp(chain, (X,), V), ad.GradientError, "jvp of chain: 1 primals but no tuple of tangents"),
         (lambda: ad.vjp(chain, X)[1](np.ones(2)), ad.ShapeError, r"f64\[\], its cotangent f64\[2\]"),
         (lambda: ad.vjp(chain, X)[1]((1.0, 2.0)), ad.GradientError, "1 results but 2 cotangents"),
         (lambda: ad.grad(chain, argnums=2)(X), TypeError, "chain: argnums=2"),
