@@ -41,7 +41,8 @@ class Found:
 
     values    for each peer the median seconds of a call, or another figure; `unit` says which
     loaded    seconds of a call with one core kept busy by another process
-    error     the largest difference from the reference      absent    why there is no such peer
+    error     the largest difference from the reference, the median of several draws of the inputs
+    absent    why there is no such peer
     """
 
     work: str
@@ -79,10 +80,13 @@ class _Peer:
         self._process.stdin.flush()
         return self.answer()["seconds"]
 
-    def arrays(self) -> list[np.ndarray]:
-        """What its program returned."""
+    def draws(self) -> list[list[np.ndarray]]:
+        """What its program returned, by each draw of the inputs."""
+        each: dict[str, list[np.ndarray]] = {}
         with np.load(self._result) as saved:
-            return [saved[name] for name in saved.files]
+            for name in saved.files:
+                each.setdefault(name.partition(" ")[0], []).append(saved[name])
+        return [*each.values()]
 
     def end(self) -> None:
         """Let it go."""
@@ -92,7 +96,7 @@ class _Peer:
 def measure(
     row: str, case: str, peers: list[str], *, threads: int, rounds: int = 9, seconds: float = 0.05, loaded: int = 0
 ) -> Found:
-    """Median seconds per call of each peer, taking turns; and the largest error against the row's reference.
+    """Median seconds per call of each peer, taking turns; and the error against the row's reference.
 
     loaded    so many rounds more, with one core kept busy
 
@@ -117,13 +121,14 @@ def measure(
         if loaded:
             with _busy_core():
                 found.loaded = _take_turns(timed, loaded, seconds, ENOUGH_LOADED_S, FEWEST_LOADED)
-        results = {peer: worker.arrays() for peer, worker in running.items()}
+        results = {peer: worker.draws() for peer, worker in running.items()}
         for worker in running.values():
             worker.end()
     expected = results.pop("reference", None) or results.get("numpy")
-    for peer, arrays in results.items():
-        if expected is not None:
-            found.error[peer] = max(map(_difference, arrays, expected), default=0.0)
+    if expected is not None:
+        common = min(map(len, (expected, *results.values())))
+        for peer, draws in results.items():
+            found.error[peer] = statistics.median(map(_largest, draws[:common], expected))
     return found
 
 
@@ -176,6 +181,11 @@ def count(row: str, case: str, peers: list[str], figures: dict[str, str], *, thr
             elif name in said["figures"]:
                 one.values[peer] = said["figures"][name]
     return list(found.values())
+
+
+def _largest(got: list[np.ndarray], expected: list[np.ndarray]) -> float:
+    """The largest difference in any array of a result."""
+    return max(map(_difference, got, expected), default=0.0)
 
 
 def _difference(got: np.ndarray, expected: np.ndarray) -> float:

@@ -43,7 +43,10 @@ def text(rows: Sequence[Row]) -> str:
             "Under load: how many times longer a call takes while another process keeps one core busy",
             _table([r for r in rows if r.found.loaded], "", _slowdown),
         ),
-        ("Largest error, relative to the largest value", _table([r for r in rows if r.found.error], "", _error)),
+        (
+            "Largest error, relative to the largest value; the median of up to nine draws of the inputs",
+            _table([r for r in rows if r.found.error], "", _error),
+        ),
         ("Left out", _absent(rows)),
     ]
     return "\n".join(f"{f'## {title}' + chr(10) * 2 if title else ''}{part}\n" for title, part in parts if part)

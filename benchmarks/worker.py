@@ -1,8 +1,8 @@
 """One peer in a process of its own: `worker.py ROW CASE PEER RESULT`.  Started by measure.py.
 
-It builds the program, calls it, saves what it returned, says that it is ready; then for each number of seconds
-that it reads it calls the program for about so long, and says how long one call took.  A row with FIGURES is called
-once, and what it counted is said.
+It builds the program, calls it by several draws of its inputs, saves what it returned, says that it is ready; then for
+each number of seconds that it reads it calls the program for about so long, and says how long one call took.  A row
+with FIGURES is called once, and what it counted is said.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 sys.path[0:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
+import draws  # noqa: E402  the folders above come first
 from absence import Absent  # noqa: E402  the folders above come first
 from peers import GENERIC  # noqa: E402  the folders above come first
 
@@ -42,8 +43,8 @@ def leaves(value: object) -> list[np.ndarray]:
     return [np.asarray(value)]
 
 
-def program_of(row: str, case: str, peer: str) -> Callable[[], Any]:
-    """What is measured.  Raises Absent, or ImportError, where the peer cannot take part.
+def program_of(row: str, peer: str, arrays: Sequence[Any]) -> Callable[[], Any]:
+    """What is measured, on these inputs.  Raises Absent, or ImportError, where the peer cannot take part.
 
     "ours without NAME" is ours, with a mechanism switched off.
     """
@@ -51,14 +52,15 @@ def program_of(row: str, case: str, peer: str) -> Callable[[], Any]:
         importlib.import_module("switches").switch_off(peer.removeprefix("ours without "))
         peer = "ours"
     module = importlib.import_module(f"rows.{row}")
-    arrays = module.inputs(case)
     own = getattr(module, peer, None)
     return own(*arrays) if own else GENERIC[peer](module.program, module.ARGNUMS, arrays)
 
 
-def is_cold(row: str) -> bool:
-    """Whether each call of a row's programs begins anew, so that the first is like all others."""
-    return getattr(importlib.import_module(f"rows.{row}"), "IS_COLD", False)
+def arrays_in(value: object) -> list[np.ndarray]:
+    """The arrays among a program's inputs, in order."""
+    if isinstance(value, (tuple, list)):
+        return [a for part in value for a in arrays_in(part)]
+    return [value] if isinstance(value, np.ndarray) else []
 
 
 def keep_freed_memory() -> None:
@@ -83,10 +85,12 @@ def timed(program: Callable[[], Any], seconds: float, once: float) -> float:
 
 
 def main(row: str, case: str, peer: str, result: str) -> None:
-    if peer in ("c", "plain_c") and not hasattr(importlib.import_module(f"rows.{row}"), "FIGURES"):
+    module = importlib.import_module(f"rows.{row}")
+    if peer in ("c", "plain_c") and not hasattr(module, "FIGURES"):
         keep_freed_memory()
+    inputs = module.inputs(case)
     try:
-        program = program_of(row, case, peer)
+        program = program_of(row, peer, inputs)
         start = time.perf_counter()
         first = program()
     except ImportError as error:
@@ -100,12 +104,20 @@ def main(row: str, case: str, peer: str, result: str) -> None:
     if isinstance(first, dict):
         return say(figures=first)
     once = time.perf_counter() - start
-    if not is_cold(row):
+    drawn = [leaves(first)]
+    if not getattr(module, "IS_COLD", False):  # where each call begins anew, the first is like all others
         start = time.perf_counter()
         first = program()
         once = time.perf_counter() - start
-    np.savez(result, *leaves(first))
-    del first
+        if peer == "reference":  # it holds its inputs in wider numbers
+
+            def program() -> Any:
+                return program_of(row, peer, inputs)()
+
+        arrays = [] if getattr(module, "COPIES", False) else arrays_in(inputs)
+        drawn = draws.results(program, first, once, arrays, leaves)
+    np.savez(result, **{f"{d} {i}": a for d, one in enumerate(drawn) for i, a in enumerate(one)})
+    del first, drawn
     say(ready=once)
     for line in sys.stdin:
         once = timed(program, float(line), once)

@@ -230,6 +230,33 @@ def test_peers_take_turns_and_one_that_is_missing_is_left_out(bench):
     assert bench("plot").draw([(work, ratios)]).endswith("</svg>\n")
 
 
+def test_errors_are_of_several_draws_that_are_the_same_for_all_and_leave_the_inputs(bench):
+    draws, leaves = bench("draws"), bench("worker").leaves
+    given = np.array([0.5, -2.25, 0.0]), np.array([1.0, 0.0, 1.0]), np.array([1, 2, 3])
+    before = [a.copy() for a in given]
+
+    def drawn(program):
+        return [x for (x,) in draws.results(program, program(), 1e-6, list(given), leaves)]
+
+    room = np.empty((3, 3))  # a result may lie where the one before lay
+    one, other = drawn(lambda: np.stack(given)), drawn(lambda: np.stack(given, out=room))
+    assert len(one) == draws.MOST and len({x.tobytes() for x in one}) == draws.MOST
+    for x, y in zip(one, other, strict=True):
+        np.testing.assert_array_equal(x, y)
+        np.testing.assert_allclose(x[0], before[0], rtol=10 * draws.WIDTH)
+        np.testing.assert_array_equal(x[1:], before[1:])  # labels and counts stay
+    for x, y in zip(given, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    long = np.zeros(draws.NUMBERS)
+    assert len(draws.results(lambda: long, long, 1e-6, [], leaves)) == 1
+    assert len(draws.results(lambda: 1.0, 1.0, draws.LONGEST_S, [], leaves)) == 1
+
+
+def test_the_reference_of_a_row_reads_each_draw(bench):
+    found = bench("measure").measure("pairs", "f64", ["ours", "reference"], threads=1, rounds=1, seconds=1e-4)
+    assert found.error["ours"] < 1e-14
+
+
 def test_a_peer_that_fails_is_left_out_and_ours_is_not(bench, tmp_path, monkeypatch):
     worker = bench("worker")
     monkeypatch.setitem(worker.GENERIC, "jax", lambda *given: 1 / 0)

@@ -10,6 +10,7 @@ from targets import within
 TITLE = "ten episodes of 5 to 80 steps, one ask per step"
 CASES = ["n = 64 f64"]
 TARGETS = [within(2, "numpy")]
+COPIES = True
 
 
 def inputs(case):

@@ -8,6 +8,7 @@ from precision import wider
 TITLE = "epoch of mini-batches X[i:i+32], 20-32-1"
 CASES = ["1,000 rows f64"]
 BATCH, RATE = 32, 0.05
+COPIES = True
 
 
 def inputs(case):

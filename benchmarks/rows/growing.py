@@ -8,6 +8,7 @@ TITLE = "100 steps on 1, 2, 3 ... rows of data, recorded"
 CASES = ["a layer of 16 f64"]
 TARGETS = [faster(1, "torch")]
 COLUMNS = range(8, 40)
+COPIES = True
 
 
 def inputs(case):

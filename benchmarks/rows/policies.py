@@ -9,6 +9,7 @@ TITLE = "ten episodes of 5 to 200 steps of a two-layer policy, chances asked at 
 CASES = ["4-16-2 f64", "32-64-8 f64"]
 TARGETS = [within(2, "numpy")]
 DISCOUNT = 0.99
+COPIES = True
 
 
 def inputs(case):

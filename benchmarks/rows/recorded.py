@@ -10,6 +10,7 @@ CASES = ["n = 100 f64"]
 ARGNUMS = (0, 1, 2)
 TARGETS = [faster(1.5, "jax"), faster(8, "torch")]
 WITHOUT = ("autograd", "torch_compile")  # a recorder, and a compiler
+COPIES = True
 
 
 def inputs(case):

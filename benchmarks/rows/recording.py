@@ -11,6 +11,7 @@ TITLE = "1,000 operations recorded"
 CASES = ["products, n = 100 f64", "slices and sums, 128 x 20 f64"]
 ARGNUMS = ()
 WITHOUT = ("autograd",)
+COPIES = True
 
 
 def inputs(case):

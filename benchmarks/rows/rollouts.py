@@ -8,6 +8,7 @@ from targets import within
 TITLE = "ten episodes of 5 to 200 steps of a cell of 16 units"
 CASES = ["asked at each step f64", "never asked f64"]
 TARGETS = [within(2, "numpy")]
+COPIES = True
 
 
 def inputs(case):

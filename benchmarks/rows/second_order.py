@@ -7,6 +7,7 @@ from targets import faster
 TITLE = "Hessian times a vector"
 CASES = ["recorded, n = 100 f64", "recorded, n = 10,000 f64", "jit, n = 100 f64", "jit, n = 10,000 f64"]
 TARGETS = {"recorded": [faster(3, "torch")], "jit": [faster(4, "jax")]}
+COPIES = True
 
 
 def inputs(case):

@@ -9,6 +9,7 @@ TITLE = "Diagonal @ X, n = 2000, m = 200"
 CASES = ["f64"]
 ARGNUMS = (0,)
 TARGETS = [faster(10, "dense"), faster(1, "numpy")]
+COPIES = True
 
 
 def inputs(case):

@@ -8,6 +8,7 @@ TITLE = "a recorded step, parameters updated in place"
 CASES = ["momentum, 20 arrays of 10", "Adam, 100 arrays of 10"]
 TARGETS = [faster(3, "torch")]
 RATE, KEPT, SQUARES, TINY = 0.01, 0.9, 0.99, 1e-8
+COPIES = True
 
 
 def inputs(case):

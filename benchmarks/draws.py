@@ -1,0 +1,60 @@
+"""Other inputs of the same kind, in the arrays that programs hold: the error at one point is half chance.
+
+Each number moves by some thousandths of itself, so that all roundings fall anew and nothing else changes: signs, zeros,
+sizes and what is well-conditioned stay.  No program is built again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["MOST", "redrawn", "results"]
+
+#: Results that errors are taken from, where they cost little.
+MOST = 9
+#: Numbers in all draws together; a long array is many draws by itself.
+NUMBERS = 1_000_000
+#: Seconds of all draws together.
+LONGEST_S = 2.0
+#: Relative width of the moves.
+WIDTH = 1e-3
+
+
+def results(
+    program: Callable[[], Any],
+    found: Any,
+    once: float,
+    arrays: list[np.ndarray],
+    leaves: Callable[[Any], list[np.ndarray]],
+) -> list[list[np.ndarray]]:
+    """What the program returns by each draw, `found` by the first; then the arrays are as they were.
+
+    once    seconds of a call
+
+    All peers make the same ones, a slow one fewer.  A program that keeps copies of its inputs gets no arrays.
+    """
+    moved = [a for a in arrays if _can_move(a)]
+    before = [a.copy() for a in moved]
+    each = [[a.copy() for a in leaves(found)]]
+    size = max(1, sum(a.size for a in (*arrays, *each[0])))
+    for draw in range(1, min(MOST, NUMBERS // size, int(LONGEST_S / once))):
+        for a, b in zip(moved, redrawn(before, draw), strict=True):
+            a[...] = b
+        each.append([a.copy() for a in leaves(program())])
+    for a, b in zip(moved, before, strict=True):
+        a[...] = b
+    return each
+
+
+def redrawn(arrays: list[np.ndarray], draw: int) -> list[np.ndarray]:
+    """The arrays of draw 1, 2, ...: the same from the same for every peer."""
+    rng = np.random.default_rng(draw)
+    return [(a * (1 + WIDTH * rng.standard_normal(a.shape))).astype(a.dtype) for a in arrays]
+
+
+def _can_move(array: np.ndarray) -> bool:
+    """Whether it holds measured numbers: labels, masks, counts and what is all ones and zeros stay what they are."""
+    return array.dtype.kind == "f" and array.flags.writeable and bool((array != np.rint(array)).any())
