@@ -27,8 +27,9 @@ def gelu(x, approximate=False):
     """x times the probability that a normal number is below it.   f[...]  →  f[...]     approximate: by tanh"""
     x = floating(x, "gelu")
     if approximate:
-        inner = multiply(math.sqrt(2 / math.pi), add(x, multiply(0.044715, multiply(x, multiply(x, x)))))
-        return multiply(multiply(0.5, x), add(1.0, tanh(inner)))
+        # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.
+        twice = multiply(2 * math.sqrt(2 / math.pi), add(x, multiply(0.044715, multiply(x, multiply(x, x)))))
+        return multiply(x, sigmoid(twice))
     return multiply(multiply(0.5, x), add(1.0, erf(multiply(x, math.sqrt(0.5)))))
 
 

@@ -1,5 +1,6 @@
 """What the sweep does not see of stacks, splits, weighted means, counts, borders: gradients, errors, NumPy's names."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -78,6 +79,15 @@ def test_activations_are_finite_far_out():
         assert np.isfinite(value).all() and np.isfinite(slope).all(), name
         last = {"log_sigmoid": 0.0, "selu": 1.0507009873554805}.get(name, 1.0)
         np.testing.assert_allclose(slope[-1], last, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gelu_by_tanh_has_its_digits_where_it_is_small(dtype):
+    x = np.array([-9.0, -7.5, -6.0, -4.0], dtype)
+    u = [mpmath.sqrt(2 / mpmath.pi) * (v + mpmath.mpf("0.044715") * v**3) for v in map(mpmath.mpf, map(float, x))]
+    expected = [float(v / (1 + mpmath.exp(-2 * w))) for v, w in zip(map(float, x), u, strict=True)]
+    found = ad.jit(lambda x: ad.gelu(x, approximate=True))(x)
+    np.testing.assert_allclose(found, expected, rtol=400 * np.finfo(dtype).eps)  # what rounding 2 u takes
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
