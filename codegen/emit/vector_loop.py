@@ -16,6 +16,7 @@ from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
 from .phases import Phase
+from .quotients import is_by_doubles, quotient
 from .reductions import Reduction, collapsed, combined, halved
 from .rising import away_from_edges
 from .strides import VARYING, Apart
@@ -250,7 +251,8 @@ class VectorLoop(VectorMemory):
                 operands[1] = self.value(
                     f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}"
                 )
-            self.vectors[operation.result] = SCALAR[name](self, operation, operands)
+            write = quotient if is_by_doubles(operation, self.lanes) else SCALAR[name]
+            self.vectors[operation.result] = write(self, operation, operands)
 
     def _joint(self, operation: Operation) -> None:
         """One call for the results of several operations."""

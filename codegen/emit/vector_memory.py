@@ -141,10 +141,10 @@ class VectorMemory(Writer):
         without = f"load {type}, ptr {address}, align {alignment}"
         if not self.whole:
             return self._turned(self.value(under), type, stride)
-        found = self._either_way("whole", self.whole, lambda: self.value(without), lambda: self.value(under))
+        found = self.either_way("whole", self.whole, lambda: self.value(without), lambda: self.value(under))
         return self._turned(self.value(f"phi {type} {', '.join(found)}"), type, stride)
 
-    def _either_way(self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any]) -> list[str]:
+    def either_way(self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any]) -> list[str]:
         """Write one or the other, by a test; gives what a phi takes of both."""
         body = self.body
         number = body.next_number()
@@ -303,7 +303,7 @@ class VectorMemory(Writer):
         under = f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})"
         without = f"store {type} {name}, ptr {address}, align {alignment}"
         if self.whole:
-            self._either_way("whole", self.whole, lambda: self.line(without), lambda: self.line(under))
+            self.either_way("whole", self.whole, lambda: self.line(without), lambda: self.line(under))
         else:
             self.line(under)
 
@@ -317,7 +317,7 @@ class VectorMemory(Writer):
         place = self.value(f"ptrtoint ptr {address} to i64")
         beyond = self.value(f"and i64 {place}, {register - 1}")
         past = f"{store} {register}, {self.body.past_caches()}"
-        self._either_way(
+        self.either_way(
             "past", self.value(f"icmp eq i64 {beyond}, 0"),
             lambda: self.line(past), lambda: self.line(f"{store} {ALIGNMENT[element]}"),
         )  # fmt: skip

@@ -208,9 +208,7 @@ def reduced_whole(node: Node) -> Node | None:
     240 us, so 13 (Zen 3).
     """
     x = _read(node.inputs[0], "reshape")
-    if x is None or not x.aval.ndim or len(node.keywords["axis"]) != node.inputs[0].aval.ndim:
-        return None
-    return _again(node, x, axis=tuple(range(x.aval.ndim)))
+    return None if x is None or not x.aval.ndim else _again(node, x, axis=tuple(range(x.aval.ndim)))
 
 
 def same_shape(node: Node) -> Node | None:
