@@ -27,6 +27,10 @@ _signature = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _locked, _unlocked = ctypes.PYFUNCTYPE(*_signature), ctypes.CFUNCTYPE(*_signature)
 
 
+#: A call without the launcher takes as long as this many arrays of it, whatever is passed.
+_CALL = 4
+
+
 class _Owner(Protocol):
     call: Callable[..., tuple[np.ndarray, ...]]
 
@@ -44,16 +48,17 @@ def call_of(plan: Plan, operations: int, owner: Callable[[], _Owner | None]) -> 
 class EarlyCall:
     """`f(*arguments)`: by ctypes once and as long as the launcher is being made, then by the launcher."""
 
-    __slots__ = ("__weakref__", "_launcher", "_owner", "_plan", "_was_called")
+    __slots__ = ("__weakref__", "_arrays", "_launcher", "_owner", "_plan", "_was_called")
 
     def __init__(self, plan: Plan, owner: Callable[[], _Owner | None]) -> None:
         self._plan = plan
         self._owner = owner
         self._was_called = False
+        self._arrays = len(plan.inputs) + len(plan.outputs) + _CALL
         self._launcher: Callable[..., tuple[np.ndarray, ...]] | None = None
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
-        if not native.is_made() and not (self._was_called and native.begin()):
+        if not native.is_made() and not (self._was_called and native.begin(self._arrays)):
             self._was_called = True
             return _run(self._plan, arguments)
         if self._launcher is None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-import itertools
 import os
 import sys
 import threading
@@ -62,13 +61,11 @@ class Native:
     """The launcher's machine code and its entry points."""
 
     def __init__(self) -> None:
-        offsets = self.offsets = _offsets() if os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" else {}
+        offsets = self.offsets = _offsets()
         functions = {"new_array": _NEW_FROM_DESCR, "new_copy": NEW_COPY}
         imports = {name: numpy_function(number) for name, number in functions.items()} if offsets else {}
-        from .launcher_ir import launcher_ir  # long, and not needed by a first call
-
-        text = launcher_ir(offsets, is_linux=sys.platform == "linux")
-        self.code = objects.compiled(text, imports, engine.Passes.INLINE)
+        self.code = objects.compiled(_text(), imports, engine.Passes.INLINE)
+        _text.cache_clear()
         # Arrays give memory back to it to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.code))
         self.launch = self.code.address("launch") if offsets else 0
@@ -121,20 +118,40 @@ def _made() -> Native:
 
 
 _begun: list[Ahead[Native]] = []
-_asked = itertools.count()
+_gone_without = [0]
 
-#: So often it is asked for, once or twice a call, before it is waited for: calls without it take some 30 us instead of
-#: .3, and what makes it waits 5 ms for Python's lock each time while they go on.  A loop made 12,000 calls without it,
-#: for .35 s, where waiting takes .1 s, and .005 where it is kept from an earlier process.
-PATIENT = 1000
+#: For so many arrays calls go without it before it is waited for: an array takes some 8 us without it, .1 with it, and
+#: what makes it waits 5 ms for Python's lock each time while they go on.  Where it is kept from an earlier process it
+#: takes 8 ms, else .16 s, of which some has gone by then: nobody loses much more by waiting than was lost before.
+#: A thousand calls with 20 arrays and 20 results took .16 to .34 s where 500 went without it, and take .02 to .05 s, or
+#: .17 s where it is kept nowhere (Zen 3).
+PATIENT_KEPT, PATIENT = 1_000, 5_000
 
 
-def begin() -> bool:
-    """Have the code made beside the caller.  True: it is there, or nobody is at it, or many have asked: who needs it
-    makes it, or waits."""
+def begin(arrays: int = 1) -> bool:
+    """Have the code made beside the caller.  True: it is there, or nobody is at it, or many have gone without it: who
+    needs it makes it, or waits.
+
+    arrays   so many are passed by a call that goes without it if not; any call is worth some
+    """
     if not _begun:
         _begun.append(Ahead(native))
-    return _begun[0].is_done() or next(_asked) >= PATIENT
+    if _begun[0].is_done():
+        return True
+    _gone_without[0] += arrays
+    return _gone_without[0] >= PATIENT or (_gone_without[0] >= PATIENT_KEPT and _is_kept())
+
+
+@functools.cache
+def _is_kept() -> bool:
+    return objects.is_kept(_text(), engine.Passes.INLINE)
+
+
+@functools.cache
+def _text() -> str:
+    from .launcher_ir import launcher_ir  # long, and not needed by a first call
+
+    return launcher_ir(_offsets(), is_linux=sys.platform == "linux")
 
 
 #: What NumPy calls the capsules of its allocators.
@@ -157,11 +174,13 @@ _NDARRAY = 2
 _GET_HANDLER = 305
 
 
+@functools.cache
 def _offsets() -> dict[str, int]:
     """Where the launcher finds the fields of objects; empty when the self-check does not confirm them."""
     import sysconfig  # when the first program is called again
 
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
+    is_refused = os.environ.get("AUTODIFF_LAUNCHER", "1") == "0"
+    if is_refused or sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
         return {}
     head = object.__basicsize__
     offsets = dict(
