@@ -136,7 +136,10 @@ def _has_objects(value: Any) -> bool:
 
 
 def _by_hash(value: Any) -> Any:
-    """A static value that is no plain data: compared as its class says, which by default is by identity."""
+    """A static value that is no plain data: compared as its class says, which by default is by identity.
+
+    Numbers beside it, or in a namedtuple, are equal only where they are alike, as they are in plain data.
+    """
     try:
         hash(value)
     except (TypeError, ValueError):  # that of a writable memoryview
@@ -145,7 +148,7 @@ def _by_hash(value: Any) -> Any:
             f"  called at {caller()}\n"
             "  pass a tuple instead of a list, or register the class with ad.tree.register"
         ) from None
-    return value
+    return tree.exactly(value)
 
 
 def as_value(part: Leaf, x: Any) -> Any:

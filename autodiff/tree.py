@@ -88,9 +88,9 @@ def exactly(rest: Any) -> Any:
         return rest
     if isinstance(rest, (tuple, frozenset)):
         return cls, (tuple if isinstance(rest, tuple) else frozenset)([exactly(part) for part in rest])
-    if cls is not int and cls is not str and isinstance(rest, (int, float, complex, str, bytes, np.generic)):
-        return cls, repr(rest)
-    return rest
+    if cls is int or cls is str or rest is None:
+        return rest
+    return cls, repr(rest) if isinstance(rest, (int, float, complex, np.generic)) else rest
 
 
 class _Star:

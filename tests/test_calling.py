@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from collections import namedtuple
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -377,6 +378,9 @@ def test_eager_mode_is_on_or_off():
     assert ad.config.eager is False
 
 
+OBJECT = object()
+
+
 class Labelled:
     def __init__(self, x, label):
         self.x, self.label = x, label
@@ -393,3 +397,15 @@ def test_containers_that_differ_in_the_class_or_sign_of_a_number_are_different_c
         found = [keyed({key: x}) for key in (1, True, 1.0)]
         assert repr(found) == repr([{1: np.float64(3.0)}, {True: np.float64(2.0)}, {1.0: np.float64(3.0)}])
         assert [labelled(Labelled(x, m)) for m in (0, False, 0.0, -0.0)] == [3.0, 2.0, 3.0, -3.0]
+
+
+@pytest.mark.parametrize("holds", [namedtuple("Held", "c")._make, lambda cs: (Labelled, *cs), lambda cs: (OBJECT, *cs)])
+def test_numbers_in_static_values_that_are_equal_are_told_apart(holds):
+    def scaled(x, held):
+        return x * (2.0 if held[-1] is False else np.copysign(3.0, held[-1]))
+
+    f = ad.jit(scaled, static_argnums=1)
+    for _ in range(2):
+        assert [f(np.ones(()), holds([c])) for c in (0, False, 0.0, -0.0)] == [3.0, 2.0, 3.0, -3.0]
+    of_class = ad.jit(lambda x, held: x * (5.0 if type(held[-1]) is Fraction else 7.0), static_argnums=1)
+    assert [of_class(np.ones(()), holds([c])) for c in (1, Fraction(1), 1)] == [7.0, 5.0, 7.0]

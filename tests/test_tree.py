@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections import Counter, OrderedDict, defaultdict, namedtuple
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -142,7 +143,7 @@ def test_keys_of_several_types_need_no_order():
 
 @pytest.mark.parametrize("same", [
     [1, True, 1.0, np.float64(1), 1 + 0j], [0.0, -0.0], [(0,), (False,)], [((1, "a"),), ((1.0, "a"),)],
-    [frozenset([1]), frozenset([True])],
+    [frozenset([1]), frozenset([True])], [Fraction(1), 1],
 ])
 def test_keys_that_are_equal_but_not_alike_are_of_different_structures(same):
     structures = [flatten(made)[1] for key in same for made in ({key: 2}, {key: (2, 3)})]
