@@ -123,7 +123,7 @@ _gone_without = [0]
 #: For so many arrays calls go without it before it is waited for: an array takes some 8 us without it, .1 with it, and
 #: what makes it waits 5 ms for Python's lock each time while they go on.  Where it is kept from an earlier process it
 #: takes 8 ms, else .16 s, of which some has gone by then: nobody loses much more by waiting than was lost before.
-#: A thousand calls with 20 arrays and 20 results took .16 to .34 s where 500 went without it, and take .02 to .05 s, or
+#: A thousand calls with 20 arrays and 20 results took .16 to .34 s where 500 went without it, and take .02 to .1 s, or
 #: .17 s where it is kept nowhere (Zen 3).
 PATIENT_KEPT, PATIENT = 1_000, 5_000
 
