@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ..kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, MemRef, Operation, 
 
 __all__ = [
     "ALIGNMENT", "LLVM_TYPES", "NARROW", "first_lanes", "float_literal", "intrinsic_suffix", "literal", "llvm_type",
-    "splat", "steps", "vector_type", "width",
+    "returned", "splat", "steps", "struct_type", "vector_type", "width",
 ]
 
 LLVM_TYPES = {INDEX: "i64", I1: "i1", I8: "i8", I32: "i32", I64: "i64", F32: "float", F64: "double"}
@@ -65,6 +66,22 @@ def intrinsic_suffix(type: str, lanes: int) -> str:
 def splat(type: str, text: str, lanes: int) -> str:
     """A constant in all lanes."""
     return text if lanes == 1 else f"splat ({type} {text})"
+
+
+def struct_type(type: str, count: int) -> str:
+    """What so many results of a type are together."""
+    return type if count == 1 else f"{{ {', '.join([type] * count)} }}"
+
+
+def returned(type: str, names: Sequence[str]) -> str:
+    """The last lines of a function that gives these."""
+    if len(names) == 1:
+        return f"  ret {type} {names[0]}\n"
+    lines, whole, last = [], struct_type(type, len(names)), "poison"
+    for j, name in enumerate(names):
+        lines.append(f"  %struct.{j} = insertvalue {whole} {last}, {type} {name}, {j}\n")
+        last = f"%struct.{j}"
+    return f"{''.join(lines)}  ret {whole} {last}\n"
 
 
 def first_lanes(count: int, lanes: int) -> str:

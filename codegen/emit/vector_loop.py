@@ -20,7 +20,7 @@ from .quotients import is_by_doubles, quotient
 from .reductions import Reduction, collapsed, combined, halved
 from .rising import away_from_edges
 from .strides import VARYING, Apart
-from .types import LLVM_TYPES, first_lanes, steps
+from .types import LLVM_TYPES, first_lanes, steps, struct_type
 from .vector_memory import VectorMemory
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class VectorLoop(VectorMemory):
         scalar = operation.result.type
         assert isinstance(scalar, ScalarType)
         type, x = self.spelled(scalar), self.vector(number)
-        struct = f"{{ {', '.join([type] * len(results))} }}"
+        struct = struct_type(type, len(results))
         whole = self.value(f"call {struct} {self.elementary(joint, scalar)}({type} {x})")
         for j, result in enumerate(results):
             self.vectors[result] = self.value(f"extractvalue {struct} {whole}, {j}")

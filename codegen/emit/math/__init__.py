@@ -18,7 +18,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 
 from ..target import Target
-from ..types import intrinsic_suffix, vector_type
+from ..types import intrinsic_suffix, returned, struct_type, vector_type
 from .code import Code, Term
 
 __all__ = ["FUNCTIONS", "JOINT", "Need", "definitions", "named"]
@@ -114,21 +114,19 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     parameters = [k.argument(p) for p in _parameters(name)]
     parts = _PARTS.get(name, (name,))
     results = [_WRITERS[part](k, *parameters) for part in parts]
-    far = [j for j, part in enumerate(parts) if _has_far(part, k)]
-    callees = [k.name_of(f"{name}.{parts[j]}.far" if len(parts) > 1 else f"{name}.far") for j in far]
+    far = [part for part in parts if _has_far(part, k)]
+    callee = k.name_of(f"{name}.far")
     if far:
-        condition = _FAR[parts[far[0]]](k, *parameters)
-        chosen = k.otherwise_call(condition, callees, parameters, [results[j] for j in far])
-        for j, result in zip(far, chosen, strict=True):
+        places = [parts.index(part) for part in far]
+        chosen = k.otherwise_call(_FAR[far[0]](k, *parameters), callee, parameters, [results[j] for j in places])
+        for j, result in zip(places, chosen, strict=True):
             results[j] = result
     text = k.text(name, parameters, results)
-    declarations = dict(k.declarations)
-    called = {}
-    for j, callee in zip(far, callees, strict=True):
-        write = _bell_far if parts[j] == "bell" else _far
-        called[callee], declared = write(parts[j], callee, suffix, lanes, target)
-        declarations |= declared
-    return text, called, declarations
+    if not far:
+        return text, {}, dict(k.declarations)
+    write = _bell_far if far == ["bell"] else _far
+    called, declared = write(far, callee, suffix, lanes, target)
+    return text, {callee: called}, k.declarations | declared
 
 
 def _has_far(name: str, k: Code) -> bool:
@@ -159,64 +157,69 @@ def _in_register(name: str, suffix: str, target: Target) -> tuple[str, dict[str,
     return text, {}, dict(k.declarations)
 
 
-def _far(name: str, callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
-    """The function (x, near) or (x, y, near): libm's where x is far, near elsewhere; lane by lane."""
+def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+    """The function (x, near), (x, near, near) or (x, y, near): libm's where x is far, near elsewhere; lane by lane.
+
+    names   functions of the same numbers: there is a near result of each
+    """
     k = Code(suffix, target)
-    parameters = [k.argument(f"{p}.lane") for p in _parameters(name)]
-    near = k.argument("near.lane")
-    libm = name if k.double else f"{name}f"
-    k.declarations[libm] = f"declare {k.float} @{libm}({', '.join([k.float] * len(parameters))})"
+    parameters = [k.argument(f"{p}.lane") for p in _parameters(names[0])]
+    nears = [k.argument(f"near.{j}.lane") for j in range(len(names))]
     passed = ", ".join(f"{k.float} {p.name}" for p in parameters)
-    chosen = k.select(_FAR[name](k, *parameters), k.append(f"call {k.float} @{libm}({passed})", k.float), near)
-    lines = "\n".join(k.lines)
-    type = vector_type(k.float, lanes)
+    is_far, chosen = _FAR[names[0]](k, *parameters), []
+    for name, near in zip(names, nears, strict=True):
+        libm = name if k.double else f"{name}f"
+        k.declarations[libm] = f"declare {k.float} @{libm}({', '.join([k.float] * len(parameters))})"
+        chosen.append(k.select(is_far, k.append(f"call {k.float} @{libm}({passed})", k.float), near).name)
+    lines, inputs, type = "\n".join(k.lines), [p.name for p in (*parameters, *nears)], vector_type(k.float, lanes)
     if lanes == 1:
-        text = f"{lines}\n  ret {type} {chosen.name}\n"
-        names = [p.name for p in (*parameters, near)]
-    else:
-        # By way of memory: LLVM is slow at lanes whose number is not constant.
-        inputs = (*parameters, near)
-        names = [f"%in.{j}" for j in range(len(inputs))]
-        memory = "\n".join(
-            f"  %all.{j} = alloca {type}\n  store {type} {name}, ptr %all.{j}" for j, name in enumerate(names)
-        )
-        loads = "\n".join(
-            f"  %at.{j} = getelementptr {k.float}, ptr %all.{j}, i64 %j\n  {p.name} = load {k.float}, ptr %at.{j}"
-            for j, p in enumerate(inputs)
-        )
-        last = len(inputs) - 1
-        text = f"""entry:
+        return _spared(callee, type, inputs, f"{lines}\n", chosen), k.declarations
+    # By way of memory: LLVM is slow at lanes whose number is not constant.
+    given = [f"%in.{j}" for j in range(len(inputs))]
+    memory = "\n".join(
+        f"  %all.{j} = alloca {type}\n  store {type} {name}, ptr %all.{j}" for j, name in enumerate(given)
+    )
+    loads = "\n".join(
+        f"  %at.{j} = getelementptr {k.float}, ptr %all.{j}, i64 %j\n  {name} = load {k.float}, ptr %at.{j}"
+        for j, name in enumerate(inputs)
+    )
+    places = range(len(parameters), len(inputs))
+    stores = "\n".join(f"  store {k.float} {c}, ptr %at.{j}" for j, c in zip(places, chosen, strict=True))
+    results = "\n".join(f"  %result.{j} = load {type}, ptr %all.{j}" for j in places)
+    text = f"""entry:
 {memory}
   br label %loop
 loop:
   %j = phi i64 [ 0, %entry ], [ %j.next, %loop ]
 {loads}
 {lines}
-  store {k.float} {chosen.name}, ptr %at.{last}
+{stores}
   %j.next = add i64 %j, 1
   %more = icmp ult i64 %j.next, {lanes}
   br i1 %more, label %loop, label %done
 done:
-  %result = load {type}, ptr %all.{last}
-  ret {type} %result
+{results}
 """
-    return _spared(callee, type, names, text), k.declarations
+    return _spared(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
 
 
-def _bell_far(name: str, callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+def _bell_far(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
     """The function (x, near): exp(-x*x) where x is far, near elsewhere; of all lanes at once."""
     k = Code(suffix, target, lanes)
     x, near = k.argument("x"), k.argument("near")
-    chosen = k.select(_FAR[name](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
-    type = k.spelled(k.float)
-    lines = "\n".join(["entry:", *k.lines, f"  ret {type} {chosen.name}", ""])
-    return _spared(callee, type, [x.name, near.name], lines), k.declarations
+    chosen = k.select(_FAR["bell"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
+    lines = "\n".join(["entry:", *k.lines, ""])
+    return _spared(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
 
 
-def _spared(callee: str, type: str, names: list[str], body: str) -> str:
+def _spared(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
     """A function that hardly ever runs, so LLVM spends little on it.
 
-    Of the gradient of the chain of FACTS 9, 18 ms of LLVM become 15.
+    Of the gradient of the chain of FACTS 9, 18 ms of LLVM become 15.  Each takes 1.3 ms still, however short.
     """
     head = ", ".join(f"{type} {name}" for name in names)
-    return f'define internal {type} @{callee}({head}) noinline cold nounwind "spare" {{\n{body}}}\n'
+    whole = struct_type(type, len(results))
+    return (
+        f'define internal {whole} @{callee}({head}) noinline cold nounwind "spare" {{\n'
+        f"{body}{returned(type, results)}}}\n"
+    )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..target import Target
-from ..types import float_literal, intrinsic_suffix, splat, vector_type
+from ..types import float_literal, intrinsic_suffix, returned, splat, struct_type, vector_type
 
 __all__ = ["Code", "Term"]
 
@@ -353,23 +353,24 @@ class Code:
     # ---- the one that is not straight-line arithmetic ----
 
     def otherwise_call(
-        self, condition: Term, callees: Sequence[str], operands: Sequence[Term], results: Sequence[Term]
+        self, condition: Term, callee: str, operands: Sequence[Term], results: Sequence[Term]
     ) -> list[Term]:
-        """The results, but where the condition holds for any lane, what each callee makes of the operands and it.
+        """The results, but where the condition holds for any lane, what the callee makes of the operands and them.
 
-        The branch is never taken on ordinary numbers; the callees are marked cold.
+        The branch is never taken on ordinary numbers; the callee is marked cold.
         """
         type, test = self.spelled(results[0].type), condition.name
-        passed = "".join(f"{type} {x.name}, " for x in operands)
+        passed = ", ".join(f"{type} {x.name}" for x in (*operands, *results))
         if self.lanes > 1:
             mask = f"i{self.lanes}"
             packed = self.append(f"bitcast {self.spelled('i1')} {test} to {mask}", mask)
             test = self.append(f"icmp ne {mask} {packed.name}, 0", "i1").name
         self.lines += [f"  br i1 {test}, label %rare, label %end", "rare:"]
-        called = [
-            self.append(f"call {type} @{callee}({passed}{type} {result.name})", result.type)
-            for callee, result in zip(callees, results, strict=True)
-        ]
+        whole = struct_type(type, len(results))
+        found = self.append(f"call {whole} @{callee}({passed})", results[0].type)
+        called = [found] if len(results) == 1 else [
+            self.append(f"extractvalue {whole} {found.name}, {j}", r.type) for j, r in enumerate(results)
+        ]  # fmt: skip
         self.lines += ["  br label %end", "end:"]
         return [
             self.append(f"phi {type} [ {result.name}, %entry ], [ {rare.name}, %rare ]", result.type)
@@ -386,14 +387,8 @@ class Code:
         """The function as LLVM IR; of several results it gives a struct."""
         type = self.spelled(self.float)
         head = ", ".join(f"{type} {p.name}" for p in parameters)
-        whole, returned = type, results[0].name
-        if len(results) > 1:
-            whole, returned = f"{{ {', '.join([type] * len(results))} }}", "poison"
-            for j, result in enumerate(results):
-                struct = self.append(f"insertvalue {whole} {returned}, {type} {result.name}, {j}", self.float)
-                returned = struct.name
-        body = "\n".join(["entry:", *self.lines])
+        whole, body = struct_type(type, len(results)), "\n".join(["entry:", *self.lines, ""])
         return (
             f"define internal {whole} @{self.name_of(name)}({head}) alwaysinline nounwind {{\n"
-            f"{body}\n  ret {whole} {returned}\n}}\n"
+            f"{body}{returned(type, [r.name for r in results])}}}\n"
         )
