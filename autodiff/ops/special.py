@@ -118,12 +118,12 @@ def _scaled_tail(k: Any, x: Any) -> Any:
     return k.div(series(k, ERFCX, t), k.add(one, k.mul(two, x)))
 
 
-def _bell(k: Any, x: Any) -> Any:
-    """exp(-x²), with what x² is rounded by."""
-    square = k.mul(x, x)
+def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
+    """exp(-scale x²), with what x² is rounded by.   scale: a power of two"""
+    square, factor = k.mul(x, x), k.constant(scale, like=x)
     rest = k.fma(x, x, k.neg(square))
-    bell = k.exp(k.neg(square))
-    return k.select(k.eq(bell, k.constant(0.0, like=x)), bell, k.sub(bell, k.mul(bell, rest)))
+    bell = k.exp(k.neg(k.mul(factor, square)))
+    return k.select(k.eq(bell, k.constant(0.0, like=x)), bell, k.sub(bell, k.mul(bell, k.mul(factor, rest))))
 
 
 def _erfc(k: Any, x: Any) -> Any:
@@ -145,11 +145,24 @@ erfc = unary(
 _ROOT2 = math.sqrt(2.0)
 
 
-@function
-def ndtr(x):
-    """The probability that a normal number is below x.   f[...]  →  f[...]"""
-    (x,) = _floats("ndtr", x=x)
-    return multiply(0.5, erfc(multiply(x, -1 / _ROOT2)))
+
+def _ndtr(k: Any, x: Any) -> Any:
+    scaled = k.mul(x, k.constant(1 / _ROOT2, like=x))
+    size = k.abs(scaled)
+    zero, half, one, eight = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 8.0))
+    tail = k.mul(half, k.mul(_bell(k, x, 0.5), _scaled_tail(k, size)))
+    erf_near = k.mul(scaled, series(k, ERF_NEAR, k.sub(k.mul(eight, k.mul(scaled, scaled)), one)))
+    near = k.add(half, k.mul(half, erf_near))
+    return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), tail, k.sub(one, tail)))
+
+
+ndtr = unary(
+    "ndtr",
+    on_arrays(_ndtr),
+    partials=lambda y, x: (multiply(1 / math.sqrt(2 * math.pi), exp(multiply(-0.5, multiply(x, x)))),),
+    lower=Map(_ndtr),
+    doc="The probability that a normal number is below x.   f[...]  →  f[...]",
+)
 
 
 def _mills(k: Any, x: Any) -> Any:
@@ -158,7 +171,7 @@ def _mills(k: Any, x: Any) -> Any:
     is_low = k.lt(x, zero)
     scaled = k.mul(k.abs(x), k.constant(1 / _ROOT2, like=x))
     tail = _scaled_tail(k, scaled)
-    bell = _bell(k, scaled)
+    bell = _bell(k, x, 0.5)
     root = k.constant(math.sqrt(2 / math.pi), like=x)
     low = k.div(root, tail)
     high = k.div(k.mul(root, bell), k.sub(k.constant(2.0, like=x), k.mul(bell, tail)))
@@ -203,7 +216,7 @@ def _log_ndtr(k: Any, x: Any) -> Any:
     square, inner = k.mul(scaled, scaled), k.constant(_ERF[-1], like=x)
     for c in reversed(_ERF[:-1]):
         inner = k.add(k.mul(inner, square), k.constant(c, like=x))
-    rest = k.neg(k.mul(half, k.mul(_bell(k, scaled), tail)))
+    rest = k.neg(k.mul(half, k.mul(_bell(k, x, 0.5), tail)))
     high = k.log1p(k.select(is_middle, k.mul(x, inner), rest))
     middle = k.sub(high, k.constant(math.log(2.0), like=x))
     return k.select(is_middle, middle, k.select(k.lt(x, zero), k.select(k.isinf(x), x, low), high))

@@ -106,6 +106,21 @@ def test_values_near_zeros_and_poles_have_all_their_digits(dtype, rng):
         assert max(errors) < ulps * np.finfo(dtype).eps, f
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_tails_of_the_normal_distribution_have_all_their_digits(dtype):
+    x = np.array([-35.0, -14.3, -7.1, -2.3, -0.71, -0.3] if dtype == "f8" else [-12.7, -7.1, -2.3, -0.71, -0.3], dtype)
+    low = mpmath.ncdf
+    for f, exact, at in [
+        (ad.special.ndtr, low, x),
+        (ad.special.log_ndtr, lambda x: mpmath.log1p(-low(-x)), -x),
+        (ad.grad(lambda x: ad.sum(ad.special.log_ndtr(x))), lambda x: mpmath.npdf(x) / low(x), -x),
+    ]:
+        with mpmath.workdps(400):
+            found = map(float, ad.jit(f)(at))
+            errors = [abs(y / exact(mpmath.mpf(float(one))) - 1) for y, one in zip(found, at, strict=True)]
+        assert max(errors) < 4 * np.finfo(dtype).eps, f
+
+
 def test_the_place_of_a_quantile_of_floats_is_known_to_all_digits(rng):
     x = rng.normal(size=3000).astype(np.float32)
     slope = ad.grad(lambda x: ad.quantile(x, 0.3))(x)
