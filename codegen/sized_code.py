@@ -49,6 +49,10 @@ _BYTES, _SPEC = 5, 6
 _PRODUCT = 20
 
 
+#: Products of a step that are remembered: to see what does one takes 5 us.
+_KNOWN = 256
+
+
 class _Missed(Exception):
     """An argument is not as machine code takes it."""
 
@@ -209,7 +213,7 @@ def _steps(
         memory = [slots[v] for v in used]
         if isinstance(work, Gemm):
             at, numbers = len(steps), (work.m, work.n, work.k, work.batch, *work.strides)
-            constants[f"g{at}"] = work.dtype, work.transpose_a, work.transpose_b, tuple(memory)
+            constants[f"g{at}"] = {}, work.dtype, work.transpose_a, work.transpose_b, tuple(memory)
             lines.append(
                 f"product(a{_STEPS}, {at * STEP_WORDS}, a{first + 2 * at}, a{first + 2 * at + 1}, g{at}, "
                 f"{', '.join(map(formula, numbers))})"
@@ -255,8 +259,14 @@ def _product(
     batch: int, a_stride: int, b_stride: int, c_stride: int,
 ) -> None:  # fmt: skip
     """Write what does a product."""
-    dtype, transpose_a, transpose_b, (a, b, c) = fixed
-    product = product_step(Gemm(dtype, m, n, k, transpose_a, transpose_b, batch, (a_stride, b_stride, c_stride)))
+    known, dtype, transpose_a, transpose_b, (a, b, c) = fixed
+    numbers = m, n, k, batch, a_stride, b_stride, c_stride
+    product = known.get(numbers)
+    if product is None:
+        product = product_step(Gemm(dtype, m, n, k, transpose_a, transpose_b, batch, (a_stride, b_stride, c_stride)))
+        if len(known) >= _KNOWN:
+            known.clear()
+        known[numbers] = product
     table[at] = product.address
     slots[:] = [b, a, c] if product.is_swapped else [a, b, c]
     extents[: len(product.extents)] = [*product.extents]

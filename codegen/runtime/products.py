@@ -48,23 +48,22 @@ def begin(gemms: Iterable[Gemm]) -> None:
 def product_step(gemm: Gemm) -> Product:
     """The native step for this product."""
     is_swapped, extents, tile = _case(gemm)
-    m, n, k, _, _, _, b_col = extents[:7]
-    lanes = tile.lanes
-    is_vector, rest = m == 1 and k > 0, n % (2 * lanes)
-    parts = 0 < rest <= lanes, n > lanes, _is_across(extents, tile)
-    kind = gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, parts
+    m, n, k, _, _, _, b_col, batch = extents[:8]
+    lanes, size = tile.lanes, tile.size
+    is_vector, is_across, rest = m == 1 and k > 0, _is_across(extents, tile), n % (2 * lanes)
+    kind = gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, 0 < rest <= lanes, n > lanes, is_across
     codes, address = _loaded.get(kind) or _load(kind, _needs(extents, tile))
-    if not is_vector:
-        rows, columns = _cut(extents, tile) if m and n else (1, 1)
-    else:
-        rows, columns = 1, _vector_columns(n, k, gemm.dtype)
-    row_tiles, column_tiles = -(-m // rows), -(-n // columns)
-    total = gemm.batch * row_tiles * column_tiles
-    extents += (rows, columns, column_tiles, row_tiles * column_tiles, _even(k, tile.depth, 1) if k else 0)
-    extents += (_block_bytes(extents, tile),)
-    least = READ if is_vector else SHARED
-    is_large = total > 1 and gemm.batch * m * n * k * _size(gemm.dtype) >= least
-    if is_large:
+    rows, columns, block = 1, 1, 0
+    if is_vector:
+        columns = _vector_columns(n, k, size)
+    elif m and n:
+        rows, columns = _cut(extents, tile, is_across)
+        block = _up(rows, tile.rows) * tile.depth * size if is_across else 0
+    column_tiles = -(-n // columns)
+    tiles = -(-m // rows) * column_tiles
+    total = batch * tiles
+    extents += (rows, columns, column_tiles, tiles, _even(k, tile.depth, 1) if k else 0, block)
+    if total > 1 and batch * m * n * k * size >= (READ if is_vector else SHARED):
         return Product(gemm, address, extents, is_swapped, codes, Share(total, max(1, total // TILES)))
     return Product(gemm, address, (*extents, 0, total), is_swapped, codes, None)
 
@@ -155,15 +154,14 @@ PACKED_COLUMNS, PACKED_DEPTH = 128, 160
 FAR_COLUMNS, FAR_BYTES = 64, 1 << 18
 
 
-def _cut(extents: tuple[int, ...], tile: Tile) -> tuple[int, int]:
+def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, int]:
     """Rows and columns of the tiles that a product is cut into.  Columns are cut first: that packs no b twice."""
-    m, n, k = extents[:3]
-    batch = extents[7]
+    m, n, k, _, _, _, _, batch = extents[:8]
     least = max(TILE // (tile.size * max(k, 1)), 1)  # elements of c
     rows = _even(m, MOST_ROWS, tile.rows)
     is_far = rows * k * tile.size >= FAR_BYTES
     columns = FAR_COLUMNS if is_far else 1
-    if _is_across(extents, tile):
+    if is_across:
         columns = min(max(n * batch * -(-m // rows) // 4, PACKED_COLUMNS), 2 * PACKED_COLUMNS)
     columns = min(_up(max(-(-least // rows), columns), 2 * tile.lanes), _up(n, tile.lanes))
     while rows >= 2 * LEAST_ROWS and rows * columns >= 2 * least and batch * -(-m // rows) * -(-n // columns) < 8:
@@ -177,11 +175,6 @@ def _is_across(extents: tuple[int, ...], tile: Tile) -> bool:
     return a_col > 1 and tile.rows < 8 and m >= LEAST_ROWS and n >= PACKED_COLUMNS and k >= PACKED_DEPTH
 
 
-def _block_bytes(extents: tuple[int, ...], tile: Tile) -> int:
-    """Of the memory that a tile's rows of a are packed into; 0 where they are read where they lie."""
-    return _up(_cut(extents, tile)[0], tile.rows) * tile.depth * tile.size if _is_across(extents, tile) else 0
-
-
 def _even(extent: int, most: int, unit: int) -> int:
     """The size of equal parts of at most about `most`, a multiple of `unit`."""
     return _up(-(-extent // -(-extent // most)), unit)
@@ -191,13 +184,9 @@ def _up(extent: int, unit: int) -> int:
     return -(-extent // unit) * unit
 
 
-def _vector_columns(n: int, k: int, dtype: str) -> int:
+def _vector_columns(n: int, k: int, size: int) -> int:
     """Columns that one call does: memory of b that takes some 10 us to read, whole cache lines of c."""
-    return _up(max(TILE // (4 * _size(dtype) * k), -(-n // TILES), 1), 64)
-
-
-def _size(dtype: str) -> int:
-    return {"f32": 4, "f64": 8}[dtype]
+    return _up(max(TILE // (4 * size * k), -(-n // TILES), 1), 64)
 
 
 #: A tile, and the function that there is a module of: "product" or one of its parts, "rows", "dots", "dot".
