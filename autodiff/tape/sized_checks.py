@@ -33,7 +33,7 @@ from .misses import ANOTHER_SIZE, note
 from .natively import native_finish
 from .node import CONSTANT, Kind, Node, Out, leaf_kind, out_of, released
 from .plan import COUNTS, Plan, located
-from .streak import note_spent, prices
+from .streak import note_repeated, note_spent, prices
 from .walk import still_true
 
 __all__ = ["Numbers", "add", "clear_sized_checks", "find"]
@@ -132,6 +132,7 @@ def find(purpose: tuple, roots: Sequence[Node], live: Sequence[Node]) -> tuple[C
 def add(purpose: tuple, recipe: Recipe, numbers: Numbers) -> None:
     """Make the check of a recipe whose plan is one for any size; nothing where it does more than to run and store."""
     plan = recipe.plan
+    note_repeated()  # that sizes differ does not matter to who records it
     if plan.copies or not all([p is None or c for p, c in zip(plan.grads, plan.computed, strict=True)]):
         return
     expected = Expected(recipe)
