@@ -23,7 +23,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode
 from ..tensor import AbstractTensor, Tensor, handle
 from .indexing import READ, WRITE, getitem, index_update
-from .learner import ALL, Learner, key_of
+from .learner import ALL, Learner, Room, key_of
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
 
 __all__ = ["Front"]
@@ -138,6 +138,7 @@ class Front:
     def _subscript(self) -> Any:
         """`x[key]`, which learns from the templates of patterns."""
         python, table = vars(AbstractTensor)["__getitem__"], _table(getitem)
+        room = Room(table)
 
         def slow(x: Any, key: Any) -> Any:
             if not config.watching:
@@ -149,7 +150,7 @@ class Front:
             y = python(x, key)
             if not config.watching and key_of(x) is not None:
                 found = READ.known(x, key)
-                if found is not None and _runs_own(getitem, (x, key)):
+                if found is not None and room.is_left((*found[0], found[1])) and _runs_own(getitem, (x, key)):
                     _learn_pattern(table, age, *found)
             return y
 

@@ -294,7 +294,7 @@ def _behind_masks(x: Tensor, key: Any) -> Tensor:
 
 
 #: `x[key]`, by the patterns of keys.
-READ = Patterned(_selected)
+READ = Patterned(_selected, is_part=True)
 
 
 @function

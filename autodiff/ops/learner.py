@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, Table
+from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, SETS, WAYS, Table
 
 from ..config import config
 from ..custom.function import Function
 from ..tape.leaves import known_kind, number_leaf
+from ..tape.node import Kind
 from ..tape.record import grad_mode
 from ..tape.streak import is_varied
 from ..tensor import Tensor
-from .template import ITEMS
+from .any_shape import AnyShape, is_real
+from .template import ITEMS, Template
 
-__all__ = ["ALL", "Learner", "key_of"]
+__all__ = ["ALL", "Learner", "Room", "key_of"]
 
 #: Which arguments of a site are operands, the others being static: so many in front, all, or the items of the first.
 ALL = 0
@@ -26,6 +28,27 @@ ALL = 0
 _BY_VALUE = frozenset((int, float, tuple))
 #: How many static arguments that were met once are remembered; how many sorts of operands.
 _RECENT, _MET = 16, 64
+#: How full a table may be before not all is learnt that was met before.
+_ROOM = SETS * WAYS // 2
+
+
+class Room:
+    """Whether a table is to learn what was met before: all of it, until that would drive out others; then what comes
+    again soon.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._met: set[Any] = set()
+
+    def is_left(self, what: Any) -> bool:
+        """Whether to learn this."""
+        if len(self._table) < _ROOM or what in self._met:
+            return True
+        if len(self._met) >= _MET:
+            self._met.clear()
+        self._met.add(what)
+        return False
 
 
 class Learner:
@@ -49,7 +72,9 @@ class Learner:
         self.wanted, self.canonical = wanted, canonical
         self.recent: deque[Any] = deque(maxlen=_RECENT)
         self.met: set[tuple] = set()
+        self.any_shape = AnyShape()
         self.meets_many = False
+        self.room = Room(table)
 
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
@@ -59,17 +84,49 @@ class Learner:
 
     def unknown(self, *args: Any, **keywords: Any) -> Any:
         """A call with arguments for which nothing is known."""
+        if config.watching:
+            return self.run(*args, **keywords)
         age = self.table.age
-        given = self.parted(args, keywords)[0]
-        is_mixed = np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given)))
-        if is_mixed and not config.watching:
-            args, keywords = self.adopted(args, keywords)
-        y = self.run(*args, **keywords)
-        if not config.watching and isinstance(y, Tensor):
+        given, statics = self.parted(args, keywords)
+        keys: list[Any] | None = None
+        if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
             keys = [key_of(x) for x in given]
+            args, keywords = self.adopted(args, keywords)
+            given, statics = self.parted(args, keywords)
+        known = self.any_shape.put(age, given, statics)
+        if known is not None:
+            y, template = known
+            if template is not None:
+                self.remember(age, given, keys or [key_of(x) for x in given], statics, template)
+            return y
+        if keys is None:
+            keys = [key_of(x) for x in given]
+        y = self.run(*args, **keywords)
+        if isinstance(y, Tensor) and is_real(given):
             if self.is_expected_again(keys):
                 self.learn(age, keys, args, keywords, y)
+            elif len(statics) <= MOST_STATICS:
+                self.any_shape.learn(age, given, statics, self.table.forget, self.body(args, keywords, len(given)))
         return y
+
+    def body(self, args: tuple, keywords: dict, count: int) -> Callable[[Sequence[Any]], Any]:
+        """This call with other operands."""
+        if self.wanted == ITEMS:
+            return lambda xs: self.run(type(args[0])(xs), *args[1:], **keywords)
+        if self.wanted == ALL:
+            n = len(args)
+            return lambda xs: self.run(*xs[:n], **dict(zip(keywords, xs[n:], strict=True)))
+        return lambda xs: self.run(*xs, *args[count:], **keywords)
+
+    def remember(
+        self, age: int, xs: Sequence[Any], keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], template: Template
+    ) -> None:
+        """Remember what was recorded for operands with these keys, which are of a form that is known for any shape."""
+        if not 0 < len(keys) <= MOST_OPERANDS or None in keys or not all([self.stays(value) for _, value in statics]):
+            return
+        if self.room.is_left((*keys, *statics)):
+            program = template.program(len(keys), template.number_kind or _kind_of_numbers(xs, keys), keeps=False)
+            self.table.learn(age, keys, grad_mode.get(), program, statics)
 
     def is_expected_again(self, keys: list) -> bool:
         """Whether operands with these keys are worth learning.
@@ -114,10 +171,9 @@ class Learner:
         natively = getattr(serving, "natively", None)
         operands = xs if self.wanted != ITEMS else args[:1]
         is_in_order = all([x is given for x, given in zip(operands, full, strict=False)])
-        # Of numbers among items: their leaves, all of one kind.
-        kinds = [x.node.kind for x, key in zip(xs, keys, strict=True) if key in _PYTHON and isinstance(x, Tensor)]
-        if kinds:
-            named = {**named, "number_kind": kinds[0]}
+        number_kind = _kind_of_numbers(xs, keys)
+        if number_kind is not None:
+            named = {**named, "number_kind": number_kind}
         found = natively(full, y, named) if natively is not None and is_in_order else None
         if found is None and hasattr(serving, "templates"):
             return  # a template is made when it is met again
@@ -167,6 +223,12 @@ def _with_leaves(items: list) -> list:
     if dtype is None or dtype.kind != "f":
         return items
     return [number_leaf(x, dtype) if type(x) in _PYTHON else x for x in items]
+
+
+def _kind_of_numbers(xs: Sequence[Any], keys: Sequence[Any]) -> Kind | None:
+    """Of numbers among items, for which leaves were made: their kind, which is one."""
+    pairs = zip(xs, keys, strict=True)
+    return next((x.node.kind for x, key in pairs if key in _PYTHON and isinstance(x, Tensor)), None)
 
 
 def _adopted(function: Function, x: Any) -> Any:

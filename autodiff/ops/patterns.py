@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
+from codegen.ir import OPS, Aval
 from codegen.records import NamedTuple
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, Program
 
 from ..config import config
-from ..dispatch import observed
+from ..dispatch import Choices, observed
 from ..tape.leaves import known_kind
-from ..tape.node import Out, leaf_kind, new_number, out_of
+from ..tape.node import Kind, Out, data_node, kind_of, leaf_kind, new_number, out_of
 from ..tape.record import grad_mode, identity_of, state
 from ..tensor import Tensor, handle
 from .arguments import check_known
@@ -52,20 +52,28 @@ class _Read(NamedTuple):
 
 
 class Patterned:
-    """`run(x, key, *more)`, of further tensors too, from templates by the pattern of the key."""
+    """`run(x, key, *more)`, of further tensors too, from templates by the pattern of the key.
 
-    def __init__(self, run: Callable[..., Tensor]) -> None:
-        self.run = run
+    is_part   it is `x[key]`: of keys without arrays the pattern itself says what is recorded
+    """
+
+    def __init__(self, run: Callable[..., Tensor], *, is_part: bool = False) -> None:
+        self.run, self.is_part = run, is_part
         self.templates: dict[tuple, Template | None] = {}
+        #: The last key that was read, which has no arrays: (Out, key, what it says).
+        self._latest: tuple[Out, Any, _Read] | None = None
 
     def record(self, x: Tensor, key: Any, *more: Tensor) -> Tensor:
         """`run(x, key, *more)`, from a template where a key of this pattern was met before."""
         now, run = state.now, self.run
-        read = None if config.watching or now.literal else _pattern(x.node.kind.out.shape, key)
+        out = x.node.kind.out
+        read = None if config.watching or now.literal else _pattern(out.shape, key)
         if read is None:
             return run(x, key, *more)
         xs = (x, *more)
-        if read.indices:
+        if not read.indices:
+            self._latest = out, key, read
+        else:
             tensors = [as_tensor(i, "x[...]", "an index") for i in read.indices]
             key = _with_tensors(key, tensors)
             xs += tuple(tensors)
@@ -79,11 +87,19 @@ class Patterned:
             return template.put(now, xs, read.starts, START)
         if template is _NEVER:
             return run(x, key, *more)
+        steps = _part(out, read) if self.is_part and not read.indices else None
+        if steps:
+            template = Template(steps, _NO_CHOICES)
         if where not in self.templates:
             if len(self.templates) >= LIMIT:
                 empty(self.templates)
             self.templates[where] = None
-            return run(x, key, *more)
+            if not steps:
+                return run(x, key, *more)
+        elif steps:
+            self.templates[where] = template
+        if template:
+            return template.record([*nodes, *[data_node(START, n) for n in read.starts]], False)
         return self._watched(where, read, xs, key, len(more))
 
     def _watched(self, where: tuple, read: _Read, xs: tuple[Tensor, ...], key: Any, more: int) -> Tensor:
@@ -109,7 +125,9 @@ class Patterned:
         """What a key and further operands are in a table, the pattern, what is recorded for them, and whom to ask to be
         told when that changes.  None: machine code does not know it.
         """
-        read = _pattern(x.node.kind.out.shape, key)
+        out, latest = x.node.kind.out, self._latest
+        is_latest = latest is not None and latest[0] is out and latest[1] is key
+        read = latest[2] if is_latest and latest is not None else _pattern(out.shape, key)
         if read is None or len(read.parts) > MOST_STATICS or (read.has_ints and read.indices):
             return None
         operands = [*more, *read.indices]
@@ -122,7 +140,6 @@ class Patterned:
             outs.append(found[1])
         if len(keys) >= MOST_OPERANDS:
             return None
-        out = x.node.kind.out
         template = self.templates.get((grad_mode.get(), read.parts, out, *outs))
         if not template:
             return None
@@ -168,6 +185,55 @@ def _with_tensors(key: Any, tensors: Sequence[Tensor]) -> Any:
 
 #: Entries of a pattern: a slice is (how many elements, step).
 _INT, _NEW, _REST, _INDEX = (-1, 0), (-2, 0), (-3, 0), (-4, 0)
+
+
+#: What the meaning of a key without arrays relies on.
+_NO_CHOICES = Choices()
+
+
+def _part(out: Out, read: _Read) -> list[tuple[Kind, None, tuple[int, ...]]]:
+    """What `x[key]` of a key without arrays records, x being operand 0 and starts the others: a slice, and a reshape
+    that drops the axes of ints and makes new ones.  Nothing where it records something else.
+    """
+    axes: list[int] = []
+    by: list[int] = []
+    extents: list[int] = []
+    shape: list[int] = []
+    left = sum([part not in (_NEW, _REST) for part in read.parts])
+    for count, step in (*read.parts, _REST):
+        axis = len(extents)
+        if (count, step) == _NEW:
+            shape.append(1)
+        elif (count, step) == _REST:
+            rest = out.shape[axis : len(out.shape) - left]
+            extents += rest
+            shape += rest
+        else:
+            left -= 1
+            is_int = (count, step) == _INT
+            if is_int:
+                count, step = 1, 1
+            if count != out.shape[axis] or step != 1:
+                axes.append(axis)
+                by.append(step)
+            extents.append(count)
+            if not is_int:
+                shape.append(count)
+    steps: list[tuple[Kind, None, tuple[int, ...]]] = []
+    if axes:
+        starts = (START.out,) * len(axes)
+        steps.append((_kind("slice", (out, *starts), (tuple(axes), tuple(by), tuple(extents)), extents), None,
+                      tuple(range(1 + len(axes)))))  # fmt: skip
+    if shape != extents:
+        given = steps[-1][0].out if steps else out
+        steps.append((_kind("reshape", (given,), (tuple(shape),), shape), None, (1 + len(axes) if axes else 0,)))
+    return steps
+
+
+def _kind(name: str, outs: tuple[Out, ...], params: tuple, shape: Sequence[int]) -> Kind:
+    op: Any = OPS[name]
+    mode = grad_mode.get()
+    return op.memo[mode].get((outs, params)) or kind_of(op, params, outs, mode, Aval(tuple(shape), outs[0].aval.dtype))
 
 
 def _pattern(shape: tuple[int, ...], key: Any) -> _Read | None:

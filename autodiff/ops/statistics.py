@@ -14,6 +14,7 @@ import numpy as np
 
 from codegen.ir import dtype_name
 from codegen.lowering import Map
+from codegen.symbols import as_float
 
 from ..custom import function
 from ..errors import caller
@@ -56,7 +57,7 @@ def _count(x: Tensor, axes: tuple[int, ...]) -> int:
 
 
 def _mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return divide(summed(x, axes), _number(float(_count(x, axes)), x))
+    return divide(summed(x, axes), _number(as_float(_count(x, axes)), x))
 
 
 @function

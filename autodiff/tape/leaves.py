@@ -127,12 +127,17 @@ def constant(value: complex, dtype: str) -> Tensor:
 
     dtype is a short name: `constant(0.5, "f64")`.
     """
+    return handle(data_node(constant_kind(value, dtype), None))
+
+
+def constant_kind(value: complex, dtype: str) -> Kind:
+    """The kind of a constant."""
     key = (repr(value), dtype)  # text: -0.0 is not 0.0, and 1 is not True
     kind = _CONSTANTS.get(key)
     if kind is None:
         out = out_of(Aval((), DTYPES[dtype]))
         kind = kept(_CONSTANTS, key, one_kind((CONSTANT, *key), CONSTANT, (value, dtype), out))
-    return handle(data_node(kind, None))
+    return kind
 
 
 _NUMBER_OUT: dict[np.dtype, tuple[Kind, type, str]] = {}

@@ -7,6 +7,7 @@ import pytest
 
 import autodiff as ad
 from autodiff import ops
+from autodiff.ops import any_shape
 from autodiff.ops.learner import Learner
 from autodiff.tape import streak
 from codegen import compiler
@@ -105,6 +106,7 @@ def test_in_a_trace_items_stay_arguments(varied):
 
 def test_operands_of_new_sizes_are_learnt_when_they_are_met_again(monkeypatch, patience):
     learner = Learner(lambda: None, ops.multiply, Table(), operator.mul)
+    monkeypatch.setattr(any_shape, "_TRIED", ())
     learnt = []
     monkeypatch.setattr(learner, "learn", lambda age, keys, *rest: learnt.append(keys[0].shape))
     is_varied = [False]

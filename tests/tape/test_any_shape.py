@@ -1,0 +1,259 @@
+"""Operations on operands of shapes that were never met are recorded as their bodies record them."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.ops import any_shape, learner
+from autodiff.tape import state, streak
+from tests.ops.cases import eager
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture
+def puts(monkeypatch, native, patience):
+    """Shapes are taken not to repeat; whether operations were recorded without their bodies, their tables empty."""
+    found = []
+    put = any_shape.AnyShape.put
+
+    def noted(self, *given):
+        made = put(self, *given)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr(streak._Streak, "is_varied", lambda streak, count: True)
+    monkeypatch.setattr(any_shape, "_TRIED", (1, 2, 3, 5, 8, 13))
+    monkeypatch.setattr(any_shape.AnyShape, "put", noted)
+    functions = ad.add, ad.multiply, ad.divide, ad.matmul, ad.reshape, ad.mean, ad.where, ad.concat, ad.power, ad.stack
+    for function in functions:
+        function.learned.forget()
+    return found
+
+
+def facts(f, *arrays):
+    """All that can be told of a result, or the error."""
+    xs = [ad.tensor(a, requires_grad=a.dtype.kind == "f") if isinstance(a, np.ndarray) else a for a in arrays]
+    try:
+        y = f(*xs)
+    except Exception as error:
+        return type(error), str(error).split("called at")[0]
+    if y.requires_grad:
+        (y * y).sum().backward()
+    grads = [x.grad.numpy() for x in xs if isinstance(x, ad.AbstractTensor) and x.grad is not None]
+    return type(y), y.requires_grad, [y.detach().numpy(), *grads]
+
+
+def agrees(f, *arrays):
+    ours = facts(f, *arrays)  # first: what the body recorded is remembered
+    with eager():
+        right = facts(f, *arrays)
+    assert ours[:2] == right[:2]
+    for a, b in zip(*[found[2] if len(found) > 2 else () for found in (ours, right)], strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-6 if a.dtype == np.float32 else 1e-12, equal_nan=True)
+
+
+#: A number of columns for each test: sites remember what they met.
+columns = itertools.count(21)
+
+
+def rows(n, k=5):
+    return RNG.normal(size=(n, k))
+
+
+ONE = {
+    "elementwise": lambda x: ad.tanh(x) + x * x,
+    "a number on the right": lambda x: x * 2.5 - 1,
+    "a number on the left": lambda x: 2 - (1 / (x * x + 1.0)),
+    "a power": lambda x: x**2,
+    "a mean": lambda x: x.mean(),
+    "means of rows": lambda x: x.mean(axis=1, keepdims=True),
+    "a variance": lambda x: ad.var(x, axis=0),
+    "rows that add to one": lambda x: ad.softmax(x, axis=1),
+    "all in a row": lambda x: x.reshape(-1),
+    "two halves": lambda x: x.reshape((2, -1)),
+    "in the same rows": lambda x: x.reshape((-1, x.shape[1])),
+    "a choice": lambda x: ad.where(x > 0, x, 0.0),
+    "twice": lambda x: ad.concat([x, x]),
+    "the largest": lambda x: ad.max(x, axis=0),
+    "a diagonal": lambda x: ad.diagonal(x),
+    "transposed": lambda x: x.T @ x,
+    "the first half": lambda x: x[: x.shape[0] // 2],
+    "every second": lambda x: x[::2, None, 1],
+    "backwards": lambda x: x[::-1, 1:],
+    "the last": lambda x: x[-1],
+}
+#: What a key says itself.
+PARTS = ("the first half", "every second", "backwards", "the last")
+SIZES = (3, 4, 6, 7, 9, 10, 2, 5, 1, 8, 0, 11, 64, 65, 12, 3, 4, 12, 65)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_operand_of_any_size(puts, name):
+    k = next(columns)
+    for n in SIZES:
+        agrees(ONE[name], rows(n, k))
+    if name not in PARTS:
+        assert any(puts)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_keeps_its_side_where_machine_code_learns_it(puts, sign):
+    k = next(columns)
+    for n in (3, 4, 6, 7, 9, 10, 9, 10, 9, 10, 9, 10):
+        x = ad.tensor(np.full((n, k), 4.0))
+        np.testing.assert_array_equal((sign / x).numpy(), np.full((n, k), sign / 4))
+        np.testing.assert_array_equal((x / sign).numpy(), np.full((n, k), sign * 4.0))
+    assert any(puts)
+
+
+TWO = {
+    "sum": lambda x, y: x + y,
+    "product of matrices": lambda x, y: x @ y,
+    "one behind the other": lambda x, y: ad.concat([x, y]),
+    "as the other": lambda x, y: x.reshape(y.shape),
+}
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_two_operands_fit_or_are_refused_as_the_body_refuses_them(puts, name):
+    f, k = TWO[name], next(columns)
+    for n in (3, 4, 6, 7, 9):
+        agrees(f, rows(n, n), rows(n, n))
+        agrees(f, rows(n, k), rows(n, k))
+        agrees(f, rows(n, k), rows(k, 4))
+    others = [((8, 8), (8, 1)), ((8, 8), (8, 7)), ((8, 1), (1, 8)), ((5, 5), (5, 5)), ((0, 8), (8, 0)), ((8, 8), (8,)),
+              ((12, 2), (2, 12)), ((11, 8), (12, 8)), ((2, 2), (2, 2)), ((1, 1), (7, 7))]  # fmt: skip
+    for a, b in others:
+        agrees(f, RNG.normal(size=a), RNG.normal(size=b))
+    assert any(puts)
+
+
+def test_what_is_static_and_what_a_flag_says_is_told_apart(puts):
+    def flat(x, axis):
+        return ad.sum(x, axis=axis), ad.clip(x, -0.0, 1.0), ad.clip(x, 0.0, 1.0)
+
+    k = next(columns)
+    for n in (3, 4, 6, 7, 9, 10, 11):
+        for dtype in ("f8", "f4"):
+            for tracks in (False, True):
+                x = ad.tensor(-np.zeros((n, k)).astype(dtype), requires_grad=tracks)
+                for axis in (0, 1, -1, None, (0, 1)):
+                    y, below, above = flat(x, axis)
+                    assert y.dtype == np.dtype(dtype) and y.requires_grad == tracks
+                    assert y.shape == np.sum(np.zeros((n, k)), axis=axis).shape
+                    assert below.shape == above.shape == x.shape
+                agrees(lambda x: ad.sum(x, axis=1.0), x.detach().numpy())
+                agrees(lambda x: ad.sum(x, axis=True), x.detach().numpy())
+                with ad.no_grad():
+                    assert not ad.tanh(x).requires_grad
+    assert any(puts)
+
+
+def test_numbers_among_items_are_leaves_where_machine_code_learns_them(puts, monkeypatch):
+    monkeypatch.setattr(learner.Learner, "is_expected_again", lambda *_: False)
+    for count in (2, 3):
+        for k in range(12):
+            y = ad.stack([*[ad.tensor(np.float32(i)) for i in range(count)], 1.5 + k])
+            assert y.dtype == np.float32 and y.numpy().tolist() == [*range(count), 1.5 + k]
+
+
+def test_a_number_that_is_no_float_exactly_is_left_to_the_body(puts):
+    for n in (3, 4, 6, 7, 9):
+        agrees(lambda x: x * 3, rows(n))
+    for big in (2**60 + 1, 10**400, -(10**400)):
+        agrees(lambda x, big=big: x * big, rows(12))
+
+
+def test_a_pending_operand_of_an_earlier_recording_is_evaluated_by_the_body(puts):
+    for n in (3, 4, 6, 7, 9, 10):
+        x = ad.tensor(rows(n))
+        old = ad.exp(x)
+        (x * 2.0).numpy()  # ends the recording
+        y = old + x
+        assert old.node.value is not None
+        np.testing.assert_allclose(y.numpy(), np.exp(x.numpy()) + x.numpy())
+
+
+def test_a_method_that_is_registered_later_is_asked(puts):
+    class Meters(ad.AbstractTensor):
+        pass
+
+    k = next(columns)
+    for n in (3, 4, 6, 7):
+        ad.tensor(rows(n, k)) + 1.5
+    assert any(puts)
+    before = len(puts)
+    method = ad.add.method(Meters, Meters)(lambda x1, x2: "meters")
+    ad.tensor(rows(9, k)) + 1.5
+    method.delete()
+    assert puts[before] is False  # all is learnt anew
+
+
+def test_a_method_that_bodies_use_is_asked_when_it_is_there(puts):
+    k = next(columns)
+    for n in (3, 4, 6, 7, 9):
+        agrees(lambda x: ad.var(x, axis=0), rows(n, k))
+    assert any(puts)
+    matrices = ad.Tensor[ad.float64, 2]
+    method = ad.subtract.method(matrices, matrices)(lambda x1, x2: ad.add(x1, x2))
+    try:
+        for n in (10, 11):
+            x = rows(n, k)
+            expected = ((x + x.mean(axis=0)) ** 2).mean(axis=0)
+            np.testing.assert_allclose(ad.var(ad.tensor(x), axis=0).numpy(), expected)
+    finally:
+        method.delete()
+
+
+def test_the_body_of_a_custom_function_is_recorded_by_bodies(puts):
+    @ad.function
+    def doubled(x):
+        return x + x
+
+    @doubled.forward(ad.Tensor)
+    def _(ctx, x):
+        return x + x
+
+    @doubled.backward(ad.Tensor)
+    def _(ctx, y_bar):
+        return (3.0 * y_bar,)
+
+    for n in (3, 4, 6, 7, 9, 10):
+        x = ad.tensor(rows(n), requires_grad=True)
+        (x + x).sum().backward()
+        x.grad = None
+        doubled(x).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), np.full((n, 5), 3.0))
+
+
+def test_sizes_that_come_again_are_learnt_by_machine_code(puts):
+    x = [ad.tensor(rows(n, next(columns))) for n in range(2, 22)]
+    for _ in range(4):
+        before = len(puts)
+        for t in x:
+            t + t
+    assert len(puts) == before  # nobody asked Python
+
+
+def test_a_table_that_is_half_full_learns_what_comes_again_soon():
+    table = dict.fromkeys(range(learner._ROOM - 1))
+    room = learner.Room(table)
+    assert all(room.is_left(k) for k in range(20))
+    table[-1] = None
+    assert [room.is_left(k) for k in (1, 2, 1, 3, 2)] == [False, False, True, False, True]
+    assert not any(room.is_left(k) for k in range(100, 100 + learner._MET))
+    assert not room.is_left(1)
+
+
+def test_learning_looks_at_no_value_and_leaves_no_node_behind(puts):
+    k, now = next(columns), state.now
+    asked, noted = now.asked, len(now.small)
+    for n in (3, 4, 6, 7, 9):
+        x = ad.tensor(rows(n, k)).sum(axis=1)
+        x + x
+    assert now.asked == asked and not any([r() is not None and r() is not x for r in now.small[noted:]])
+    assert any(puts)
