@@ -119,22 +119,7 @@ def atan_rest(z: mpf) -> mpf:
     return (mp.atan(t) / t - 1) / z
 
 
-def erf_quotient(z: mpf) -> mpf:
-    x = mp.sqrt(z)
-    return mp.erf(x) / x - 1
-
-
-def erfc_scaled(centre: mpf) -> Real:
-    return lambda t: mp.erfc(t + centre) * mp.exp((t + centre) ** 2)
-
-
-def erfc_weight(centre: mpf) -> Real:
-    return lambda t: mp.exp(-((t + centre) ** 2))
-
-
 BELL_BOUND = mpf(12) / 128 * mpf("1.002")  # what erf has beyond a point, times the sum of both
-ERF_SPLIT = mpf("1.25")
-ERF_CENTRE, ERF_END = mpf("2.625"), mpf("4")
 
 
 def fits() -> list[Fit]:
@@ -155,13 +140,10 @@ def fits() -> list[Fit]:
     both("ASIN", "(asin(s) / s - 1) / z,  z = s*s <= 1/4", asin_rest, lambda z: z, TINY, mpf("0.25"), 11, 4)
     both("ATAN", "(atan(t) / t - 1) / z,  z = t*t,  |t| <= tan(pi/8)", atan_rest, lambda z: z,
          TINY, ATAN_BOUND, 10, 4)
-    found.append(Fit("ERF_F32", "erf(x) / x - 1 in x*x,  |x| <= 1.25", erf_quotient, lambda z: 1,
-                     TINY, ERF_SPLIT**2, 7, single=True))
-    found.append(Fit("ERFC_F32", f"erfc(a) exp(a*a) in a - {ERF_CENTRE},  1.25 <= a <= {ERF_END}",
-                     erfc_scaled(ERF_CENTRE), erfc_weight(ERF_CENTRE),
-                     ERF_SPLIT - ERF_CENTRE, ERF_END - ERF_CENTRE, 8, single=True))
     found.append(Fit("BELL_F64", "(exp(-u) - 1) / u,  |u| <= 3/32", bell_rest, lambda u: abs(u),
                      -BELL_BOUND, BELL_BOUND, 7))
+    found.append(Fit("BELL_F32", "the same, |u| <= 5/32", bell_rest, lambda u: abs(u),
+                     -mpf(5) / 32, mpf(5) / 32, 4, single=True))
     found.append(Fit("ATANH_TAIL", "((atanh(s) / s - 1) / z - 1/3) / z,  z = s*s: for the double-double logarithm",
                      log_third_rest, lambda z: z**2, TINY, LOG_BOUND, 6))
     found.append(Fit("EXP2", "(2**f - 1) / f,  |f| <= 1/2", exp2_rest, lambda f: abs(f),

@@ -41,14 +41,18 @@ def erf_of_interval(suffix: str, number: int) -> tuple[tuple[float, float], list
     return (first, rounded(offset - mpf(first), single)), *coefficients(fit)
 
 
-#: Points at which erf is known to doubles: so many in each unit, up to where it is 1.
-ERF_STEPS, ERF_END = 64, 6
+#: Points at which erf is known: so many in each unit, up to where it is 1, and exp(-x*x) of floats almost subnormal.
+ERF_STEPS, ERF_ENDS = 64, {"F64": mpf(6), "F32": mpf("9.25")}
 
 
-def erf_at_point(number: int) -> tuple[float, float]:
+def erf_at_point(suffix: str, number: int) -> tuple[float, float]:
     """erf and its derivative."""
-    c = mpf(number) / ERF_STEPS
-    return float(mp.erf(c)), float(2 / mp.sqrt(mp.pi) * mp.exp(-c * c))
+    c, single = mpf(number) / ERF_STEPS, suffix == "F32"
+    return rounded(mp.erf(c), single), rounded(2 / mp.sqrt(mp.pi) * mp.exp(-c * c), single)
+
+
+def erf_points(suffix: str) -> list[tuple[float, float]]:
+    return [erf_at_point(suffix, j) for j in range(int(ERF_STEPS * ERF_ENDS[suffix]) + 1)]
 
 
 #: Entries, the degree, and for each base the last bit of the first part: that of log_b(2) in `math.log`, so that
@@ -258,9 +262,10 @@ def text() -> str:
             *[f"    {table([c[power] for _, c, _ in found])}" for power in range(degree + 1)], ")",
         ]
         print(f"erf {suffix} degree {degree} 2^{worst:.1f}", file=sys.stderr)
-    points = [f"({value!r}, {slope!r})," for value, slope in map(erf_at_point, range(ERF_STEPS * ERF_END + 1))]
-    lines += ["", f"#: erf and its derivative at multiples of 1/{ERF_STEPS}.", "ERF_POINTS = (",
-              *[f"    {' '.join(points[j : j + 4])}" for j in range(0, len(points), 4)], ")"]
+    for suffix in ERF:
+        points = [f"({value!r}, {slope!r})," for value, slope in erf_points(suffix)]
+        lines += ["", f"#: erf and its derivative at multiples of 1/{ERF_STEPS}.", f"ERF_POINTS_{suffix} = (",
+                  *[f"    {' '.join(points[j : j + 4])}" for j in range(0, len(points), 4)], ")"]
     return "\n".join(lines + logarithms() + powers() + exponentials()) + "\n"
 
 

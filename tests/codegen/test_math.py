@@ -287,14 +287,16 @@ def test_logarithms_of_powers_of_the_base_are_whole(name, base, type):
     assert run(name, type, powers).tolist() == list(exponents)
 
 
+@EACH_TYPE
 @pytest.mark.parametrize("machine", ["masks", "plain"])
-def test_erf_of_doubles_is_right_at_and_between_its_points(machine):
+def test_erf_is_right_at_and_between_its_points(machine, type):
     """On both sides of each point, where it goes over to the next, and where it ends."""
-    points = np.arange(64 * 6 + 1) / 64
-    x = np.concatenate([points, points[1:] - 1 / 128, np.linspace(5.9, 6.1, 40)])
-    x = np.concatenate([x, np.nextafter(x, 9), np.nextafter(x, -9)])
+    end, dtype = 6 if type is F64 else 9.25, DTYPES[type]
+    points = np.arange(64 * end + 1) / 64
+    x = np.concatenate([points, points[1:] - 1 / 128, np.linspace(end - 0.1, end + 0.1, 40)]).astype(dtype)
+    x = np.concatenate([x, np.nextafter(x, dtype(99)), np.nextafter(x, dtype(-9))])
     exact = [mp.erf(mpf(v)) for v in x.tolist()]
-    assert errors_in_ulps(run("erf", F64, x, machine=machine), exact, np.float64).max() < 2
+    assert errors_in_ulps(run("erf", type, x, machine=machine), exact, dtype).max() < 2
 
 
 def test_the_tables_are_what_the_tool_makes(monkeypatch):
@@ -306,7 +308,8 @@ def test_the_tables_are_what_the_tool_makes(monkeypatch):
             offsets, found, _ = tool.erf_of_interval("F32", number)
             assert offsets == tuple(part[number] for part in tables.ERF_OFFSETS_F32)
             assert found == [table[number] for table in tables.ERF_TABLES_F32]
-        assert tuple(map(tool.erf_at_point, range(tool.ERF_STEPS * tool.ERF_END + 1))) == tables.ERF_POINTS
+        assert tuple(tool.erf_points("F64")) == tables.ERF_POINTS_F64
+        assert tuple(tool.erf_points("F32")) == tables.ERF_POINTS_F32
 
 
 def test_the_table_of_logarithms_is_what_the_tool_makes(monkeypatch):

@@ -332,7 +332,7 @@ class Code:
         """Some of the lanes."""
         return x if lanes == self.lanes else self.shuffled(x, x, self.lanes, range(first, first + lanes))
 
-    def shuffled(self, a: Term, b: Term, lanes: int, order: range) -> Term:
+    def shuffled(self, a: Term, b: Term, lanes: int, order: Sequence[int]) -> Term:
         type, places = vector_type(a.type, lanes), ", ".join(f"i32 {j}" for j in order)
         return self.append(f"shufflevector {type} {a.name}, {type} {b.name}, <{len(order)} x i32> <{places}>", a.type)
 

@@ -2,82 +2,66 @@
 
     erf(c + d) = erf(c) + s d (1 - c d + ...),    s = erf'(c) = 2/sqrt(pi) exp(-c*c),    c a multiple of 1/64
 
-of doubles: the first two from a table in memory, the rest Taylor's series, whose coefficients are polynomials in c
-(Hermite's, over factorials).  Of 4,096 doubles, ns each, Zen 3: 1.4 rather than 3.4 by two polynomials over all of the
-range, as of floats:
-
-    |x| <= 1.25     x + x P(x*x)
-    beyond          1 - exp(-a*a) Q(a - centre),  a = |x|
-
-Both are computed and one is chosen.  The square in the exponent is rounded, which the smallness of
-the exponential makes harmless.
+the first two from a table in memory, the rest Taylor's series, whose coefficients are polynomials in c (Hermite's, over
+factorials).  ns each, Zen 3: of doubles 1.4, of floats .7, rather than 3.4 and 1 by two polynomials, of which one holds
+a factor of exp(-x*x).
 
 A machine that looks up coefficients in registers has a polynomial for each of 16 (of floats: 32)
 intervals instead, which are a third of the operations (f64 1.25 against 2.1 ns, f32 .3 against .6, Zen 4):
 
     erf(centre) + t P(t),    t = a - centre,  which is a itself in the interval around 0
 
-exp(-x*x) beside erf(x) costs a third of an exponential where that is by points, and hardly anything of floats:
+exp(-x*x) beside erf(x) costs a third of an exponential where that is by points:
 
-    exp(-x*x) = exp(-c*c) exp(-u),    u = d (|x| + c) <= 3/32
-    exp(-a*a) = 2**n (1 + q),         of which erf is made
+    exp(-x*x) = exp(-c*c) exp(-u),    u = d (|x| + c) <= 3/32, of floats 5/32
 """
 
 from __future__ import annotations
 
 from .code import Code, Term
-from .coefficients import BELL_F64, ERF_F32, ERFC_F32
-from .exp import exp, expm1_reduced, magic
+from .coefficients import BELL_F32, BELL_F64
+from .exp import exp, magic
 from .points import pair_at
-from .tables import ERF_OFFSETS_F32, ERF_OFFSETS_F64, ERF_POINTS, ERF_TABLES_F32, ERF_TABLES_F64
+from .tables import (
+    ERF_OFFSETS_F32,
+    ERF_OFFSETS_F64,
+    ERF_POINTS_F32,
+    ERF_POINTS_F64,
+    ERF_TABLES_F32,
+    ERF_TABLES_F64,
+)
 
 __all__ = ["bell", "bell_is_far", "erf"]
 
-#: Erf is 1 from there on.
-_END_F64, _END_F32 = 6.0, 4.0
-#: Up to where exp(-x*x) is had beside it; of floats, where it is about to be subnormal.
-_BELL_ENDS = _END_F64, 9.25
+#: Where the points end: erf is 1, and exp(-x*x) of floats about to be subnormal.
+_END_F64, _END_F32 = 6.0, 9.25
 _BELL_PER_SLOPE = 0.8862269254527580  # sqrt(pi) / 2
+#: H(n)(c) (-1)**n / (n + 1)!, n from 6 (of floats 2) down to 2: whether it is odd, and its coefficients in c*c.
+#: Of the sixth what is left out is too small: s is, for large c.
+_TAYLOR_F64 = (
+    (False, (-1 / 42, 1 / 7, -2 / 21)), (True, (-1 / 6, 2 / 9, -2 / 45)), (False, (1 / 10, -2 / 5, 2 / 15)),
+    (True, (1 / 2, -1 / 3)), (False, (-1 / 3, 2 / 3)),
+)  # fmt: skip
+_TAYLOR_F32 = _TAYLOR_F64[-1:]
 
 
 def erf(k: Code, x: Term) -> Term:
     """The error function within 2 ulp."""
-    if k.fills_registers:
-        return _by_tables(k, x)
-    if k.double:
-        return _by_points(k, x)
-    centre = 2.625  # of the fit
-    size = k.abs(x)
-    near = k.mad(size, k.polynomial(size * size, ERF_F32), size)
-    _, scale, q = _exponential(k, size)
-    complement = k.mad(scale, q, scale) * k.polynomial(k.at_most(size, _END_F32) - centre, ERFC_F32)
-    return k.with_sign(k.select(size < 1.25, near, 1.0 - complement), k.sign_of(x))
+    return _by_tables(k, x) if k.fills_registers else _by_points(k, x)
 
 
 def bell(k: Code, x: Term) -> Term:
     """exp(-x*x) of a number whose erf is asked too, within 3 ulp; where it is far, of no meaning."""
     if k.fills_registers:
         return exp(k, -(x * x))
-    size = k.abs(x)
-    if not k.double:
-        a, scale, q = _exponential(k, size)
-        rounded = k.mad(scale, q, scale)
-        return k.mad(rounded, k.fma(-a, a, a * a), rounded) if k.has_fma else rounded
-    a, c, d, _, slope = _point(k, size)
+    a, c, d, _, slope = _point(k, k.abs(x))
     u, at_c = d * (a + c), slope * _BELL_PER_SLOPE
-    return k.mad(k.polynomial(u, BELL_F64) * u, at_c, at_c)
+    return k.mad(k.polynomial(u, k.pick(BELL_F64, BELL_F32)) * u, at_c, at_c)
 
 
 def bell_is_far(k: Code, x: Term) -> Term:
     """Whether exp(-x*x) must be had in another way."""
-    return k.abs(x) > k.pick(*_BELL_ENDS)
-
-
-def _exponential(k: Code, size: Term) -> tuple[Term, Term, Term]:
-    """(a, 2**n, q) with exp(-a*a) = 2**n (1 + q), a the float or where that is about to be subnormal."""
-    a = k.at_most(size, _BELL_ENDS[1])
-    n, q = expm1_reduced(k, -(a * a))
-    return a, k.power_of_two(n), q
+    return k.abs(x) > k.pick(_END_F64, _END_F32)
 
 
 def _by_tables(k: Code, x: Term) -> Term:
@@ -97,10 +81,11 @@ def _by_tables(k: Code, x: Term) -> Term:
 
 def _point(k: Code, size: Term) -> tuple[Term, Term, Term, Term, Term]:
     """(a, c, d, erf(c), erf'(c)) with a = c + d the double or the end, c a point."""
-    end = _END_F64
+    end = k.pick(_END_F64, _END_F32)
     shifted = k.mad(k.select(size < end, size, end), 64.0, magic(k))  # of nan too a place in the table
     c = (shifted - magic(k)) * (1 / 64)
-    erf_c, slope = pair_at(k, "erf.points", ERF_POINTS, k.bits(shifted) - k.bits(k.constant(magic(k))))
+    place = k.bits(shifted) - k.bits(k.constant(magic(k)))
+    erf_c, slope = pair_at(k, f"erf.points.{k.suffix}", k.pick(ERF_POINTS_F64, ERF_POINTS_F32), place)
     a = k.at_most(size, end)
     return a, c, a - c, erf_c, slope
 
@@ -109,11 +94,7 @@ def _by_points(k: Code, x: Term) -> Term:
     _, c, d, erf_c, slope = _point(k, k.abs(x))
     square = c * c
     more: Term | None = None
-    # H(n)(c) (-1)**n / (n + 1)!, n from 6 down to 2.  Of the sixth what is left out is too small: s is, for large c.
-    for is_odd, coefficients in (
-        (False, (-1 / 42, 1 / 7, -2 / 21)), (True, (-1 / 6, 2 / 9, -2 / 45)), (False, (1 / 10, -2 / 5, 2 / 15)),
-        (True, (1 / 2, -1 / 3)), (False, (-1 / 3, 2 / 3)),
-    ):  # fmt: skip
+    for is_odd, coefficients in k.pick(_TAYLOR_F64, _TAYLOR_F32):
         term = k.polynomial(square, coefficients)
         term = c * term if is_odd else term
         more = term if more is None else k.mad(d, more, term)

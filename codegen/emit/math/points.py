@@ -4,33 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..types import float_literal
+from ..types import float_literal, vector_type
 from .code import Code, Term
 
 __all__ = ["pair_at"]
 
-_PAIR = "<2 x double>"
+#: From so many lanes on floats fill half registers.
+_NEIGHBOURS = 4
 
 
 def pair_at(k: Code, name: str, table: Sequence[tuple[float, float]], index: Term) -> tuple[Term, Term]:
-    """Both doubles of table[index], for an i64 that is certainly one of its places.
+    """Both numbers of table[index], for an integer term that is certainly one of its places.
 
     name    of the constant that holds the table
 
     A lane's two are loaded at once, which takes half of the loads of two gathers.
     """
-    numbers = ", ".join([f"double {float_literal(v, single=False)}" for pair in table for v in pair])
-    k.declarations[name] = f"@{name} = private constant [{2 * len(table)} x double] [{numbers}], align 16"
+    numbers = ", ".join([f"{k.float} {float_literal(v, single=not k.double)}" for pair in table for v in pair])
+    k.declarations[name] = f"@{name} = private constant [{2 * len(table)} x {k.float}] [{numbers}], align 16"
+    if k.double or k.lanes < _NEIGHBOURS:
+        return _of_each_lane(k, name, index)
+    return _of_neighbours(k, name, index)
+
+
+def _of_each_lane(k: Code, name: str, index: Term) -> tuple[Term, Term]:
+    pair = vector_type(k.float, 2)
     loaded = []
     for lane in range(k.lanes):
         place = index.name
         if k.lanes > 1:
-            place = k.append(f"extractelement {k.spelled('i64')} {place}, i64 {lane}", "i64").name
-        at = k.append(f"getelementptr {_PAIR}, ptr @{name}, i64 {place}", "ptr")
-        loaded.append(k.append(f"load {_PAIR}, ptr {at.name}, align 16", "double"))
+            place = k.append(f"extractelement {k.spelled(k.int)} {place}, i64 {lane}", k.int).name
+        at = k.append(f"getelementptr {pair}, ptr @{name}, {k.int} {place}", "ptr")
+        loaded.append(k.append(f"load {pair}, ptr {at.name}, align {8 * (1 + k.double)}", k.float))
     if k.lanes == 1:
-        first, second = (k.append(f"extractelement {_PAIR} {loaded[0].name}, i64 {j}", "double") for j in (0, 1))
+        first, second = (k.append(f"extractelement {pair} {loaded[0].name}, i64 {j}", k.float) for j in (0, 1))
         return first, second
     neighbours = list(zip(loaded[::2], loaded[1::2], strict=True))
     first, second = (k.joined([k.shuffled(a, b, 2, range(j, 4, 2)) for a, b in neighbours], 2) for j in (0, 1))
     return first, second
+
+
+def _of_neighbours(k: Code, name: str, index: Term) -> tuple[Term, Term]:
+    """Of floats: places are taken out of the register by twos, pairs put into one as doubles."""
+    half = k.lanes // 2
+    twos, wide = vector_type("i64", half), vector_type("double", half)
+    places = k.append(f"bitcast {k.spelled('i32')} {index.name} to {twos}", "i64").name
+    loaded = []
+    for two in range(half):
+        both = k.append(f"extractelement {twos} {places}, i64 {two}", "i64").name
+        for place in (f"and i64 {both}, 4294967295", f"lshr i64 {both}, 32"):
+            at = k.append(f"getelementptr double, ptr @{name}, i64 {k.append(place, 'i64').name}", "ptr").name
+            loaded.append(k.append(f"load double, ptr {at}, align 8", "double").name)
+    # So that firsts and seconds come apart within 16 bytes: lanes 0 1 4 5 ... and 2 3 6 7 ... of each register.
+    floats = []
+    for start in (0, 2):
+        chosen = [loaded[j] for first in range(start, k.lanes, 4) for j in (first, first + 1)]
+        doubles = "poison"
+        for j, value in enumerate(chosen):
+            doubles = k.append(f"insertelement {wide} {doubles}, double {value}, i64 {j}", "double").name
+        floats.append(k.append(f"bitcast {wide} {doubles} to {k.spelled('float')}", "float"))
+    parts = []
+    for which in (0, 1):
+        order = [v for at in range(0, k.lanes, 4) for v in (at, at + 2, k.lanes + at, k.lanes + at + 2)]
+        parts.append(k.shuffled(floats[0], floats[1], k.lanes, [v + which for v in order]))
+    return parts[0], parts[1]
