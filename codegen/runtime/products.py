@@ -62,7 +62,7 @@ def product_step(gemm: Gemm) -> Product:
     column_tiles = -(-n // columns)
     tiles = -(-m // rows) * column_tiles
     total = batch * tiles
-    extents += (rows, columns, column_tiles, tiles, _even(k, tile.depth, 1) if k else 0, block)
+    extents += (rows, columns, column_tiles, tiles, _depth(extents, tile) if k else 0, block)
     if total > 1 and batch * m * n * k * size >= (READ if is_vector else SHARED):
         return Product(gemm, address, extents, is_swapped, codes, Share(total, max(1, total // TILES)))
     return Product(gemm, address, (*extents, 0, total), is_swapped, codes, None)
@@ -145,6 +145,10 @@ MOST_ROWS = 256
 #: Rows of a tile at least, if there are as many: fewer are not worth packing the columns that they meet.
 LEAST_ROWS = 64
 
+#: A result of so many bytes stays in the cache nearest, so that adding to it costs nothing: its panels are this short,
+#: and its sums err by less.
+NEAR_RESULT, SHORT = 1 << 14, 128
+
 #: Columns of a tile that a is packed for, at least, and how long a sum must be for that to pay (Zen 3, OpenBLAS's
 #: time / ours, a across, read there / packed): f32 512^3 .79 / .95, 1024^3 .72 / .93, f64 512^3 .67 / .82;
 #: 784 x 128 x 256 f32 1.03 / .98.  Registers that hold more rows were as fast without.
@@ -167,6 +171,12 @@ def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, in
     while rows >= 2 * LEAST_ROWS and rows * columns >= 2 * least and batch * -(-m // rows) * -(-n // columns) < 8:
         rows = _even(m, rows // 2, tile.rows)
     return rows, columns
+
+
+def _depth(extents: tuple[int, ...], tile: Tile) -> int:
+    """Rows of b in a panel."""
+    m, n, k = extents[:3]
+    return _even(k, SHORT if m * n * tile.size <= NEAR_RESULT else tile.depth, 1)
 
 
 def _is_across(extents: tuple[int, ...], tile: Tile) -> bool:

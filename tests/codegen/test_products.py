@@ -218,15 +218,16 @@ def test_a_large_product_equals_numpy_s(rng):
     assert error <= 2 * np.abs(expected_of(gemm, a, b) - expected).max()
 
 
-@pytest.mark.parametrize("m", [9, 40])
-def test_a_long_sum_errs_like_its_panels_not_like_one_running_total(rng, m):
+@pytest.mark.parametrize(("m", "better"), [(9, 32), (40, 32), (200, 8)], ids=["near", "still near", "far"])
+def test_a_long_sum_errs_like_its_panels_not_like_one_running_total(rng, m, better):
+    """A result that stays in the cache nearest has shorter panels."""
     gemm = Gemm("f32", m, 24, 8192)
     a, b = operands(gemm, rng)
     expected = expected_of(gemm, a.astype(np.float64), b.astype(np.float64))
     terms = a[0, :, :, None] * b[0, None, :, :]
     running = np.add.accumulate(terms, axis=1, dtype=np.float32)[:, -1]
     mean_square = [np.mean((c - expected[0]) ** 2) for c in (run(gemm, a, b)[0], running)]
-    assert mean_square[0] < mean_square[1] / 8
+    assert mean_square[0] < mean_square[1] / better
 
 
 @pytest.mark.parametrize("columns", [4, 5, 64])
