@@ -96,6 +96,35 @@ def test_the_programs_of_a_row_agree(bench, as_measured, row, case, small):
             np.testing.assert_allclose(g, e, rtol=tolerance, atol=tolerance)
 
 
+#: Rows that are asked for, as they are made small above; of floats those that take doubles, too.
+ASKED = ("chain", "black_scholes", "rows_of_a_matrix", "logistic", "mlp", "custom_chain", "many_arrays", "recurrent")
+
+
+@pytest.mark.parametrize(("row", "case", "small"), [one for one in SMALL if one[0] in ASKED])
+def test_the_gradients_of_asked_rows_are_those_of_differences(bench, monkeypatch, row, case, small):
+    module, found = bench(f"rows.{row}"), []
+    arrays = module.inputs(case)
+    arrays = small(*arrays) if small else arrays
+    if row != "recurrent":  # whose carry is of floats
+        arrays = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays]
+    value_and_grad = ad.value_and_grad
+
+    def kept(f, argnums):
+        found.append((f, argnums))
+        return value_and_grad(f, argnums)
+
+    monkeypatch.setattr(ad, "value_and_grad", kept)
+    own = getattr(module, "ours", None)
+    (own(*arrays) if own else bench("peers").ours(module.program, module.ARGNUMS, arrays))()
+    ((f, argnums),) = found
+
+    def of_those(*given):
+        places = dict(zip(argnums, given, strict=True))
+        return f(*[places.get(j, a) for j, a in enumerate(arrays)])
+
+    ad.check_gradients(of_those, *[arrays[j] for j in argnums])
+
+
 def test_the_same_programs_run_a_second_time(bench):
     for row, case in (("epoch", "1,000 rows f64"), ("episodes", "n = 64 f64")):
         module, leaves = bench(f"rows.{row}"), bench("worker").leaves
