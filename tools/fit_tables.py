@@ -4,14 +4,12 @@
     python tools/fit_tables.py --write    writes it
 
 A table holds one coefficient of each of 16 (f64) or 32 (f32) polynomials, which together cover a range.
-They are fitted as those of `fit_elementary`.
+They are fitted as those of `fit_elementary`.  The tables that are read from memory are those of `fit_points`.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import struct
 import sys
 from pathlib import Path
 
@@ -41,20 +39,6 @@ def erf_of_interval(suffix: str, number: int) -> tuple[tuple[float, float], list
     return (first, rounded(offset - mpf(first), single)), *coefficients(fit)
 
 
-#: Points at which erf is known: so many in each unit, up to where it is 1, and exp(-x*x) of floats almost subnormal.
-ERF_STEPS, ERF_ENDS = 64, {"F64": mpf(6), "F32": mpf("9.25")}
-
-
-def erf_at_point(suffix: str, number: int) -> tuple[float, float]:
-    """erf and its derivative."""
-    c, single = mpf(number) / ERF_STEPS, suffix == "F32"
-    return rounded(mp.erf(c), single), rounded(2 / mp.sqrt(mp.pi) * mp.exp(-c * c), single)
-
-
-def erf_points(suffix: str) -> list[tuple[float, float]]:
-    return [erf_at_point(suffix, j) for j in range(int(ERF_STEPS * ERF_ENDS[suffix]) + 1)]
-
-
 #: Entries, the degree, and for each base the last bit of the first part: that of log_b(2) in `math.log`, so that
 #: whole multiples of that and the entries add up exactly.
 LOG = {"F64": (16, 10, {"E": 42, "2": 42, "10": 42}), "F32": (32, 3, {"E": 17, "2": 16, "10": 14})}
@@ -80,40 +64,6 @@ def logarithm(suffix: str, base: str, number: int) -> tuple[float, float]:
     return first, rounded(exact - mpf(first), suffix == "F32")
 
 
-#: Points at which the logarithm is known to doubles: one for each interval of so many mantissas, seen as integers from
-#: the lowest on.  One is in the middle of its interval.
-LOG_STEPS, LOG_WIDTH, LOG_BELOW_ONE = 128, 1 << 45, 74
-LOWEST = struct.unpack("<q", struct.pack("<d", 1.0))[0] - (2 * LOG_BELOW_ONE + 1) * LOG_WIDTH // 2
-
-
-def log_at_point(number: int) -> tuple[float, float]:
-    """(1/c, log(c)) for a c near the middle of an interval.
-
-    The logarithm has no more places than that of 2 in `math.exp`, so that whole multiples of that and it add up
-    exactly; and of the c for which that is so, 1/c is as good as a number of 62 bits.
-    """
-    if number == LOG_BELOW_ONE:
-        return 1.0, 0.0
-    low, high = (struct.unpack("<d", struct.pack("<q", LOWEST + j * LOG_WIDTH))[0] for j in (number, number + 1))
-    places = LOG["F64"][2]["E"]
-    middle = mp.nint(mp.ldexp(mp.log((mpf(low) + mpf(high)) / 2), places))
-    step = mp.ldexp(1, -places)
-    up = down = mp.exp(-step * middle)
-    fall, rise = mp.exp(-step), mp.exp(step)
-    for steps in itertools.count():
-        for exact, log in ((up, middle + steps), (down, middle - steps)):
-            if abs(mpf(float(exact)) - exact) < exact * mpf(2) ** -62:
-                return float(exact), float(log * step)
-        up, down = up * fall, down * rise
-    raise AssertionError
-
-
-def log_at_one() -> Fit:
-    bound = mpf(2) ** -8 * mpf("1.01")
-    return Fit("LOG_AT_POINT", "(log(1 + r) - r) / r**2 next to a point", lambda r: (mp.log1p(r) - r) / r**2,
-               lambda r: abs(r**2 / mp.log1p(r)), -bound - TINY, bound, 5)
-
-
 def log_near_one(suffix: str) -> Fit:
     count, degree, _ = LOG[suffix]
     width = mpf(NEAR[suffix]) / count
@@ -135,15 +85,7 @@ def logarithms() -> list[str]:
         values, error = coefficients(fit)
         lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = {table(values)[:-1]}"]
         print(f"{fit.name} degree {fit.degree} 2^{error:.1f}", file=sys.stderr)
-    points = [f"({inverse!r}, {log!r})," for inverse, log in map(log_at_point, range(LOG_STEPS))]
-    values, error = coefficients(log_at_one())
-    return [
-        *lines, "", "#: The bits of the lowest mantissa of the next table.", f"LOG_LOWEST_BITS = {LOWEST:#x}",
-        "", "#: 1/c and log(c) for each of 128 mantissas c; the logarithm short and right to 62 bits.",
-        "LOG_POINTS = (",
-        *[f"    {' '.join(points[j : j + 4])}" for j in range(0, LOG_STEPS, 4)], ")",
-        "", f"#: {log_at_one().says}.  Within 2^{error:.1f}.", f"LOG_AT_POINT = {table(values)[:-1]}",
-    ]
+    return lines
 
 
 #: For pow: entries; the degrees of the logarithm's tail and of the power of two; as LOG the last bit of the first part.
@@ -262,10 +204,6 @@ def text() -> str:
             *[f"    {table([c[power] for _, c, _ in found])}" for power in range(degree + 1)], ")",
         ]
         print(f"erf {suffix} degree {degree} 2^{worst:.1f}", file=sys.stderr)
-    for suffix in ERF:
-        points = [f"({value!r}, {slope!r})," for value, slope in erf_points(suffix)]
-        lines += ["", f"#: erf and its derivative at multiples of 1/{ERF_STEPS}.", f"ERF_POINTS_{suffix} = (",
-                  *[f"    {' '.join(points[j : j + 4])}" for j in range(0, len(points), 4)], ")"]
     return "\n".join(lines + logarithms() + powers() + exponentials()) + "\n"
 
 

@@ -17,7 +17,7 @@ from mpmath import mp, mpf
 from nests import DTYPES, call, elementwise
 
 from codegen.emit import emit_module
-from codegen.emit.math import FUNCTIONS, coefficients, tables
+from codegen.emit.math import FUNCTIONS, coefficients, point_tables, tables
 from codegen.kernel.nest import F32, F64
 from codegen.runtime import engine
 
@@ -255,7 +255,7 @@ def test_what_rounding_took_from_a_reduced_angle_is_added_again(name, rng):
 @pytest.mark.parametrize("machine", ["widest", "masks"])
 def test_logarithms_of_doubles_are_right_at_the_ends_of_their_intervals(name, bound, machine):
     """On both sides of each end, and near 1, where the point is 1 itself."""
-    lowest = tables.LOG_LOWEST_BITS
+    lowest = point_tables.LOG_LOWEST_BITS
     ends = (lowest + (np.arange(129) << 45)).view(np.float64)
     x = np.concatenate([ends, 1 + np.linspace(-1, 1, 101) / 256, 1 + np.geomspace(1e-16, 1e-2, 40)])
     x = np.concatenate([x, np.nextafter(x, 9), np.nextafter(x, 0)])
@@ -308,8 +308,6 @@ def test_the_tables_are_what_the_tool_makes(monkeypatch):
             offsets, found, _ = tool.erf_of_interval("F32", number)
             assert offsets == tuple(part[number] for part in tables.ERF_OFFSETS_F32)
             assert found == [table[number] for table in tables.ERF_TABLES_F32]
-        assert tuple(tool.erf_points("F64")) == tables.ERF_POINTS_F64
-        assert tuple(tool.erf_points("F32")) == tables.ERF_POINTS_F32
 
 
 def test_the_table_of_logarithms_is_what_the_tool_makes(monkeypatch):
@@ -319,14 +317,23 @@ def test_the_table_of_logarithms_is_what_the_tool_makes(monkeypatch):
         assert tuple(tool.inverse("F64", j) for j in range(16)) == tables.LOG_INVERSES_F64
         assert [tool.logarithm("F64", "10", j) for j in range(16)] == list(zip(*tables.LOGS_10_F64, strict=True))
         assert tuple(tool.coefficients(tool.log_near_one("F32"))[0]) == tables.LOG_NEAR_F32
-        assert tool.LOWEST == tables.LOG_LOWEST_BITS
+
+
+def test_the_points_are_what_the_tool_makes(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
+    tool = importlib.import_module("fit_points")
+    with mp.workdps(50):
+        assert tuple(tool.erf_points("F64")) == point_tables.ERF_POINTS_F64
+        assert tuple(tool.erf_points("F32")) == point_tables.ERF_POINTS_F32
+        assert tool.LOWEST == point_tables.LOG_LOWEST_BITS
+        assert len(point_tables.LOG_POINTS) == tool.LOG_STEPS
         for number in (0, 73, 74, 127):
-            assert tool.log_at_point(number) == tables.LOG_POINTS[number]
-        assert tuple(tool.coefficients(tool.log_at_one())[0]) == tables.LOG_AT_POINT
+            assert tool.log_at_point(number) == point_tables.LOG_POINTS[number]
+        assert tuple(tool.coefficients(tool.log_at_one())[0]) == point_tables.LOG_AT_POINT
 
 
 def test_the_points_of_the_logarithm_are_short_and_right():
-    for inverse, log in tables.LOG_POINTS:
+    for inverse, log in point_tables.LOG_POINTS:
         assert (log * 2**42).is_integer()
         with mp.workprec(120):
             assert abs(mp.log(mpf(inverse)) + mpf(log)) < mpf(2) ** -62

@@ -21,12 +21,11 @@ from __future__ import annotations
 from .code import Code, Term
 from .coefficients import BELL_F32, BELL_F64
 from .exp import exp, magic
+from .point_tables import ERF_POINTS_F32, ERF_POINTS_F64
 from .points import pair_at
 from .tables import (
     ERF_OFFSETS_F32,
     ERF_OFFSETS_F64,
-    ERF_POINTS_F32,
-    ERF_POINTS_F64,
     ERF_TABLES_F32,
     ERF_TABLES_F64,
 )

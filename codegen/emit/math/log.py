@@ -27,15 +27,13 @@ import struct
 from .code import Code, Term
 from .coefficients import LOG_F32, LOG_F64
 from .exp import LN2
+from .point_tables import LOG_AT_POINT, LOG_LOWEST_BITS, LOG_POINTS
 from .points import pair_at
 from .tables import (
-    LOG_AT_POINT,
     LOG_INVERSES_F32,
     LOG_INVERSES_F64,
-    LOG_LOWEST_BITS,
     LOG_NEAR_F32,
     LOG_NEAR_F64,
-    LOG_POINTS,
     LOGS_2_F32,
     LOGS_2_F64,
     LOGS_10_F32,
