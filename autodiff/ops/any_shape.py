@@ -83,8 +83,8 @@ class AnyShape:
             self._forms, self.programs, self._age = {}, {}, age
         if not self.programs:
             return None
-        found = self.programs.get(_form(xs, statics))  # type: ignore[arg-type]  # None is no form
-        now = state.now
+        form, now = _form(xs, statics), state.now
+        found = None if form is None else self.programs.get(form)
         for program in list(found) if found and not (now.body or now.literal) else ():
             made = program.put(now, *xs)
             if made is not None:
