@@ -180,6 +180,28 @@ def test_hooks_are_given_by_place_and_by_name():
     assert t.detach().requires_grad_(flag=True).requires_grad and not t.detach().requires_grad_(False).requires_grad
 
 
+def test_requires_grad_is_set_as_in_pytorch():
+    t = ad.tensor([1.0, 2.0])
+    before = t * 3
+    t.requires_grad = True
+    assert t.requires_grad and t.is_leaf and not before.requires_grad
+    y = (t * t).sum()
+    y.backward()
+    assert t.grad.tolist() == [2, 4]
+    y.requires_grad = True  # it does
+    with pytest.raises(ad.GradientError, match=r"only from a leaf\n  called at .*test_contract.*\n  use t.detach"):
+        y.requires_grad = False
+    t.requires_grad = False
+    assert not t.requires_grad and not (t * t).requires_grad and t.grad is None
+    for values in ([1, 2], [True, False]):
+        with pytest.raises(ad.DTypeError, match="cannot require gradients"):
+            ad.tensor(values).requires_grad = True
+    for flag in (1, "yes", None):
+        with pytest.raises(TypeError, match="True or False"):
+            t.requires_grad = flag
+    assert not t.requires_grad
+
+
 def test_backward_takes_its_arguments_by_place_and_by_name():
     a, b = (ad.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
     one = ad.tensor([1.0, 10.0])

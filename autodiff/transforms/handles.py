@@ -215,10 +215,13 @@ class _GradAvalError(GradientError, ShapeError):
 
 
 def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
-    """Say whether gradients are accumulated for this leaf.  Returns the tensor.
+    """Say whether gradients are accumulated for this leaf.  Returns the tensor.   `t.requires_grad = flag` is the same.
 
-    Raises DTypeError for integer and bool tensors, GradientError for a tensor that is no leaf.
+    Raises TypeError for a flag that is no bool, DTypeError for integer and bool tensors, GradientError for what is to
+    be taken from a tensor that is no leaf.
     """
+    if not isinstance(flag, (bool, np.bool_)):
+        raise TypeError(f"requires_grad is True or False, not {flag!r}\n  called at {caller()}")
     if t.node.kind.out.requires_grad == flag:
         return t
     if flag:
@@ -291,6 +294,7 @@ for _name, _function in {
     "detach": detach,
     "grad": property(_get_grad, _set_grad, doc="The accumulated gradient of a leaf: a tensor, or None."),
     "requires_grad_": requires_grad_,
+    "requires_grad": vars(Tensor)["requires_grad"].setter(requires_grad_),
     "grad_fn": property(_grad_fn, doc="What made this tensor (name(), the line if known); None for a leaf."),
     "retain_grad": hooks.retain_grad,
     "register_hook": hooks.register_hook,
