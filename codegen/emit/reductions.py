@@ -61,6 +61,11 @@ class Reduction:
         return type
 
     @property
+    def adds_floats(self) -> bool:
+        """Whether it is a sum that is rounded."""
+        return self.combine is not None and self.combine.name == "arith.addf"
+
+    @property
     def identity(self) -> int | float:
         """What a lane starts with."""
         if self.is_place:

@@ -56,10 +56,9 @@ class VectorLoop(VectorMemory):
         lanes = 0
         for phase in covering:
             if phase.lanes == 1:
+                is_apart = bool(partial) and all(r.store is None and r.adds_floats for r in self.plan.reductions)
                 initial, partial = self._finished(partial, lanes, initial), []
-                self.body.calls = self.plan.is_large
-                initial = self.body.plain_loop(self.rest, self.counter, lower, upper, initial)
-                self.body.calls = False
+                initial = self._left_over(lower, upper, initial, is_apart=is_apart)
                 continue
             partial = self._narrowed(partial, lanes, phase.lanes) if partial else self._identities(phase.lanes)
             lanes = phase.lanes
@@ -81,6 +80,14 @@ class VectorLoop(VectorMemory):
         count = body.value(f"call i64 {smax}(i64 {count}, i64 0)")
         whole = body.value(f"and i64 {count}, {-phase.lanes}")
         return whole if lower == "0" else body.value(f"add i64 {lower}, {whole}")
+
+    def _left_over(self, lower: str, upper: str, initial: list[str], *, is_apart: bool) -> list[str]:
+        """What no vector holds, one by one; floats by themselves: added to the sum, each would be rounded as it is."""
+        self.body.calls = self.plan.is_large
+        first = self._identities(1) if is_apart else initial
+        found = self.body.plain_loop(self.rest, self.counter, lower, upper, first)
+        self.body.calls = False
+        return combined(self, self.plan.reductions, initial, found) if is_apart else found
 
     # ---- one phase ----
 

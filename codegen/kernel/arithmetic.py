@@ -9,7 +9,7 @@ from typing import Any
 from ..symbols import is_sure, larger, smaller
 from .index import Index
 from .logic import SCALAR_TYPES, Element, Logic, as_index, as_value
-from .nest import F32, F64, I1, I32, I64, INDEX, ScalarType, Value
+from .nest import F32, F64, I1, I32, I64, INDEX, Operation, ScalarType, Value
 
 __all__ = ["Arithmetic"]
 
@@ -100,12 +100,28 @@ class Arithmetic(Logic):
                 return x
             if _is(self.known_value(x), -0.0):
                 return y
-            return self.emit("arith.addf", (x, as_value(y)), x.type, self.fastmath)
+            y = as_value(y)
+            if self._may_be_exact(x, y):
+                x, y = y, x
+            return self.emit("arith.addf", (x, y), x.type, self.fastmath)
         if self.known_value(as_value(y)) == 0:
             return x
         if self.known_value(x) == 0:
             return y
         return self.emit("arith.addi", (x, as_value(y)), x.type)
+
+    def _may_be_exact(self, x: Value, y: Value) -> bool:
+        """Whether of two products only x is by a number, as in 0.5 * x + y * y.
+
+        Of two products LLVM fuses the first with the addition; the other is rounded, and by a power of two that is
+        nothing.
+        """
+        one, other = _factors(x), _factors(y)
+        return bool(other) and any(map(self._is_number, one)) and not any(map(self._is_number, other))
+
+    def _is_number(self, factor: Value) -> bool:
+        """Whether it is the same for all elements of the innermost loop."""
+        return self.depth_of(factor) < self.depth
 
     def sub(self, x: Element, y: Element) -> Any:
         """x - y; for bool: xor."""
@@ -117,6 +133,8 @@ class Arithmetic(Logic):
         if x.type.is_float:
             if _is(self.known_value(y), 0.0):
                 return x
+            if self._may_be_exact(x, y):
+                x = self.emit("arith.mulf", _factors(x), x.type)
             return self.emit("arith.subf", (x, y), x.type, self.fastmath)
         return x if self.known_value(y) == 0 else self.emit("arith.subi", (x, y), x.type)
 
@@ -350,6 +368,12 @@ class Arithmetic(Logic):
         whole = self.select(self.ne(quotient, zero), whole, self.copysign(zero, true_quotient))
         by_zero = self.eq(y, zero)
         return self.select(by_zero, true_quotient, whole), self.select(by_zero, remainder, mod)
+
+
+def _factors(x: Value) -> tuple[Value, ...]:
+    """What a product of floats is made of; nothing of what is no product."""
+    made = x.owner
+    return tuple(made.operands) if isinstance(made, Operation) and made.name == "arith.mulf" else ()
 
 
 def _is(known: Any, number: float) -> bool:

@@ -1,6 +1,7 @@
 """Elementwise operations: kinks, strong zeros, promotion, what is refused."""
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.errors import DispatchError, DTypeError, ShapeError
+from codegen.runtime import engine
 
 from .cases import eager
 
@@ -362,3 +364,29 @@ def test_a_cross_entropy_behind_a_sigmoid_loses_no_digits_where_the_sigmoid_is_n
     slopes = ad.grad(lambda x: -ad.sum(ad.log1p(-ad.sigmoid(x))))(x)
     expected = 1 / (1 + np.exp(-x.astype(np.longdouble)))
     assert np.abs(slopes / expected - 1).max() <= 4 * np.finfo(dtype).eps
+
+
+@pytest.mark.skipif("+fma" not in engine.target_features(), reason="a product is rounded by itself here")
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, a, b, half: x * half + a * b,
+        lambda x, a, b, half: a * b + half * x,
+        lambda x, a, b, half: half * x - a * b,
+        lambda x, a, b, half: a * b - x * 2,
+        lambda x, a, b, half: a * b + x,
+    ],
+)
+@pytest.mark.parametrize("n", [3, 8, 1_000])
+def test_of_two_products_that_by_a_number_is_the_one_that_is_rounded(f, n, rng):
+    x, a, b = rng.normal(size=(3, n))
+    each = zip(*([Fraction(v) for v in array.tolist()] for array in (x, a, b)), strict=True)
+    exact = [float(f(*numbers, Fraction(1, 2))) for numbers in each]
+    np.testing.assert_array_equal(ad.jit(lambda *v: f(*v, 0.5))(x, a, b), exact)
+
+
+def test_a_product_by_a_number_that_is_used_twice_is_the_same_in_both(rng):
+    x, a, b = rng.normal(size=(3, 100))
+    once, difference = ad.jit(lambda x, a, b: (0.3 * x, 0.3 * x - a * b))(x, a, b)
+    np.testing.assert_array_equal(once, 0.3 * x)
+    np.testing.assert_allclose(difference, 0.3 * x - a * b, rtol=1e-13, atol=1e-15)
