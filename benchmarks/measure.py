@@ -41,7 +41,7 @@ class Found:
 
     values    for each peer the median seconds of a call, or another figure; `unit` says which
     loaded    seconds of a call with one core kept busy by another process
-    error     the largest difference from the reference, the median of several draws of the inputs
+    errors    the largest difference from the reference, by each draw of the inputs
     absent    why there is no such peer
     """
 
@@ -49,8 +49,13 @@ class Found:
     unit: str = "s"
     values: dict[str, float] = field(default_factory=dict)
     loaded: dict[str, float] = field(default_factory=dict)
-    error: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, list[float]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def error(self) -> dict[str, float]:
+        """The median of all draws."""
+        return {peer: statistics.median(each) for peer, each in self.errors.items()}
 
 
 class _Peer:
@@ -128,7 +133,7 @@ def measure(
     if expected is not None:
         common = min(map(len, (expected, *results.values())))
         for peer, draws in results.items():
-            found.error[peer] = statistics.median(map(_largest, draws[:common], expected))
+            found.errors[peer] = [*map(_largest, draws[:common], expected)]
     return found
 
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from measure import Found
 
-__all__ = ["Target", "asked", "at_most", "faster", "within"]
+__all__ = ["AsExact", "Target", "asked", "at_most", "faster", "within"]
+
+
+#: Fewer draws do not tell a difference from luck.
+FEW = 9
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,43 @@ class Target:
         if self.bound < 1:
             return f"ours ≤ {1 / self.bound:.3g} x {self.peer}"
         return f"{self.peer} ≥ {self.bound:.3g} x ours"
+
+
+@dataclass(frozen=True)
+class AsExact:
+    """Our largest error is no worse than a peer's.
+
+    Of few draws their medians say so, to one digit.  Of two programs that err alike either has the larger median, so
+    many draws may say so too: of those that differ, ours is the larger in no more than tossed coins allow, by two
+    standard deviations.
+
+    >>> AsExact("jax")
+    error of ours ≤ jax's
+    """
+
+    peer: str
+
+    def is_met(self, found: Found) -> bool | None:
+        ours, theirs = (found.error.get(name) for name in ("ours", self.peer))
+        if ours is None or theirs is None:
+            return None
+        larger, smaller, draws = self._compared(found)
+        both = larger + smaller
+        as_coins = draws >= FEW and larger <= both / 2 + both**0.5
+        return float(f"{ours:.0e}") <= float(f"{theirs:.0e}") or as_coins
+
+    def seen(self, found: Found) -> str:
+        """Both errors; of many draws also in how many ours is the larger."""
+        both = ", ".join(f"{found.error[name]:.0e}" for name in ("ours", self.peer))
+        larger, smaller, draws = self._compared(found)
+        return f"{both}; larger in {larger}, smaller in {smaller} of {draws} draws" if draws >= FEW else both
+
+    def _compared(self, found: Found) -> tuple[int, int, int]:
+        pairs = [*zip(found.errors["ours"], found.errors[self.peer], strict=True)]
+        return sum(a > b for a, b in pairs), sum(a < b for a, b in pairs), len(pairs)
+
+    def __repr__(self) -> str:
+        return f"error of ours ≤ {self.peer}'s"
 
 
 def faster(times: float, peer: str) -> Target:

@@ -277,8 +277,40 @@ def test_errors_are_of_several_draws_that_are_the_same_for_all_and_leave_the_inp
     for x, y in zip(given, before, strict=True):
         np.testing.assert_array_equal(x, y)
     long = np.zeros(draws.NUMBERS)
-    assert len(draws.results(lambda: long, long, 1e-6, [], leaves)) == 1
-    assert len(draws.results(lambda: 1.0, 1.0, draws.LONGEST_S, [], leaves)) == 1
+    assert len(draws.results(lambda: long, long, 1e-6, list(given), leaves)) == 1
+    assert len(draws.results(lambda: 1.0, 1.0, draws.LONGEST_S, list(given), leaves)) == 1
+    assert len(draws.results(lambda: 1.0, 1.0, 1e-6, [given[2]], leaves)) == 1  # nothing to draw
+
+
+@pytest.mark.parametrize(
+    ("larger", "draws", "factor", "met"),
+    [
+        (59, 99, 2.0, True),  # tossed coins do that
+        (60, 99, 2.0, False),
+        (99, 99, 1.01, True),  # the same digit
+        (25, 25, 2.0, False),
+        (9, 9, 2.0, False),
+        (5, 8, 2.0, False),  # few draws: the medians alone
+        (4, 9, 2.0, True),
+        (0, 1, 1.0, True),
+        (1, 1, 2.0, False),
+    ],
+)
+def test_an_error_is_worse_where_luck_does_not_explain_it(bench, larger, draws, factor, met):
+    found, targets = bench("measure").Found("case"), bench("targets")
+    found.errors = {"ours": [factor * 1e-15] * larger + [0.5e-15] * (draws - larger), "jax": [1e-15] * draws}
+    asked = targets.AsExact("jax")
+    assert asked.is_met(found) is met
+    said = f"larger in {larger}, smaller in {draws - larger} of {draws} draws"
+    assert (said in asked.seen(found)) is (draws >= 9)
+    assert targets.AsExact("torch").is_met(found) is None
+
+
+def test_draws_that_do_not_differ_say_nothing(bench):
+    found, targets = bench("measure").Found("case"), bench("targets")
+    found.errors = {"ours": [1.0] * 40 + [2.0] * 61, "jax": [1.0] * 61 + [2.0] * 40}
+    assert targets.AsExact("jax").is_met(found) is False
+    assert targets.AsExact("jax").seen(found) == "2e+00, 1e+00; larger in 21, smaller in 0 of 101 draws"
 
 
 def test_the_reference_of_a_row_reads_each_draw(bench):
