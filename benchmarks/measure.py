@@ -27,8 +27,8 @@ WORKER = Path(__file__).parent / "worker.py"
 
 #: A peer that has run for so many seconds, this often at least, has been heard.
 ENOUGH_S, FEWEST = 1.0, 3
-#: The same under load, where a ratio to one digit says enough.
-ENOUGH_LOADED_S, FEWEST_LOADED = 0.3, 1
+#: The same under load, in longer turns: who runs changes every few thousandths of a second.
+ENOUGH_LOADED_S, FEWEST_LOADED, LOADED_TURN = 1.5, 1, 10
 #: Figures that are no times do not mind another process beside them.
 COUNTED_TOGETHER = 2
 #: Between two turns: threads of the one before may still look for work.
@@ -125,7 +125,7 @@ def measure(
         found.values = _take_turns(timed, rounds, seconds, ENOUGH_S, FEWEST)
         if loaded:
             with _busy_core():
-                found.loaded = _take_turns(timed, loaded, seconds, ENOUGH_LOADED_S, FEWEST_LOADED)
+                found.loaded = _take_turns(timed, loaded, LOADED_TURN * seconds, ENOUGH_LOADED_S, FEWEST_LOADED)
         results = {peer: worker.draws() for peer, worker in running.items()}
         for worker in running.values():
             worker.end()
