@@ -17,8 +17,8 @@ __all__ = ["MOST", "redrawn", "results"]
 MOST = 99
 #: Numbers in all draws together; a long array is many draws by itself.
 NUMBERS = 4_000_000
-#: Seconds of all draws together.
-LONGEST_S = 2.0
+#: Seconds of all draws together: of a peer, and of a row's reference, which is slow and has no turns to wait for.
+LONGEST_S, LONGEST_REFERENCE_S = 2.0, 15.0
 #: Relative width of the moves.
 WIDTH = 1e-3
 
@@ -29,6 +29,7 @@ def results(
     once: float,
     arrays: list[np.ndarray],
     leaves: Callable[[Any], list[np.ndarray]],
+    longest_s: float = LONGEST_S,
 ) -> list[list[np.ndarray]]:
     """What the program returns by each draw, `found` by the first; then the arrays are as they were.
 
@@ -40,7 +41,7 @@ def results(
     before = [a.copy() for a in moved]
     each = [[a.copy() for a in leaves(found)]]
     size = max(1, sum(a.size for a in (*arrays, *each[0])))
-    most = min(MOST, NUMBERS // size, int(LONGEST_S / once)) if moved else 1
+    most = min(MOST, NUMBERS // size, int(longest_s / once)) if moved else 1
     for draw in range(1, most):
         for a, b in zip(moved, redrawn(before, draw), strict=True):
             a[...] = b

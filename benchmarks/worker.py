@@ -115,7 +115,8 @@ def main(row: str, case: str, peer: str, result: str) -> None:
                 return program_of(row, peer, inputs)()
 
         arrays = [] if getattr(module, "COPIES", False) else arrays_in(inputs)
-        drawn = draws.results(program, first, once, arrays, leaves)
+        longest_s = draws.LONGEST_REFERENCE_S if peer == "reference" else draws.LONGEST_S
+        drawn = draws.results(program, first, once, arrays, leaves, longest_s)
     np.savez(result, **{f"{d} {i}": a for d, one in enumerate(drawn) for i, a in enumerate(one)})
     del first, drawn
     say(ready=once)
