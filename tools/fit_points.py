@@ -43,7 +43,7 @@ def log_at_point(number: int) -> tuple[float, float]:
     """(1/c, log(c)) for a c near the middle of an interval.
 
     The logarithm has no more places than that of 2 in `math.exp`, so that whole multiples of that and it add up
-    exactly; and of the c for which that is so, 1/c is as good as a number of 62 bits.
+    exactly; and of the c for which that is so, 1/c is as good as a number of 68 bits.
     """
     if number == LOG_BELOW_ONE:
         return 1.0, 0.0
@@ -55,7 +55,7 @@ def log_at_point(number: int) -> tuple[float, float]:
     fall, rise = mp.exp(-step), mp.exp(step)
     for steps in itertools.count():
         for exact, log in ((up, middle + steps), (down, middle - steps)):
-            if abs(mpf(float(exact)) - exact) < exact * mpf(2) ** -62:
+            if abs(mpf(float(exact)) - exact) < exact * mpf(2) ** -68:
                 return float(exact), float(log * step)
         up, down = up * fall, down * rise
     raise AssertionError
@@ -89,7 +89,7 @@ def text() -> str:
     values, error = coefficients(log_at_one())
     lines += [
         "", "#: The bits of the lowest mantissa of the next table.", f"LOG_LOWEST_BITS = {LOWEST:#x}",
-        "", f"#: 1/c and log(c) for each of {LOG_STEPS} mantissas c; the logarithm short and right to 62 bits.",
+        "", f"#: 1/c and log(c) for each of {LOG_STEPS} mantissas c; the logarithm short and right to 68 bits.",
         "LOG_POINTS = (", *in_rows([log_at_point(number) for number in range(LOG_STEPS)]),
         "", f"#: {log_at_one().says}.  Within 2^{error:.1f}.", f"LOG_AT_POINT = {table(values)[:-1]}",
     ]

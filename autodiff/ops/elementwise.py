@@ -89,7 +89,7 @@ log2 = unary(
 log10 = unary(
     "log10",
     np.log10,
-    partials=lambda y, x: (1 / math.log(10) / x,),
+    partials=lambda y, x: (math.log10(math.e) / x,),  # 1 / log(10) is rounded twice
     lower=Map(lambda k, x: k.log10(x)),
     doc="The logarithm to base 10.   f[...]  →  f[...]",
 )
@@ -131,22 +131,72 @@ tan = unary(
 # The derivatives of inverse functions are operations of their own where that of a product or quotient would be
 # inf - inf or inf * 0 at an end, as the second derivative of arcsin at 1.
 
+
+def _one(k: Any, x: Any) -> Any:
+    return k.constant(1.0, like=x)
+
+
+def _one_less_square(k: Any, x: Any) -> Any:
+    """1 - x², rounded once: with all its digits near 1 and -1."""
+    return k.fma(k.neg(x), x, _one(k, x))
+
+
+def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
+    """1 / sqrt(a), rounded as if once: a step of Newton's makes good what the root and the quotient were rounded by.
+
+    low     what a lacks, if that is known
+    root    the square root, where it is not that of a: a may overflow
+    """
+    one = _one(k, a)
+    first = k.div(one, k.sqrt(a) if root is None else root)
+    product = k.mul(a, first)
+    rest = k.fma(a, first, k.neg(product))
+    rest = rest if low is None else k.fma(low, first, rest)
+    lack = k.fma(k.neg(first), rest, k.fma(k.neg(product), first, one))
+    better = k.fma(k.mul(first, k.constant(0.5, like=a)), lack, first)
+    return k.select(k.lt(k.abs(lack), one), better, first)  # of 0 and inf the first
+
+
+#: From here on x² and x² ± 1 are one float, of either type; squares of larger ones overflow sooner or later.
+_LARGE = 2.0**28
+
+
+def _leg(k: Any, size: Any, square: Any) -> Any:
+    """The root of a number that is size², or nearly."""
+    return k.select(k.gt(size, k.constant(_LARGE, like=size)), size, k.sqrt(square))
+
+
+def _arcsinh_slope(k: Any, x: Any) -> Any:
+    one = _one(k, x)
+    square = k.fma(x, x, one)
+    return inverse_root(k, square, k.fma(x, x, k.sub(one, square)), _leg(k, k.abs(x), square))
+
+
+def _arccosh_slope(k: Any, x: Any) -> Any:
+    square = k.fma(x, x, k.constant(-1.0, like=x))
+    slope = inverse_root(k, square, root=_leg(k, x, square))
+    return k.select(k.lt(x, _one(k, x)), k.constant(math.nan, like=x), slope)
+
+
 arc_slope = unary(
     "arc_slope",
     lambda x: 1 / np.sqrt((1 - x) * (1 + x)),
     partials=lambda y, x: (x * y * y * y,),
-    lower=Map(lambda k, x: k.div(_one(k, x), k.sqrt(_one_less_square(k, x)))),
+    lower=Map(lambda k, x: inverse_root(k, _one_less_square(k, x))),
     doc="1 / sqrt(1 - x²), the derivative of arcsin.   f[...]  →  f[...]",
+)
+arcsinh_slope = unary(
+    "arcsinh_slope",
+    lambda x: 1 / np.hypot(x, x.dtype.type(1)),
+    partials=lambda y, x: (-(x * y) * y * y,),
+    lower=Map(_arcsinh_slope),
+    doc="1 / sqrt(x² + 1), the derivative of arcsinh.   f[...]  →  f[...]",
 )
 arccosh_slope = unary(
     "arccosh_slope",
     lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
     partials=lambda y, x: (-(x * y) * y * y,),
-    lower=Map(
-        lambda k, x: k.div(
-            _one(k, x), k.mul(k.sqrt(k.sub(x, _one(k, x))), k.sqrt(k.add(x, _one(k, x))))
-        )
-    ),
+    lower=Map(_arccosh_slope),
     doc="1 / sqrt(x² - 1), the derivative of arccosh.   f[...]  →  f[...]",
 )
 arctanh_slope = unary(
@@ -156,15 +206,6 @@ arctanh_slope = unary(
     lower=Map(lambda k, x: k.div(_one(k, x), _one_less_square(k, x))),
     doc="1 / (1 - x²), the derivative of arctanh.   f[...]  →  f[...]",
 )
-
-
-def _one(k: Any, x: Any) -> Any:
-    return k.constant(1.0, like=x)
-
-
-def _one_less_square(k: Any, x: Any) -> Any:
-    """1 - x², with all its digits near 1 and -1."""
-    return k.mul(k.sub(_one(k, x), x), k.add(_one(k, x), x))
 
 
 arcsin = unary(
@@ -235,7 +276,7 @@ tanh = unary(
 arcsinh = unary(
     "arcsinh",
     np.arcsinh,
-    partials=lambda y, x: (1 / hypot(x, 1),),
+    partials=lambda y, x: (arcsinh_slope(x),),
     lower=Map(lambda k, x: k.asinh(x)),
     doc="The inverse hyperbolic sine.   f[...]  →  f[...]",
 )
@@ -279,7 +320,11 @@ def _sigmoid_reference(x: np.ndarray) -> np.ndarray:
 def _sigmoid_scalar(k, x):
     one = k.constant(1, like=x)
     small = k.exp(k.neg(k.abs(x)))
-    return k.div(k.select(k.lt(x, k.constant(0, like=x)), small, one), k.add(one, small))
+    # 1 / (1 + small) is 1 less a share, small / (1 + small) is small less one of it: what the sum and the quotient
+    # are rounded by counts as little as the share does.
+    share = k.div(small, k.add(one, small))
+    whole = k.select(k.lt(x, k.constant(0, like=x)), small, one)
+    return k.sub(whole, k.mul(whole, share))
 
 
 sigmoid: Function = unary(

@@ -24,7 +24,7 @@ from .comparison import equal, greater_equal
 from .complexes import real_part
 from .conversion import cast_to
 from .declare import public
-from .elementwise import log
+from .elementwise import inverse_root, log
 from .primitive import elementwise
 from .promotion import common
 from .selection import where
@@ -59,8 +59,7 @@ def _static_partials(y: Any, x: Any, *, exponent: float) -> tuple:
 def _static_scalar(k, x, *, exponent):
     one = k.constant(1, like=x)
     if abs(exponent) == 0.5:
-        root = k.sqrt(x)
-        return root if exponent > 0 else k.div(one, root)
+        return k.sqrt(x) if exponent > 0 else inverse_root(k, x)
     # (1 / x)ⁿ rather than 1 / xⁿ, which would overflow where the result is still a number.
     factor = k.div(one, x) if exponent < 0 else x
     product, n = None, abs(int(exponent))

@@ -130,8 +130,8 @@ def _erfc(k: Any, x: Any) -> Any:
     size = k.abs(x)
     tail = k.mul(_bell(k, x), _scaled_tail(k, size))  # of x, whose square the gradient has too
     zero, half, one, two, eight = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0, 8.0))
-    near = k.mul(x, series(k, ERF_NEAR, k.sub(k.mul(eight, k.mul(x, x)), one)))
-    return k.select(k.lt(size, half), k.sub(one, near), k.select(k.lt(x, zero), k.sub(two, tail), tail))
+    near = k.fma(k.neg(x), series(k, ERF_NEAR, k.sub(k.mul(eight, k.mul(x, x)), one)), one)
+    return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), k.sub(two, tail), tail))
 
 
 erfc = unary(
@@ -142,17 +142,16 @@ erfc = unary(
     doc="1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]",
 )
 
-_ROOT2 = math.sqrt(2.0)
-
+_ROOT_HALF = math.sqrt(0.5)
 
 
 def _ndtr(k: Any, x: Any) -> Any:
-    scaled = k.mul(x, k.constant(1 / _ROOT2, like=x))
+    scaled = k.mul(x, k.constant(_ROOT_HALF, like=x))
     size = k.abs(scaled)
     zero, half, one, eight = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 8.0))
     tail = k.mul(half, k.mul(_bell(k, x, 0.5), _scaled_tail(k, size)))
-    erf_near = k.mul(scaled, series(k, ERF_NEAR, k.sub(k.mul(eight, k.mul(scaled, scaled)), one)))
-    near = k.add(half, k.mul(half, erf_near))
+    per_scaled = series(k, ERF_NEAR, k.sub(k.mul(eight, k.mul(scaled, scaled)), one))
+    near = k.fma(k.mul(half, scaled), per_scaled, half)
     return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), tail, k.sub(one, tail)))
 
 
@@ -169,7 +168,7 @@ def _mills(k: Any, x: Any) -> Any:
     """φ(x) / Φ(x), the normal density over the probability."""
     zero = k.constant(0.0, like=x)
     is_low = k.lt(x, zero)
-    scaled = k.mul(k.abs(x), k.constant(1 / _ROOT2, like=x))
+    scaled = k.mul(k.abs(x), k.constant(_ROOT_HALF, like=x))
     tail = _scaled_tail(k, scaled)
     bell = _bell(k, x, 0.5)
     root = k.constant(math.sqrt(2 / math.pi), like=x)
@@ -208,7 +207,7 @@ _ERF = [math.sqrt(2 / math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) f
 
 def _log_ndtr(k: Any, x: Any) -> Any:
     zero, half = k.constant(0.0, like=x), k.constant(0.5, like=x)
-    scaled = k.mul(k.abs(x), k.constant(1 / _ROOT2, like=x))
+    scaled = k.mul(k.abs(x), k.constant(_ROOT_HALF, like=x))
     tail = _scaled_tail(k, scaled)
     low = k.sub(k.log(k.mul(half, tail)), k.mul(half, k.mul(x, x)))
     # Near 0 from one half, which is exact: 1 + erf, by the series at 0.

@@ -34,6 +34,10 @@ _BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330, 854513 / 138,
 )  # fmt: skip
 
+#: Nearest to what they are, unlike what rounded functions of rounded numbers give.
+_ROOT_2PI = 2.5066282746310007
+_HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
+
 
 def _stirling(k: Any, x: Any) -> Any:
     """What Stirling's formula for log Γ leaves off: Σ B[2j] / (2j (2j - 1) x^(2j-1)), of x from 8 on."""
@@ -87,7 +91,7 @@ def _gammaln(k: Any, x: Any) -> Any:
     between, product = _lowered(k, size, 5)
     middle = k.add(k.log(product), _log_between(k, between))
     high = k.mul(k.sub(size, half), k.sub(k.log(size), one))
-    high = k.add(high, k.add(k.constant(0.5 * math.log(2 * math.pi) - 0.5, like=x), _stirling(k, size)))
+    high = k.add(high, k.add(k.constant(_HALF_LOG_2PI_LESS_HALF, like=x), _stirling(k, size)))
     found = k.select(k.lt(size, two), low, k.select(k.lt(size, eight), middle, high))
     away = _from_pole(k, size)
     pi, infinity = k.constant(math.pi, like=x), k.constant(math.inf, like=x)
@@ -107,7 +111,7 @@ def _gamma(k: Any, x: Any) -> Any:
     low = k.div(k.mul(k.exp(_log_between(k, between)), product), up)
     # In two factors, so that only what is too large overflows.
     root = k.pow(size, k.mul(half, k.sub(size, half)))
-    scale = k.mul(k.constant(math.sqrt(2 * math.pi), like=x), k.exp(_stirling(k, size)))
+    scale = k.mul(k.constant(_ROOT_2PI, like=x), k.exp(_stirling(k, size)))
     high = k.mul(k.mul(k.mul(root, k.exp(k.neg(size))), root), scale)
     high = k.select(k.isinf(root), root, high)  # exp(-size) may be 0 there
     found = k.select(k.lt(size, k.constant(12.0, like=x)), low, high)
