@@ -194,8 +194,8 @@ def _products() -> None:
 
 @_switch("in-place storage")
 def _in_place() -> None:
-    _replace("codegen.passes.plan", "share_memory", lambda graph, drafts: list(drafts))
-    _replace("codegen.passes.plan", "same_memory", lambda graph, fused: {})
+    _replace("codegen.passes.drafts", "share_memory", lambda graph, drafts: list(drafts))
+    _replace("codegen.passes.drafts", "same_memory", lambda graph, fused: {})
 
 
 # ---------------------------------------------------------------- kernels
@@ -204,7 +204,7 @@ def _in_place() -> None:
 @_switch("run-time extents")
 def _extents() -> None:
     """Every extent is a constant of its kernel."""
-    _replace("codegen.passes.plan", "with_arguments", lambda kernel, varying=(): kernel)
+    _replace("codegen.passes.drafts", "with_arguments", lambda kernel, varying=(): kernel)
 
 
 @_switch("vector math")

@@ -27,22 +27,26 @@ from .lazily import later
 from .lowering import Reduce
 from .modes import modes
 from .numbers import Apart, apart, with_numbers
-from .passes import optimize
-from .passes.caches import is_beyond_caches
-from .passes.plan import Planned, place, planned
 from .program import Branch, Gemm, Kernel, Loop, Program, While
 from .records import record, replace
 from .runtime.cache import LRU
 from .runtime.executable import Pieces
 from .runtime.kernels import KernelTable, NativeKernel, text_of
-from .runtime.share import Piece, shared, sized
 from .symbols import LEAST, Conditions, NotSymbolic, Symbol, checked, evaluated, formula, watched
 from .unknowns import Unknowns, fitted
 
 if TYPE_CHECKING:
     from . import amounts as of_nests
+    from . import passes
+    from .passes import caches, plan
+    from .passes.plan import Planned
+    from .runtime import share
+    from .runtime.share import Piece
 else:
     of_nests = later("codegen.amounts")  # loops and branches only
+    # Most graphs are planned for themselves, by who finds no family.
+    caches, passes, plan = later("codegen.passes.caches"), later("codegen.passes"), later("codegen.passes.plan")
+    share = later("codegen.runtime.share")
 
 __all__ = ["Families", "Sketch", "sketched"]
 
@@ -174,11 +178,11 @@ class _General:
         drafts, code = [], Pieces({}, dict(native), {})
         for work, used in self.planned.drafts:
             if isinstance(work, Kernel):
-                if is_beyond_caches([avals[key].nbytes for key in used]):
+                if caches.is_beyond_caches([avals[key].nbytes for key in used]):
                     return None
                 function, extents = work.function, tuple([next(amounts) for _ in work.extents])
                 work = replace(work, extents=extents)
-                code.parts[id(work)] = [sized(piece, function, extents) for piece in self.pieces[id(function)]]
+                code.parts[id(work)] = [share.sized(piece, function, extents) for piece in self.pieces[id(function)]]
             elif isinstance(work, Gemm):
                 m, n, k, batch, *strides = [next(amounts) for _ in range(_GEMM)]
                 work = replace(work, m=m, n=n, k=k, batch=batch, strides=tuple(strides))
@@ -187,7 +191,7 @@ class _General:
                 if work is None:
                     return None
             drafts.append((work, used))
-        return place(replace(self.planned, graph=graph), drafts, avals), code
+        return plan.place(replace(self.planned, graph=graph), drafts, avals), code
 
 
 #: Numbers of a product.
@@ -252,7 +256,7 @@ def _sketched(example: Graph) -> Sketch | None:
     """Plan a graph for an example."""
     if any([_sums_little(n) for n in example.nodes]):
         return None
-    found = planned(optimize(example))
+    found = plan.planned(passes.optimize(example))
     place_of = {key: i for i, key in enumerate(found.avals)}
     amounts = [n for aval in found.avals.values() for n in aval.shape]
     pieces: dict[int, list[Piece]] = {}
@@ -262,7 +266,7 @@ def _sketched(example: Graph) -> Sketch | None:
         text.append(tuple([place_of[key] for key in used]))
         if isinstance(work, Kernel):
             amounts += work.extents
-            own = pieces[id(work.function)] = shared(work.function, work.extents)
+            own = pieces[id(work.function)] = share.shared(work.function, work.extents)
             text.append((work.updates, *[(text_of(piece.function), piece.form) for piece in own]))
         elif isinstance(work, Gemm):
             amounts += (work.m, work.n, work.k, work.batch, *work.strides)

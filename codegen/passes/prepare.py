@@ -19,11 +19,12 @@ from ..kernel.edges import Probed
 from ..kernel.monoids import identity
 from ..kernel.operands import Product, product_of
 from ..lowering import Call, Contract, Map, Move, Reduce
+from ..program import Gemm
 from ..records import record
 from .joins import JOIN, as_join
 from .pairs import PAIR
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "computed_by", "gemm_of", "prepare"]
 
 
 def _no_rule(*_avals: Any, **_params: Any) -> Aval:
@@ -124,3 +125,15 @@ def _product(node: Node, nodes: list[Node], probed: Probed) -> tuple[Node, Produ
     return node, found
 
 
+def gemm_of(node: Node, product: Product) -> Gemm:
+    """The step that does a product."""
+    a, b = product.a, product.b
+    dtype = "f32" if node.aval.dtype.itemsize == 4 else "f64"
+    strides = (a.stride, b.stride, product.m * product.n) if product.batch > 1 else (0, 0, 0)
+    return Gemm(dtype, product.m, product.n, product.k, a.transposed, b.transposed, product.batch, strides)
+
+
+def computed_by(node: Node) -> Node:
+    """What such a node computes."""
+    computed: Node = node.params[0] if node.op.params == ("computed",) else node
+    return computed

@@ -249,8 +249,8 @@ def test_products_are_told_of_before_the_rest_is_planned_those_of_loops_too(monk
     gemms = [step.work for step, _, _ in every_step(program) if isinstance(step.work, Gemm)]
     assert len(gemms) >= 4
     assert Counter(told) == Counter(gemms)
-    order, plan = [], import_module("codegen.passes.plan")
-    monkeypatch.setattr(plan, "fuse", lambda *given, fuse=plan.fuse: (order.append("fuse"), fuse(*given))[1])
+    order, drafts = [], import_module("codegen.passes.drafts")
+    monkeypatch.setattr(drafts, "fuse", lambda *given, fuse=drafts.fuse: (order.append("fuse"), fuse(*given))[1])
     make_program(graph, lambda gemms: order.append("begin"))
     assert order[:2] == ["begin", "fuse"]
 

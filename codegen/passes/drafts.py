@@ -1,0 +1,161 @@
+"""From a graph that is prepared to the steps of its program: the half of planning that needs loops built.
+
+    fuse      what is computed together, what is stored
+    build     a function per group
+    in_place  which values share memory
+
+It is imported when `plan` has told what there is besides kernels: LLVM is at that meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from ..ir import Graph, Node
+from ..ir.op import INPUT
+from ..kernel.arguments import with_arguments
+from ..kernel.build import build
+from ..kernel.built import Built
+from ..kernel.edges import Probed
+from ..kernel.elements import Placed, Temporary
+from ..kernel.solo import build_product, build_scan, build_scatter
+from ..lowering import Contract, Dense, Scan, Scatter
+from ..program import HostCall, Kernel, Program, bodies
+from .caches import let_past_caches
+from .exact import exact_nodes
+from .fuse import Fused, fuse
+from .in_place import Draft, renamed, same_memory, share_memory
+from .joins import JOIN, placed_parts
+from .pairs import PAIR
+from .prepare import Prepared, computed_by, gemm_of
+from .reach import bits
+from .recur import results_together
+from .unit import Unit
+
+__all__ = ["BodyPlanner", "drafted", "for_any_extent"]
+
+#: Operations named in a kernel's name.
+_NAMED = 4
+
+#: Computed nodes that are looked at for a name.
+_LOOKED_AT = 64
+
+#: Makes the program of the body of a loop or branch, given what it adds to the names of its kernels.
+BodyPlanner = Callable[[Graph, str], Program]
+
+
+def drafted(
+    prepared: Prepared, probed: Probed, prefix: str, body_planner: Callable[[str], BodyPlanner]
+) -> list[Draft]:
+    """The steps of a graph, in order, on its values.
+
+    prefix         names of kernels begin with it
+    body_planner   gives for a prefix what plans the bodies of loops and branches
+    """
+    fused = fuse(prepared, probed)
+    made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
+
+    reshaped = same_memory(prepared.graph, fused)
+    loops = results_together([unit.node for unit in fused.units if unit.node])
+    placed = placed_parts(prepared.graph)
+    exact = exact_nodes(prepared.graph)
+    drafts: list[Draft] = []
+    for unit in fused.units:
+        if unit.node in loops:
+            if results := loops[unit.node]:
+                from .nests import draft_nest  # loops and branches only
+
+                drafts.append(draft_nest(results, body_planner(f"{prefix}{len(drafts)}_")))
+            continue
+        if not reshaped.keys().isdisjoint(unit.roots):
+            continue
+
+        def is_stored(node: Node, unit: Unit = unit) -> bool:
+            return node.op is INPUT or (node in fused.stored and made_by.get(node) is not unit)
+
+        draft = _draft(unit, prepared, is_stored, placed, exact, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
+        if draft is not None:
+            drafts.append(draft)
+
+    drafts = renamed(drafts, {x: node for node, x in reshaped.items()})
+    assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
+    return share_memory(prepared.graph, drafts)
+
+
+def for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """The same with kernels for any extent."""
+    for work, values in drafts:
+        if isinstance(work, Kernel):
+            let_past_caches(work.function, [v.aval.nbytes for v in values])
+            work = with_arguments(work, [j for j, value in enumerate(values) if isinstance(value, Temporary)])
+        yield work, values
+
+
+def _draft(
+    unit: Unit,
+    prepared: Prepared,
+    is_stored: Callable[[Node], bool],
+    placed: Placed,
+    exact: Collection[Node],
+    name: str,
+) -> Draft | None:
+    """The step of a unit, on nodes; None when it has nothing to do."""
+    node = unit.node
+    if node is None:
+        group = unit.group
+        assert group is not None
+        return _kernel(build(group, is_stored, name, placed, exact)) if group.roots else None
+    lower = node.op.lower
+    if isinstance(lower, Scatter):
+        return _kernel(build_scatter(node, is_stored, name, exact))
+    if isinstance(lower, Scan):
+        return _kernel(build_scan(node, is_stored, name, exact))
+    if isinstance(lower, Contract):
+        product = prepared.products[node]
+        if not product.is_step(node):
+            return _kernel(build_product(node, product, name))
+        return gemm_of(node, product), (product.a.base, product.b.base, node)
+    if node.op in (PAIR, JOIN):
+        return None
+    computed = computed_by(node)
+    if isinstance(lower, Dense):
+        from ..kernel.dense import build_dense, is_native  # linear algebra only
+
+        if is_native(computed):
+            return _kernel(build_dense(node, computed, lower.program, name))
+    return HostCall(computed), (*node.inputs, node)
+
+
+def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:
+    """Whether every step reads inputs and what steps before it write (nothing writes an empty array)."""
+    there: set[Hashable] = set(inputs)
+    for work, values in drafts:
+        written = {values[j] for j in _writes(work, len(values))}
+        if any(v not in there and v not in written and v.aval.size for v in values):
+            return False
+        there |= written
+    return True
+
+
+def _writes(work: Any, count: int) -> Iterable[int]:
+    """The numbers of the values that a step writes."""
+    if isinstance(work, Kernel):
+        return work.function.writes
+    return range(work.reads if bodies(work) else count - 1, count)
+
+
+def _kernel(built: Built) -> Draft:
+    return built.kernel, built.memory
+
+
+def _words(unit: Unit, fused: Fused) -> str:
+    """What a kernel does, in a few words: its roots, then the dearest of what it computes on the way."""
+    if unit.node is not None:
+        return unit.node.op.name
+    assert unit.group is not None
+    words = [r.node.op.name for r in unit.group.roots]
+    on_the_way = [fused.reaches.by_bit[j] for j in islice(bits(unit.tree), _LOOKED_AT)]
+    words += [n.op.name for n in sorted(on_the_way, key=lambda n: -fused.reaches.weight(n))]
+    return "_".join(list(dict.fromkeys(words))[:_NAMED])
