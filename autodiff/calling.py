@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
+from .config import config
 from .tape.node import Node
 from .tensor import Tensor
 
@@ -42,6 +43,7 @@ def write_caller(
     result: tree.Structure,
     leaves: Sequence[tuple[int | None, Any]],
     avals: Sequence[Any],
+    meets: bool,
 ) -> Callable[[tuple, dict], Any] | None:
     """The caller of one entry; None when its arguments hold containers that only their class takes apart.
 
@@ -52,10 +54,13 @@ def write_caller(
     result      the structure of what is returned
     leaves      for each leaf of it: (position among the arrays or None, the object if None)
     avals       of the arrays
+    meets       whether the trace met tensors: while a function is differentiated a call may have to track them
     """
     writer = Writer()
     if not writer.take_apart(signature):
         return None
+    if meets:
+        writer.refuse("transforming")
     inputs = writer.check_leaves(kinds) + writer.look_up(hidden)
     writer.lines.append(f"found = launch({', '.join(inputs)})")
     writer.refuse("found is None")
@@ -66,7 +71,7 @@ def write_caller(
         for position, given in leaves
     ]
     writer.lines.append(f"return {writer.put_together(result, iter(names))}")
-    writer.env |= {"launch": launch, "MISS": MISS, "ndarray": np.ndarray}
+    writer.env |= {"launch": launch, "MISS": MISS, "ndarray": np.ndarray, "transforming": config.transforming}
     text = "def call(args, kwargs):\n    " + "\n    ".join(writer.lines) + "\n"
     exec(text, writer.env)  # our own text: what is the user's enters by name
     return writer.env["call"]

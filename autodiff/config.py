@@ -37,13 +37,14 @@ class Config:
     Setting `fast_math` forgets what is compiled: to be done before other threads compute.
     """
 
-    __slots__ = ("_eager", "_patience", "careful", "forgetting", "light", "open", "watching")
+    __slots__ = ("_eager", "_patience", "careful", "forgetting", "light", "open", "transforming", "watching")
 
     # For the library itself:
     #
     # open        what makes us look closer, in whatever thread: traces that go on, eager mode; with its thread
     # careful     whether there is any
     # light       those of them that want nothing but the nodes that are recorded: of examples, and of bodies of loops
+    # transforming   functions that are being differentiated, in whatever thread: what they call gets tensors
     # watching    whether there are others, which want to know what is recorded: what recording looks at
     #
     # Who opens something closes it in two statements in which nothing is called: no interrupt comes between them.
@@ -58,6 +59,7 @@ class Config:
         self.open: dict[object, int] = {}
         self.light: dict[object, int] = {}
         self.careful = self.watching = False
+        self.transforming: dict[object, int] = {}
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
         self.deterministic = modes.deterministic
         self.eager = os.environ.get("AUTODIFF_EAGER", "0") not in ("", "0")
@@ -135,6 +137,8 @@ class Config:
         self.open = {mark: thread for mark, thread in self.open.items() if thread in (0, mine)}
         self.light = {mark: thread for mark, thread in self.light.items() if thread == mine}
         self.careful, self.watching = self.open != {}, self.open != self.light
+        for mark in [mark for mark, thread in self.transforming.items() if thread != mine]:
+            del self.transforming[mark]  # machine code knows this dict
 
     def __repr__(self) -> str:
         return (

@@ -88,7 +88,12 @@ class Entry:
     @property
     def tracks(self) -> bool:
         """Whether a tensor that the trace met requires a gradient now."""
-        return any(isinstance(h, Tensor) and h.node.kind.out.requires_grad for h in self.captures.values())
+        return any(t.node.kind.out.requires_grad for t in self.tensors)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What the trace met that may require a gradient."""
+        return [h for h in self.captures.values() if isinstance(h, Tensor)]
 
 
 def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: str, since: float = 0) -> Entry:
@@ -167,11 +172,14 @@ def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]
     launch = entry.executable.launcher(_miss)
     if launch is None:
         return None
-    return write_caller(launch, *_written(entry, structure, parts, leaves), [n.aval for n in entry.graph.outputs])
+    avals = [n.aval for n in entry.graph.outputs]
+    return write_caller(launch, *_written(entry, structure, parts, leaves), avals, meets=entry.tensors != [])
 
 
 def native_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Native | None:
     """What machine code does at a call, for an entry that has a caller."""
+    if not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
+        return None  # it takes the values of all that count, and this one only has a history
     return native_entry(entry.executable, *_written(entry, structure, parts, leaves))
 
 

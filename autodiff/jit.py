@@ -147,7 +147,8 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
 @cache
 def _enters() -> bool:
     """Let calls of jit functions go by machine code; whether they can."""
-    return entered.install(Compiled, "site", (config, "careful"), _called, (Tensor, "node", Node, "value"))
+    return entered.install(Compiled, "site", (config, "careful"), _called, (Tensor, "node", Node, "value"),
+                           config.transforming)
 
 
 _functions: WeakSet[_Traced] = WeakSet()
@@ -195,10 +196,14 @@ class _Traced:
         if config.eager and not state.now.tracing:
             return _eagerly(self.f, args, kwargs)
         entry, values = self.entry(args, kwargs)
-        tensors = [v for v in values if isinstance(v, Tensor)]
-        tracks = any(v.node.kind.out.requires_grad for v in tensors) or (tensors and entry.tracks)
-        if state.now.tracing or (grad_mode.get() and tracks):
+        now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
+        tracks = any(v.node.kind.out.requires_grad for v in tensors) or (
+            (tensors or now.transforming) and entry.tracks
+        )
+        if now.tracing or (grad_mode.get() and tracks):
             return entries.replayed(entry, values)
+        if not tensors and entry.tensors:
+            now.asked, now.looked = now.asked + 1, now.looked + 1  # an array is made of what is in tensors
         found = entries.run(entry, values)
         leaves = []
         for position, given in zip(entry.outputs, entry.leaves, strict=True):
@@ -369,7 +374,7 @@ def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
     args, kwargs = tree.unflatten(structure, leaves)
     result = f(*args, **kwargs)
-    if not is_plain:
+    if not is_plain or state.now.transforming:
         return result
     leaves, structure = tree.flatten(result)
     return tree.unflatten(structure, plain_results(leaves))

@@ -7,6 +7,7 @@ NumPy arrays; every other call gets tensors.
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from codegen.garbage import set_in_context
 from codegen.ir import DTYPES
 
 from .. import tree
+from ..config import config
 from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked
 from ..ops import as_tensor
 from ..tape.ask import value_of
@@ -155,13 +157,15 @@ def name_of(f: Callable, transformation: str) -> str:
 def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call the user's function so that it is recorded with gradients."""
     now = state.now
-    depth, mode = now.transforming, grad_mode.get()
+    depth, mode, mark = now.transforming, grad_mode.get(), object()
     try:  # an interrupt may come at any call from here on
         now.transforming = depth + 1
+        config.transforming[mark] = threading.get_ident()
         set_in_context(grad_mode, True)
         return f(*args, **kwargs)
     finally:
         now.transforming = depth
+        config.transforming.pop(mark, None)
         set_in_context(grad_mode, mode)
 
 

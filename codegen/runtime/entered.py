@@ -124,6 +124,7 @@ def install(
     settings: tuple[Any, str],
     slow: Callable[[Any, tuple, dict[str, Any] | None], Any],
     handles: tuple[type, str, type, str],
+    lookers: dict,
 ) -> bool:
     """Let calls of objects of this class go by `enter`.  For one class of a process.
 
@@ -131,6 +132,7 @@ def install(
     settings   an object, and its slot that is not False when every call has to go to `slow`
     slow       slow(self, args, kwargs or None): all other calls
     handles    the class of handles and its slot for nodes, the class of nodes and its slot for values
+    lookers    while it is not empty, calls that need the value of a handle go to `slow`
     """
     config, flag = settings
     if not native().launch or not is_known_python():
@@ -142,7 +144,7 @@ def install(
     if None in fields.values():
         return False
     objects = dict(
-        settings=config, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
+        settings=config, lookers=lookers, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
         array_type=np.ndarray, int_type=int, float_type=float, str_type=str,
     )  # fmt: skip
     values: dict[str, Any] = fields | {name: id(thing) for name, thing in objects.items()}

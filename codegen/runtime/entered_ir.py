@@ -25,7 +25,7 @@ __all__ = ["ENTRY", "TAKE_APART", "WORDS", "entered_ir"]
 #: What is the same for all calls: where the flag of care is and what it must be, where objects have their site,
 #: of which class sites are, who is called otherwise; Python's own; where handles have a node, and that a value.
 WORDS = ("settings", "careful_at", "false", "site_at", "site_type", "slow", "none", "dict_type",
-         "node_at", "value_at", "array_type", "int_type", "float_type", "str_type")
+         "node_at", "value_at", "lookers", "array_type", "int_type", "float_type", "str_type")
 #: The words of an entry.
 ENTRY = (
     "given", "has_keywords", "registers", "n_checks", "checks", "n_places", "places", "n_hidden", "hidden", "holds",
@@ -162,7 +162,8 @@ python:
   ret ptr %answer
 }
 
-; What counts of a further input now: of a handle the value of its node, null where there is none.
+; What counts of a further input now: of a handle the value of its node, null where there is none, or while somebody
+; looks at more of handles than their values.
 define internal ptr @present(i64 %is.handle, ptr %x) alwaysinline {
 entry:
   %is.array = icmp eq i64 %is.handle, 0
@@ -181,7 +182,12 @@ look:
   %value = load ptr, ptr %value.at
   %none = call ptr @address(ptr @entering, i64 $none)
   %is.none = icmp eq ptr %value, %none
-  br i1 %is.none, label %absent, label %found
+  br i1 %is.none, label %absent, label %present
+present:
+  %lookers = call ptr @address(ptr @entering, i64 $lookers)
+  %n.lookers = call i64 @PyDict_Size(ptr %lookers)
+  %is.unseen = icmp eq i64 %n.lookers, 0
+  br i1 %is.unseen, label %found, label %absent
 found:
   ret ptr %value
 absent:
