@@ -28,6 +28,11 @@ from .types import ALIGNMENT
 
 __all__ = ["Emitted", "emit_function", "emit_module", "internal", "module_of", "nameless"]
 
+#: What a stack is aligned to.  LLVM spills vectors there as they come: each of 64 bytes is on two cache lines then, or
+#: none is, by where the stack happens to begin.  Black-Scholes with greeks, which spills a hundred, in 14 processes:
+#: 1.19 to 1.23 x C where all are aligned, otherwise 1.22 to 1.37 (4,001 f64, Sapphire Rapids).
+_STACK_BYTES = 16
+
 
 def emit_module(functions: Sequence[Function], target_features: str = "") -> str:
     """The text of one module that exports `i32 @name(ptr pointers, ptr extents)` for each function.
@@ -108,9 +113,12 @@ def internal(function: Function, needs: Needs, target: Target, *, is_part: bool 
         f"{_pointer(function, j)} {name}" if isinstance(argument.type, MemRef) else f"i64 {name}"
         for j, (argument, name) in enumerate(zip(function.arguments, argument_names(function), strict=True))
     ]
-    kind = "alwaysinline nounwind" if is_part else "#0"
+    body = Body(function, needs, target)
+    lines = body.write()
+    aligned = f" alignstack({target.vector_bytes})" if body.spills and target.vector_bytes > _STACK_BYTES else ""
+    kind = "alwaysinline nounwind" if is_part else f"#0{aligned}"
     head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) {kind} {{"
-    return "\n".join([head, *Body(function, needs, target).write(), "}\n"])
+    return "\n".join([head, *lines, "}\n"])
 
 
 def _pointer(function: Function, j: int) -> str:

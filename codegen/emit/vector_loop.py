@@ -13,9 +13,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
+from .divisors import by_inverse, has_inverse
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
-from .phases import Phase
+from .phases import DEAR, Phase
 from .quotients import is_by_doubles, quotient
 from .reductions import Reduction, collapsed, combined, halved
 from .rising import away_from_edges
@@ -31,6 +32,8 @@ __all__ = ["VectorLoop"]
 #: Lines from which on an iteration is so long that instructions for its places do not count (see `Body.stepped`):
 #: of loops of 200 to 700 lines code generation took a tenth to a quarter longer, for code of the same speed.
 _LONG = 100
+#: A loop whose length only the run knows repeats at least as often as counts.
+_MANY = 1 << 30
 
 
 class VectorLoop(VectorMemory):
@@ -43,6 +46,9 @@ class VectorLoop(VectorMemory):
         self.vectors: dict[Value, str] = {}
         self.rows: dict[Operation, list[str]] = {}
         self.hoisted: list[str] = []
+        #: Of a divisor that does not change: see `divisors`.  And how often the present phase repeats, at least.
+        self.inverses: dict[Value, tuple[str, str, str]] = {}
+        self.repeats = 0
         self.mask, self.whole, self.active = "", "", 0
         self._stored: set[Operation] = set()
         stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
@@ -54,6 +60,8 @@ class VectorLoop(VectorMemory):
         """The whole loop; gives the names of the carried values at its end."""
         partial: list[str] = []
         lanes = 0
+        registers = covering[0].lanes * self.plan.bits / (8 * self.body.target.vector_bytes)
+        self.body.spills |= self.plan.cost * registers >= DEAR
         for phase in covering:
             if phase.lanes == 1:
                 is_apart = bool(partial) and all(r.store is None and r.adds_floats for r in self.plan.reductions)
@@ -94,7 +102,8 @@ class VectorLoop(VectorMemory):
     def _phase(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
         """Gives the partial results at its end."""
         body = self.body
-        self.lanes, self.vectors, self.rows, self.hoisted = phase.lanes, {}, {}, []
+        self.lanes, self.vectors, self.rows, self.hoisted, self.inverses = phase.lanes, {}, {}, [], {}
+        self.repeats = 0 if phase.is_straight else _MANY if phase.trips is None else phase.trips // phase.lanes
         place = len(body.lines)
         if phase.is_straight:
             self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
@@ -238,7 +247,7 @@ class VectorLoop(VectorMemory):
             self.store(operation)
         elif operation in self.plan.held:
             body.names[operation.result] = "true" if name == "arith.cmpi" else body.names[self.plan.held[operation]]
-        elif not self._is_varying(operation):
+        elif not self.is_varying(operation.result):
             # The same for all lanes, or, of a counter, what lane 0 has.
             body.names[operation.result] = SCALAR[name](body, operation, [body.names[v] for v in operation.operands])
         elif operation in self.plan.joint:
@@ -258,8 +267,9 @@ class VectorLoop(VectorMemory):
                 operands[1] = self.value(
                     f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}"
                 )
-            write = quotient if is_by_doubles(operation, self.lanes) else SCALAR[name]
-            self.vectors[operation.result] = write(self, operation, operands)
+            special = quotient if is_by_doubles(operation, self.lanes) else None
+            special = by_inverse if has_inverse(self, operation) else special
+            self.vectors[operation.result] = (special or SCALAR[name])(self, operation, operands)
 
     def _joint(self, operation: Operation) -> None:
         """One call for the results of several operations."""
@@ -272,9 +282,9 @@ class VectorLoop(VectorMemory):
         for j, result in enumerate(results):
             self.vectors[result] = self.value(f"extractvalue {struct} {whole}, {j}")
 
-    def _is_varying(self, operation: Operation) -> bool:
-        result = operation.result
-        return self.plan.strides.get(result, 0) is VARYING or result in self.plan.partial
+    def is_varying(self, value: Value) -> bool:
+        """Whether lanes have it, and not one number for all of them."""
+        return self.plan.strides.get(value, 0) is VARYING or value in self.plan.partial
 
     def vector(self, value: Value) -> str:
         """A value as a vector."""
@@ -294,7 +304,7 @@ class VectorLoop(VectorMemory):
         if stride:
             first = self._splat(LLVM_TYPES[type], name, self.body.value)
             return self.value(f"add {self.spelled(type)} {first}, {self.offsets(stride, LLVM_TYPES[type])}")
-        return self._splat(LLVM_TYPES[type], name, self.body.value if value in self.inside else self._hoist)
+        return self._splat(LLVM_TYPES[type], name, self.body.value if value in self.inside else self.hoist)
 
     def offsets(self, stride: int | Apart, type: str = "i64") -> str:
         """By how much each lane is beyond the first."""
@@ -310,7 +320,11 @@ class VectorLoop(VectorMemory):
         first = write(f"insertelement {vector} poison, {type} {name}, i64 0")
         return write(f"shufflevector {vector} {first}, {vector} poison, <{self.lanes} x i32> zeroinitializer")
 
-    def _hoist(self, instruction: str) -> str:
+    def splat(self, type: ScalarType, name: str) -> str:
+        """A number of before the loop in all lanes."""
+        return self._splat(LLVM_TYPES[type], name, self.hoist)
+
+    def hoist(self, instruction: str) -> str:
         """A line before the loop."""
         name = f"%t.{self.body.next_number()}"
         self.hoisted.append(f"  {name} = {instruction}")
