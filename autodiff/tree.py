@@ -82,7 +82,10 @@ class Structure:
 
 
 def exactly(rest: Any) -> Any:
-    """What is equal only where it is alike: 1, True and 1.0 are equal, 0.0 and -0.0 too, programs tell them apart."""
+    """What is equal only where it is alike: 1, True and 1.0 are equal, 0.0 and -0.0 too, programs tell them apart.
+
+    So it is with what a dataclass compares and hashes.  Any other object is alike where its class says it is equal.
+    """
     cls = type(rest)
     if cls is tuple and all([type(part) is str for part in rest]):
         return rest
@@ -90,7 +93,25 @@ def exactly(rest: Any) -> Any:
         return cls, (tuple if isinstance(rest, tuple) else frozenset)([exactly(part) for part in rest])
     if cls is int or cls is str or rest is None:
         return rest
-    return cls, repr(rest) if isinstance(rest, (int, float, complex, np.generic)) else rest
+    if isinstance(rest, (int, float, complex, np.generic)):
+        return cls, repr(rest)
+    return cls, rest, *_compared(rest)
+
+
+def _compared(x: Any) -> tuple:
+    """What a dataclass compares, field by field; of other objects, and where a field has no hash, nothing."""
+    params = getattr(type(x), "__dataclass_params__", None)
+    if params is None or not params.eq:
+        return ()
+    from dataclasses import fields as fields_of
+
+    fields = [f.name for f in fields_of(x) if (f.compare if f.hash is None else f.hash)]
+    parts = tuple([exactly(getattr(x, name)) for name in fields])
+    try:
+        hash(parts)
+    except TypeError:  # its class has a hash of its own
+        return ()
+    return parts
 
 
 class _Star:

@@ -399,7 +399,23 @@ def test_containers_that_differ_in_the_class_or_sign_of_a_number_are_different_c
         assert [labelled(Labelled(x, m)) for m in (0, False, 0.0, -0.0)] == [3.0, 2.0, 3.0, -3.0]
 
 
-@pytest.mark.parametrize("holds", [namedtuple("Held", "c")._make, lambda cs: (Labelled, *cs), lambda cs: (OBJECT, *cs)])
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    value: object
+    note: object = dataclasses.field(default=None, compare=False)
+
+    def __getitem__(self, _):
+        return self.value.value if isinstance(self.value, Setting) else self.value
+
+
+HOLDERS = {
+    "namedtuple": namedtuple("Held", "c")._make, "beside a class": lambda cs: (Labelled, *cs),
+    "beside an object": lambda cs: (OBJECT, *cs), "dataclass": lambda cs: Setting(*cs),
+    "dataclass in another": lambda cs: Setting(Setting(*cs)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("holds", HOLDERS.values(), ids=HOLDERS)
 def test_numbers_in_static_values_that_are_equal_are_told_apart(holds):
     def scaled(x, held):
         return x * (2.0 if held[-1] is False else np.copysign(3.0, held[-1]))
@@ -409,3 +425,16 @@ def test_numbers_in_static_values_that_are_equal_are_told_apart(holds):
         assert [f(np.ones(()), holds([c])) for c in (0, False, 0.0, -0.0)] == [3.0, 2.0, 3.0, -3.0]
     of_class = ad.jit(lambda x, held: x * (5.0 if type(held[-1]) is Fraction else 7.0), static_argnums=1)
     assert [of_class(np.ones(()), holds([c])) for c in (1, Fraction(1), 1)] == [7.0, 5.0, 7.0]
+
+
+def test_what_a_dataclass_does_not_compare_is_no_part_of_the_signature():
+    runs = []
+
+    def scaled(x, how):
+        runs.append(how)
+        return x * how.value
+
+    f = ad.jit(scaled, static_argnums=1)
+    for note in range(5):
+        assert f(X[0], Setting(2.0, [note])).tolist() == (2 * X[0]).tolist()
+    assert len(runs) == 1
