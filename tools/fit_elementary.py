@@ -135,9 +135,9 @@ def fits() -> list[Fit]:
     both("CBRT", "m**(-1/3) in m - 1,  sqrt(1/2) <= m <= sqrt(2): to begin with", cbrt_inverse,
          lambda t: mp.cbrt(1 + t), SQRT_HALF - 1, 2 * SQRT_HALF - 1, 4, 2)
     both("LOG", "(log((1+s) / (1-s)) / s - 2) / z,  z = s*s", log_rest, lambda z: z / 2, TINY, LOG_BOUND, 6, 2)
-    both("SIN", "(sin(r) / r - 1) / z,  z = r*r,  |r| <= pi/4", sin_rest, lambda z: z, TINY, QUARTER, 6, 2)
+    both("SIN", "(sin(r) / r - 1) / z,  z = r*r,  |r| <= pi/4", sin_rest, lambda z: z, TINY, QUARTER, 6, 3)
     both("COS", "(cos(r) - 1 + z/2) / z**2,  z = r*r,  |r| <= pi/4", cos_rest, lambda z: z**2, TINY, QUARTER, 5, 2)
-    both("ASIN", "(asin(s) / s - 1) / z,  z = s*s <= 1/4", asin_rest, lambda z: z, TINY, mpf("0.25"), 11, 4)
+    both("ASIN", "(asin(s) / s - 1) / z,  z = s*s <= 1/4", asin_rest, lambda z: z, TINY, mpf("0.25"), 12, 5)
     both("ATAN", "(atan(t) / t - 1) / z,  z = t*t,  |t| <= tan(pi/8)", atan_rest, lambda z: z,
          TINY, ATAN_BOUND, 10, 4)
     found.append(Fit("BELL_F64", "(exp(-u) - 1) / u,  |u| <= 3/32", bell_rest, lambda u: abs(u),

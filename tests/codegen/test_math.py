@@ -262,6 +262,33 @@ def test_errors_of_angles_have_no_side(name, low, machine, rng):
     assert abs(errors.mean()) < 0.006  # six times what chance allows
 
 
+@pytest.mark.parametrize("machine", ["widest", "masks"])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("low", [0.0, 0.8, 1.6, 2.3, 3.2, 6.0, 1000.0])
+def test_errors_of_angles_of_floats_are_those_of_a_rounding(name, low, machine, rng):
+    """What rounding took from a reduced angle is the same for many: .13 last bits from 2.4 to 3, error .41."""
+    x = rng.uniform(low, low + 0.7, 50_000).astype(np.float32)
+    exact = getattr(np, name)(x.astype(np.float64))
+    errors = (run(name, F32, x, machine=machine) - exact) / np.spacing(exact.astype(np.float32)).astype(np.float64)
+    assert abs(errors.mean()) < 0.02
+    assert np.sqrt(np.mean(errors**2)) < 0.3
+    assert np.abs(errors).max() < 0.75
+
+
+@EACH_TYPE
+@pytest.mark.parametrize("machine", ["widest", "masks"])
+@pytest.mark.parametrize(("name", "low", "high", "bound"), [("asin", 0.5, 0.7, 0.36), ("asin", 0.7, 0.999, 0.3),
+                                                            ("acos", 0.0, 0.5, 0.33), ("atan", 2.5, 9, 0.31)])
+def test_sums_with_a_quarter_turn_are_rounded_once(name, low, high, bound, machine, type, rng):
+    """Half of pi less twice a number was rounded to a side: .44 last bits from .6 to .7."""
+    x = rng.uniform(low, high, 50_000).astype(DTYPES[type])
+    exact = IN_DOUBLES[name](x.astype(np.longdouble))
+    spacing = np.spacing(exact.astype(DTYPES[type])).astype(np.longdouble)
+    errors = ((run(name, type, x, machine=machine) - exact) / spacing).astype(float)
+    assert abs(errors.mean()) < 0.05
+    assert np.sqrt(np.mean(errors**2)) < bound
+
+
 @pytest.mark.parametrize(("name", "low"), [("log", 0.985), ("log", 1.0), ("log1p", 0.0), ("log1p", -1e-4)])
 def test_logarithms_near_zero_err_by_little_more_than_a_rounding(name, low, rng):
     """Of points in memory: .22 last bits too small below 1, and of log1p twice the error, when points had 62 bits."""

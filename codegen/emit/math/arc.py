@@ -16,44 +16,55 @@ _QUARTER_PI = {
 }
 
 
-def _half_arc(k: Code, size: Term) -> tuple[Term, Term]:
-    """(outer, p): p = asin(size) for size <= 1/2, else asin(sqrt((1 - size) / 2)), which is acos(size) / 2."""
+def _half_arc(k: Code, size: Term) -> tuple[Term, Term, Term, Term]:
+    """(outer, s, tail, s*s): s + tail = asin(size) for size <= 1/2, else asin(sqrt((1 - size) / 2)), acos(size) / 2."""
     outer = size > 0.5
     halved = (1.0 - size) * 0.5
     z = k.select(outer, halved, size * size)
     s = k.select(outer, k.sqrt(halved), size)
-    return outer, k.mad(s * z, k.polynomial(z, k.pick(ASIN_F64, ASIN_F32)), s)
+    return outer, s, s * z * k.polynomial(z, k.pick(ASIN_F64, ASIN_F32)), halved
 
 
 def asin(k: Code, x: Term) -> Term:
-    """The arc sine within 2.5 ulp; nan outside of [-1, 1]."""
+    """The arc sine within 2.5 ulp, 1.5 where multiply-adds are fused; nan outside of [-1, 1]."""
     high, low = _QUARTER_PI[k.suffix]
-    outer, p = _half_arc(k, k.abs(x))
-    # pi/2 - 2p
-    far = 2.0 * high - (2.0 * p - 2.0 * low)
-    return k.with_sign(k.select(outer, far, p), k.sign_of(x))
+    outer, s, tail, halved = _half_arc(k, k.abs(x))
+    # pi/2 - 2 (s + tail): what the difference and the root are rounded by is added to what is small.
+    near = 2.0 * high - 2.0 * s
+    rest = ((2.0 * high - near) - 2.0 * s) + 2.0 * low
+    if k.has_fma:
+        # The root lacks (halved - s s) / 2s, and that only counts where s is .3 to .5: 1/s there, roughly.
+        rest = k.mad(k.fma(s, s, -halved), k.mad(s, -5.72, 4.86), rest)
+    far = near + k.mad(tail, -2.0, rest)
+    return k.with_sign(k.select(outer, far, s + tail), k.sign_of(x))
 
 
 def acos(k: Code, x: Term) -> Term:
     """The arc cosine within 1.5 ulp; nan outside of [-1, 1]."""
     high, low = _QUARTER_PI[k.suffix]
-    outer, p = _half_arc(k, k.abs(x))
+    outer, s, tail, _ = _half_arc(k, k.abs(x))
+    # Inside pi/2 - asin(x); outside 2 (s + tail), or pi less that of a negative x.
     negative = x < 0.0
-    # Inside pi/2 - asin(x); outside 2p, or pi - 2p of a negative x.
-    near = 2.0 * high - (k.with_sign(p, k.sign_of(x)) - 2.0 * low)
-    far = k.select(negative, 4.0 * high - (2.0 * p - 4.0 * low), 2.0 * p)
-    return k.select(outer, far, near)
+    turns = k.select(outer, k.select(negative, k.constant(4.0), 0.0), 2.0)
+    scale = k.select(outer, k.select(negative, k.constant(-2.0), 2.0), k.select(negative, k.constant(1.0), -1.0))
+    whole, step = turns * high, scale * s
+    total = whole + step
+    rest = ((whole - total) + step) + turns * low
+    return total + k.mad(tail, scale, rest)
 
 
-def _atan_small(k: Code, t: Term) -> Term:
-    """atan(t) - t for |t| <= tan(pi/8)."""
+def _angle(k: Code, quarters: Term, t: Term) -> Term:
+    """quarters pi/4 + atan(t),  |t| <= tan(pi/8): what the first sum is rounded by is added to what is small."""
+    high, low = _QUARTER_PI[k.suffix]
     z = t * t
-    return t * z * k.polynomial(z, k.pick(ATAN_F64, ATAN_F32))
+    whole = quarters * high
+    total = whole + t
+    rest = k.mad(quarters, low, (whole - total) + t)
+    return total + k.mad(t * z, k.polynomial(z, k.pick(ATAN_F64, ATAN_F32)), rest)
 
 
 def atan(k: Code, x: Term) -> Term:
     """The arc tangent within 2 ulp."""
-    high, low = _QUARTER_PI[k.suffix]
     size = k.abs(x)
     steep, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
     # One division for the three cases: a, (a - 1) / (a + 1) from pi/4, -1 / a from pi/2.
@@ -61,13 +72,11 @@ def atan(k: Code, x: Term) -> Term:
     below = k.select(steep, size, k.select(middle, size + 1.0, k.constant(1.0)))
     quarters = k.select(steep, 2.0, k.select(middle, k.constant(1.0), 0.0))
     t = above / below
-    result = quarters * high + (t + (_atan_small(k, t) + quarters * low))
-    return k.with_sign(result, k.sign_of(x))
+    return k.with_sign(_angle(k, quarters, t), k.sign_of(x))
 
 
 def atan2(k: Code, y: Term, x: Term) -> Term:
     """The angle of the point (x, y) within 2 ulp, for all points: infinite, zero, of either sign."""
-    high, low = _QUARTER_PI[k.suffix]
     across, up = k.abs(x), k.abs(y)
     swapped = up > across
     large, small = k.select(swapped, up, across), k.select(swapped, across, up)
@@ -87,6 +96,5 @@ def atan2(k: Code, y: Term, x: Term) -> Term:
     backwards = k.bits(x) < 0
     quarters = k.select(backwards, 4.0 - quarters, quarters)
     t = k.select(swapped ^ backwards, -t, t)
-    result = quarters * high + (t + (_atan_small(k, t) + quarters * low))
-    result = k.with_sign(k.abs(result), k.sign_of(y))
+    result = k.with_sign(k.abs(_angle(k, quarters, t)), k.sign_of(y))
     return k.select(x.is_nan() | y.is_nan(), x + y, result)

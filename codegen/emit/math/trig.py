@@ -40,7 +40,7 @@ def is_far(k: Code, x: Term) -> Term:
 
 def _reduced(k: Code, x: Term) -> tuple[Term, Term, Term | None]:
     """(n, r, what rounding took from r) for x >= 0, the low bits of n as an integer of the
-    function's width.  nan for inf.  Only doubles pay for what rounding took."""
+    function's width.  nan for inf."""
     if not k.has_fma:
         return *_reduced_by_exact_products(k, x), None
     shifted = k.mad(x, 2 / math.pi, magic(k))
@@ -48,8 +48,6 @@ def _reduced(k: Code, x: Term) -> tuple[Term, Term, Term | None]:
     first, second, third = (-float.fromhex(part) for part in _HALF_PI[k.suffix])
     # This difference is exact: its last bit is no less than that of the first part.
     rough = k.fma(n, first, x)
-    if not k.double:
-        return k.bits(shifted), k.fma(n, third, k.fma(n, second, rough)), None
     step = n * second
     r = rough + step
     lost = (step - (r - rough)) + k.fma(n, second, -step)
@@ -95,7 +93,7 @@ def _signed_by_half(k: Code, value: Term, n: Term, sign: Term | None = None) -> 
 
 
 def sin(k: Code, x: Term) -> Term:
-    """The sine within 1.5 ulp where x is not far; doubles within 0.75 where multiply-adds are fused."""
+    """The sine within 1.5 ulp where x is not far, 0.75 where multiply-adds are fused."""
     # The sign is taken off and put back, which keeps that of a zero.
     n, r, lost = _reduced(k, k.abs(x))
     sine, cosine = _sin_cos(k, r, lost)
@@ -103,7 +101,7 @@ def sin(k: Code, x: Term) -> Term:
 
 
 def cos(k: Code, x: Term) -> Term:
-    """The cosine within 1.5 ulp where x is not far; doubles within 0.75 where multiply-adds are fused."""
+    """The cosine within 1.5 ulp where x is not far, 0.75 where multiply-adds are fused."""
     n, r, lost = _reduced(k, k.abs(x))
     sine, cosine = _sin_cos(k, r, lost)
     return _signed_by_half(k, k.select(_is_odd(n), sine, cosine), n + 1)
