@@ -13,7 +13,7 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Call      the NumPy reference is called: fuses with nothing (host rules)
     Dense     linear algebra, matrix by matrix: natively where that is as fast, else the reference is called
     Decompose eigh, qr, svd of each matrix: by LAPACK, natively where it can be reached, else the reference is called
-    Order     the numbers of elements in order along one axis: argsort
+    Order     the numbers of elements in order along one axis, or the elements: argsort
     Fourier   a Fourier transform along one axis, natively where its extent has small prime factors
     Nest      graphs of its own run: loops and branches, natively where all of them can
 """
@@ -27,8 +27,8 @@ from .nested import Nested
 from .records import record
 
 __all__ = [
-    "DENSE_ROWS", "Call", "Contract", "Decompose", "Dense", "Fourier", "Lowering", "Map", "Move", "Nest", "Order",
-    "Reduce", "Scan", "Scatter", "apart_in_cache",
+    "BUCKETS", "DENSE_ROWS", "PIECES", "TABLE_BYTES", "Call", "Contract", "Decompose", "Dense", "Fourier", "Lowering",
+    "Map", "Move", "Nest", "Order", "Reduce", "Scan", "Scatter", "apart_in_cache",
 ]  # fmt: skip
 
 
@@ -138,7 +138,15 @@ class Decompose(Call):
 @record(frozen=True)
 class Order(Call):
     """The numbers of the elements along the parameter `axis` in rising order, or falling where `descending` is true,
-    equal ones as they stand; nan is above all.  Machine code does it."""
+    equal ones as they stand; nan is above all.  With `of_elements` these themselves.  Machine code does it."""
+
+    of_elements: bool = False
+
+
+#: A sort of one long row cuts it into at most so many pieces, and each of them into so many buckets; what there is of
+#: bytes before the keys in its workspace: a key for each bucket, and for each piece where these end, and a flag.
+PIECES, BUCKETS = 128, 64
+TABLE_BYTES = 8 * (BUCKETS + PIECES * BUCKETS + PIECES)
 
 
 @record(frozen=True)

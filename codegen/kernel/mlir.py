@@ -224,6 +224,7 @@ class _Entry(NestWriter):
         return ""
 
     def _host_call(self, call: HostCall, buffers: Sequence[int]) -> str:
+        buffers = [*buffers[: len(call.node.inputs)], buffers[-1]]
         types = [self.type_of(b) for b in buffers]
         key = (call.node.op.name, call.node.params, *types)
         if key not in self.hosts:

@@ -32,6 +32,7 @@ from .pairs import PAIR
 from .prepare import Prepared, computed_by, gemm_of
 from .reach import bits
 from .recur import results_together
+from .sorts import room_of
 from .unit import Unit
 
 __all__ = ["BodyPlanner", "drafted", "for_any_extent"]
@@ -125,7 +126,8 @@ def _draft(
 
         if is_native(computed):
             return _kernel(build_dense(node, computed, lower.program, name))
-    return HostCall(computed), (*node.inputs, node)
+    room = room_of(computed)
+    return HostCall(computed), (*node.inputs, *([Temporary(room)] if room else []), node)
 
 
 def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:
@@ -143,6 +145,8 @@ def _writes(work: Any, count: int) -> Iterable[int]:
     """The numbers of the values that a step writes."""
     if isinstance(work, Kernel):
         return work.function.writes
+    if isinstance(work, HostCall):
+        return range(len(work.node.inputs), count)
     return range(work.reads if bodies(work) else count - 1, count)
 
 

@@ -24,6 +24,7 @@ from .inner import inner
 from .pipeline import optimize
 from .prepare import computed_by, gemm_of, prepare
 from .recur import separate
+from .sorts import sorts
 from .storage import place_buffers
 from .turn import turn
 
@@ -89,7 +90,7 @@ def planned(
 ) -> Planned:
     """The steps of the program that computes a graph."""
     graph = Graph.of(graph.inputs, graph.outputs, graph.name)
-    original, graph = graph, turn(inner(choose(by_parts(separate(both_sides(graph))))))
+    original, graph = graph, turn(inner(sorts(choose(by_parts(separate(both_sides(graph)))))))
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
     if begin is not None:

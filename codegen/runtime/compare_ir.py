@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BLOCK", "LANES", "V", "merged_pairs", "of_blocks", "of_two", "sorted_pairs"]
+__all__ = ["BLOCK", "LANES", "Lines", "V", "merged_pairs", "of_blocks", "of_two", "sorted_pairs"]
 
 LANES = 8
 #: Vectors that are sorted in registers.
@@ -16,48 +16,71 @@ BLOCK = 16
 V = f"<{LANES} x i64>"
 
 
-class _Lines:
-    """Instructions on vectors with names of their own."""
+class Lines:
+    """Instructions on vectors of words, or of floats, with names of their own, which begin with `prefix`."""
 
-    def __init__(self) -> None:
+    def __init__(self, word: str = "i64", lanes: int = LANES, prefix: str = "v") -> None:
+        self.word, self.lanes, self.prefix = word, lanes, prefix
+        self.vector = f"<{lanes} x {word}>"
         self.text: list[str] = []
 
     def value(self, instruction: str) -> str:
-        self.text.append(f"  %v{len(self.text)} = {instruction}")
-        return f"%v{len(self.text) - 1}"
+        name = f"%{self.prefix}{len(self.text)}"
+        self.text.append(f"  {name} = {instruction}")
+        return name
 
     def at(self, place: str) -> str:
-        return self.value(f"getelementptr {V}, ptr %words, i64 {place}")
+        return self.value(f"getelementptr {self.vector}, ptr %words, i64 {place}")
 
     def load(self, address: str) -> str:
-        return self.value(f"load {V}, ptr {address}, align 64")
+        return self.value(f"load {self.vector}, ptr {address}, align 64")
 
     def store(self, value: str, address: str) -> None:
         # An instruction without a name takes the number of one.
-        self.text.append(f"  store {V} {value}, ptr {address}, align 64")
+        self.text.append(f"  store {self.vector} {value}, ptr {address}, align 64")
 
     def both(self, a: str, b: str) -> tuple[str, str]:
-        """The smaller and the larger of each lane."""
-        low, high = [
-            self.value(f"call {V} @llvm.{name}.v{LANES}i64({V} {a}, {V} {b})") for name in ("umin", "umax")
-        ]
+        """The smaller and the larger of each lane.  Of floats none is nan."""
+        v = self.vector
+        if self.word in ("float", "double"):
+            less = self.value(f"fcmp olt {v} {a}, {b}")
+            low, high = [
+                self.value(f"select <{self.lanes} x i1> {less}, {v} {x}, {v} {y}") for x, y in ((a, b), (b, a))
+            ]
+            return low, high
+        named = f"v{self.lanes}{self.word}"
+        low, high = [self.value(f"call {v} @llvm.{name}.{named}({v} {a}, {v} {b})") for name in ("umin", "umax")]
         return low, high
+
+    def shuffled(self, a: str, b: str, places: list[int]) -> str:
+        """Lanes of two vectors by their numbers."""
+        spelled = ", ".join(f"i32 {place}" for place in places)
+        return self.value(
+            f"shufflevector {self.vector} {a}, {self.vector} {b}, <{len(places)} x i32> <{spelled}>"
+        )
 
     def crossed(self, x: str, bits: int) -> str:
         """Lanes whose numbers differ in these bits change places."""
-        places = ", ".join(f"i32 {lane ^ bits}" for lane in range(LANES))
-        return self.value(f"shufflevector {V} {x}, {V} poison, <{LANES} x i32> <{places}>")
+        return self.shuffled(x, "poison", [lane ^ bits for lane in range(self.lanes)])
 
     def by_lane(self, bits: int, low: str, high: str) -> str:
         """Lanes of one vector where the highest of these bits is 0, of the other where it is 1."""
         top = 1 << bits.bit_length() - 1
-        places = ", ".join(f"i32 {lane + LANES * bool(lane & top)}" for lane in range(LANES))
-        return self.value(f"shufflevector {V} {low}, {V} {high}, <{LANES} x i32> <{places}>")
+        return self.shuffled(low, high, [lane + self.lanes * bool(lane & top) for lane in range(self.lanes)])
 
     def halved(self, x: str, bit: int) -> str:
         """Each lane compared with that which differs in this bit."""
         low, high = self.both(x, self.crossed(x, bit))
         return self.by_lane(bit, low, high)
+
+    def across(self, x: str, y: str, bits: int) -> tuple[str, str]:
+        """Each lane of one compared with that of the other whose number differs in these bits, the smaller words to
+        lanes where the highest bit is 0; then with lanes of the same vector that differ in one of the others."""
+        low, high = self.both(x, self.crossed(y, bits))
+        low, high = self.by_lane(bits, low, high), self.crossed(self.by_lane(bits, high, low), bits)
+        for step in [1 << k for k in range(bits.bit_length() - 2, -1, -1)]:
+            low, high = self.halved(low, step), self.halved(high, step)
+        return low, high
 
 
 def sorted_pairs(n: int) -> list[tuple[int, int]]:
@@ -84,7 +107,7 @@ def merged_pairs(n: int) -> list[tuple[int, int]]:
 
 def of_blocks(pairs: list[tuple[int, int]]) -> str:
     """These comparisons within each block of vectors from %i on."""
-    lines = _Lines()
+    lines = Lines()
     places = [lines.at("%i")]
     places += [lines.value(f"getelementptr {V}, ptr {places[0]}, i64 {j}") for j in range(1, BLOCK)]
     rows = [lines.load(place) for place in places]
@@ -97,14 +120,10 @@ def of_blocks(pairs: list[tuple[int, int]]) -> str:
 
 def of_two(bits: int = 0) -> str:
     """The comparison of the vectors at %a and %b, of whose lanes these bits differ."""
-    lines = _Lines()
+    lines = Lines()
     one, other = lines.at("%a"), lines.at("%b")
     x, y = lines.load(one), lines.load(other)
-    low, high = lines.both(x, lines.crossed(y, bits) if bits else y)
-    if bits:
-        low, high = lines.by_lane(bits, low, high), lines.crossed(lines.by_lane(bits, high, low), bits)
-    for step in [1 << k for k in range(bits.bit_length() - 2, -1, -1)]:
-        low, high = lines.halved(low, step), lines.halved(high, step)
+    low, high = lines.across(x, y, bits) if bits else lines.both(x, y)
     lines.store(low, one)
     lines.store(high, other)
     return "\n".join(lines.text)

@@ -250,8 +250,10 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | segmente
             return [_nested_step(nest, slots, code)]
         case HostCall(node):
             if orders.is_native(node):
-                order = orders.order_of(node)
-                return [_Native(NativeStep(order.code.address("order"), slots, order.extents, order.share), (order,))]
+                return [
+                    _Native(NativeStep(order.code.address(order.name), slots, order.extents, order.share), (order,))
+                    for order in orders.orders_of(node, len(slots))
+                ]
             if isinstance(node.op.lower, Decompose) and lapack.is_native(node):
                 found, address = lapack.decomposition_of(node)
                 return [_Native(NativeStep(address, slots, found.extents), (found,))]

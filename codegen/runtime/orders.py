@@ -1,4 +1,4 @@
-"""Orders of elements: native steps, and their code, one function for each dtype, made when one first wants it."""
+"""Orders of elements, and elements in order: native steps, and their code, made when a dtype first wants it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,36 @@ from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
 from ..records import record
-from . import objects
+from . import engine, objects
 from .ahead import Ahead
 from .cost import ORDERED
 from .engine import Code, Passes
 from .launcher import Share
 
 if TYPE_CHECKING:
-    from . import order_ir
+    from . import order_ir, sort_columns_ir, sort_ir
 else:
     order_ir = later("codegen.runtime.order_ir")
+    sort_columns_ir = later("codegen.runtime.sort_columns_ir")
+    sort_ir = later("codegen.runtime.sort_ir")
 
-__all__ = ["Order", "begin", "is_native", "order_of"]
+__all__ = ["Order", "begin", "is_native", "orders_of"]
 
 #: From so many additions on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
 
 
+#: A long row is cut into pieces of so many elements, and more buckets where these would have more.
+_PIECE, _BUCKET = 1 << 14, 1 << 16
+
+
 @record(frozen=True)
 class Order:
-    """Code, its extents, and how rows are shared; without, the extents say that all are done at once."""
+    """Code and its function, the extents, and how rows are shared; without, the extents say that all are done at
+    once."""
 
     code: Code
+    name: str
     extents: tuple[int, ...]
     share: Share | None
 
@@ -42,28 +50,49 @@ class Order:
 
 
 def is_native(node: Node) -> bool:
-    """Whether a call is an order in machine code: its rows must be no longer than keys can number."""
-    return isinstance(node.op.lower, lowering.Order) and node.aval.shape[node.keywords["axis"]] <= 1 << 31
+    """Whether a call is in machine code: rows whose elements get numbers must be no longer than keys can number."""
+    lower = node.op.lower
+    if not isinstance(lower, lowering.Order):
+        return False
+    return lower.of_elements or node.aval.shape[node.keywords["axis"]] <= 1 << 31
 
 
-def order_of(node: Node) -> Order:
-    """The native step for such a node."""
+def orders_of(node: Node, buffers: int) -> list[Order]:
+    """The native steps for such a node, one of three buffers with a workspace of its own."""
     (x,) = node.inputs
     axis, falls = node.keywords["axis"], node.keywords["descending"]
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
-    rows = x.aval.size // n if n else 0
-    extents = (n, inner, -1 if falls else 0)
-    code = _code(dtype_name(x.aval.dtype)).result()
+    rows, flip = (x.aval.size // n if n else 0), -1 if falls else 0
+    of_elements = node.op.lower.of_elements
+    code = _code(dtype_name(x.aval.dtype), of_elements).result()
+    if buffers == 3:
+        return _long(code, n, flip)
+    extents = (n, inner, flip)
     if rows > 1 and ORDERED * x.aval.size >= _SHARED:
-        return Order(code, extents, Share(rows, max(1, min(_CHUNK // (ORDERED * n), rows // 2))))
-    return Order(code, (*extents, 0, rows), None)
+        # Columns are sorted side by side.
+        least = sort_columns_ir.COLUMNS if of_elements and inner > 1 else 1
+        share = Share(rows, max(1, min(max(least, _CHUNK // (ORDERED * n)), rows // 2)))
+        return [Order(code, "order", extents, share)]
+    return [Order(code, "order", (*extents, 0, rows), None)]
+
+
+def _long(code: Code, n: int, flip: int) -> list[Order]:
+    """One row in pieces and buckets, which depend on nothing but its length."""
+    pieces = min(lowering.PIECES, max(1, n // _PIECE))
+    buckets = min([count for count in (4, 16, lowering.BUCKETS) if count * _BUCKET >= n], default=lowering.BUCKETS)
+    extents = (n, flip, pieces, buckets)
+    shared = (("sample", 0), ("cut", pieces), ("gather", buckets), ("finish", buckets), ("mend", 0))
+    return [Order(code, name, extents, Share(total, 1) if total else None) for name, total in shared]
 
 
 def begin(node: Node) -> None:
     """Have its code made beside the caller."""
-    _code(dtype_name(node.inputs[0].aval.dtype))
+    _code(dtype_name(node.inputs[0].aval.dtype), node.op.lower.of_elements)
 
 
 @functools.cache
-def _code(dtype: str) -> Ahead[Code]:
-    return Ahead(lambda: objects.compiled(order_ir.order_ir(dtype), passes=Passes.VECTORS))
+def _code(dtype: str, of_elements: bool) -> Ahead[Code]:
+    def text() -> str:
+        return sort_ir.sort_ir(dtype, engine.target_features()) if of_elements else order_ir.order_ir(dtype)
+
+    return Ahead(lambda: objects.compiled(text(), passes=Passes.VECTORS))

@@ -1,0 +1,80 @@
+"""Elements read in their order, whose numbers nothing else reads, are sorted without numbers.
+
+    order = argsort(x: f64[n])  y = take_along(x, order)        n = 1e5: 2,000 us on one thread (Sapphire Rapids)
+    y = sort(x)                                                 500
+
+A gradient reads the numbers, too: then they are found, and elements are read by them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+
+import numpy as np
+
+from ..ir import Aval, Graph, Node
+from ..ir.op import Op
+from ..lowering import TABLE_BYTES, Order
+from ..symbols import typical
+from .rebuild import rebuild
+
+__all__ = ["room_of", "sorts"]
+
+#: Rows of so few elements are ordered several at a time (`runtime.order_beside_ir`), which is faster.
+_SHORT = 96
+
+#: From so many elements on threads share a row.
+LONG = 1 << 15
+
+
+def sorts(graph: Graph) -> Graph:
+    """Replace such reads."""
+    if not any(isinstance(node.op.lower, Order) for node in graph.nodes):
+        return graph
+    readers = Counter([*[x for node in graph.nodes for x in node.inputs], *graph.outputs])
+    recorded = iter(graph.nodes)
+    alone: set[Node] = set()
+
+    def sorted_(node: Node) -> Node:
+        if readers[next(recorded)] == 1 and isinstance(node.op.lower, Order):
+            alone.add(node)
+        if node.op.name != "take_along" or node.inputs[1] not in alone:
+            return node
+        x, order = node.inputs
+        axis = order.keywords["axis"]
+        is_sort = order.inputs == (x,) and node.keywords["axis"] == axis and x.aval.dtype.kind in "fib"
+        if not is_sort or typical(x.aval.shape[axis]) <= _SHORT:
+            return node
+        return Node(_sort(order.op), order.inputs, order.params, node.aval)
+
+    found = rebuild(graph, sorted_)
+    return graph if found is graph else Graph.of(found.inputs, found.outputs, found.name)
+
+
+def room_of(node: Node) -> Aval | None:
+    """The workspace of a sort of one long row, which threads share.
+
+    Its table holds where pieces of the row are cut into buckets (`runtime.sort_long_ir`).
+    """
+    if not isinstance(node.op.lower, Order) or not node.op.lower.of_elements or node.aval.dtype.kind == "b":
+        return None
+    n = node.aval.shape[node.keywords["axis"]]
+    if node.aval.size != n or typical(n) < LONG:
+        return None
+    return Aval((TABLE_BYTES + n * node.aval.dtype.itemsize,), np.dtype(np.bool_))
+
+
+@lru_cache(maxsize=2)
+def _sort(argsort: Op) -> Op:
+    """The operation that gives the elements in such an order."""
+
+    def infer(x: Aval, **params: object) -> Aval:
+        argsort.infer(x, **params)
+        return x
+
+    def reference(x: np.ndarray, *, axis: int, **params: object) -> np.ndarray:
+        assert argsort.reference is not None
+        return np.take_along_axis(x, argsort.reference(x, axis=axis, **params), axis)
+
+    return Op("sort", infer=infer, reference=reference, lower=Order(of_elements=True), params=argsort.params)
