@@ -124,19 +124,23 @@ def _edges(k: Code, x: Term, result: Term, zero: float) -> Term:
     return k.select(x.equals(zero), -math.inf, result)
 
 
-def _by_tables(k: Code, x: Term, base: int = 0, correction: Term | None = None) -> Term:
-    """The logarithm to a base (0: the natural one), plus the correction."""
+def _by_tables(k: Code, x: Term, base: int = 0, lost: Term | None = None) -> Term:
+    """The logarithm of x + lost to a base (0: the natural one), lost below an ulp of x."""
     m = k.mantissa_near_one(x)
-    e = k.exponent(x) - k.exponent(m)
+    of_x, of_m = k.exponent(x), k.exponent(m)
+    e = of_x - of_m
     first_bits = k.bits(m) >> k.pick(48, 18)
-    r = k.mad(m, k.lookup(k.pick(LOG_INVERSES_F64, LOG_INVERSES_F32), first_bits), -1.0)
+    inverse = k.lookup(k.pick(LOG_INVERSES_F64, LOG_INVERSES_F32), first_bits)
+    r = k.mad(m, inverse, -1.0)
     logs = {0: (LOGS_E_F64, LOGS_E_F32), 2: (LOGS_2_F64, LOGS_2_F32), 10: (LOGS_10_F64, LOGS_10_F32)}[base]
     high, low = (k.lookup(part, first_bits) for part in k.pick(*logs))
     of_two = {0: LN2[k.suffix], 2: (1.0, 0.0), 10: tuple(map(float.fromhex, _LOG10_2[k.suffix]))}[base]
     high = e + high if of_two[0] == 1.0 else k.mad(e, of_two[0], high)
     low = k.mad(e, of_two[1], low) if of_two[1] else low
-    if correction is not None:
-        low = low + correction
+    if lost is not None:
+        # The derivative is 1/m = (1 - r) / c to some 8 bits.  Nothing is lost where x is 0; nan where it is infinite.
+        added = k.select(k.abs(lost) > 0.0, k.scaled(lost * inverse, of_m - of_x), 0.0)
+        low = low + k.mad(added, -r, added)
     tail = k.polynomial(r, k.pick(LOG_NEAR_F64, LOG_NEAR_F32)) * (r * r)
     if not base:
         return high + (r + (tail + low))
@@ -182,9 +186,7 @@ def log1p(k: Code, x: Term) -> Term:
     added = u - 1.0
     lost = (1.0 - (u - added)) + (x - added)
     if k.fills_registers:
-        # Nothing is lost where u is 0; nan where it is infinite.
-        correction = k.select(k.abs(lost) > 0.0, lost / u, 0.0)
-        return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, _by_tables(k, u, correction=correction))
+        return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, _by_tables(k, u, lost=lost))
     lowest = LOG_LOWEST_BITS if _has_points(k) else _SQRT_HALF_BITS[k.suffix]
     e, m, place = _decomposed(k, u, lowest)
     # 2**-e, of which only exponents up to the precision matter.
