@@ -22,15 +22,16 @@ from codegen.lowering import Move, Scatter
 
 from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
-from ..tape import record
+from ..tape import constant, record
 from ..tensor import Tensor
 from .arguments import axis_of, check_known, integer, records, reduced_shape
+from .arithmetic import mod
 from .batching import to_front, up, with_examples
 from .comparison import equal
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import iota
 from .primitive import broadcast_avals, expect, linear, primitive, spread_to, zero_of, zeros_of
-from .selection import where
+from .selection import maximum, minimum, where
 from .shaping import reshaped, transposed
 from .template import Bounds, remembered
 
@@ -326,26 +327,40 @@ def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, .
     return record(_scatter_set, (x, *indices, v), (axes, place)) if v.size else x
 
 
-def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None) -> Bounds:
+def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, mode: str = "raise") -> Bounds:
     extent = x.size if axis is None else x.shape[axis_of("take", axis, x.aval)]
-    return Bounds(functools.partial(check_known, name="take"), ((1, extent),))
+    return Bounds(functools.partial(check_known, name="take"), ((1, extent),) if mode == "raise" else ())
 
 
 @records(_take)
 @remembered(2, _bounds_of_take)
-def take(x, indices, axis=None):
+def take(x, indices, axis=None, mode="raise"):
     """Elements, or slices along an axis, by their numbers (None: of x flattened).
 
     x: T[..., n, ...]  indices: i64[k...]  →  T[..., k..., ...]
 
-    Negative numbers count from the end.  Raises IndexError for a number outside: at once if the indices
-    are known, else when the value is computed.
+    mode   "raise": negative numbers count from the end, one outside is an IndexError, at once if the indices are
+           known, else when the value is computed; "wrap": they go round; "clip": what is outside is the first or last
+
+    Raises ValueError for another mode, IndexError for anything out of nothing.
     """
     x = as_tensor(x, "take", "x")
     if axis is None:
         x, axis = reshaped(x, (x.size,)), 0
     along = axis_of("take", axis, x.aval)
-    return gathered(x, [index_tensor(indices, "take", x.shape[along])], (along,), along)
+    return gathered(x, [_within(indices, x.shape[along], mode)], (along,), along)
+
+
+def _within(indices: Any, n: int, mode: str) -> Tensor:
+    """Numbers of n elements, by NumPy's modes for those outside."""
+    if mode == "raise":
+        return index_tensor(indices, "take", n)
+    if mode not in ("wrap", "clip"):
+        raise ValueError(f"take: mode is 'raise', 'wrap' or 'clip', not {mode!r}\n  called at {caller()}")
+    index, zero, last = index_tensor(indices, "take"), constant(0, "i64"), constant(max(n - 1, 0), "i64")
+    index = mod(index, constant(max(n, 1), "i64")) if mode == "wrap" else minimum(maximum(index, zero), last)
+    check_known(index, name="take", extent=n)  # there may be no elements
+    return index
 
 
 def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> Bounds:

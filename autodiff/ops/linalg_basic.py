@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval, dtype_name
+from codegen.lazily import imported
 from codegen.lowering import Move
 
 from ..custom import function
@@ -23,7 +24,7 @@ from .power import power
 from .primitive import linear, zero_of, zeros_of
 from .reductions import max_, min_, summed, unreduced, widened
 from .selection import where
-from .shaping import spread
+from .shaping import spread, transposed
 from .statistics import floating, root_of_squares
 from .template import remembered
 
@@ -165,28 +166,31 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
 
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64, complex numbers count by their size
 
-    ord   None or 2: the root of the sum of squares ("fro" for a pair of axes); 1, inf, -inf, 0 (how many
-          are not zero) or any other number p, for vectors only
+    ord   of vectors None or 2: the root of the sum of squares; 1, inf, -inf, 0 (how many are not zero), or any other
+          number p.  Of matrices None or "fro": the same root; 1 and inf: the largest sum of sizes of a column and of
+          a row, -1 and -inf the smallest; 2 and -2: the largest and smallest singular value, "nuc": their sum
 
-    Where the norm is 0 its derivative is 0; of an infinite element it is nan.  Squares of very large and very small
-    elements neither overflow nor underflow.
+    Where the norm of a vector is 0 its derivative is 0; of an infinite element it is nan.  Squares of very large and
+    very small elements neither overflow nor underflow.
     Raises ShapeError when x has no such axis, ValueError for an `ord` that is not served.
     """
     x = floating(x, "norm")
-    if x.dtype.kind == "c":
-        x = abs_(x)
     if axis is None and ord is not None and x.ndim > 1:
         axis = tuple(range(x.ndim))
     axes = axes_of("norm", axis, x.aval)
+    sizes = abs_(x) if x.dtype.kind == "c" else x
     if ord in (None, "fro") or (ord == 2 and len(axes) == 1):
-        y = _euclidean(x, axes)
+        y = _euclidean(sizes, axes)
     elif len(axes) == 1 and isinstance(ord, (int, float)):
-        y = _vector_norm(x, ord, axes)
+        y = _vector_norm(sizes, ord, axes)
+    elif len(axes) == 2 and ord in (1, -1, 2, -2, math.inf, -math.inf, "nuc"):
+        rows, columns = [axis_of("norm", a, x.aval) for a in axis]
+        y = _matrix_norm(x, ord, rows, columns)
     else:
         raise ValueError(
             f"norm: ord={ord!r} of {x.aval} over axes {axes} is not served\n"
             f"  called at {caller()}\n"
-            f"  over several axes there is ord=None, the root of the sum of squares"
+            f"  over any axes there is None, the root of the sum of squares; over two 1, 2, inf, 'nuc', -1, -2, -inf"
         )
     return unreduced(y, x, axes, keepdims)
 
@@ -208,6 +212,18 @@ def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
     scaled = multiply(x, spread(scale, axes, x.shape))
     return multiply(root_of_squares(summed(multiply(scaled, scaled), axes)), back)
+
+
+def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:
+    """The norms of matrices whose rows are along one axis, columns along the other."""
+    if ord in (2, -2, "nuc"):
+        others = [a for a in range(x.ndim) if a not in (rows, columns)]
+        singular: Any = imported("autodiff.ops.linalg.singular")
+        values, last = singular.svdvals(transposed(x, (*others, rows, columns))), (len(others),)
+        return summed(values, last) if ord == "nuc" else max_(values, last) if ord == 2 else min_(values, last)
+    added, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums, left = summed(abs_(x), (added,)), (other - (added < other),)
+    return max_(sums, left) if ord > 0 else min_(sums, left)
 
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:

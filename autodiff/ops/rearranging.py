@@ -21,7 +21,9 @@ from .arithmetic import negative, subtract
 from .bits import bitwise_xor
 from .conversion import as_tensor
 from .gathering import gathered, index_tensor
+from .joining import joined
 from .primitive import linear, spread_to
+from .promotion import common
 from .shaping import reshaped
 from .slicing import part
 from .template import remembered
@@ -36,18 +38,23 @@ def roll(x, shift, axis=None):
 
     x: T[..., n, ...]  →  T[..., n, ...]     axis None: x as one row; several axes: a shift for each, or one for all
 
+    Several shifts of one axis, or of x as one row, add up.
     Raises ShapeError when x has no such axis, or shifts and axes differ in number.
     """
     x = as_tensor(x, "roll", "x")
+    shifts = [integer(by, "roll", "a shift") for by in (shift if isinstance(shift, (tuple, list)) else (shift,))]
     if axis is None:
-        return reshaped(_rolled(reshaped(x, (x.size,)), integer(shift, "roll", "a shift"), 0), x.shape)
+        return reshaped(_rolled(reshaped(x, (x.size,)), sum(shifts), 0), x.shape)
     axes = [axis_of("roll", a, x.aval) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    if len(axes) == 1:
+        shifts = [sum(shifts)]
+    elif len(shifts) == 1:
+        shifts *= len(axes)
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes of {x.aval}\n  called at {caller()}")
     y = x
     for by, along in zip(shifts, axes, strict=True):
-        y = _rolled(y, integer(by, "roll", "a shift"), along)
+        y = _rolled(y, by, along)
     return of_its_own(y, x)
 
 
@@ -153,21 +160,44 @@ def _count(value: Any, name: str) -> int:
 
 @function
 @remembered(1)
-def diff(x, n=1, axis=-1):
+def diff(x, n=1, axis=-1, prepend=None, append=None):
     """Differences of neighbours along an axis, n times; of bool, whether they differ.
 
     x: T[..., m, ...]  →  T[..., m - n, ...]     nothing is left where m <= n
 
-    Raises ShapeError when x has no such axis, or n is negative.
+    prepend, append   what stands before and after x along the axis: arrays as x but for that extent, or numbers, which
+                      are one element each
+
+    Raises ShapeError when x has no such axis, n is negative, or what is put beside x does not fit.
+
+    >>> import autodiff as ad
+    >>> ad.diff([1.0, 4.0, 9.0], prepend=0.0)
+    f64[3] [1. 3. 5.]
     """
     x = as_tensor(x, "diff", "x")
     along = axis_of("diff", axis, x.aval)
-    y = x
-    for _ in range(_count(n, "diff")):
+    times = _count(n, "diff")
+    y = x if not times or (prepend is None and append is None) else _lengthened(x, along, prepend, append)
+    for _ in range(times):
         m = y.shape[along]
         above, below = part(y, along, min(1, m), m), part(y, along, 0, max(m - 1, 0))
         y = bitwise_xor(above, below) if y.dtype.kind == "b" else subtract(above, below)
     return of_its_own(y, x)
+
+
+def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
+    """x with what stands before and after it along an axis."""
+    given = [(name, y) for name, y in (("prepend", prepend), ("x", x), ("append", append)) if y is not None]
+    parts = common("diff", given, "fcib")
+    before, behind = x.shape[:along], x.shape[along + 1 :]
+    for (name, _), y in zip(given, parts, strict=True):
+        if y.ndim and (y.ndim != x.ndim or (y.shape[:along], y.shape[along + 1 :]) != (before, behind)):
+            raise ShapeError(
+                f"diff: {name} of {y.aval} does not fit {x.aval} along axis {along}\n"
+                f"  called at {caller()}\n"
+                f"  it is a number, or an array as x but for its extent along that axis"
+            )
+    return joined([y if y.ndim else spread_to(y, (*before, 1, *behind)) for y in parts], along)
 
 
 @function

@@ -86,6 +86,9 @@ CASES = [
     _norm("3", "[5]", ord=3),
     _norm("2.5", "[5]", ord=2.5, draws=between(0.5, 2)),
     _norm("0d", "[1]", ord=2),
+    *[_norm(f"matrix-{ord}", "[3,4]", ord=ord) for ord in (1, -1, np.inf, -np.inf, 2, -2, "nuc")],
+    *[_norm(f"matrices-{ord}", "[2,3,4]", ord=ord, axis=(2, 0), keepdims=kept)
+      for ord, kept in ((1, True), (-np.inf, False), (2, True), ("nuc", False))],
     case("norm-of-integers", ad.norm, lambda x: np.asarray(np.linalg.norm(x)), ["i32[4]"]),
     case("norm-inf", lambda x: ad.norm(x, np.inf), lambda x: np.asarray(np.linalg.norm(x, np.inf)), ["f64[5]"]),
 ]  # fmt: skip

@@ -28,13 +28,19 @@ def _each(name, calls, dtypes=ALL, shapes=("[5]", "[3,4]", "[0,3]"), draws=None,
 
 CASES = [
     *_each("roll", {"1": (1,), "-7": (-7,), "axis": (2, 0), "last": (-1, -1), "none": (0,)}),
-    *_each("roll", {"axes": ((1, -2), (0, 1)), "all": (1, (0, 1))}, shapes=("[3,4]",)),
+    *_each("roll", {"axes": ((1, -2), (0, 1)), "all": (1, (0, 1)), "several": ((1, -3),), "twice": ((1, 1), 0),
+                    "one for all": ((1,), (0, 1))}, shapes=("[3,4]",)),
     *_each("roll", {"0d": (3,)}, shapes=("[]",)),
     *_each("tile", {"2": (2,), "23": ((2, 3),), "0": (0,), "2111": ((2, 1, 1, 1),)}),
     *_each("tile", {"0d": ((2, 2),)}, shapes=("[]",)),
     *_each("repeat", {"counts": ([2, 0, 3], 0), "one": ([2],), "many": ([1, 0, 2, 1], 1)}, shapes=("[3,4]",)),
     *_each("repeat", {"flat": (3,), "0": (2, 0), "-1": (2, -1), "never": (0, 0)}),
     *_each("diff", {"1": (), "2": (2,), "axis": (1, 0), "more": (6,)}),
+    *_each("diff", {"beside": (1, 0, np.ones((2, 4)), np.zeros((1, 4))), "after": (2, -1, np.ones((3, 0)), np.ones((3, 1))),
+                    "never": (0, 0, 5)}, shapes=("[3,4]",), dtypes=("f64", "i64")),
+    *[case(f"diff-between-{axis}", lambda a, x, b, axis=axis: ad.diff(x, 1, axis, a, append=b),
+           lambda a, x, b, axis=axis: np.diff(x, 1, axis, a, append=b), [f"f64{s}", f"f64{t}", f"f64{u}"])
+      for axis, s, t, u in ((0, "[2,3]", "[4,3]", "[]"), (-1, "[]", "[2,3]", "[2,0]"))],
     *_each("sort", {"last": (), "0": (0,), "flat": (None,)}, draws=distinct),
     *[c for axis in (-1, 0, None)
       for c in cases(f"argsort-{axis}", lambda x, axis=axis: ad.argsort(x, axis),

@@ -57,9 +57,19 @@ def test_what_does_not_fit_is_refused_at_the_users_line(call, message):
 
 def test_other_norms_are_refused_by_name():
     with pytest.raises(ValueError, match="'nuc'"):
-        ad.norm(zeros(2, 2), "nuc")
+        ad.norm(zeros(2), "nuc")
     with pytest.raises(ValueError, match="ord=2"):
-        ad.norm(zeros(2, 2), 2)
+        ad.norm(zeros(2, 2, 2), 2)
+    with pytest.raises(ValueError, match="ord=3"):
+        ad.norm(zeros(2, 2), 3)
+
+
+@pytest.mark.parametrize("ord", [1, -1, np.inf, -np.inf, 2, -2, "nuc"])
+def test_norms_of_complex_matrices_are_numpys_and_have_their_slopes(ord, rng):
+    a = rng.normal(size=(3, 4)) + 1j * rng.normal(size=(3, 4))
+    assert ad.norm(a, ord).item() == pytest.approx(np.linalg.norm(a, ord), rel=1e-13)
+    assert isinstance(np.linalg.norm(ad.tensor(a), ord), ad.Tensor)
+    ad.check_gradients(lambda a: ad.norm(a, ord), a)
 
 
 # ---------------------------------------------------------------- kinks and specials

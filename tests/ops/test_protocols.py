@@ -111,6 +111,12 @@ def test_a_function_without_counterpart_gets_the_array_where_no_gradient_is_lost
         lambda t: np.full_like(t, fill_value=2.0, order="C") * t,
         lambda t: np.linspace(t[0, 0], t[1, 1], 5, False),
         lambda t: np.tile(t, reps=(2, 1)),
+        lambda t: np.take(t, [0, 9], 0, None, "clip"),
+        lambda t: np.take(t, [[-7, 4]], mode="wrap"),
+        lambda t: np.diff(t, 1, -1, 0.5, X),
+        lambda t: np.roll(t, (1, 1)),
+        lambda t: np.linalg.norm(t, "nuc"),
+        lambda t: np.linalg.norm(t, 1, (1, 0), True),
     ],
 )
 def test_numpys_functions_take_what_numpys_take_in_its_order(f):
@@ -124,7 +130,7 @@ def test_numpys_functions_take_what_numpys_take_in_its_order(f):
     [
         (lambda t: np.reshape(t, (6,), "F"), "np.reshape with order="),
         (lambda t: np.sum(t, where=X > 2), "np.sum with where="),
-        (lambda t: np.take(t, [0, 9], 0, mode="clip"), "np.take with mode="),
+        (lambda t: np.max(t, initial=9.0), "np.max with initial="),
         (lambda t: np.cross(t, X + 1, 1, 1, 0), "np.cross with axisa="),
     ],
 )

@@ -71,7 +71,7 @@ def test_numpys_functions_record():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ad.roll(np.ones((2, 2)), (1, 2), 0), r"roll: 2 shifts for 1 axes of f64\[2,2\]"),
+        (lambda: ad.roll(np.ones((2, 2)), (1, 2, 3), (0, 1)), r"roll: 3 shifts for 2 axes of f64\[2,2\]"),
         (lambda: ad.tile(np.ones(2), -1), "tile: -1 copies"),
         (lambda: ad.repeat(np.ones(2), 2, axis=1), "repeat: no axis 1 in"),
         (lambda: ad.diff(np.ones(2), axis=3), "diff: no axis 3 in"),
@@ -83,3 +83,29 @@ def test_numpys_functions_record():
 def test_misuse_is_refused_at_the_users_line(call, message):
     with pytest.raises(ad.ShapeError, match=f"(?s){message}.*called at test_rearranging.py"):
         call()
+
+
+def test_what_stands_beside_what_is_subtracted_has_to_fit():
+    with pytest.raises(ad.ShapeError, match=r"diff: append of f64\[2\] does not fit f64\[2,3\] along axis 1"):
+        ad.diff(ad.ones((2, 3)), append=ad.ones(2))
+    with pytest.raises(ad.ShapeError, match=r"diff: prepend of f64\[3,3\]"):
+        ad.diff(ad.ones((2, 3)), prepend=np.ones((3, 3)))
+
+
+def test_a_number_beside_what_is_subtracted_is_weak_and_compiles_nothing():
+    x = ad.tensor([1.0, 4.0], dtype=ad.float32)
+    assert ad.diff(x, prepend=0.5).dtype == np.float32
+    assert ad.diff(ad.tensor([1, 4]), append=0.5).tolist() == [3.0, -3.5]
+    assert ad.diff(x, prepend=np.float64(0.5)).dtype == np.float64
+    before = ad.cache_info().compiles
+    for k in range(20):
+        assert ad.diff(x, prepend=float(k)).tolist() == [1.0 - k, 3.0]
+    assert ad.cache_info().compiles <= before + 2
+
+
+def test_elements_out_of_nothing_are_an_error_in_each_mode():
+    for mode in ("raise", "wrap", "clip"):
+        with pytest.raises(IndexError, match="take"):
+            ad.take(np.zeros(0), [1], mode=mode)
+    with pytest.raises(ValueError, match="'nearest'"):
+        ad.take(np.zeros(3), [1], mode="nearest")
