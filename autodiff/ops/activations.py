@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 
+from codegen.lowering import Map
+
 from ..custom import function
 from .arithmetic import add, multiply, negative
+from .arrays import on_arrays
 from .comparison import greater
 from .conversion import as_tensor
-from .elementwise import erf, expm1, sigmoid, softplus, tanh
+from .declare import unary
+from .elementwise import erf, expm1, sigmoid, softplus
+from .power import power_to
 from .selection import clip, where
 from .statistics import floating
 
@@ -27,9 +32,10 @@ def gelu(x, approximate=False):
     """x times the probability that a normal number is below it.   f[...]  →  f[...]     approximate: by tanh"""
     x = floating(x, "gelu")
     if approximate:
-        # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.
-        twice = multiply(2 * math.sqrt(2 / math.pi), add(x, multiply(0.044715, multiply(x, multiply(x, x)))))
-        return multiply(x, sigmoid(twice))
+        # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.  The cube is a square times x:
+        # the derivative is a sum of three terms, and not of five.
+        slope = 2 * math.sqrt(2 / math.pi)
+        return multiply(x, sigmoid(multiply(x, add(slope, multiply(0.044715 * slope, power_to(x, 2))))))
     return multiply(multiply(0.5, x), add(1.0, erf(multiply(x, math.sqrt(0.5)))))
 
 
@@ -63,11 +69,28 @@ def log_sigmoid(x):
     return negative(softplus(negative(floating(x, "log_sigmoid"))))
 
 
+def _tanh_softplus(k, x):
+    # (p² - 1) / (p² + 1) for p = 1 + e^x: where that is 1, e^x is cut off, so that nothing overflows.
+    two, most = k.constant(2.0, like=x), k.constant(20.0, like=x)
+    power = k.exp(k.select(k.gt(x, most), most, x))
+    less = k.add(k.mul(power, power), k.add(power, power))
+    return k.div(less, k.add(less, two))
+
+
+tanh_softplus = unary(
+    "tanh_softplus",
+    on_arrays(_tanh_softplus),
+    partials=lambda y, x: ((1 - y * y) * sigmoid(x),),
+    lower=Map(_tanh_softplus),
+    doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
+)
+
+
 @function
 def mish(x):
     """x tanh(softplus(x)).   f[...]  →  f[...]"""
     x = floating(x, "mish")
-    return multiply(x, tanh(softplus(x)))
+    return multiply(x, tanh_softplus(x))
 
 
 @function

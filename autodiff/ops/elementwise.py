@@ -12,9 +12,10 @@ from codegen.lowering import Map
 
 from ..custom.function import Function, function
 from ..tape import another
-from .arithmetic import divide, hypot, multiply
+from .arithmetic import divide, multiply
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
+from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, turn
 
 __all__ = [
     "arccos",
@@ -128,86 +129,6 @@ tan = unary(
     lower=Map(lambda k, x: k.tan(x)),
     doc="The tangent of x in radians.   f[...]  →  f[...]",
 )
-# The derivatives of inverse functions are operations of their own where that of a product or quotient would be
-# inf - inf or inf * 0 at an end, as the second derivative of arcsin at 1.
-
-
-def _one(k: Any, x: Any) -> Any:
-    return k.constant(1.0, like=x)
-
-
-def _one_less_square(k: Any, x: Any) -> Any:
-    """1 - x², rounded once: with all its digits near 1 and -1."""
-    return k.fma(k.neg(x), x, _one(k, x))
-
-
-def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
-    """1 / sqrt(a), rounded as if once: a step of Newton's makes good what the root and the quotient were rounded by.
-
-    low     what a lacks, if that is known
-    root    the square root, where it is not that of a: a may overflow
-    """
-    one = _one(k, a)
-    first = k.div(one, k.sqrt(a) if root is None else root)
-    product = k.mul(a, first)
-    rest = k.fma(a, first, k.neg(product))
-    rest = rest if low is None else k.fma(low, first, rest)
-    lack = k.fma(k.neg(first), rest, k.fma(k.neg(product), first, one))
-    better = k.fma(k.mul(first, k.constant(0.5, like=a)), lack, first)
-    return k.select(k.lt(k.abs(lack), one), better, first)  # of 0 and inf the first
-
-
-#: From here on x² and x² ± 1 are one float, of either type; squares of larger ones overflow sooner or later.
-_LARGE = 2.0**28
-
-
-def _leg(k: Any, size: Any, square: Any) -> Any:
-    """The root of a number that is size², or nearly."""
-    return k.select(k.gt(size, k.constant(_LARGE, like=size)), size, k.sqrt(square))
-
-
-def _arcsinh_slope(k: Any, x: Any) -> Any:
-    one = _one(k, x)
-    square = k.fma(x, x, one)
-    return inverse_root(k, square, k.fma(x, x, k.sub(one, square)), _leg(k, k.abs(x), square))
-
-
-def _arccosh_slope(k: Any, x: Any) -> Any:
-    square = k.fma(x, x, k.constant(-1.0, like=x))
-    slope = inverse_root(k, square, root=_leg(k, x, square))
-    return k.select(k.lt(x, _one(k, x)), k.constant(math.nan, like=x), slope)
-
-
-arc_slope = unary(
-    "arc_slope",
-    lambda x: 1 / np.sqrt((1 - x) * (1 + x)),
-    partials=lambda y, x: (x * y * y * y,),
-    lower=Map(lambda k, x: inverse_root(k, _one_less_square(k, x))),
-    doc="1 / sqrt(1 - x²), the derivative of arcsin.   f[...]  →  f[...]",
-)
-arcsinh_slope = unary(
-    "arcsinh_slope",
-    lambda x: 1 / np.hypot(x, x.dtype.type(1)),
-    partials=lambda y, x: (-(x * y) * y * y,),
-    lower=Map(_arcsinh_slope),
-    doc="1 / sqrt(x² + 1), the derivative of arcsinh.   f[...]  →  f[...]",
-)
-arccosh_slope = unary(
-    "arccosh_slope",
-    lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
-    partials=lambda y, x: (-(x * y) * y * y,),
-    lower=Map(_arccosh_slope),
-    doc="1 / sqrt(x² - 1), the derivative of arccosh.   f[...]  →  f[...]",
-)
-arctanh_slope = unary(
-    "arctanh_slope",
-    lambda x: 1 / ((1 - x) * (1 + x)),
-    partials=lambda y, x: (2 * x * y * y,),
-    lower=Map(lambda k, x: k.div(_one(k, x), _one_less_square(k, x))),
-    doc="1 / (1 - x²), the derivative of arctanh.   f[...]  →  f[...]",
-)
-
-
 arcsin = unary(
     "arcsin",
     np.arcsin,
@@ -232,19 +153,13 @@ arctan = unary(
 arctan2 = binary(
     "arctan2",
     np.arctan2,
-    partials=lambda y, a, b: (lambda: _turn(b, a), lambda: -_turn(a, b)),
+    partials=lambda y, a, b: (lambda: turn(b, a), lambda: -turn(a, b)),
     lower=Map(lambda k, a, b: k.atan2(a, b)),
     doc="""The angle of the point (x2, x1), in [-π, π].   f[...], f[...]  →  f[...]
 
     The derivative at (0, 0) is nan: the angle jumps there.
     """,
 )
-
-
-def _turn(a: Any, b: Any) -> Any:
-    """a / (a² + b²) without overflow."""
-    length = hypot(a, b)
-    return divide(divide(a, length), length)
 
 
 # ---------------------------------------------------------------- hyperbolic functions

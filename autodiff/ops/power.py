@@ -24,10 +24,11 @@ from .comparison import equal, greater_equal
 from .complexes import real_part
 from .conversion import cast_to
 from .declare import public
-from .elementwise import inverse_root, log
+from .elementwise import log
 from .primitive import elementwise
 from .promotion import common
 from .selection import where
+from .slopes import inverse_root
 from .template import remembered
 from .warm import binary_body, is_simple
 

@@ -29,7 +29,7 @@ from .promotion import common
 from .selection import maximum, minimum, where
 from .special_bessel import i0, i0e, i1, i1e
 from .special_gamma import digamma, gamma, gammaln, polygamma
-from .special_series import ERF_NEAR, ERFCX, series
+from .special_series import ERFCX, more_by_erf, series
 from .statistics import log_softmax, logsumexp, softmax
 
 __all__ = [
@@ -129,8 +129,8 @@ def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
 def _erfc(k: Any, x: Any) -> Any:
     size = k.abs(x)
     tail = k.mul(_bell(k, x), _scaled_tail(k, size))  # of x, whose square the gradient has too
-    zero, half, one, two, eight = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0, 8.0))
-    near = k.fma(k.neg(x), series(k, ERF_NEAR, k.sub(k.mul(eight, k.mul(x, x)), one)), one)
+    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
+    near = more_by_erf(k, one, k.neg(x), x)
     return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), k.sub(two, tail), tail))
 
 
@@ -148,10 +148,9 @@ _ROOT_HALF = math.sqrt(0.5)
 def _ndtr(k: Any, x: Any) -> Any:
     scaled = k.mul(x, k.constant(_ROOT_HALF, like=x))
     size = k.abs(scaled)
-    zero, half, one, eight = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 8.0))
+    zero, half, one = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0))
     tail = k.mul(half, k.mul(_bell(k, x, 0.5), _scaled_tail(k, size)))
-    per_scaled = series(k, ERF_NEAR, k.sub(k.mul(eight, k.mul(scaled, scaled)), one))
-    near = k.fma(k.mul(half, scaled), per_scaled, half)
+    near = more_by_erf(k, half, k.mul(half, scaled), scaled)
     return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), tail, k.sub(one, tail)))
 
 
@@ -166,15 +165,17 @@ ndtr = unary(
 
 def _mills(k: Any, x: Any) -> Any:
     """φ(x) / Φ(x), the normal density over the probability."""
-    zero = k.constant(0.0, like=x)
-    is_low = k.lt(x, zero)
-    scaled = k.mul(k.abs(x), k.constant(_ROOT_HALF, like=x))
-    tail = _scaled_tail(k, scaled)
-    bell = _bell(k, x, 0.5)
-    root = k.constant(math.sqrt(2 / math.pi), like=x)
-    low = k.div(root, tail)
-    high = k.div(k.mul(root, bell), k.sub(k.constant(2.0, like=x), k.mul(bell, tail)))
-    return k.select(is_low, k.select(k.isinf(x), k.neg(x), low), high)
+    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
+    scaled = k.mul(x, k.constant(_ROOT_HALF, like=x))
+    size = k.abs(scaled)
+    tail, bell = _scaled_tail(k, size), _bell(k, x, 0.5)
+    # Twice the probability, over the bell where x is low.
+    near = more_by_erf(k, one, scaled, scaled)
+    is_near = k.lt(size, half)
+    is_low = k.logical_and(k.lt(x, zero), k.logical_not(is_near))
+    twice = k.select(is_low, tail, k.select(is_near, near, k.sub(two, k.mul(bell, tail))))
+    found = k.div(k.mul(k.constant(math.sqrt(2 / math.pi), like=x), k.select(is_low, one, bell)), twice)
+    return k.select(k.logical_and(is_low, k.isinf(x)), k.neg(x), found)
 
 
 #: 1 - t + 6t² - ..., t = 1/x²: what x + φ/Φ is multiplied by φ/Φ, far below 0 (the product of two series of Laplace's).

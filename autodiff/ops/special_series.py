@@ -10,9 +10,11 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 __all__ = [
-    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "ERF_NEAR", "LGAMMA_12", "LGAMMA_23",
-    "clenshaw", "series",
+    "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23",
+    "clenshaw", "more_by_erf", "series",
 ]  # fmt: skip
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
@@ -46,11 +48,14 @@ ERFCX = (
 )
 
 #: erf(x) / x up to 1/2: t = 8 x² - 1.
-ERF_NEAR = (
+_ERF_NEAR = (
     1.083882205490613, -0.04367779108737525, 0.0008071118294133213, -1.191317951927046e-05, 1.440278733630302e-07,
     -1.467715582316901e-09, 1.2902439604484931e-11, -9.963857180158892e-14, 6.857505850501839e-16,
     -4.255370438044438e-18,
 )
+
+#: What erf(x) / x is at t = 0 beyond its first power.
+_FIRST_LOW = 1.040650742831479e-16
 
 #: exp(-x) I0(x) from 0 to 8: t = x / 4 - 1.
 BESSEL0_NEAR = (
@@ -107,9 +112,26 @@ def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
     powers = _powers(_told(k, coefficients, t))
     if len(powers) == 1:
         return k.constant(powers[0], like=t)
+    return _by_halves(k, powers, t)
+
+
+def _by_halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
     square = k.mul(t, t)
     odd, even = (_horner(k, powers[first::2], square) for first in (1, 0))
     return k.add(k.mul(odd, t), even)
+
+
+def more_by_erf(k: Any, whole: Any, scale: Any, x: Any) -> Any:
+    """whole + scale erf(x) / x, rounded once where that is from a half of `whole` to twice that; |x| up to 1/2."""
+    t = k.sub(k.mul(k.constant(8.0, like=x), k.mul(x, x)), k.constant(1.0, like=x))
+    first, *others = _powers(_told(k, _ERF_NEAR, t))
+    high = float(np.float32(first)) if k.dtype(t) == "f32" else first
+    low = (first - high) + _FIRST_LOW
+    # The first power is two numbers, and what the sum with it is rounded by is added to the others.
+    rest = k.add(k.mul(_by_halves(k, tuple(others), t), t), k.constant(low, like=t))
+    constant = k.constant(high, like=t)
+    total = k.fma(scale, constant, whole)
+    return k.add(total, k.fma(scale, rest, k.fma(scale, constant, k.sub(whole, total))))
 
 
 def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
