@@ -277,16 +277,34 @@ def test_errors_of_angles_of_floats_are_those_of_a_rounding(name, low, machine, 
 
 @EACH_TYPE
 @pytest.mark.parametrize("machine", ["widest", "masks"])
-@pytest.mark.parametrize(("name", "low", "high", "bound"), [("asin", 0.5, 0.7, 0.36), ("asin", 0.7, 0.999, 0.3),
-                                                            ("acos", 0.0, 0.5, 0.33), ("atan", 2.5, 9, 0.31)])
-def test_sums_with_a_quarter_turn_are_rounded_once(name, low, high, bound, machine, type, rng):
-    """Half of pi less twice a number was rounded to a side: .44 last bits from .6 to .7."""
+@pytest.mark.parametrize(
+    ("name", "low", "high", "bound"),
+    [("asin", 0.5, 0.7, 0.36), ("asin", 0.7, 0.999, 0.3), ("acos", 0.0, 0.5, 0.33), ("atan", 2.5, 9, 0.3),
+     ("atan", 0.42, 0.6, 0.3), ("atan", 0.6, 2.4, 0.3), ("tan", 0.3, 1.5, 0.3), ("tan", 1.6, 3.1, 0.3)],
+)  # fmt: skip
+def test_quotients_and_sums_with_a_quarter_turn_are_rounded_once(name, low, high, bound, machine, type, rng):
+    """Half of pi less twice a number was rounded to a side, .44 last bits from .6 to .7; quotients erred by .5."""
     x = rng.uniform(low, high, 50_000).astype(DTYPES[type])
     exact = IN_DOUBLES[name](x.astype(np.longdouble))
     spacing = np.spacing(exact.astype(DTYPES[type])).astype(np.longdouble)
     errors = ((run(name, type, x, machine=machine) - exact) / spacing).astype(float)
     assert abs(errors.mean()) < 0.05
     assert np.sqrt(np.mean(errors**2)) < bound
+
+
+@EACH_TYPE
+@pytest.mark.parametrize("machine", ["widest", "masks"])
+@pytest.mark.parametrize("size", [1.0, 1e-300, 1e300])
+def test_angles_of_points_are_rounded_once(size, machine, type, rng):
+    """Their quotient was rounded before, by the diagonal three times: .58 last bits."""
+    size = size if type is F64 else {1.0: 1.0}.get(size, 1e-38 if size < 1 else 1e37)
+    y, x = (size * rng.normal(size=(2, 50_000))).astype(DTYPES[type])
+    y[:1000], x[:1000] = 0.5 * size, size
+    exact = np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))
+    spacing = np.spacing(np.abs(exact).astype(DTYPES[type])).astype(np.longdouble)
+    errors = ((run("atan2", type, y, x, machine=machine) - exact) / spacing).astype(float)
+    assert np.sqrt(np.mean(errors**2)) < 0.31
+    assert np.abs(errors).max() < 0.8
 
 
 @pytest.mark.parametrize(("name", "low"), [("log", 0.985), ("log", 1.0), ("log1p", 0.0), ("log1p", -1e-4)])

@@ -53,26 +53,33 @@ def acos(k: Code, x: Term) -> Term:
     return total + k.mad(tail, scale, rest)
 
 
-def _angle(k: Code, quarters: Term, t: Term) -> Term:
-    """quarters pi/4 + atan(t),  |t| <= tan(pi/8): what the first sum is rounded by is added to what is small."""
+def _angle(k: Code, quarters: Term, t: Term, lost: Term | float) -> Term:
+    """quarters pi/4 + atan(t + lost),  |t| <= tan(pi/8): what the first sum is rounded by is added to what is small."""
     high, low = _QUARTER_PI[k.suffix]
     z = t * t
     whole = quarters * high
     total = whole + t
-    rest = k.mad(quarters, low, (whole - total) + t)
+    rest = k.mad(quarters, low, ((whole - total) + t) + lost)
     return total + k.mad(t * z, k.polynomial(z, k.pick(ATAN_F64, ATAN_F32)), rest)
 
 
 def atan(k: Code, x: Term) -> Term:
-    """The arc tangent within 2 ulp."""
-    size = k.abs(x)
+    """The arc tangent within 2 ulp, 1 where multiply-adds are fused."""
+    size = k.at_most(k.abs(x), 2.0**100)  # of which there is a reciprocal
     steep, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
     # One division for the three cases: a, (a - 1) / (a + 1) from pi/4, -1 / a from pi/2.
     above = k.select(steep, -1.0, k.select(middle, size - 1.0, size))
     below = k.select(steep, size, k.select(middle, size + 1.0, k.constant(1.0)))
     quarters = k.select(steep, 2.0, k.select(middle, k.constant(1.0), 0.0))
     t = above / below
-    return k.with_sign(_angle(k, quarters, t), k.sign_of(x))
+    if not k.has_fma:
+        return k.with_sign(_angle(k, quarters, t, 0.0), k.sign_of(x))
+    # What rounding took from the quotient, and in the middle from what is divided: rest / below, where 1 / below is
+    # (1 - t) / 2, or -t beyond; elsewhere there is no rest.
+    taken = k.mad(-t, size - (below - 1.0), size - (above + 1.0))
+    rest = k.fma(-t, below, above) + k.select(middle ^ steep, taken, 0.0)
+    inverse = k.select(steep, -t, k.mad(t, -0.5, 0.5))
+    return k.with_sign(_angle(k, quarters, t, rest * inverse), k.sign_of(x))
 
 
 def atan2(k: Code, y: Term, x: Term) -> Term:
@@ -81,20 +88,30 @@ def atan2(k: Code, y: Term, x: Term) -> Term:
     swapped = up > across
     large, small = k.select(swapped, up, across), k.select(swapped, across, up)
     # Sums of the largest numbers must not overflow.  What this does to a small one is lost anyway.
-    shrink = k.select(large > 2.0 ** (k.bias - 3), k.constant(2.0**-60), 1.0)
-    large, small = large * shrink, small * shrink
+    # Those of the smallest have no reciprocal.
+    scale = k.select(large < 2.0 ** (4 - k.bias), k.constant(2.0**60), 1.0)
+    scale = k.select(large > 2.0 ** (k.bias - 3), 2.0**-60, scale)
+    large, small = large * scale, small * scale
     # The angle to the nearer axis is atan(small / large): from 0, or by way of the diagonal from pi/4.
     both_infinite = small.equals(math.inf)
     diagonal = (small > large * math.tan(math.pi / 8)) | both_infinite
     above = k.select(diagonal, small - large, small)
     below = k.select(diagonal, small + large, large)
     above = k.select(both_infinite, 0.0, above)  # not inf - inf
-    t = above / k.select(large.equals(0.0), k.constant(1.0), below)
+    below = k.select(large.equals(0.0), k.constant(1.0), below)
+    if k.has_fma:
+        # What rounding took from the quotient, and on the diagonal from what is divided.
+        inverse = 1.0 / below
+        t = above * inverse
+        taken = k.select(diagonal, k.mad(-t, small - (below - large), small - (above + large)), 0.0)
+        lost = k.select(large < math.inf, (k.fma(-t, below, above) + taken) * inverse, 0.0)
+    else:
+        t, lost = above / below, k.constant(0.0)
     quarters = k.select(diagonal, k.constant(1.0), 0.0)
     # From the other axis the angle is pi/2 - it; from the other side pi - that.
     quarters = k.select(swapped, 2.0 - quarters, quarters)
     backwards = k.bits(x) < 0
     quarters = k.select(backwards, 4.0 - quarters, quarters)
-    t = k.select(swapped ^ backwards, -t, t)
-    result = k.with_sign(k.abs(_angle(k, quarters, t)), k.sign_of(y))
+    t, lost = [k.select(swapped ^ backwards, -part, part) for part in (t, lost)]
+    result = k.with_sign(k.abs(_angle(k, quarters, t, lost)), k.sign_of(y))
     return k.select(x.is_nan() | y.is_nan(), x + y, result)

@@ -68,18 +68,26 @@ def _reduced_by_exact_products(k: Code, x: Term) -> tuple[Term, Term]:
 
 def _sin_cos(k: Code, r: Term, lost: Term | None) -> tuple[Term, Term]:
     """Both of |r + lost| <= pi/4."""
+    if lost is not None:
+        (sine, sine_low), (cosine, cosine_low) = _parts(k, r, lost)
+        return sine + sine_low, cosine + cosine_low
     z = r * r
     sine, cosine = k.polynomial(z, k.pick(SIN_F64, SIN_F32)), k.polynomial(z, k.pick(COS_F64, COS_F32))
-    if lost is None:
-        half = z * 0.5
-        head = 1.0 - half
-        # (1 - head) - half is what rounding took from the head.
-        return k.mad(r * z, sine, r), head + k.mad(z * z, cosine, (1.0 - head) - half)
+    half = z * 0.5
+    head = 1.0 - half
+    # (1 - head) - half is what rounding took from the head.
+    return k.mad(r * z, sine, r), head + k.mad(z * z, cosine, (1.0 - head) - half)
+
+
+def _parts(k: Code, r: Term, lost: Term) -> tuple[tuple[Term, Term], tuple[Term, Term]]:
+    """Both of |r + lost| <= pi/4, each as a large part, which is exact, and a small one."""
+    z = r * r
+    sine, cosine = k.polynomial(z, k.pick(SIN_F64, SIN_F32)), k.polynomial(z, k.pick(COS_F64, COS_F32))
     half = r * -0.5
     head = k.fma(half, r, 1.0)
     tail = k.fma(half, r, 1.0 - head) - r * lost
     # sin(r + lost) = sin r + lost cos r, and cos(r + lost) = cos r - lost sin r.
-    return r + k.mad(r * z, sine, lost * head), head + k.mad(z * z, cosine, tail)
+    return (r, k.mad(r * z, sine, lost * head)), (head, k.mad(z * z, cosine, tail))
 
 
 def _is_odd(n: Term) -> Term:
@@ -108,9 +116,22 @@ def cos(k: Code, x: Term) -> Term:
 
 
 def tan(k: Code, x: Term) -> Term:
-    """The tangent within 3 ulp where x is not far."""
+    """The tangent within 3 ulp where x is not far, 1 where multiply-adds are fused."""
     n, r, lost = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, r, lost)
     odd = _is_odd(n)
-    ratio = k.select(odd, -cosine, sine) / k.select(odd, sine, cosine)
-    return k.with_sign(ratio, k.sign_of(x))
+    if lost is None:
+        sine, cosine = _sin_cos(k, r, lost)
+        return k.with_sign(k.select(odd, -cosine, sine) / k.select(odd, sine, cosine), k.sign_of(x))
+    sines, cosines = _parts(k, r, lost)
+    above, above_low = _rounded(*[k.select(odd, -c, s) for s, c in zip(sines, cosines, strict=True)])
+    below, below_low = _rounded(*[k.select(odd, s, c) for s, c in zip(sines, cosines, strict=True)])
+    inverse = 1.0 / below
+    ratio = above * inverse
+    rest = k.fma(-ratio, below, above) + k.mad(-ratio, below_low, above_low)
+    return k.with_sign(k.mad(rest, inverse, ratio), k.sign_of(x))
+
+
+def _rounded(large: Term, small: Term) -> tuple[Term, Term]:
+    """The sum, and what rounding took from it."""
+    total = large + small
+    return total, (large - total) + small
