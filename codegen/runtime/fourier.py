@@ -19,7 +19,7 @@ from ..records import NamedTuple, record
 from . import memory, objects
 from .ahead import Ahead
 from .cost import transformed
-from .engine import Code, Passes
+from .engine import Code
 from .launcher import Share
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Plan:
     def _passes(self, n: int, dtype: np.dtype) -> int:
         words, s = [], 1
         for radix in _radices(n) or ():
-            m, code = n // (s * radix), _pass(dtype, radix).result()
+            m, code = n // (s * radix), _pass(dtype, radix).result()["pass"]
             p, k = np.ogrid[1:m, 1:radix]
             words += [code.address("pass"), m, s, self._placed(_roots(p * k, m * radix, dtype))]
             self.passes.append(code)
@@ -147,7 +147,7 @@ def fourier_of(node: Node) -> Fourier:
     """The native step for such a node."""
     shape, kind = _shape(node), node.op.lower.kind
     plan = _Plan(shape, kind, kind == "whole" or (kind == "complex" and node.keywords["inverse"]))
-    code, words = _code(shape.dtype).result(), memory.address_of(plan.words)
+    code, words = _code(shape.dtype).result()["fourier"], memory.address_of(plan.words)
     rows, work = shape.rows, transformed(shape.n, 1)
     if rows > 1 and work * rows >= _SHARED:
         lanes = fourier_pass_ir.LANES
@@ -168,13 +168,15 @@ def begin(node: Node) -> None:
 
 
 @functools.cache
-def _code(dtype: np.dtype) -> Ahead[Code]:
-    return Ahead(lambda: objects.compiled(fourier_ir.fourier_ir(dtype_name(dtype)), passes=Passes.VECTORS))
+def _code(dtype: np.dtype) -> Ahead[dict[str, Code]]:
+    name = dtype_name(dtype)
+    return objects.begun({"fourier": f"fourier {name}"}, lambda _: fourier_ir.fourier_ir(name))
 
 
 @functools.cache
-def _pass(dtype: np.dtype, radix: int) -> Ahead[Code]:
-    return Ahead(lambda: objects.compiled(fourier_pass_ir.pass_ir(dtype_name(dtype), radix), passes=Passes.VECTORS))
+def _pass(dtype: np.dtype, radix: int) -> Ahead[dict[str, Code]]:
+    name = dtype_name(dtype)
+    return objects.begun({"pass": f"pass {radix} {name}"}, lambda _: fourier_pass_ir.pass_ir(name, radix))
 
 
 # ------------------------------------------------------------ numbers

@@ -2,7 +2,8 @@
 
     compiled(text, imports)     code of a whole module: the launcher, say
     is_kept(text)               whether there is a file for that
-    named(words, write)         code of functions that this version of the library writes: the products
+    named(words, write)         code of functions that this version of the library writes: products, orders, transforms
+    begun(words, write)         the same, made beside the caller
     loaded(key)                 code of the object that serves a key, if it is on disk
     made(keys, text)            code from LLVM, kept on disk for these keys
 
@@ -11,14 +12,16 @@ Texts are many times the size of code, and are not kept.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from . import engine
+from .ahead import Ahead
 from .disk import FORMAT, DiskCache, blake2b, default
 from .engine import Code, CompileError, Passes
 from .machine import package_identity
 
-__all__ = ["VERSION", "compiled", "is_kept", "key_of", "loaded", "made", "named"]
+__all__ = ["VERSION", "begun", "compiled", "is_kept", "key_of", "loaded", "made", "named"]
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -63,6 +66,17 @@ def named(
         code = made([keys[name] for name in missing], write(missing), disk, None, passes)
         found.update(dict.fromkeys(missing, code))
     return found
+
+
+def begun(
+    words: Mapping[str, str], write: Callable[[Sequence[str]], str], passes: Passes = Passes.VECTORS
+) -> Ahead[dict[str, Code]]:
+    """What `named` gives, made beside the caller."""
+    if default():
+        # 330 files are looked at once.  By a thread beside one that runs Python, which has to wait for the interpreter
+        # after each, that takes 25 ms; here .7.
+        package_identity("codegen")
+    return Ahead(functools.partial(named, words, write, passes))
 
 
 def loaded(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .. import lowering
@@ -13,7 +14,7 @@ from ..records import record
 from . import engine, objects
 from .ahead import Ahead
 from .cost import ORDERED
-from .engine import Code, Passes
+from .engine import Code
 from .launcher import Share
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def orders_of(node: Node, buffers: int) -> list[Order]:
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
     rows, flip = (x.aval.size // n if n else 0), -1 if falls else 0
     of_elements = node.op.lower.of_elements
-    code = _code(dtype_name(x.aval.dtype), of_elements).result()
+    code = _code(dtype_name(x.aval.dtype), of_elements).result()["order"]
     if buffers == 3:
         return _long(code, n, flip)
     extents = (n, inner, flip)
@@ -91,8 +92,8 @@ def begin(node: Node) -> None:
 
 
 @functools.cache
-def _code(dtype: str, of_elements: bool) -> Ahead[Code]:
-    def text() -> str:
+def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, Code]]:
+    def write(_: Sequence[str]) -> str:
         return sort_ir.sort_ir(dtype, engine.target_features()) if of_elements else order_ir.order_ir(dtype)
 
-    return Ahead(lambda: objects.compiled(text(), passes=Passes.VECTORS))
+    return objects.begun({"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}, write)

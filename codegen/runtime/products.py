@@ -225,14 +225,10 @@ def _codes_of(needs: Sequence[_Need]) -> list[Ahead[dict[str, engine.Code]]]:
             if (tile, name) not in _codes:
                 missing.setdefault(tile, {})[name] = None
         for tile, names in missing.items():
-            made = Ahead(functools.partial(_made, tile, list(names)))
+            words = {name: f"{name} {tile}" for name in names}
+            made = objects.begun(words, functools.partial(_text, tile), engine.Passes.INLINE)
             _codes.update({(tile, name): made for name in names})
         return [_codes[need] for need in needs]
-
-
-def _made(tile: Tile, names: Sequence[str]) -> dict[str, engine.Code]:
-    words = {name: f"{name} {tile}" for name in names}
-    return objects.named(words, functools.partial(_text, tile), passes=engine.Passes.INLINE)
 
 
 def _text(tile: Tile, names: Sequence[str]) -> str:

@@ -13,9 +13,10 @@ import pytest
 from codegen import compiler
 from codegen.ir import Aval
 from codegen.program import Gemm
-from codegen.runtime import ahead, engine, fourier, kernels, orders, products
+from codegen.runtime import ahead, engine, fourier, kernels, objects, orders, products
 from codegen.runtime.ahead import Ahead, deeply
 from codegen.runtime.cache import LRU
+from codegen.runtime.disk import DiskCache
 from codegen.runtime.engine import Passes
 
 
@@ -95,6 +96,18 @@ def test_threads_compile_the_same_objects_as_one_alone():
     assert [work.result() for work in beside] == alone
 
 
+def test_what_a_thread_looks_for_on_disk_is_known_before_it_begins_and_not_written_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(ahead, "gains", lambda: True)
+    monkeypatch.setattr(objects, "default", lambda: DiskCache(tmp_path / "objects"))
+    lookers = []
+    monkeypatch.setattr(objects, "package_identity", lambda name: lookers.append(threading.current_thread()) or name)
+    first = objects.begun({"f7": "seven"}, lambda names: text_of(7)).result()["f7"]
+    assert lookers[0] is threading.main_thread() is not lookers[1]
+    again = objects.begun({"f7": "seven"}, lambda names: pytest.fail("it is on disk")).result()["f7"]
+    assert first.names == again.names == ("f7",)
+    assert first.size == again.size
+
+
 def test_text_that_llvm_refuses_is_told_from_another_thread_too():
     with pytest.raises(engine.CompileError, match="read"):
         Ahead(lambda: engine.object_of("define i32 @f() { ret i64 0 }")).result()
@@ -120,10 +133,15 @@ def test_what_orders_and_transforms_need_is_begun_before_their_steps_are_made(mo
     import autodiff as ad
 
     began, begun = [], set()
-    for room, make in ((orders, "order_of"), (fourier, "fourier_of")):
+    for room, make in ((orders, "orders_of"), (fourier, "fourier_of")):
         monkeypatch.setattr(room, "begin", lambda node, begin=room.begin: (began.append(node), begin(node))[1])
         made = getattr(room, make)
-        monkeypatch.setattr(room, make, lambda node, made=made: (begun.add(node in began), made(node))[1])
+
+        def look(node, *given, made=made):
+            begun.add(node in began)
+            return made(node, *given)
+
+        monkeypatch.setattr(room, make, look)
         room._code.cache_clear()
     fourier._pass.cache_clear()
     monkeypatch.setattr(ahead, "gains", lambda: True)
