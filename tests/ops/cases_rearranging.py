@@ -36,8 +36,8 @@ CASES = [
     *_each("repeat", {"counts": ([2, 0, 3], 0), "one": ([2],), "many": ([1, 0, 2, 1], 1)}, shapes=("[3,4]",)),
     *_each("repeat", {"flat": (3,), "0": (2, 0), "-1": (2, -1), "never": (0, 0)}),
     *_each("diff", {"1": (), "2": (2,), "axis": (1, 0), "more": (6,)}),
-    *_each("diff", {"beside": (1, 0, np.ones((2, 4)), np.zeros((1, 4))), "after": (2, -1, np.ones((3, 0)), np.ones((3, 1))),
-                    "never": (0, 0, 5)}, shapes=("[3,4]",), dtypes=("f64", "i64")),
+    *_each("diff", {"beside": (1, 0, np.ones((2, 4)), np.zeros((1, 4))), "never": (0, 0, 5),
+                    "after": (2, -1, np.ones((3, 0)), np.ones((3, 1)))}, shapes=("[3,4]",), dtypes=("f64", "i64")),
     *[case(f"diff-between-{axis}", lambda a, x, b, axis=axis: ad.diff(x, 1, axis, a, append=b),
            lambda a, x, b, axis=axis: np.diff(x, 1, axis, a, append=b), [f"f64{s}", f"f64{t}", f"f64{u}"])
       for axis, s, t, u in ((0, "[2,3]", "[4,3]", "[]"), (-1, "[]", "[2,3]", "[2,0]"))],
