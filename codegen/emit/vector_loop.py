@@ -32,6 +32,8 @@ __all__ = ["VectorLoop"]
 #: Lines from which on an iteration is so long that instructions for its places do not count (see `Body.stepped`):
 #: of loops of 200 to 700 lines code generation took a tenth to a quarter longer, for code of the same speed.
 _LONG = 100
+#: So many vectors are added up by themselves where there are twice as many.
+_RUN = 16
 #: A loop whose length only the run knows repeats at least as often as counts.
 _MANY = 1 << 30
 
@@ -71,7 +73,7 @@ class VectorLoop(VectorMemory):
             partial = self._narrowed(partial, lanes, phase.lanes) if partial else self._identities(phase.lanes)
             lanes = phase.lanes
             stop = self._stop(phase, lower, upper, is_last=phase is covering[-1])
-            partial = self._phase(phase, lower, stop, partial)
+            partial = self._phase(phase, lower, stop, partial, may_be_long=phase is covering[0])
             lower = stop
         return self._finished(partial, lanes, initial)
 
@@ -99,7 +101,7 @@ class VectorLoop(VectorMemory):
 
     # ---- one phase ----
 
-    def _phase(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
+    def _phase(self, phase: Phase, start: str, stop: str, partial: list[str], *, may_be_long: bool) -> list[str]:
         """Gives the partial results at its end."""
         body = self.body
         self.lanes, self.vectors, self.rows, self.hoisted, self.inverses = phase.lanes, {}, {}, [], {}
@@ -112,12 +114,41 @@ class VectorLoop(VectorMemory):
             # What does not change between lanes may have been asked for after other lines used it.
             body.lines[place:place] = self.hoisted
             return results
-        return self._loop(phase, start, stop, partial, place)
+        write = self._in_runs if may_be_long and self._is_long(phase) else self._loop
+        results = write(phase, start, stop, partial)
+        body.lines[place:place] = self.hoisted
+        return results
 
-    def _loop(self, phase: Phase, start: str, stop: str, partial: list[str], place: int) -> list[str]:
+    def _is_long(self, phase: Phase) -> bool:
+        """Whether sums are of so many vectors that those of runs are added up by themselves."""
+        plan = self.plan
+        may_be = phase.trips is None or phase.trips >= 2 * _RUN * phase.lanes
+        return may_be and plan.near is None and any(r.adds_floats for r in plan.reductions)
+
+    def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
+        """A loop over runs of iterations, what each adds up to entering the partial results: these are fewer additions
+        one after the other, by the square root of the run, and errors are by that of them."""
+        body, lanes = self.body, phase.lanes
+        number, before, place = body.next_number(), body.label, len(body.lines)
+        first, totals = f"%run.{number}", [f"%sum.{number}.{j}" for j in range(len(partial))]
+        body.start(f"runs.{number}")
+        header = len(body.lines)
+        smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
+        end = body.value(f"add i64 {first}, {_RUN * lanes}")
+        end = body.value(f"call i64 {smin}(i64 {end}, i64 {stop})")
+        run = Phase(lanes, _RUN * lanes, phase.is_masked)
+        found = self._loop(run, first, end, self._identities(lanes))
+        results = combined(self, self.plan.reductions, totals, found)
+        body.lines.append(f"  %more.{number} = icmp slt i64 {end}, {stop}")
+        body.lines.append(f"  br i1 %more.{number}, label %runs.{number}, label %done.{number}")
+        phis = self._phis([first, *totals], [start, *partial], before, [end, *results], body.label)
+        body.lines[header:header] = phis
+        return self._entered(f"runs.{number}", number, phase, start, stop, place, before, partial, results)
+
+    def _loop(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
         """A loop tested at its end, behind a test that it runs at all."""
         body, plan = self.body, self.plan
-        number, before = body.next_number(), body.label
+        number, before, place = body.next_number(), body.label, len(body.lines)
         phis = [f"%acc.{number}.{j}" for j in range(len(partial))]
         counter, after = f"%i.{number}", f"%next.{number}"
         body.start(f"loop.{number}")
@@ -131,24 +162,31 @@ class VectorLoop(VectorMemory):
         lines += body.stepped(number, counter, phase.lanes, is_seen=is_short and not phase.is_masked)
         lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
         lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
-        last = body.label
-        types = [self.spelled(r.type) for r in self.plan.reductions]
-        lines[header:header] = [
-            f"  {counter} = phi i64 [ {start}, %{before} ], [ {after}, %{last} ]",
-            *[
-                f"  {phi} = phi {type} [ {first}, %{before} ], [ {result}, %{last} ]"
-                for phi, type, first, result in zip(phis, types, partial, results, strict=True)
-            ],
+        lines[header:header] = self._phis([counter, *phis], [start, *partial], before, [after, *results], body.label)
+        return self._entered(f"loop.{number}", number, phase, start, stop, place, before, partial, results)
+
+    def _phis(self, names: list[str], firsts: list[str], before: str, nexts: list[str], last: str) -> list[str]:
+        """The head of a loop: its counter, and what it carries."""
+        types = ["i64", *[self.spelled(r.type) for r in self.plan.reductions]]
+        return [
+            f"  {name} = phi {type} [ {first}, %{before} ], [ {next}, %{last} ]"
+            for name, type, first, next in zip(names, types, firsts, nexts, strict=True)
         ]
-        runs = phase.trips is not None
-        entry = [f"  br label %loop.{number}"] if runs else [
+
+    def _entered(
+        self, label: str, number: int, phase: Phase, start: str, stop: str, place: int, before: str,
+        partial: list[str], results: list[str],
+    ) -> list[str]:  # fmt: skip
+        """Ends a loop, and writes what leads to it, at a place before it; gives what it carried at its end."""
+        body, runs, last = self.body, phase.trips is not None, self.body.label
+        body.lines[place:place] = [f"  br label %{label}"] if runs else [
             f"  %any.{number} = icmp slt i64 {start}, {stop}",
-            f"  br i1 %any.{number}, label %loop.{number}, label %done.{number}",
+            f"  br i1 %any.{number}, label %{label}, label %done.{number}",
         ]  # fmt: skip
-        lines[place:place] = [*self.hoisted, *entry]
         body.start(f"done.{number}")
         if runs:
             return results
+        types = [self.spelled(r.type) for r in self.plan.reductions]
         return [
             body.value(f"phi {type} [ {first}, %{before} ], [ {result}, %{last} ]")
             for type, first, result in zip(types, partial, results, strict=True)
