@@ -8,7 +8,7 @@ numpy(*inputs), c(*inputs), ...   others: a function without arguments, made by 
 WITHOUT           peers that cannot do it
 TARGETS           what is asked, see targets.py
 reference         what errors are measured against; by default numpy's result
-COPIES            programs hold copies of the arrays: their errors are of one draw
+COPIES            programs hold copies of the arrays: for another draw of them they are built anew
 IS_COLD, LOADED   each call begins anew: nothing to warm; False: not measured under load
 FIGURES           of a row that counts: name -> unit; its programs run once, and return such a dict
 """
