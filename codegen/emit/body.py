@@ -31,6 +31,7 @@ from .loop_plan import plan_loop
 from .math import Need, named
 from .operations import SCALAR, Writer
 from .phases import phases
+from .runs import write_in_runs
 from .target import Target
 from .tiles import write_tiles
 from .types import ALIGNMENT, LLVM_TYPES, llvm_type
@@ -255,9 +256,16 @@ class Body(Writer):
             return
         results = self._innermost(block, block.arguments[0], lower, upper, step, initial, independent=apart)
         if results is None:
-            is_tiled = not initial and self._tiles(block, block.arguments[0], lower, upper, step, independent=False)
-            results = [] if is_tiled else self._loop(block, block.arguments[0], lower, upper, step, initial)
+            results = self._around_others(block, lower, upper, step, initial)
         self.names.update(zip(operation.results, results, strict=True))
+
+    def _around_others(self, block: Block, lower: str, upper: str, step: str, initial: list[str]) -> list[str]:
+        """The loop as it stands, or by tiles, or by runs."""
+        counter = block.arguments[0]
+        if not initial and self._tiles(block, counter, lower, upper, step, independent=False):
+            return []
+        results = write_in_runs(self, block, lower, upper, initial) if initial and step == "1" else None
+        return self.loop(block, counter, lower, upper, step, initial) if results is None else results
 
     def _parallel(self, operation: Operation, operands: list[str]) -> None:
         (block,) = operation.regions
@@ -273,7 +281,7 @@ class Body(Writer):
                 return []
             if self._tiles(block, counter, *bounds, independent=True):
                 return []
-        self._loop(block, counter, *bounds, [], lambda: self._nested(block, lowers, uppers, steps, depth + 1))
+        self.loop(block, counter, *bounds, [], lambda: self._nested(block, lowers, uppers, steps, depth + 1))
         return []
 
     def _innermost(
@@ -304,11 +312,7 @@ class Body(Writer):
         """What a bound is certainly a multiple of."""
         return int(bound) if bound.isdigit() else self.multiples.get(bound, 1)
 
-    def plain_loop(self, block: Block, counter: Value, lower: str, upper: str, initial: list[str]) -> list[str]:
-        """The loop, one iteration after the other; gives what it carried."""
-        return self._loop(block, counter, lower, upper, "1", initial)
-
-    def _loop(
+    def loop(
         self,
         block: Block,
         counter: Value,

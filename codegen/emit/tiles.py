@@ -162,7 +162,7 @@ class _Tiles(VectorLoop):
                 self.write_both(lower, upper, columns)
                 return []
 
-            self.body._loop(block, block.arguments[0], "0", self.body.names[loop.operands[1]], "1", [], inside)
+            self.body.loop(block, block.arguments[0], "0", self.body.names[loop.operands[1]], "1", [], inside)
             return
         rows_end, columns_end = self._whole(lower, upper), self._whole("0", columns)
         if not columns_end.isdigit():
@@ -176,7 +176,7 @@ class _Tiles(VectorLoop):
             self._outer(rows_end, upper, 1, lambda: self._rest("0", columns))
 
     def _outer(self, lower: str, upper: str, step: int, write: Callable[[], list[str]]) -> None:
-        self.body._loop(self.outer, self.outer_counter, lower, upper, str(step), [], write)
+        self.body.loop(self.outer, self.outer_counter, lower, upper, str(step), [], write)
 
     def _rest(self, start: str, columns: str) -> list[str]:
         """A row from there on."""
@@ -210,12 +210,12 @@ class _Tiles(VectorLoop):
         self.lanes, self.mask, self.active = self.size, "", self.size
 
         def column() -> list[str]:
-            body._loop(
+            body.loop(
                 self.outer, self.outer_counter, first, last, str(self.size), [], self._tile, is_seen=False
             )
             return []
 
-        body._loop(self.block, self.counter, "0", columns_end, str(self.size), [], column)
+        body.loop(self.block, self.counter, "0", columns_end, str(self.size), [], column)
         body.lines[place:place] = self.hoisted
         return []
 

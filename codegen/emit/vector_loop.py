@@ -20,6 +20,7 @@ from .phases import DEAR, Phase
 from .quotients import is_by_doubles, quotient
 from .reductions import Reduction, collapsed, combined, halved
 from .rising import away_from_edges
+from .runs import RUN
 from .strides import VARYING, Apart
 from .types import LLVM_TYPES, first_lanes, steps, struct_type
 from .vector_memory import VectorMemory
@@ -32,8 +33,6 @@ __all__ = ["VectorLoop"]
 #: Lines from which on an iteration is so long that instructions for its places do not count (see `Body.stepped`):
 #: of loops of 200 to 700 lines code generation took a tenth to a quarter longer, for code of the same speed.
 _LONG = 100
-#: So many vectors are added up by themselves where there are twice as many.
-_RUN = 16
 #: A loop whose length only the run knows repeats at least as often as counts.
 _MANY = 1 << 30
 
@@ -95,7 +94,7 @@ class VectorLoop(VectorMemory):
         """What no vector holds, one by one; floats by themselves: added to the sum, each would be rounded as it is."""
         self.body.calls = self.plan.is_large
         first = self._identities(1) if is_apart else initial
-        found = self.body.plain_loop(self.rest, self.counter, lower, upper, first)
+        found = self.body.loop(self.rest, self.counter, lower, upper, "1", first)
         self.body.calls = False
         return combined(self, self.plan.reductions, initial, found) if is_apart else found
 
@@ -122,7 +121,7 @@ class VectorLoop(VectorMemory):
     def _is_long(self, phase: Phase) -> bool:
         """Whether sums are of so many vectors that those of runs are added up by themselves."""
         plan = self.plan
-        may_be = phase.trips is None or phase.trips >= 2 * _RUN * phase.lanes
+        may_be = phase.trips is None or phase.trips >= 2 * RUN * phase.lanes
         return may_be and plan.near is None and any(r.adds_floats for r in plan.reductions)
 
     def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
@@ -134,9 +133,9 @@ class VectorLoop(VectorMemory):
         body.start(f"runs.{number}")
         header = len(body.lines)
         smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
-        end = body.value(f"add i64 {first}, {_RUN * lanes}")
+        end = body.value(f"add i64 {first}, {RUN * lanes}")
         end = body.value(f"call i64 {smin}(i64 {end}, i64 {stop})")
-        run = Phase(lanes, _RUN * lanes, phase.is_masked)
+        run = Phase(lanes, RUN * lanes, phase.is_masked)
         found = self._loop(run, first, end, self._identities(lanes))
         results = combined(self, self.plan.reductions, totals, found)
         body.lines.append(f"  %more.{number} = icmp slt i64 {end}, {stop}")
