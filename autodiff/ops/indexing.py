@@ -97,6 +97,8 @@ def _selection(x: Aval, key: Any) -> _Selection:
     indices: list[tuple[int, Tensor]] = []  # (axis of `shape`, index array)
     for entry in entries:
         axis = len(extents)
+        if entry is Ellipsis:
+            continue
         if entry is None:
             shape.append(1)
         elif isinstance(entry, _Fresh):
@@ -146,7 +148,10 @@ def _entry(entry: Any) -> Any:
 
 
 def _filled(x: Aval, entries: list) -> list:
-    """The entries with `...`, or the end, filled up by whole slices to one for each axis."""
+    """The entries with `...`, or the end, filled up by whole slices to one for each axis.
+
+    `...` for no axis at all stays: what it stands between is apart, as in NumPy.
+    """
     taken = sum(_consumes(e) for e in entries)
     if taken > x.ndim:
         raise IndexShapeError(f"x[...]: {taken} indices for {x}\n  called at {caller()}")
@@ -154,7 +159,7 @@ def _filled(x: Aval, entries: list) -> list:
     if len(gaps) > 1:
         raise IndexError(f"x[...]: an index has at most one '...'\n  called at {caller()}")
     gap = gaps[0] if gaps else len(entries)
-    return [*entries[:gap], *[_ALL] * (x.ndim - taken), *entries[gap + 1 :]]
+    return [*entries[:gap], *([_ALL] * (x.ndim - taken) or entries[gap : gap + 1]), *entries[gap + 1 :]]
 
 
 def _consumes(entry: Any) -> int:
@@ -236,7 +241,7 @@ def _place(entries: list) -> int:
     numbers = [i for i, e in enumerate(entries) if isinstance(e, (Tensor, _Fresh))]
     if not numbers or numbers[-1] - numbers[0] >= len(numbers):
         return 0
-    return numbers[0]
+    return numbers[0] - entries[: numbers[0]].count(Ellipsis)
 
 
 # ---------------------------------------------------------------- reading and replacing

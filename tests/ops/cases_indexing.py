@@ -24,7 +24,9 @@ KEYS = {
     "[2,3,4]": [(0, slice(None), [0, 1]), (slice(None), [0, 2], [1, 1]), ([0, 1], slice(None), [3, 2]),
                 ([0, 1], None, [2, 0]), (..., COLUMNS), (slice(None), None, [0, 1], slice(1, 3)),
                 (slice(None), np.arange(12).reshape(3, 4) % 2 == 0), (slice(None, None, -1), ..., slice(1, 3)),
-                (1, 2, 3), (np.array([[0, 1], [1, 0]]), 1), (slice(1), 1, ROWS[:3] % 2)],
+                (1, 2, 3), (np.array([[0, 1], [1, 0]]), 1), (slice(1), 1, ROWS[:3] % 2),
+                # `...` for no axis sets what it stands between apart
+                (slice(None), [0, 2, 1], ..., 1), (slice(1, None), -1, ..., [1, 0]), (..., slice(None), [0, 2], 1)],
     "[0,3]": [slice(None), (slice(None), 1), np.array([], int)],
     "[]": [..., None, (), np.array(True), False],
 }  # fmt: skip
