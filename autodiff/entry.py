@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from codegen.compiler import compile_graph
-from codegen.ir import Graph
+from codegen.ir import Aval, Graph
 from codegen.runtime.entered import Entry as Native
 
 from . import tree
@@ -89,6 +89,13 @@ class Entry:
     def tracks(self) -> bool:
         """Whether a tensor that the trace met requires a gradient now."""
         return any(t.node.kind.out.requires_grad for t in self.tensors)
+
+    @property
+    def loses(self) -> Aval | None:
+        """Of which tensor that requires grad a call that gives arrays loses the gradient; None: of none."""
+        if not any(n is not None and n.kind.out.requires_grad for n in self.results):
+            return None
+        return next((t.aval for t in self.tensors if t.node.kind.out.requires_grad), None)
 
     @property
     def tensors(self) -> list[Tensor]:

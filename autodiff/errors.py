@@ -11,6 +11,7 @@ Every error says what happened, where (the user's line, not ours) and how to men
 from __future__ import annotations
 
 import sys
+import warnings
 from functools import cache
 from types import CodeType, FrameType
 
@@ -21,7 +22,7 @@ from codegen.records import NamedTuple
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
     "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "is_ours", "short_name", "user_frame",
-    "user_line",
+    "user_line", "warn",
 ]
 
 
@@ -116,6 +117,18 @@ def user_line() -> UserLine | None:
 def caller() -> str:
     """Where the user's program is now, for an error message: `train.py:41, in loss`."""
     return str(user_line() or "an unknown place")
+
+
+#: For each file of a program, which of its lines were warned about what: each is once, as by `warnings.warn`.
+_warned: dict[str, dict] = {}
+
+
+def warn(message: str) -> None:
+    """Warn of what is probably not meant, at the user's line."""
+    line = user_line()
+    file = line.file if line else __name__
+    registry = _warned.setdefault(file, {})
+    warnings.warn_explicit(message, UserWarning, file, line.line if line else 1, registry=registry)
 
 
 def check_callable(f: object, taker: str) -> None:

@@ -36,6 +36,7 @@ from .dispatch import include, observed
 from .errors import check_callable
 from .ops import as_tensor
 from .tape.leaves import leaf
+from .tape.lost import note_lost
 from .tape.misses import note
 from .tape.node import Node, new_number
 from .tape.plan import located
@@ -212,6 +213,8 @@ class _Traced:
             else:
                 value = found[position]
                 leaves.append(leaf(value) if tensors else value if value.shape else value[()])
+        if not tensors and entry.loses and grad_mode.get():
+            leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.loses}")
         return tree.unflatten(entry.structure, leaves)
 
     def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:

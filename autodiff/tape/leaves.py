@@ -17,6 +17,7 @@ from codegen.runtime.record_table import MOST_EXTENTS
 from ..errors import DTypeError, caller
 from ..tensor import Tensor, handle
 from . import loans
+from .lost import LOST, warn_of_lost
 from .node import CONSTANT, Kind, Leaf, Node, data_node, kept, leaf_kind, one_kind, out_of, rich_node
 from .record import state
 from .watched import KIND_OF, WATCHED, WatchedArray
@@ -74,6 +75,8 @@ def taken(array: Any, dtype: np.dtype) -> Tensor:
     An array that owns its memory is locked until the next ask (`loans`); any other is copied, unless nobody
     can write to it.  Met while tracing it is a hidden input: what it holds at each call counts.
     """
+    if LOST:
+        warn_of_lost(array)
     if type(array) is not np.ndarray or array.dtype != dtype:
         if type(array) is WatchedArray:
             from .watched_leaves import leaf_of_array

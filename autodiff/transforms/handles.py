@@ -7,13 +7,12 @@ and a handle (`autodiff.tensor`) knows neither.
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ..config import config
-from ..errors import DTypeError, GradientError, ShapeError, caller, user_line
+from ..errors import DTypeError, GradientError, ShapeError, caller, warn
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
@@ -26,9 +25,6 @@ from .backward import backward
 from .updates import as_leaf
 
 __all__ = ["GradFn", "refuse_discrete_leaf"]
-
-#: By file, the lines that were warned of a gradient that is not kept: each is once.
-_warned: dict[str, dict] = {}
 
 
 # ---------------------------------------------------------------- values
@@ -145,15 +141,7 @@ def _get_grad(t: Tensor) -> Tensor | None:
 
 def _warn_not_kept() -> None:
     """As PyTorch does: the gradient of what was computed is None, and not because it is zero."""
-    line = user_line()
-    file = line.file if line else __name__
-    warnings.warn_explicit(
-        ".grad of a computed tensor is not kept, only that of leaves: t.retain_grad() before backward() keeps it",
-        UserWarning,
-        file,
-        line.line if line else 1,
-        registry=_warned.setdefault(file, {}),
-    )
+    warn(".grad of a computed tensor is not kept, only that of leaves: t.retain_grad() before backward() keeps it")
 
 
 def _set_grad(t: Tensor, value: Any) -> None:

@@ -17,8 +17,10 @@ from ...ops.shaping import reshaped
 from ...ops.slicing import part
 from ...tape.ask import evaluate
 from ...tape.leaks import check_leaves
+from ...tape.lost import note_lost
 from ...tape.node import new_number
 from ...tape.record import identity_of, state
+from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor, handle, tensor_class
 from ..arguments import constant_of, is_differentiable, is_plain, name_of, plain_results
 from .axes import (
@@ -89,7 +91,11 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         ]
         if is_array:
             evaluate([x.node for x in results if isinstance(x, Tensor)])
+            past = history([x.node for x in results if isinstance(x, Tensor) and x.node.kind.out.requires_grad])
+            lost = next((node.kind.out.aval for node in past if node.leaf is not None), None)
             results = plain_results(results)
+            if lost is not None:
+                results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
         return tree.unflatten(structure, results)
 
     return of_all

@@ -1,0 +1,121 @@
+"""What a function of a tensor that it closes over gives for arrays has no history: a warning where that is recorded."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+X = np.array([1.0, 2.0, 3.0])
+LOST = r"the gradient of an operand was lost: (jit|vmap) of \w+ closes over a tensor f64\[3?\] that requires grad"
+
+
+def parameter():
+    return ad.tensor(np.ones(3), requires_grad=True)
+
+
+def summed(w):
+    @ad.jit
+    def f(x):
+        return (w * x).sum()
+
+    return f
+
+
+def product(w):
+    @ad.jit
+    def f(x):
+        return w * x
+
+    return f
+
+
+def mapped(w):
+    def f(x):
+        return w.sum() * x
+
+    return ad.vmap(f)
+
+
+def slope(w):
+    return ad.jit(ad.grad(lambda x: (w * x * x).sum()))
+
+
+def value_and_slope(w):
+    def f(x):
+        return ad.value_and_grad(lambda x: (w * x * x).sum())(x)[1]
+
+    return ad.jit(f)
+
+
+@pytest.mark.parametrize("of", [summed, product, mapped, value_and_slope])
+def test_an_array_that_lost_a_gradient_is_warned_of_where_it_is_recorded(of):
+    w = parameter()
+    f = of(w)
+    with pytest.warns(UserWarning, match=LOST) as told:
+        loss = ((f(X) + w) ** 2).sum()
+    assert told[0].filename == __file__
+    loss.backward()
+
+
+@pytest.mark.parametrize("of", [summed, product, mapped, value_and_slope])
+def test_a_tensor_among_the_arguments_loses_none(of):
+    w = parameter()
+    f = of(w)
+    for x in (X, ad.asarray(X), X, ad.asarray(X)):
+        y = f(x)
+        if isinstance(y, ad.Tensor):
+            (y.sum() + w.sum()).backward()
+    assert w.grad is not None
+
+
+def test_what_only_plain_code_uses_is_not_warned_of():
+    w = parameter()
+    for f in (summed(w), product(w), mapped(w)):
+        for _ in range(3):
+            y = f(X)
+            assert isinstance(y, np.ndarray | np.float64) and np.all(np.sqrt(y) >= 1.0)
+            f(y * X)
+            with ad.no_grad():
+                y + w
+            (ad.tensor(y) + w).sum().backward()  # a constant, as is said
+
+
+def test_a_call_without_gradients_gives_constants():
+    w = parameter()
+    f = summed(w)
+    with ad.no_grad():
+        y = f(X)
+    z = summed(w.detach())(X)
+    (y + z + w).sum().backward()
+    np.testing.assert_array_equal(w.grad, np.ones(3))
+
+
+def test_what_requires_no_grad_in_the_end_is_no_loss():
+    w = parameter()
+    y = ad.jit(lambda x: ad.stop_gradient(w) * x)(X)
+    z = ad.vmap(ad.grad(ad.grad(lambda x: x**3)))(X)
+    k = ad.jit(lambda x: (w * x > 0).sum())(X)
+    (w * y * z * k).sum().backward()
+
+
+def test_the_line_is_warned_of_once_and_arrays_are_not_kept():
+    from autodiff.tape.lost import LOST as noted
+
+    w = parameter()
+    f = product(w)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(5):
+            f(X) + w
+    assert len(told) == 1
+    before = len(noted)
+    g = product(w)
+    y = g(X)
+    assert len(noted) == before + 1
+    del y
+    assert len(noted) == before
+    for _ in range(100):
+        summed(w)(X)
+    assert len(noted) <= 64
