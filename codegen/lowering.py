@@ -14,7 +14,7 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Dense     linear algebra, matrix by matrix: natively where that is as fast, else the reference is called
     Decompose eigh, qr, svd of each matrix: by LAPACK, natively where it can be reached, else the reference is called
     Order     the numbers of elements in order along one axis, or the elements: argsort
-    Fourier   a Fourier transform along one axis, natively where its extent has small prime factors
+    Fourier   a Fourier transform along one axis
     Nest      graphs of its own run: loops and branches, natively where all of them can
 """
 

@@ -10,7 +10,7 @@
 Three operations: the transform of complex numbers in either direction, that of real numbers, and back to real ones.
 Each is the transpose of another: the first of itself in the other direction; the second and third of each other, but
 that what stands for two frequencies of opposite sign counts twice.  float32 stays float32.  Machine code computes them
-where an extent has no prime factor above 13, of real numbers an even one (`codegen.runtime.fourier`), NumPy elsewhere.
+for any extent (`codegen.runtime.fourier`); where something is not finite, NumPy does.
 """
 
 from __future__ import annotations

@@ -9,13 +9,17 @@ forward, X[k] = E + O and X[n-k] = conj(E - O) for
 
 the factors of O being the table's.  Backward the same without the halves, and with the conjugates of the factors, gives
 the Z whose inverse transform, undivided, is that of X; what X[0] and X[n] have as imaginary parts is not read.
+
+    void @odd.given(block, n, kind)      void @odd.taken(block, n, kind)
+
+An odd number n of real ones are complex ones: what is loaded becomes them, and what is found what is stored.
 """
 
 from __future__ import annotations
 
 from .template import Template
 
-__all__ = ["half_ir"]
+__all__ = ["half_ir", "odd_ir"]
 
 _HALF = Template("""
 define internal void @half.$name(ptr %row, i64 %n, i64 %inner, ptr %table, i1 %forward) noinline {
@@ -114,3 +118,68 @@ def half_ir(name: str, element: str, lanes: int) -> str:
         spread=fill(given, to="c", **{"from": "c.one"}),
         factor=fill(given, to="ur", **{"from": "ur.one"}) + fill(given, to="ui", **{"from": "ui.one"}),
     )  # fmt: skip
+
+
+_ODD = Template("""
+; Of real numbers the imaginary parts are 0; of the half of a spectrum the rest are conjugates.
+define internal void @odd.given(ptr %block, i64 %n, i64 %kind) noinline {
+entry:
+  %first.im = getelementptr $V, ptr %block, i64 1
+  store $V zeroinitializer, ptr %first.im, align 32
+  %half = lshr i64 %n, 1
+  %is.real = icmp eq i64 %kind, 3
+  br label %next
+next:
+  %k = phi i64 [ 1, %entry ], [ %k.next, %pair ]
+  %more = icmp ule i64 %k, %half
+  br i1 %more, label %pair, label %done
+pair:
+  %near = shl i64 %k, 1
+  %j = sub i64 %n, %k
+  %over = shl i64 %j, 1
+  %near.re = getelementptr $V, ptr %block, i64 %near
+  %near.im = getelementptr $V, ptr %near.re, i64 1
+  %over.re = getelementptr $V, ptr %block, i64 %over
+  %over.im = getelementptr $V, ptr %over.re, i64 1
+  %re = load $V, ptr %near.re, align 32
+  %im = load $V, ptr %near.im, align 32
+  %own = load $V, ptr %over.re, align 32
+  %opposite = fneg $V %im
+  %to.near.im = select i1 %is.real, $V zeroinitializer, $V %im
+  %to.re = select i1 %is.real, $V %own, $V %re
+  %to.im = select i1 %is.real, $V zeroinitializer, $V %opposite
+  store $V %to.near.im, ptr %near.im, align 32
+  store $V %to.re, ptr %over.re, align 32
+  store $V %to.im, ptr %over.im, align 32
+  %k.next = add i64 %k, 1
+  br label %next
+done:
+  ret void
+}
+
+; A real number is stored where its imaginary part is, too.
+define internal void @odd.taken(ptr %block, i64 %n, i64 %kind) noinline {
+entry:
+  %first.im = getelementptr $V, ptr %block, i64 1
+  store $V zeroinitializer, ptr %first.im, align 32
+  %is.half = icmp eq i64 %kind, 3
+  br i1 %is.half, label %done, label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %next ]
+  %two = shl i64 %k, 1
+  %re.at = getelementptr $V, ptr %block, i64 %two
+  %im.at = getelementptr $V, ptr %re.at, i64 1
+  %re = load $V, ptr %re.at, align 32
+  store $V %re, ptr %im.at, align 32
+  %k.next = add i64 %k, 1
+  %more = icmp ult i64 %k.next, %n
+  br i1 %more, label %next, label %done
+done:
+  ret void
+}
+""")
+
+
+def odd_ir(element: str, lanes: int) -> str:
+    """`odd.given` and `odd.taken` for blocks of as many rows."""
+    return _ODD.substitute(V=f"<{lanes} x {element}>")

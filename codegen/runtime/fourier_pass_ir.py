@@ -25,7 +25,8 @@ __all__ = ["LANES", "RADICES", "pass_ir"]
 
 #: How many transforms are done side by side.
 LANES = 8
-#: What a pass can take, the first that fits: 8 is the largest that keeps its elements in registers.
+#: What such passes take, the first that fits (others: `fourier_prime_ir`): 8 is the largest that keeps its elements in
+#: registers.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
 
 #: The names of the parts of a complex value.

@@ -7,8 +7,11 @@ import autodiff as ad
 from autodiff.config import config
 from codegen.runtime import fourier
 
-#: Of one number, of each radix, of several, long.
-EXTENTS = [1, 2, 12, 35, 64, 143, 360, 4096]
+#: Of one number, of each radix, of several, long; a prime's pass, one with others, the largest;
+#: no pass.
+EXTENTS = [1, 2, 12, 35, 64, 143, 360, 4096, 17, 38, 127, 131, 394]
+#: Odd numbers of real ones: by blocks, in long rows, by a prime pass, by none.
+ODD = [1, 3, 7, 15, 17, 61, 105, 131, 1001, 1331, 2001]
 COMPLEX = {np.float32: np.complex64, np.float64: np.complex128}
 #: n elements, alone, in few rows, in many, and apart: fewer than a block has rows, and more.
 WAYS = {
@@ -54,17 +57,55 @@ def test_every_transform_of_every_extent_is_numpys(way, dtype):
         is_near(found, np.fft.irfft(half.astype(np.complex128), 2 * n, axis=axis), dtype, n)
 
 
-def test_small_factors_are_transformed_natively_and_others_by_numpy():
-    for n, is_native in ((360, True), (13 * 11 * 8, True), (17, False), (4 * 19, False)):
-        assert steps(lambda z: ad.fft.fft(z), numbers((4, n), np.float64)) == (is_native, not is_native)
-        assert steps(lambda x: ad.fft.rfft(x), np.ones(2 * n)) == (is_native, not is_native)
-    assert steps(lambda x: ad.fft.rfft(x), np.ones(45)) == (0, 1)
-    assert steps(lambda z: ad.fft.irfft(z, 45), numbers(23, np.float64)) == (0, 1)
-    z = numbers((2, 34), np.float64)
-    np.testing.assert_allclose(ad.jit(lambda z: ad.fft.fft(z))(z), np.fft.fft(z), rtol=1e-12)
+@pytest.mark.parametrize(
+    ("way", "dtype"), [*((way, np.float64) for way in WAYS), *((way, np.float32) for way in list(WAYS)[:4])]
+)
+def test_an_odd_number_of_real_ones_is_transformed_too(way, dtype):
+    shape_of, axis = WAYS[way]
+    for n in ODD:
+        x = numbers(shape_of(n), dtype, n).real.copy()
+        found = ad.jit(lambda x: ad.fft.rfft(x, axis=axis))(x)
+        is_near(found, np.fft.rfft(x.astype(np.float64), axis=axis), dtype, n)
+        assert not found.take(0, axis).imag.any()
+        half = numbers(shape_of(n // 2 + 1), dtype, n)
+        found = ad.jit(lambda h, n=n: ad.fft.irfft(h, n, axis=axis))(half)
+        is_near(found, np.fft.irfft(half.astype(np.complex128), n, axis=axis), dtype, n)
 
 
-@pytest.mark.parametrize("n", [5, 256, 20_000])
+def test_any_extent_is_transformed_natively():
+    for n in (360, 13 * 11 * 8, 17, 4 * 19, 131, 997):
+        assert steps(lambda z: ad.fft.fft(z), numbers((4, n), np.float64)) == (1, 0)
+        assert steps(lambda x: ad.fft.rfft(x), np.ones(2 * n)) == (1, 0)
+    assert steps(lambda x: ad.fft.rfft(x), np.ones(45)) == (1, 0)
+    assert steps(lambda z: ad.fft.irfft(z, 45), numbers(23, np.float64)) == (1, 0)
+    assert steps(lambda z: ad.fft.fft(z), np.ones((0, 8), complex)) == (0, 0)
+
+
+def test_every_prime_has_a_pass_or_a_convolution():
+    for n in [n for n in range(2, 140) if all(n % d for d in range(2, n))]:
+        for rows in (1, 9):
+            z = numbers((rows, n), np.float64, n)
+            is_near(ad.jit(lambda z: ad.fft.fft(z))(z), np.fft.fft(z), np.float64, n)
+
+
+def test_a_convolution_errs_by_a_few_last_bits():
+    """Its kernel and its angles are as exact as they can be: what is left is the rounding of two transforms."""
+    n = 9973
+    k = np.arange(n)
+    z = np.exp(2j * np.pi * (k * 4 % n) / n) + 0.5 * np.exp(2j * np.pi * (k * (n - 7) % n) / n)
+    found = ad.jit(lambda z: ad.fft.fft(z))(z)
+    wanted = np.zeros(n, complex)
+    wanted[4], wanted[n - 7] = n, n / 2
+    assert np.linalg.norm(found - wanted) <= 4 * np.finfo(float).eps * np.linalg.norm(wanted)
+
+
+def test_long_columns_are_transformed_one_by_one(monkeypatch):
+    monkeypatch.setattr(fourier, "_LONGEST", 100)
+    z = numbers((128, 3), np.float64)
+    is_near(ad.jit(lambda z: ad.fft.ifft(z, axis=0))(z), np.fft.ifft(z, axis=0), np.float64, 128)
+
+
+@pytest.mark.parametrize("n", [5, 256, 20_000, 131, 2003])
 @pytest.mark.parametrize("rows", [2, 100])
 def test_any_number_of_threads_gives_the_same_bits(n, rows):
     z = numbers((rows, n), np.float64)
@@ -95,7 +136,7 @@ def test_nothing_is_transformed_to_nothing(shape):
     assert f(np.ones(shape)).shape == np.fft.rfft(np.ones(shape), axis=axis).shape
 
 
-@pytest.mark.parametrize("shape", [(64,), (20, 32), (4096,), (3, 16, 9)])
+@pytest.mark.parametrize("shape", [(64,), (20, 32), (4096,), (3, 16, 9), (17,), (20, 15), (131,), (1001,)])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_where_numpy_has_it(shape, bad):
     axis = 1 if len(shape) > 1 else 0
