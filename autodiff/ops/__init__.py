@@ -17,6 +17,21 @@ from . import methods as methods
 from . import operators as operators
 from . import protocols as protocols
 from .along import take_along_axis
+from .angles import (
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    cos,
+    cosh,
+    sin,
+    sinh,
+    tan,
+    tanh,
+)
 from .arithmetic import abs_ as abs
 from .arithmetic import (
     add,
@@ -68,38 +83,9 @@ from .creation import (
     zeros_like,
 )
 from .einsum import einsum
-from .elementwise import (
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    ceil,
-    cos,
-    cosh,
-    erf,
-    exp,
-    expm1,
-    floor,
-    log,
-    log1p,
-    log2,
-    log10,
-    rint,
-    sigmoid,
-    sin,
-    sinh,
-    softplus,
-    sqrt,
-    tan,
-    tanh,
-    trunc,
-)
-from .elementwise import round_ as round
+from .elementwise import erf, exp, expm1, log, log1p, log2, log10, sigmoid, softplus, sqrt
 from .extremes import cummax, cummin, nanmax, nanmean, nanmin, nansum
-from .gathering import one_hot, segment_sum, take
+from .gathering import take
 from .gradients import project, stop_gradient, unbroadcast
 from .indexing import add_at
 from .indexing import getitem as getitem
@@ -119,7 +105,10 @@ from .reductions import argmax, argmin
 from .reductions import max_ as max
 from .reductions import min_ as min
 from .reductions import sum_ as sum
+from .rounding import ceil, floor, rint, trunc
+from .rounding import round_ as round
 from .scans import cumprod, cumsum
+from .segments import one_hot, segment_sum
 from .selection import clip, maximum, minimum, relu, where
 from .shaping import (
     broadcast_to,

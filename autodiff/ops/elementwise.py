@@ -1,52 +1,17 @@
-"""The functions of one and two real numbers: exponentials, logarithms, angles, roundings."""
+"""The functions of one real number around exp: exponentials, logarithms, and those of statistics and learning."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from codegen.lowering import Map
 
-from ..custom.function import Function, function
-from ..tape import another
-from .arithmetic import divide, multiply
-from .conversion import as_tensor, cast_to
-from .declare import binary, unary
-from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, turn
+from ..custom.function import Function
+from .declare import unary
 
-__all__ = [
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "ceil",
-    "cos",
-    "cosh",
-    "erf",
-    "exp",
-    "expm1",
-    "floor",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "rint",
-    "round_",
-    "sigmoid",
-    "sin",
-    "sinh",
-    "softplus",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-]
+__all__ = ["erf", "exp", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "softplus", "sqrt"]
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
@@ -103,113 +68,6 @@ sqrt = unary(
     doc="The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf",
 )
 
-# ---------------------------------------------------------------- angles
-
-sin = unary(
-    "sin",
-    np.sin,
-    accepts="fc",
-    partials=lambda y, x: (cos(x),),
-    lower=Map(lambda k, x: k.sin(x)),
-    doc="The sine of x in radians.   f[...]  →  f[...]",
-)
-cos: Function = unary(
-    "cos",
-    np.cos,
-    accepts="fc",
-    partials=lambda y, x: (-sin(x),),
-    lower=Map(lambda k, x: k.cos(x)),
-    doc="The cosine of x in radians.   f[...]  →  f[...]",
-)
-tan = unary(
-    "tan",
-    np.tan,
-    accepts="fc",
-    partials=lambda y, x: (1 + y * y,),
-    lower=Map(lambda k, x: k.tan(x)),
-    doc="The tangent of x in radians.   f[...]  →  f[...]",
-)
-arcsin = unary(
-    "arcsin",
-    np.arcsin,
-    partials=lambda y, x: (arc_slope(x),),
-    lower=Map(lambda k, x: k.asin(x)),
-    doc="The angle in [-π/2, π/2] whose sine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
-)
-arccos = unary(
-    "arccos",
-    np.arccos,
-    partials=lambda y, x: (-arc_slope(x),),
-    lower=Map(lambda k, x: k.acos(x)),
-    doc="The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
-)
-arctan = unary(
-    "arctan",
-    np.arctan,
-    partials=lambda y, x: (1 / (1 + x * x),),
-    lower=Map(lambda k, x: k.atan(x)),
-    doc="The angle in [-π/2, π/2] whose tangent is x.   f[...]  →  f[...]",
-)
-arctan2 = binary(
-    "arctan2",
-    np.arctan2,
-    partials=lambda y, a, b: (lambda: turn(b, a), lambda: -turn(a, b)),
-    lower=Map(lambda k, a, b: k.atan2(a, b)),
-    doc="""The angle of the point (x2, x1), in [-π, π].   f[...], f[...]  →  f[...]
-
-    The derivative at (0, 0) is nan: the angle jumps there.
-    """,
-)
-
-
-# ---------------------------------------------------------------- hyperbolic functions
-
-sinh = unary(
-    "sinh",
-    np.sinh,
-    accepts="fc",
-    partials=lambda y, x: (cosh(x),),
-    lower=Map(lambda k, x: k.sinh(x)),
-    doc="The hyperbolic sine.   f[...]  →  f[...]",
-)
-cosh: Function = unary(
-    "cosh",
-    np.cosh,
-    accepts="fc",
-    partials=lambda y, x: (sinh(x),),
-    lower=Map(lambda k, x: k.cosh(x)),
-    doc="The hyperbolic cosine.   f[...]  →  f[...]",
-)
-tanh = unary(
-    "tanh",
-    np.tanh,
-    accepts="fc",
-    partials=lambda y, x: (1 - y * y,),
-    lower=Map(lambda k, x: k.tanh(x)),
-    doc="The hyperbolic tangent.   f[...]  →  f[...]",
-)
-arcsinh = unary(
-    "arcsinh",
-    np.arcsinh,
-    partials=lambda y, x: (arcsinh_slope(x),),
-    lower=Map(lambda k, x: k.asinh(x)),
-    doc="The inverse hyperbolic sine.   f[...]  →  f[...]",
-)
-arccosh = unary(
-    "arccosh",
-    np.arccosh,
-    partials=lambda y, x: (arccosh_slope(x),),
-    lower=Map(lambda k, x: k.acosh(x)),
-    doc="The inverse hyperbolic cosine, not negative.   f[...]  →  f[...]     nan below 1",
-)
-arctanh = unary(
-    "arctanh",
-    np.arctanh,
-    partials=lambda y, x: (arctanh_slope(x),),
-    lower=Map(lambda k, x: k.atanh(x)),
-    doc="The inverse hyperbolic tangent.   f[...]  →  f[...]     nan outside [-1, 1]",
-)
-
 # ---------------------------------------------------------------- functions of statistics and learning
 
 
@@ -263,55 +121,3 @@ softplus = unary(
     lower=Map(lambda k, x: k.add(k.maximum(x, k.constant(0, like=x)), k.log1p(k.exp(k.neg(k.abs(x)))))),
     doc="log(1 + exp(x)), without overflow.   f[...]  →  f[...]",
 )
-
-# ---------------------------------------------------------------- roundings
-
-
-def _rounding(name: str, reference: Callable[..., Any], lower: Map, doc: str) -> Function:
-    """A step function of floats; integers and bool are whole already and stay as they are."""
-    return unary(name, reference, accepts="fib", partials=None, lower=lower, doc=doc)
-
-
-floor = _rounding(
-    "floor",
-    np.floor,
-    Map(lambda k, x: k.floor(x)),
-    "The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
-)
-ceil = _rounding(
-    "ceil",
-    np.ceil,
-    Map(lambda k, x: k.ceil(x)),
-    "The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
-)
-trunc = _rounding(
-    "trunc",
-    np.trunc,
-    Map(lambda k, x: k.trunc(x)),
-    "x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows",
-)
-rint = unary(
-    "rint",
-    np.rint,
-    partials=None,
-    lower=Map(lambda k, x: k.roundeven(x)),
-    doc="The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows",
-)
-
-
-@function
-def round_(x, decimals=0):
-    """x rounded to a number of decimals, halves to even.   T[...]  →  T[...]     no gradient flows
-
-    As in NumPy, decimals are reached by scaling, so the last digit of the result may differ from what exact
-    decimal rounding gives.  Integers are rounded only by negative `decimals`.
-    """
-    x = as_tensor(x, "round", "x")
-    if decimals >= 0 and x.dtype.kind in "ib":
-        return another(x)
-    if decimals == 0:
-        return rint(x)
-    scale = 10.0 ** abs(decimals)
-    if decimals > 0:
-        return divide(rint(multiply(x, scale)), scale)
-    return cast_to(multiply(rint(divide(x, scale)), scale), x.dtype)

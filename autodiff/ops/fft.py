@@ -7,10 +7,8 @@
     along several    fft2, ifft2, rfft2, irfft2, fftn, ifftn, rfftn, irfftn
     helpers          fftfreq, rfftfreq, fftshift, ifftshift
 
-Three operations: the transform of complex numbers in either direction, that of real numbers, and back to real ones.
-Each is the transpose of another: the first of itself in the other direction; the second and third of each other, but
-that what stands for two frequencies of opposite sign counts twice.  float32 stays float32.  Machine code computes them
-for any extent (`codegen.runtime.fourier`); where something is not finite, NumPy does.
+What they record is in `fft_operations`.  float32 stays float32.  Machine code computes them for any extent
+(`codegen.runtime.fourier`); where something is not finite, NumPy does.
 """
 
 from __future__ import annotations
@@ -20,117 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
-from codegen.lowering import Fourier
-
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, integer, records
 from .arithmetic import multiply
-from .batching import along
-from .comparison import equal, logical_or
-from .complexes import real_aval
 from .conversion import as_tensor, cast_to
-from .creation import iota
+from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
 from .joining import joined
-from .primitive import Operation, expect, linear, zeros_of
+from .primitive import expect, zeros_of
 from .protocols import serves
 from .rearranging import roll
-from .selection import where
 from .slicing import part
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft", "irfft2", "irfftn",
     "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
-
-_COMPLEX: dict[np.dtype, np.dtype] = {
-    np.dtype(np.float32): np.dtype(np.complex64),
-    np.dtype(np.float64): np.dtype(np.complex128),
-}
-
-
-# ---------------------------------------------------------------- operations
-
-
-def _reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
-    y = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
-    return y.astype(x.dtype, copy=False)
-
-
-def _complex_aval(x: Aval, *, axis: int, inverse: bool) -> Aval:
-    expect("fft", (x,), "c")
-    return x
-
-
-#: No direction is divided by anything here.
-_fft: Operation = linear(
-    "fft",
-    _reference,
-    infer=_complex_aval,
-    transpose=lambda y_bar, y, x, *, axis, inverse: (record(_fft, (y_bar,), (axis, not inverse)),),
-    lower=Fourier("complex"),
-    params=("axis", "inverse"),
-    heavy=True,
-    batch=along("axis"),
-)
-
-
-def _with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
-    return (*shape[:axis], n, *shape[axis + 1 :])
-
-
-def _weighted(y: Tensor, axis: int, n: int, factor: float) -> Tensor:
-    """Half a spectrum of n real numbers, what stands for two frequencies times a factor."""
-    count = y.shape[axis]
-    k = iota(_with_extent((1,) * y.ndim, axis, count), axis)
-    is_one = logical_or(equal(k, 0), equal(multiply(k, 2), n))
-    return multiply(y, cast_to(where(is_one, 1.0, factor), y.dtype))
-
-
-def _half_aval(x: Aval, *, axis: int) -> Aval:
-    expect("rfft", (x,), "f")
-    return Aval(_with_extent(x.shape, axis, x.shape[axis] // 2 + 1), _COMPLEX[x.dtype])
-
-
-def _whole_aval(x: Aval, *, axis: int, n: int) -> Aval:
-    expect("irfft", (x,), "c")
-    return real_aval(x.with_shape(_with_extent(x.shape, axis, n)))
-
-
-def _rfft_transpose(y_bar, y, x, *, axis):
-    n = x.shape[axis]
-    return (record(_irfft, (_weighted(y_bar, axis, n, 0.5),), (axis, n)),)
-
-
-def _irfft_transpose(y_bar, y, x, *, axis, n):
-    return (_weighted(record(_rfft, (y_bar,), (axis,)), axis, n, 2.0),)
-
-
-_rfft: Operation = linear(
-    "rfft",
-    lambda x, *, axis: np.fft.rfft(x, axis=axis).astype(_COMPLEX[x.dtype], copy=False),
-    infer=_half_aval,
-    transpose=_rfft_transpose,
-    lower=Fourier("half"),
-    params=("axis",),
-    heavy=True,
-    batch=along("axis"),
-)
-#: Of a spectrum of n // 2 + 1 numbers; nothing is divided.
-_irfft: Operation = linear(
-    "irfft",
-    lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False),
-    infer=_whole_aval,
-    transpose=_irfft_transpose,
-    lower=Fourier("whole"),
-    params=("axis", "n"),
-    heavy=True,
-    batch=along("axis"),
-)
-
 
 # ---------------------------------------------------------------- arguments
 
@@ -140,7 +45,7 @@ def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
     if x.dtype.kind in "ib":
         x = cast_to(x, np.dtype(np.float64))
     expect(f"fft.{name}", (x.aval,), "fc" if to_complex else "f")
-    return cast_to(x, _COMPLEX[x.dtype]) if to_complex and x.dtype.kind == "f" else x
+    return cast_to(x, COMPLEX[x.dtype]) if to_complex and x.dtype.kind == "f" else x
 
 
 def _on_axis(name: str, x: Any, axis: int, to_complex: bool) -> tuple[Tensor, int]:
@@ -163,7 +68,7 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
     have = x.shape[axis]
     if have >= n:
         return part(x, axis, 0, n)
-    return joined((x, zeros_of(x.aval.with_shape(_with_extent(x.shape, axis, n - have)))), axis)
+    return joined((x, zeros_of(x.aval.with_shape(with_extent(x.shape, axis, n - have)))), axis)
 
 
 def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Tensor:
@@ -183,10 +88,10 @@ def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Te
 def _along(name: str, x: Any, n: Any, axis: int, norm: str | None, inverse: bool) -> Tensor:
     x, axis = _on_axis(name, x, axis, to_complex=True)
     n = _extent(name, n, x.shape[axis])
-    return _scaled(name, record(_fft, (_resized(x, axis, n),), (axis, inverse)), norm, n, inverse)
+    return _scaled(name, record(of_complex, (_resized(x, axis, n),), (axis, inverse)), norm, n, inverse)
 
 
-@records(_fft)
+@records(of_complex)
 def fft(x, n=None, axis=-1, norm=None):
     """The discrete Fourier transform along an axis: y[k] = sum of x[j] exp(-2πi jk / n).
 
@@ -205,7 +110,7 @@ def ifft(x, n=None, axis=-1, norm=None):
     return _along("ifft", x, n, axis, norm, inverse=True)
 
 
-@records(_rfft)
+@records(of_real)
 def rfft(x, n=None, axis=-1, norm=None):
     """The first half of the `fft` of real numbers: the rest is its conjugate.
 
@@ -215,10 +120,10 @@ def rfft(x, n=None, axis=-1, norm=None):
     """
     x, axis = _on_axis("rfft", x, axis, to_complex=False)
     n = _extent("rfft", n, x.shape[axis])
-    return _scaled("rfft", record(_rfft, (_resized(x, axis, n),), (axis,)), norm, n, inverse=False)
+    return _scaled("rfft", record(of_real, (_resized(x, axis, n),), (axis,)), norm, n, inverse=False)
 
 
-@records(_irfft)
+@records(to_real)
 def irfft(x, n=None, axis=-1, norm=None):
     """The real numbers whose `rfft` is x.   T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
 
@@ -227,7 +132,7 @@ def irfft(x, n=None, axis=-1, norm=None):
     """
     x, axis = _on_axis("irfft", x, axis, to_complex=True)
     n = _extent("irfft", n, 2 * (x.shape[axis] - 1))
-    y = record(_irfft, (_resized(x, axis, n // 2 + 1),), (axis, n))
+    y = record(to_real, (_resized(x, axis, n // 2 + 1),), (axis, n))
     return _scaled("irfft", y, norm, n, inverse=True)
 
 

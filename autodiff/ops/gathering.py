@@ -20,23 +20,22 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.lowering import Move, Scatter
 
-from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import constant, record
 from ..tensor import Tensor
-from .arguments import axis_of, check_known, integer, records, reduced_shape
+from .arguments import axis_of, check_known, records, reduced_shape
 from .arithmetic import mod
 from .batching import to_front, up, with_examples
 from .comparison import equal
-from .conversion import as_tensor, cast_to, dtype_of
+from .conversion import as_tensor, cast_to
 from .creation import iota
-from .primitive import broadcast_avals, expect, linear, primitive, spread_to, zero_of, zeros_of
+from .primitive import broadcast_avals, linear, primitive, spread_to, zero_of, zeros_of
 from .selection import maximum, minimum, where
 from .shaping import reshaped, transposed
 from .template import Bounds, remembered
 
 __all__ = [
-    "check_updates", "gathered", "index_tensor", "one_hot", "replaced", "scattered", "segment_sum", "summed_at", "take",
+    "check_updates", "gathered", "index_tensor", "replaced", "scattered", "summed_at", "take",
     "within",
 ]
 
@@ -361,51 +360,3 @@ def _within(indices: Any, n: int, mode: str) -> Tensor:
     index = mod(index, constant(max(n, 1), "i64")) if mode == "wrap" else minimum(maximum(index, zero), last)
     check_known(index, name="take", extent=n)  # there may be no elements
     return index
-
-
-def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) -> Bounds:
-    return Bounds(functools.partial(check_known, name="segment_sum"), ((1, num_segments),))
-
-
-@function
-@remembered(2, _bounds_of_segments)
-def segment_sum(data, segment_ids, num_segments):
-    """For each segment the sum of the rows that belong to it: y[s] = sum of data[i] where segment_ids[i] is s.
-
-    data: T[k..., ...]  segment_ids: i64[k...]  →  T[num_segments, ...]     a segment without rows is zero
-
-    The ids may be in any order.  Rows are added in their order, so results are the same for any number of threads.
-    Raises ShapeError where the ids are not for the leading axes of the data; IndexError for an id outside, as `take`.
-
-    >>> import autodiff as ad
-    >>> ad.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3)
-    f64[3] [4. 0. 2.]
-    """
-    data = as_tensor(data, "segment_sum", "data")
-    expect("segment_sum", (data.aval,), "fic")
-    n = integer(num_segments, "segment_sum", "the number of segments")
-    if n < 0:
-        raise ShapeError(f"segment_sum: {n} segments\n  called at {caller()}")
-    ids = index_tensor(segment_ids, "segment_sum", n)
-    if data.shape[: ids.ndim] != ids.shape:
-        raise ShapeError(
-            f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}\n  called at {caller()}"
-        )
-    return scattered([ids], data, (n, *data.shape[ids.ndim :]), (0,), 0)
-
-
-@function
-@remembered(1)
-def one_hot(indices, classes, *, dtype=np.float64):
-    """A row of zeros with a single one for each index.
-
-    indices: i64[...]  →  dtype[..., classes]
-
-    An index outside of range(classes) gives zeros.
-    """
-    index = index_tensor(indices, "one_hot")
-    n = integer(classes, "one_hot", "the number of classes")
-    if n < 0:
-        raise ShapeError(f"one_hot: {n} classes\n  called at {caller()}")
-    places = iota((n,), 0)
-    return cast_to(equal(reshaped(index, (*index.shape, 1)), places), dtype_of(dtype, "one_hot"))

@@ -9,13 +9,14 @@ import numpy as np
 
 from ..tensor import AbstractTensor
 from .along import take_along_axis
+from .angles import cos, sin, tanh
 from .arithmetic import abs_
 from .comparison import equal
 from .complexes import conj, imag, real
 from .contraction import dot, inner, matmul, outer, tensordot
 from .conversion import astype
 from .einsum import einsum
-from .elementwise import cos, exp, log, round_, sigmoid, sin, sqrt, tanh
+from .elementwise import exp, log, sigmoid, sqrt
 from .extremes import cummax, cummin, nanmax, nanmean, nanmin, nansum
 from .gathering import take
 from .indexing import getitem
@@ -27,6 +28,7 @@ from .products import prod
 from .protocols import serves
 from .rearranging import diff, meshgrid, repeat, roll, tile, unstack
 from .reductions import all_, any_, argmax, argmin, max_, min_, sum_
+from .rounding import round_
 from .scans import cumprod, cumsum
 from .selection import clip, relu
 from .shaping import (

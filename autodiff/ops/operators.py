@@ -24,8 +24,8 @@ from .bits import (
     bitwise_xor,
 )
 from .comparison import equal, greater, greater_equal, less, less_equal, not_equal
-from .elementwise import round_
 from .power import power
+from .rounding import round_
 
 __all__ = ["BINARY", "COMPARISONS", "METHODS", "PREFIX", "attach", "attach_operators", "attach_spread"]
 

@@ -18,7 +18,7 @@ from .. import tree
 from ..errors import ConcretizationError, DispatchError, GradientError, caller
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
-from . import arithmetic, bits, comparison, creation, elementwise, selection, statistics
+from . import angles, arithmetic, bits, comparison, creation, elementwise, rounding, selection, statistics
 from .complexes import conj
 from .conversion import as_tensor
 from .power import power, square
@@ -48,14 +48,12 @@ UFUNCS: dict[np.ufunc, Callable] = {
     np.square: square,
     np.maximum: selection.maximum,
     np.minimum: selection.minimum,
-    np.rint: elementwise.rint,
+    **{getattr(np, name): getattr(rounding, name) for name in ("rint", "floor", "ceil", "trunc")},
     **{
         getattr(np, name): getattr(elementwise, name)
-        for name in (
-            "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
-            "arcsin", "arccos", "arctan", "arctan2", "arcsinh", "arccosh", "arctanh", "floor", "ceil", "trunc",
-        )
+        for name in ("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt")
     },
+    **{getattr(np, name): getattr(angles, name) for name in angles.__all__},
     **{
         getattr(np, name): getattr(comparison, name)
         for name in (
@@ -81,7 +79,7 @@ FUNCTIONS: dict[Any, Callable] = {
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
     np.clip: selection.clip,
-    np.round: elementwise.round_,
+    np.round: rounding.round_,
     np.where: lambda *args: selection.where(*args) if len(args) == 3 else NotImplemented,
     np.zeros_like: creation.zeros_like,
     np.ones_like: creation.ones_like,

@@ -19,11 +19,11 @@ from .arguments import axes_of
 from .arithmetic import add, divide, multiply, subtract
 from .comparison import equal, isnan
 from .conversion import cast_to
-from .elementwise import ceil, floor, rint
 from .primitive import spread_to
 from .promotion import common
 from .protocols import serves
 from .reductions import any_, summed
+from .rounding import ceil, floor, rint
 from .selection import clip, where
 from .shaping import moveaxis, reshaped
 from .sorting import sort

@@ -16,13 +16,14 @@ from ..custom import function
 from ..errors import ShapeError, caller
 from ..tape import another
 from ..tensor import Tensor
+from .angles import cos, sin
 from .arguments import axis_of, integer
 from .arithmetic import abs_, add, divide, multiply, subtract
 from .comparison import equal, isfinite, isinf, isnan, less, less_equal, logical_and, logical_or
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor
 from .declare import binary, unary
-from .elementwise import cos, sigmoid, sin
+from .elementwise import sigmoid
 from .joining import stack
 from .power import power
 from .promotion import common

@@ -21,13 +21,14 @@ from .batching import with_examples
 from .comparison import equal, greater_equal, isnan, less
 from .conversion import as_tensor, cast_to
 from .creation import linspace, ones
-from .gathering import segment_sum, take
+from .gathering import take
 from .joining import concatenate
 from .primitive import expect, primitive, spread_to
 from .promotion import common
 from .protocols import serves
 from .rearranging import diff
 from .reductions import max_, min_, sum_
+from .segments import segment_sum
 from .selection import clip, where
 from .shaping import flip, reshaped
 from .sorting import argsort

@@ -17,7 +17,6 @@ from .complexes import conj
 from .contraction import matmul
 from .conversion import as_tensor, cast_to
 from .extremes import nanmean
-from .gathering import segment_sum
 from .linalg_basic import diagonal
 from .primitive import zero_of
 from .products import prod
@@ -25,6 +24,7 @@ from .promotion import common
 from .protocols import serves
 from .reductions import max_, min_, sum_, summed
 from .scans import cumprod, cumsum
+from .segments import segment_sum
 from .selection import where
 from .shaping import expand_dims, matrix_transpose, reshaped
 from .stacking import vstack

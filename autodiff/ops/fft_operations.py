@@ -1,0 +1,107 @@
+"""What discrete Fourier transforms record: of complex numbers in either direction, of real ones, back to real ones.
+
+Each is the transpose of another: the first of itself in the other direction; the second and third of each other, but
+that what stands for two frequencies of opposite sign counts twice.  Nothing is divided by anything here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lowering import Fourier
+
+from ..tape import record
+from ..tensor import Tensor
+from .arithmetic import multiply
+from .batching import along
+from .comparison import equal, logical_or
+from .complexes import real_aval
+from .conversion import cast_to
+from .creation import iota
+from .primitive import Operation, expect, linear
+from .selection import where
+
+__all__ = ["COMPLEX", "of_complex", "of_real", "to_real", "with_extent"]
+
+#: The complex dtype of the same precision.
+COMPLEX: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float32): np.dtype(np.complex64),
+    np.dtype(np.float64): np.dtype(np.complex128),
+}
+
+
+def _reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
+    y = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
+    return y.astype(x.dtype, copy=False)
+
+
+def _complex_aval(x: Aval, *, axis: int, inverse: bool) -> Aval:
+    expect("fft", (x,), "c")
+    return x
+
+
+of_complex: Operation = linear(
+    "fft",
+    _reference,
+    infer=_complex_aval,
+    transpose=lambda y_bar, y, x, *, axis, inverse: (record(of_complex, (y_bar,), (axis, not inverse)),),
+    lower=Fourier("complex"),
+    params=("axis", "inverse"),
+    heavy=True,
+    batch=along("axis"),
+)
+
+
+def with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+def _weighted(y: Tensor, axis: int, n: int, factor: float) -> Tensor:
+    """Half a spectrum of n real numbers, what stands for two frequencies times a factor."""
+    count = y.shape[axis]
+    k = iota(with_extent((1,) * y.ndim, axis, count), axis)
+    is_one = logical_or(equal(k, 0), equal(multiply(k, 2), n))
+    return multiply(y, cast_to(where(is_one, 1.0, factor), y.dtype))
+
+
+def _half_aval(x: Aval, *, axis: int) -> Aval:
+    expect("rfft", (x,), "f")
+    return Aval(with_extent(x.shape, axis, x.shape[axis] // 2 + 1), COMPLEX[x.dtype])
+
+
+def _whole_aval(x: Aval, *, axis: int, n: int) -> Aval:
+    expect("irfft", (x,), "c")
+    return real_aval(x.with_shape(with_extent(x.shape, axis, n)))
+
+
+def _rfft_transpose(y_bar, y, x, *, axis):
+    n = x.shape[axis]
+    return (record(to_real, (_weighted(y_bar, axis, n, 0.5),), (axis, n)),)
+
+
+def _irfft_transpose(y_bar, y, x, *, axis, n):
+    return (_weighted(record(of_real, (y_bar,), (axis,)), axis, n, 2.0),)
+
+
+of_real: Operation = linear(
+    "rfft",
+    lambda x, *, axis: np.fft.rfft(x, axis=axis).astype(COMPLEX[x.dtype], copy=False),
+    infer=_half_aval,
+    transpose=_rfft_transpose,
+    lower=Fourier("half"),
+    params=("axis",),
+    heavy=True,
+    batch=along("axis"),
+)
+#: Of a spectrum of n // 2 + 1 numbers.
+to_real: Operation = linear(
+    "irfft",
+    lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False),
+    infer=_whole_aval,
+    transpose=_irfft_transpose,
+    lower=Fourier("whole"),
+    params=("axis", "n"),
+    heavy=True,
+    batch=along("axis"),
+)

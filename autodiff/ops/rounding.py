@@ -1,0 +1,67 @@
+"""Rounding to integers, and to decimals: step functions, through which no gradient flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from codegen.lowering import Map
+
+from ..custom.function import Function, function
+from ..tape import another
+from .arithmetic import divide, multiply
+from .conversion import as_tensor, cast_to
+from .declare import unary
+
+__all__ = ["ceil", "floor", "rint", "round_", "trunc"]
+
+def _rounding(name: str, reference: Callable[..., Any], lower: Map, doc: str) -> Function:
+    """A step function of floats; integers and bool are whole already and stay as they are."""
+    return unary(name, reference, accepts="fib", partials=None, lower=lower, doc=doc)
+
+
+floor = _rounding(
+    "floor",
+    np.floor,
+    Map(lambda k, x: k.floor(x)),
+    "The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
+)
+ceil = _rounding(
+    "ceil",
+    np.ceil,
+    Map(lambda k, x: k.ceil(x)),
+    "The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
+)
+trunc = _rounding(
+    "trunc",
+    np.trunc,
+    Map(lambda k, x: k.trunc(x)),
+    "x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows",
+)
+rint = unary(
+    "rint",
+    np.rint,
+    partials=None,
+    lower=Map(lambda k, x: k.roundeven(x)),
+    doc="The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows",
+)
+
+
+@function
+def round_(x, decimals=0):
+    """x rounded to a number of decimals, halves to even.   T[...]  →  T[...]     no gradient flows
+
+    As in NumPy, decimals are reached by scaling, so the last digit of the result may differ from what exact
+    decimal rounding gives.  Integers are rounded only by negative `decimals`.
+    """
+    x = as_tensor(x, "round", "x")
+    if decimals >= 0 and x.dtype.kind in "ib":
+        return another(x)
+    if decimals == 0:
+        return rint(x)
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return divide(rint(multiply(x, scale)), scale)
+    return cast_to(multiply(rint(divide(x, scale)), scale), x.dtype)
