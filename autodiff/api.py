@@ -104,6 +104,13 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
     A nesting of lists may hold tensors of one shape, with numbers among them if they are 0-d: gradients go to each.
 
     copy   True: always copy.  False: raise ValueError where a copy would be needed.
+
+    >>> import autodiff as ad
+    >>> x = ad.ones(2)
+    >>> ad.asarray(x) is x
+    True
+    >>> ad.asarray([x[0], 2.0])
+    f64[2] [1. 2.]
     """
     if isinstance(data, Tensor):
         t = data
@@ -192,13 +199,27 @@ class CacheInfo(NamedTuple):
 
 
 def cache_info() -> CacheInfo:
-    """What the caches did so far in this process."""
+    """What the caches did so far in this process.
+
+    >>> import autodiff as ad
+    >>> first = float(ad.sum(ad.ones(3) * 2))
+    >>> before = ad.cache_info()
+    >>> second = float(ad.sum(ad.ones(3) * 2))
+    >>> ad.cache_info().compiles - before.compiles
+    0
+    """
     counts = compiler.counts()
     return CacheInfo(COUNTS.hits, COUNTS.misses, counts.compiles, counts.entries, counts.bytes)
 
 
 def clear_cache() -> None:
-    """Forget all plans and executables.  Counters go on."""
+    """Forget all plans and executables.  Counters go on.
+
+    >>> import autodiff as ad
+    >>> ad.clear_cache()
+    >>> ad.cache_info().entries
+    0
+    """
     plans.clear()
     checks.clear()
     clear_emissions()

@@ -35,6 +35,12 @@ class Config:
                 included, has the same bits for any number in any case
 
     Setting `fast_math` forgets what is compiled: to be done before other threads compute.
+
+    >>> import autodiff as ad
+    >>> ad.config.eager = True
+    >>> ad.exp(0.0)  # computed by NumPy, at once
+    f64[] 1.0
+    >>> ad.config.eager = False
     """
 
     __slots__ = ("_eager", "_patience", "careful", "forgetting", "light", "open", "transforming", "watching")

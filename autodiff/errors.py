@@ -27,35 +27,123 @@ __all__ = [
 
 
 class Error(Exception):
-    """Anything this library refuses.  Catch it to catch them all."""
+    """Anything this library refuses.  Catch it to catch them all.
+
+    >>> import autodiff as ad
+    >>> try:
+    ...     ad.reshape([1.0, 2.0], (3,))
+    ... except ad.Error as error:
+    ...     print(type(error).__name__)
+    ShapeError
+    """
 
 
 class ShapeError(Error, ValueError):
-    """Extents, axes or nestings that do not go together."""
+    """Extents, axes or nestings that do not go together.
+
+    >>> import autodiff as ad
+    >>> ad.ones((3, 4)) @ ad.ones((5, 4))
+    Traceback (most recent call last):
+        ...
+    autodiff.errors.ShapeError: matmul: inner sizes differ: f64[3,4] @ f64[5,4]
+      a has 4 columns, b has 5 rows
+      called at ...
+      if b is stored by rows, pass mT(b)
+    """
 
 
 class DTypeError(Error, TypeError):
-    """A dtype that the operation, or the library, does not take."""
+    """A dtype that the operation, or the library, does not take.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1, 2], requires_grad=True)
+    Traceback (most recent call last):
+        ...
+    autodiff.errors.DTypeError: tensors of int64 cannot require gradients: they are limits, and its values are ...
+      called at ...
+      make it float: ad.tensor(data, dtype=ad.float64, requires_grad=True)
+    """
 
 
 class GradientError(Error, RuntimeError):
-    """A gradient that cannot be given: no rule, a rule that broke its promise, a released graph."""
+    """A gradient that cannot be given: no rule, a rule that broke its promise, a released graph.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1.0, 2.0], requires_grad=True).numpy()
+    Traceback (most recent call last):
+        ...
+    autodiff.errors.GradientError: numpy() of a f64[2] that requires grad would lose its gradient
+      called at ...
+      write t.detach().numpy(), or compute with ad.* functions
+    """
 
 
 class LinAlgError(Error, np.linalg.LinAlgError):
-    """A matrix that is singular, or not positive definite, where it may not be."""
+    """A matrix that is singular, or not positive definite, where it may not be.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.inv(ad.zeros((2, 2))).numpy()
+    Traceback (most recent call last):
+        ...
+    autodiff.errors.LinAlgError: inv: matrix of 2 rows is singular
+      asked at ...
+      ad.linalg.pinv gives its pseudo-inverse...
+    """
 
 
 class ConcretizationError(Error, TypeError):
-    """The value of something that has none yet was asked for while `jit` traces."""
+    """The value of something that has none yet was asked for while `jit` traces.
+
+    >>> import autodiff as ad
+    >>> ad.jit(lambda x: x if x > 0 else -x)(1.0)
+    Traceback (most recent call last):
+        ...
+    autodiff.errors.ConcretizationError: the value of a traced argument was asked for: ...
+      asked at ...
+      use ad.where or ad.cond instead of `if`, ad.exp and the like instead of float() and math.exp,
+      mark the argument static (static_argnums), in vmap give it in_axes=None, or leave them
+    """
 
 
 class DispatchError(Error, TypeError):
-    """A call, or a registration, that does not fit a generic function: no method, wrong arguments."""
+    """A call, or a registration, that does not fit a generic function: no method, wrong arguments.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def twice(x): ...
+    >>> @twice.method(ad.Tensor)
+    ... def _(x):
+    ...     return 2 * x
+    >>> twice("text")
+    Traceback (most recent call last):
+        ...
+    autodiff.errors.DispatchError: twice has no method for (str)
+      near: twice(x: Tensor)  ...
+        x is str, not Tensor
+      called at ...
+      to add one: @twice.method(str)
+    """
 
 
 class AmbiguityError(DispatchError):
-    """Several methods fit a call and none of them is the most specific."""
+    """Several methods fit a call and none of them is the most specific.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def f(x, y): ...
+    >>> @f.method(ad.Matrix, ad.Tensor)
+    ... def _(x, y): ...
+    >>> @f.method(ad.Tensor, ad.Matrix)
+    ... def _(x, y): ...
+    >>> f(ad.ones((2, 2)), ad.ones((2, 2)))
+    Traceback (most recent call last):
+        ...
+    autodiff.errors.AmbiguityError: f(Tensor[float64, 2], Tensor[float64, 2]) is ambiguous: none of these is ...
+      f(x: Tensor, y: Tensor[..., 2])  ...
+      f(x: Tensor[..., 2], y: Tensor)  ...
+      called at ...
+      to settle it: @f.method(Tensor[..., 2], Tensor[..., 2])
+    """
 
 
 #: Packages whose frames are not the user's: ours, and what calls back into us.

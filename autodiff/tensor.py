@@ -136,6 +136,16 @@ class AbstractTensor(metaclass=_Lattice):
 
     A class deriving from it gets all operators as calls of the generic functions; it takes part in
     the rest by methods of `ad.dense`, `ad.project` and `ad.tree.register`.
+
+    >>> import autodiff as ad
+    >>> class Shifted(ad.AbstractTensor[..., 1]):
+    ...     def __init__(self, start):
+    ...         self.start = start
+    >>> @ad.dense.method(Shifted)
+    ... def _(x):
+    ...     return x.start + 1
+    >>> Shifted(ad.zeros(2)) * 3
+    f64[2] [3. 3.]
     """
 
     __slots__ = ()
@@ -194,37 +204,74 @@ class Tensor(AbstractTensor):
 
     @property
     def aval(self) -> Aval:
-        """Shape and dtype together, written f64[3,4]."""
+        """Shape and dtype together, written f64[3,4].
+
+        >>> import autodiff as ad
+        >>> ad.ones((2, 3)).aval
+        f64[2,3]
+        """
         return self.node.kind.out.aval
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents, outermost first."""
+        """Extents, outermost first.
+
+        >>> import autodiff as ad
+        >>> ad.ones((2, 3)).shape
+        (2, 3)
+        """
         return self.node.kind.out.shape
 
     @property
     def dtype(self) -> np.dtype:
-        """A NumPy dtype."""
+        """A NumPy dtype.
+
+        >>> import autodiff as ad
+        >>> ad.tensor([1, 2]).dtype
+        dtype('int64')
+        """
         return self.node.kind.out.aval.dtype
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions.
+
+        >>> import autodiff as ad
+        >>> ad.ones((2, 3)).ndim
+        2
+        """
         return len(self.node.kind.out.shape)
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements.
+
+        >>> import autodiff as ad
+        >>> ad.ones((2, 3)).size, ad.tensor(1.0).size
+        (6, 1)
+        """
         return self.node.kind.out.aval.size
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to or through this value (False inside a custom forward)."""
+        """Whether gradients flow to or through this value (False inside a custom forward).
+
+        >>> import autodiff as ad
+        >>> w = ad.tensor(3.0, requires_grad=True)
+        >>> (2 * w).requires_grad, w.detach().requires_grad
+        (True, False)
+        """
         return self.node.kind.out.requires_grad and not self.masked
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operation stands behind it, as far as gradients go (as in PyTorch)."""
+        """Whether no recorded operation stands behind it, as far as gradients go (as in PyTorch).
+
+        >>> import autodiff as ad
+        >>> w = ad.tensor(3.0, requires_grad=True)
+        >>> w.is_leaf, (2 * w).is_leaf, (2 * w.detach()).is_leaf
+        (True, False, True)
+        """
         return self.node.leaf is not None or not self.node.kind.out.requires_grad
 
     def __len__(self) -> int:

@@ -53,6 +53,9 @@ class Structure:
     exact       what stands for `rest` where structures are compared
     children    structures of the children
     size        number of leaves
+
+    >>> flatten({"w": 1, "b": (2, 3)})[1]
+    {'w': *, 'b': (*, *)}
     """
 
     __slots__ = ("_hash", "children", "cls", "exact", "rest", "size")
@@ -85,6 +88,9 @@ def exactly(rest: Any) -> Any:
     """What is equal only where it is alike: 1, True and 1.0 are equal, 0.0 and -0.0 too, programs tell them apart.
 
     So it is with what a dataclass compares and hashes.  Any other object is alike where its class says it is equal.
+
+    >>> exactly(1) == exactly(True), exactly(0.0) == exactly(-0.0)
+    (False, False)
     """
     cls = type(rest)
     if cls is tuple and all([type(part) is str for part in rest]):
@@ -208,6 +214,14 @@ def register(
     unflatten(rest, children) → instance.  Only instances of exactly this class; registering again
     replaces.  Returns the class.
     Raises DispatchError for what is no class, or no function.
+
+    >>> class Line:
+    ...     def __init__(self, slope, name):
+    ...         self.slope, self.name = slope, name
+    >>> register(Line, lambda x: ((x.slope,), x.name), lambda name, children: Line(*children, name))
+    <class '...Line'>
+    >>> leaves([Line(2.0, "a"), 1.0])
+    [2.0, 1.0]
     """
     if not isinstance(cls, type):
         raise DispatchError(f"tree.register takes a class, not {cls!r}\n  called at {caller()}")
@@ -240,7 +254,11 @@ def flatten(tree: Any) -> tuple[list, Structure]:
 
 
 def split(container: Any) -> tuple[Sequence, Hashable]:
-    """The children of a container, not of a leaf, and what of it is no child."""
+    """The children of a container, not of a leaf, and what of it is no child.
+
+    >>> split({"w": 1, "b": 2})
+    ((1, 2), ('w', 'b'))
+    """
     cls = type(container)
     known = _CONTAINERS.get(cls) or _container_of(cls)
     assert known is not None, "a leaf has no children"
@@ -301,13 +319,21 @@ def _class_of(structure: Structure) -> type:
 
 
 def joiner(structure: Structure) -> Callable[[Sequence], Any]:
-    """What puts the children of a structure's outermost container together."""
+    """What puts the children of a structure's outermost container together.
+
+    >>> joiner(flatten((1, 2))[1])([3, 4])
+    (3, 4)
+    """
     container: Any = _CONTAINERS[_class_of(structure)]
     return partial(container.join, structure.rest)
 
 
 def leaves(tree: Any) -> list:
-    """The leaves of a tree, in order."""
+    """The leaves of a tree, in order.
+
+    >>> leaves({"w": 1, "b": (2, None)})
+    [1, 2, None]
+    """
     return flatten(tree)[0]
 
 

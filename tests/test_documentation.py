@@ -1,5 +1,6 @@
 """`help` of every public name says what a user has to know: what it is for, shapes, parameters; examples are run."""
 
+import doctest
 import inspect
 import re
 import types
@@ -18,6 +19,18 @@ NAMES = {
 FUNCTIONS = {name: f for name, f in NAMES.items() if callable(f) and not isinstance(f, type)}
 #: Parameters that mean the same everywhere.
 USUAL = {"axis", "keepdims", "dtype", "shape"}
+#: What has no documentation of its own: numbers, a union of types, an instance, and NumPy's dtypes.
+PLAIN = {"Number", "tree.LEAF"} | {
+    name
+    for name, x in NAMES.items()
+    if x is None or isinstance(x, float) or (isinstance(x, type) and issubclass(x, np.generic))
+}
+OURS = {name: x for name, x in NAMES.items() if name not in PLAIN}
+OF_TENSORS = {
+    f"Tensor.{name}": getattr(ad.Tensor, name)
+    for name in dir(ad.Tensor)
+    if not name.startswith("_") and name not in ad.Tensor.__slots__
+}
 
 
 def told_of(value) -> str:
@@ -25,11 +38,24 @@ def told_of(value) -> str:
 
 
 def test_each_name_has_a_sentence_of_its_own():
-    plain = {"Number", "tree.LEAF"} | {name for name, x in NAMES.items() if x is None or isinstance(x, float)}
-    ours = {n: x for n, x in NAMES.items() if n not in plain and not (type(x) is type and issubclass(x, np.generic))}
-    without = [n for n, x in ours.items() if not told_of(x) or (told_of(x) == told_of(type(x)) and x is not ad.config)]
-    public = [n for n in dir(ad.Tensor) if not n.startswith("_") and n not in ad.Tensor.__slots__]
-    assert not without and not [n for n in public if not told_of(getattr(ad.Tensor, n))]
+    without = [n for n, x in OURS.items() if not told_of(x) or (told_of(x) == told_of(type(x)) and x is not ad.config)]
+    assert not without and not [n for n, x in OF_TENSORS.items() if not told_of(x)]
+
+
+def test_each_name_has_an_example_and_what_it_says_is_what_happens(capsys, monkeypatch):
+    """Also of operations, which are no functions, so that pytest does not find what their documentation says."""
+    monkeypatch.setattr(ad.config, "patience", 8)  # as users have it: what is met once need not be compiled
+    by_text = {told_of(x): (n, x) for n, x in (OURS | OF_TENSORS).items()}  # other names of one thing: once
+    assert not [n for text, (n, _) in by_text.items() if ">>>" not in text]
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    parser = doctest.DocTestParser()
+    wrong = []
+    for text, (name, _) in by_text.items():
+        around = vars(ad.tree) if name.startswith("tree.") else {}  # there they are written as inside the module
+        found = runner.run(parser.get_doctest(text, dict(around), name, None, None))
+        if found.failed:
+            wrong.append(name)
+    assert not wrong, capsys.readouterr().out
 
 
 def test_functions_of_arrays_say_shapes_and_dtypes():

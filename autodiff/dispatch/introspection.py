@@ -71,6 +71,15 @@ def methods(f: Any) -> Methods:
     """The methods of a generic function, most specific first; prints one to a line, with file and line.
 
     Raises DispatchError for what is no generic function.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def area(sides): ...
+    >>> @area.method(ad.Vector)
+    ... def _(sides):
+    ...     return ad.prod(sides)
+    >>> ad.methods(area)
+    area(sides: Tensor[..., 1])  ...
     """
     complete()
     return Methods(_generic(f).table.ordered())
@@ -81,6 +90,17 @@ def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
 
     Raises what the call would raise: DispatchError when nothing fits, AmbiguityError.  Conversions
     are tried for values only; a class dispatches as it is.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def area(sides): ...
+    >>> @area.method(ad.Vector)
+    ... def _(sides):
+    ...     return ad.prod(sides)
+    >>> ad.which(area, ad.ones(2))
+    area(sides: Tensor[..., 1])  ...
+    >>> ad.which(area, ad.Vector)
+    area(sides: Tensor[..., 1])  ...
     """
     f = _generic(f)
     args, _ = f.declaration.bind(args, keywords)
@@ -129,6 +149,21 @@ def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
 
     Arguments are values or classes, as for `which`.  Raises DispatchError when the call runs a
     forward that no backward serves, and what `which` raises.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def twice(x): ...
+    >>> @twice.forward(ad.Tensor)
+    ... def _(ctx, x):
+    ...     return x * 2
+    >>> @twice.backward(ad.Tensor)
+    ... def _(ctx, y_bar):
+    ...     return y_bar * 2
+    >>> ad.which_backward(twice, 1.0)
+    twice(x: Tensor)  backward  ...
+      converted: x: float to Tensor[float64, 0]
+    >>> print(ad.which_backward(ad.exp, 1.0))
+    None
     """
     f = _generic(f)
     match = which(f, *args, **keywords)
@@ -141,7 +176,20 @@ def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
 
 
 def ambiguities(function: Any = None) -> Ambiguities:
-    """All ambiguities of one generic function, or of all there are: methods and rules."""
+    """All ambiguities of one generic function, or of all there are: methods and rules.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def f(x, y): ...
+    >>> @f.method(ad.Matrix, ad.Tensor)
+    ... def _(x, y): ...
+    >>> @f.method(ad.Tensor, ad.Matrix)
+    ... def _(x, y): ...
+    >>> print(ad.ambiguities(f))
+    (Tensor[..., 2], Tensor[..., 2]): both of
+      f(x: Tensor, y: Tensor[..., 2])  ...
+      f(x: Tensor[..., 2], y: Tensor)  ...
+    """
     complete()
     functions = all_functions() if function is None else [_generic(function)]
     found: list[Ambiguity] = []
@@ -167,6 +215,16 @@ def coverage(f: Any) -> list[Gap | Unreachable]:
     A forward that no backward serves, or only one written for larger types, is a `Gap`: such a backward may
     read what this forward does not save.  A method or rule is `Unreachable` when more specific ones take
     every member of its unions.  Empty when there is neither.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def twice(x): ...
+    >>> @twice.forward(ad.Tensor)
+    ... def _(ctx, x):
+    ...     return x * 2
+    >>> ad.coverage(twice)
+    twice(x: Tensor)  forward  ...
+      has no backward
     """
     complete()
     f = _generic(f)

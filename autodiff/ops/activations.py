@@ -22,14 +22,28 @@ __all__ = ["elu", "gelu", "leaky_relu", "log_sigmoid", "mish", "relu6", "selu", 
 
 @function
 def silu(x):
-    """x sigmoid(x), which is also called swish.   f[...]  →  f[...]"""
+    """x sigmoid(x), which is also called swish.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.silu([0.0, 1.0])
+    f64[2] [0.         0.73105858]
+    >>> ad.grad(ad.silu)(ad.tensor(0.0))
+    f64[] 0.5
+    """
     x = floating(x, "silu")
     return multiply(x, sigmoid(x))
 
 
 @function
 def gelu(x, approximate=False):
-    """x times the probability that a normal number is below it.   f[...]  →  f[...]     approximate: by tanh"""
+    """x times the probability that a normal number is below it.   f[...]  →  f[...]     approximate: by tanh
+
+    >>> import autodiff as ad
+    >>> ad.gelu([-1.0, 0.0, 1.0])
+    f64[3] [-0.15865525  0.          0.84134475]
+    >>> ad.gelu([1.0], approximate=True)
+    f64[1] [0.84119199]
+    """
     x = floating(x, "gelu")
     if approximate:
         # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.  The cube is a square times x:
@@ -41,7 +55,12 @@ def gelu(x, approximate=False):
 
 @function
 def elu(x, alpha=1.0):
-    """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]"""
+    """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.elu([-1000.0, 0.0, 2.0], alpha=0.5)
+    f64[3] [-0.5  0.   2. ]
+    """
     x = floating(x, "elu")
     above = greater(x, 0.0)
     return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
@@ -52,20 +71,34 @@ def selu(x):
     """`elu` scaled so that means and variances stay 0 and 1 through layers.   f[...]  →  f[...]
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter, "Self-Normalizing Neural Networks", 2017.
+
+    >>> import autodiff as ad
+    >>> ad.selu([-1.0, 0.0, 1.0])
+    f64[3] [-1.11133074  0.          1.05070099]
     """
     return multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
 
 
 @function
 def leaky_relu(x, negative_slope=0.01):
-    """x above 0, `negative_slope` times x below.   f[...]  →  f[...]"""
+    """x above 0, `negative_slope` times x below.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.leaky_relu([-1.0, 2.0])
+    f64[2] [-0.01  2.  ]
+    """
     x = floating(x, "leaky_relu")
     return where(greater(x, 0.0), x, multiply(x, negative_slope))
 
 
 @function
 def log_sigmoid(x):
-    """log(sigmoid(x)), without underflow.   f[...]  →  f[...]"""
+    """log(sigmoid(x)), without underflow.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.log_sigmoid([0.0, -50.0])
+    f64[2] [ -0.69314718 -50.        ]
+    """
     return negative(softplus(negative(floating(x, "log_sigmoid"))))
 
 
@@ -88,12 +121,22 @@ tanh_softplus = unary(
 
 @function
 def mish(x):
-    """x tanh(softplus(x)).   f[...]  →  f[...]"""
+    """x tanh(softplus(x)).   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.mish([0.0, 1.0])
+    f64[2] [0.         0.86509839]
+    """
     x = floating(x, "mish")
     return multiply(x, tanh_softplus(x))
 
 
 @function
 def relu6(x):
-    """x, but no less than 0 and no more than 6.   T[...]  →  T[...]"""
+    """x, but no less than 0 and no more than 6.   T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.relu6([-1.0, 3.0, 9.0])
+    f64[3] [0. 3. 6.]
+    """
     return clip(as_tensor(x, "relu6", "x"), 0, 6)

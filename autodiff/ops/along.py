@@ -116,6 +116,12 @@ def take_along_axis(x, indices, axis=-1):
 
     `take_along_axis(x, argmax(x, 1, keepdims=True), 1)` is `max(x, 1, keepdims=True)`.
     Raises IndexError for a number outside, ShapeError when the other axes do not broadcast.
+
+    >>> import autodiff as ad
+    >>> ad.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1)
+    i64[2,1]
+    [[2]
+     [3]]
     """
     x = as_tensor(x, "take_along_axis", "x")
     if axis is None:

@@ -36,7 +36,14 @@ add = binary(
     lower=Map(lambda k, a, b: k.add(a, b)),
     traits=("commutative",),
     on_bool=lambda a, b: bitwise_or(a, b),
-    doc="x1 + x2.   T[...], T[...]  →  T[...]     of bool: logical or, as in NumPy",
+    doc="""x1 + x2.   T[...], T[...]  →  T[...]     of bool: logical or, as in NumPy
+
+    >>> import autodiff as ad
+    >>> ad.add([[1.0], [2.0]], [10.0, 20.0])
+    f64[2,2]
+    [[11. 21.]
+     [12. 22.]]
+    """,
 )
 subtract = binary(
     "sub",
@@ -45,7 +52,14 @@ subtract = binary(
     accepts="fic",
     partials=lambda y, a, b: (1, -1),
     lower=Map(lambda k, a, b: k.sub(a, b)),
-    doc="x1 - x2.   T[...], T[...]  →  T[...]",
+    doc="""x1 - x2.   T[...], T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.subtract([3.0, 2.0], [[1.0], [2.0]])
+    f64[2,2]
+    [[2. 1.]
+     [1. 0.]]
+    """,
 )
 multiply = binary(
     "mul",
@@ -56,7 +70,14 @@ multiply = binary(
     lower=Map(lambda k, a, b: k.mul(a, b)),
     traits=("commutative",),
     on_bool=lambda a, b: bitwise_and(a, b),
-    doc="x1 * x2.   T[...], T[...]  →  T[...]     of bool: logical and, as in NumPy",
+    doc="""x1 * x2.   T[...], T[...]  →  T[...]     of bool: logical and, as in NumPy
+
+    >>> import autodiff as ad
+    >>> ad.multiply([[1.0], [2.0]], [3.0, 4.0])
+    f64[2,2]
+    [[3. 4.]
+     [6. 8.]]
+    """,
 )
 divide = binary(
     "div",
@@ -65,7 +86,14 @@ divide = binary(
     accepts="fc",
     partials=lambda y, a, b: (lambda: 1 / b, lambda: -(y * (1 / b))),  # one division, where both are asked
     lower=Map(lambda k, a, b: k.div(a, b)),
-    doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
+    doc="""x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64
+
+    >>> import autodiff as ad
+    >>> ad.divide([1, 2], 4)
+    f64[2] [0.25 0.5 ]
+    >>> ad.divide(1.0, 0.0)
+    f64[] inf
+    """,
 )
 negative = unary(
     "neg",
@@ -74,13 +102,23 @@ negative = unary(
     accepts="fic",
     partials=lambda y, x: (-1,),
     lower=Map(lambda k, x: k.neg(x)),
-    doc="-x.   T[...]  →  T[...]",
+    doc="""-x.   T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.negative([1.0, -2.0])
+    f64[2] [-1.  2.]
+    """,
 )
 
 
 @function
 def positive(x):
-    """+x: x itself.   T[...]  →  T[...]"""
+    """+x: x itself.   T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.positive([1.0, -2.0])
+    f64[2] [ 1. -2.]
+    """
     return another(as_tensor(x, "positive", "x"))
 
 
@@ -146,6 +184,10 @@ floor_divide: Function = binary(
     doc="""The largest integer not above x1 / x2.   T[...], T[...]  →  T[...]
 
     Integers by 0 give 0; floats follow Python's `//`.  A step function: no gradient flows.
+
+    >>> import autodiff as ad
+    >>> ad.floor_divide([7, -7, 7], [2, 2, 0])
+    i64[3] [ 3 -4  0]
     """,
 )
 mod: Function = binary(
@@ -158,6 +200,12 @@ mod: Function = binary(
     doc="""x1 - floor(x1 / x2) * x2, with the sign of x2, exactly.   T[...], T[...]  →  T[...]
 
     Integers by 0 give 0, floats by 0 give nan.
+
+    >>> import autodiff as ad
+    >>> ad.mod([7, -7, 7], [3, 3, 0])
+    i64[3] [1 2 0]
+    >>> ad.mod(-0.5, 2.0)
+    f64[] 1.5
     """,
 )
 
@@ -169,7 +217,14 @@ abs_ = unary(
     accepts="fib",
     partials=lambda y, x: (sign(x),),
     lower=Map(lambda k, x: k.abs(x)),
-    doc="|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0",
+    doc="""|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.abs)(ad.tensor(0.0))
+    f64[] 0.0
+    >>> ad.abs(3 + 4j)
+    f64[] 5.0
+    """,
 )
 sign: Function = unary(
     "sign",
@@ -177,7 +232,12 @@ sign: Function = unary(
     accepts="fi",
     partials=None,
     lower=Map(lambda k, x: k.sign(x)),
-    doc="-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows",
+    doc="""-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.sign([-3.0, 0.0, ad.nan])
+    f64[3] [-1.  0. nan]
+    """,
 )
 reciprocal = unary(
     "reciprocal",
@@ -185,7 +245,12 @@ reciprocal = unary(
     accepts="fc",
     partials=lambda y, x: (-(y * y),),
     lower=Map(lambda k, x: k.div(k.constant(1, like=x), x)),
-    doc="1 / x.   f[...]  →  f[...]     integers are taken as float64",
+    doc="""1 / x.   f[...]  →  f[...]     integers are taken as float64
+
+    >>> import autodiff as ad
+    >>> ad.reciprocal([4, 0])
+    f64[2] [0.25  inf]
+    """,
 )
 
 
@@ -204,7 +269,14 @@ hypot: Function = binary(
     np.hypot,
     partials=lambda y, a, b: (lambda: _cosine(a, y), lambda: _cosine(b, y)),
     lower=Map(_hypot_scalar),
-    doc="sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0",
+    doc="""sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0
+
+    >>> import autodiff as ad
+    >>> ad.hypot(1e200, 0.0)
+    f64[] 1e+200
+    >>> ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)
+    f64[] 0.0
+    """,
 )
 
 

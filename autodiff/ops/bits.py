@@ -18,7 +18,14 @@ bitwise_and: Function = binary(
     partials=None,
     lower=Map(lambda k, a, b: k.bit_and(a, b)),
     traits=("commutative",),
-    doc="x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]",
+    doc="""x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]
+
+    >>> import autodiff as ad
+    >>> ad.bitwise_and(0b1100, 0b1010)
+    i64[] 8
+    >>> ad.bitwise_and([True, True], [True, False])
+    bool[2] [ True False]
+    """,
 )
 bitwise_or: Function = binary(
     "bitwise_or",
@@ -27,7 +34,12 @@ bitwise_or: Function = binary(
     partials=None,
     lower=Map(lambda k, a, b: k.bit_or(a, b)),
     traits=("commutative",),
-    doc="x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]",
+    doc="""x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]
+
+    >>> import autodiff as ad
+    >>> ad.bitwise_or(0b1100, 0b1010)
+    i64[] 14
+    """,
 )
 bitwise_xor: Function = binary(
     "bitwise_xor",
@@ -36,7 +48,12 @@ bitwise_xor: Function = binary(
     partials=None,
     lower=Map(lambda k, a, b: k.bit_xor(a, b)),
     traits=("commutative",),
-    doc="x1 ^ x2: bit by bit; of bool, exclusive or.   i[...], i[...]  →  i[...]",
+    doc="""x1 ^ x2: bit by bit; of bool, exclusive or.   i[...], i[...]  →  i[...]
+
+    >>> import autodiff as ad
+    >>> ad.bitwise_xor(0b1100, 0b1010)
+    i64[] 6
+    """,
 )
 bitwise_not: Function = unary(
     "bitwise_not",
@@ -45,7 +62,14 @@ bitwise_not: Function = unary(
     accepts="ib",
     partials=None,
     lower=Map(lambda k, x: k.bit_not(x)),
-    doc="~x: every bit the other way; of bool, logical not.   i[...]  →  i[...]",
+    doc="""~x: every bit the other way; of bool, logical not.   i[...]  →  i[...]
+
+    >>> import autodiff as ad
+    >>> ad.bitwise_invert([0, 5])
+    i64[2] [-1 -6]
+    >>> ad.bitwise_invert(True)
+    bool[] False
+    """,
 )
 bitwise_left_shift = binary(
     "left_shift",
@@ -54,7 +78,12 @@ bitwise_left_shift = binary(
     accepts="i",
     partials=None,
     lower=Map(lambda k, a, b: k.shift_left(a, b)),
-    doc="x1 << x2.   i[...], i[...]  →  i[...]     0 when x2 is no number of bits (negative, or too many)",
+    doc="""x1 << x2.   i[...], i[...]  →  i[...]     0 when x2 is no number of bits (negative, or too many)
+
+    >>> import autodiff as ad
+    >>> ad.bitwise_left_shift(1, [3, 64, -1])
+    i64[3] [8 0 0]
+    """,
 )
 bitwise_right_shift = binary(
     "right_shift",
@@ -63,5 +92,10 @@ bitwise_right_shift = binary(
     accepts="i",
     partials=None,
     lower=Map(lambda k, a, b: k.shift_right(a, b)),
-    doc="x1 >> x2, keeping the sign.   i[...], i[...]  →  i[...]     0 or -1 when x2 is no number of bits",
+    doc="""x1 >> x2, keeping the sign.   i[...], i[...]  →  i[...]     0 or -1 when x2 is no number of bits
+
+    >>> import autodiff as ad
+    >>> ad.bitwise_right_shift([-8, -8], [1, 64])
+    i64[2] [-4 -1]
+    """,
 )

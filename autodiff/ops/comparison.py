@@ -26,7 +26,10 @@ _BOOL = np.dtype(np.bool_)
 # ---------------------------------------------------------------- order
 
 
-def _comparison(name: str, sign: str, reference: Callable[..., Any], lower: Map, *traits: str) -> Function:
+def _comparison(
+    name: str, sign: str, reference: Callable[..., Any], lower: Map, *traits: str, shown: str
+) -> Function:
+    """A comparison; `shown`: what its example prints."""
     return binary(
         name,
         reference,
@@ -35,17 +38,39 @@ def _comparison(name: str, sign: str, reference: Callable[..., Any], lower: Map,
         partials=None,
         lower=lower,
         traits=traits,
-        doc=f"x1 {sign} x2, element by element.   T[...], T[...]  →  bool[...]     "
-        f"{'True' if sign == '!=' else 'False'} where either is nan",
+        doc=f"""x1 {sign} x2, element by element.   T[...], T[...]  →  bool[...]     {sign == "!="} where either is nan
+
+        >>> import autodiff as ad
+        >>> ad.{name}([1.0, 2.0, 3.0, ad.nan], 2.0)
+        bool[4] {shown}
+        """,
     )
 
 
-equal = _comparison("equal", "==", np.equal, Map(lambda k, a, b: k.eq(a, b)), "commutative")
-not_equal = _comparison("not_equal", "!=", np.not_equal, Map(lambda k, a, b: k.ne(a, b)), "commutative")
-less: Function = _comparison("less", "<", np.less, Map(lambda k, a, b: k.lt(a, b)))
-less_equal: Function = _comparison("less_equal", "<=", np.less_equal, Map(lambda k, a, b: k.le(a, b)))
-greater: Function = _comparison("greater", ">", np.greater, Map(lambda k, a, b: k.gt(a, b)))
-greater_equal: Function = _comparison("greater_equal", ">=", np.greater_equal, Map(lambda k, a, b: k.ge(a, b)))
+equal = _comparison(
+    "equal", "==", np.equal, Map(lambda k, a, b: k.eq(a, b)), "commutative",
+    shown="[False  True False False]",
+)
+not_equal = _comparison(
+    "not_equal", "!=", np.not_equal, Map(lambda k, a, b: k.ne(a, b)), "commutative",
+    shown="[ True False  True  True]",
+)
+less: Function = _comparison(
+    "less", "<", np.less, Map(lambda k, a, b: k.lt(a, b)),
+    shown="[ True False False False]",
+)
+less_equal: Function = _comparison(
+    "less_equal", "<=", np.less_equal, Map(lambda k, a, b: k.le(a, b)),
+    shown="[ True  True False False]",
+)
+greater: Function = _comparison(
+    "greater", ">", np.greater, Map(lambda k, a, b: k.gt(a, b)),
+    shown="[False False  True False]",
+)
+greater_equal: Function = _comparison(
+    "greater_equal", ">=", np.greater_equal, Map(lambda k, a, b: k.ge(a, b)),
+    shown="[False  True  True False]",
+)
 
 # ---------------------------------------------------------------- tests
 
@@ -55,7 +80,12 @@ isnan = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isnan(x)),
-    doc="Which elements are nan, or have a part that is.   T[...]  →  bool[...]     integers never are",
+    doc="""Which elements are nan, or have a part that is.   T[...]  →  bool[...]     integers never are
+
+    >>> import autodiff as ad
+    >>> ad.isnan([1.0, ad.inf, ad.nan])
+    bool[3] [False False  True]
+    """,
 )
 isinf = unary(
     "isinf",
@@ -63,7 +93,14 @@ isinf = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isinf(x)),
-    doc="Which elements are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are",
+    doc="""Which elements are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are
+
+    >>> import autodiff as ad
+    >>> ad.isinf([1.0, -ad.inf, ad.nan])
+    bool[3] [False  True False]
+    >>> ad.isinf(complex(0, ad.inf))
+    bool[] True
+    """,
 )
 isfinite = unary(
     "isfinite",
@@ -71,7 +108,12 @@ isfinite = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isfinite(x)),
-    doc="Which elements are neither nan nor infinite.   T[...]  →  bool[...]     integers always are",
+    doc="""Which elements are neither nan nor infinite.   T[...]  →  bool[...]     integers always are
+
+    >>> import autodiff as ad
+    >>> ad.isfinite([1.0, ad.inf, ad.nan])
+    bool[3] [ True False False]
+    """,
 )
 
 # ---------------------------------------------------------------- logic
@@ -84,23 +126,43 @@ def truth(x: Any, name: str, argument: str) -> Tensor:
 
 @function
 def logical_and(x1, x2):
-    """Where both are True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"""
+    """Where both are True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.logical_and([0, 1, 2], [3, 0, 4])
+    bool[3] [False False  True]
+    """
     return record(bitwise_and.primitive, (truth(x1, "logical_and", "x1"), truth(x2, "logical_and", "x2")))
 
 
 @function
 def logical_or(x1, x2):
-    """Where either is True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"""
+    """Where either is True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.logical_or([0, 1], [0, 0])
+    bool[2] [False  True]
+    """
     return record(bitwise_or.primitive, (truth(x1, "logical_or", "x1"), truth(x2, "logical_or", "x2")))
 
 
 @function
 def logical_xor(x1, x2):
-    """Where exactly one is True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"""
+    """Where exactly one is True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.logical_xor([0, 1, 2], [3, 0, 4])
+    bool[3] [ True  True False]
+    """
     return record(bitwise_xor.primitive, (truth(x1, "logical_xor", "x1"), truth(x2, "logical_xor", "x2")))
 
 
 @function
 def logical_not(x):
-    """Where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]"""
+    """Where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.logical_not([0.0, 0.5])
+    bool[2] [ True False]
+    """
     return record(bitwise_not.primitive, (truth(x, "logical_not", "x"),))

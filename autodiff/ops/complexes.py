@@ -154,6 +154,23 @@ def _public(name: str, operation: Operation, of_real: Callable[[Tensor], Tensor]
     return made
 
 
-real = _public("real", _real, another, "The real part.   c[...]  →  f[...]     real arrays are themselves")
-imag = _public("imag", _imag, zeros_like, "The imaginary part.   c[...]  →  f[...]     zeros of real arrays")
-conj = _public("conj", _conj, another, "The conjugate.   c[...]  →  c[...]     real arrays are themselves")
+real = _public("real", _real, another, """The real part.   c[...]  →  f[...]     real arrays are themselves
+
+>>> import autodiff as ad
+>>> ad.real([1 + 2j, 3.0])
+f64[2] [1. 3.]
+""")
+imag = _public("imag", _imag, zeros_like, """The imaginary part.   c[...]  →  f[...]     zeros of real arrays
+
+>>> import autodiff as ad
+>>> ad.imag([1 + 2j, 3.0])
+f64[2] [2. 0.]
+>>> ad.imag(3.0)
+f64[] 0.0
+""")
+conj = _public("conj", _conj, another, """The conjugate.   c[...]  →  c[...]     real arrays are themselves
+
+>>> import autodiff as ad
+>>> ad.conj([1 + 2j, 3.0])
+c128[2] [1.-2.j 3.-0.j]
+""")

@@ -208,6 +208,10 @@ def matmul(x1, x2):
 
     A vector stands for a row on the left and a column on the right, and has no axis in the result.
     Raises ShapeError when the inner sizes differ, the leading axes do not broadcast, or one is 0-d.
+
+    >>> import autodiff as ad
+    >>> ad.matmul(ad.ones((5, 2, 3)), ad.ones(3)).shape
+    (5, 2)
     """
     a, b, was_bool = operands("matmul", x1, x2)
     _check_inner(a.aval, b.aval)
@@ -268,6 +272,10 @@ def tensordot(x1, x2, axes=2):
     axes   how many of x1's last and x2's first axes; or a pair: the axes of x1, and those of x2
 
     Raises ShapeError when the axes named differ in number or extent.
+
+    >>> import autodiff as ad
+    >>> ad.tensordot(ad.ones((2, 3, 4)), ad.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
+    (2, 5)
     """
     a, b, was_bool = operands("tensordot", x1, x2)
     over = _pairs(a, b, axes)
@@ -307,6 +315,12 @@ def dot(x1, x2):
     x1: T[n..., k]  x2: T[..., k, m]  →  T[n..., ..., m]
 
     For matrices it is `matmul`.  Raises ShapeError when the summed extents differ.
+
+    >>> import autodiff as ad
+    >>> ad.dot([1.0, 2.0], [3.0, 4.0])
+    f64[] 11.0
+    >>> ad.dot(ad.ones((2, 3)), ad.ones((4, 3, 5))).shape
+    (2, 4, 5)
     """
     a, b, was_bool = operands("dot", x1, x2)
     if not a.ndim or not b.ndim:
@@ -323,6 +337,10 @@ def inner(x1, x2):
     x1: T[n..., k]  x2: T[m..., k]  →  T[n..., m...]
 
     Raises ShapeError when the last extents differ.
+
+    >>> import autodiff as ad
+    >>> ad.inner([[1.0, 2.0], [3.0, 4.0]], [10.0, 1.0])
+    f64[2] [12. 34.]
     """
     a, b, was_bool = operands("inner", x1, x2)
     if not a.ndim or not b.ndim:
@@ -339,6 +357,13 @@ def inner(x1, x2):
 @function
 @remembered(2)
 def outer(x1, x2):
-    """All products of an element of x1 and one of x2, each flattened.   T[n], T[m]  →  T[n, m]"""
+    """All products of an element of x1 and one of x2, each flattened.   T[n], T[m]  →  T[n, m]
+
+    >>> import autodiff as ad
+    >>> ad.outer([1.0, 2.0], [3.0, 4.0])
+    f64[2,2]
+    [[3. 4.]
+     [6. 8.]]
+    """
     a, b, was_bool = operands("outer", x1, x2)
     return as_before(multiply(reshaped(a, (a.size, 1)), reshaped(b, (1, b.size))), was_bool)

@@ -211,6 +211,10 @@ def astype(x, dtype):
     integer, fractions are cut off, and what does not fit (nan too) gives the least integer; to bool,
     everything but zero is True.
     Raises DTypeError for a dtype that this library does not have.
+
+    >>> import autodiff as ad
+    >>> ad.astype([1.9, -1.9, ad.nan], ad.int32)
+    i32[3] [          1          -1 -2147483648]
     """
     x = as_tensor(x, "astype", "x")
     return of_its_own(cast_to(x, dtype_of(dtype, "astype")), x)

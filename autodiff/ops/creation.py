@@ -91,19 +91,36 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
 
 @remembered(0)
 def zeros(shape, dtype=np.float64):
-    """Zeros.   →  dtype[shape]"""
+    """Zeros.   →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> ad.zeros(2, dtype=ad.int64)
+    i64[2] [0 0]
+    """
     return _filled(extents_of("zeros", shape), 0, dtype_of(dtype, "zeros"))
 
 
 @remembered(0)
 def ones(shape, dtype=np.float64):
-    """Ones.   →  dtype[shape]"""
+    """Ones.   →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> ad.ones((2, 2), dtype=ad.float32)
+    f32[2,2]
+    [[1. 1.]
+     [1. 1.]]
+    """
     return _filled(extents_of("ones", shape), 1, dtype_of(dtype, "ones"))
 
 
 @remembered(0)
 def empty(shape, dtype=np.float64):
-    """Zeros: tensors are values, so none can be filled in later.   →  dtype[shape]"""
+    """Zeros: tensors are values, so none can be filled in later.   →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> ad.empty(2)
+    f64[2] [0. 0.]
+    """
     return _filled(extents_of("empty", shape), 0, dtype_of(dtype, "empty"))
 
 
@@ -111,6 +128,12 @@ def full(shape, fill_value, dtype=None):
     """One value everywhere, which broadcasts.   T[...]  →  dtype[shape]     by default the dtype of the value
 
     Raises ShapeError when the value does not broadcast to the shape.
+
+    >>> import autodiff as ad
+    >>> ad.full((2, 2), [1.0, 2.0])
+    f64[2,2]
+    [[1. 2.]
+     [1. 2.]]
     """
     extents = extents_of("full", shape)
     value = _value("full", fill_value, None if dtype is None else dtype_of(dtype, "full"))
@@ -131,7 +154,14 @@ def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:
 @function
 @remembered(1)
 def zeros_like(x, *, dtype=None):
-    """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"""
+    """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
+
+    >>> import autodiff as ad
+    >>> ad.zeros_like([1, 2])
+    i64[2] [0 0]
+    >>> ad.zeros_like(1.5)
+    f64[] 0.0
+    """
     x = as_tensor(x, "zeros_like", "x")
     return _filled(x.shape, 0, x.dtype if dtype is None else dtype_of(dtype, "zeros_like"))
 
@@ -139,20 +169,37 @@ def zeros_like(x, *, dtype=None):
 @function
 @remembered(1)
 def ones_like(x, *, dtype=None):
-    """Ones in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"""
+    """Ones in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
+
+    >>> import autodiff as ad
+    >>> ad.ones_like([[True, False]])
+    bool[1,2] [[ True  True]]
+    """
     x = as_tensor(x, "ones_like", "x")
     return _filled(x.shape, 1, x.dtype if dtype is None else dtype_of(dtype, "ones_like"))
 
 
 @function
 def empty_like(x, *, dtype=None):
-    """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"""
+    """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
+
+    >>> import autodiff as ad
+    >>> ad.empty_like([1.0, 2.0], dtype=ad.float32)
+    f32[2] [0. 0.]
+    """
     return zeros_like(x, dtype=dtype)
 
 
 @function
 def full_like(x, fill_value, *, dtype=None):
-    """One value in the shape, and by default the dtype, of x.   T[...], T[...]  →  dtype[...]"""
+    """One value in the shape, and by default the dtype, of x.   T[...], T[...]  →  dtype[...]
+
+    >>> import autodiff as ad
+    >>> ad.full_like([1, 2], 7)
+    i64[2] [7 7]
+    >>> ad.full_like([1, 2], 0.5, dtype=ad.float64)
+    f64[2] [0.5 0.5]
+    """
     x = as_tensor(x, "full_like", "x")
     return full(x.shape, fill_value, x.dtype if dtype is None else dtype)
 
@@ -167,6 +214,12 @@ def arange(start, stop=None, step=1, dtype=None):
     Integers give int64, floats float64.  How many there are is static, where they start is not.
     As in NumPy, rounding may add or lose the last element of a range of floats: prefer `linspace`.
     Raises ValueError for a step of 0.
+
+    >>> import autodiff as ad
+    >>> ad.arange(3)
+    i64[3] [0 1 2]
+    >>> ad.arange(1.0, 2.0, 0.25)
+    f64[4] [1.   1.25 1.5  1.75]
     """
     if stop is None:
         start, stop = 0, start
@@ -205,6 +258,12 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     T[...], T[...]  →  f64[num, ...]     differentiable in both ends
 
     Raises ShapeError for a negative number of elements.
+
+    >>> import autodiff as ad
+    >>> ad.linspace(0.0, 1.0, 5)
+    f64[5] [0.   0.25 0.5  0.75 1.  ]
+    >>> ad.linspace(0.0, 1.0, 4, endpoint=False)
+    f64[4] [0.   0.25 0.5  0.75]
     """
     (count,) = extents_of("linspace", num)
     start, stop = common("linspace", (("start", start), ("stop", stop)), "f")
@@ -222,7 +281,14 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
 
 @remembered(0)
 def eye(n_rows, n_cols=None, k=0, dtype=np.float64):
-    """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]"""
+    """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]
+
+    >>> import autodiff as ad
+    >>> ad.eye(2, 3, k=1)
+    f64[2,3]
+    [[0. 1. 0.]
+     [0. 0. 1.]]
+    """
     shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
     on_diagonal = equal(add(iota(shape, 0), operator.index(k)), iota(shape, 1))
     return cast_to(on_diagonal, dtype_of(dtype, "eye"))

@@ -47,6 +47,10 @@ def einsum(subscripts, *arrays):
 
     Of more than two arrays the order of products is chosen by opt_einsum.
     Raises ShapeError when labels and axes, or the extents of one label, do not fit.
+
+    >>> import autodiff as ad
+    >>> ad.einsum("ij,ij->i", [[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]])
+    f64[2] [17. 53.]
     """
     if not isinstance(subscripts, str) or not arrays:
         raise TypeError(f"einsum: takes a string of labels and arrays\n  called at {caller()}")

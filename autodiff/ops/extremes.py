@@ -111,6 +111,10 @@ def cummax(x, axis=None):
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 
     Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.cummax([1.0, 3.0, 2.0, ad.nan, 5.0])
+    f64[5] [ 1.  3.  3. nan nan]
     """
     return _recorded(_cummax, x, axis)
 
@@ -123,6 +127,12 @@ def cummin(x, axis=None):
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 
     Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.cummin([[3.0, 1.0], [2.0, 4.0]], axis=0)
+    f64[2,2]
+    [[3. 1.]
+     [2. 1.]]
     """
     return _recorded(_cummin, x, axis)
 
@@ -144,6 +154,12 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
     """The sum of all that is not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
 
     What is nan gets a gradient of exactly 0.
+
+    >>> import autodiff as ad
+    >>> ad.nansum([1.0, ad.nan])
+    f64[] 1.0
+    >>> ad.nansum([ad.nan])
+    f64[] 0.0
     """
     found, _ = _without(as_tensor(x, "nansum", "x"), 0.0)
     return sum_(found, axis, dtype=dtype, keepdims=keepdims)
@@ -157,6 +173,10 @@ def nanmean(x, axis=None, *, keepdims=False):
     x: f[..., n, ...]  →  f[..., ...]
 
     What is nan gets a gradient of exactly 0.
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
+    f64[3] [0.5 0.  0.5]
     """
     x = as_tensor(x, "nanmean", "x")
     x = x if x.dtype.kind in "fc" else cast_to(x, np.dtype(np.float64))
@@ -184,6 +204,12 @@ def nanmax(x, axis=None, *, keepdims=False):
     x: T[..., n, ...]  →  T[..., ...]
 
     What is nan gets a gradient of exactly 0.
+
+    >>> import autodiff as ad
+    >>> ad.nanmax([1.0, ad.nan, 3.0])
+    f64[] 3.0
+    >>> ad.nanmax([ad.nan])
+    f64[] nan
     """
     return _nan_extreme("nanmax", max_, -np.inf, x, axis, keepdims)
 
@@ -196,5 +222,9 @@ def nanmin(x, axis=None, *, keepdims=False):
     x: T[..., n, ...]  →  T[..., ...]
 
     What is nan gets a gradient of exactly 0.
+
+    >>> import autodiff as ad
+    >>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)
+    f64[2] [ 1. nan]
     """
     return _nan_extreme("nanmin", min_, np.inf, x, axis, keepdims)

@@ -100,13 +100,24 @@ def fft(x, n=None, axis=-1, norm=None):
     norm   "backward" (None), "forward" (divided by n) or "ortho" (by its root)
 
     Raises ShapeError when x has no such axis, or for no elements; DispatchError for another norm.
+
+    >>> import autodiff as ad
+    >>> ad.fft.fft([1.0, 0.0, 0.0, 0.0])
+    c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
+    >>> ad.fft.fft([1.0, 1.0], n=3).shape
+    (3,)
     """
     return _along("fft", x, n, axis, norm, inverse=False)
 
 
 @function
 def ifft(x, n=None, axis=-1, norm=None):
-    """The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]"""
+    """The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])
+    c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
+    """
     return _along("ifft", x, n, axis, norm, inverse=True)
 
 
@@ -117,6 +128,10 @@ def rfft(x, n=None, axis=-1, norm=None):
     x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]
 
     n and norm as for `fft`.  Raises what `fft` raises, and DTypeError for complex numbers.
+
+    >>> import autodiff as ad
+    >>> ad.fft.rfft([1.0, 2.0, 3.0, 4.0])
+    c128[3] [10.+0.j -2.+2.j -2.+0.j]
     """
     x, axis = _on_axis("rfft", x, axis, to_complex=False)
     n = _extent("rfft", n, x.shape[axis])
@@ -129,6 +144,10 @@ def irfft(x, n=None, axis=-1, norm=None):
 
     The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.
     norm as for `ifft`.  Raises what `fft` raises.
+
+    >>> import autodiff as ad
+    >>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)
+    f64[3] [1. 2. 3.]
     """
     x, axis = _on_axis("irfft", x, axis, to_complex=True)
     n = _extent("irfft", n, 2 * (x.shape[axis] - 1))
@@ -164,14 +183,28 @@ def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | No
 
 @function
 def fftn(x, s=None, axes=None, norm=None):
-    """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]"""
+    """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
+
+    >>> import autodiff as ad
+    >>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))
+    c128[2,3]
+    [[2.+0.j 2.+0.j 2.+0.j]
+     [0.+0.j 0.+0.j 0.+0.j]]
+    """
     x, pairs = _on_axes("fftn", x, s, axes, to_complex=True)
     return _over_all(fft, x, pairs, norm)
 
 
 @function
 def ifftn(x, s=None, axes=None, norm=None):
-    """`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]"""
+    """`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
+
+    >>> import autodiff as ad
+    >>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm="forward")
+    c128[2,2]
+    [[4.+0.j 4.+0.j]
+     [4.+0.j 4.+0.j]]
+    """
     x, pairs = _on_axes("ifftn", x, s, axes, to_complex=True)
     return _over_all(ifft, x, pairs, norm)
 
@@ -181,6 +214,12 @@ def rfftn(x, s=None, axes=None, norm=None):
     """`rfft` along the last of several axes (None: all), then `fft` along the others.   f[...]  →  c[...]
 
     s   how many elements are taken along each
+
+    >>> import autodiff as ad
+    >>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
+    c128[2,2]
+    [[10.+0.j -2.+0.j]
+     [-4.+0.j  0.+0.j]]
     """
     x, (*rest, (n, axis)) = _on_axes("rfftn", x, s, axes, to_complex=False)
     return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
@@ -191,6 +230,10 @@ def irfftn(x, s=None, axes=None, norm=None):
     """`ifft` along all but the last of several axes (None: all), then `irfft` along that.   T[...]  →  f[...]
 
     s   how many elements the result has along each
+
+    >>> import autodiff as ad
+    >>> ad.fft.irfftn([4.0, 0.0], s=(3,))
+    f64[3] [1.33333333 1.33333333 1.33333333]
     """
     x, (*rest, (n, axis)) = _on_axes("irfftn", x, s, axes, to_complex=True)
     return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
@@ -198,25 +241,51 @@ def irfftn(x, s=None, axes=None, norm=None):
 
 @function
 def fft2(x, s=None, axes=(-2, -1), norm=None):
-    """`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]"""
+    """`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]
+
+    >>> import autodiff as ad
+    >>> ad.fft.fft2(ad.ones((2, 2)))
+    c128[2,2]
+    [[4.+0.j 0.+0.j]
+     [0.+0.j 0.+0.j]]
+    """
     return fftn(x, s, axes, norm)
 
 
 @function
 def ifft2(x, s=None, axes=(-2, -1), norm=None):
-    """`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]"""
+    """`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]
+
+    >>> import autodiff as ad
+    >>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
+    c128[2,2]
+    [[1.+0.j 1.+0.j]
+     [1.+0.j 1.+0.j]]
+    """
     return ifftn(x, s, axes, norm)
 
 
 @function
 def rfft2(x, s=None, axes=(-2, -1), norm=None):
-    """`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]"""
+    """`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]
+
+    >>> import autodiff as ad
+    >>> ad.fft.rfft2(ad.ones((3, 4))).shape
+    (3, 3)
+    """
     return rfftn(x, s, axes, norm)
 
 
 @function
 def irfft2(x, s=None, axes=(-2, -1), norm=None):
-    """The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]"""
+    """The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]
+
+    >>> import autodiff as ad
+    >>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))
+    f64[2,2]
+    [[1. 2.]
+     [3. 4.]]
+    """
     return irfftn(x, s, axes, norm)
 
 
@@ -225,13 +294,23 @@ def irfft2(x, s=None, axes=(-2, -1), norm=None):
 
 @function
 def fftfreq(n, d=1.0):
-    """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]"""
+    """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]
+
+    >>> import autodiff as ad
+    >>> ad.fft.fftfreq(4, d=0.5)
+    f64[4] [ 0.   0.5 -1.  -0.5]
+    """
     return as_tensor(np.fft.fftfreq(n, d))
 
 
 @function
 def rfftfreq(n, d=1.0):
-    """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]"""
+    """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]
+
+    >>> import autodiff as ad
+    >>> ad.fft.rfftfreq(4, d=0.5)
+    f64[3] [0.  0.5 1. ]
+    """
     return as_tensor(np.fft.rfftfreq(n, d))
 
 
@@ -244,13 +323,23 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
 
 @function
 def fftshift(x, axes=None):
-    """Frequency zero in the middle, along all axes or those named.   T[...]  →  T[...]"""
+    """Frequency zero in the middle, along all axes or those named.   T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.fft.fftshift(ad.fft.fftfreq(4))
+    f64[4] [-0.5  -0.25  0.    0.25]
+    """
     return _shifted("fftshift", x, axes, 1)
 
 
 @function
 def ifftshift(x, axes=None):
-    """The inverse of `fftshift`.   T[...]  →  T[...]"""
+    """The inverse of `fftshift`.   T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))
+    i64[3] [1 2 3]
+    """
     return _shifted("ifftshift", x, axes, -1)
 
 

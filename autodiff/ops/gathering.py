@@ -342,6 +342,12 @@ def take(x, indices, axis=None, mode="raise"):
            known, else when the value is computed; "wrap": they go round; "clip": what is outside is the first or last
 
     Raises ValueError for another mode, IndexError for anything out of nothing.
+
+    >>> import autodiff as ad
+    >>> ad.take([10, 20, 30], [2, -1, 0])
+    i64[3] [30 30 10]
+    >>> ad.take([10, 20, 30], [3, 7], mode="wrap")
+    i64[2] [10 20]
     """
     x = as_tensor(x, "take", "x")
     if axis is None:

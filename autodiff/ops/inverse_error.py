@@ -114,5 +114,10 @@ erfinv = unary(
     _reference,
     partials=lambda y, x: (0.886226925452758 * exp(y * y),),
     lower=Map(_scalar),
-    doc="The inverse of erf: erf(erfinv(x)) = x.   f[...]  →  f[...]     ±inf at ±1, nan outside [-1, 1]",
+    doc="""The inverse of erf: erf(erfinv(x)) = x.   f[...]  →  f[...]     ±inf at ±1, nan outside [-1, 1]
+
+    >>> import autodiff as ad
+    >>> ad.erfinv([0.0, 1.0, 2.0])
+    f64[3] [ 0. inf nan]
+    """,
 )

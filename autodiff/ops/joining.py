@@ -182,6 +182,10 @@ def concatenate(arrays, axis=0):
     arrays: T[..., n1, ...], T[..., n2, ...], ...  →  T[..., n1 + n2 + ..., ...]
 
     Raises ShapeError when the other extents differ, for 0-d arrays, and for no arrays at all.
+
+    >>> import autodiff as ad
+    >>> ad.concatenate([[[1.0, 2.0]], [[3.0, 4.0]]], axis=1)
+    f64[1,4] [[1. 2. 3. 4.]]
     """
     xs = _tensors("concatenate", arrays)
     if axis is None:
@@ -203,6 +207,12 @@ def stack(arrays, axis=0):
     arrays: T[n, ...], T[n, ...], ...  →  T[k, n, ...]     for k arrays and axis 0
 
     Raises ShapeError when the shapes differ, and for no arrays at all.
+
+    >>> import autodiff as ad
+    >>> ad.stack([[1, 2], [3, 4]], axis=1)
+    i64[2,2]
+    [[1 3]
+     [2 4]]
     """
     xs = _tensors("stack", arrays)
     shape = xs[0].shape
@@ -220,6 +230,12 @@ def split(x, indices_or_sections, axis=0):
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]
 
     Raises ShapeError when n is no multiple of the number of parts.
+
+    >>> import autodiff as ad
+    >>> ad.split([1, 2, 3, 4], 2)
+    [i64[2] [1 2], i64[2] [3 4]]
+    >>> ad.split([1, 2, 3, 4], [1])
+    [i64[1] [1], i64[3] [2 3 4]]
     """
     x = as_tensor(x, "split", "x")
     along = axis_of("split", axis, x.aval)
@@ -327,6 +343,12 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     constant_values   one number or 0-d tensor, which gradients flow to as well
 
     Raises ShapeError for widths that do not fit x or are negative, ValueError for a mode that is none of these.
+
+    >>> import autodiff as ad
+    >>> ad.pad([1.0, 2.0], (1, 2))
+    f64[5] [0. 1. 2. 0. 0.]
+    >>> ad.pad([1, 2, 3], 2, mode="reflect")
+    i64[7] [3 2 1 2 3 2 1]
     """
     x = as_tensor(x, "pad", "x")
     if mode != "constant":

@@ -114,6 +114,12 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
     x: T[n, m, ...]  →  T[..., k]     rows along axis1, columns along axis2, the diagonal last
 
     Raises ShapeError when x has no such two axes.
+
+    >>> import autodiff as ad
+    >>> ad.diagonal([[1.0, 2.0], [3.0, 4.0]])
+    f64[2] [1. 4.]
+    >>> ad.diagonal([[1.0, 2.0], [3.0, 4.0]], offset=1)
+    f64[1] [2.]
     """
     x = as_tensor(x, "diagonal", "x")
     shift = integer(offset, "diagonal", "the offset")
@@ -128,6 +134,13 @@ def diag(x, k=0):
     x: T[n, m]  →  T[...]          x: T[n]  →  T[n + |k|, n + |k|]
 
     Raises ShapeError for other ranks.
+
+    >>> import autodiff as ad
+    >>> ad.diag([1.0, 2.0], k=1)
+    f64[3,3]
+    [[0. 1. 0.]
+     [0. 0. 2.]
+     [0. 0. 0.]]
     """
     x = as_tensor(x, "diag", "x")
     shift = integer(k, "diag", "k")
@@ -151,6 +164,12 @@ def trace(x, offset=0, axis1=0, axis2=1):
     x: T[n, m, ...]  →  T[...]     bool and int32 are summed as int64
 
     Raises ShapeError when x has no such two axes.
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.trace)(ad.ones((2, 2)))
+    f64[2,2]
+    [[1. 0.]
+     [0. 1.]]
     """
     d = diagonal(x, offset, axis1, axis2)
     return summed(widened(d), (d.ndim - 1,))
@@ -173,6 +192,14 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     Where the norm of a vector is 0 its derivative is 0; of an infinite element it is nan.  Squares of very large and
     very small elements neither overflow nor underflow.
     Raises ShapeError when x has no such axis, ValueError for an `ord` that is not served.
+
+    >>> import autodiff as ad
+    >>> ad.norm([3.0, 4.0])
+    f64[] 5.0
+    >>> ad.grad(ad.norm)(ad.zeros(2))
+    f64[2] [0. 0.]
+    >>> ad.norm([[1.0, -7.0], [2.0, 3.0]], ord=1)
+    f64[] 10.0
     """
     x = floating(x, "norm")
     if axis is None and ord is not None and x.ndim > 1:

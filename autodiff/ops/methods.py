@@ -113,10 +113,30 @@ attach_spread({"reshape": reshape}, is_needed=True)
 attach_spread({"transpose": transpose}, is_needed=False)
 attach_operators({"matmul": matmul})
 for _name, _property in {
-    "T": property(transpose, doc="The axes in reverse order."),
-    "mT": property(matrix_transpose, doc="Each matrix transposed: the last two axes exchanged."),
-    "real": property(real, doc="The real part."),
-    "imag": property(imag, doc="The imaginary part."),
+    "T": property(transpose, doc="""The axes in reverse order.
+
+    >>> import autodiff as ad
+    >>> ad.ones((2, 3, 4)).T.shape
+    (4, 3, 2)
+    """),
+    "mT": property(matrix_transpose, doc="""Each matrix transposed: the last two axes exchanged.
+
+    >>> import autodiff as ad
+    >>> ad.ones((2, 3, 4)).mT.shape
+    (2, 4, 3)
+    """),
+    "real": property(real, doc="""The real part.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1 + 2j]).real
+    f64[1] [1.]
+    """),
+    "imag": property(imag, doc="""The imaginary part.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1 + 2j]).imag
+    f64[1] [2.]
+    """),
 }.items():
     setattr(AbstractTensor, _name, _property)
 

@@ -179,6 +179,12 @@ power = public(
 
     By the base, the derivative of x ** 0 is 0 everywhere; by the exponent, that of 0 ** p is 0 for p >= 0,
     and nan for negative bases.  Raises ValueError for integers to negative powers.
+
+    >>> import autodiff as ad
+    >>> ad.power([2.0, 9.0], [3.0, 0.5])
+    f64[2] [8. 3.]
+    >>> ad.grad(lambda x: x**0)(ad.tensor(0.0))
+    f64[] 0.0
     """,
     _power,
     _power_warm,
@@ -189,7 +195,12 @@ power.takes_watched = False  # which operation it is depends on the exponent
 @function
 @remembered(1)
 def square(x):
-    """x * x.   T[...]  →  T[...]"""
+    """x * x.   T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.square)(ad.tensor(3.0))
+    f64[] 6.0
+    """
     (x,) = common("square", (("x", x),), "fic")
     return power_to(x, 2)
 

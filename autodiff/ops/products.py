@@ -90,6 +90,10 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
 
     The product of nothing is 1.  Derivatives of every order are right where elements are zero.
     `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.prod)(ad.tensor([2.0, 0.0, 3.0]))
+    f64[3] [0. 6. 0.]
     """
     x = as_tensor(x, "prod", "x")
     axes = axes_of("prod", axis, x.aval)

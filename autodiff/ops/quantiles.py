@@ -128,7 +128,12 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
 
 @function
 def percentile(x, q, axis=None, *, method="linear", keepdims=False):
-    """`quantile` of q in hundredths.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]"""
+    """`quantile` of q in hundredths.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
+    f64[2] [2. 3.]
+    """
     return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0)
 
 
@@ -145,19 +150,34 @@ def median(x, axis=None, *, keepdims=False):
 
 @function
 def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
-    """`quantile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]"""
+    """`quantile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
+    f64[2] [1.  1.5]
+    """
     return _found("nanquantile", x, q, axis, method, keepdims, skips=True)
 
 
 @function
 def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
-    """`percentile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]"""
+    """`percentile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
+    f64[] 2.0
+    """
     return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0)
 
 
 @function
 def nanmedian(x, axis=None, *, keepdims=False):
-    """`median` of what is not nan; nan where nothing else is.   f[..., n, ...]  →  f[..., ...]"""
+    """`median` of what is not nan; nan where nothing else is.   f[..., n, ...]  →  f[..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.nanmedian([1.0, ad.nan, 3.0])
+    f64[] 2.0
+    """
     return _found("nanmedian", x, 0.5, axis, "linear", keepdims, skips=True)
 
 

@@ -79,21 +79,36 @@ exp2 = unary(
     np.exp2,
     partials=lambda y, x: (multiply(y, math.log(2)),),
     lower=Map(lambda k, x: k.exp2(x)),
-    doc="2 to the x.   f[...]  →  f[...]     integers and bool give float64",
+    doc="""2 to the x.   f[...]  →  f[...]     integers and bool give float64
+
+    >>> import autodiff as ad
+    >>> ad.exp2([3, -1])
+    f64[2] [8.  0.5]
+    """,
 )
 cbrt = unary(
     "cbrt",
     np.cbrt,
     partials=lambda y, x: (divide(power(y, -2.0), 3.0),),
     lower=Map(lambda k, x: k.cbrt(x)),
-    doc="The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf",
+    doc="""The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf
+
+    >>> import autodiff as ad
+    >>> ad.cbrt([-8.0, 27.0])
+    f64[2] [-2.  3.]
+    """,
 )
 sinc = unary(
     "sinc",
     np.sinc,
     partials=lambda y, x: (lambda: _sinc_slope(x),),
     lower=Map(_sinc),
-    doc="sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64",
+    doc="""sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64
+
+    >>> import autodiff as ad
+    >>> ad.sinc([0.0, 0.5])
+    f64[2] [1.         0.63661977]
+    """,
 )
 logaddexp2 = binary(
     "logaddexp2",
@@ -101,7 +116,12 @@ logaddexp2 = binary(
     partials=lambda z, x, y: (lambda: _share(x, y), lambda: _share(y, x)),
     lower=Map(_logaddexp2),
     traits=("commutative",),
-    doc="log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly",
+    doc="""log2(2**x1 + 2**x2) without overflow.   f[...], f[...]  →  f[...]     equal ones share the gradient evenly
+
+    >>> import autodiff as ad
+    >>> ad.logaddexp2(1000.0, 1000.0)
+    f64[] 1001.0
+    """,
 )
 
 
@@ -116,19 +136,34 @@ heaviside = binary(
     np.heaviside,
     partials=lambda z, x, y: (None, lambda: equal(x, 0.0)),
     lower=Map(_heaviside),
-    doc="0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's",
+    doc="""0 for negative x1, 1 for positive, x2 where it is 0.   f[...], f[...]  →  f[...]     the gradient is x2's
+
+    >>> import autodiff as ad
+    >>> ad.heaviside([-1.0, 0.0, 2.0], 0.5)
+    f64[3] [0.  0.5 1. ]
+    """,
 )
 
 
 @function
 def deg2rad(x):
-    """Degrees as radians.   f[...]  →  f[...]"""
+    """Degrees as radians.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.deg2rad([180.0, -90.0])
+    f64[2] [ 3.14159265 -1.57079633]
+    """
     return multiply(x, math.pi / 180)
 
 
 @function
 def rad2deg(x):
-    """Radians as degrees.   f[...]  →  f[...]"""
+    """Radians as degrees.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.rad2deg(ad.pi)
+    f64[] 180.0
+    """
     return multiply(x, 180 / math.pi)
 
 
@@ -137,6 +172,10 @@ def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
     """x with `nan`, `posinf` and `neginf` for nan and infinities; None: the largest numbers.   T[...]  →  T[...]
 
     Of complex numbers both parts are.  What is replaced gets a gradient of exactly 0.
+
+    >>> import autodiff as ad
+    >>> ad.nan_to_num([ad.nan, ad.inf, 1.0], posinf=9.0)
+    f64[3] [0. 9. 1.]
     """
     x = as_tensor(x, "nan_to_num", "x")
     if x.dtype.kind == "c":
@@ -156,6 +195,10 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
 
     T[...], T[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.isclose([1.0, ad.inf, ad.nan], [1.0 + 1e-9, ad.inf, ad.nan])
+    bool[3] [ True  True False]
     """
     a, b = common("isclose", (("a", a), ("b", b)), "fc")
     is_near = less_equal(abs_(subtract(a, b)), add(atol, multiply(rtol, abs_(b))))
@@ -165,7 +208,12 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 @function
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Whether `isclose` is true for all.   T[...], T[...]  →  bool[]"""
+    """Whether `isclose` is true for all.   T[...], T[...]  →  bool[]
+
+    >>> import autodiff as ad
+    >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
+    bool[] True
+    """
     return all_(isclose(a, b, rtol, atol, equal_nan))
 
 
@@ -195,7 +243,12 @@ def cross(a, b, axis=-1):
 
 @function
 def kron(a, b):
-    """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank"""
+    """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
+
+    >>> import autodiff as ad
+    >>> ad.kron([1, 10], [1, 2, 3])
+    i64[6] [ 1  2  3 10 20 30]
+    """
     a, b = common("kron", (("a", a), ("b", b)), "fic")
     rank = max(a.ndim, b.ndim)
     m, p = ((1,) * (rank - x.ndim) + x.shape for x in (a, b))
@@ -206,7 +259,14 @@ def kron(a, b):
 
 @function
 def rot90(x, k=1, axes=(0, 1)):
-    """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]"""
+    """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
+
+    >>> import autodiff as ad
+    >>> ad.rot90([[1, 2], [3, 4]])
+    i64[2,2]
+    [[2 4]
+     [1 3]]
+    """
     x = as_tensor(x, "rot90", "x")
     first, second = (axis_of("rot90", a, x.aval) for a in axes)
     if first == second:
@@ -221,14 +281,28 @@ def rot90(x, k=1, axes=(0, 1)):
 
 @function
 def flipud(x):
-    """x with its rows in the other order.   T[m, ...]  →  T[m, ...]"""
+    """x with its rows in the other order.   T[m, ...]  →  T[m, ...]
+
+    >>> import autodiff as ad
+    >>> ad.flipud([[1, 2], [3, 4]])
+    i64[2,2]
+    [[3 4]
+     [1 2]]
+    """
     x = as_tensor(x, "flipud", "x")
     return flipped(x, (axis_of("flipud", 0, x.aval),))
 
 
 @function
 def fliplr(x):
-    """x with its columns in the other order.   T[m, n, ...]  →  T[m, n, ...]"""
+    """x with its columns in the other order.   T[m, n, ...]  →  T[m, n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.fliplr([[1, 2], [3, 4]])
+    i64[2,2]
+    [[2 1]
+     [4 3]]
+    """
     x = as_tensor(x, "fliplr", "x")
     return flipped(x, (axis_of("fliplr", 1, x.aval),))
 

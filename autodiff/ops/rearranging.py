@@ -40,6 +40,14 @@ def roll(x, shift, axis=None):
 
     Several shifts of one axis, or of x as one row, add up.
     Raises ShapeError when x has no such axis, or shifts and axes differ in number.
+
+    >>> import autodiff as ad
+    >>> ad.roll([1, 2, 3], 1)
+    i64[3] [3 1 2]
+    >>> ad.roll([[1, 2], [3, 4]], 1, axis=0)
+    i64[2,2]
+    [[3 4]
+     [1 2]]
     """
     x = as_tensor(x, "roll", "x")
     shifts = [integer(by, "roll", "a shift") for by in (shift if isinstance(shift, (tuple, list)) else (shift,))]
@@ -112,6 +120,12 @@ def tile(x, repetitions):
     x: T[n...]  →  T[r·n...]     of x and `repetitions`, the shorter is filled up with ones on the left
 
     Raises ShapeError for a negative number.
+
+    >>> import autodiff as ad
+    >>> ad.tile([1, 2], 2)
+    i64[4] [1 2 1 2]
+    >>> ad.tile([1, 2], (2, 1)).shape
+    (2, 2)
     """
     x = as_tensor(x, "tile", "x")
     given = repetitions if isinstance(repetitions, (tuple, list)) else (repetitions,)
@@ -132,6 +146,12 @@ def repeat(x, repeats, axis=None):
     x: T[..., n, ...]  →  T[..., r·n, ...]     `repeats` is one number for all, or a list or array of one for each
 
     Raises ShapeError when x has no such axis, for a negative number, or for more or fewer numbers than elements.
+
+    >>> import autodiff as ad
+    >>> ad.repeat([1, 2], 2)
+    i64[4] [1 1 2 2]
+    >>> ad.repeat([1, 2], [0, 3])
+    i64[3] [2 2 2]
     """
     x = as_tensor(x, "repeat", "x")
     if axis is None:
@@ -205,6 +225,10 @@ def unstack(x, *, axis=0):
     """The slices of x along an axis, which they do not have.   T[..., n, ...]  →  n of T[..., ...]
 
     Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.unstack([[1, 2], [3, 4]], axis=1)
+    (i64[2] [1 3], i64[2] [2 4])
     """
     x = as_tensor(x, "unstack", "x")
     along = axis_of("unstack", axis, x.aval)
@@ -219,6 +243,13 @@ def meshgrid(*arrays, indexing="xy"):
     T[n], U[m], ...  →  T[m, n, ...], U[m, n, ...], ...     with indexing="ij": [n, m, ...]
 
     Raises ShapeError for what is no vector, ValueError for another `indexing`.
+
+    >>> import autodiff as ad
+    >>> ad.meshgrid([1, 2], [10, 20, 30])[1]
+    i64[3,2]
+    [[10 10]
+     [20 20]
+     [30 30]]
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}\n  called at {caller()}")

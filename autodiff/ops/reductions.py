@@ -93,6 +93,14 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     x: T[..., n, ...]  →  T[..., ...]     bool and int32 are summed as int64
 
     The sum of nothing is 0.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.sum([[1, 2], [3, 4]], axis=0)
+    i64[2] [4 6]
+    >>> ad.sum([True, True])
+    i64[] 2
+    >>> ad.sum(ad.ones((2, 3)), keepdims=True).shape
+    (1, 1)
     """
     x = as_tensor(x, "sum", "x")
     axes = axes_of("sum", axis, x.aval)
@@ -167,6 +175,10 @@ def max_(x, axis=None, *, keepdims=False):
 
     Elements that tie share the gradient evenly; the others get exactly 0.
     Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
+    f64[3] [0.  0.5 0.5]
     """
     return _extremum(_max, _any, x, axis, keepdims)
 
@@ -180,6 +192,12 @@ def min_(x, axis=None, *, keepdims=False):
 
     Elements that tie share the gradient evenly; the others get exactly 0.
     Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> import autodiff as ad
+    >>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
+    i64[2,1]
+    [[2]
+     [1]]
     """
     return _extremum(_min, _all, x, axis, keepdims)
 
@@ -219,6 +237,10 @@ def any_(x, axis=None, *, keepdims=False):
     x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
 
     Of nothing it is False.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.any([[0, 0], [0, 3]], axis=0)
+    bool[2] [False  True]
     """
     return _quantified(_any, x, axis, keepdims)
 
@@ -231,6 +253,10 @@ def all_(x, axis=None, *, keepdims=False):
     x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
 
     Of nothing it is True.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.all([[1, 0], [2, 3]], axis=1)
+    bool[2] [False  True]
     """
     return _quantified(_all, x, axis, keepdims)
 
@@ -279,6 +305,10 @@ def argmax(x, axis=None, *, keepdims=False):
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
     Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> import autodiff as ad
+    >>> ad.argmax([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+    i64[2] [1 0]
     """
     return _place(_argmax, x, axis, keepdims)
 
@@ -291,5 +321,9 @@ def argmin(x, axis=None, *, keepdims=False):
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
     Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> import autodiff as ad
+    >>> ad.argmin([[1.0, 5.0, 5.0], [3.0, 2.0, 1.0]], axis=1)
+    i64[2] [0 2]
     """
     return _place(_argmin, x, axis, keepdims)

@@ -26,26 +26,48 @@ floor = _rounding(
     "floor",
     np.floor,
     Map(lambda k, x: k.floor(x)),
-    "The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
+    """The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.floor([1.7, -1.2])
+    f64[2] [ 1. -2.]
+    >>> ad.floor(3)
+    i64[] 3
+    """,
 )
 ceil = _rounding(
     "ceil",
     np.ceil,
     Map(lambda k, x: k.ceil(x)),
-    "The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
+    """The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.ceil([1.2, -1.2])
+    f64[2] [ 2. -1.]
+    """,
 )
 trunc = _rounding(
     "trunc",
     np.trunc,
     Map(lambda k, x: k.trunc(x)),
-    "x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows",
+    """x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.trunc([1.7, -1.7])
+    f64[2] [ 1. -1.]
+    """,
 )
 rint = unary(
     "rint",
     np.rint,
     partials=None,
     lower=Map(lambda k, x: k.roundeven(x)),
-    doc="The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows",
+    doc="""The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows
+
+    >>> import autodiff as ad
+    >>> ad.rint([0.5, 1.5, 2.5])
+    f64[3] [0. 2. 2.]
+    """,
 )
 
 
@@ -55,6 +77,14 @@ def round_(x, decimals=0):
 
     As in NumPy, decimals are reached by scaling, so the last digit of the result may differ from what exact
     decimal rounding gives.  Integers are rounded only by negative `decimals`.
+
+    >>> import autodiff as ad
+    >>> ad.round([0.5, 1.5, 2.345])
+    f64[3] [0. 2. 2.]
+    >>> ad.round(2.345, 1)
+    f64[] 2.3
+    >>> ad.round(1250, -2)
+    i64[] 1200
     """
     x = as_tensor(x, "round", "x")
     if decimals >= 0 and x.dtype.kind in "ib":

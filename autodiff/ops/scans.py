@@ -131,6 +131,14 @@ def cumsum(x, axis=None, *, dtype=None):
     x: T[..., n, ...]  →  T[..., n, ...]     bool and int32 are summed as int64
 
     `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.cumsum([[1, 2], [3, 4]], axis=0)
+    i64[2,2]
+    [[1 2]
+     [4 6]]
+    >>> ad.cumsum([True, True])
+    i64[2] [1 2]
     """
     return _running(_cumsum, x, axis, dtype)
 
@@ -144,5 +152,9 @@ def cumprod(x, axis=None, *, dtype=None):
 
     Derivatives of every order are right where elements are zero.  `dtype` is converted to first.
     Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.grad(lambda x: ad.sum(ad.cumprod(x)))(ad.tensor([2.0, 0.0, 3.0]))
+    f64[3] [1. 8. 0.]
     """
     return _running(_cumprod, x, axis, dtype)

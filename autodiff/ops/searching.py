@@ -118,6 +118,12 @@ def digitize(x, bins, right=False):
     x: T[...]  bins: T[n]  →  i64[...]     i where bins[i-1] <= x < bins[i], with `right` bins[i-1] < x <= bins[i]
 
     Below all edges it is 0, above all n.  Raises ShapeError unless the edges are one row.
+
+    >>> import autodiff as ad
+    >>> ad.digitize([0.5, 1.0, 5.0], [1.0, 2.0])
+    i64[3] [0 1 2]
+    >>> ad.digitize(1.0, [1.0, 2.0], right=True)
+    i64[] 0
     """
     x, bins = common("digitize", (("x", x), ("bins", bins)), "fib")
     _row("digitize", "bins", bins)
@@ -139,6 +145,10 @@ def histogram(x, bins=10, range=None, weights=None, density=False):
 
     Raises ShapeError for other edges than a row, and weights of another shape than x; DispatchError for less than one
     bin, and a range or edges with a number in them that do not rise.
+
+    >>> import autodiff as ad
+    >>> ad.histogram([1.0, 2.0, 2.5, 4.0], bins=[1.0, 2.0, 4.0])
+    (i64[2] [1 3], f64[3] [1. 2. 4.])
     """
     (x,) = common("histogram", (("x", x),), "f")
     counted = cast_to(ones(x.shape), _I64) if weights is None else as_tensor(weights, "histogram", "weights")

@@ -60,6 +60,13 @@ def one_hot(indices, classes, *, dtype=np.float64):
     indices: i64[...]  →  dtype[..., classes]
 
     An index outside of range(classes) gives zeros.
+
+    >>> import autodiff as ad
+    >>> ad.one_hot([2, 0, 5], 3)
+    f64[3,3]
+    [[0. 0. 1.]
+     [1. 0. 0.]
+     [0. 0. 0.]]
     """
     index = index_tensor(indices, "one_hot")
     n = integer(classes, "one_hot", "the number of classes")

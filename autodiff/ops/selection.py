@@ -72,6 +72,10 @@ where = public(
     Python decides nothing here: both sides are computed.  The side not taken gets a gradient of exactly
     0, so `where(x > 0, log(x), 0)` has gradient 0 at 0.  A condition that is not bool counts as True
     unless it is zero.
+
+    >>> import autodiff as ad
+    >>> ad.grad(lambda x: ad.where(x > 0, ad.log(x), 0.0))(ad.tensor(0.0))
+    f64[] 0.0
     """,
     _where,
     _where_warm,
@@ -98,6 +102,12 @@ maximum = binary(
     doc="""The larger of two, element by element; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.
+
+    >>> import autodiff as ad
+    >>> ad.maximum([1.0, ad.nan], 2.0)
+    f64[2] [ 2. nan]
+    >>> ad.grad(ad.maximum)(ad.tensor(2.0), 2.0)
+    f64[] 0.5
     """,
 )
 minimum = binary(
@@ -112,6 +122,12 @@ minimum = binary(
     doc="""The smaller of two, element by element; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.
+
+    >>> import autodiff as ad
+    >>> ad.minimum([1.0, ad.nan], 2.0)
+    f64[2] [ 1. nan]
+    >>> ad.grad(ad.minimum)(ad.tensor(2.0), 2.0)
+    f64[] 0.5
     """,
 )
 relu = unary(
@@ -122,7 +138,12 @@ relu = unary(
     partials=lambda y, x: (greater(y, 0),),
     lower=Map(lambda k, x: k.maximum(x, k.constant(0, like=x))),
     masks=True,
-    doc="max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0",
+    doc="""max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0
+
+    >>> import autodiff as ad
+    >>> ad.grad(lambda x: ad.sum(ad.relu(x)))(ad.tensor([-1.0, 0.0, 2.0]))
+    f64[3] [0. 0. 1.]
+    """,
 )
 
 # ---------------------------------------------------------------- clip
@@ -187,6 +208,10 @@ clip = public(
 
     At the edges x gets the whole gradient; beyond them the bound does.  Where min exceeds max the result
     is max, as in NumPy.
+
+    >>> import autodiff as ad
+    >>> ad.grad(lambda x: ad.sum(ad.clip(x, 0.0, 1.0)))(ad.tensor([-1.0, 0.0, 0.5, 2.0]))
+    f64[4] [0. 1. 1. 0.]
     """,
     _clip,
     _clip_warm,

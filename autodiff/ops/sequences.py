@@ -63,7 +63,12 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 @function
 def ediff1d(x, to_end=None, to_begin=None):
-    """The differences of consecutive elements of x as one row, behind `to_begin`, before `to_end`.   T[...]  →  T[k]"""
+    """The differences of consecutive elements of x as one row, behind `to_begin`, before `to_end`.   T[...]  →  T[k]
+
+    >>> import autodiff as ad
+    >>> ad.ediff1d([1, 4, 9], to_end=0)
+    i64[3] [3 5 0]
+    """
     x = as_tensor(x, "ediff1d", "x")
     middle = diff(reshaped(x, (x.size,)))
     ends = [None if e is None else cast_to(as_tensor(e, "ediff1d"), middle.dtype) for e in (to_begin, to_end)]
@@ -121,6 +126,13 @@ def vander(x, N=None, increasing=False):
     """The powers of each element as a row, from the highest to 1; `increasing`: from 1 on.   T[n]  →  T[n,N]
 
     Raises ShapeError unless x is one row, DispatchError for a negative N.
+
+    >>> import autodiff as ad
+    >>> ad.vander([1, 2, 3], 3)
+    i64[3,3]
+    [[1 1 1]
+     [4 2 1]
+     [9 3 1]]
     """
     x = as_tensor(x, "vander", "x")
     if x.ndim != 1:
@@ -192,6 +204,10 @@ def correlate(a, v, mode="valid"):
     a: T[m]  v: T[n]  →  T[...]     mode as of `convolve`
 
     Raises ShapeError for anything but two rows.
+
+    >>> import autodiff as ad
+    >>> ad.correlate([1.0, 2.0, 3.0], [0.0, 1.0])
+    f64[2] [2. 3.]
     """
     a, v = _signals("correlate", a, v, mode)
     v = conj(v)

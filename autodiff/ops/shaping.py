@@ -80,6 +80,12 @@ def reshape(x, shape):
     x: T[...]  →  T[shape]     one extent may be -1: it is worked out
 
     Raises ShapeError when the numbers of elements differ.
+
+    >>> import autodiff as ad
+    >>> ad.reshape(ad.arange(6), (2, -1))
+    i64[2,3]
+    [[0 1 2]
+     [3 4 5]]
     """
     x = as_tensor(x, "reshape", "x")
     wanted = shape_of("reshape", shape)
@@ -102,7 +108,12 @@ def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
 @function
 @remembered(1)
 def ravel(x):
-    """x in one dimension, in row-major order.   T[...]  →  T[n]"""
+    """x in one dimension, in row-major order.   T[...]  →  T[n]
+
+    >>> import autodiff as ad
+    >>> ad.ravel([[1, 2], [3, 4]])
+    i64[4] [1 2 3 4]
+    """
     x = as_tensor(x, "ravel", "x")
     return of_its_own(reshaped(x, (x.size,)), x)
 
@@ -115,6 +126,10 @@ def expand_dims(x, axis):
     x: T[...]  →  T[..., 1, ...]
 
     Raises ShapeError for a place that the result does not have, or one named twice.
+
+    >>> import autodiff as ad
+    >>> ad.expand_dims(ad.ones((2, 3)), (0, -1)).shape
+    (1, 2, 3, 1)
     """
     x = as_tensor(x, "expand_dims", "x")
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
@@ -131,6 +146,12 @@ def squeeze(x, axis=None):
     x: T[..., 1, ...]  →  T[..., ...]
 
     Raises ShapeError when a named axis has another extent.
+
+    >>> import autodiff as ad
+    >>> ad.squeeze(ad.ones((1, 2, 1))).shape
+    (2,)
+    >>> ad.squeeze(ad.ones((1, 2, 1)), axis=0).shape
+    (2, 1)
     """
     x = as_tensor(x, "squeeze", "x")
     axes = tuple([i for i, n in enumerate(x.shape) if n == 1]) if axis is None else axes_of("squeeze", axis, x.aval)
@@ -182,6 +203,12 @@ def transpose(x, axes=None):
     x: T[n, m, ...]  →  T[..., m, n]
 
     Raises ShapeError unless every axis is named once.
+
+    >>> import autodiff as ad
+    >>> ad.transpose(ad.ones((2, 3, 4))).shape
+    (4, 3, 2)
+    >>> ad.transpose(ad.ones((2, 3, 4)), (1, 0, 2)).shape
+    (3, 2, 4)
     """
     x = as_tensor(x, "transpose", "x")
     if axes is None:
@@ -198,6 +225,10 @@ def swapaxes(x, axis1, axis2):
     """x with two axes exchanged.   T[..., n, ..., m, ...]  →  T[..., m, ..., n, ...]
 
     Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.swapaxes(ad.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
     """
     x = as_tensor(x, "swapaxes", "x")
     order = list(range(x.ndim))
@@ -214,6 +245,10 @@ def moveaxis(x, source, destination):
     x: T[...]  →  T[...]
 
     Raises ShapeError when the two name different numbers of axes, an axis twice, or one that x has not.
+
+    >>> import autodiff as ad
+    >>> ad.moveaxis(ad.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
     """
     x = as_tensor(x, "moveaxis", "x")
     sources, places = (
@@ -237,6 +272,10 @@ def matrix_transpose(x):
     """x with its last two axes exchanged: the transpose of each matrix.   T[..., n, m]  →  T[..., m, n]
 
     Raises ShapeError for less than two dimensions.
+
+    >>> import autodiff as ad
+    >>> ad.matrix_transpose(ad.ones((5, 2, 3))).shape
+    (5, 3, 2)
     """
     x = as_tensor(x, "matrix_transpose", "x")
     if x.ndim < 2:
@@ -293,6 +332,10 @@ def broadcast_to(x, shape):
     x: T[...]  →  T[shape]
 
     Raises ShapeError when NumPy's rules do not broadcast x to this shape.
+
+    >>> import autodiff as ad
+    >>> ad.grad(lambda x: ad.sum(ad.broadcast_to(x, (4, 2))))(ad.ones(2))
+    f64[2] [4. 4.]
     """
     x = as_tensor(x, "broadcast_to", "x")
     return of_its_own(spread_to(x, shape_of("broadcast_to", shape)), x)
@@ -336,6 +379,17 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 @records(_flip)
 @remembered(1)
 def flip(x, axis=None):
-    """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]"""
+    """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.flip([[1, 2], [3, 4]])
+    i64[2,2]
+    [[4 3]
+     [2 1]]
+    >>> ad.flip([[1, 2], [3, 4]], axis=1)
+    i64[2,2]
+    [[2 1]
+     [4 3]]
+    """
     x = as_tensor(x, "flip", "x")
     return of_its_own(flipped(x, axes_of("flip", axis, x.aval)), x)

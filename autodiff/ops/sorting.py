@@ -59,6 +59,12 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
     x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan is above all
 
     The order is stable whatever `stable` is.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.argsort([3.0, 1.0, 2.0, 1.0])
+    i64[4] [1 3 2 0]
+    >>> ad.argsort([3.0, 1.0, 2.0, 1.0], descending=True)
+    i64[4] [0 2 1 3]
     """
     x = as_tensor(x, "argsort", "x")
     if axis is None:
@@ -74,6 +80,12 @@ def sort(x, axis=-1, *, descending=False, stable=True):
     x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan is above all
 
     The order is stable whatever `stable` is.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.sort([3.0, ad.nan, 1.0])
+    f64[3] [ 1.  3. nan]
+    >>> ad.grad(lambda x: ad.sort(x)[0])(ad.tensor([3.0, 1.0, 2.0]))
+    f64[3] [0. 1. 0.]
     """
     x = as_tensor(x, "sort", "x")
     if axis is None:

@@ -80,27 +80,47 @@ i0: Elementwise = unary(
     on_arrays(_i0),
     partials=lambda y, x: (i1(x),),
     lower=Map(_i0),
-    doc="The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]",
+    doc="""The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.special.i0([0.0, 1.0])
+    f64[2] [1.         1.26606588]
+    """,
 )
 i1: Elementwise = unary(
     "i1",
     on_arrays(_i1),
     partials=lambda y, x: (subtract(i0(x), _over(y, x, scaled=False)),),
     lower=Map(_i1),
-    doc="The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]",
+    doc="""The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.special.i1([0.0, 1.0])
+    f64[2] [0.        0.5651591]
+    """,
 )
 i0e: Elementwise = unary(
     "i0e",
     on_arrays(_i0e),
     partials=lambda y, x: (subtract(i1e(x), multiply(sign(x), y)),),
     lower=Map(_i0e),
-    doc="exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0",
+    doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
+
+    >>> import autodiff as ad
+    >>> ad.special.i0e([0.0, 1000.0])
+    f64[2] [1.         0.01261724]
+    """,
 )
 i1e: Elementwise = unary(
     "i1e",
     on_arrays(_i1e),
     partials=lambda y, x: (subtract(i0e(x), add(multiply(sign(x), y), _over(y, x, scaled=True))),),
     lower=Map(_i1e),
-    doc="exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]",
+    doc="""exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.special.i1e([0.0, 1000.0])
+    f64[2] [0.         0.01261093]
+    """,
 )
 serves(i0, np.i0)

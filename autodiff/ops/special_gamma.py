@@ -202,14 +202,24 @@ gammaln = unary(
     on_arrays(_gammaln),
     partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),),
     lower=Map(_gammaln),
-    doc="The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64",
+    doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
+
+    >>> import autodiff as ad
+    >>> ad.special.gammaln([1000.0, 0.0])
+    f64[2] [5905.22042321           inf]
+    """,
 )
 gamma = unary(
     "gamma",
     on_arrays(_gamma),
     partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),),
     lower=Map(_gamma),
-    doc="The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]",
+    doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.special.gamma([5.0, 0.5, -1.0])
+    f64[3] [24.          1.77245385         nan]
+    """,
 )
 
 #: The largest order: beyond it factorials leave the range of float32.
@@ -223,13 +233,23 @@ def _of_order(x: Any, n: int, name: str) -> Tensor:
 
 @function
 def digamma(x):
-    """The derivative of `gammaln`; nan at negative whole numbers, -inf at 0.   f[...]  →  f[...]"""
+    """The derivative of `gammaln`; nan at negative whole numbers, -inf at 0.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.special.digamma([1.0, 0.0, -1.0])
+    f64[3] [-0.57721566        -inf         nan]
+    """
     return _of_order(x, 0, "digamma")
 
 
 @function
 def polygamma(n, x):
-    """The derivative of `digamma` of order n, an int from 0 to 30.   f[...]  →  f[...]"""
+    """The derivative of `digamma` of order n, an int from 0 to 30.   f[...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.special.polygamma(1, [1.0, 0.5])
+    f64[2] [1.64493407 4.9348022 ]
+    """
     order = integer(n, "polygamma", "the order")
     if not 0 <= order <= _MOST:
         raise DispatchError(f"polygamma: the order is from 0 to {_MOST}, not {order}\n  called at {caller()}")

@@ -32,21 +32,40 @@ def _each(name: str, tensors: Any) -> list[Any]:
 
 @function
 def atleast_1d(x):
-    """x, or a number as a row of one.   T[...]  →  T[n, ...]"""
+    """x, or a number as a row of one.   T[...]  →  T[n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.atleast_1d(3.0)
+    f64[1] [3.]
+    >>> ad.atleast_1d([[1.0]]).shape
+    (1, 1)
+    """
     x = as_tensor(x, "atleast_1d", "x")
     return of_its_own(x if x.ndim else reshaped(x, (1,)), x)
 
 
 @function
 def atleast_2d(x):
-    """x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]"""
+    """x, or a row as a matrix of one row.   T[...]  →  T[m, n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.atleast_2d([1.0, 2.0])
+    f64[1,2] [[1. 2.]]
+    """
     x = as_tensor(x, "atleast_2d", "x")
     return of_its_own(x if x.ndim > 1 else reshaped(x, (1, x.size)), x)
 
 
 @function
 def atleast_3d(x):
-    """x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]"""
+    """x with three axes at least: a row becomes T[1, n, 1], a matrix T[m, n, 1].   T[...]  →  T[l, m, n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.atleast_3d([1.0, 2.0]).shape
+    (1, 2, 1)
+    >>> ad.atleast_3d([[1.0, 2.0]]).shape
+    (1, 2, 1)
+    """
     x = as_tensor(x, "atleast_3d", "x")
     shape = x.shape if x.ndim > 2 else (*x.shape, 1) if x.ndim == 2 else (1, x.size, 1)
     return of_its_own(reshaped(x, shape), x)
@@ -54,26 +73,53 @@ def atleast_3d(x):
 
 @function
 def vstack(tensors):
-    """Rows, or blocks of rows, on top of each other.   [T[n] or T[m, n, ...], ...]  →  T[m1 + m2 + ..., n, ...]"""
+    """Rows, or blocks of rows, on top of each other.   [T[n] or T[m, n, ...], ...]  →  T[m1 + m2 + ..., n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.vstack([[1, 2], [[3, 4], [5, 6]]])
+    i64[3,2]
+    [[1 2]
+     [3 4]
+     [5 6]]
+    """
     return concatenate([atleast_2d(x) for x in _each("vstack", tensors)], 0)
 
 
 @function
 def hstack(tensors):
-    """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]"""
+    """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.hstack([[1, 2], [3]])
+    i64[3] [1 2 3]
+    >>> ad.hstack([[[1], [2]], [[3], [4]]]).shape
+    (2, 2)
+    """
     rows = [atleast_1d(x) for x in _each("hstack", tensors)]
     return concatenate(rows, 0 if all([x.ndim == 1 for x in rows]) else 1)
 
 
 @function
 def dstack(tensors):
-    """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]"""
+    """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.dstack([[1, 2], [3, 4]]).shape
+    (1, 2, 2)
+    """
     return concatenate([atleast_3d(x) for x in _each("dstack", tensors)], 2)
 
 
 @function
 def column_stack(tensors):
-    """Rows as the columns of a matrix, matrices as they are.   [T[m] or T[m, n], ...]  →  T[m, n1 + n2 + ...]"""
+    """Rows as the columns of a matrix, matrices as they are.   [T[m] or T[m, n], ...]  →  T[m, n1 + n2 + ...]
+
+    >>> import autodiff as ad
+    >>> ad.column_stack([[1, 2], [3, 4]])
+    i64[2,2]
+    [[1 3]
+     [2 4]]
+    """
     columns = [as_tensor(x, "column_stack", "tensors") for x in _each("column_stack", tensors)]
     return concatenate([x if x.ndim > 1 else reshaped(x, (x.size, 1)) for x in columns], 1)
 
@@ -83,6 +129,10 @@ def array_split(x, indices_or_sections, axis=0):
     """As `split`, but into parts that need not be equal: the first ones are longer by one.
 
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]
+
+    >>> import autodiff as ad
+    >>> ad.array_split([1, 2, 3, 4, 5], 2)
+    [i64[3] [1 2 3], i64[2] [4 5]]
     """
     x = as_tensor(x, "array_split", "x")
     if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
@@ -104,14 +154,24 @@ def _split_along(name: str, x: Any, sections: Any, axis: int) -> list[Tensor]:
 
 @function
 def hsplit(x, indices_or_sections):
-    """`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]"""
+    """`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]
+
+    >>> import autodiff as ad
+    >>> [part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]
+    [[[1], [3]], [[2], [4]]]
+    """
     x = as_tensor(x, "hsplit", "x")
     return _split_along("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 @function
 def vsplit(x, indices_or_sections):
-    """`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]"""
+    """`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]
+
+    >>> import autodiff as ad
+    >>> ad.vsplit([[1, 2], [3, 4]], 2)
+    [i64[1,2] [[1 2]], i64[1,2] [[3 4]]]
+    """
     x = as_tensor(x, "vsplit", "x")
     if x.ndim < 2:
         raise ShapeError(f"vsplit: {x.aval} has fewer than 2 axes\n  called at {caller()}")

@@ -68,6 +68,12 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
 
     The mean of nothing is nan.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.mean([[1, 2], [3, 5]])
+    f64[] 2.75
+    >>> ad.mean([[1, 2], [3, 5]], axis=0)
+    f64[2] [2.  3.5]
     """
     x = as_tensor(x, "mean", "x") if dtype is None else cast_to(as_tensor(x, "mean", "x"), dtype_of(dtype, "mean"))
     x = floating(x, "mean")
@@ -97,6 +103,12 @@ def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
 
     `correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.
+
+    >>> import autodiff as ad
+    >>> ad.var([1.0, 3.0])
+    f64[] 1.0
+    >>> ad.var([1.0, 3.0], ddof=1)
+    f64[] 2.0
     """
     return _variance("var", x, axis, ddof, correction, keepdims)
 
@@ -109,6 +121,14 @@ def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
 
     Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).
+
+    >>> import autodiff as ad
+    >>> ad.std([1.0, 3.0])
+    f64[] 1.0
+    >>> ad.std([1.0, 3.0, 5.0], ddof=1)
+    f64[] 2.0
+    >>> ad.grad(ad.std)(ad.ones(2))
+    f64[2] [0. 0.]
     """
     return root_of_squares(_variance("std", x, axis, ddof, correction, keepdims))
 
@@ -172,6 +192,12 @@ def logsumexp(x, axis=None, *, keepdims=False):
     Raises ShapeError when x has no such axis.
     Source: Blanchard, Higham, Higham, "Accurately computing the log-sum-exp and softmax functions",
     IMA J. Numer. Anal. 41 (2021).
+
+    >>> import autodiff as ad
+    >>> ad.logsumexp([1000.0, 1000.0])
+    f64[] 1000.6931471805599
+    >>> ad.logsumexp([-ad.inf, -ad.inf])
+    f64[] -inf
     """
     x = floating(x, "logsumexp")
     axes = axes_of("logsumexp", axis, x.aval)
@@ -202,6 +228,10 @@ logaddexp = binary(
     doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
 
     An argument of -inf adds nothing; equal ones share the gradient evenly, infinite ones too.
+
+    >>> import autodiff as ad
+    >>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])
+    f64[2] [1000.69314718    0.        ]
     """,
 )
 
@@ -214,6 +244,12 @@ def softmax(x, axis=-1):
     x: f[..., n, ...]  →  f[..., n, ...]     non-negative, and along the axis 1 in sum
 
     A row of -inf gives nan: it has no largest element.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.softmax([[0.0, 0.0], [0.0, 1000.0]])
+    f64[2,2]
+    [[0.5 0.5]
+     [0.  1. ]]
     """
     x = floating(x, "softmax")
     axes = axes_of("softmax", axis, x.aval)
@@ -229,6 +265,10 @@ def log_softmax(x, axis=-1):
     x: f[..., n, ...]  →  f[..., n, ...]
 
     A row of -inf gives nan.  Raises ShapeError when x has no such axis.
+
+    >>> import autodiff as ad
+    >>> ad.log_softmax([0.0, 1000.0])
+    f64[2] [-1000.     0.]
     """
     x = floating(x, "log_softmax")
     axes = axes_of("log_softmax", axis, x.aval)

@@ -43,6 +43,10 @@ def average(x, axis=None, weights=None, *, keepdims=False):
     x: f[..., n, ...]  weights: f[n], or of x's shape; None: all the same  →  f[..., ...]
 
     Raises ShapeError where weights fit neither x nor its axis.
+
+    >>> import autodiff as ad
+    >>> ad.average([1.0, 5.0], weights=[3.0, 1.0])
+    f64[] 2.0
     """
     if weights is None:
         return mean(x, axis, keepdims=keepdims)
@@ -61,7 +65,12 @@ def average(x, axis=None, weights=None, *, keepdims=False):
 
 @function
 def ptp(x, axis=None, *, keepdims=False):
-    """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]"""
+    """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.ptp([[1, 5], [2, 3]], axis=1)
+    i64[2] [4 1]
+    """
     return subtract(max_(x, axis, keepdims=keepdims), min_(x, axis, keepdims=keepdims))
 
 
@@ -71,6 +80,12 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
 
     y       more variables, as further rows
     ddof    sums are divided by n - ddof: 1, with `bias` 0, unless it is given
+
+    >>> import autodiff as ad
+    >>> ad.cov([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
+    f64[2,2]
+    [[ 1. -2.]
+     [-2.  4.]]
     """
     rows = [floating(x, "cov") for x in ((m,) if y is None else (m, y))]
     if any([x.ndim > 2 for x in rows]):
@@ -85,7 +100,14 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
 
 @function
 def corrcoef(x, y=None, rowvar=True):
-    """The correlations of rows of observations: covariances, as of `cov`, over both spreads.   T[k, n]  →  f[k, k]"""
+    """The correlations of rows of observations: covariances, as of `cov`, over both spreads.   T[k, n]  →  f[k, k]
+
+    >>> import autodiff as ad
+    >>> ad.corrcoef([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
+    f64[2,2]
+    [[ 1. -1.]
+     [-1.  1.]]
+    """
     c = cov(x, y, rowvar)
     if not c.ndim:
         return divide(c, c)
@@ -95,7 +117,12 @@ def corrcoef(x, y=None, rowvar=True):
 
 @function
 def vdot(a, b):
-    """The sum of products of all elements, those of a conjugated.   T[...], T[...]  →  T[]     as one row each"""
+    """The sum of products of all elements, those of a conjugated.   T[...], T[...]  →  T[]     as one row each
+
+    >>> import autodiff as ad
+    >>> ad.vdot([1j, 1.0], [1j, 1.0])
+    c128[] (2+0j)
+    """
     a, b = common("vdot", (("a", a), ("b", b)), "fic")
     if a.size != b.size:
         raise ShapeError(f"vdot: {a.aval} and {b.aval} are not of one size\n  called at {caller()}")
@@ -104,7 +131,12 @@ def vdot(a, b):
 
 @function
 def vecdot(a, b, axis=-1):
-    """The sums of products along an axis, elements of a conjugated.   T[..., n], T[..., n]  →  T[...]"""
+    """The sums of products along an axis, elements of a conjugated.   T[..., n], T[..., n]  →  T[...]
+
+    >>> import autodiff as ad
+    >>> ad.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
+    f64[2] [3. 7.]
+    """
     a, b = common("vecdot", (("a", a), ("b", b)), "fic")
     product = multiply(conj(a), b)
     return summed(product, (axis_of("vecdot", axis, product.aval),))
@@ -115,7 +147,12 @@ def vecdot(a, b, axis=-1):
 
 @function
 def count_nonzero(x, axis=None, *, keepdims=False):
-    """How many elements are not zero.   x: T[..., n, ...]  →  i64[..., ...]"""
+    """How many elements are not zero.   x: T[..., n, ...]  →  i64[..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.count_nonzero([[0, 1], [2, 3]], axis=0)
+    i64[2] [1 2]
+    """
     x = as_tensor(x, "count_nonzero", "x")
     return sum_(cast_to(not_equal(x, zero_of(x.dtype)), np.dtype(np.int64)), axis, keepdims=keepdims)
 
@@ -154,19 +191,36 @@ def _filled(name: str, x: Any, value: float) -> Tensor:
 
 @function
 def nanprod(x, axis=None, *, keepdims=False):
-    """The product of all that is not nan; what is nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]"""
+    """The product of all that is not nan; what is nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.nanprod([2.0, ad.nan, 3.0])
+    f64[] 6.0
+    >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
+    f64[3] [3. 0. 2.]
+    """
     return prod(_filled("nanprod", x, 1.0), axis, keepdims=keepdims)
 
 
 @function
 def nancumsum(x, axis=None):
-    """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]"""
+    """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.nancumsum([2.0, ad.nan, 3.0])
+    f64[3] [2. 2. 5.]
+    """
     return cumsum(_filled("nancumsum", x, 0.0), axis)
 
 
 @function
 def nancumprod(x, axis=None):
-    """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]"""
+    """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.nancumprod([2.0, ad.nan, 3.0])
+    f64[3] [2. 2. 6.]
+    """
     return cumprod(_filled("nancumprod", x, 1.0), axis)
 
 
@@ -177,6 +231,10 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
     x: f[..., n, ...]  →  f[..., ...]
 
     What is nan gets a gradient of exactly 0.
+
+    >>> import autodiff as ad
+    >>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
+    f64[] 2.0
     """
     x = floating(x, "nanvar")
     axes = axes_of("nanvar", axis, x.aval)
@@ -191,7 +249,12 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
 
 @function
 def nanstd(x, axis=None, *, ddof=0, keepdims=False):
-    """The standard deviation of all that is not nan: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]"""
+    """The standard deviation of all that is not nan: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
+
+    >>> import autodiff as ad
+    >>> ad.nanstd([1.0, ad.nan, 3.0])
+    f64[] 1.0
+    """
     return root_of_squares(nanvar(x, axis, ddof=ddof, keepdims=keepdims))
 
 

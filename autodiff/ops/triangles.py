@@ -59,6 +59,16 @@ def tril(x, k=0):
     x: T[..., n, m]  →  T[..., n, m]     what is cut off gets a gradient of exactly 0
 
     Raises ShapeError for less than two axes.
+
+    >>> import autodiff as ad
+    >>> ad.tril([[1, 2], [3, 4]])
+    i64[2,2]
+    [[1 0]
+     [3 4]]
+    >>> ad.tril([[1, 2], [3, 4]], k=-1)
+    i64[2,2]
+    [[0 0]
+     [3 0]]
     """
     return lower_part(_matrices(x, "tril"), integer(k, "tril", "k"))
 
@@ -71,5 +81,11 @@ def triu(x, k=0):
     x: T[..., n, m]  →  T[..., n, m]     what is cut off gets a gradient of exactly 0
 
     Raises ShapeError for less than two axes.
+
+    >>> import autodiff as ad
+    >>> ad.triu([[1, 2], [3, 4]])
+    i64[2,2]
+    [[1 2]
+     [0 4]]
     """
     return upper_part(_matrices(x, "triu"), integer(k, "triu", "k"))

@@ -52,6 +52,12 @@ class UniformScaling(StructuredMatrix):
 
     The gradient of the number is the sum over the diagonal.
     Raises ShapeError for anything but a 0-d `scale`, or a negative n.
+
+    >>> import autodiff as ad
+    >>> ad.UniformScaling(2.0, 2) @ [3.0, 4.0]
+    f64[2] [6. 8.]
+    >>> ad.grad(lambda s: ad.sum(ad.UniformScaling(s, 2) @ [3.0, 4.0]))(ad.tensor(2.0))
+    f64[] 7.0
     """
 
     __slots__ = ("n", "scale")

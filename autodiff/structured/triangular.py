@@ -35,6 +35,10 @@ class UpperTriangular(PartOfSquare):
 
     What x has below the diagonal does not matter, and the gradient has zeros there.  `.matrix` is the triangle.
     Raises ShapeError for anything but a square matrix.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.solve(ad.UpperTriangular([[2.0, 1.0], [9.0, 1.0]]), [5.0, 1.0])
+    f64[2] [2. 1.]
     """
 
     __slots__ = ()

@@ -43,6 +43,10 @@ def numpy(t: Tensor) -> np.ndarray:
     """The value as a read-only array: computed now if it is pending.  `np.array(t)` copies.
 
     Raises GradientError for a tensor that requires grad (outside of no_grad): use t.detach().numpy().
+
+    >>> import autodiff as ad
+    >>> ad.tensor([1.0, 2.0]).numpy().flags.writeable
+    False
     """
     _refuse_losing_gradient(t, "numpy()")
     return _read_only(t)
@@ -66,14 +70,24 @@ def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
 
 
 def item(t: Tensor) -> Any:
-    """The value of a one-element tensor as a Python number: computed now if it is pending."""
+    """The value of a one-element tensor as a Python number: computed now if it is pending.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([[2]]).item()
+    2
+    """
     if t.size != 1:
         raise ShapeError(f"item() takes one element, not {t.aval}\n  called at {caller()}")
     return value_of(t.node).item()
 
 
 def tolist(t: Tensor) -> Any:
-    """The value as nested lists of Python numbers."""
+    """The value as nested lists of Python numbers.
+
+    >>> import autodiff as ad
+    >>> ad.tensor([[True, False]]).tolist()
+    [[True, False]]
+    """
     return value_of(t.node).tolist()
 
 
@@ -116,7 +130,13 @@ def text(t: Tensor, spec: str) -> str:
 
 
 def detach(t: Tensor) -> Tensor:
-    """The same value without history: no gradient flows through it."""
+    """The same value without history: no gradient flows through it.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(3.0, requires_grad=True)
+    >>> ad.grad(lambda x: x * x.detach())(w)
+    f64[] 3.0
+    """
     if not t.node.kind.out.requires_grad:
         return another(t)
     y, value = record(DETACH, (t,)), t.node.value
@@ -207,6 +227,11 @@ def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
 
     Raises TypeError for a flag that is no bool, DTypeError for integer and bool tensors, GradientError for what is to
     be taken from a tensor that is no leaf.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(3.0).requires_grad_()
+    >>> w
+    f64[], requires grad 3.0
     """
     if not isinstance(flag, (bool, np.bool_)):
         raise TypeError(f"requires_grad is True or False, not {flag!r}\n  called at {caller()}")
@@ -263,7 +288,14 @@ def _backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of this result to the `.grad` of its leaves: see `ad.backward`."""
+    """Add the gradients of this result to the `.grad` of its leaves: see `ad.backward`.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor([1.0, 2.0], requires_grad=True)
+    >>> ad.sum(w * w).backward()
+    >>> w.grad
+    f64[2] [2. 4.]
+    """
     backward(t, gradient, retain_graph, create_graph, inputs)
 
 
@@ -280,10 +312,24 @@ for _name, _function in {
     "__repr__": show,
     "__format__": text,
     "detach": detach,
-    "grad": property(_get_grad, _set_grad, doc="The accumulated gradient of a leaf: a tensor, or None."),
+    "grad": property(_get_grad, _set_grad, doc="""The accumulated gradient of a leaf: a tensor, or None.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(3.0, requires_grad=True)
+    >>> (w * w).backward()
+    >>> (w * w).backward()
+    >>> w.grad
+    f64[] 12.0
+    """),
     "requires_grad_": requires_grad_,
     "requires_grad": vars(Tensor)["requires_grad"].setter(requires_grad_),
-    "grad_fn": property(_grad_fn, doc="What made this tensor (name(), the line if known); None for a leaf."),
+    "grad_fn": property(_grad_fn, doc="""What made this tensor (name(), the line if known); None for a leaf.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(3.0, requires_grad=True)
+    >>> (2 * w).grad_fn.name()
+    'mul'
+    """),
     "retain_grad": hooks.retain_grad,
     "register_hook": hooks.register_hook,
     "register_post_accumulate_grad_hook": hooks.register_post_accumulate_grad_hook,

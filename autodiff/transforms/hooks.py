@@ -71,6 +71,13 @@ def register_hook(t: Tensor, fn: Callable) -> Removable:
     """Call `fn(gradient)` at every backward through this tensor; what it returns replaces the gradient.
 
     On a leaf it sees the sum over all uses.  Raises GradientError when the tensor does not require grad.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(3.0, requires_grad=True)
+    >>> hook = w.register_hook(lambda g: 10 * g)
+    >>> (w * w).backward()
+    >>> w.grad
+    f64[] 60.0
     """
     node = t.node
     if not node.kind.out.requires_grad:
@@ -86,7 +93,14 @@ def register_hook(t: Tensor, fn: Callable) -> Removable:
 
 
 def register_post_accumulate_grad_hook(t: Tensor, fn: Callable) -> Removable:
-    """Call `fn(t)` after a backward has written `t.grad`.  Raises GradientError for what is no such leaf."""
+    """Call `fn(t)` after a backward has written `t.grad`.  Raises GradientError for what is no such leaf.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(3.0, requires_grad=True)
+    >>> hook = w.register_post_accumulate_grad_hook(lambda t: print("the gradient is", t.grad.item()))
+    >>> (w * w).backward()
+    the gradient is 6.0
+    """
     identity = t.node.leaf
     if identity is None:
         raise GradientError(
@@ -101,6 +115,14 @@ def retain_grad(t: Tensor) -> None:
 
     Raises GradientError when the tensor does not require grad, and inside a function that is traced: there it is a
     step of many calls, or of many examples.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(3.0, requires_grad=True)
+    >>> y = 2 * w
+    >>> y.retain_grad()
+    >>> (y * y).backward()
+    >>> y.grad
+    f64[] 12.0
     """
     node = t.node
     if not node.kind.out.requires_grad:

@@ -57,11 +57,25 @@ class no_grad(_Mode):
 
 
 class enable_grad(_Mode):
-    """What is recorded inside tracks gradients, also under no_grad."""
+    """What is recorded inside tracks gradients, also under no_grad.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor(3.0, requires_grad=True)
+    >>> with ad.no_grad(), ad.enable_grad():
+    ...     y = w * w
+    >>> y.requires_grad
+    True
+    """
 
     _value = True
 
 
 def is_grad_enabled() -> bool:
-    """Whether what is recorded now tracks gradients."""
+    """Whether what is recorded now tracks gradients.
+
+    >>> import autodiff as ad
+    >>> with ad.no_grad():
+    ...     ad.is_grad_enabled()
+    False
+    """
     return grad_mode.get()

@@ -75,7 +75,7 @@ def _same_kind(t: Tensor, new: Tensor) -> Tensor:
     return astype(new, t.dtype)
 
 
-def _in_place(word: str) -> Callable[[Tensor, Any], Any]:
+def _in_place(word: str, example: str = "") -> Callable[[Tensor, Any], Any]:
     """`t += x` and its kin, by the name of the operator: the handle gets the result of `t + x`."""
     compute = getattr(operator, f"__{word}__")
 
@@ -83,7 +83,7 @@ def _in_place(word: str) -> Callable[[Tensor, Any], Any]:
         return _rebound(t, compute(t, x))
 
     made: Any = update
-    made.__doc__ = f"This handle gets the result of `operator.{word}(t, x)`, in its own dtype and shape."
+    made.__doc__ = f"This handle gets the result of `operator.{word}(t, x)`, in its own dtype and shape.{example}"
     made.rebound = _rebound  # for who has the result already
     return made
 
@@ -93,7 +93,13 @@ def _rebound(t: Tensor, new: Any) -> Any:
 
 
 def copy_(t: Tensor, value: Any) -> Tensor:
-    """Give this handle another value, broadcast and cast as in NumPy's `t[...] = value`."""
+    """Give this handle another value, broadcast and cast as in NumPy's `t[...] = value`.
+
+    >>> import autodiff as ad
+    >>> t = ad.tensor([1.0, 2.0])
+    >>> t.copy_(5)
+    f64[2] [5. 5.]
+    """
     return rebind(t, as_tensor(value))
 
 
@@ -120,7 +126,13 @@ _IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul",
 
 
 def zero_(t: Tensor) -> Tensor:
-    """This handle gets zeros in the shape of t."""
+    """This handle gets zeros in the shape of t.
+
+    >>> import autodiff as ad
+    >>> t = ad.tensor([1.0, 2.0])
+    >>> t.zero_()
+    f64[2] [0. 0.]
+    """
     return copy_(t, 0)
 
 
@@ -129,5 +141,12 @@ for _name, _function in {"__setitem__": set_item, "copy_": copy_, "fill_": copy_
 
 for _name in _IN_PLACE:
     setattr(Tensor, f"__i{_name}__", _in_place(_name))
-for _name, _word in {"add_": "add", "sub_": "sub", "mul_": "mul", "div_": "truediv", "pow_": "pow"}.items():
-    setattr(Tensor, _name, _in_place(_word))
+for _name, _word, _shown in [
+    ("add_", "add", "[8. 6.]"),
+    ("sub_", "sub", "[4. 2.]"),
+    ("mul_", "mul", "[12.  8.]"),
+    ("div_", "truediv", "[3. 2.]"),
+    ("pow_", "pow", "[36. 16.]"),
+]:
+    _example = f"\n\n>>> import autodiff as ad\n>>> ad.tensor([6.0, 4.0]).{_name}(2)\nf64[2] {_shown}\n"
+    setattr(Tensor, _name, _in_place(_word, _example))

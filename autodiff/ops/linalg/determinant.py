@@ -103,6 +103,12 @@ def det(a):
 
     Singular matrices have gradients too, but no second derivatives: LinAlgError when such a value is computed.
     Raises ShapeError for matrices that are not square.
+
+    >>> import autodiff as ad
+    >>> ad.grad(ad.linalg.det)(ad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    f64[2,2]
+    [[ 4. -3.]
+     [-2.  1.]]
     """
     return record(_det, (square("det", a, "fc"),))
 
@@ -220,6 +226,14 @@ def slogdet(a):
     Of complex matrices the sign is the direction of the determinant, of size 1, and has a gradient.
     A singular matrix gives sign 0 and logarithm -inf, and has no gradient: LinAlgError when it is computed.
     Raises ShapeError for matrices that are not square.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
+    SlogdetResult(sign=f64[] -1.0, logabsdet=f64[] 0.0)
+    >>> ad.linalg.slogdet(1e-200 * ad.eye(2)).logabsdet > -ad.inf
+    bool[] True
+    >>> ad.linalg.det(1e-200 * ad.eye(2))
+    f64[] 0.0
     """
     a = square("slogdet", a, "fc")
     sign = _direction if a.dtype.kind == "c" else _sign

@@ -194,6 +194,10 @@ def svdvals(a):
     """The singular values of matrices, in falling order.   T[..., m, n]  →  f[..., min(m, n)]
 
     As `svd` gives them.  Second derivatives at equal ones are nan: they go through the vectors.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.svdvals([[3.0, 0.0], [4.0, 0.0]])
+    f64[2] [5. 0.]
     """
     return _decomposed("svdvals", a)[1]
 
@@ -256,6 +260,10 @@ def pinv(a, rcond=None):
 
     The gradient is that of matrices of the same rank.  A matrix with nan or infinities gives nan.
     Raises ShapeError for less than two axes.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.pinv([[2.0], [0.0]])
+    f64[1,2] [[0.5 0. ]]
     """
     a = matrices("pinv", a)
     return record(_pinv, (a,), (_tolerance(a, rcond),))

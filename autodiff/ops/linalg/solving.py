@@ -325,7 +325,7 @@ def _inv_reference(a: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError:
-        raise first_refused("inv", a, np.linalg.inv, "singular", "np.linalg.pinv gives its pseudo-inverse") from None
+        raise first_refused("inv", a, np.linalg.inv, "singular", "ad.linalg.pinv gives its pseudo-inverse") from None
 
 
 def _inv_vjp(y_bar, y, a):
@@ -352,5 +352,11 @@ def inv(a):
 
     To solve a system, `solve` costs less and loses less.  Raises ShapeError for matrices that are not square;
     LinAlgError for a singular one, when the value is computed.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.inv([[2.0, 0.0], [0.0, 4.0]])
+    f64[2,2]
+    [[0.5  0.  ]
+     [0.   0.25]]
     """
     return record(_inv, (square("inv", a, "fc"),))

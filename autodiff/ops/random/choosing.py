@@ -80,6 +80,10 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
 
     Without `replace` none comes twice.  p is divided by its sum.  Raises ShapeError when more are wanted than there
     are, and when p is no f[n].
+
+    >>> import autodiff as ad
+    >>> sorted(ad.random.choice(ad.random.key(0), 3, (3,), replace=False).tolist())
+    [0, 1, 2]
     """
     items = arange(a) if type(a) is int else as_tensor(a, "random.choice", "a")
     along = axis_of("random.choice", axis, items.aval)

@@ -102,6 +102,10 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
 
     Of 2^63 equally likely numbers the remainder, so no integer is likelier than another by more than the range/2^63.
     Where the range is empty it is minval.
+
+    >>> import autodiff as ad
+    >>> set(ad.random.randint(ad.random.key(0), (100,), 0, 3).tolist())
+    {0, 1, 2}
     """
     dtype = dtype_of(dtype, "random.randint")
     if dtype.kind != "i":
@@ -116,7 +120,12 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
 
 @function
 def bernoulli(key, p=0.5, shape=None):
-    """True with probability p, which broadcasts to shape (None: that of p).   key: i32[2], p: f[...]  →  bool[shape]"""
+    """True with probability p, which broadcasts to shape (None: that of p).   key: i32[2], p: f[...]  →  bool[shape]
+
+    >>> import autodiff as ad
+    >>> ad.random.bernoulli(ad.random.key(0), [0.0, 1.0])
+    bool[2] [False  True]
+    """
     p = as_tensor(p, "random.bernoulli", "p")
     p = p if p.dtype.kind == "f" else cast_to(p, np.dtype(np.float64))
     u = _unit("bernoulli", key, p.shape if shape is None else shape, p.dtype)
@@ -139,7 +148,13 @@ def normal(key, shape=(), dtype=np.float64):
 
 @function
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
-    """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]"""
+    """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> x = ad.random.truncated_normal(ad.random.key(0), 0.0, 1.0, (1000,))
+    >>> bool(ad.min(x) >= 0) and bool(ad.max(x) <= 1)
+    True
+    """
     dtype = _float("truncated_normal", dtype)
     a, b = (_number("truncated_normal", n, x, dtype) for n, x in (("lower", lower), ("upper", upper)))
     low, high = erf(divide(a, _ROOT)), erf(divide(b, _ROOT))
@@ -152,21 +167,37 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
 @function
 @remembered(1)
 def exponential(key, shape=(), dtype=np.float64):
-    """Exponential numbers of mean 1.   key: i32[2]  →  dtype[shape]"""
+    """Exponential numbers of mean 1.   key: i32[2]  →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)
+    True
+    """
     return negative(log1p(negative(_unit("exponential", key, shape, dtype))))
 
 
 @function
 @remembered(1)
 def gumbel(key, shape=(), dtype=np.float64):
-    """Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.   key: i32[2]  →  dtype[shape]"""
+    """Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.   key: i32[2]  →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> logits = ad.log([0.0, 1.0])
+    >>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)
+    i64[3] [1 1 1]
+    """
     return negative(log(negative(log(_inside("gumbel", key, shape, dtype)))))
 
 
 @function
 @remembered(1)
 def laplace(key, shape=(), dtype=np.float64):
-    """Laplace's numbers, of density exp(-|x|)/2.   key: i32[2]  →  dtype[shape]"""
+    """Laplace's numbers, of density exp(-|x|)/2.   key: i32[2]  →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
+    True
+    """
     u = _signed("laplace", key, shape, dtype)
     return where(less(u, _fixed(0.0, u)), log1p(u), negative(log1p(negative(u))))
 
@@ -174,6 +205,12 @@ def laplace(key, shape=(), dtype=np.float64):
 @function
 @remembered(1)
 def logistic(key, shape=(), dtype=np.float64):
-    """Logistic numbers, log(u / (1 - u)).   key: i32[2]  →  dtype[shape]"""
+    """Logistic numbers, log(u / (1 - u)).   key: i32[2]  →  dtype[shape]
+
+    >>> import autodiff as ad
+    >>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))
+    >>> bool(abs(ad.mean(u) - 0.5) < 0.05)
+    True
+    """
     u = _inside("logistic", key, shape, dtype)
     return subtract(log(u), log1p(negative(u)))
