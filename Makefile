@@ -8,13 +8,16 @@ BIN := .venv/bin
 # The environment is made again when what it was made from changes.
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: demo test lint bench ab clean
+.PHONY: demo test smoke lint bench ab clean
 
 demo: .venv/examples.done
 	$(BIN)/autodiff demo
 
 test: .venv/test.done
 	$(BIN)/python -m pytest -q -n auto $(PYTEST_ARGS)
+
+smoke: .venv/test.done
+	$(BIN)/python -m pytest -q -m smoke tests $(PYTEST_ARGS)
 
 lint: .venv/test.done
 	$(BIN)/ruff check .

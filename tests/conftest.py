@@ -43,6 +43,13 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(skip)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Where the smoke tier alone is asked for, files without a test of it are not imported: that would take longer."""
+    if config.getoption("-m") == "smoke" and collection_path.suffix == ".py":
+        return "pytest.mark.smoke" not in collection_path.read_text(encoding="utf-8") or None
+    return None
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_collection():
     """What is collected stays to the end: the collector of cycles need not go through it again and again."""

@@ -50,6 +50,7 @@ def traces(f):
     return ad.jit(noted), runs
 
 
+@pytest.mark.smoke
 def test_nested_arguments_and_results_keep_their_nesting():
     f, runs = traces(model)
     p = {"w": W, "b": B}
@@ -220,6 +221,7 @@ def test_arrays_of_any_layout_are_right(x):
         f(np.ones((2, 2)))
 
 
+@pytest.mark.smoke
 def test_another_shape_or_dtype_is_traced_again_and_both_stay():
     f, runs = traces(lambda x: x * x)
     for _ in range(3):
@@ -269,6 +271,7 @@ def test_a_call_in_a_trace_is_part_of_it():
     assert outer(np.ones(2)).tolist() == [8.0, 8.0]
 
 
+@pytest.mark.smoke
 def test_eager_mode_runs_the_function_itself():
     f, runs = traces(lambda x: x * 2.0)
     f(np.ones(2))

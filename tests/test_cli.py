@@ -194,6 +194,7 @@ def test_rules_lists_methods_rules_and_what_they_leave_open(user_file):
     assert "has no backward" in run("rules", f"{user_file}:ruleless").stdout
 
 
+@pytest.mark.smoke
 def test_rules_says_what_would_run(user_file):
     text = run("rules", f"{user_file}:double", "--args", "f64[3]").stdout
     assert "user.py:10" in text and "user.py:14" in text
@@ -213,6 +214,7 @@ def test_the_librarys_own_methods_are_not_ambiguous():
     assert run("rules").stdout == "no two methods are ambiguous\n"
 
 
+@pytest.mark.smoke
 def test_check_says_that_derivatives_are_right_or_which_rule_is_wrong(user_file):
     assert "agree with differences" in run("check", f"{user_file}:double", "--args", "f64[3]").stdout
     text = fails("check", f"{user_file}:wrong", "--args", "f64[3]")

@@ -113,6 +113,7 @@ def test_the_most_specific_method_runs_in_whatever_order_they_were_registered():
         assert [f(cls(), 0) for cls in (Animal, Cat, Dog, Puppy)] == [Animal, Animal, Dog, Puppy]
 
 
+@pytest.mark.smoke
 def test_a_diamond_is_refused_at_the_call_and_not_when_registered():
     f = two()
     f.method(Dog)(returning("dog"))

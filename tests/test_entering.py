@@ -73,6 +73,7 @@ def test_a_known_call_gives_what_python_gives(f, args, expected):
         same(g(*args), expected)
 
 
+@pytest.mark.smoke
 def test_value_and_gradient_come_as_a_number_and_an_array():
     f = entered(ad.value_and_grad(lambda x, y: (x * y).sum()), (X, Y))
     value, gradient = f(X, Y)

@@ -33,6 +33,7 @@ def test_every_error_is_ours_and_the_python_error_that_people_expect(kind, also)
     assert kind.__doc__
 
 
+@pytest.mark.smoke
 def test_caller_names_the_short_file_the_line_and_the_function():
     def loss():
         return caller()

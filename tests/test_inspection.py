@@ -64,6 +64,7 @@ def test_a_notebook_shows_every_stage():
         assert stages.stage(name) in page.text
 
 
+@pytest.mark.smoke
 def test_every_stage_is_text_and_the_same_each_time():
     first, second = inspected(backward=True), inspected(backward=True)
     for name in STAGES:

@@ -370,6 +370,7 @@ def run(tmp_path):
     return run_it
 
 
+@pytest.mark.smoke
 def test_a_warm_start_compiles_nothing_and_damage_is_repaired(run, tmp_path):
     (compiles, modules, found, right), said = run("cold")
     assert (compiles, found, right, said) == ("1", "0", "True", "") and int(modules) == 1

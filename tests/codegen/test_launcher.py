@@ -230,6 +230,7 @@ def test_a_failing_step_raises_and_the_next_call_is_right(make, code, is_long):
     assert make(identity_plan(code, aval))(x)[0][0] == 1.0
 
 
+@pytest.mark.smoke
 def test_results_are_independent_of_each_other_and_of_later_calls(make, code):
     f = make(identity_plan(code, Aval((4,), "f8")))
     x = np.arange(4.0)

@@ -152,6 +152,7 @@ def test_second_derivatives_are_those_of_python(name):
     close(along(program), along(reference))
 
 
+@pytest.mark.smoke
 def test_a_thousand_steps_compile_what_ten_do():
     w = ad.tensor(W)
     counts = []
@@ -214,6 +215,7 @@ def test_a_number_as_first_carry_takes_the_dtype_of_what_it_meets():
     assert last.dtype == np.float32 and last.item() == 3.0
 
 
+@pytest.mark.smoke
 def test_loops_nest_and_hold_branches_and_custom_functions():
     @ad.function
     def tripled(x): ...

@@ -65,6 +65,7 @@ def test_numpys_functions_record_and_keep_the_gradient(f):
         np.testing.assert_allclose(np.asarray(found.detach()), f(X), rtol=1e-14)
 
 
+@pytest.mark.smoke
 def test_a_function_without_counterpart_raises_where_a_gradient_would_be_lost():
     with pytest.raises(GradientError, match=r"np.partition has no counterpart here") as refusal:
         np.partition(tracking(), 1)

@@ -63,6 +63,7 @@ def test_a_one_element_result_needs_no_seed():
     np.testing.assert_allclose(x.grad, [[6.0]])
 
 
+@pytest.mark.smoke
 def test_several_results_go_back_together():
     x = parameter()
     for _ in range(2):
@@ -132,6 +133,7 @@ def test_a_pickled_tensor_of_a_refined_class_comes_back_as_that_class():
 # ---------------------------------------------------------------- once, unless retained
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("asked_before", [False, True])
 def test_a_second_backward_is_an_error_whether_or_not_anything_was_saved(asked_before):
     x = parameter()

@@ -44,6 +44,7 @@ def total(f):
 # ---------------------------------------------------------------- 1. the teaching examples
 
 
+@pytest.mark.smoke
 def test_linear_gives_the_gradients_of_all_three_inputs(rng):
     x, w, b = rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), rng.normal(size=2)
     weights = rng.normal(size=(4, 2))
@@ -78,6 +79,7 @@ def test_mul_constant_scales_the_gradient():
     assert x.grad.item() == 2.0
 
 
+@pytest.mark.smoke
 def test_mul_constant_with_1000_constants_compiles_once_and_is_right_each_time():
     x = ad.tensor(X, requires_grad=True)
     mul_constant(x, 0.5).sum().backward()
@@ -96,6 +98,7 @@ def test_mul_constant_under_jit_takes_the_constant_as_an_argument():
             np.testing.assert_array_equal(g(X, c), np.full(3, c))
 
 
+@pytest.mark.smoke
 def test_exp2_saves_its_result_and_is_right_to_third_order():
     (g,) = gradients(lambda x: exp2(x).sum(), X)
     np.testing.assert_allclose(g, np.exp(X))
@@ -254,6 +257,7 @@ def test_another_container_is_refused_with_the_place_where_they_differ():
     assert "must have the argument's container" in str(error) and "['b']" in str(error)
 
 
+@pytest.mark.smoke
 def test_an_unknown_name_lists_the_valid_names_and_the_closest():
     error = refused(total(product(lambda g, s: {"x": g * s.w, "ww": g * s.x})), X, W)
     assert "'ww'" in str(error) and "the parameters are x, w; did you mean 'w'?" in str(error)

@@ -206,6 +206,7 @@ def test_a_pair_on_a_structured_type_gets_and_gives_it_in_its_own_structure():
     assert gradients(lambda a: total(Ramp(a, 4)), np.array(2.0))[0] == 4.0
 
 
+@pytest.mark.smoke
 def test_no_method_even_then_is_an_error_with_the_nearest_ones():
     with pytest.raises(ad.DispatchError) as caught:
         scalars_only("text", 2)
@@ -228,6 +229,7 @@ ad.tree.register(Scaled, lambda s: ((s.factor, s.base), None), lambda _, parts: 
 ad.dense.method(Scaled)(lambda x: x.factor * x.base)
 
 
+@pytest.mark.smoke
 def test_a_user_s_type_adds_methods_and_backwards_to_the_library_s_own_functions():
     ran = []
 

@@ -14,6 +14,7 @@ import autodiff as ad
 # ---------------------------------------------------------------- on tensors
 
 
+@pytest.mark.smoke
 def test_a_hook_gets_the_gradient_and_may_replace_it():
     x, seen = parameter(), []
     for _ in range(3):

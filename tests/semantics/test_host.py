@@ -42,6 +42,7 @@ def host_both(log=None):
 SLOPE = 2 / np.sqrt(np.pi) * np.exp(-(X**2))
 
 
+@pytest.mark.smoke
 def test_a_declared_host_rule_works_inside_a_compiled_and_cached_graph():
     erf = host_both()
     (g,) = gradients(lambda x: (ad.sin(erf(x * 2.0)) * 3.0).sum(), X)

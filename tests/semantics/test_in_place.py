@@ -170,6 +170,7 @@ def test_gradients_for_an_older_value_accumulate_in_the_same_grad():
     np.testing.assert_allclose(w.grad, [2.0, 6.0, 10.0])
 
 
+@pytest.mark.smoke
 def test_both_versions_in_one_backward_and_from_the_cache():
     w = parameter()
     for _ in range(4):

@@ -114,6 +114,7 @@ def test_the_third_derivative_agrees_in_every_order_of_modes(f):
 # ---------------------------------------------------------------- nesting
 
 
+@pytest.mark.smoke
 def test_a_derivative_inside_a_derivative_is_not_confused():
     for x in (3.0, np.float64(3.0), np.array(3.0)):
         assert ad.grad(lambda x: ad.grad(lambda y: x * y)(x))(x) == 1.0
@@ -171,6 +172,7 @@ class Pair(NamedTuple):
     b: object
 
 
+@pytest.mark.smoke
 def test_gradients_have_the_nesting_of_their_argument():
     params = {"w": np.ones(2), "rest": [Pair(np.array(2.0), "name"), None]}
 

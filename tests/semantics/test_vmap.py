@@ -91,6 +91,7 @@ def test_what_does_not_differ_is_repeated_or_with_none_returned_once():
 # ---------------------------------------------------------------- what goes in and out
 
 
+@pytest.mark.smoke
 def test_f_is_called_once_on_one_example():
     calls = []
 

@@ -208,6 +208,7 @@ def test_a_rule_is_told_what_is_needed_and_asked_once():
     assert told == [(True, False), (True, True)]
 
 
+@pytest.mark.smoke
 def test_the_gradient_of_shared_weights_is_one_product():
     gradient = ad.grad(lambda w, x: ad.vmap(lambda x: linear(x, w))(x).sum())
     text = str(ad.inspect(gradient, "f64[32,64]", "f64[16,8,64]").graph)

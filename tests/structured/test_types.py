@@ -76,6 +76,7 @@ def test_permutations_compose_and_their_transpose_undoes_them():
     np.testing.assert_array_equal(la.solve(p, p @ X), X)
 
 
+@pytest.mark.smoke
 def test_a_program_with_a_diagonal_makes_no_matrix():
     d = ad.tensor(D, requires_grad=True)
     loss = ((ad.Diagonal(d) @ X - X) ** 2).sum()
@@ -241,6 +242,7 @@ def test_jit_takes_and_gives_structured_values_and_traces_once():
     np.testing.assert_array_equal(y.diagonal, [4, 6, 8])
 
 
+@pytest.mark.smoke
 def test_a_jitted_gradient_of_a_structured_argument_is_structured():
     g = ad.jit(ad.grad(lambda a, x: ((a @ x) ** 2).sum()))(ad.Diagonal(D), X)
     assert type(g) is ad.Diagonal

@@ -92,6 +92,7 @@ def test_numbers_count_creation(way):
         assert a.node.number < y.node.inputs[1].number < y.node.number < z.node.number
 
 
+@pytest.mark.smoke
 def test_gradients_are_those_of_python(way):
     a, b = leaf(), leaf()
     for _ in range(4):
@@ -160,6 +161,7 @@ def test_a_method_inside_a_template_takes_effect_at_the_next_call(way):
     assert ad.softmax(a).tolist() == before
 
 
+@pytest.mark.smoke
 def test_errors_name_the_users_line(way):
     a = leaf()
     for _ in range(3):

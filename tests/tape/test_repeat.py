@@ -42,6 +42,7 @@ def answered(monkeypatch):
     return found
 
 
+@pytest.mark.smoke
 def test_a_step_with_a_custom_loss_and_a_running_total_is_one_check_and_one_run(monkeypatch):
     rng = np.random.default_rng(0)
     data, w = ad.tensor(rng.normal(size=(12, 3))), ad.tensor(rng.normal(size=(3, 2)), requires_grad=True)
