@@ -114,6 +114,8 @@ def fft(x, n=None, axis=-1, norm=None):
 def ifft(x, n=None, axis=-1, norm=None):
     """The inverse of `fft`: divided by n unless `norm` says otherwise.   T[..., m, ...]  →  c[..., n, ...]
 
+    Raises what `fft` raises.
+
     >>> import autodiff as ad
     >>> ad.fft.ifft([4.0, 0.0, 0.0, 0.0])
     c128[4] [1.+0.j 1.+0.j 1.+0.j 1.+0.j]
@@ -175,6 +177,13 @@ def _on_axes(
     return _taken(name, x, to_complex), list(zip(sizes, axes, strict=True))
 
 
+def _some(name: str, x: Tensor, pairs: Sequence[tuple[int | None, int]]) -> Sequence[tuple[int | None, int]]:
+    """The axes of a transform that halves one.  Raises ShapeError where there is none."""
+    if not pairs:
+        raise ShapeError(f"fft.{name}: one axis at least, of {x.aval}\n  called at {caller()}")
+    return pairs
+
+
 def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | None, int]], norm: Any) -> Tensor:
     for n, axis in reversed(pairs):
         x = one(x, n, axis, norm)
@@ -184,6 +193,8 @@ def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | No
 @function
 def fftn(x, s=None, axes=None, norm=None):
     """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
+
+    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
 
     >>> import autodiff as ad
     >>> ad.fft.fftn(ad.ones((2, 3)), axes=(0,))
@@ -198,6 +209,8 @@ def fftn(x, s=None, axes=None, norm=None):
 @function
 def ifftn(x, s=None, axes=None, norm=None):
     """`ifft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
+
+    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
 
     >>> import autodiff as ad
     >>> ad.fft.ifftn([[4.0, 0.0], [0.0, 0.0]], norm="forward")
@@ -215,13 +228,16 @@ def rfftn(x, s=None, axes=None, norm=None):
 
     s   how many elements are taken along each
 
+    Raises what `rfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
+
     >>> import autodiff as ad
     >>> ad.fft.rfftn([[1.0, 2.0], [3.0, 4.0]])
     c128[2,2]
     [[10.+0.j -2.+0.j]
      [-4.+0.j  0.+0.j]]
     """
-    x, (*rest, (n, axis)) = _on_axes("rfftn", x, s, axes, to_complex=False)
+    x, pairs = _on_axes("rfftn", x, s, axes, to_complex=False)
+    *rest, (n, axis) = _some("rfftn", x, pairs)
     return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
 
 
@@ -231,17 +247,22 @@ def irfftn(x, s=None, axes=None, norm=None):
 
     s   how many elements the result has along each
 
+    Raises what `irfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
+
     >>> import autodiff as ad
     >>> ad.fft.irfftn([4.0, 0.0], s=(3,))
     f64[3] [1.33333333 1.33333333 1.33333333]
     """
-    x, (*rest, (n, axis)) = _on_axes("irfftn", x, s, axes, to_complex=True)
+    x, pairs = _on_axes("irfftn", x, s, axes, to_complex=True)
+    *rest, (n, axis) = _some("irfftn", x, pairs)
     return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
 
 
 @function
 def fft2(x, s=None, axes=(-2, -1), norm=None):
     """`fftn` along two axes.   T[..., m, n]  →  c[..., m, n]
+
+    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
 
     >>> import autodiff as ad
     >>> ad.fft.fft2(ad.ones((2, 2)))
@@ -256,6 +277,8 @@ def fft2(x, s=None, axes=(-2, -1), norm=None):
 def ifft2(x, s=None, axes=(-2, -1), norm=None):
     """`ifftn` along two axes.   T[..., m, n]  →  c[..., m, n]
 
+    Raises what `fft` raises, and ShapeError for more or fewer sizes than axes.
+
     >>> import autodiff as ad
     >>> ad.fft.ifft2([[4.0, 0.0], [0.0, 0.0]])
     c128[2,2]
@@ -269,6 +292,8 @@ def ifft2(x, s=None, axes=(-2, -1), norm=None):
 def rfft2(x, s=None, axes=(-2, -1), norm=None):
     """`rfftn` along two axes: `rfft` along the last, `fft` along the other.   f[..., m, n]  →  c[..., m, n//2 + 1]
 
+    Raises what `rfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
+
     >>> import autodiff as ad
     >>> ad.fft.rfft2(ad.ones((3, 4))).shape
     (3, 3)
@@ -279,6 +304,8 @@ def rfft2(x, s=None, axes=(-2, -1), norm=None):
 @function
 def irfft2(x, s=None, axes=(-2, -1), norm=None):
     """The inverse of `rfft2`, `irfftn` along two axes.   T[..., m, k]  →  f[..., m, 2 (k - 1)]
+
+    Raises what `irfft` raises, and ShapeError for no axes, and for more or fewer sizes than axes.
 
     >>> import autodiff as ad
     >>> ad.fft.irfft2(ad.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]))
@@ -325,6 +352,8 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
 def fftshift(x, axes=None):
     """Frequency zero in the middle, along all axes or those named.   T[...]  →  T[...]
 
+    Raises ShapeError when x has no such axis.
+
     >>> import autodiff as ad
     >>> ad.fft.fftshift(ad.fft.fftfreq(4))
     f64[4] [-0.5  -0.25  0.    0.25]
@@ -335,6 +364,8 @@ def fftshift(x, axes=None):
 @function
 def ifftshift(x, axes=None):
     """The inverse of `fftshift`.   T[...]  →  T[...]
+
+    Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.fft.ifftshift(ad.fft.fftshift([1, 2, 3]))

@@ -11,6 +11,7 @@ from codegen.lowering import Map
 
 from ..custom.function import Function, function
 from ..tape import another
+from .arguments import integer
 from .arithmetic import divide, multiply
 from .conversion import as_tensor, cast_to
 from .declare import unary
@@ -77,6 +78,7 @@ def round_(x, decimals=0):
 
     As in NumPy, decimals are reached by scaling, so the last digit of the result may differ from what exact
     decimal rounding gives.  Integers are rounded only by negative `decimals`.
+    Raises TypeError for `decimals` that are no integer.
 
     >>> import autodiff as ad
     >>> ad.round([0.5, 1.5, 2.345])
@@ -86,7 +88,7 @@ def round_(x, decimals=0):
     >>> ad.round(1250, -2)
     i64[] 1200
     """
-    x = as_tensor(x, "round", "x")
+    x, decimals = as_tensor(x, "round", "x"), integer(decimals, "round", "decimals")
     if decimals >= 0 and x.dtype.kind in "ib":
         return another(x)
     if decimals == 0:

@@ -327,6 +327,11 @@ def test_rounding_to_decimals_is_numpys(decimals, rng):
         np.testing.assert_array_equal(ad.round(whole, decimals), np.round(whole, decimals))
 
 
+def test_decimals_are_an_integer():
+    with pytest.raises(TypeError, match=r"round: decimals is an integer, not float \(1.5\)"):
+        ad.round([1.25], 1.5)
+
+
 # ---------------------------------------------------------------- generic functions
 
 

@@ -63,6 +63,8 @@ def test_what_has_no_transform_is_refused():
         (lambda: F.rfft(np.ones(3) * 1j), ad.DTypeError, "fft.rfft: takes float arrays"),
         (lambda: F.fft(np.ones(3), norm="both"), ad.DispatchError, "norm is 'backward', 'forward' or 'ortho'"),
         (lambda: F.fftn(np.ones((2, 3)), s=(2,), axes=(0, 1)), ad.ShapeError, "1 sizes for 2 axes"),
+        (lambda: F.rfftn(np.float64(1.0)), ad.ShapeError, "fft.rfftn: one axis at least, of f64"),
+        (lambda: F.irfftn(np.ones((2, 3)), axes=()), ad.ShapeError, "fft.irfftn: one axis at least"),
     ):
         with pytest.raises(error, match=match):
             call()
