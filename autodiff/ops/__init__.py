@@ -4,6 +4,9 @@
     conversion   into tensors, between dtypes        promotion   one dtype for several operands
     warm         the hot path of recording           operators, protocols, methods    how users reach them
 
+What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
+ShapeError where shapes do not broadcast, DispatchError for a type without a method.  What else, each says.
+
 `__all__` holds the public functions under their public names.  Names with a trailing underscore
 (`abs_`) keep Python's own visible inside the library.
 """

@@ -24,6 +24,8 @@ __all__ = ["elu", "gelu", "leaky_relu", "log_sigmoid", "mish", "relu6", "selu", 
 def silu(x):
     """x sigmoid(x), which is also called swish.   f[...]  →  f[...]
 
+    Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.
+
     >>> import autodiff as ad
     >>> ad.silu([0.0, 1.0])
     f64[2] [0.         0.73105858]
@@ -37,6 +39,8 @@ def silu(x):
 @function
 def gelu(x, approximate=False):
     """x times the probability that a normal number is below it.   f[...]  →  f[...]     approximate: by tanh
+
+    Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 
     >>> import autodiff as ad
     >>> ad.gelu([-1.0, 0.0, 1.0])
@@ -56,6 +60,9 @@ def gelu(x, approximate=False):
 @function
 def elu(x, alpha=1.0):
     """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]
+
+    Source: Clevert, Unterthiner, Hochreiter, "Fast and Accurate Deep Network Learning by Exponential Linear Units",
+    2015.
 
     >>> import autodiff as ad
     >>> ad.elu([-1000.0, 0.0, 2.0], alpha=0.5)
@@ -122,6 +129,8 @@ tanh_softplus = unary(
 @function
 def mish(x):
     """x tanh(softplus(x)).   f[...]  →  f[...]
+
+    Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
 
     >>> import autodiff as ad
     >>> ad.mish([0.0, 1.0])

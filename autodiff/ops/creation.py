@@ -93,6 +93,8 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
 def zeros(shape, dtype=np.float64):
     """Zeros.   →  dtype[shape]
 
+    Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
+
     >>> import autodiff as ad
     >>> ad.zeros(2, dtype=ad.int64)
     i64[2] [0 0]
@@ -103,6 +105,8 @@ def zeros(shape, dtype=np.float64):
 @remembered(0)
 def ones(shape, dtype=np.float64):
     """Ones.   →  dtype[shape]
+
+    Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
 
     >>> import autodiff as ad
     >>> ad.ones((2, 2), dtype=ad.float32)
@@ -116,6 +120,8 @@ def ones(shape, dtype=np.float64):
 @remembered(0)
 def empty(shape, dtype=np.float64):
     """Zeros: tensors are values, so none can be filled in later.   →  dtype[shape]
+
+    Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
 
     >>> import autodiff as ad
     >>> ad.empty(2)
@@ -156,6 +162,8 @@ def _value(name: str, value: Any, dtype: np.dtype | None) -> Tensor:
 def zeros_like(x, *, dtype=None):
     """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
+    Raises DTypeError for a dtype that this library does not have.
+
     >>> import autodiff as ad
     >>> ad.zeros_like([1, 2])
     i64[2] [0 0]
@@ -171,6 +179,8 @@ def zeros_like(x, *, dtype=None):
 def ones_like(x, *, dtype=None):
     """Ones in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
+    Raises DTypeError for a dtype that this library does not have.
+
     >>> import autodiff as ad
     >>> ad.ones_like([[True, False]])
     bool[1,2] [[ True  True]]
@@ -183,6 +193,8 @@ def ones_like(x, *, dtype=None):
 def empty_like(x, *, dtype=None):
     """Zeros in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]
 
+    Raises DTypeError for a dtype that this library does not have.
+
     >>> import autodiff as ad
     >>> ad.empty_like([1.0, 2.0], dtype=ad.float32)
     f32[2] [0. 0.]
@@ -193,6 +205,8 @@ def empty_like(x, *, dtype=None):
 @function
 def full_like(x, fill_value, *, dtype=None):
     """One value in the shape, and by default the dtype, of x.   T[...], T[...]  →  dtype[...]
+
+    Raises ShapeError when the value does not broadcast to the shape of x.
 
     >>> import autodiff as ad
     >>> ad.full_like([1, 2], 7)
@@ -282,6 +296,8 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
 @remembered(0)
 def eye(n_rows, n_cols=None, k=0, dtype=np.float64):
     """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]
+
+    Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
 
     >>> import autodiff as ad
     >>> ad.eye(2, 3, k=1)

@@ -153,7 +153,7 @@ def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
 def nansum(x, axis=None, *, dtype=None, keepdims=False):
     """The sum of all that is not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
 
-    What is nan gets a gradient of exactly 0.
+    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.nansum([1.0, ad.nan])
@@ -172,7 +172,7 @@ def nanmean(x, axis=None, *, keepdims=False):
 
     x: f[..., n, ...]  →  f[..., ...]
 
-    What is nan gets a gradient of exactly 0.
+    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
@@ -203,7 +203,7 @@ def nanmax(x, axis=None, *, keepdims=False):
 
     x: T[..., n, ...]  →  T[..., ...]
 
-    What is nan gets a gradient of exactly 0.
+    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
 
     >>> import autodiff as ad
     >>> ad.nanmax([1.0, ad.nan, 3.0])
@@ -221,7 +221,7 @@ def nanmin(x, axis=None, *, keepdims=False):
 
     x: T[..., n, ...]  →  T[..., ...]
 
-    What is nan gets a gradient of exactly 0.
+    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
 
     >>> import autodiff as ad
     >>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)

@@ -130,6 +130,8 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
 def percentile(x, q, axis=None, *, method="linear", keepdims=False):
     """`quantile` of q in hundredths.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
+    Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
+
     >>> import autodiff as ad
     >>> ad.percentile([1.0, 2.0, 4.0], [50, 75])
     f64[2] [2. 3.]
@@ -140,6 +142,8 @@ def percentile(x, q, axis=None, *, method="linear", keepdims=False):
 @function
 def median(x, axis=None, *, keepdims=False):
     """The middle element, or the mean of the two in the middle; nan if there is one.   f[..., n, ...]  →  f[..., ...]
+
+    Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.median([[3.0, 1.0], [2.0, 5.0]], axis=0)
@@ -152,6 +156,8 @@ def median(x, axis=None, *, keepdims=False):
 def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
     """`quantile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
+    Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 1.
+
     >>> import autodiff as ad
     >>> ad.nanquantile([1.0, ad.nan, 3.0], [0.0, 0.25])
     f64[2] [1.  1.5]
@@ -163,6 +169,8 @@ def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
 def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
     """`percentile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
+    Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
+
     >>> import autodiff as ad
     >>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)
     f64[] 2.0
@@ -173,6 +181,8 @@ def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
 @function
 def nanmedian(x, axis=None, *, keepdims=False):
     """`median` of what is not nan; nan where nothing else is.   f[..., n, ...]  →  f[..., ...]
+
+    Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.nanmedian([1.0, ad.nan, 3.0])

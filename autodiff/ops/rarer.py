@@ -196,6 +196,8 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
     T[...], T[...]  →  bool[...]
 
+    Raises ShapeError when a and b do not broadcast.
+
     >>> import autodiff as ad
     >>> ad.isclose([1.0, ad.inf, ad.nan], [1.0 + 1e-9, ad.inf, ad.nan])
     bool[3] [ True  True False]
@@ -210,6 +212,8 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether `isclose` is true for all.   T[...], T[...]  →  bool[]
 
+    Raises ShapeError when a and b do not broadcast.
+
     >>> import autodiff as ad
     >>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
     bool[] True
@@ -223,6 +227,8 @@ def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 @function
 def cross(a, b, axis=-1):
     """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
+
+    Raises ShapeError for vectors of another length, and when the other axes do not broadcast.
 
     >>> import autodiff as ad
     >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
@@ -261,6 +267,8 @@ def kron(a, b):
 def rot90(x, k=1, axes=(0, 1)):
     """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
 
+    Raises ShapeError when x has no such two axes.
+
     >>> import autodiff as ad
     >>> ad.rot90([[1, 2], [3, 4]])
     i64[2,2]
@@ -283,6 +291,8 @@ def rot90(x, k=1, axes=(0, 1)):
 def flipud(x):
     """x with its rows in the other order.   T[m, ...]  →  T[m, ...]
 
+    Raises ShapeError for a 0-d x.
+
     >>> import autodiff as ad
     >>> ad.flipud([[1, 2], [3, 4]])
     i64[2,2]
@@ -296,6 +306,8 @@ def flipud(x):
 @function
 def fliplr(x):
     """x with its columns in the other order.   T[m, n, ...]  →  T[m, n, ...]
+
+    Raises ShapeError for less than two axes.
 
     >>> import autodiff as ad
     >>> ad.fliplr([[1, 2], [3, 4]])

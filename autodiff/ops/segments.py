@@ -60,6 +60,7 @@ def one_hot(indices, classes, *, dtype=np.float64):
     indices: i64[...]  →  dtype[..., classes]
 
     An index outside of range(classes) gives zeros.
+    Raises DTypeError for indices that are no integers, ShapeError for a negative number of classes.
 
     >>> import autodiff as ad
     >>> ad.one_hot([2, 0, 5], 3)

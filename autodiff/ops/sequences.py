@@ -83,6 +83,8 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
 
     p: f[..., n, ...]  →  f[..., n, ...]     jumps smaller than `discont` stay
 
+    Raises ShapeError when x has no such axis.
+
     >>> import autodiff as ad
     >>> ad.unwrap([0.0, 3.0, -3.0])
     f64[3] [0.         3.         3.28318531]
@@ -106,7 +108,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
 def polyval(p, x):
     """The polynomial with these coefficients, highest power first, at x.   p: T[n]  x: T[...]  →  T[...]
 
-    By Horner's rule: n - 1 steps in the graph.
+    By Horner's rule: n - 1 steps in the graph.  Raises ShapeError unless the coefficients are one row.
 
     >>> import autodiff as ad
     >>> ad.polyval([1.0, 0.0, 2.0], 3.0)

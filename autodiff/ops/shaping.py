@@ -381,6 +381,8 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 def flip(x, axis=None):
     """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]
 
+    Raises ShapeError when x has no such axis.
+
     >>> import autodiff as ad
     >>> ad.flip([[1, 2], [3, 4]])
     i64[2,2]

@@ -71,6 +71,7 @@ def betaln(a, b):
     """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
 
     Where both are large the difference loses digits: of 1e6 and 1e6 one.
+    Source: NIST Digital Library of Mathematical Functions, 5.11 and 5.12.
 
     >>> import autodiff as ad
     >>> ad.special.betaln([200.0], [300.0])
@@ -114,6 +115,8 @@ def beta(a, b):
 @function
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int
+
+    Raises TypeError for a d that is no integer, DispatchError for one below 1.
 
     >>> import autodiff as ad
     >>> ad.special.multigammaln([3.0, 4.0], 2)

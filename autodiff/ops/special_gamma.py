@@ -204,6 +204,8 @@ gammaln = unary(
     lower=Map(_gammaln),
     doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
 
+    Source: NIST Digital Library of Mathematical Functions, 5.11.
+
     >>> import autodiff as ad
     >>> ad.special.gammaln([1000.0, 0.0])
     f64[2] [5905.22042321           inf]
@@ -215,6 +217,8 @@ gamma = unary(
     partials=lambda y, x: (lambda: multiply(y, record(_polygamma_operation, (x,), (0,))),),
     lower=Map(_gamma),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
+
+    Source: NIST Digital Library of Mathematical Functions, 5.11.
 
     >>> import autodiff as ad
     >>> ad.special.gamma([5.0, 0.5, -1.0])
@@ -235,6 +239,8 @@ def _of_order(x: Any, n: int, name: str) -> Tensor:
 def digamma(x):
     """The derivative of `gammaln`; nan at negative whole numbers, -inf at 0.   f[...]  →  f[...]
 
+    Source: NIST Digital Library of Mathematical Functions, 5.11.
+
     >>> import autodiff as ad
     >>> ad.special.digamma([1.0, 0.0, -1.0])
     f64[3] [-0.57721566        -inf         nan]
@@ -245,6 +251,9 @@ def digamma(x):
 @function
 def polygamma(n, x):
     """The derivative of `digamma` of order n, an int from 0 to 30.   f[...]  →  f[...]
+
+    Raises TypeError for an n that is no integer, DispatchError for one that is not from 0 to 30.
+    Source: NIST Digital Library of Mathematical Functions, 5.15.
 
     >>> import autodiff as ad
     >>> ad.special.polygamma(1, [1.0, 0.5])

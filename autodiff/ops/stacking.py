@@ -75,6 +75,8 @@ def atleast_3d(x):
 def vstack(tensors):
     """Rows, or blocks of rows, on top of each other.   [T[n] or T[m, n, ...], ...]  →  T[m1 + m2 + ..., n, ...]
 
+    Raises ShapeError when the other extents differ, and for no arrays at all.
+
     >>> import autodiff as ad
     >>> ad.vstack([[1, 2], [[3, 4], [5, 6]]])
     i64[3,2]
@@ -88,6 +90,8 @@ def vstack(tensors):
 @function
 def hstack(tensors):
     """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]
+
+    Raises ShapeError when the other extents differ, and for no arrays at all.
 
     >>> import autodiff as ad
     >>> ad.hstack([[1, 2], [3]])
@@ -103,6 +107,8 @@ def hstack(tensors):
 def dstack(tensors):
     """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]
 
+    Raises ShapeError when the other extents differ, and for no arrays at all.
+
     >>> import autodiff as ad
     >>> ad.dstack([[1, 2], [3, 4]]).shape
     (1, 2, 2)
@@ -113,6 +119,8 @@ def dstack(tensors):
 @function
 def column_stack(tensors):
     """Rows as the columns of a matrix, matrices as they are.   [T[m] or T[m, n], ...]  →  T[m, n1 + n2 + ...]
+
+    Raises ShapeError when the other extents differ, and for no arrays at all.
 
     >>> import autodiff as ad
     >>> ad.column_stack([[1, 2], [3, 4]])
@@ -129,6 +137,8 @@ def array_split(x, indices_or_sections, axis=0):
     """As `split`, but into parts that need not be equal: the first ones are longer by one.
 
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]
+
+    Raises ShapeError when x has no such axis, and for less than one part.
 
     >>> import autodiff as ad
     >>> ad.array_split([1, 2, 3, 4, 5], 2)
@@ -156,6 +166,8 @@ def _split_along(name: str, x: Any, sections: Any, axis: int) -> list[Tensor]:
 def hsplit(x, indices_or_sections):
     """`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]
 
+    Raises ShapeError for a 0-d x, and when the extent is no multiple of the number of parts.
+
     >>> import autodiff as ad
     >>> [part.tolist() for part in ad.hsplit([[1, 2], [3, 4]], 2)]
     [[[1], [3]], [[2], [4]]]
@@ -167,6 +179,8 @@ def hsplit(x, indices_or_sections):
 @function
 def vsplit(x, indices_or_sections):
     """`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]
+
+    Raises ShapeError for less than two axes, and when the extent is no multiple of the number of parts.
 
     >>> import autodiff as ad
     >>> ad.vsplit([[1, 2], [3, 4]], 2)

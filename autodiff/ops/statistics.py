@@ -103,6 +103,7 @@ def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
 
     `correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.
+    Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.
 
     >>> import autodiff as ad
     >>> ad.var([1.0, 3.0])
@@ -121,6 +122,7 @@ def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
 
     Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).
+    Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.
 
     >>> import autodiff as ad
     >>> ad.std([1.0, 3.0])

@@ -67,6 +67,8 @@ def average(x, axis=None, weights=None, *, keepdims=False):
 def ptp(x, axis=None, *, keepdims=False):
     """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]
 
+    Raises ShapeError when x has no such axis, or nothing along it.
+
     >>> import autodiff as ad
     >>> ad.ptp([[1, 5], [2, 3]], axis=1)
     i64[2] [4 1]
@@ -80,6 +82,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
 
     y       more variables, as further rows
     ddof    sums are divided by n - ddof: 1, with `bias` 0, unless it is given
+
+    Raises ShapeError for more than two axes.
 
     >>> import autodiff as ad
     >>> ad.cov([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
@@ -102,6 +106,8 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
 def corrcoef(x, y=None, rowvar=True):
     """The correlations of rows of observations: covariances, as of `cov`, over both spreads.   T[k, n]  →  f[k, k]
 
+    Raises ShapeError for more than two axes.
+
     >>> import autodiff as ad
     >>> ad.corrcoef([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
@@ -119,6 +125,8 @@ def corrcoef(x, y=None, rowvar=True):
 def vdot(a, b):
     """The sum of products of all elements, those of a conjugated.   T[...], T[...]  →  T[]     as one row each
 
+    Raises ShapeError when a and b differ in size.
+
     >>> import autodiff as ad
     >>> ad.vdot([1j, 1.0], [1j, 1.0])
     c128[] (2+0j)
@@ -132,6 +140,8 @@ def vdot(a, b):
 @function
 def vecdot(a, b, axis=-1):
     """The sums of products along an axis, elements of a conjugated.   T[..., n], T[..., n]  →  T[...]
+
+    Raises ShapeError when one has no such axis, and when the two do not broadcast.
 
     >>> import autodiff as ad
     >>> ad.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
@@ -148,6 +158,8 @@ def vecdot(a, b, axis=-1):
 @function
 def count_nonzero(x, axis=None, *, keepdims=False):
     """How many elements are not zero.   x: T[..., n, ...]  →  i64[..., ...]
+
+    Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.count_nonzero([[0, 1], [2, 3]], axis=0)
@@ -193,6 +205,8 @@ def _filled(name: str, x: Any, value: float) -> Tensor:
 def nanprod(x, axis=None, *, keepdims=False):
     """The product of all that is not nan; what is nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]
 
+    Raises ShapeError when x has no such axis.
+
     >>> import autodiff as ad
     >>> ad.nanprod([2.0, ad.nan, 3.0])
     f64[] 6.0
@@ -206,6 +220,8 @@ def nanprod(x, axis=None, *, keepdims=False):
 def nancumsum(x, axis=None):
     """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]
 
+    Raises ShapeError when x has no such axis.
+
     >>> import autodiff as ad
     >>> ad.nancumsum([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 5.]
@@ -216,6 +232,8 @@ def nancumsum(x, axis=None):
 @function
 def nancumprod(x, axis=None):
     """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
+
+    Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.nancumprod([2.0, ad.nan, 3.0])
@@ -230,7 +248,7 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
 
     x: f[..., n, ...]  →  f[..., ...]
 
-    What is nan gets a gradient of exactly 0.
+    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
@@ -250,6 +268,8 @@ def nanvar(x, axis=None, *, ddof=0, keepdims=False):
 @function
 def nanstd(x, axis=None, *, ddof=0, keepdims=False):
     """The standard deviation of all that is not nan: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
+
+    Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.nanstd([1.0, ad.nan, 3.0])

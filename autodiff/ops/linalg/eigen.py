@@ -132,6 +132,7 @@ def eigvalsh(a):
     As `eigh` gives them: the symmetric part of a is taken.  Of equal ones the derivatives are those in the order of
     the vectors that were found; their sum, and what else does not tell them apart, has the right one.
     Second derivatives at equal ones are nan: they go through the vectors.
+    Raises ShapeError for matrices that are not square.
 
     >>> import autodiff as ad
     >>> ad.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])

@@ -194,6 +194,7 @@ def svdvals(a):
     """The singular values of matrices, in falling order.   T[..., m, n]  →  f[..., min(m, n)]
 
     As `svd` gives them.  Second derivatives at equal ones are nan: they go through the vectors.
+    Raises ShapeError for less than two axes.
 
     >>> import autodiff as ad
     >>> ad.linalg.svdvals([[3.0, 0.0], [4.0, 0.0]])

@@ -58,6 +58,8 @@ def categorical(key, logits, axis=-1, shape=None):
 def permutation(key, x, axis=0):
     """x in another order along an axis, or range(x) for an int.   key: i32[2], x: T[..., n, ...]  →  T[..., n, ...]
 
+    Raises ShapeError when x has no such axis.
+
     >>> import autodiff as ad
     >>> sorted(ad.random.permutation(ad.random.key(0), 4).tolist())
     [0, 1, 2, 3]

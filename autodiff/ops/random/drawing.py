@@ -102,6 +102,7 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
 
     Of 2^63 equally likely numbers the remainder, so no integer is likelier than another by more than the range/2^63.
     Where the range is empty it is minval.
+    Raises TypeError for what is no key, DTypeError for another dtype, ShapeError when the bounds do not broadcast.
 
     >>> import autodiff as ad
     >>> set(ad.random.randint(ad.random.key(0), (100,), 0, 3).tolist())
@@ -122,6 +123,8 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
 def bernoulli(key, p=0.5, shape=None):
     """True with probability p, which broadcasts to shape (None: that of p).   key: i32[2], p: f[...]  →  bool[shape]
 
+    Raises TypeError for what is no key, ShapeError when p does not broadcast to shape.
+
     >>> import autodiff as ad
     >>> ad.random.bernoulli(ad.random.key(0), [0.0, 1.0])
     bool[2] [False  True]
@@ -137,6 +140,8 @@ def bernoulli(key, p=0.5, shape=None):
 def normal(key, shape=(), dtype=np.float64):
     """Normal numbers of mean 0 and variance 1.   key: i32[2]  →  dtype[shape]
 
+    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
+
     >>> import autodiff as ad
     >>> x = ad.random.normal(ad.random.key(0), (1000,))
     >>> bool(abs(ad.mean(x)) < 0.1)
@@ -149,6 +154,9 @@ def normal(key, shape=(), dtype=np.float64):
 @function
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
+
+    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError when the bounds do not
+    broadcast to shape.
 
     >>> import autodiff as ad
     >>> x = ad.random.truncated_normal(ad.random.key(0), 0.0, 1.0, (1000,))
@@ -169,6 +177,8 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
 def exponential(key, shape=(), dtype=np.float64):
     """Exponential numbers of mean 1.   key: i32[2]  →  dtype[shape]
 
+    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
+
     >>> import autodiff as ad
     >>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)
     True
@@ -180,6 +190,8 @@ def exponential(key, shape=(), dtype=np.float64):
 @remembered(1)
 def gumbel(key, shape=(), dtype=np.float64):
     """Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.   key: i32[2]  →  dtype[shape]
+
+    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
     >>> import autodiff as ad
     >>> logits = ad.log([0.0, 1.0])
@@ -194,6 +206,8 @@ def gumbel(key, shape=(), dtype=np.float64):
 def laplace(key, shape=(), dtype=np.float64):
     """Laplace's numbers, of density exp(-|x|)/2.   key: i32[2]  →  dtype[shape]
 
+    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
+
     >>> import autodiff as ad
     >>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)
     True
@@ -206,6 +220,8 @@ def laplace(key, shape=(), dtype=np.float64):
 @remembered(1)
 def logistic(key, shape=(), dtype=np.float64):
     """Logistic numbers, log(u / (1 - u)).   key: i32[2]  →  dtype[shape]
+
+    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError for a negative extent.
 
     >>> import autodiff as ad
     >>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))

@@ -84,6 +84,8 @@ def key(seed):
 def split(key, num=2):
     """New keys out of one that is not used again.   key: i32[2]  →  i32[num, 2]     num: int or shape
 
+    Raises TypeError for what is no key, ShapeError for a negative number.
+
     >>> import autodiff as ad
     >>> ad.random.split(ad.random.key(0), 3).shape
     (3, 2)
@@ -94,6 +96,8 @@ def split(key, num=2):
 @function
 def fold_in(key, data):
     """The key of a number under a key: one for each step of a loop, say.   key: i32[2], data: i[]  →  i32[2]
+
+    Raises TypeError for what is no key, or data that is no integer.
 
     >>> import autodiff as ad
     >>> ad.random.fold_in(ad.random.key(0), 1)
@@ -111,6 +115,9 @@ def fold_in(key, data):
 @remembered(1)
 def bits(key, shape=(), dtype=np.int32):
     """Random bits.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
+
+    Raises TypeError for what is no key, DTypeError for another dtype.
+    Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 
     >>> import autodiff as ad
     >>> ad.random.bits(ad.random.key(0), (2,))
