@@ -8,6 +8,8 @@ import types
 import numpy as np
 
 import autodiff as ad
+from autodiff.custom.context import BackwardContext, ForwardContext
+from autodiff.custom.function import Function
 
 SPACES = {"": ad, "linalg.": ad.linalg, "fft.": ad.fft, "special.": ad.special, "random.": ad.random, "tree.": ad.tree}
 NAMES = {
@@ -26,6 +28,16 @@ PLAIN = {"Number", "tree.LEAF"} | {
     if x is None or isinstance(x, float) or (isinstance(x, type) and issubclass(x, np.generic))
 }
 OURS = {name: x for name, x in NAMES.items() if name not in PLAIN}
+#: What rules are written with.
+OF_RULES = {
+    name: getattr(cls, name)
+    for cls, names in {
+        Function: "method forward backward jvp invoke",
+        ForwardContext: "needs_input_grad save_for_backward mark_dirty mark_non_differentiable set_materialize_grads",
+        BackwardContext: "inputs",
+    }.items()
+    for name in names.split()
+}
 OF_TENSORS = {
     f"Tensor.{name}": getattr(ad.Tensor, name)
     for name in dir(ad.Tensor)
@@ -45,7 +57,7 @@ def test_each_name_has_a_sentence_of_its_own():
 def test_each_name_has_an_example_and_what_it_says_is_what_happens(capsys, monkeypatch):
     """Also of operations, which are no functions, so that pytest does not find what their documentation says."""
     monkeypatch.setattr(ad.config, "patience", 8)  # as users have it: what is met once need not be compiled
-    by_text = {told_of(x): (n, x) for n, x in (OURS | OF_TENSORS).items()}  # other names of one thing: once
+    by_text = {told_of(x): (n, x) for n, x in (OURS | OF_RULES | OF_TENSORS).items()}  # other names of one thing: once
     assert not [n for text, (n, _) in by_text.items() if ">>>" not in text]
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     parser = doctest.DocTestParser()

@@ -122,7 +122,21 @@ class ForwardContext(_Own):
 
     @property
     def needs_input_grad(self) -> Fields:
-        """For every declared parameter, whether a gradient may be asked for; by name and position."""
+        """For every declared parameter, whether a gradient may be asked for; by name and position.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def scaled(x, factor): ...
+        >>> @scaled.forward(ad.Tensor, ad.Tensor)
+        ... def _(ctx, x, factor):
+        ...     print(ctx.needs_input_grad.x, ctx.needs_input_grad.factor)
+        ...     return x * factor
+        >>> @scaled.backward(ad.Tensor, ad.Tensor)
+        ... def _(ctx, y_bar):
+        ...     return {"x": y_bar * ctx.inputs.factor, "factor": None}
+        >>> y = scaled(ad.tensor(3.0, requires_grad=True), ad.tensor(2.0))
+        True False
+        """
         return Fields(self.__names, self.__needs, "needs_input_grad")
 
     @property
@@ -134,6 +148,22 @@ class ForwardContext(_Own):
         """Keep values for backward: inputs, outputs, intermediates, and things that are no tensors.
 
         Names and order are kept, and `None` keeps its place.  Raises GradientError when called twice.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def hill(x): ...
+        >>> @hill.forward(ad.Tensor)
+        ... def _(ctx, x):
+        ...     ctx.save_for_backward(x, 2.0, root=None)
+        ...     return -(x**2)
+        >>> @hill.backward(ad.Tensor)
+        ... def _(ctx, y_bar):
+        ...     x, two = ctx.saved_variables[:2]
+        ...     print(two, ctx.saved_variables.root)
+        ...     return -two * x * y_bar
+        >>> ad.grad(hill)(ad.tensor(3.0))
+        2.0 None
+        f64[] -6.0
         """
         if self.__said.saved is not None:
             raise GradientError(
@@ -149,6 +179,22 @@ class ForwardContext(_Own):
 
         The caller's handle then carries the new value and this function's history.
         Raises GradientError (when forward returns) for what is no input or is not returned.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def doubled_(x): ...
+        >>> @doubled_.forward(ad.Tensor)
+        ... def _(ctx, x):
+        ...     x *= 2
+        ...     ctx.mark_dirty(x)
+        ...     return x
+        >>> @doubled_.backward(ad.Tensor)
+        ... def _(ctx, y_bar):
+        ...     return 2 * y_bar
+        >>> x = ad.tensor(3.0)
+        >>> y = doubled_(x)
+        >>> x
+        f64[] 6.0
         """
         self.__said.dirty = (*self.__said.dirty, *inputs)
 
@@ -156,11 +202,42 @@ class ForwardContext(_Own):
         """Declare outputs through which no gradient flows.
 
         Raises GradientError (when forward returns) for what forward does not return.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def with_sign(x): ...
+        >>> @with_sign.forward(ad.Tensor)
+        ... def _(ctx, x):
+        ...     sign = ad.sign(x)
+        ...     ctx.mark_non_differentiable(sign)
+        ...     return x * sign, sign
+        >>> @with_sign.backward(ad.Tensor)
+        ... def _(ctx, y_bar, _):
+        ...     return y_bar * ctx.outputs[1]
+        >>> y, sign = with_sign(ad.tensor(-3.0, requires_grad=True))
+        >>> y.requires_grad, sign.requires_grad
+        (True, False)
         """
         self.__said.constant = (*self.__said.constant, *outputs)
 
     def set_materialize_grads(self, flag: bool) -> None:
-        """Whether the cotangent of an unused output is zeros (the default) or None."""
+        """Whether the cotangent of an unused output is zeros (the default) or None.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def both(x): ...
+        >>> @both.forward(ad.Tensor)
+        ... def _(ctx, x):
+        ...     ctx.set_materialize_grads(False)
+        ...     return 2 * x, 3 * x
+        >>> @both.backward(ad.Tensor)
+        ... def _(ctx, two_bar, three_bar):
+        ...     print(three_bar)
+        ...     return 2 * two_bar
+        >>> ad.grad(lambda x: both(x)[0])(ad.tensor(1.0))
+        None
+        f64[] 2.0
+        """
         self.__said.materialize = bool(flag)
 
 
@@ -242,7 +319,21 @@ class BackwardContext:
 
     @property
     def inputs(self) -> Fields:
-        """The arguments of the call, by parameter name."""
+        """The arguments of the call, by parameter name.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def power(x, exponent): ...
+        >>> @power.forward(ad.Tensor, int)
+        ... def _(ctx, x, exponent):
+        ...     return x**exponent
+        >>> @power.backward(ad.Tensor, int)
+        ... def _(ctx, y_bar):
+        ...     x, exponent = ctx.inputs
+        ...     return {"x": y_bar * exponent * x ** (exponent - 1)}
+        >>> ad.grad(power)(ad.tensor(2.0), 3)
+        f64[] 12.0
+        """
         return Fields(*self.__open("inputs").inputs(), "inputs", self.__open)
 
     @property

@@ -206,6 +206,18 @@ class GenericFunction(Converting):
 
         So a method can call a less specific one: `f.invoke((Tensor, Tensor), a, b)`.
         Raises DispatchError when there is none or an argument does not fit.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def size(x): ...
+        >>> @size.method(ad.Tensor)
+        ... def _(x):
+        ...     return x.size
+        >>> @size.method(ad.Matrix)
+        ... def _(x):
+        ...     return f"{x.shape[0]} rows, {size.invoke((ad.Tensor,), x)} elements"
+        >>> size(ad.ones((2, 3)))
+        '2 rows, 6 elements'
         """
         args, keywords = self.declaration.bind(args, keywords)
         classes = tuple([type(None) if t is None else t for t in types])

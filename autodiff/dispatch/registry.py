@@ -78,19 +78,75 @@ class Registry(_WithSite):
     # ------------------------------------------------------------ registering
 
     def method(self, *types: Any) -> Any:
-        """Add a method: `@f.method(Matrix, Matrix)`, or bare, reading the annotations."""
+        """Add a method: `@f.method(Matrix, Matrix)`, or bare, reading the annotations.
+
+        Raises DispatchError when its parameters are not those of the declaration, and for what is no type.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def half(x): ...
+        >>> @half.method(ad.Tensor)
+        ... def _(x):
+        ...     return x / 2
+        >>> @half.method(str)
+        ... def _(x):
+        ...     return x[: len(x) // 2]
+        >>> half(3.0), half("both")
+        (f64[] 1.5, 'bo')
+        """
         return self._decorate("method", types)
 
     def forward(self, *types: Any, host: bool = False, out: Any = None) -> Any:
-        """Add half of a pair: takes `ctx`, computes, saves what its backward reads."""
+        """Add half of a pair: takes `ctx`, computes, saves what its backward reads.
+
+        host   it is called with NumPy arrays, when values are known, and may return such: SciPy's functions, say
+        out    what a host forward returns, as "f64[3]", or a function of the arguments' avals: a trace need not run it
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def cube(x): ...
+        >>> @cube.forward(ad.Tensor)
+        ... def _(ctx, x):
+        ...     ctx.save_for_backward(square=x * x)
+        ...     return x * x * x
+        >>> @cube.backward(ad.Tensor)
+        ... def _(ctx, y_bar):
+        ...     return 3 * y_bar * ctx.saved_variables.square
+        >>> ad.grad(cube)(ad.tensor(2.0))
+        f64[] 12.0
+        """
         return self._decorate("forward", types, host=host, out=out)
 
     def backward(self, *types: Any, host: bool = False) -> Any:
-        """Add the rule from the outputs' cotangents to the inputs', for calls with *inputs* of these types."""
+        """Add the rule from the outputs' cotangents to the inputs', for calls with *inputs* of these types.
+
+        host   as for `forward`
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def clipped(x):
+        ...     return ad.clip(x, 0.0, 1.0)
+        >>> @clipped.backward(ad.Tensor)
+        ... def _(ctx, y_bar):
+        ...     return y_bar  # as if nothing were cut off
+        >>> ad.grad(clipped)(ad.tensor(5.0))
+        f64[] 1.0
+        """
         return self._decorate("backward", types, host=host)
 
     def jvp(self, *types: Any) -> Any:
-        """Add the rule from the inputs' tangents to the outputs', for calls with *inputs* of these types."""
+        """Add the rule from the inputs' tangents to the outputs', for calls with *inputs* of these types.
+
+        >>> import autodiff as ad
+        >>> @ad.function
+        ... def clipped(x):
+        ...     return ad.clip(x, 0.0, 1.0)
+        >>> @clipped.jvp(ad.Tensor)
+        ... def _(ctx, dx):
+        ...     return dx  # as if nothing were cut off
+        >>> ad.jvp(clipped, (ad.tensor(5.0),), (ad.tensor(2.0),))
+        (f64[] 1.0, f64[] 2.0)
+        """
         return self._decorate("jvp", types)
 
     def _decorate(self, kind: str, types: tuple, **options: Any) -> Any:

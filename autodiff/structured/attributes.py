@@ -75,6 +75,16 @@ def _array(x: AbstractTensor, dtype: Any = None, copy: bool | None = None) -> np
     return as_tensor(x).__array__(dtype, copy)
 
 
+def _detach(x: AbstractTensor) -> AbstractTensor:
+    """The same structured value, through which no gradient flows: `ad.stop_gradient`."""
+    return stop_gradient(x)
+
+
+def _numpy(x: AbstractTensor) -> np.ndarray:
+    """The array that it stands for, zeros included; read-only.  Raises what `Tensor.numpy` raises."""
+    return as_tensor(x).numpy()
+
+
 for _name, _attribute in {
     "aval": _Told(lambda x: as_tensor(x).aval, "Shape and dtype together, written f64[3,4]."),
     "shape": _Told(lambda x: x.aval.shape, "Extents, outermost first."),
@@ -86,9 +96,9 @@ for _name, _attribute in {
     ),
     "grad": property(_get_grad, _set_grad, doc=_get_grad.__doc__),
     "requires_grad_": _requires_grad_,
-    "detach": lambda x: stop_gradient(x),
+    "detach": _detach,
     "__len__": _length,
-    "numpy": lambda x: as_tensor(x).numpy(),
+    "numpy": _numpy,
     "__array__": _array,
 }.items():
     setattr(AbstractTensor, _name, _attribute)
