@@ -16,7 +16,7 @@ __all__ = ["MOST", "redrawn", "results"]
 #: Results that errors are taken from, where they cost little: which of two peers errs more is to be told from luck.
 MOST = 99
 #: Numbers in all draws together; a long array is many draws by itself.
-NUMBERS = 4_000_000
+NUMBERS = 20_000_000
 #: Seconds of all draws together: of a peer, of one whose program is built anew for each (JAX compiles it again), and of
 #: a row's reference, which is slow and has no turns to wait for.
 LONGEST_S, LONGEST_COPIES_S, LONGEST_REFERENCE_S = 2.0, 10.0, 15.0
