@@ -57,6 +57,9 @@ if _TYPE_CHECKING:
     from .inspection import inspect
     from .ops import fft, linalg, random, special
     from .ops.activations import *  # noqa: F403  as `ops.LATER` has them
+    from .ops.choosing import *  # noqa: F403
+    from .ops.floats import *  # noqa: F403
+    from .ops.grids import *  # noqa: F403
     from .ops.quantiles import *  # noqa: F403
     from .ops.rarer import *  # noqa: F403
     from .ops.searching import *  # noqa: F403

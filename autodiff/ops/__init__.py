@@ -135,6 +135,9 @@ if TYPE_CHECKING:
     from . import random as random
     from . import special as special
     from .activations import *  # noqa: F403  as `LATER` has them
+    from .choosing import *  # noqa: F403
+    from .floats import *  # noqa: F403
+    from .grids import *  # noqa: F403
     from .quantiles import *  # noqa: F403
     from .rarer import *  # noqa: F403
     from .searching import *  # noqa: F403
@@ -145,20 +148,28 @@ if TYPE_CHECKING:
 #: Functions that many programs never use are imported when one is first asked for: by name, the module that has it.
 LATER = {
     **dict.fromkeys(("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"), "quantiles"),
+    **dict.fromkeys(
+        ("argwhere", "array_equal", "flatnonzero", "isin", "nanargmax", "nanargmin", "nonzero", "select"), "choosing"),
+    **dict.fromkeys(
+        ("broadcast_arrays", "cumulative_prod", "cumulative_sum", "diagflat", "geomspace", "identity", "indices",
+         "logspace", "tri"), "grids"),
+    **dict.fromkeys(
+        ("angle", "copysign", "divmod", "fabs", "fix", "float_power", "fmax", "fmin", "fmod", "frexp", "iscomplex",
+         "isneginf", "isposinf", "isreal", "ldexp", "modf", "nextafter", "signbit"), "floats"),
     **dict.fromkeys(("digitize", "histogram", "interp", "searchsorted"), "searching"),
     **dict.fromkeys(
-        ("convolve", "correlate", "ediff1d", "polyval", "trapezoid", "unwrap", "vander"), "sequences"),
+        ("convolve", "correlate", "ediff1d", "gradient", "polyval", "trapezoid", "unwrap", "vander"), "sequences"),
     **dict.fromkeys(
-        ("allclose", "cbrt", "cross", "deg2rad", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron",
-         "logaddexp2", "nan_to_num", "rad2deg", "rot90", "sinc"), "rarer"),
+        ("allclose", "cbrt", "cross", "deg2rad", "degrees", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron",
+         "logaddexp2", "nan_to_num", "rad2deg", "radians", "rot90", "sinc"), "rarer"),
     **dict.fromkeys(
         ("elu", "gelu", "leaky_relu", "log_sigmoid", "mish", "relu6", "selu", "silu"), "activations"),
     **dict.fromkeys(
-        ("array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dstack", "hsplit", "hstack",
-         "vsplit", "vstack"), "stacking"),
+        ("append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack",
+         "hsplit", "hstack", "vsplit", "vstack"), "stacking"),
     **dict.fromkeys(
         ("average", "bincount", "corrcoef", "count_nonzero", "cov", "nancumprod", "nancumsum", "nanprod", "nanstd",
-         "nanvar", "ptp", "vdot", "vecdot"), "summaries"),
+         "nanvar", "matvec", "ptp", "vdot", "vecdot", "vecmat"), "summaries"),
 }  # fmt: skip
 __getattr__, __dir__ = lazily(globals(), {name: name for name in ("fft", "linalg", "random", "special")} | LATER)
 
@@ -168,6 +179,10 @@ WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").advance())
 # The Array API's names for the same functions.
 concat, permute_dims, mT = concatenate, transpose, matrix_transpose
 absolute, remainder, pow = abs, mod, power
+# NumPy's other names.
+amax, amin, around, conjugate, true_divide = max, min, round, conj, divide
+bitwise_not = invert = bitwise_invert
+left_shift, right_shift = bitwise_left_shift, bitwise_right_shift
 acos, asin, atan, atan2 = arccos, arcsin, arctan, arctan2
 acosh, asinh, atanh = arccosh, arcsinh, arctanh
 
@@ -179,6 +194,8 @@ __all__ = [
     "add",
     "add_at",
     "all",
+    "amax",
+    "amin",
     "any",
     "arange",
     "arccos",
@@ -191,6 +208,7 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "around",
     "asin",
     "asinh",
     "astype",
@@ -200,6 +218,7 @@ __all__ = [
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
+    "bitwise_not",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
@@ -209,6 +228,7 @@ __all__ = [
     "concat",
     "concatenate",
     "conj",
+    "conjugate",
     "cos",
     "cosh",
     "cummax",
@@ -241,9 +261,11 @@ __all__ = [
     "hypot",
     "imag",
     "inner",
+    "invert",
     "isfinite",
     "isinf",
     "isnan",
+    "left_shift",
     "less",
     "less_equal",
     "linspace",
@@ -295,6 +317,7 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "right_shift",
     "rint",
     "roll",
     "round",
@@ -326,6 +349,7 @@ __all__ = [
     "transpose",
     "tril",
     "triu",
+    "true_divide",
     "trunc",
     "unbroadcast",
     "unstack",

@@ -33,8 +33,8 @@ from .selection import where
 from .shaping import flipped, moveaxis, reshaped, swapaxes
 
 __all__ = [
-    "allclose", "cbrt", "cross", "deg2rad", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron", "logaddexp2",
-    "nan_to_num", "rad2deg", "rot90", "sinc",
+    "allclose", "cbrt", "cross", "deg2rad", "degrees", "exp2", "fliplr", "flipud", "heaviside", "isclose", "kron",
+    "logaddexp2", "nan_to_num", "rad2deg", "radians", "rot90", "sinc",
 ]  # fmt: skip
 
 
@@ -165,6 +165,9 @@ def rad2deg(x):
     f64[] 180.0
     """
     return multiply(x, 180 / math.pi)
+
+
+degrees, radians = rad2deg, deg2rad
 
 
 @function
@@ -324,3 +327,5 @@ for _function in (cross, fliplr, flipud, isclose, kron, nan_to_num, rot90):
 for _function in (cbrt, deg2rad, exp2, heaviside, logaddexp2, rad2deg):
     serves(_function, getattr(np, _function.__name__))
 serves(sinc, np.sinc)
+serves(rad2deg, np.degrees)
+serves(deg2rad, np.radians)

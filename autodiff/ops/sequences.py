@@ -14,13 +14,13 @@ from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axis_of, integer
-from .arithmetic import add, floor_divide, multiply, subtract
+from .arithmetic import add, divide, floor_divide, multiply, subtract
 from .comparison import equal, less, logical_and
-from .complexes import conj
-from .conversion import as_tensor, cast_to
+from .complexes import conj, real_aval
+from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
 from .joining import concatenate, joined, pad, stack
-from .primitive import zeros_of
+from .primitive import spread_to, zeros_of
 from .promotion import common
 from .protocols import serves
 from .rearranging import diff
@@ -31,7 +31,7 @@ from .shaping import flip, reshaped
 from .slants import windows
 from .slicing import part
 
-__all__ = ["convolve", "correlate", "ediff1d", "polyval", "trapezoid", "unwrap", "vander"]
+__all__ = ["convolve", "correlate", "ediff1d", "gradient", "polyval", "trapezoid", "unwrap", "vander"]
 
 
 @function
@@ -75,6 +75,69 @@ def ediff1d(x, to_end=None, to_begin=None):
     rows = [None if e is None else reshaped(e, (e.size,)) for e in ends]
     present = [r for r in (rows[0], middle, rows[1]) if r is not None]
     return concatenate(present) if len(present) > 1 else middle
+
+
+@function
+def gradient(f, *varargs, axis=None, edge_order=1):
+    """The slopes of samples, by differences of second order; at the ends of the first, or of `edge_order` 2.
+
+    f: T[..., n, ...]  →  T[..., n, ...]     a tuple of these, one for each axis, where there are several axes
+
+    varargs      how far apart samples are: a number, or their places f[n]; one for all axes or one for each.  None: 1
+    axis         one or several; None: all
+
+    For the derivative of a function see `ad.grad`.  Raises ShapeError where an axis has too few samples or the places
+    do not fit, DispatchError for another edge_order or number of spacings.
+
+    >>> import autodiff as ad
+    >>> ad.gradient([1.0, 2.0, 4.0, 7.0])
+    f64[4] [1.  1.5 2.5 3. ]
+    """
+    (f,) = common("gradient", (("f", f),), "fc")
+    if edge_order not in (1, 2):
+        raise DispatchError(f"gradient: edge_order is 1 or 2, not {edge_order!r}\n  called at {caller()}")
+    given = range(f.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [axis_of("gradient", a, f.aval) for a in given]
+    spacings = list(varargs) or [1.0]
+    spacings = spacings * len(axes) if len(spacings) == 1 else spacings
+    if len(spacings) != len(axes):
+        raise DispatchError(f"gradient: {len(spacings)} spacings for {len(axes)} axes\n  called at {caller()}")
+    found = tuple([_slopes(f, a, h, edge_order) for a, h in zip(axes, spacings, strict=True)])
+    return found[0] if len(found) == 1 else found
+
+
+def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
+    """The slopes along one axis: sums of neighbours, each times a number that the distances give."""
+    n = f.shape[axis]
+    if n < edge_order + 1:
+        raise ShapeError(
+            f"gradient: {f.aval} has {n} samples along axis {axis}, edge_order={edge_order} takes {edge_order + 1}\n"
+            f"  called at {caller()}"
+        )
+    (h,) = common("gradient", (("varargs", spacing),), "f")
+    if type(spacing) in WEAK:
+        h = cast_to(h, real_aval(f.aval).dtype)
+    if h.ndim > 1 or (h.ndim and h.shape != (n,)):
+        raise ShapeError(
+            f"gradient: {h.aval} are no places of {n} samples along axis {axis} of {f.aval}\n  called at {caller()}"
+        )
+    steps = diff(h) if h.ndim else spread_to(h, (n - 1,))
+    steps = reshaped(steps, (n - 1, *(1,) * (f.ndim - 1 - axis)))
+    slopes = divide(subtract(part(f, axis, 1, n), part(f, axis, 0, n - 1)), steps)
+    first, last = part(slopes, axis, 0, 1), part(slopes, axis, n - 2, n - 1)
+    if n == 2:
+        return joined((first, last), axis)
+    before, behind = part(steps, 0, 0, n - 2), part(steps, 0, 1, n - 1)
+    both = add(before, behind)
+    middle = add(
+        multiply(part(slopes, axis, 0, n - 2), divide(behind, both)),
+        multiply(part(slopes, axis, 1, n - 1), divide(before, both)),
+    )
+    if edge_order == 2:
+        # The slopes of a parabola lie on a line: that between two samples is in the middle of those at them.
+        first = subtract(multiply(first, 2.0), part(middle, axis, 0, 1))
+        last = subtract(multiply(last, 2.0), part(middle, axis, n - 3, n - 2))
+    return joined((first, middle, last), axis)
 
 
 @function
@@ -218,7 +281,7 @@ def correlate(a, v, mode="valid"):
     return flip(_slid(v, a, mode))
 
 
-for _function in (convolve, correlate, ediff1d, polyval, unwrap, vander):
+for _function in (convolve, correlate, ediff1d, gradient, polyval, unwrap, vander):
     serves(_function, getattr(np, _function.__name__))
 if hasattr(np, "trapezoid"):
     serves(trapezoid, np.trapezoid)

@@ -17,8 +17,8 @@ from .protocols import serves
 from .shaping import reshaped
 
 __all__ = [
-    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dstack", "hsplit", "hstack", "vsplit",
-    "vstack",
+    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack", "hsplit",
+    "hstack", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -192,6 +192,33 @@ def vsplit(x, indices_or_sections):
     return _split_along("vsplit", x, indices_or_sections, 0)
 
 
+@function
+def dsplit(x, indices_or_sections):
+    """`split` along the third axis.   T[l, m, n, ...]  →  [T[l, m, n1, ...], ...]
+
+    >>> import autodiff as ad
+    >>> [part.shape for part in ad.dsplit(ad.ones((2, 2, 6)), 3)]
+    [(2, 2, 2), (2, 2, 2), (2, 2, 2)]
+    """
+    return _split_along("dsplit", x, indices_or_sections, 2)
+
+
+@function
+def append(x, values, axis=None):
+    """x and, behind it, `values`; axis None: both as one row.   T[..., m, ...], T[..., n, ...]  →  T[..., m + n, ...]
+
+    >>> import autodiff as ad
+    >>> ad.append([[1, 2]], 3)
+    i64[3] [1 2 3]
+    """
+    x, values = as_tensor(x, "append", "x"), as_tensor(values, "append", "values")
+    if axis is None:
+        x, values, axis = reshaped(x, (x.size,)), reshaped(values, (values.size,)), 0
+    return concatenate((x, values), axis)
+
+
+for _function in (append, dsplit):
+    serves(_function, getattr(np, _function.__name__))
 for _function in (array_split, column_stack, dstack, hsplit, hstack, vsplit, vstack):
     serves(_function, getattr(np, _function.__name__))
 for _function in (atleast_1d, atleast_2d, atleast_3d):

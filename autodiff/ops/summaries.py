@@ -31,8 +31,8 @@ from .stacking import vstack
 from .statistics import floating, mean, root_of_squares
 
 __all__ = [
-    "average", "bincount", "corrcoef", "count_nonzero", "cov", "nancumprod", "nancumsum", "nanprod", "nanstd", "nanvar",
-    "ptp", "vdot", "vecdot",
+    "average", "bincount", "corrcoef", "count_nonzero", "cov", "matvec", "nancumprod", "nancumsum", "nanprod", "nanstd",
+    "nanvar", "ptp", "vdot", "vecdot", "vecmat",
 ]  # fmt: skip
 
 
@@ -150,6 +150,42 @@ def vecdot(a, b, axis=-1):
     a, b = common("vecdot", (("a", a), ("b", b)), "fic")
     product = multiply(conj(a), b)
     return summed(product, (axis_of("vecdot", axis, product.aval),))
+
+
+def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str) -> tuple[Tensor, Tensor]:
+    matrix, vector = as_tensor(matrix, name, its), as_tensor(vector, name, other)
+    if matrix.ndim < 2 or not vector.ndim:
+        raise ShapeError(
+            f"{name}: {its} is a matrix and {other} a vector, or several, not {matrix.aval} and {vector.aval}\n"
+            f"  called at {caller()}"
+        )
+    return matrix, vector
+
+
+@function
+def matvec(a, b):
+    """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     or ShapeError
+
+    >>> import autodiff as ad
+    >>> ad.matvec([[1, 2], [3, 4]], [[1, 0], [1, 1]])
+    i64[2,2]
+    [[1 3]
+     [3 7]]
+    """
+    a, b = _matrix_and_vector("matvec", a, "a", b, "b")
+    return matmul(a, expand_dims(b, -1))[..., 0]
+
+
+@function
+def vecmat(a, b):
+    """The products of vectors, conjugated, with matrices.   T[..., m], T[..., m, n]  →  T[..., n]     or ShapeError
+
+    >>> import autodiff as ad
+    >>> ad.vecmat([1, 1], [[1, 2], [3, 4]])
+    i64[2] [4 6]
+    """
+    b, a = _matrix_and_vector("vecmat", b, "b", a, "a")
+    return matmul(expand_dims(conj(a), -2), b)[..., 0, :]
 
 
 # ---------------------------------------------------------------- counts
@@ -280,5 +316,6 @@ def nanstd(x, axis=None, *, ddof=0, keepdims=False):
 
 for _function in (average, corrcoef, count_nonzero, cov, nancumprod, nancumsum, nanprod, nanstd, nanvar, ptp, vdot):
     serves(_function, getattr(np, _function.__name__))
-if hasattr(np, "vecdot"):
-    serves(vecdot, np.vecdot)
+for _function in (matvec, vecdot, vecmat):
+    if hasattr(np, _function.__name__):  # from NumPy 2.0 and 2.2 on
+        serves(_function, getattr(np, _function.__name__))

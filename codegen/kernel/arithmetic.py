@@ -86,6 +86,14 @@ class Arithmetic(Logic):
         whole = self.emit("arith.fptosi", (as_value(safe),), target)
         return self.select(fits, whole, self.constant(int(least), target))
 
+    def bits(self, x: Element) -> Value:
+        """The bits of a float, as an integer of its width."""
+        return self.emit("arith.bitcast", (as_value(x),), I64 if x.type is F64 else I32)
+
+    def from_bits(self, bits: Element) -> Value:
+        """The float that has these bits."""
+        return self.emit("arith.bitcast", (as_value(bits),), F64 if bits.type is I64 else F32)
+
     # ------------------------------------------------------------ arithmetic
 
     def add(self, x: Element, y: Element) -> Any:
@@ -229,6 +237,13 @@ class Arithmetic(Logic):
             self.ne(remainder, zero), self.logical_xor(self.lt(remainder, zero), self.lt(safe, zero))
         )
         return self.select(other_sign, self.add(remainder, safe), remainder)
+
+    def fmod(self, x: Element, y: Element) -> Any:
+        """What division towards zero leaves, with the sign of x; integers by 0 give 0."""
+        if self.is_float(x):
+            return self._float2("arith.remf", x, y)
+        _, safe = self._safe_divisor(as_value(y))
+        return self.emit("arith.remsi", (as_value(x), safe), x.type)
 
     def pow(self, x: Element, y: Element) -> Any:
         """x to the power y.  Integers wrap; a negative exponent gives what 1 // x**-y truncated to zero would."""

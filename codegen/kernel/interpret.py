@@ -158,6 +158,8 @@ def _scalar(operation: Operation, operands: list[Any]) -> Any:
     if name == "math.fma":
         x, y, z = operands
         return as_type(x * y + z)
+    if name == "arith.bitcast":
+        return np.asarray(operands[0]).view(as_type)[()]
     if name in _CASTS:
         if name == "arith.trunci" and type.name == "i1":
             return np.bool_(int(operands[0]) & 1)

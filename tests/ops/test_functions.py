@@ -256,3 +256,84 @@ def test_numpys_functions_of_tensors_are_ours_though_their_modules_come_late():
 def test_numbers_that_are_no_share_or_count_are_refused(name, call):
     with pytest.raises(ad.DispatchError, match=rf"{name}: .* not .*-?[\d.]+"):
         call()
+
+
+def test_the_parts_of_floats_are_numpys_to_the_bit_natively_at_all_ends():
+    for dtype in (np.float64, np.float32):
+        ends = np.finfo(dtype)
+        small = ends.smallest_subnormal
+        numbers = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, ends.tiny, ends.tiny / 2, -small, 3 * small, ends.max,
+                   -ends.max, 1 + ends.eps, 0.5, -7.5, 3.0, -2.0]  # fmt: skip
+        x = np.array(numbers, dtype)
+        a, b = (m.ravel() for m in np.meshgrid(x, x))
+        exponents = np.array([0, 1, -1, 60, -60, 1023, -1022, -1050, 2098, -2200, 2**31 - 1, -(2**31)])
+        c, n = (m.ravel() for m in np.meshgrid(x, exponents))
+        calls = [("copysign", (a, b)), ("nextafter", (a, b)), ("fmod", (a, b)), ("modf", (x,)), ("frexp", (x,)),
+                 ("signbit", (x,)), ("ldexp", (c, n)), ("divmod", (a, b))]  # fmt: skip
+        for name, arguments in calls:
+            found = ad.jit(getattr(ad, name))(*arguments)
+            with np.errstate(all="ignore"):
+                wanted = getattr(np, name)(*[np.int32(v) if v is n else v for v in arguments])
+            for one, other in zip(*[v if isinstance(v, tuple) else (v,) for v in (found, wanted)], strict=True):
+                assert one.dtype == other.dtype, name
+                np.testing.assert_array_equal(one, other, err_msg=name)
+                signed = ~np.isnan(other)
+                np.testing.assert_array_equal(np.signbit(one[signed]), np.signbit(other[signed]), err_msg=name)
+
+
+def test_floats_of_integers_and_of_complex_numbers():
+    whole = ad.tensor([2, -4])
+    assert np.float_power(whole, -1).numpy().tolist() == [0.5, -0.25]
+    assert np.fabs(whole).dtype == np.float64
+    np.testing.assert_allclose(ad.angle(np.array([1 + 1j, -2.0])), np.angle(np.array([1 + 1j, -2.0])))
+    np.testing.assert_allclose(ad.grad(lambda z: ad.angle(z))(1j), -1.0)
+    for wrong in (lambda: ad.copysign(1j, 1.0), lambda: ad.ldexp(1.0, 0.5), lambda: ad.fmod(1j, 2.0)):
+        with pytest.raises(ad.DTypeError):
+            wrong()
+
+
+def test_the_larger_of_a_number_and_nan_has_all_of_the_gradient():
+    a, b = np.array([1.0, np.nan, 2.0, np.nan]), np.array([np.nan, 3.0, 2.0, np.nan])
+    for f in (ad.fmax, ad.fmin):
+        da, db = ad.grad(lambda a, b, f=f: f(a, b).sum(), argnums=(0, 1))(a, b)
+        np.testing.assert_array_equal(da, [1.0, 0.0, 0.5, 0.0])
+        np.testing.assert_array_equal(db[:3], [0.0, 1.0, 0.5])
+
+
+def test_what_is_not_selected_gets_no_gradient():
+    def f(x):
+        return ad.select([x > 0, x < -1], [ad.log(x), 1.0], 0.0).sum()
+
+    np.testing.assert_array_equal(ad.grad(f)(np.array([2.0, 0.0, -3.0])), [0.5, 0.0, 0.0])
+    with pytest.raises(ad.ShapeError, match=r"select: 1 conditions for 2 choices(?s:.*)test_functions\.py"):
+        ad.select([True], [1.0, 2.0])
+
+
+def test_places_are_asked_for_and_not_while_tracing():
+    x = np.array([[0.0, 2.0], [np.nan, 0.0]])
+    for name in ("nonzero", "flatnonzero", "argwhere"):
+        found = getattr(np, name)(ad.tensor(x, requires_grad=True))
+        np.testing.assert_array_equal(np.array([t.numpy() for t in found]) if name == "nonzero" else found.numpy(),
+                                      getattr(np, name)(x))
+        with pytest.raises(ad.ConcretizationError, match=rf"{name}: how many.*(?s:.*)test_functions\.py"):
+            ad.jit(getattr(ad, name))(x)
+    with pytest.raises(ad.ShapeError, match="nonzero: a f64"):
+        ad.nonzero(1.0)
+    np.testing.assert_array_equal(x[np.nonzero(ad.tensor([[0, 1], [1, 0]]))], [2.0, np.nan])
+
+
+def test_slopes_of_samples_say_what_does_not_fit():
+    x = np.ones((3, 4))
+    for wrong, error, said in (
+        (lambda: ad.gradient(x, axis=1, edge_order=3), ad.DispatchError, "edge_order is 1 or 2"),
+        (lambda: ad.gradient(x, 1.0, 1.0, 1.0), ad.DispatchError, "3 spacings for 2 axes"),
+        (lambda: ad.gradient(x, np.ones(3), axis=1), ad.ShapeError, "no places of 4 samples"),
+        (lambda: ad.gradient(np.ones(2), edge_order=2), ad.ShapeError, "takes 3"),
+        (lambda: ad.cumulative_sum(x), ad.ShapeError, "which one"),
+        (lambda: ad.matvec(np.ones(3), np.ones(3)), ad.ShapeError, "matvec: a is a matrix"),
+        (lambda: ad.broadcast_arrays(np.ones(3), np.ones(4)), ad.ShapeError, "no one shape"),
+    ):
+        with pytest.raises(error, match=f"(?s){said}.*test_functions.py"):
+            wrong()
+    both = ad.gradient(x * np.arange(4.0))
+    assert isinstance(both, tuple) and len(both) == 2

@@ -1,0 +1,196 @@
+"""Choosing by conditions, membership, and the places of what is chosen.
+
+    select isin            by conditions, and by a set      nanargmax nanargmin    places of extremes, nan left out
+    nonzero flatnonzero argwhere array_equal                whose number, or truth, is asked for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..custom import function
+from ..errors import ConcretizationError, ShapeError, caller
+from ..tape import leaf, state
+from ..tape.ask import value_of
+from ..tensor import Tensor
+from .comparison import equal, isnan, logical_and, logical_not, logical_or, truth
+from .conversion import as_tensor
+from .gathering import take
+from .joining import stack
+from .primitive import spread_to, zeros_of
+from .promotion import common
+from .protocols import serves
+from .reductions import all_, any_, argmax, argmin
+from .searching import searchsorted
+from .selection import minimum, where
+from .shaping import expand_dims, reshaped
+from .sorting import sort
+
+__all__ = ["argwhere", "array_equal", "flatnonzero", "isin", "nanargmax", "nanargmin", "nonzero", "select"]
+
+_BOOL = np.dtype(np.bool_)
+
+
+@function
+def select(condlist, choicelist, default=0):
+    """For each element the choice of the first condition that holds there; `default` where none does.
+
+    condlist: [bool[...], ...]  choicelist: [T[...], ...]  →  T[...]     all are broadcast
+
+    What is not chosen gets a gradient of exactly 0, as in `where`.  Raises ShapeError where there are not as many
+    choices as conditions, or none.
+
+    >>> import autodiff as ad
+    >>> x = ad.tensor([-1.0, 0.5, 3.0])
+    >>> ad.select([x < 0, x > 1], [0.0, 1.0], x)
+    f64[3] [0.  0.5 1. ]
+    """
+    conditions, choices = list(condlist), list(choicelist)
+    if len(conditions) != len(choices) or not conditions:
+        raise ShapeError(
+            f"select: {len(conditions)} conditions for {len(choices)} choices\n"
+            f"  called at {caller()}\n"
+            "  there is one choice for each condition, and one at least"
+        )
+    found = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = where(condition, choice, found)
+    return found
+
+
+@function
+def isin(element, test_elements, *, invert=False):
+    """Which elements are among the test elements; with `invert`, which are not.   T[...], T[...]  →  bool[...]
+
+    Nan is among nothing.  By sorting: n log m comparisons.
+
+    >>> import autodiff as ad
+    >>> ad.isin([1, 2, 5], [5, 1])
+    bool[3] [ True False  True]
+    """
+    x, tested = common("isin", (("element", element), ("test_elements", test_elements)), "fibc")
+    tested = reshaped(tested, (tested.size,))
+    if not tested.size or not x.size:
+        found = zeros_of(x.aval.with_dtype(_BOOL))
+    elif x.dtype.kind in "fi":
+        ordered = sort(tested)
+        found = equal(take(ordered, minimum(searchsorted(ordered, x), tested.size - 1)), x)
+    else:
+        found = any_(equal(expand_dims(x, -1), tested), -1)
+    return logical_not(found) if invert else found
+
+
+def _place_without_nan(of: Any, name: str, fill: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(x, name, "x")
+    return of(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
+
+
+@function
+def nanargmax(x, axis=None, *, keepdims=False):
+    """Where along an axis the largest element first stands (None: in x flattened), nan taken for -inf.
+
+    x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> import autodiff as ad
+    >>> ad.nanargmax([1.0, ad.nan, 2.0])
+    i64[] 2
+    """
+    return _place_without_nan(argmax, "nanargmax", -np.inf, x, axis, keepdims)
+
+
+@function
+def nanargmin(x, axis=None, *, keepdims=False):
+    """Where along an axis the smallest element first stands (None: in x flattened), nan taken for inf.
+
+    x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
+
+    Raises ShapeError when x has no such axis, or nothing along it.
+
+    >>> import autodiff as ad
+    >>> ad.nanargmin([ad.nan, 1.0, 2.0])
+    i64[] 1
+    """
+    return _place_without_nan(argmin, "nanargmin", np.inf, x, axis, keepdims)
+
+
+# ---------------------------------------------------------------- what has to be known
+
+
+def _places(name: str, x: Any) -> Sequence[Tensor]:
+    """Where x is not zero, an array of places for each axis."""
+    x = truth(as_tensor(x, name, "x"), name, "x")
+    if state.now.tracing:
+        raise ConcretizationError(
+            f"{name}: how many elements of a {x.aval} are not zero has no value yet inside a traced function\n"
+            f"  called at {caller()}\n"
+            "  use ad.where(mask, x, other), which keeps the shape, or ad.count_nonzero(x) for their number"
+        )
+    return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value_of(x.node))]
+
+
+@function
+def nonzero(x):
+    """The places of all elements that are not zero: one row of numbers for each axis.   T[...]  →  (i64[k], ...)
+
+    Asks for the values of x: raises ConcretizationError while `jit` traces; ShapeError for a 0-d array.
+
+    >>> import autodiff as ad
+    >>> ad.nonzero([[0.0, 2.0], [3.0, 0.0]])
+    (i64[2] [0 1], i64[2] [1 0])
+    """
+    x = as_tensor(x, "nonzero", "x")
+    if not x.ndim:
+        raise ShapeError(f"nonzero: a {x.aval} has no axes\n  called at {caller()}\n  ad.atleast_1d(x) gives it one")
+    return tuple(_places("nonzero", x))
+
+
+@function
+def flatnonzero(x):
+    """The places of all elements that are not zero, in x as one row.   T[...]  →  i64[k]     asks, as `nonzero`
+
+    >>> import autodiff as ad
+    >>> ad.flatnonzero([[0.0, 2.0], [3.0, 0.0]])
+    i64[2] [1 2]
+    """
+    x = as_tensor(x, "flatnonzero", "x")
+    return _places("flatnonzero", reshaped(x, (x.size,)))[0]
+
+
+@function
+def argwhere(x):
+    """The places of all elements that are not zero, one in each row.   T[...]  →  i64[k, rank]     asks, as `nonzero`
+
+    >>> import autodiff as ad
+    >>> ad.argwhere([[0.0, 2.0], [3.0, 0.0]])
+    i64[2,2]
+    [[0 1]
+     [1 0]]
+    """
+    x = as_tensor(x, "argwhere", "x")
+    places = _places("argwhere", x if x.ndim else reshaped(x, (1,)))
+    found = stack(places, 1)
+    return found if x.ndim else found[:, :0]
+
+
+@function
+def array_equal(a, b, equal_nan=False):
+    """Whether shapes and all elements are the same; with `equal_nan` nan is as nan.   T[...], T[...]  →  bool[]
+
+    >>> import autodiff as ad
+    >>> ad.array_equal([1, 2], [1.0, 2.0])
+    bool[] True
+    """
+    a, b = as_tensor(a, "array_equal", "a"), as_tensor(b, "array_equal", "b")
+    if a.shape != b.shape:
+        return spread_to(as_tensor(False), ())
+    found = equal(a, b)
+    return all_(logical_or(found, logical_and(isnan(a), isnan(b))) if equal_nan else found)
+
+
+for _function in (argwhere, array_equal, flatnonzero, isin, nanargmax, nanargmin, nonzero, select):
+    serves(_function, getattr(np, _function.__name__))

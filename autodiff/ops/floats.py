@@ -1,0 +1,403 @@
+"""What floats are made of, and functions of two of them that look at sign, remainder or nan.
+
+    copysign signbit nextafter     sign and neighbours        frexp ldexp modf     parts of a number
+    fmod divmod float_power fabs   C's arithmetic             fmax fmin            extremes that leave nan out
+    angle isposinf isneginf isreal iscomplex                  of complex numbers, and tests
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from codegen.lowering import Map
+
+from ..custom import function
+from ..custom.function import Function
+from ..errors import DTypeError, caller
+from ..tensor import Tensor
+from .angles import arctan2
+from .arithmetic import abs_, divide, floor_divide, mod, multiply, negative, sign, subtract
+from .comparison import isinf, isnan, logical_and, logical_not, not_equal
+from .complexes import imaginary_part, real_part
+from .conversion import as_tensor, cast_to
+from .declare import binary, unary
+from .power import power
+from .primitive import zero_of, zeros_of
+from .promotion import common
+from .protocols import serves
+from .rounding import rint, trunc
+from .selection import maximum, minimum, where
+from .statistics import floating
+
+__all__ = [
+    "angle", "copysign", "divmod", "fabs", "fix", "float_power", "fmax", "fmin", "fmod", "frexp", "iscomplex",
+    "isneginf", "isposinf", "isreal", "ldexp", "modf", "nextafter", "signbit",
+]  # fmt: skip
+
+_I32, _I64 = np.dtype(np.int32), np.dtype(np.int64)
+_F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
+
+# ---------------------------------------------------------------- signs and neighbours
+
+copysign: Function = binary(
+    "copysign",
+    np.copysign,
+    partials=lambda y, a, b: (lambda: multiply(sign(a), sign(y)), None),
+    lower=Map(lambda k, a, b: k.copysign(a, b)),
+    doc="""|x1| with the sign of x2, also that of -0.0 and nan.   f[...], f[...]  →  f[...]
+
+    The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.
+
+    >>> import autodiff as ad
+    >>> ad.copysign([1.0, -2.0], -0.0)
+    f64[2] [-1. -2.]
+    """,
+)
+signbit = unary(
+    "signbit",
+    np.signbit,
+    result="bool",
+    partials=None,
+    lower=Map(lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x))),
+    doc="""Which elements have the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.signbit([0.0, -0.0])
+    bool[2] [False  True]
+    """,
+)
+
+
+def _nextafter(k: Any, x: Any, y: Any) -> Any:
+    """Floats of one sign are in the order of their bits: the next one away from 0 has one more."""
+    zero = k.constant(0.0, like=x)
+    bits = k.bits(x)
+    one = k.constant(1, like=bits)
+    is_away = k.eq(k.gt(y, x), k.gt(x, zero))
+    moved = k.from_bits(k.select(is_away, k.add(bits, one), k.sub(bits, one)))
+    moved = k.select(k.eq(x, zero), k.copysign(k.from_bits(one), y), moved)
+    moved = k.select(k.eq(x, y), y, moved)
+    return k.select(k.logical_or(k.isnan(x), k.isnan(y)), k.add(x, y), moved)
+
+
+nextafter = binary(
+    "nextafter",
+    np.nextafter,
+    partials=lambda y, a, b: (1, None),
+    lower=Map(_nextafter),
+    doc="""The next float after x1 in the direction of x2.   f[...], f[...]  →  f[...]     the gradient is x1's
+
+    >>> import autodiff as ad
+    >>> ad.nextafter(1.0, 2.0) - 1.0
+    f64[] 2.220446049250313e-16
+    """,
+)
+
+# ---------------------------------------------------------------- the parts of a number
+
+#: Of a float's bits: how many are the fraction's, the exponent that means 1, all of the exponent's; a power of two that
+#: makes every subnormal number a normal one.
+_LAYOUT = {"f64": (52, 1023, 0x7FF, 54), "f32": (23, 127, 0xFF, 25)}
+
+
+def _scaled(k: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+    """What x is made of: its bits, its exponent as it stands in them, and whether it is 0, infinite or nan.
+
+    A subnormal x is taken times a power of two, the second of the four.
+    """
+    fraction, _, most, power = _LAYOUT[k.dtype(x)]
+    tiny = k.constant(float(np.finfo(np.float64 if fraction == 52 else np.float32).tiny), like=x)
+    is_small = k.lt(k.abs(x), tiny)
+    bits = k.bits(k.select(is_small, k.mul(x, k.constant(2.0**power, like=x)), x))
+    added = k.select(is_small, k.constant(power, like=bits), k.constant(0, like=bits))
+    biased = k.bit_and(k.shift_right(bits, k.constant(fraction, like=bits)), k.constant(most, like=bits))
+    is_special = k.logical_or(k.eq(x, k.constant(0.0, like=x)), k.eq(biased, k.constant(most, like=bits)))
+    return bits, added, biased, is_special
+
+
+def _mantissa(k: Any, x: Any) -> Any:
+    fraction, bias, most, _ = _LAYOUT[k.dtype(x)]
+    bits, _, _, is_special = _scaled(k, x)
+    others = k.bit_not(k.constant(most << fraction, like=bits))
+    half = k.constant((bias - 1) << fraction, like=bits)
+    return k.select(is_special, x, k.from_bits(k.bit_or(k.bit_and(bits, others), half)))
+
+
+def _exponent(k: Any, x: Any) -> Any:
+    _, bias, _, _ = _LAYOUT[k.dtype(x)]
+    bits, added, biased, is_special = _scaled(k, x)
+    found = k.sub(k.sub(biased, k.constant(bias - 1, like=bits)), added)
+    return k.cast(k.select(is_special, k.constant(0, like=bits), found), "i32")
+
+
+_exponent_of = unary(
+    "frexp_exponent",
+    lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
+    result="i32",
+    partials=None,
+    lower=Map(_exponent),
+    doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
+)
+_mantissa_of = unary(
+    "frexp_mantissa",
+    lambda x: np.frexp(x)[0],
+    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(negative(_exponent_of(x)), x.dtype)),),
+    lower=Map(_mantissa),
+    doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
+)
+
+
+@function
+def frexp(x):
+    """(mantissa, exponent) with x = mantissa · 2**exponent and 1/2 <= |mantissa| < 1.   f[...]  →  f[...], i32[...]
+
+    Zero, infinities and nan are their own mantissas, with exponent 0.  Of the exponent no gradient flows.
+
+    >>> import autodiff as ad
+    >>> ad.frexp(6.0)
+    (f64[] 0.75, i32[] 3)
+    """
+    x = floating(x, "frexp")
+    return _mantissa_of(x), _exponent_of(x)
+
+
+def _times_power(k: Any, x: Any, n: Any) -> Any:
+    """x 2ⁿ for a whole n, by factors that are normal floats.
+
+    A step down that is not the last leaves room for all digits: what is lost at the small end is rounded once, or is
+    next to nothing.
+    """
+    fraction, bias, _, _ = _LAYOUT[k.dtype(x)]
+    least, most = k.constant(float(1 - bias), like=x), k.constant(float(bias), like=x)
+    step_down = k.constant(float(fraction + 2 - bias), like=x)
+    for _ in range(2):
+        step = k.select(k.lt(n, least), step_down, k.minimum(n, most))
+        x, n = k.mul(x, _power_of_two(k, step)), k.sub(n, step)
+    return k.mul(x, _power_of_two(k, k.maximum(k.minimum(n, most), least)))
+
+
+def _power_of_two(k: Any, n: Any) -> Any:
+    """2ⁿ for a whole n whose power is a normal float."""
+    fraction, bias, _, _ = _LAYOUT[k.dtype(n)]
+    whole = k.cast(n, "i64" if fraction == 52 else "i32")
+    return k.from_bits(k.shift_left(k.add(whole, k.constant(bias, like=whole)), k.constant(fraction, like=whole)))
+
+
+_ldexp: Function = binary(
+    "ldexp",
+    lambda x, n: np.ldexp(x, np.clip(n, -(2**30), 2**30).astype(np.int32)),
+    partials=lambda y, x, n: (lambda: _ldexp(1.0, n), None),
+    lower=Map(_times_power),
+    doc="x1 · 2**x2, of floats that are whole.   f[...], f[...]  →  f[...]",
+)
+
+
+@function
+def ldexp(x1, x2):
+    """x1 · 2**x2, rounded once.   f[...], i[...]  →  f[...]
+
+    Raises DTypeError for an exponent that is no integer.
+
+    >>> import autodiff as ad
+    >>> ad.ldexp(0.75, [3, -1])
+    f64[2] [6.    0.375]
+    """
+    x1, x2 = floating(x1, "ldexp"), as_tensor(x2, "ldexp", "x2")
+    if x2.dtype.kind not in "ib" or x1.dtype.kind != "f":
+        raise DTypeError(
+            f"ldexp: takes floats and integer exponents, got {x1.aval} and {x2.aval}\n"
+            f"  called at {caller()}\n"
+            "  x1 * 2.0 ** x2 is for other exponents"
+        )
+    return _ldexp(x1, cast_to(x2, x1.dtype))
+
+
+@function
+def modf(x):
+    """(what is behind the point, what is before it), both with the sign of x.   f[...]  →  f[...], f[...]
+
+    Of the whole part no gradient flows.
+
+    >>> import autodiff as ad
+    >>> ad.modf(-2.5)
+    (f64[] -0.5, f64[] -2.0)
+    """
+    (x,) = common("modf", (("x", x),), "f")
+    whole = trunc(x)
+    # A difference of equals is 0.0: -0.0 is one that was turned round.
+    below = negative(subtract(negative(x), negative(whole)))
+    fraction = where(isinf(x), copysign(zero_of(x.dtype), x), where(signbit(x), below, subtract(x, whole)))
+    return fraction, whole
+
+
+# ---------------------------------------------------------------- arithmetic as in C
+
+fmod: Function = binary(
+    "fmod",
+    np.fmod,
+    accepts="fi",
+    partials=lambda y, a, b: (1, lambda: rint(divide(subtract(y, a), b))),
+    lower=Map(lambda k, a, b: k.fmod(a, b)),
+    on_bool=lambda a, b: fmod(cast_to(a, _I64), cast_to(b, _I64)),
+    doc="""x1 - trunc(x1 / x2) * x2, with the sign of x1, exactly; `mod` has that of x2.   T[...], T[...]  →  T[...]
+
+    Integers by 0 give 0, floats by 0 give nan.
+
+    >>> import autodiff as ad
+    >>> ad.fmod(-5.0, 3.0), ad.mod(-5.0, 3.0)
+    (f64[] -2.0, f64[] 1.0)
+    """,
+)
+
+
+@function
+def divmod(x1, x2):
+    """(x1 // x2, x1 % x2), as Python's.   T[...], T[...]  →  T[...], T[...]     no gradient flows to the quotient
+
+    >>> import autodiff as ad
+    >>> ad.divmod(-7, 3)
+    (i64[] -3, i64[] 2)
+    """
+    return floor_divide(x1, x2), mod(x1, x2)
+
+
+@function
+def float_power(x1, x2):
+    """x1 to the power x2 in float64 or complex128, also of integers to negative ones.   T[...], T[...]  →  f64[...]
+
+    >>> import autodiff as ad
+    >>> ad.float_power(2, -1)
+    f64[] 0.5
+    """
+    x1, x2 = as_tensor(x1, "float_power", "x1"), as_tensor(x2, "float_power", "x2")
+    wide = _C128 if "c" in (x1.dtype.kind, x2.dtype.kind) else _F64
+    return power(cast_to(x1, wide), cast_to(x2, wide))
+
+
+@function
+def fabs(x):
+    """|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0
+
+    >>> import autodiff as ad
+    >>> ad.fabs(-2)
+    f64[] 2.0
+    """
+    (x,) = common("fabs", (("x", x),), "f")
+    return abs_(x)
+
+
+#: As NumPy has it: `trunc` by another name.
+fix = trunc
+
+
+def _without_nan(name: str, extreme: Any, x1: Any, x2: Any) -> Tensor:
+    x1, x2 = common(name, (("x1", x1), ("x2", x2)), "fib")
+    if x1.dtype.kind != "f":
+        return extreme(x1, x2)
+    return where(isnan(x1), x2, where(isnan(x2), x1, extreme(x1, x2)))
+
+
+@function
+def fmax(x1, x2):
+    """The larger of two; of a number and nan the number.   T[...], T[...]  →  T[...]
+
+    Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
+
+    >>> import autodiff as ad
+    >>> ad.fmax([1.0, ad.nan], 0.5)
+    f64[2] [1.  0.5]
+    """
+    return _without_nan("fmax", maximum, x1, x2)
+
+
+@function
+def fmin(x1, x2):
+    """The smaller of two; of a number and nan the number.   T[...], T[...]  →  T[...]
+
+    Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
+
+    >>> import autodiff as ad
+    >>> ad.fmin([1.0, ad.nan], 0.5)
+    f64[2] [0.5 0.5]
+    """
+    return _without_nan("fmin", minimum, x1, x2)
+
+
+# ---------------------------------------------------------------- complex numbers, and tests
+
+
+@function
+def angle(z, deg=False):
+    """The angle of complex numbers in (-π, π], or with `deg` in degrees; π of negative real ones.   T[...]  →  f[...]
+
+    The gradient at 0 is nan, as that of `arctan2`; of real numbers none flows.
+
+    >>> import autodiff as ad
+    >>> ad.angle([1j, -1.0], deg=True)
+    f64[2] [ 90. 180.]
+    """
+    z = floating(z, "angle")
+    if z.dtype.kind == "c":
+        found = arctan2(imaginary_part(z), real_part(z))
+    else:
+        found = where(isnan(z), z, where(signbit(z), math.pi, zero_of(z.dtype)))
+    return multiply(found, 180 / math.pi) if deg else found
+
+
+def _infinite(name: str, x: Any, is_negative: bool) -> Tensor:
+    (x,) = common(name, (("x", x),), "f")
+    return logical_and(isinf(x), signbit(x) if is_negative else logical_not(signbit(x)))
+
+
+@function
+def isposinf(x):
+    """Which elements are +inf.   f[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.isposinf([ad.inf, -ad.inf])
+    bool[2] [ True False]
+    """
+    return _infinite("isposinf", x, False)
+
+
+@function
+def isneginf(x):
+    """Which elements are -inf.   f[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.isneginf([ad.inf, -ad.inf])
+    bool[2] [False  True]
+    """
+    return _infinite("isneginf", x, True)
+
+
+@function
+def iscomplex(x):
+    """Which elements have an imaginary part that is not 0.   T[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.iscomplex([1j, 2.0])
+    bool[2] [ True False]
+    """
+    x = as_tensor(x, "iscomplex", "x")
+    return not_equal(imaginary_part(x), 0.0) if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(np.dtype(np.bool_)))
+
+
+@function
+def isreal(x):
+    """Which elements have no imaginary part, or one of 0.   T[...]  →  bool[...]
+
+    >>> import autodiff as ad
+    >>> ad.isreal([1j, 2.0])
+    bool[2] [False  True]
+    """
+    return logical_not(iscomplex(x))
+
+
+for _function in (angle, fix, iscomplex, isneginf, isposinf, isreal):
+    serves(_function, getattr(np, _function.__name__))
+for _function in (copysign, divmod, fabs, float_power, fmax, fmin, fmod, frexp, ldexp, modf, nextafter, signbit):
+    serves(_function, getattr(np, _function.__name__))
