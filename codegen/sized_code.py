@@ -31,26 +31,18 @@ from .runtime.cost import LONG, operations_of_function
 from .runtime.kernels import KernelTable
 from .runtime.launcher import Block, NativeStep, Plan, Share, StepTable, builtin_of
 from .runtime.launcher_ir import PLAN, STEP_WORDS
-from .runtime.products import product_step
 from .runtime.share import SHARED, chunk_of, load
-from .runtime.threads import sharing
 from .sized import SizedGraph
+from .sized_products import PRODUCT, SizedProduct, put_share
 from .symbols import Symbol, checked, formula, symbol, typical
 
 __all__ = ["SizedCode", "sized_code"]
 
-#: Words of a step before those that say how it is shared.
+#: The word of a step that says whether it is shared.
 _SHARE = 4
 
 #: The word of a spec that says how many bytes an array has, and how many words a spec has.
 _BYTES, _SPEC = 5, 6
-
-#: Extents of a product: `products` writes at most so many.
-_PRODUCT = 20
-
-
-#: Products of a step that are remembered: to see what does one takes 5 us.
-_KNOWN = 256
 
 
 class _Missed(Exception):
@@ -115,11 +107,12 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     assert written.issuperset(planned.ends.outputs), "nothing writes an output"
     code = kernels.load([piece.function for pieces in sketch.pieces.values() for piece in pieces])
     template = _template(sketch, code)
-    env: dict[str, Any] = {"share": _share, "product": _product, "aligned": aligned, "LONG": LONG, "SHARED": SHARED}
-    env |= {"__name__": __name__, **template.constants}
+    env: dict[str, Any] = {"share": _share, "aligned": aligned, "LONG": LONG, "SHARED": SHARED, "__name__": __name__}
+    env |= template.constants
     lines = "\n  ".join([*template.lines, "return None"])
     values, arrays = ", ".join(names), ", ".join([f"a{k}" for k in range(template.count)])
-    exec(f"def bind({arrays}):\n def fill({values}):\n  {lines}\n return fill", env)  # our own text
+    places = "".join([f" {line}\n" for line in template.places])
+    exec(f"def bind({arrays}):\n{places} def fill({values}):\n  {lines}\n return fill", env)  # our own text
     bind = env.pop("bind")  # not left in its own globals: that would be a cycle
 
     def made() -> tuple[Callable, Callable]:
@@ -139,10 +132,12 @@ def _arrays_of(block: Block) -> list[ctypes.Array]:
 class _Template:
     """plan     with zeros for numbers that depend on the unknowns      lines    of code that writes those
     count    of the arrays they are written to                          constants   that the code names
+    places   lines of code that is run once for those arrays
     """
 
     plan: Plan
     lines: list[str]
+    places: list[str]
     count: int
     constants: dict[str, Any]
 
@@ -164,12 +159,12 @@ def _template(sketch: Sketch, code: dict[int, Any]) -> _Template:
     temporaries = [v for v in avals if v not in {*ends.inputs, *ends.outputs}]
     lines += _placed(temporaries, avals, [used for _, used in planned.drafts])
     slots = {value: slot for slot, value in enumerate((*ends.inputs, *ends.outputs, *temporaries))}
-    steps, more, constants, owns = _steps(sketch, code, slots, _FIXED + len(inputs) + len(outputs))
+    steps, places, more, constants, owns = _steps(sketch, code, slots, _FIXED + len(inputs) + len(outputs))
     plan = Plan(
         planned.graph.name, _plain(inputs), _plain(outputs), (0,) * len(temporaries), 0, tuple(steps), False, owns
     )
     count = _FIXED + len(inputs) + len(outputs) + 2 * len(steps)
-    return _Template(plan, [*lines, *more], count, constants)
+    return _Template(plan, [*lines, *more], places, count, constants)
 
 
 def _plain(avals: Iterable[Aval]) -> tuple[Aval, ...]:
@@ -202,9 +197,10 @@ def _placed(
 
 def _steps(
     sketch: Sketch, code: dict[int, Any], slots: dict[Hashable, int], first: int
-) -> tuple[list[NativeStep], list[str], dict[str, Any], tuple]:
-    """Steps, the lines that write their numbers, what these name, and the owners of machine code."""
+) -> tuple[list[NativeStep], list[str], list[str], dict[str, Any], tuple]:
+    """Steps, the lines that say where products are and that write numbers, what these name, owners of machine code."""
     steps: list[NativeStep] = []
+    places: list[str] = []
     lines: list[str] = []
     constants: dict[str, Any] = {}
     owns: dict[Any, None] = {}
@@ -212,13 +208,12 @@ def _steps(
     for work, used in sketch.planned.drafts:
         memory = [slots[v] for v in used]
         if isinstance(work, Gemm):
-            at, numbers = len(steps), (work.m, work.n, work.k, work.batch, *work.strides)
-            constants[f"g{at}"] = {}, work.dtype, work.transpose_a, work.transpose_b, tuple(memory)
-            lines.append(
-                f"product(a{_STEPS}, {at * STEP_WORDS}, a{first + 2 * at}, a{first + 2 * at + 1}, g{at}, "
-                f"{', '.join(map(formula, numbers))})"
-            )
-            steps.append(NativeStep(0, tuple(memory), (0,) * _PRODUCT))
+            at = len(steps)
+            product = constants[f"g{at}"] = SizedProduct(work, tuple(memory))
+            numbers, array = "".join([f", {n}" for n in product.given]), f"a{first + 2 * at + 1}"
+            places.append(f"q{at} = g{at}.place(a{_STEPS}, {at * STEP_WORDS}, a{first + 2 * at}, {array})")
+            lines.append(f"if not q{at}.write({array}{numbers}): q{at}.again({numbers[2:]})")
+            steps.append(NativeStep(0, tuple(memory), (0,) * PRODUCT))
             operations += work.batch * work.m * work.n * work.k
             continue
         assert isinstance(work, Kernel)
@@ -240,35 +235,10 @@ def _steps(
             extents = tuple([0 if type(n) is Symbol else n for n in own])
             steps.append(NativeStep(kernel.address, tuple([memory[j] for j in piece.memory]), extents))
     lines.append(f"a{_WORDS}[{PLAN.index('is_long')}] = ({formula(operations)}) >= LONG")
-    return steps, lines, constants, tuple(owns)
+    return steps, places, lines, constants, tuple(owns)
 
 
 def _share(table: ctypes.Array, at: int, extents: int, piece: Any, total: int, weight: int) -> None:
     """Write how a piece of a kernel is shared."""
     chunk = chunk_of(piece, total, weight)
-    _put_share(table, at, extents, Share(total, chunk) if chunk < total else None)
-
-
-def _put_share(table: ctypes.Array, at: int, extents: int, share: Share | None) -> None:
-    words = [sharing(), extents, share.blocks, share.chunk, share.total] if share else [0] * (STEP_WORDS - _SHARE)
-    table[at + _SHARE : at + STEP_WORDS] = words
-
-
-def _product(
-    table: ctypes.Array, at: int, slots: ctypes.Array, extents: ctypes.Array, fixed: tuple, m: int, n: int, k: int,
-    batch: int, a_stride: int, b_stride: int, c_stride: int,
-) -> None:  # fmt: skip
-    """Write what does a product."""
-    known, dtype, transpose_a, transpose_b, (a, b, c) = fixed
-    numbers = m, n, k, batch, a_stride, b_stride, c_stride
-    product = known.get(numbers)
-    if product is None:
-        product = product_step(Gemm(dtype, m, n, k, transpose_a, transpose_b, batch, (a_stride, b_stride, c_stride)))
-        if len(known) >= _KNOWN:
-            known.clear()
-        known[numbers] = product
-    table[at] = product.address
-    slots[:] = [b, a, c] if product.is_swapped else [a, b, c]
-    extents[: len(product.extents)] = [*product.extents]
-    if product.share or table[at + _SHARE]:
-        _put_share(table, at, len(product.extents) + 2, product.share)
+    put_share(table, at, extents, Share(total, chunk) if chunk < total else None)

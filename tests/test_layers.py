@@ -41,7 +41,7 @@ COMPILER = [
     ["codegen.passes"],
     ["codegen.emit"],
     ["codegen.runtime"],
-    ["codegen.amounts", "codegen.numbers", "codegen.sized"],
+    ["codegen.amounts", "codegen.numbers", "codegen.sized", "codegen.sized_products"],
     ["codegen.families"],
     ["codegen.sized_code"],
     ["codegen.compiler"],

@@ -54,13 +54,14 @@ def product_step(gemm: Gemm) -> Product:
     kind = gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, 0 < rest <= lanes, n > lanes, is_across
     codes, address = _loaded.get(kind) or _load(kind, _needs(extents, tile))
     rows, columns, block = 1, 1, 0
+    row_tiles, column_tiles = m, n
     if is_vector:
         columns = _vector_columns(n, k, size)
+        column_tiles = 1 if 0 < 4 * size * n * k <= TILE else -(-n // columns)
     elif m and n:
-        rows, columns = _cut(extents, tile, is_across)
+        rows, columns, row_tiles, column_tiles = _cut(extents, tile, is_across)
         block = _up(rows, tile.rows) * tile.depth * size if is_across else 0
-    column_tiles = -(-n // columns)
-    tiles = -(-m // rows) * column_tiles
+    tiles = row_tiles * column_tiles
     total = batch * tiles
     extents += (rows, columns, column_tiles, tiles, _depth(extents, tile) if k else 0, block)
     if total > 1 and batch * m * n * k * size >= (READ if is_vector else SHARED):
@@ -74,14 +75,18 @@ def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
     extents = _extents(gemm, is_swapped)
     m, n, k = extents[:3]
     is_of_few = 1 < m <= FEW_ROWS and n * k >= FEW_LEAST
-    return is_swapped, extents, _tile(gemm.dtype, engine.target_features(), is_of_few, n if m > 1 else 0)
+    columns = n if m > 1 and n in NARROW else 0
+    return is_swapped, extents, _tile(gemm.dtype, engine.target_features(), is_of_few, columns)
 
 
 @functools.cache
 def _tile(dtype: str, features: str, is_of_few: bool, columns: int) -> Tile:
-    """The tile: of few rows, or, where a row of c is a small part of a vector, of vectors that it fills."""
+    """The tile: of few rows, or, where a row of c is a small part of a vector, of vectors that it fills.
+
+    columns    of c, if there are so `NARROW` a number
+    """
     tile = Tile.of(dtype, features)
-    if columns in NARROW and columns * tile.size >= NARROW_BYTES and columns < tile.lanes:
+    if columns * tile.size >= NARROW_BYTES and columns < tile.lanes:
         tile = replace(tile, lanes=columns)
     return replace(tile, rows=FEW_ROWS) if is_of_few else tile
 
@@ -158,9 +163,16 @@ PACKED_COLUMNS, PACKED_DEPTH = 128, 160
 FAR_COLUMNS, FAR_BYTES = 64, 1 << 18
 
 
-def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, int]:
-    """Rows and columns of the tiles that a product is cut into.  Columns are cut first: that packs no b twice."""
+def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, int, int, int]:
+    """Rows and columns of the tiles that a product is cut into, and how many there are beneath and beside each other.
+
+    Columns are cut first: that packs no b twice.
+    """
     m, n, k, _, _, _, _, batch = extents[:8]
+    if m <= MOST_ROWS and not is_across:
+        rows, columns = _up(m, tile.rows), _up(n, tile.lanes)
+        if rows * columns * max(k, 1) * tile.size <= TILE:  # as what follows says, in fewer formulas
+            return rows, columns, 1, 1
     least = max(TILE // (tile.size * max(k, 1)), 1)  # elements of c
     rows = _even(m, MOST_ROWS, tile.rows)
     is_far = rows * k * tile.size >= FAR_BYTES
@@ -170,7 +182,7 @@ def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, in
     columns = min(_up(max(-(-least // rows), columns), 2 * tile.lanes), _up(n, tile.lanes))
     while rows >= 2 * LEAST_ROWS and rows * columns >= 2 * least and batch * -(-m // rows) * -(-n // columns) < 8:
         rows = _even(m, rows // 2, tile.rows)
-    return rows, columns
+    return rows, columns, -(-m // rows), -(-n // columns)
 
 
 def _depth(extents: tuple[int, ...], tile: Tile) -> int:
@@ -187,7 +199,8 @@ def _is_across(extents: tuple[int, ...], tile: Tile) -> bool:
 
 def _even(extent: int, most: int, unit: int) -> int:
     """The size of equal parts of at most about `most`, a multiple of `unit`."""
-    return _up(-(-extent // -(-extent // most)), unit)
+    parts = 1 if 0 < extent <= most else -(-extent // most)
+    return _up(-(-extent // parts), unit)
 
 
 def _up(extent: int, unit: int) -> int:

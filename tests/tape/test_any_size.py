@@ -10,7 +10,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.tape import any_size, sized_checks, sizes, streak
-from codegen import compiler, sized_code
+from codegen import compiler, sized_code, sized_products
 from codegen.runtime import native, products, share
 from tests.ops.cases import eager
 
@@ -118,13 +118,14 @@ def test_a_large_size_is_shared_by_threads_and_a_small_one_after_it_is_not(calls
     monkeypatch.setattr(products, "SHARED", 10_000)
     monkeypatch.setattr(products, "READ", 10_000)
     shared = []
-    put = sized_code._put_share
+    put = sized_products.put_share
 
     def noted(*given):
         shared.append(given[-1] is not None)
         put(*given)
 
-    monkeypatch.setattr(sized_code, "_put_share", noted)
+    for module in (sized_code, sized_products):
+        monkeypatch.setattr(module, "put_share", noted)
     monkeypatch.setattr(sized_code, "SHARED", 10_000)
     w = RNG.normal(size=(8, 4))
     for n in (3, 4, 6, 5000, 9, 5001, 3000, 5):

@@ -1,0 +1,114 @@
+"""Products of unknown extents: formulas say what `product_step` says of each size by itself."""
+
+import ctypes
+import itertools
+import random
+
+import pytest
+
+from codegen import sized_products
+from codegen.program import Gemm
+from codegen.runtime import products
+from codegen.runtime.launcher_ir import STEP_WORDS
+from codegen.sized_products import PRODUCT, SizedProduct
+from codegen.symbols import symbol
+
+SHARE, SLOTS = 4, (5, 7, 9)
+SIZES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 130, 255, 256, 257, 300, 700, 2000]
+
+
+class Step:
+    """A step of a program in memory, and the product that does it."""
+
+    def __init__(self, gemm):
+        self.product = SizedProduct(gemm, SLOTS)
+        self.table = (ctypes.c_int64 * (2 * STEP_WORDS))(*[-1] * STEP_WORDS)
+        self.slots, self.extents = (ctypes.c_int64 * 3)(), (ctypes.c_int64 * PRODUCT)()
+        self.placed = self.product.place(self.table, STEP_WORDS, self.slots, self.extents)
+
+    def write(self, *values):
+        """Whether formulas wrote it."""
+        by_formulas = self.placed.write(self.extents, *values)
+        if not by_formulas:
+            self.placed.again(*values)
+        return by_formulas
+
+    def says(self, gemm):
+        """Whether the step is what this product needs."""
+        right = products.product_step(gemm)
+        first = self.table[STEP_WORDS : 2 * STEP_WORDS]
+        share = right.share
+        shared = [len(right.extents) + 2, share.blocks, share.chunk, share.total] if share else [0] * 4
+        a, b, c = SLOTS
+        return (
+            first[0] == right.address
+            and self.slots[:] == ([b, a, c] if right.is_swapped else [a, b, c])
+            and self.extents[: len(right.extents)] == [*right.extents]
+            and first[SHARE + 1 :] == shared
+            and bool(first[SHARE]) is bool(share)
+            and self.table[:STEP_WORDS] == [-1] * STEP_WORDS
+        )
+
+
+def gemm_of(dtype, unknown, sizes, transposes, batch):
+    """A product, and one that has symbols for what is unknown of m, n, k."""
+    known = [symbol(name, 101) if name in unknown else size for name, size in zip("mnk", sizes, strict=True)]
+    return [
+        Gemm(dtype, m, n, k, *transposes, batch, (m * k, k * n, m * n) if batch > 1 else (0, 0, 0))
+        for m, n, k in (sizes, known)
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("unknown", ["m", "n", "k", "mk", "nk", "mn", "mnk"])
+@pytest.mark.parametrize("transposes", [(False, False), (True, False), (False, True)])
+def test_formulas_say_what_is_said_of_each_size(dtype, unknown, transposes):
+    rng = random.Random(f"{dtype} {unknown} {transposes}")
+    for batch in (1, 3):
+        known = dict(zip("mnk", rng.choices(SIZES[1:], k=3), strict=True))
+        _, general = gemm_of(dtype, unknown, known.values(), transposes, batch)
+        step = Step(general)
+        for _ in range(150):
+            sizes = {name: rng.choice(SIZES) if name in unknown else n for name, n in known.items()}
+            right, _ = gemm_of(dtype, unknown, sizes.values(), transposes, batch)
+            step.write(*[eval(text, {}, sizes) for text in step.product.given])
+            assert step.says(right), sizes
+        assert len(step.product._cuts) <= sized_products._CUTS
+
+
+def test_a_size_that_was_never_met_is_written_by_formulas(monkeypatch):
+    step = Step(Gemm("f64", symbol("m", 101), 16, symbol("k", 103)))
+    step.write(5, 7)
+    monkeypatch.setattr(sized_products, "product_step", None)  # nothing is asked any more
+    for m, k in itertools.product(range(5, 60, 7), range(2, 50, 9)):
+        assert step.write(m, k)
+        assert step.says(Gemm("f64", m, 16, k))
+
+
+def test_columns_that_fill_vectors_in_another_way_are_another_cut():
+    step = Step(Gemm("f64", 20, symbol("n", 101), 30))
+    for n in (64, 65, 79, 64, 65, 79):
+        step.write(n)
+        assert step.says(Gemm("f64", 20, n, 30))
+    count = len(step.product._cuts)
+    for n in (80, 81, 95, 96, 1, 0, 97):
+        step.write(n)
+        assert step.says(Gemm("f64", 20, n, 30))
+    assert count == len(step.product._cuts) > 1
+
+
+def test_a_product_of_known_extents_is_written_once():
+    step = Step(Gemm("f64", 20, 30, 40))
+    assert not step.write() and step.write() and step.write()
+    assert step.says(Gemm("f64", 20, 30, 40))
+
+
+def test_what_no_formula_says_is_remembered_and_bounded(monkeypatch):
+    monkeypatch.setattr(sized_products, "_CUTS", 0)
+    monkeypatch.setattr(sized_products, "_KNOWN", 3)
+    step = Step(Gemm("f64", symbol("m", 101), 16, 8))
+    for m in (3, 4, 5, 6, 3, 4, 9):
+        assert not step.write(m)
+        assert step.says(Gemm("f64", m, 16, 8))
+        assert len(step.product._known) <= 3
+    assert not step.product._cuts
