@@ -42,6 +42,7 @@ from ..tape.record import (
     look_at_size,
     state,
 )
+from ..tape.sized_checks import clear_sized_checks
 from ..tensor import Tensor
 from .in_front import Front
 from .patterns import START
@@ -131,6 +132,7 @@ def advance() -> bool:
             return False
         install()
         checks.clear()  # what was made meanwhile asks Python
+        clear_sized_checks()
         clear_stretches()
         return True
     finally:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codegen.compiler import compile_sized
-from codegen.symbols import Symbol
 
 from .misses import note
 from .streak import prices
@@ -34,12 +33,10 @@ class AnySize:
     """A graph of unknown extents, and how it is run.
 
     operations    how many there are       at    the graph for some extents
-    is_compiled   whether machine code runs it         is_fixed   of each result, whether its shape is always the same
+    is_compiled   whether machine code runs it
     """
 
-    __slots__ = (
-        "__weakref__", "_codes", "_graph", "_seconds", "_tried", "at", "is_compiled", "is_fixed", "operations",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_codes", "_graph", "_seconds", "_tried", "at", "is_compiled", "operations")
 
     def __init__(self, graph: SizedGraph) -> None:
         self._graph = graph
@@ -48,7 +45,6 @@ class AnySize:
         self.is_compiled = False
         self._seconds = 0.0
         self.at, self.operations = graph.at, graph.operations
-        self.is_fixed = [not any([type(n) is Symbol for n in o.aval.shape]) for o in graph.graph.outputs]
 
     def run(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The results for these extents."""

@@ -145,7 +145,7 @@ Gathered = tuple[tuple, tuple[Node, ...], tuple, tuple, tuple[Node, ...], tuple[
 
 def let_go(gathered: Gathered) -> None:
     """Mark the history as given up; what it kept for gradients is freed."""
-    for node, kind in zip(*gathered[4:], strict=True):
+    for node, kind in zip(*gathered[4:6], strict=True):
         node.kind = kind
         if node.value is not None:
             node.inputs = ()

@@ -188,6 +188,14 @@ _LINES = {
     "out": "if v{0}.kind.out is not {1} or v{0}.value is {2} None: return None",
     "is_kind": "if v{0}.kind is not {1}: return None",
     "is_out": "if v{0}.kind.out is not {1}: return None",
+    "like": (
+        "m{0} = v{0}.kind\n if m{0}.op is not {1} or m{0}.released is not {2} or m{0}.out.requires_grad is not {3}"
+        " or m{0}.out.weak is not {4} or v{0}.value is {5} None: return None"
+    ),
+    "of_class": (
+        "o{0} = v{0}.kind.out\n if o{0}.cls is not {1} or o{0}.requires_grad is not {2} or o{0}.weak is not {3}"
+        " or v{0}.value is {4} None: return None"
+    ),
     "rich": "if type(v{0}) is not Rich or v{0}.hooks or v{0}.retained: return None",
     "any_rich": "if type(v{0}) is not Rich: return None",
     "owner": "l{1} = v{0}.leaf\n if l{1} is None: return None",
@@ -216,8 +224,8 @@ def _own_references() -> int:
 _OWN_REFERENCES = _own_references()
 
 
-def python_check(expected: Expected, sized: Any = None) -> Callable:
-    """check(*roots, live), straight-line code: 0.03 µs a node.   sized: of what is for any size (`sized_checks`)"""
+def python_check(expected: Expected) -> Callable:
+    """check(*roots, live), straight-line code: 0.03 µs a node."""
     from .node import RichNode
 
     env: dict[str, Any] = {"__name__": __name__, "references": sys.getrefcount, "Rich": RichNode}
@@ -236,12 +244,10 @@ def python_check(expected: Expected, sized: Any = None) -> Callable:
                 again.clear()
             relation = "<=" if opcode == "held" else ">"
             lines.append(f"if references(v{operands[0]}) {relation} {operands[1] + _OWN_REFERENCES}: return None")
-        elif sized is not None and opcode in ("kind", "out"):
-            lines.append(sized.compare(*operands, env))
         else:
-            if opcode in ("kind", "out"):
-                operands[2] = "not" if operands[2] else ""
-            if opcode in ("kind", "out", "is_kind", "is_out", "call", "told"):
+            if opcode in ("kind", "out", "like", "of_class"):
+                operands[-1] = "not" if operands[-1] else ""
+            if opcode in ("kind", "out", "is_kind", "is_out", "like", "of_class", "call", "told"):
                 env[f"k{len(env)}"] = operands[1]
                 operands[1] = f"k{len(env) - 1}"
             lines.append(_LINES[opcode].format(*operands))
@@ -255,17 +261,13 @@ def python_check(expected: Expected, sized: Any = None) -> Callable:
             env[f"k{len(env)}"] = value
         arguments.append(f"v{number}.value" if number >= 0 else f"k{len(env) - 1}")
     env["freed"] = expected.freed
-    freed = "freed"
-    if sized is not None:
-        lines += sized.last(env)
-        freed = f"{_tuple('released(v', expected.past).replace(',', '.kind),')}, {sized.values()}"
     gathered = [
         f"({''.join([f'{a}, ' for a in arguments])})",
         _tuple("v", expected.stored),
         _tuple("l", expected.groups),
         _tuple("v", expected.olds),
         _tuple("v", expected.past),
-        freed,
+        "freed",
     ]
     lines.append(f"return ({', '.join(gathered)})")
     parameters = [f"r{k}" for k in range(len(expected.recipe.roots))]

@@ -126,7 +126,8 @@ def _asking(check: Callable, expected: Expected, asked: Sequence[tuple[int, Any,
 def native_finish(expected: Expected, kinds: Sequence[Any]) -> Callable[[tuple, tuple, bool], bool] | None:
     """finish(results, gathered, is_released): values, gradients and release of an accepted recording, at once.
 
-    kinds   of the gradients of its groups; there are none where gradients are values for the caller
+    kinds   of the gradients of its groups; there are none where gradients are values for the caller, and of None each
+            `gathered` says the kind, as one more item
 
     None where a gradient is no result of its own, or nothing makes it.
     """
@@ -136,7 +137,7 @@ def native_finish(expected: Expected, kinds: Sequence[Any]) -> Callable[[tuple, 
         return None
     settled = [(position, drops_inputs(order[number])) for number, position in plan.store]
     groups = [
-        (-1, None, None) if place is None or which < 0 else (place, kind, kind.out.cls)
+        (-1, None, None) if place is None or which < 0 else (place, kind, None if kind is None else kind.out.cls)
         for place, kind, which in zip(plan.grads if kinds else (), kinds, expected.groups, strict=True)
     ]
     return _recorder.finish(settled, groups)

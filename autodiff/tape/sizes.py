@@ -82,7 +82,7 @@ class _Any:
     texts      of these numbers the formulas, or themselves       names    of the unknown ones
     latest     plans, without a key, of sizes that were met once
     ordinary   sizes that have plans of their own
-    checked    how often a recording was found by its key, by purpose
+    checked    how often a recording was found by its key, by purpose and age of the checks
     met        how often each size was answered by machine code for any
     """
 
@@ -189,7 +189,7 @@ class _Form:
             return found.sized.run if found.note_met(values) <= _OFTEN else None
 
         return sized_checks.Numbers(
-            found.texts, found.names, found.positions, found.is_fit, plan_at, found.sized.is_fixed, run_at
+            found.texts, found.names, found.positions, found.is_fit, plan_at, run_at
         )
 
 
@@ -218,8 +218,8 @@ class Size:
         form = _forms.get(self.form)
         if repeat is not None and form is not None and form.any is not None:
             purpose, roots = repeat
-            checked = form.any.checked
-            times = checked[purpose[:1]] = checked.get(purpose[:1], 0) + 1
+            checked, what = form.any.checked, (purpose[0], sized_checks.age())
+            times = checked[what] = checked.get(what, 0) + 1
             if times in _CHECKED:
                 sized_checks.add(purpose, recipe(roots), form.numbers(form.any))
 

@@ -67,6 +67,18 @@ define internal i1 @is_pending_as(ptr %node, i64 %expected) alwaysinline {
   %is.same = icmp eq i1 %is.pending, %is.expected
   ret i1 %is.same
 }
+; Whether gradients are tracked, and whether it is weak, as two operands from that place on say.
+define internal i1 @has_flags(ptr %out, ptr %at, i64 %place) alwaysinline {
+  %next = add i64 %place, 1
+  %tracks = call ptr @field(ptr %out, i64 $requires_grad_at)
+  %expected = call ptr @object_at(ptr %at, i64 %place)
+  %is.same = icmp eq ptr %tracks, %expected
+  %weak = call ptr @field(ptr %out, i64 $weak_at)
+  %weak.expected = call ptr @object_at(ptr %at, i64 %next)
+  %is.same.weak = icmp eq ptr %weak, %weak.expected
+  %is = and i1 %is.same, %is.same.weak
+  ret i1 %is
+}
 define internal i1 @is_none(ptr %object) alwaysinline {
   %none = call ptr @own.object(i64 $none)
   %is = icmp eq ptr %object, %none

@@ -9,6 +9,8 @@ __all__ = ["INSTRUCTIONS", "OPCODES"]
 #:    live n          n nodes beside                   live_is k a / live_at k a       node k of them is a / a = it
 #:    kind a K p      its kind, and whether pending    out a O p       its kind's out, and whether pending
 #:    is_kind a K     its kind                         is_out a O      its kind's out
+#:    like a X r g w p      its kind's operation, whether that is released, tracks gradients, is weak; whether pending
+#:    of_class a C g w p    its kind's class, whether that tracks gradients, is weak; whether pending
 #:    rich a          a rich node without hooks or retained gradient
 #:    any_rich a      a rich node                      owner a l       l = its leaf
 #:    leaf a l        l = its leaf, without hooks      leaf_is a l     no_leaf a       no_call a
@@ -17,9 +19,9 @@ __all__ = ["INSTRUCTIONS", "OPCODES"]
 #:    apart l m       different leaves                 not a b         different nodes
 #:    held a n        more references than n           free a n        at most n
 OPCODES = (
-    "end", "root", "root_is", "live", "live_at", "live_is", "kind", "out", "is_kind", "is_out", "rich", "any_rich",
-    "leaf", "owner", "leaf_is", "no_leaf", "no_call", "inputs", "input", "input_is", "no_grad", "old", "old_is",
-    "apart", "not", "held", "free",
+    "end", "root", "root_is", "live", "live_at", "live_is", "kind", "out", "is_kind", "is_out", "like", "of_class",
+    "rich", "any_rich", "leaf", "owner", "leaf_is", "no_leaf", "no_call", "inputs", "input", "input_is", "no_grad",
+    "old", "old_is", "apart", "not", "held", "free",
 )  # fmt: skip
 
 #: Per opcode: how many words it has, and what it does: a line with `?` ends the check unless it is true.
@@ -68,6 +70,29 @@ INSTRUCTIONS = {
   %expected# = call ptr @object_at(ptr %at, i64 2)
   ? icmp eq ptr %out#, %expected#
   %pending# = call i64 @operand_at(ptr %at, i64 3)
+  ? call i1 @is_pending_as(ptr %node#, i64 %pending#)"""),
+    "like": (7, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %kind# = call ptr @field(ptr %node#, i64 $kind_at)
+  %op# = call ptr @field(ptr %kind#, i64 $op_at)
+  %expected# = call ptr @object_at(ptr %at, i64 2)
+  ? icmp eq ptr %op#, %expected#
+  %released# = call ptr @field(ptr %kind#, i64 $released_at)
+  %is.released# = call ptr @object_at(ptr %at, i64 3)
+  ? icmp eq ptr %released#, %is.released#
+  %out# = call ptr @field(ptr %kind#, i64 $out_at)
+  ? call i1 @has_flags(ptr %out#, ptr %at, i64 4)
+  %pending# = call i64 @operand_at(ptr %at, i64 6)
+  ? call i1 @is_pending_as(ptr %node#, i64 %pending#)"""),
+    "of_class": (6, """
+  %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
+  %kind# = call ptr @field(ptr %node#, i64 $kind_at)
+  %out# = call ptr @field(ptr %kind#, i64 $out_at)
+  %class# = call ptr @field(ptr %out#, i64 $cls_at)
+  %expected# = call ptr @object_at(ptr %at, i64 2)
+  ? icmp eq ptr %class#, %expected#
+  ? call i1 @has_flags(ptr %out#, ptr %at, i64 3)
+  %pending# = call i64 @operand_at(ptr %at, i64 5)
   ? call i1 @is_pending_as(ptr %node#, i64 %pending#)"""),
     "is_kind": (3, """
   %node# = call ptr @register(ptr %registers, ptr %at, i64 1)

@@ -8,7 +8,8 @@ A METH_FASTCALL function; `gathered` is what the check gave.  Its `self` holds t
 whose words `FINISH` names:
 
     stored_table   per node: position of its value, and whether what led to it is dropped
-    group_table    per leaf: position of its gradient or -1, kind and class of the node and handle made for it
+    group_table    per leaf: position of its gradient or -1, kind and class of the node and handle made for it;
+                   0 for both where `gathered` has the kinds of all, behind everything else
 
 Gives False, and writes no gradient, when a `.grad` is another than the check saw.
 """
@@ -161,9 +162,20 @@ make.one:
   %m.is.absent = icmp slt i64 %m.position, 0
   br i1 %m.is.absent, label %made.one, label %make.handle
 make.handle:
-  %m.kind = call ptr @object_at(ptr %m.at, i64 1)
-  %m.class = call ptr @object_at(ptr %m.at, i64 2)
   %m.value = call ptr @item_of(ptr %results, i64 %m.position)
+  %m.known = call ptr @object_at(ptr %m.at, i64 1)
+  %m.known.class = call ptr @object_at(ptr %m.at, i64 2)
+  %m.is.known = icmp ne ptr %m.known, null
+  br i1 %m.is.known, label %make.leaf, label %make.given
+make.given:
+  %m.kinds = call ptr @item_of(ptr %gathered, i64 6)
+  %m.given = call ptr @item_of(ptr %m.kinds, i64 %m)
+  %m.given.out = call ptr @field(ptr %m.given, i64 $out_at)
+  %m.given.class = call ptr @field(ptr %m.given.out, i64 $cls_at)
+  br label %make.leaf
+make.leaf:
+  %m.kind = phi ptr [ %m.known, %make.handle ], [ %m.given, %make.given ]
+  %m.class = phi ptr [ %m.known.class, %make.handle ], [ %m.given.class, %make.given ]
   %m.handle = call ptr @new_leaf(ptr %m.kind, ptr %m.class, ptr %m.value, ptr %empty)
   store ptr %m.handle, ptr %m.grad.at
   %m.failed = icmp eq ptr %m.handle, null
@@ -232,8 +244,8 @@ changed:
   br label %drop
 drop:
   ; What stands in `grads` is not wanted any more: old gradients, or new ones that were not committed.
-  %until = phi i64 [ %m, %make.handle ], [ %n.groups, %done ], [ %n.groups, %changed ]
-  %answer.word = phi i64 [ 0, %make.handle ], [ 1, %done ], [ 2, %changed ]
+  %until = phi i64 [ %m, %make.leaf ], [ %n.groups, %done ], [ %n.groups, %changed ]
+  %answer.word = phi i64 [ 0, %make.leaf ], [ 1, %done ], [ 2, %changed ]
   br label %drop.next
 drop.next:
   %d = phi i64 [ 0, %drop ], [ %d.next, %drop.one ]

@@ -357,8 +357,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "handle": ("node", "masked"),
     "node": ("kind", "inputs", "value", "number"),
     "rich": ("hooks", "retained", "leaf", "call", "line", "body", "flow", "slot"),
-    "kind": ("out",),
-    "out": ("requires_grad", "flows", "cls", "shape", "small", "as_leaf"),
+    "kind": ("out", "op", "released"),
+    "out": ("requires_grad", "flows", "cls", "shape", "small", "as_leaf", "weak"),
     "leaf": ("grad", "hooks"),
     "recording": (
         "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "tracing",

@@ -81,6 +81,7 @@ SITES_IN_ALL = FIRST_IN_PLACE + BINARY
 #: The words of the recorder.  Those that end in `_at` are offsets of fields.
 WORDS = (
     "node_at", "masked_at", "kind_at", "inputs_at", "value_at", "number_at", "out_at",
+    "op_at", "released_at", "weak_at",
     "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "watching_at", "site_at",
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
     "rich_line_at", "rich_body_at", "flow_at", "slot_at", "as_leaf_at", "rich_references_at", "note_updated",

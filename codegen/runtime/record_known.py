@@ -67,11 +67,12 @@ class Known:
         """finish(results, gathered, is_released): see `commit_ir`.
 
         settled   per stored node: position of its value, whether its inputs are dropped
-        groups    per leaf: position of its gradient or -1, kind and class of what is made for it
+        groups    per leaf: position of its gradient or -1, kind and class of what is made for it; None for both where
+                  each call says the kind
         """
         tables = [
             [word for position, drops in settled for word in (position, int(drops))],
-            [word for position, kind, cls in groups for word in (position, id(kind), id(cls))],
+            [word for position, *made in groups for word in (position, *[0 if m is None else id(m) for m in made])],
         ]
         arrays = [(ctypes.c_int64 * len(words))(*words) for words in tables]
         words = [len(settled), ctypes.addressof(arrays[0]), len(groups), ctypes.addressof(arrays[1])]

@@ -17,9 +17,14 @@ RNG = np.random.default_rng(12)
 ROWS, WEIGHTS = RNG.normal(size=(40, 5)), RNG.normal(size=5)
 
 
-@pytest.fixture
-def hits(monkeypatch, patience):
+@pytest.fixture(params=["natively", "in Python"])
+def hits(request, monkeypatch, patience):
     """Shapes are taken not to repeat; whether recordings were found by checks for any size."""
+    if request.param == "natively":
+        request.getfixturevalue("native")
+    else:
+        for name in ("native_check", "native_finish"):
+            monkeypatch.setattr(sized_checks, name, lambda *_: None)
     found = []
     find = sized_checks.find
 
@@ -156,6 +161,31 @@ def test_where_a_size_is_decided_otherwise_it_is_so_behind_checks_too(hits):
 
     for n in (3, 5, 6, 7, 9, 4, 8, 1, 2, 11, 12, 13):
         agrees(f, ROWS[:n])
+
+
+def test_checks_that_were_forgotten_are_made_again(hits):
+    met()
+    for n in (9, 10, 11):
+        agrees(squares, ROWS[:n])
+    assert hits[-1]
+    sized_checks.clear_sized_checks()  # as where there are many, or the recorder is set up
+    for n in (12, 13, 14, 15):
+        agrees(squares, ROWS[:n])
+    assert hits[-1]
+
+
+def test_gradients_have_the_sizes_of_their_leaves(hits):
+    def f(x, w):
+        return ad.mean((x * w) ** 2)
+
+    met(f)
+    for n in (9, 12, 2, 31, 33):
+        x, w = ad.tensor(ROWS[:n], requires_grad=True), ad.tensor(WEIGHTS, requires_grad=True)
+        f(x, w).backward()
+        assert (x.grad.shape, w.grad.shape) == ((n, 5), (5,))
+        assert x.grad.dtype == w.grad.dtype == np.float64 and not x.grad.requires_grad
+        np.testing.assert_allclose((x.grad * 1.0).numpy(), 2 / (5 * n) * ROWS[:n] * WEIGHTS**2, rtol=1e-12)
+    assert all(hits[-4:])
 
 
 def test_checks_hold_no_recording_and_are_forgotten_with_the_rest(hits):
