@@ -33,12 +33,12 @@ def test_a_constant_is_a_copy(way, name):
 
 
 def test_natively_from_the_second_time_on(native):
-    array = RNG.normal(size=(3, 11))
+    array = RNG.normal(size=(3, 1013))  # extents that no other test has met: what is known once is known to the process
     assert copied_natively(array) is None
     ad.tensor(array)
-    assert copied_natively(array * 2.0).shape == (3, 11)
+    assert copied_natively(array * 2.0).shape == (3, 1013)
     assert copied_natively(array.astype(np.float32)) is None
-    assert copied_natively(array[:, :10]) is None
+    assert copied_natively(array[:, :1009]) is None
 
 
 def test_more_shapes_than_the_table_holds(way):
