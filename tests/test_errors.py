@@ -1,10 +1,13 @@
 """Errors: their family, and the user's line."""
 
 import gc
+import inspect
 import weakref
 
+import numpy as np
 import pytest
 
+import autodiff as ad
 from autodiff import errors
 from autodiff.errors import UserLine, caller, user_line
 
@@ -95,3 +98,25 @@ def test_a_user_line_keeps_no_local_alive():
     finally:
         gc.enable()
     assert isinstance(line, UserLine)
+
+
+#: What arguments are where no array will do.
+GIVEN = {"key": ad.random.key(0), "arrays": [np.ones(3)] * 2, "shift": 1, "indices_or_sections": 1}
+#: Functions that take axes, under the names that they call themselves.
+OF_AXES = {
+    f"{space.__name__}.{name}".removeprefix("autodiff.ops.").removeprefix("autodiff."): f
+    for space in (ad, ad.linalg, ad.fft, ad.random)
+    for name in space.__all__
+    if callable(f := getattr(space, name)) and not isinstance(f, type) and f.__name__ == name
+    if {"axis", "axes"} & set(inspect.signature(f).parameters) and not (space is ad.linalg and name in ad.__all__)
+}
+
+
+@pytest.mark.parametrize("name", OF_AXES)
+def test_an_axis_that_is_not_there_is_refused_by_the_function_that_was_called(name):
+    parameters = inspect.signature(OF_AXES[name]).parameters
+    which = "axis" if "axis" in parameters else "axes"
+    needed = [p.name for p in parameters.values() if p.default is p.empty and p.name != which]
+    with pytest.raises(errors.ShapeError) as refused:
+        OF_AXES[name](*[GIVEN.get(p, np.ones(3)) for p in needed], **{which: 7 if which == "axis" else (7,)})
+    assert str(refused.value).startswith(f"{name}: ")

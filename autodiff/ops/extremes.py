@@ -161,8 +161,10 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.nansum([ad.nan])
     f64[] 0.0
     """
-    found, _ = _without(as_tensor(x, "nansum", "x"), 0.0)
-    return sum_(found, axis, dtype=dtype, keepdims=keepdims)
+    x = as_tensor(x, "nansum", "x")
+    axes = axes_of("nansum", axis, x.aval)
+    found, _ = _without(x, 0.0)
+    return sum_(found, axes, dtype=dtype, keepdims=keepdims)
 
 
 @function
@@ -180,10 +182,11 @@ def nanmean(x, axis=None, *, keepdims=False):
     """
     x = as_tensor(x, "nanmean", "x")
     x = x if x.dtype.kind in "fc" else cast_to(x, np.dtype(np.float64))
+    axes = axes_of("nanmean", axis, x.aval)
     found, is_nan = _without(x, 0.0)
     assert is_nan is not None, "floats may be nan"
     counted = cast_to(where(is_nan, 0.0, 1.0), x.dtype)
-    return divide(sum_(found, axis, keepdims=keepdims), sum_(counted, axis, keepdims=keepdims))
+    return divide(sum_(found, axes, keepdims=keepdims), sum_(counted, axes, keepdims=keepdims))
 
 
 def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any, axis: Any, keepdims: bool) -> Tensor:

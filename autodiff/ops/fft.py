@@ -190,6 +190,28 @@ def _over_all(one: Callable[..., Any], x: Tensor, pairs: Sequence[tuple[int | No
     return x
 
 
+def _fftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
+    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
+    return _over_all(fft, x, pairs, norm)
+
+
+def _ifftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
+    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
+    return _over_all(ifft, x, pairs, norm)
+
+
+def _rfftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
+    x, pairs = _on_axes(name, x, s, axes, to_complex=False)
+    *rest, (n, axis) = _some(name, x, pairs)
+    return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
+
+
+def _irfftn(name: str, x: Any, s: Any, axes: Any, norm: Any) -> Tensor:
+    x, pairs = _on_axes(name, x, s, axes, to_complex=True)
+    *rest, (n, axis) = _some(name, x, pairs)
+    return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
+
+
 @function
 def fftn(x, s=None, axes=None, norm=None):
     """`fft` along several axes (None: all), `s` elements along each.   T[...]  →  c[...]
@@ -202,8 +224,7 @@ def fftn(x, s=None, axes=None, norm=None):
     [[2.+0.j 2.+0.j 2.+0.j]
      [0.+0.j 0.+0.j 0.+0.j]]
     """
-    x, pairs = _on_axes("fftn", x, s, axes, to_complex=True)
-    return _over_all(fft, x, pairs, norm)
+    return _fftn("fftn", x, s, axes, norm)
 
 
 @function
@@ -218,8 +239,7 @@ def ifftn(x, s=None, axes=None, norm=None):
     [[4.+0.j 4.+0.j]
      [4.+0.j 4.+0.j]]
     """
-    x, pairs = _on_axes("ifftn", x, s, axes, to_complex=True)
-    return _over_all(ifft, x, pairs, norm)
+    return _ifftn("ifftn", x, s, axes, norm)
 
 
 @function
@@ -236,9 +256,7 @@ def rfftn(x, s=None, axes=None, norm=None):
     [[10.+0.j -2.+0.j]
      [-4.+0.j  0.+0.j]]
     """
-    x, pairs = _on_axes("rfftn", x, s, axes, to_complex=False)
-    *rest, (n, axis) = _some("rfftn", x, pairs)
-    return _over_all(fft, rfft(x, n, axis, norm), rest, norm)
+    return _rfftn("rfftn", x, s, axes, norm)
 
 
 @function
@@ -253,9 +271,7 @@ def irfftn(x, s=None, axes=None, norm=None):
     >>> ad.fft.irfftn([4.0, 0.0], s=(3,))
     f64[3] [1.33333333 1.33333333 1.33333333]
     """
-    x, pairs = _on_axes("irfftn", x, s, axes, to_complex=True)
-    *rest, (n, axis) = _some("irfftn", x, pairs)
-    return irfft(_over_all(ifft, x, rest, norm), n, axis, norm)
+    return _irfftn("irfftn", x, s, axes, norm)
 
 
 @function
@@ -270,7 +286,7 @@ def fft2(x, s=None, axes=(-2, -1), norm=None):
     [[4.+0.j 0.+0.j]
      [0.+0.j 0.+0.j]]
     """
-    return fftn(x, s, axes, norm)
+    return _fftn("fft2", x, s, axes, norm)
 
 
 @function
@@ -285,7 +301,7 @@ def ifft2(x, s=None, axes=(-2, -1), norm=None):
     [[1.+0.j 1.+0.j]
      [1.+0.j 1.+0.j]]
     """
-    return ifftn(x, s, axes, norm)
+    return _ifftn("ifft2", x, s, axes, norm)
 
 
 @function
@@ -298,7 +314,7 @@ def rfft2(x, s=None, axes=(-2, -1), norm=None):
     >>> ad.fft.rfft2(ad.ones((3, 4))).shape
     (3, 3)
     """
-    return rfftn(x, s, axes, norm)
+    return _rfftn("rfft2", x, s, axes, norm)
 
 
 @function
@@ -313,7 +329,7 @@ def irfft2(x, s=None, axes=(-2, -1), norm=None):
     [[1. 2.]
      [3. 4.]]
     """
-    return irfftn(x, s, axes, norm)
+    return _irfftn("irfft2", x, s, axes, norm)
 
 
 # ---------------------------------------------------------------- helpers

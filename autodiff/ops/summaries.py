@@ -49,18 +49,20 @@ def average(x, axis=None, weights=None, *, keepdims=False):
     f64[] 2.0
     """
     if weights is None:
-        return mean(x, axis, keepdims=keepdims)
+        x = as_tensor(x, "average", "x")
+        return mean(x, axes_of("average", axis, x.aval), keepdims=keepdims)
     x, w = common("average", (("x", x), ("weights", weights)), "fc")
+    axes = axes_of("average", axis, x.aval)
     if w.shape != x.shape:
-        if not isinstance(axis, int) or w.shape != (x.shape[axis_of("average", axis, x.aval)],):
+        if not isinstance(axis, int) or w.shape != (x.shape[axes[0]],):
             raise ShapeError(
                 f"average: weights {w.aval} are not for {x.aval} along axis {axis}\n  called at {caller()}"
             )
-        w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axis_of("average", axis, x.aval))))
+        w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axes[0])))
         scale = sum_(w)
     else:
-        scale = sum_(w, axis, keepdims=keepdims)
-    return divide(sum_(multiply(x, w), axis, keepdims=keepdims), scale)
+        scale = sum_(w, axes, keepdims=keepdims)
+    return divide(sum_(multiply(x, w), axes, keepdims=keepdims), scale)
 
 
 @function
@@ -73,7 +75,9 @@ def ptp(x, axis=None, *, keepdims=False):
     >>> ad.ptp([[1, 5], [2, 3]], axis=1)
     i64[2] [4 1]
     """
-    return subtract(max_(x, axis, keepdims=keepdims), min_(x, axis, keepdims=keepdims))
+    x = as_tensor(x, "ptp", "x")
+    axes = axes_of("ptp", axis, x.aval)
+    return subtract(max_(x, axes, keepdims=keepdims), min_(x, axes, keepdims=keepdims))
 
 
 @function
@@ -202,7 +206,8 @@ def count_nonzero(x, axis=None, *, keepdims=False):
     i64[2] [1 2]
     """
     x = as_tensor(x, "count_nonzero", "x")
-    return sum_(cast_to(not_equal(x, zero_of(x.dtype)), np.dtype(np.int64)), axis, keepdims=keepdims)
+    axes = axes_of("count_nonzero", axis, x.aval)
+    return sum_(cast_to(not_equal(x, zero_of(x.dtype)), np.dtype(np.int64)), axes, keepdims=keepdims)
 
 
 @function
@@ -232,8 +237,10 @@ def bincount(x, weights=None, minlength=0, *, length=None):
 # ---------------------------------------------------------------- without nan
 
 
-def _filled(name: str, x: Any, value: float) -> Tensor:
+def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
+    """x with a value for nan.  Raises ShapeError, naming the function, when x has no such axis."""
     x = as_tensor(x, name, "x")
+    axes_of(name, axis, x.aval)
     return where(isnan(x), value, x) if x.dtype.kind in "fc" else x
 
 
@@ -249,7 +256,7 @@ def nanprod(x, axis=None, *, keepdims=False):
     >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
     f64[3] [3. 0. 2.]
     """
-    return prod(_filled("nanprod", x, 1.0), axis, keepdims=keepdims)
+    return prod(_filled("nanprod", x, axis, 1.0), axis, keepdims=keepdims)
 
 
 @function
@@ -262,7 +269,7 @@ def nancumsum(x, axis=None):
     >>> ad.nancumsum([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 5.]
     """
-    return cumsum(_filled("nancumsum", x, 0.0), axis)
+    return cumsum(_filled("nancumsum", x, axis, 0.0), axis)
 
 
 @function
@@ -275,7 +282,7 @@ def nancumprod(x, axis=None):
     >>> ad.nancumprod([2.0, ad.nan, 3.0])
     f64[3] [2. 2. 6.]
     """
-    return cumprod(_filled("nancumprod", x, 1.0), axis)
+    return cumprod(_filled("nancumprod", x, axis, 1.0), axis)
 
 
 @function
@@ -311,7 +318,8 @@ def nanstd(x, axis=None, *, ddof=0, keepdims=False):
     >>> ad.nanstd([1.0, ad.nan, 3.0])
     f64[] 1.0
     """
-    return root_of_squares(nanvar(x, axis, ddof=ddof, keepdims=keepdims))
+    x = floating(x, "nanstd")
+    return root_of_squares(nanvar(x, axes_of("nanstd", axis, x.aval), ddof=ddof, keepdims=keepdims))
 
 
 for _function in (average, corrcoef, count_nonzero, cov, nancumprod, nancumsum, nanprod, nanstd, nanvar, ptp, vdot):
