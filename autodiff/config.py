@@ -29,12 +29,19 @@ class Config:
                 An infinity or nan may be missing where algebra cancels what overflowed, or made from a divisor whose
                 reciprocal overflows; else they are as always: nothing is assumed not to be there, and functions,
                 sums and products of matrices stay as exact as they are
+    flush_subnormals    compiled code takes numbers below the smallest normal one (1.2e-38 of float32, 2.2e-308 of
+                float64) for zeros, as operands and as results (AUTODIFF_FLUSH_SUBNORMALS=1).  Intel's processors take
+                some 150 cycles for an addition or product with one, so gradients that vanish in long loops are fast
+                then.  What only moves numbers may keep them.  NumPy does not flush: in eager mode, in host rules, in
+                decompositions, and where `patience` has it evaluate a graph.  The thread's own setting is put back
+                when a call ends, and while handlers of signals run
     deterministic   what NumPy is called for, decompositions and large systems, has the same bits for any number of
                 threads too: its BLAS runs on one of them then; and NumPy evaluates nothing that could be compiled, so
                 the first call has the bits of all others (AUTODIFF_DETERMINISTIC=1).  Compiled code, products
                 included, has the same bits for any number in any case
 
-    Setting `fast_math` forgets what is compiled: to be done before other threads compute.
+    Setting `fast_math` forgets what is compiled: to be done before other threads compute.  `flush_subnormals` compiles
+    nothing, and holds from the next call of each thread on.
 
     >>> import autodiff as ad
     >>> ad.config.eager = True
@@ -95,6 +102,17 @@ class Config:
                 forget()
 
     @property
+    def flush_subnormals(self) -> bool:
+        """Whether compiled code takes subnormal numbers for zeros."""
+        return modes.flush_subnormals
+
+    @flush_subnormals.setter
+    def flush_subnormals(self, flag: bool) -> None:
+        if flag not in (True, False):
+            raise ValueError(f"config.flush_subnormals is True or False, not {flag!r}")
+        modes.flush_subnormals = bool(flag)
+
+    @property
     def deterministic(self) -> bool:
         """Whether what NumPy computes has the same bits for any number of threads, too."""
         return modes.deterministic
@@ -149,7 +167,8 @@ class Config:
     def __repr__(self) -> str:
         return (
             f"config(eager={self.eager}, patience={self.patience}, threads={self.threads}, "
-            f"fast_math={self.fast_math}, deterministic={self.deterministic})"
+            f"fast_math={self.fast_math}, flush_subnormals={self.flush_subnormals}, "
+            f"deterministic={self.deterministic})"
         )
 
 

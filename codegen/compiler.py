@@ -237,6 +237,7 @@ def facts() -> dict[str, str]:
         "decompositions": lapack.source(),
         "threads": str(threads.threads()),
         "fast math": "on" if modes.fast_math else "off",
+        "subnormal numbers": "flushed to zero by compiled code" if modes.flush_subnormals else "exact",
         "deterministic": f"{'on' if modes.deterministic else 'off'}; {_of_blas()}",
         "cache of code": folder.folder if folder else "off",
     }

@@ -1,7 +1,8 @@
-"""Two choices of the user's about numbers: what compiled arithmetic may loosen, and that BLAS gives the same bits.
+"""Choices of the user's about numbers: what compiled arithmetic may loosen, and that BLAS gives the same bits.
 
-    modes.fast_math        read where kernels are written, and part of every key under which code is found again
-    modes.deterministic    read where NumPy is called, and by machine code that calls LAPACK
+    modes.fast_math            read where kernels are written, and part of every key under which code is found again
+    modes.flush_subnormals     read by machine code, once per call
+    modes.deterministic        read where NumPy is called, and by machine code that calls LAPACK
 
 The compiler sets `fast_math` (`compiler.set_fast_math`), with its lock: nothing is half compiled in one way.
 """
@@ -11,20 +12,31 @@ from __future__ import annotations
 import ctypes
 import os
 
-__all__ = ["Modes", "modes"]
+__all__ = ["FLUSHING", "Modes", "modes", "processor"]
+
+#: By this name machine code imports the words at `Modes.flushing_at`.
+FLUSHING = "autodiff_flushing"
+
+#: Processors by all their names, those whose control register is known.
+_PROCESSORS = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
 class Modes:
     """fast_math      sums and products of a function in another order, division by what a loop does not change as
                       multiplication by its reciprocal, the sign of zero free (AUTODIFF_FAST_MATH=1)
+    flush_subnormals  numbers below the smallest normal one are zero to compiled code, as operands and as results
+                      (AUTODIFF_FLUSH_SUBNORMALS=1)
     deterministic     NumPy's products and decompositions run on one thread (AUTODIFF_DETERMINISTIC=1)
     """
 
-    __slots__ = ("_deterministic", "fast_math")
+    __slots__ = ("_deterministic", "_flushing", "fast_math")
 
     def __init__(self) -> None:
         self.fast_math = is_set("AUTODIFF_FAST_MATH")
         self._deterministic = ctypes.c_int64(is_set("AUTODIFF_DETERMINISTIC"))
+        self._flushing = (ctypes.c_int64 * 2)(0, _new_key())
+        if is_set("AUTODIFF_FLUSH_SUBNORMALS"):
+            self.flush_subnormals = True
 
     @property
     def deterministic(self) -> bool:
@@ -39,6 +51,25 @@ class Modes:
         """Where machine code reads it, a word."""
         return ctypes.addressof(self._deterministic)
 
+    @property
+    def flush_subnormals(self) -> bool:
+        return bool(self._flushing[0])
+
+    @flush_subnormals.setter
+    def flush_subnormals(self, flag: bool) -> None:
+        if flag and not processor():
+            raise ValueError(
+                f"flush_subnormals: how a processor is told to flush is known of x86-64 and 64-bit ARM, not of "
+                f"{_machine() or 'this one'}\n"
+                "  leave it off (AUTODIFF_FLUSH_SUBNORMALS=0): subnormal numbers are then computed as they are"
+            )
+        self._flushing[0] = flag
+
+    @property
+    def flushing_at(self) -> int:
+        """Where machine code reads it: that word, and behind it a key of Python's for what a thread keeps meanwhile."""
+        return ctypes.addressof(self._flushing)
+
     def of_code(self) -> str:
         """What code depends on of these, in words: part of its key."""
         return "fast math" if self.fast_math else ""
@@ -47,6 +78,26 @@ class Modes:
 def is_set(variable: str) -> bool:
     """Whether an environment variable switches something on."""
     return os.environ.get(variable, "0") not in ("", "0")
+
+
+def processor() -> str:
+    """"x86_64" or "aarch64", by which code knows the control register of a thread; "" of others."""
+    return _PROCESSORS.get(_machine().lower(), "") if ctypes.sizeof(ctypes.c_void_p) == 8 else ""
+
+
+def _machine() -> str:
+    """What the system calls the processor.  (`platform.machine` says the same, and takes milliseconds to import.)"""
+    return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
+
+
+def _new_key() -> int:
+    """Where threads may keep a pointer each: the address of a Py_tss_t, good to the end of the process."""
+    alloc = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_tss_alloc", ctypes.pythonapi))
+    create = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(("PyThread_tss_create", ctypes.pythonapi))
+    key = alloc()
+    if not key or create(key):
+        raise MemoryError("no key for what threads keep: the system has given all of its own away")
+    return int(key)
 
 
 modes = Modes()

@@ -21,6 +21,7 @@ os.environ["AUTODIFF_CACHE"] = "0"
 os.environ["AUTODIFF_PATIENCE"] = "0"
 os.environ["AUTODIFF_EAGER"] = "0"
 os.environ["AUTODIFF_FAST_MATH"] = os.environ["AUTODIFF_DETERMINISTIC"] = "0"
+os.environ["AUTODIFF_FLUSH_SUBNORMALS"] = "0"
 
 GOLDENS = Path(__file__).parent / "golden"
 

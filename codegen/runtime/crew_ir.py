@@ -12,12 +12,16 @@ The blocks of a job are cut into sections, one for each thread, which takes from
 So a thread meets in the next job what lies in its own cache: results that the other core wrote last are
 dear to write again.
 
+Blocks are computed as the caller would: threads take over what its control register says of subnormal numbers and of
+rounding, which may be another for every job.
+
 A thread that finds nothing to do looks again for some microseconds, because a program's next step
 often follows at once, and then sleeps: threads that go on looking take the processor from others.
 """
 
 from __future__ import annotations
 
+from .flush_ir import adopt_ir
 from .template import Template
 
 __all__ = ["BLOCK", "MOST_THREADS", "crew_ir", "pause_of"]
@@ -74,6 +78,7 @@ _CREW = Template("""
 @job.n = internal global i64 0
 @job.chunk = internal global i64 0
 @job.total = internal global i64 0
+@job.control = internal global i64 0    ; what the caller's control register holds (`flush_ir`)
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
@@ -132,6 +137,8 @@ run:
   %n = load i64, ptr @job.n
   %chunk = load i64, ptr @job.chunk
   %total = load i64, ptr @job.total
+  %control = load i64, ptr @job.control
+  call void @adopt(i64 %control)
   %code = call i32 @run_block(ptr %function, ptr %pointers, ptr %extents, i64 %n, i64 %chunk, i64 %total, i64 %block)
   %worst = atomicrmw umax ptr @status, i32 %code monotonic
   %before = atomicrmw add ptr @finished, i64 1 seq_cst
@@ -250,4 +257,4 @@ def crew_ir(system: str, architecture: str) -> str:
     """`work`, `start_threads`, and the state of a job; parameters as of `threads_ir`."""
     declare, pause = pause_of(architecture)
     settings = dict(LOOKS=LOOKS, MOST_THREADS=MOST_THREADS, SIG_SETMASK=2 if system == "linux" else 3, pause=pause)
-    return BLOCK + declare + _CREW.substitute(settings)
+    return BLOCK + declare + adopt_ir(architecture) + _CREW.substitute(settings)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..modes import modes
 from . import memory, native
 from .launcher import NativeStep, Plan, checked_arguments, launcher, raise_status
 
@@ -58,7 +59,8 @@ class EarlyCall:
         self._launcher: Callable[..., tuple[np.ndarray, ...]] | None = None
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
-        if not native.is_made() and not (self._was_called and native.begin(self._arrays)):
+        is_needed = native.is_made() or modes.flush_subnormals  # which nothing but machine code does
+        if not is_needed and not (self._was_called and native.begin(self._arrays)):
             self._was_called = True
             return _run(self._plan, arguments)
         if self._launcher is None:

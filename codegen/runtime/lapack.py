@@ -17,7 +17,7 @@ import numpy as np
 from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
-from ..modes import modes
+from ..modes import FLUSHING, modes, processor
 from ..records import record
 from . import objects
 from .engine import Code, Passes
@@ -94,4 +94,6 @@ def decomposition_of(node: Node) -> tuple[Decomposition, int]:
 
 @functools.cache
 def _code(routine: str, dtype: str) -> Code:
-    return objects.compiled(lapack_ir.lapack_ir(routine, dtype), passes=Passes.VECTORS)
+    return objects.compiled(
+        lapack_ir.lapack_ir(routine, dtype, processor()), {FLUSHING: modes.flushing_at}, Passes.VECTORS
+    )

@@ -12,11 +12,13 @@ y has the parts of a decomposition one below the other:
 
 f32 is computed in f64, as NumPy does.  A matrix with nan or infinities, and one for which LAPACK finds nothing, gives
 REFUSED: the references decide; so does a word that is not 0 (`modes.deterministic`), before anything is computed.
+LAPACK does not flush subnormal numbers when we do (`flush_ir`): it has threads of its own, which would not.
 """
 
 from __future__ import annotations
 
 from ..kernel.nest import Status
+from .flush_ir import leaving_ir
 from .template import Template
 
 __all__ = ["ROUTINES", "lapack_ir"]
@@ -131,8 +133,10 @@ look:
   %is.sound = call i1 @is_sound(ptr %in, i64 %mn)
   br i1 %is.sound, label %run, label %refused
 run:
+  %inside = call i64 @leave_flushing()
 $run
 decomposed:
+  call void @return_flushing(i64 %inside)
   br i1 $converts, label %narrow, label %found
 narrow:
   call void @convert(ptr %out, ptr %y.b, i64 %y.size, i1 false)
@@ -228,10 +232,10 @@ $transpose
 _PROGRAMS = {"eigh": (_EIGH_SIZES, _EIGH), "qr": (_QR_SIZES, _QR), "svd": (_SVD_SIZES, _SVD)}
 
 
-def lapack_ir(name: str, dtype: str) -> str:
-    """The module of one decomposition, of f32 or f64."""
+def lapack_ir(name: str, dtype: str, processor: str) -> str:
+    """The module of one decomposition, of f32 or f64, for a processor as `modes.processor` names it."""
     sizes, run = _PROGRAMS[name]
-    return _FUNCTION.substitute(
+    return leaving_ir(processor) + _FUNCTION.substitute(
         name=name,
         type="float" if dtype == "f32" else "double",
         converts="true" if dtype == "f32" else "false",

@@ -139,7 +139,7 @@ class StepTable:
         run = self._run
         if run is None:
             code = native()
-            run = self._run = code.run_steps_unlocked if self._is_long else code.run_steps
+            run = self._run = code.run_program_unlocked if self._is_long else code.run_program
         if status := run(start, stop - first, slots, scratch):
             raise_status(status)
 
@@ -202,14 +202,14 @@ class Refused(ArithmeticError):
 
 
 def raise_status(code: int) -> None:
-    """Raise what `run_steps` returned (step << 32 | status) as an exception."""
+    """Raise what `run_program` returned (step << 32 | status) as an exception."""
     status = code & 0xFFFFFFFF
     if status == Status.INDEX_OUT_OF_RANGE:
         raise OutOfRange("an index is out of range")
     if status == Status.REFUSED:
         raise Refused("a matrix is singular, or not positive definite")
     if status == Status.NO_MEMORY:
-        raise MemoryError("no memory for the states of a loop")
+        raise MemoryError("no memory for the states of a loop, or for what a thread keeps")
     raise RuntimeError(f"step {code >> 32} of a program failed with status {status}")
 
 

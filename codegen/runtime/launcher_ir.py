@@ -26,7 +26,8 @@ arguments, and what that returns or raises is the result.  A step whose status i
 run: `fail(step << 32 | status)` is called, which raises (unless it says that something was raised).
 
 `run_steps` (`steps_ir`) is the same loop for callers that bring their own pointers: the ctypes path, programs that
-stop in Python between native segments, and loops (`loop_ir`).
+stop in Python between native segments, and loops (`loop_ir`).  All but loops, which run within it, come by
+`run_program` (`flush_ir`), which looks up whether subnormal numbers are to be flushed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from __future__ import annotations
 from ..kernel.nest import Status
 from .argument_ir import ARGUMENTS
 from .entered_ir import entered_ir
+from .flush_ir import running_ir
 from .pool_ir import pool_ir
 from .steps_ir import RUN_STEPS
 from .template import Template
@@ -262,12 +264,12 @@ run:
   %is.long = icmp ne i64 %is.long.word, 0
   br i1 %is.long, label %run.long, label %run.short
 run.short:
-  %status.short = call i64 @run_steps(ptr %steps, i64 %n.steps, ptr %frame, ptr %scratch)
+  %status.short = call i64 @run_program(ptr %steps, i64 %n.steps, ptr %frame, ptr %scratch)
   br label %ran
 run.long:
   ; The caller holds the arguments, the frame holds the outputs: nothing can go meanwhile.
   %thread = call ptr @PyEval_SaveThread()
-  %status.long = call i64 @run_steps(ptr %steps, i64 %n.steps, ptr %frame, ptr %scratch)
+  %status.long = call i64 @run_program(ptr %steps, i64 %n.steps, ptr %frame, ptr %scratch)
   call void @PyEval_RestoreThread(ptr %thread)
   br label %ran
 ran:
@@ -358,17 +360,19 @@ done:
 """)
 
 
-def launcher_ir(offsets: dict[str, int], *, is_linux: bool) -> str:
-    """The module: `run_steps` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
+def launcher_ir(offsets: dict[str, int], *, is_linux: bool, processor: str) -> str:
+    """The module: `run_program` and, when the offsets of CPython and NumPy are given, `launch` and the pool.
 
     offsets   TYPE of any object, DATA ND DIMS DESCR FLAGS ALLOCATOR of an array, DTYPE of the first word of
               a descr, SCALAR of a NumPy scalar's value, PAYLOAD of a bytes object, ITEMS of a tuple, SIZE of both
+    processor as `modes.processor` names it
     """
+    running = RUN_STEPS + running_ir(processor)
     if not offsets:
-        return RUN_STEPS
+        return running
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
     own = dict(STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, INTERRUPTED=Status.INTERRUPTED.value)
     own |= dict(INDEX_OUT_OF_RANGE=Status.INDEX_OUT_OF_RANGE.value, REFUSED=Status.REFUSED.value)
     launch = _LAUNCH.substitute(words, **own, **offsets)
-    return RUN_STEPS + pool_ir(has_huge_pages=is_linux) + launch + entered_ir(offsets)
+    return running + pool_ir(has_huge_pages=is_linux) + launch + entered_ir(offsets)

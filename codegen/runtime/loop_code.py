@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterable
 
 from ..forks import held_over_fork
+from ..modes import FLUSHING, modes, processor
 from . import engine, objects
 from .ahead import Ahead, gains
 from .loop_ir import loop_ir
@@ -45,7 +46,7 @@ def _ahead(name: str) -> Ahead[int]:
 
 
 def _made(name: str) -> int:
-    code = objects.compiled(loop_ir(name), None, engine.Passes.INLINE)
+    code = objects.compiled(loop_ir(name, processor()), {FLUSHING: modes.flushing_at}, engine.Passes.INLINE)
     # Steps have its address to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code.address(name)

@@ -35,6 +35,7 @@ INTERRUPTED.
 from __future__ import annotations
 
 from .branch_ir import BRANCH_IR
+from .flush_ir import leaving_ir
 from .scan_ir import SCAN_IR
 from .signals_ir import SIGNALS_IR
 from .steps_ir import RUN_STEPS
@@ -118,6 +119,6 @@ define internal i32 @run_body(ptr %body, ptr %slots) alwaysinline {
 _OF = {"run_branch": BRANCH_IR, "run_loop": SCAN_IR, "run_while": SCAN_IR + WHILE_IR}
 
 
-def loop_ir(function: str) -> str:
-    """A module that has this one of the three."""
-    return RUN_STEPS + _DECLARED + SIGNALS_IR + _BODY + _OF[function]
+def loop_ir(function: str, processor: str) -> str:
+    """A module that has this one of the three, for a processor as `modes.processor` names it."""
+    return RUN_STEPS + _DECLARED + leaving_ir(processor) + SIGNALS_IR + _BODY + _OF[function]

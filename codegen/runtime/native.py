@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..forks import held_over_fork
+from ..modes import FLUSHING, modes, processor
 from . import engine, memory, objects
 from .ahead import Ahead
 
@@ -64,6 +65,7 @@ class Native:
         offsets = self.offsets = _offsets()
         functions = {"new_array": _NEW_FROM_DESCR, "new_copy": NEW_COPY}
         imports = {name: numpy_function(number) for name, number in functions.items()} if offsets else {}
+        imports[FLUSHING] = modes.flushing_at
         self.code = objects.compiled(_text(), imports, engine.Passes.INLINE)
         _text.cache_clear()
         # Arrays give memory back to it to the end of the process.
@@ -74,8 +76,8 @@ class Native:
             self.call("pool_set_limit", memory.POOL_BYTES)
         signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
         # What a signal's handler raised in a loop, these raise.
-        self.run_steps = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_steps"))
-        self.run_steps_unlocked = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_steps_unlocked"))
+        self.run_program = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_program"))
+        self.run_program_unlocked = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_program_unlocked"))
 
     def _allocator(self) -> object:
         """The capsule by which arrays find the pool's `free`."""
@@ -151,7 +153,7 @@ def _is_kept() -> bool:
 def _text() -> str:
     from .launcher_ir import launcher_ir  # long, and not needed by a first call
 
-    return launcher_ir(_offsets(), is_linux=sys.platform == "linux")
+    return launcher_ir(_offsets(), is_linux=sys.platform == "linux", processor=processor())
 
 
 #: What NumPy calls the capsules of its allocators.

@@ -13,7 +13,9 @@ import functools
 import threading
 
 from ..forks import held_over_fork
+from ..modes import FLUSHING, modes, processor
 from . import engine, objects
+from .flush_ir import leaving_ir
 from .signals_ir import SIGNALS_IR
 from .steps_ir import LETS_OTHERS
 
@@ -30,7 +32,8 @@ def accounting() -> int:
 
 @functools.cache
 def _made() -> int:
-    code = objects.compiled(LETS_OTHERS + SIGNALS_IR, None, engine.Passes.INLINE)
+    text = LETS_OTHERS + leaving_ir(processor()) + SIGNALS_IR
+    code = objects.compiled(text, {FLUSHING: modes.flushing_at}, engine.Passes.INLINE)
     # Loops have its address to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code.address("loop_account")

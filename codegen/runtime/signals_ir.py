@@ -1,6 +1,7 @@
 """What a long loop does every now and then, as LLVM IR text: signals are handled, other threads run.
 
 `account(work)` is called after each run of a body; what a signal's handler raises it gives as INTERRUPTED.
+Handlers find the control register as their thread has it (`flush_ir`: `leaving_ir`, which is in the same module).
 A module of this alone declares `LETS_OTHERS` too.
 """
 
@@ -50,6 +51,7 @@ define internal i32 @look_up(i64 %spent) noinline {
   br i1 %now, label %take, label %on
 take:
   store atomic i64 0, ptr @spent monotonic, align 8
+  %inside = call i64 @leave_flushing()
   %state = call i32 @PyGILState_Ensure()
   %raised = call i32 @PyErr_CheckSignals()
   %is.fine = icmp eq i32 %raised, 0
@@ -61,6 +63,7 @@ let:                                            ; others take it if they wait fo
   br label %give
 give:
   call void @PyGILState_Release(i32 %state)
+  call void @return_flushing(i64 %inside)
   %answer = select i1 %is.fine, i32 0, i32 $INTERRUPTED
   ret i32 %answer
 on:

@@ -82,14 +82,6 @@ done:
   ret i64 0
 }
 
-; The same while other threads may hold the interpreter's lock.
-define i64 @run_steps_unlocked(ptr %steps, i64 %count, ptr %slots, ptr %scratch) {
-  %thread = call ptr @PyEval_SaveThread()
-  %status = call i64 @run_steps(ptr %steps, i64 %count, ptr %slots, ptr %scratch)
-  call void @PyEval_RestoreThread(ptr %thread)
-  ret i64 %status
-}
-
 ; A handful of pointers: vectors would only cost.
 !0 = distinct !{!0, !1, !2}
 !1 = !{!"llvm.loop.vectorize.enable", i1 false}

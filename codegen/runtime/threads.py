@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ..forks import held_over_fork
 from ..lazily import later
+from ..modes import processor
 from . import engine, objects
 from .native import call_numbers
 
@@ -79,7 +80,7 @@ def started() -> int:
 
 @functools.cache
 def _code() -> engine.Code:
-    text = threads_ir.threads_ir(sys.platform, engine.target_key()[2].partition("-")[0])
+    text = threads_ir.threads_ir(sys.platform, processor())
     code = objects.compiled(text, passes=engine.Passes.QUICK)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
     call_numbers(code, "set_threads", threads())

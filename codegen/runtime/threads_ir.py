@@ -137,6 +137,8 @@ write:
   store i64 %n, ptr @job.n
   store i64 %chunk, ptr @job.chunk
   store i64 %total, ptr @job.total
+  %control = call i64 @control()
+  store i64 %control, ptr @job.control
   store atomic i32 0, ptr @status monotonic, align 4
   store atomic i64 0, ptr @finished monotonic, align 8
   store atomic i64 %blocks, ptr @blocks monotonic, align 8
@@ -246,7 +248,7 @@ def threads_ir(system: str, architecture: str) -> str:
     """`run_blocks`, `set_threads`, `started_threads`.
 
     system          `sys.platform`
-    architecture    the first part of the target's triple
+    architecture    of the processor, as `modes.processor` names it
     """
     if system not in ("linux", "darwin"):
         return BLOCK + _ALONE
