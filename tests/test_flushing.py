@@ -132,6 +132,27 @@ def test_functions_of_normal_numbers_with_normal_values_have_the_same_bits(dtype
         ad.config.flush_subnormals = False
 
 
+@each_dtype
+@pytest.mark.parametrize("told", ["by the mode", "by others"])
+def test_orders_are_exact_whoever_flushes(told, dtype, register, rng):
+    """A sort cuts rows at numbers between their elements, which went on for ever where those were zeros."""
+    for n in (5, 100, 3000, 300_000):
+        x = (rng.normal(size=n) * np.finfo(dtype).tiny).astype(dtype)
+        x[::7] = rng.normal(size=len(x[::7]))
+        values, numbers = ad.jit(ad.sort), ad.jit(ad.argsort)
+        wanted, own = np.argsort(x, kind="stable"), register.value
+        for count in (1, 2):
+            ad.config.threads = count
+            if told == "by others":
+                register.value = own | register.flush
+            else:
+                ad.config.flush_subnormals = True
+            found = values(x), numbers(x)
+            register.value, ad.config.flush_subnormals = own, False
+            np.testing.assert_array_equal(found[0], x[wanted])
+            np.testing.assert_array_equal(found[1], wanted)
+
+
 def test_numpy_s_part_stays_exact(flushing):
     """References, the rules of a host, and decompositions, whose LAPACK has threads of its own."""
     x = np.array([1e-310, 3.0])

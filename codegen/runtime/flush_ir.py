@@ -4,6 +4,7 @@
     leave_flushing() -> i64, return_flushing(it)    around what is not ours and runs between two steps: handlers of
                                                     signals, LAPACK
     control() -> i64, adopt(it)                     in the crew: a block is computed as the caller would
+    exactly(text)                                   a module whose steps never flush: orders
 
 The register is MXCSR on x86-64 (bit 15: results become zero, bit 6: operands are read as zero; 13 and 14: how results
 are rounded) and FPCR on aarch64 (bit 24 for both; 22 and 23).  The word that says whether to flush is the process's and
@@ -13,13 +14,14 @@ its register held before: it may have had bits of its own, from other libraries,
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from ..kernel.nest import Status
 from ..modes import FLUSHING
 from .template import Template
 
-__all__ = ["adopt_ir", "leaving_ir", "running_ir"]
+__all__ = ["adopt_ir", "exactly", "leaving_ir", "running_ir"]
 
 #: Added to what a thread keeps: a register may hold 0, and what is not kept is 0.  No register has this bit.
 _KEPT = 1 << 62
@@ -167,6 +169,40 @@ no.memory:
   ret i64 $NO_MEMORY
 }
 """)
+
+
+#: A step that a module exports.
+_STEP = re.compile(r"(?m)^define i32 @(\w+)\(ptr %pointers, ptr %extents\)")
+
+_EXACTLY = Template("""
+define i32 @$name(ptr %pointers, ptr %extents) {
+  %own = call i64 @control()
+  %flushing = and i64 %own, $flush
+  %is.exact = icmp eq i64 %flushing, 0
+  br i1 %is.exact, label %as.it.is, label %set
+as.it.is:
+  %status = call i32 @$name.exactly(ptr %pointers, ptr %extents)
+  ret i32 %status
+set:
+  %exact = xor i64 %own, %flushing
+  call void @set_control(i64 %exact)
+  %status.set = call i32 @$name.exactly(ptr %pointers, ptr %extents)
+  call void @set_control(i64 %own)
+  ret i32 %status.set
+}
+""")
+
+
+def exactly(text: str, processor: str) -> str:
+    """A module whose steps compute with subnormal numbers as they are, whatever the thread was told, by us or others.
+
+    Orders, which move numbers and make none: their pivots are numbers between others, and a part that is cut at a
+    pivot that is taken for a zero is never smaller.
+    """
+    register = _REGISTERS.get(processor, _NONE)
+    wrappers = [_EXACTLY.substitute(name=name, flush=register.flush) for name in _STEP.findall(text)]
+    inside = _STEP.sub(r"define internal i32 @\1.exactly(ptr %pointers, ptr %extents)", text)
+    return "".join([inside, _of(processor, _CONTROL), *wrappers])
 
 
 def adopt_ir(processor: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
+from ..modes import processor
 from ..records import record
 from . import engine, objects
 from .ahead import Ahead
@@ -18,8 +19,9 @@ from .engine import Code
 from .launcher import Share
 
 if TYPE_CHECKING:
-    from . import order_ir, sort_columns_ir, sort_ir
+    from . import flush_ir, order_ir, sort_columns_ir, sort_ir
 else:
+    flush_ir = later("codegen.runtime.flush_ir")
     order_ir = later("codegen.runtime.order_ir")
     sort_columns_ir = later("codegen.runtime.sort_columns_ir")
     sort_ir = later("codegen.runtime.sort_ir")
@@ -94,6 +96,7 @@ def begin(node: Node) -> None:
 @functools.cache
 def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, Code]]:
     def write(_: Sequence[str]) -> str:
-        return sort_ir.sort_ir(dtype, engine.target_features()) if of_elements else order_ir.order_ir(dtype)
+        text = sort_ir.sort_ir(dtype, engine.target_features()) if of_elements else order_ir.order_ir(dtype)
+        return flush_ir.exactly(text, processor())
 
     return objects.begun({"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}, write)
