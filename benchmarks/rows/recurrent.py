@@ -1,10 +1,14 @@
-"""A recurrent network: 1,000 steps of a 64-unit tanh cell, batch 16; mean square of the last state and gradients."""
+"""A recurrent network: 1,000 steps of a 64-unit tanh cell, batch 16; mean square of the last state and gradients.
+
+Its gradient vanishes: after a hundred steps back it is below 1e-38, where Intel's multiply-adds take 150 cycles.  JAX
+takes such numbers for zeros always; we, and PyTorch, do where told to: the second case.
+"""
 
 import numpy as np
 from targets import faster
 
 TITLE = "recurrent scan, 1,000 steps of 64 units, batch 16"
-CASES = ["f32"]
+CASES = ["f32", "f32, subnormal numbers flushed"]
 ARGNUMS = (0, 1, 2)
 TARGETS = [faster(1.2, "jax")]
 
@@ -12,13 +16,16 @@ TARGETS = [faster(1.2, "jax")]
 def inputs(case):
     rng = np.random.default_rng(0)
     w, u = rng.normal(size=(2, 64, 64)) / 10
-    return tuple(a.astype(np.float32) for a in (w, u, np.zeros(64), rng.normal(size=(1000, 16, 64))))
+    arrays = [a.astype(np.float32) for a in (w, u, np.zeros(64), rng.normal(size=(1000, 16, 64)))]
+    return *arrays, "flushed" in case
 
 
-def ours(*arrays):
+def ours(*inputs):
     import peers
 
     import autodiff as ad
+
+    *arrays, flushes = inputs
 
     def program(_, w, u, b, xs):
         def cell(h, x):
@@ -27,10 +34,19 @@ def ours(*arrays):
         last, _ = ad.scan(cell, ad.zeros((16, 64), dtype=ad.float32), xs)
         return ad.mean(last * last)
 
-    return peers.ours(program, ARGNUMS, arrays)
+    f = peers.ours(program, ARGNUMS, arrays)
+
+    def run():
+        before, ad.config.flush_subnormals = ad.config.flush_subnormals, flushes
+        try:
+            return f()
+        finally:
+            ad.config.flush_subnormals = before
+
+    return run
 
 
-def jax(*arrays):
+def jax(*inputs):
     import jax as j
     import jax.numpy as jnp
     import peers
@@ -42,12 +58,15 @@ def jax(*arrays):
         last, _ = j.lax.scan(cell, jnp.zeros((16, 64), jnp.float32), xs)
         return jnp.mean(last * last)
 
-    return peers.jax(program, ARGNUMS, arrays)
+    return peers.jax(program, ARGNUMS, inputs[:-1])
 
 
-def torch(*arrays):
+def torch(*inputs):
     import peers
     import torch as t
+
+    *arrays, flushes = inputs
+    t.set_flush_denormal(flushes)
 
     def program(_, w, u, b, xs):
         h = t.zeros(16, 64)
@@ -58,7 +77,7 @@ def torch(*arrays):
     return peers.torch(program, ARGNUMS, arrays)
 
 
-def numpy(w, u, b, xs):
+def numpy(w, u, b, xs, flushes):
     def run():
         h, states = np.zeros((16, 64), w.dtype), []
         for x in xs:
@@ -78,5 +97,6 @@ def numpy(w, u, b, xs):
     return run
 
 
-def reference(*arrays):
-    return numpy(*[a.astype(np.float64) for a in arrays])
+def reference(*inputs):
+    *arrays, flushes = inputs
+    return numpy(*[a.astype(np.float64) for a in arrays], flushes)
