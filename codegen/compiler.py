@@ -55,8 +55,22 @@ _kernels = KernelTable(256, disk.default)
 @functools.cache
 def _families() -> Families:
     """What is known of families of graphs."""
-    made: Families = _making("families").Families(_kernels)
+    with Lasting():
+        made: Families = _making("families").Families(_kernels)
+        for graph in _first:
+            made.find(graph)
+        _first.clear()
     return made
+
+
+#: The first graph that this process planned.  Its family is looked at when there is another graph: most programs have
+#: one at their start, and importing families takes 2 ms.
+_first: list[Graph] = []
+
+
+def _has_families() -> bool:
+    """Whether a graph may be of a family that is known."""
+    return bool(_first) or _families.cache_info().currsize > 0
 
 
 #: Held while compiling: two threads that ask for the same graph compile it once.
@@ -110,21 +124,19 @@ def set_fast_math(flag: bool) -> None:
 def _made(graph: Graph, name: str) -> Executable:
     """The executable of a graph: by its family, from disk, or from a program that is made now."""
     folder, key = _kernels.disk(), None
-    has_families = _families.cache_info().currsize > 0
+    is_first = not _has_families()
     executable = _making("runtime.executable").Executable
     with Paused():
-        known = _families().find(graph) if has_families else None
+        known = None if is_first else _families().find(graph)
         if known is None and folder:
             key = kept.key_of(graph)
             found = kept.loaded(key, name, _kernels, folder) if key else None
             if found:
                 return executable.of(found)
-        if not has_families:
+        if is_first:
             engine.begin()
-            with Lasting():
-                families = _families()
-            known = families.find(graph)
-        program, loaded = known or (make_program(graph, _begin), None)
+            _first.append(graph)
+        program, loaded = known or (make_program(graph, functools.partial(_begin, is_first)), None)
     program.name = name
     keep = functools.partial(kept.keep, folder, key) if folder and key and not loaded else None
     return executable(program, _kernels, loaded, keep)
@@ -149,10 +161,12 @@ def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | 
     return made
 
 
-def _begin(works: list[Gemm | HostCall]) -> None:
-    """Have LLVM make what such steps need while Python goes on planning."""
+def _begin(is_first: bool, works: list[Gemm | HostCall]) -> None:
+    """Have LLVM make what such steps need while Python goes on planning; or, in a new process, be ready for kernels."""
     if works:
         _making("runtime.needs").begin(works)
+    elif is_first:
+        engine.warm_up()
 
 
 def stages(graph: Graph) -> Stages:
@@ -207,6 +221,7 @@ def clear() -> None:
     """
     _executables.clear()
     _kernels.clear()
+    _first.clear()
     if _families.cache_info().currsize:
         _families().clear()
     native.trim_pool()

@@ -14,7 +14,7 @@ LATER = (
     "autodiff.cli", "autodiff.control", "autodiff.custom.call", "autodiff.demo", "autodiff.dispatch.introspection",
     "autodiff.inspection", "autodiff.ops.in_front", "autodiff.ops.linalg", "autodiff.ops.recorder",
     "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch", "autodiff.transforms.forward",
-    "autodiff.transforms.second_order", "codegen.ir.dot", "codegen.ir.text", "codegen.kernel.mlir",
+    "autodiff.transforms.second_order", "codegen.families", "codegen.ir.dot", "codegen.ir.text", "codegen.kernel.mlir",
     "codegen.kernel.verify", "codegen.passes.merge", "codegen.passes.nests", "codegen.runtime.driven",
     "codegen.runtime.launcher_ir", "codegen.runtime.llvm_binding", "codegen.runtime.loops", "codegen.runtime.needs",
     "codegen.runtime.products", "codegen.runtime.stages", "codegen.runtime.threads_ir",
