@@ -101,7 +101,10 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
     found = [Phase(wide, full, False)]
     # A mask that only the run knows makes gathers of what is picked, which one by one is quicker.
     if target.has_masks and not (plan.picks and rest is None):
-        last = lanes if rest is None else min(wide, 1 << (rest - 1).bit_length())
+        # To make narrower vectors of extremes and their places takes longer than one wide one with a mask: 300 rows
+        # of 316 floats 15.3 us so and 17.6 otherwise, 100 of 100 3.5 and 4.4 (Zen 4).
+        unknown = wide if any([r.is_place for r in plan.reductions]) else lanes
+        last = unknown if rest is None else min(wide, 1 << (rest - 1).bit_length())
         return [*found, Phase(last, rest, rest != last)]
     if rest is not None and rest >= lanes and wide > lanes:
         found.append(Phase(lanes, rest - rest % lanes, False))

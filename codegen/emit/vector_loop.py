@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .divisors import by_inverse, has_inverse
 from .loop_plan import LoopPlan
+from .marks import Mark, begun, mark_of, marked, marks_of, placed
 from .operations import BEYOND, SCALAR, extreme
 from .phases import DEAR, Phase
 from .quotients import is_by_doubles, quotient
@@ -51,6 +52,9 @@ class VectorLoop(VectorMemory):
         self.inverses: dict[Value, tuple[str, str, str]] = {}
         self.repeats = 0
         self.mask, self.whole, self.active = "", "", 0
+        #: Places of extremes that the present loop carries as marks, and what they are in the present iteration.
+        self.marks: dict[Reduction, Mark] = {}
+        self.present: dict[str, str] = {}
         self._stored: set[Operation] = set()
         stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
         self.updated = stored & {o.operands[0] for o in block.operations if o.name == "memref.load"}
@@ -113,6 +117,8 @@ class VectorLoop(VectorMemory):
             # What does not change between lanes may have been asked for after other lines used it.
             body.lines[place:place] = self.hoisted
             return results
+        # Of a few iterations marks would be as dear as places.
+        self.marks = marks_of(self) if may_be_long else {}
         write = self._in_runs if may_be_long and self._is_long(phase) else self._loop
         results = write(phase, start, stop, partial)
         body.lines[place:place] = self.hoisted
@@ -154,23 +160,47 @@ class VectorLoop(VectorMemory):
         header = len(body.lines)
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
         self.active = 0 if phase.is_masked else self.lanes
+        self.present = begun(self, counter, start) if self.marks else {}
         results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
         self.whole = ""
         lines = body.lines
         is_short = len(lines) - header <= _LONG
         lines += body.stepped(number, counter, phase.lanes, is_seen=is_short and not phase.is_masked)
         lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
-        lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
-        lines[header:header] = self._phis([counter, *phis], [start, *partial], before, [after, *results], body.label)
+        end = f"ends.{number}" if self.marks else f"done.{number}"
+        lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %{end}")
+        firsts = [
+            f"splat ({self.marks[r].type} -1)" if r in self.marks else first
+            for r, first in zip(plan.reductions, partial, strict=True)
+        ]
+        lines[header:header] = self._phis([counter, *phis], [start, *firsts], before, [after, *results], body.label)
+        if self.marks:
+            results = self._places(number, results, partial, counter, start)
         return self._entered(f"loop.{number}", number, phase, start, stop, place, before, partial, results)
 
     def _phis(self, names: list[str], firsts: list[str], before: str, nexts: list[str], last: str) -> list[str]:
         """The head of a loop: its counter, and what it carries."""
-        types = ["i64", *[self.spelled(r.type) for r in self.plan.reductions]]
+        types = ["i64", *[self._carried(r) for r in self.plan.reductions]]
         return [
             f"  {name} = phi {type} [ {first}, %{before} ], [ {next}, %{last} ]"
             for name, type, first, next in zip(names, types, firsts, nexts, strict=True)
         ]
+
+    def _carried(self, reduction: Reduction) -> str:
+        """The type of what a loop carries."""
+        mark = self.marks.get(reduction)
+        return f"<{self.lanes} x {mark.type}>" if mark else self.spelled(reduction.type)
+
+    def _places(self, number: int, results: list[str], before: list[str], counter: str, start: str) -> list[str]:
+        """What was carried, behind the loop: of marks the places."""
+        marks, self.marks = self.marks, {}
+        self.body.start(f"ends.{number}")
+        found = [
+            placed(self, marks[r], result, first, counter, start) if r in marks else result
+            for r, result, first in zip(self.plan.reductions, results, before, strict=True)
+        ]
+        self.body.lines.append(f"  br label %done.{number}")
+        return found
 
     def _entered(
         self, label: str, number: int, phase: Phase, start: str, stop: str, place: int, before: str,
@@ -200,7 +230,7 @@ class VectorLoop(VectorMemory):
         umin = self.declare("llvm.umin.i64", "i64", ("i64", "i64"))
         rest = self.body.value(f"call i64 {umin}(i64 {rest}, i64 {lanes})")
         rest = self.body.value(f"trunc i64 {rest} to i32")
-        rest = self._splat("i32", rest, self.body.value)
+        rest = self.spread("i32", rest, self.body.value)
         return self.body.value(f"icmp ugt <{lanes} x i32> {rest}, {steps('i32', lanes)}")
 
     def _iteration(self, counter: str, partial: list[str]) -> list[str]:
@@ -271,7 +301,7 @@ class VectorLoop(VectorMemory):
     def _where_active(self, reduction: Reduction, after: str, before: str) -> str:
         if not self.mask:
             return after
-        type = self.spelled(reduction.type)
+        type = self._carried(reduction)
         return self.value(f"select {self.spelled(I1)} {self.mask}, {type} {after}, {type} {before}")
 
     # ---- operations ----
@@ -290,6 +320,8 @@ class VectorLoop(VectorMemory):
         elif operation in self.plan.joint:
             if operation.result not in self.vectors:
                 self._joint(operation)
+        elif name == "arith.select" and (mark := mark_of(self, operation)):
+            self.vectors[operation.result] = marked(self, operation, mark)
         elif name in BEYOND and operation.result in self.plan.partial:
             so_far, x = sorted(operation.operands, key=lambda v: v not in self.plan.partial)
             scalar = operation.result.type
@@ -339,27 +371,27 @@ class VectorLoop(VectorMemory):
         name = self.body.names[value]
         stride = self.plan.strides.get(value, 0)
         if stride:
-            first = self._splat(LLVM_TYPES[type], name, self.body.value)
+            first = self.spread(LLVM_TYPES[type], name, self.body.value)
             return self.value(f"add {self.spelled(type)} {first}, {self.offsets(stride, LLVM_TYPES[type])}")
-        return self._splat(LLVM_TYPES[type], name, self.body.value if value in self.inside else self.hoist)
+        return self.spread(LLVM_TYPES[type], name, self.body.value if value in self.inside else self.hoist)
 
     def offsets(self, stride: int | Apart, type: str = "i64") -> str:
         """By how much each lane is beyond the first."""
         if isinstance(stride, int):
             return steps(type, self.lanes, stride)
-        step = self._splat("i64", self.body.names[stride.step], self.body.value)
+        step = self.spread("i64", self.body.names[stride.step], self.body.value)
         far = self.value(f"mul <{self.lanes} x i64> {step}, {steps('i64', self.lanes, stride.factor)}")
         assert type == "i64", "positions are i64"
         return far
 
-    def _splat(self, type: str, name: str, write) -> str:
+    def spread(self, type: str, name: str, write) -> str:
         vector = f"<{self.lanes} x {type}>"
         first = write(f"insertelement {vector} poison, {type} {name}, i64 0")
         return write(f"shufflevector {vector} {first}, {vector} poison, <{self.lanes} x i32> zeroinitializer")
 
     def splat(self, type: ScalarType, name: str) -> str:
         """A number of before the loop in all lanes."""
-        return self._splat(LLVM_TYPES[type], name, self.hoist)
+        return self.spread(LLVM_TYPES[type], name, self.hoist)
 
     def hoist(self, instruction: str) -> str:
         """A line before the loop."""

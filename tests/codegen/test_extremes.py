@@ -1,5 +1,7 @@
 """The greatest and the smallest of a loop, and their places, as NumPy has them: nan wins, the first of equals stays."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,27 @@ def test_extremes_of_columns_are_those_of_numpy_by_the_comparison_that_rows_have
             np.testing.assert_array_equal(f(columns), reference(columns, axis=0))
     text = str(ad.inspect(lambda x: ours(x, axis=0), np.zeros((300, 400), dtype)).llvm)
     assert "fcmp o" in text and "llvm.maximum" not in text and "llvm.minimum" not in text
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.bool_])
+def test_places_are_counted_from_where_the_loop_begins(name, dtype, rng):
+    """In rows of a matrix, of what is read by steps or backwards, of what broadcasting made, and not at all."""
+    ours, reference = REDUCTIONS[name]
+    for n, m in ((3, 5), (7, 64), (5, 65), (4, 131), (2, 1000)):
+        x = rng.integers(-2, 3, (n, m)).astype(dtype)
+        x[-1, m // 2] = dtype(3)
+        for a in (x, x[::-1], x[:, ::-1], x[:, ::3], np.broadcast_to(x[0], x.shape)):
+            f, g = ad.jit(lambda a: ours(a)), ad.jit(lambda a: ours(a * a, axis=1))
+            assert f(a) == reference(a)
+            np.testing.assert_array_equal(g(a), reference(a * a, axis=1))
+    same = np.full((3, 200), np.array(1, dtype))
+    np.testing.assert_array_equal(ad.jit(lambda a: ours(a, axis=1))(same), [0, 0, 0])
+
+
+def test_a_loop_carries_numbers_of_iterations_that_are_as_wide_as_elements():
+    for dtype, wide in ((np.float32, "i32"), (np.float64, "i64"), (np.int32, "i32"), (np.bool_, "i32")):
+        text = str(ad.inspect(lambda x: ad.argmax(x), np.zeros(20_000, dtype)).llvm)
+        marks = re.findall(r"phi <\d+ x (i\d+)> \[ splat \(i\d+ -1\)", text)
+        assert marks == [wide]
+        assert "ends." in text
