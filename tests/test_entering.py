@@ -193,6 +193,28 @@ def test_tuples_of_results_that_follow_one_another_are_as_any(f, expected):
     assert counts and set(counts) == {3}  # the list's, the loop's, and that of the question
 
 
+@pytest.mark.parametrize(
+    ("f", "places"),
+    [
+        (lambda x: ad.any(x > 0), [()]),
+        (lambda x: (ad.any(x > 0), ad.all(x > 0)), [(0,), (1,)]),
+        (lambda x: (x + 1, ad.any(x > 0), x.sum(), {"a": [ad.all(x > 0), 3]}), [(1,), (3, "a", 0)]),
+        (lambda x: (s := ad.any(x > 0), s, [s]), [(0,), (1,), (2, 0)]),
+        (lambda x: ((x + 1, s := ad.all(x > 0)), (x + 2, s)), [(0, 1), (1, 1)]),
+    ],
+)
+def test_truths_are_numpys_own_as_if_and_is_take_them(f, places):
+    xs = [np.array(row) for row in ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0])]
+    g = entered(f, (xs[0],))
+    for x in xs * 3:
+        found, wanted = g(x), f(ad.tensor(x))
+        for place in places:
+            truth = functools.reduce(lambda part, key: part[key], place, found)
+            expected = functools.reduce(lambda part, key: part[key], place, wanted)
+            assert type(truth) is np.bool_ and truth is np.bool_(bool(expected))
+            assert bool(truth) is bool(expected)
+
+
 def test_keywords_are_arguments_by_name_in_their_order():
     f = ad.jit(lambda x, s=2.0, p=None: x * s if p is None else x * s + p["b"])
     for _ in range(2):

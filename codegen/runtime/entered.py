@@ -90,11 +90,14 @@ class Entry:
             for word in (entered_ir.TAKE_APART.index(name), register, id(thing), parts, count)
         ]
         hidden = [word for is_handle, thing in call.hidden for word in (int(is_handle), id(thing))]
-        program = [max(call.depth, 1)]
-        for name, operand in call.result:
+        instructions, depth = _with_truths(call, plan)
+        truths = [_words([operand, id(np.False_), id(np.True_)]) for name, operand in instructions if name == "truth"]
+        program, left = [depth], iter(truths)
+        for name, operand in instructions:
             is_object = name in ("object", "dict")
-            program += (result_ir.PUT_TOGETHER.index(name), id(operand) if is_object else operand)
-        tables = [_words(t) for t in (checks, call.places, hidden, [*program, 0, 0])]
+            word = ctypes.addressof(next(left)) if name == "truth" else id(operand) if is_object else operand
+            program += (result_ir.PUT_TOGETHER.index(name), word)
+        tables = [_words(t) for t in (checks, call.places, hidden, [*program, 0, 0])] + truths
         addresses = [ctypes.addressof(t) for t in tables]
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
@@ -109,6 +112,25 @@ class Entry:
     @property
     def address(self) -> int:
         return ctypes.addressof(self._block)
+
+
+def _with_truths(call: Call, plan: Plan) -> tuple[list[tuple[str, Any]], int]:
+    """The instructions for a result, and the depth of their stack: of NumPy's bools there are two, which `if` and `is`
+    know by their identity, so one that was written to stands for one of them."""
+    is_truth = [aval.ndim == 0 and aval.dtype.kind == "b" for aval in plan.outputs]
+    found: list[tuple[str, Any]] = []
+    depth = max(call.depth, 1)
+    for name, operand in call.result:
+        if name in ("last", "result") and is_truth[operand]:
+            found.append(("truth", operand))
+        elif name == "row" and any(is_truth[(first := operand & 0xFFFFFFFF) : first + (operand >> 32)]):
+            count = operand >> 32
+            found += [("truth" if is_truth[j] else "last", j) for j in range(first, first + count)]
+            found.append(("tuple", count))
+            depth = max(depth, call.depth + count)
+        else:
+            found.append((name, operand))
+    return found, depth
 
 
 def site(entries: Sequence[Entry]) -> Self:

@@ -10,8 +10,9 @@ from .template import Template
 __all__ = ["PUT_TOGETHER", "result_ir"]
 
 #: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys;
-#: a tuple of results that follow one another and are not used again: the first, and how many << 32.
-PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "row")
+#: a tuple of results that follow one another and are not used again: the first, and how many << 32; instead of a result
+#: NumPy's own false or true: the address of its number and of these two.
+PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "row", "truth")
 
 #: Puts a sequence together from the top of the stack; `store` takes %$kind.part into %$kind.made at %$kind.i.
 _SEQUENCE = Template("""
@@ -95,7 +96,8 @@ step:
   %operand = load i64, ptr %operand.at
   %given = inttoptr i64 %operand to ptr
   switch i64 %code, label %end [ i64 1, label %last  i64 2, label %result  i64 3, label %object
-                                 i64 4, label %tuple  i64 5, label %list  i64 6, label %dict  i64 7, label %row ]
+                                 i64 4, label %tuple  i64 5, label %list  i64 6, label %dict  i64 7, label %row
+                                 i64 8, label %truth ]
 end:
   %answer = load ptr, ptr %stack
   ret ptr %answer
@@ -165,13 +167,26 @@ row.one:
   %row.full = icmp eq i64 %row.next, %row.size
   br i1 %row.full, label %push, label %row.one
 
+truth:
+  %truth.of = load i64, ptr %given
+  %truth.at = getelementptr ptr, ptr %objects, i64 %truth.of
+  %truth.made = load ptr, ptr %truth.at
+  %truth.value.at = getelementptr i8, ptr %truth.made, i64 $SCALAR
+  %truth.value = load i8, ptr %truth.value.at
+  %truth.is = icmp ne i8 %truth.value, 0
+  %truth.place = select i1 %truth.is, i64 2, i64 1
+  %truth.own.at = getelementptr ptr, ptr %given, i64 %truth.place
+  %truth.own = load ptr, ptr %truth.own.at
+  call void @Py_IncRef(ptr %truth.own)
+  br label %push
+
 push:
   %made = phi ptr [ %last.object, %last ], [ %result.object, %result ], [ %given, %object ],
                   [ %tuple.made, %tuple.item ], [ %list.made, %list.item ], [ %dict.made, %dict.done ],
-                  [ %row.made, %row.one ]
+                  [ %row.made, %row.one ], [ %truth.own, %truth ]
   %place = phi i64 [ %top, %last ], [ %top, %result ], [ %top, %object ],
                    [ %tuple.base, %tuple.item ], [ %list.base, %list.item ], [ %dict.base, %dict.done ],
-                   [ %top, %row.one ]
+                   [ %top, %row.one ], [ %top, %truth ]
   %push.at = getelementptr ptr, ptr %stack, i64 %place
   store ptr %made, ptr %push.at
   %top.next = add i64 %place, 1
@@ -184,7 +199,7 @@ failed:
 
 
 def result_ir(offsets: dict[str, int]) -> str:
-    """`put_together` and `scalar`; `offsets`: ITEMS of a tuple."""
+    """`put_together` and `scalar`; `offsets`: ITEMS of a tuple, SCALAR of a NumPy scalar's value."""
     into_tuple = Template(_INTO_TUPLE).substitute(offsets)
     return Template(_TEXT).substitute(
         offsets,
