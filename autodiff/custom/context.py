@@ -59,7 +59,11 @@ class Fields(Sequence):
             if key not in self.__names:
                 raise KeyError(_unknown(self.__what, key, self.__names))
             return self.__read()[self.__names.index(key)]
-        return self.__read()[key]
+        values = self.__read()
+        try:
+            return values[key]
+        except IndexError:
+            raise IndexError(f"{self.__what} has {len(values)} values, none of number {key}") from None
 
     def __len__(self) -> int:
         return len(self.__values)

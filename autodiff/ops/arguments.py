@@ -43,8 +43,14 @@ def integer(value: Any, name: str, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
+        way_out = told = ""
+        if isinstance(value, Tensor):
+            told = str(value.aval) if value.node.value is not None else f"a traced {value.aval}"
+            if value.node.value is None and value.dtype.kind == "i":
+                way_out = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
         raise TypeError(
-            f"{name}: {what} is an integer, not {type(value).__name__} ({value!r})\n  called at {caller()}"
+            f"{name}: {what} is an integer, not {told or f'{type(value).__name__} ({value!r})'}\n"
+            f"  called at {caller()}{way_out}"
         ) from None
 
 

@@ -309,12 +309,27 @@ def scattered(
     return record(_scatter_add, (*indices, updates), (shape, axes, place))
 
 
+def fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """What is put into x[...], broadcast to its shape; leading extents of 1 beyond it are dropped, as in NumPy."""
+    extra = value.ndim - len(shape)
+    if extra > 0 and value.shape[:extra] == (1,) * extra:
+        value = reshaped(value, value.shape[extra:])
+    try:
+        return spread_to(value, shape)
+    except ShapeError:
+        raise ShapeError(
+            f"x[...] = value: {value.aval} does not broadcast to {value.aval.with_shape(shape)}, which it is for\n"
+            f"  called at {caller()}\n"
+            "  counted from the last, each extent must be equal or 1"
+        ) from None
+
+
 def summed_at(
     shape: tuple[int, ...], indices: Sequence[Tensor], v: Tensor, axes: tuple[int, ...], place: int
 ) -> Tensor:
     """Zeros of `shape` with v, broadcast, added at `indices`.  Raises ShapeError when it does not broadcast."""
     indices = _broadcast("add_at", indices)
-    v = spread_to(v, _gathered_shape(shape, indices[0].shape, axes, place))
+    v = fitted(v, _gathered_shape(shape, indices[0].shape, axes, place))
     return scattered(indices, v, shape, axes, place)
 
 
@@ -322,7 +337,7 @@ def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, .
     """x with v, broadcast, at `indices`.  Raises ShapeError when v does not broadcast to what is replaced."""
     indices = _broadcast("index_update", indices)
     shape = _gathered_shape(x.shape, indices[0].shape, axes, place)
-    v = spread_to(v, shape)
+    v = fitted(v, shape)
     return record(_scatter_set, (x, *indices, v), (axes, place)) if v.size else x
 
 

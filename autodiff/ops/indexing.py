@@ -29,9 +29,9 @@ from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .arithmetic import add
 from .conversion import WEAK, as_tensor, cast_to
-from .gathering import gathered, index_tensor, replaced, summed_at
+from .gathering import fitted, gathered, index_tensor, replaced, summed_at
 from .patterns import Patterned
-from .primitive import expect, spread_to, zeros_of
+from .primitive import expect, zeros_of
 from .selection import where
 from .shaping import reshaped
 from .slicing import embedded, sliced, updated_slice
@@ -324,7 +324,7 @@ def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
     """x with x[key] replaced, for any key but a mask with one value."""
     chosen = _selection(x.aval, key)
     if not chosen.indices:
-        value = reshaped(_fitted(value, chosen.shape), chosen.extents)
+        value = reshaped(fitted(value, chosen.shape), chosen.extents)
         return updated_slice(x, value, chosen.starts, chosen.axes, chosen.steps)
     y = reshaped(sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents), chosen.shape)
     y = replaced(y, chosen.indices, value, chosen.index_axes, chosen.place)
@@ -358,7 +358,7 @@ def add_at(x, key, value):
     if chosen.indices:
         moved = summed_at(chosen.shape, chosen.indices, value, chosen.index_axes, chosen.place)
     else:
-        moved = _fitted(value, chosen.shape)
+        moved = fitted(value, chosen.shape)
     return add(x, embedded(reshaped(moved, chosen.extents), chosen.starts, chosen.axes, chosen.steps, x.shape))
 
 
@@ -378,18 +378,10 @@ def _assigned(x: Tensor, value: Any) -> Tensor:
     return cast_to(value, x.dtype)
 
 
-def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The value broadcast to `shape`; leading axes of extent 1 beyond it are dropped, as NumPy does."""
-    extra = value.ndim - len(shape)
-    if extra > 0 and value.shape[:extra] == (1,) * extra:
-        value = reshaped(value, value.shape[extra:])
-    return spread_to(value, shape)
-
-
 def _masked_update(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """x[mask] = one value for all places: a choice between two, which needs no value of the mask."""
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexShapeError(f"x[...]: the mask {mask.aval} does not fit {x.aval}\n  called at {caller()}")
     value_axes = mask.ndim
     mask = reshaped(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
-    return where(mask, _fitted(value, x.shape[value_axes:]), x)
+    return where(mask, fitted(value, x.shape[value_axes:]), x)

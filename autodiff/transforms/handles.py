@@ -7,12 +7,13 @@ and a handle (`autodiff.tensor`) knows neither.
 from __future__ import annotations
 
 import copy
+import threading
 from typing import Any
 
 import numpy as np
 
 from ..config import config
-from ..errors import DTypeError, GradientError, ShapeError, caller, warn
+from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller, warn
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
@@ -39,6 +40,36 @@ def _refuse_losing_gradient(t: Tensor, what: str) -> None:
         )
 
 
+#: What to write instead of what asks for a value, where there is none.
+_AS_AN_ARRAY = "use functions of ad instead of NumPy's; NumPy's array a is read at a traced place by ad.asarray(a)[i]"
+_AS_AN_INDEX = "use ad.fori_loop or ad.scan instead of range(); an array, or a list, a is read by ad.asarray(a)[i]"
+_AS_A_NUMBER = "leave it a tensor: ad.exp and the like instead of math.exp, ad.astype instead of float() and int()"
+_AS_A_TRUTH = """use ad.where, ad.cond or ad.while_loop instead of `if` and `while`, & and | instead of `and` and `or`,
+  ad.minimum and ad.maximum instead of min() and max()"""
+
+
+def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
+    """The value.  Raises ConcretizationError where a trace has none, with what to write instead."""
+    try:
+        return value_of(t.node)
+    except ConcretizationError:
+        if not is_traced(t.node):
+            raise
+    where = f"  asked at {caller()}: {what} of a {t.aval}"
+    if threading.get_ident() not in config.open.values():
+        raise ConcretizationError(
+            "the value of a traced argument was asked for after its trace, so it never has one\n"
+            f"{where}\n"
+            "  a traced function leaves no tensors outside: let it return what is wanted"
+        )
+    raise ConcretizationError(
+        "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
+        f"{where}\n"
+        f"  {instead};\n"
+        "  or mark the argument static (static_argnums), in vmap give it in_axes=None"
+    )
+
+
 def numpy(t: Tensor) -> np.ndarray:
     """The value as a read-only array: computed now if it is pending.  `np.array(t)` copies.
 
@@ -53,7 +84,7 @@ def numpy(t: Tensor) -> np.ndarray:
 
 
 def _read_only(t: Tensor) -> np.ndarray:
-    view = value_of(t.node).view()
+    view = _asked(t, "the array", _AS_AN_ARRAY).view()
     view.flags.writeable = False
     return view
 
@@ -78,7 +109,7 @@ def item(t: Tensor) -> Any:
     """
     if t.size != 1:
         raise ShapeError(f"item() takes one element, not {t.aval}\n  called at {caller()}")
-    return value_of(t.node).item()
+    return _asked(t, "the number", _AS_A_NUMBER).item()
 
 
 def tolist(t: Tensor) -> Any:
@@ -88,13 +119,13 @@ def tolist(t: Tensor) -> Any:
     >>> ad.tensor([[True, False]]).tolist()
     [[True, False]]
     """
-    return value_of(t.node).tolist()
+    return _asked(t, "the list", _AS_AN_ARRAY).tolist()
 
 
 def _number(t: Tensor, kind: type) -> Any:
     if t.size != 1:
         raise ShapeError(f"{kind.__name__}() takes one element, not {t.aval}\n  called at {caller()}")
-    return kind(value_of(t.node).item())
+    return kind(_asked(t, "the number", _AS_A_NUMBER).item())
 
 
 def truth(t: Tensor) -> bool:
@@ -103,14 +134,14 @@ def truth(t: Tensor) -> bool:
         raise ShapeError(
             f"the truth of a {t.aval} is ambiguous\n  called at {caller()}\n  use .any() or .all(), or ad.where"
         )
-    return bool(value_of(t.node).item())
+    return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
 
 
 def index(t: Tensor) -> int:
     """An integer 0-d tensor as an index."""
     if t.shape or t.dtype.kind != "i":
         raise DTypeError(f"only a 0-d integer tensor is an index, not {t.aval}\n  called at {caller()}")
-    return int(value_of(t.node).item())
+    return int(_asked(t, "the index", _AS_AN_INDEX).item())
 
 
 def show(t: Tensor) -> str:

@@ -314,6 +314,18 @@ def test_segments_of_any_ids_are_one_compile_and_ids_are_checked():
         ad.segment_sum(np.ones(2, bool), [0, 1], 2)
 
 
+def test_what_replaces_fits_what_it_replaces():
+    x = np.arange(6.0).reshape(2, 3)
+    for key in (0, [0, 1], (slice(None), [1, 2]), x > 1):
+        with pytest.raises(ad.ShapeError, match=r"(?s)x\[\.\.\.\] = value: f64\[7\] does not .*test_indexing.py"):
+            ad.tensor(x)[key] = np.ones(7)
+    for key, value in (([1, 0], np.ones((1, 2, 3))), (0, np.ones((1, 1, 3))), (slice(1), 2 * np.ones((1, 1, 3)))):
+        t, expected = ad.tensor(x), x.copy()
+        t[key] = value
+        expected[key] = value
+        np.testing.assert_array_equal(t, expected)
+
+
 def test_what_is_added_fits_what_it_is_added_to():
     x = np.zeros((2, 3))
     for wrong, error in (

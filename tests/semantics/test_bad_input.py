@@ -63,6 +63,12 @@ def backward_twice():
     loss.backward()
 
 
+def left_outside():
+    found = []
+    ad.jit(lambda x: (found.append(x * 2.0), x)[1])(1.0)
+    return found[0]
+
+
 def branch(x):
     return x if x.sum() > 0 else -x
 
@@ -154,6 +160,14 @@ CASES = {
     "a static parameter of no such name": (ad.DispatchError, lambda: ad.jit(square, static_argnames="y")),
     "a branch in jit": (ad.ConcretizationError, lambda: ad.jit(branch)(X)),
     "float in jit": (ad.ConcretizationError, lambda: ad.jit(lambda x: float(x.sum()))(X)),
+    "range in jit": (ad.ConcretizationError, lambda: ad.jit(lambda n: [i for i in range(n)])(3)),
+    "an array of NumPy's read in jit": (ad.ConcretizationError, lambda: ad.jit(lambda i: X[i])(1)),
+    "a shape in jit": (TypeError, lambda: ad.jit(lambda x, n: x.reshape(n, 1))(X, 3)),
+    "an axis in jit": (TypeError, lambda: ad.jit(lambda x, axis: x.sum(axis=axis))(X, 0)),
+    "what a trace left outside": (ad.ConcretizationError, lambda: float(left_outside())),
+    "a value that does not fit rows": (
+        ad.ShapeError, lambda: ad.tensor(np.ones((2, 3))).__setitem__([0, 1], np.ones(5))
+    ),
     "NumPy in jit": (ad.Error, lambda: ad.jit(lambda x: np.linalg.eig(x))(np.eye(3))),
     "inspection of an unknown dtype": (ad.Error, lambda: ad.inspect(square, "q64[3]")),
     "inspection by an argument beyond": (

@@ -65,6 +65,12 @@ def test_a_saved_input_reads_back_as_that_input():
     assert seen[0].is_leaf and seen[0].requires_grad
 
 
+def test_a_number_that_nothing_was_saved_under_says_how_many_there_are():
+    f = saving(lambda ctx, x: ctx.save_for_backward(x), lambda ctx, g: g * ctx.saved_variables[1])
+    with pytest.raises(IndexError, match="saved_variables has 1 values, none of number 1"):
+        f(leaf()).sum().backward()
+
+
 def test_a_saved_output_reads_back_behind_its_rule():
     def forward(ctx, x):
         y = ad.exp(x)
