@@ -16,6 +16,7 @@ from ..errors import ConcretizationError, ShapeError, caller
 from ..tape import leaf, state
 from ..tape.ask import value_of
 from ..tensor import Tensor
+from .arguments import axis_of
 from .comparison import equal, isnan, logical_and, logical_not, logical_or, truth
 from .conversion import as_tensor
 from .gathering import take
@@ -85,6 +86,8 @@ def isin(element, test_elements, *, invert=False):
 
 def _place_without_nan(of: Any, name: str, fill: float, x: Any, axis: Any, keepdims: bool) -> Tensor:
     x = as_tensor(x, name, "x")
+    if axis is not None:
+        axis = axis_of(name, axis, x.aval)
     return of(where(isnan(x), fill, x) if x.dtype.kind == "f" else x, axis, keepdims=keepdims)
 
 

@@ -214,7 +214,7 @@ def append(x, values, axis=None):
     x, values = as_tensor(x, "append", "x"), as_tensor(values, "append", "values")
     if axis is None:
         x, values, axis = reshaped(x, (x.size,)), reshaped(values, (values.size,)), 0
-    return concatenate((x, values), axis)
+    return concatenate((x, values), axis_of("append", axis, x.aval))
 
 
 for _function in (append, dsplit):
