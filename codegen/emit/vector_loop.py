@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .divisors import by_inverse, has_inverse
+from .known import may_be_known, write_until_known
 from .loop_plan import LoopPlan
 from .marks import Mark, begun, mark_of, marked, marks_of, placed
 from .operations import BEYOND, SCALAR, extreme
@@ -119,8 +120,11 @@ class VectorLoop(VectorMemory):
             return results
         # Of a few iterations marks would be as dear as places.
         self.marks = marks_of(self) if may_be_long else {}
-        write = self._in_runs if may_be_long and self._is_long(phase) else self._loop
-        results = write(phase, start, stop, partial)
+        write = self._in_runs if may_be_long and self._is_long(phase) else self.repeated
+        if may_be_long and may_be_known(self, phase):
+            results = write_until_known(self, phase, start, stop, partial)
+        else:
+            results = write(phase, start, stop, partial)
         body.lines[place:place] = self.hoisted
         return results
 
@@ -142,15 +146,15 @@ class VectorLoop(VectorMemory):
         end = body.value(f"add i64 {first}, {RUN * lanes}")
         end = body.value(f"call i64 {smin}(i64 {end}, i64 {stop})")
         run = Phase(lanes, RUN * lanes, phase.is_masked)
-        found = self._loop(run, first, end, self._identities(lanes))
+        found = self.repeated(run, first, end, self._identities(lanes))
         results = combined(self, self.plan.reductions, totals, found)
         body.lines.append(f"  %more.{number} = icmp slt i64 {end}, {stop}")
         body.lines.append(f"  br i1 %more.{number}, label %runs.{number}, label %done.{number}")
-        phis = self._phis([first, *totals], [start, *partial], before, [end, *results], body.label)
+        phis = self.phis([first, *totals], [start, *partial], before, [end, *results], body.label)
         body.lines[header:header] = phis
-        return self._entered(f"runs.{number}", number, phase, start, stop, place, before, partial, results)
+        return self.entered(f"runs.{number}", number, phase, start, stop, place, before, partial, results)
 
-    def _loop(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
+    def repeated(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
         """A loop tested at its end, behind a test that it runs at all."""
         body, plan = self.body, self.plan
         number, before, place = body.next_number(), body.label, len(body.lines)
@@ -173,12 +177,12 @@ class VectorLoop(VectorMemory):
             f"splat ({self.marks[r].type} -1)" if r in self.marks else first
             for r, first in zip(plan.reductions, partial, strict=True)
         ]
-        lines[header:header] = self._phis([counter, *phis], [start, *firsts], before, [after, *results], body.label)
+        lines[header:header] = self.phis([counter, *phis], [start, *firsts], before, [after, *results], body.label)
         if self.marks:
             results = self._places(number, results, partial, counter, start)
-        return self._entered(f"loop.{number}", number, phase, start, stop, place, before, partial, results)
+        return self.entered(f"loop.{number}", number, phase, start, stop, place, before, partial, results)
 
-    def _phis(self, names: list[str], firsts: list[str], before: str, nexts: list[str], last: str) -> list[str]:
+    def phis(self, names: list[str], firsts: list[str], before: str, nexts: list[str], last: str) -> list[str]:
         """The head of a loop: its counter, and what it carries."""
         types = ["i64", *[self._carried(r) for r in self.plan.reductions]]
         return [
@@ -202,7 +206,7 @@ class VectorLoop(VectorMemory):
         self.body.lines.append(f"  br label %done.{number}")
         return found
 
-    def _entered(
+    def entered(
         self, label: str, number: int, phase: Phase, start: str, stop: str, place: int, before: str,
         partial: list[str], results: list[str],
     ) -> list[str]:  # fmt: skip
