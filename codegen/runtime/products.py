@@ -76,7 +76,10 @@ def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
     m, n, k = extents[:3]
     is_of_few = 1 < m <= FEW_ROWS and n * k >= FEW_LEAST
     columns = n if m > 1 and n in NARROW else 0
-    return is_swapped, extents, _tile(gemm.dtype, engine.target_features(), is_of_few, columns)
+    tile = _tile(gemm.dtype, engine.target_features(), is_of_few, columns)
+    if FEW_ROWS < m <= EVEN_TILES * tile.rows and n * k >= EVEN_LEAST:
+        tile = _evenly(tile, next(rows for rows in range(FEW_ROWS + 1, EVEN_TILES * tile.rows + 1) if m == rows))
+    return is_swapped, extents, tile
 
 
 @functools.cache
@@ -88,7 +91,13 @@ def _tile(dtype: str, features: str, is_of_few: bool, columns: int) -> Tile:
     tile = Tile.of(dtype, features)
     if columns * tile.size >= NARROW_BYTES and columns < tile.lanes:
         tile = replace(tile, lanes=columns)
-    return replace(tile, rows=FEW_ROWS) if is_of_few else tile
+    return replace(tile, rows=FEW_ROWS, depth=FEW_DEPTH) if is_of_few else tile
+
+
+@functools.cache
+def _evenly(tile: Tile, rows: int) -> Tile:
+    """The tile with as few rows as share so many evenly: the last one is full, or nearly."""
+    return replace(tile, rows=-(-rows // -(-rows // tile.rows)))
 
 
 def _load(kind: Hashable, needs: Sequence[_Need]) -> tuple[tuple[engine.Code, ...], int]:
@@ -129,8 +138,13 @@ def _steps(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
 
 #: A few rows times a large matrix are done by code of their own, made when it is first needed: tiles of more rows
 #: would be mostly empty (4 x 256 x 256 f32: 9.1 us, these 4.9).
-FEW_ROWS = 4
+FEW_ROWS, FEW_DEPTH = 4, 320
 FEW_LEAST = 1 << 15
+
+#: Up to so many tiles of rows are evened out, for matrices b of so many elements: of 10 rows two tiles of 8 compute 16
+#: (10 x 256 x 784 f64: 113 us, by two of 5 rows 78; 5 x 64 x 64 f32 .77 and .56, one thread of a Zen 4).
+EVEN_TILES = 4
+EVEN_LEAST = 1 << 12
 
 #: Rows of c that fill a shorter vector have tiles of these, which need no corner: 25,000 x 4 x 4 f32 170 us, so 69.
 NARROW, NARROW_BYTES = (2, 4, 8), 16

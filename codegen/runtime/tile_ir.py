@@ -27,6 +27,7 @@ class Tile:
     """The shape of a tile: `rows` rows, and one or two vectors of `lanes` elements.
 
     type, size    LLVM's name of the elements, and their bytes
+    depth         rows of b in a panel, at most
     """
 
     dtype: str
@@ -34,19 +35,19 @@ class Tile:
     size: int
     rows: int
     lanes: int
+    depth: int
 
     @staticmethod
     def of(dtype: str, features: str) -> Tile:
-        """The tile for this processor, which has 32 vector registers (AVX-512, ARM) or 16: sums take half and more."""
+        """The tile for this processor, which has 32 vector registers (AVX-512, ARM) or 16: sums take half and more.
+
+        A panel takes 20 KB of 32 in the cache nearest, or all of them where registers are long.
+        """
         target = Target.of(features)
         has_many = target.vector_bytes == 64 or "+neon" in features.split(",")
         type_, size = {"f32": ("float", 4), "f64": ("double", 8)}[dtype]
-        return Tile(dtype, type_, size, 8 if has_many else 6, target.vector_bytes // size)
-
-    @property
-    def depth(self) -> int:
-        """Rows of b in a panel, at most: 20 KB of 32 in the cache nearest, or all of them where registers are long."""
-        return 320 if self.rows < 8 else 256
+        rows, depth = (8, 256) if has_many else (6, 320)
+        return Tile(dtype, type_, size, rows, target.vector_bytes // size, depth)
 
     @property
     def vector(self) -> str:

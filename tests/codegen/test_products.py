@@ -194,6 +194,21 @@ def _strides(sizes):
 LARGE = [(128, 256, 784), (784, 256, 128), (1000, 1000, 1000), (256, 10, 784), (7, 5000, 999)]
 
 
+@pytest.mark.parametrize("m", range(2, 34))
+def test_few_rows_are_shared_evenly_among_tiles(processor, m, rng):
+    gemm = Gemm("f64", m, 70, 64, False, False, 1, (0, 0, 0))
+    _, _, tile = products._case(gemm)
+    full = Tile.of("f64", products.engine.target_features())
+    if products.FEW_ROWS < m <= products.EVEN_TILES * full.rows:
+        tiles = -(-m // full.rows)
+        assert tile.rows * (tiles - 1) < m <= tile.rows * tiles < m + tiles
+    else:
+        assert tile == full
+    assert tile.depth == full.depth
+    a, b = operands(gemm, rng)
+    np.testing.assert_allclose(run(gemm, a, b), expected_of(gemm, a, b), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("sizes", LARGE)
 def test_large_products_are_cut_into_tiles_for_several_threads(sizes):
     for dtype in ("f32", "f64"):
