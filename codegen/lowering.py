@@ -74,7 +74,11 @@ class Reduce:
 
 @record(frozen=True)
 class Scan:
-    """A running monoid (`add`, `mul`) along the parameter `axis` (one non-negative int)."""
+    """A running monoid (`add`, `mul`, `max`, `min`) along the parameter `axis` (one non-negative int).
+
+    Or `affine`, of two inputs b and a: each result is b + a * the one before, of which a zero is strong; with the
+    parameter `reverse`, the one after.
+    """
 
     monoid: str
 

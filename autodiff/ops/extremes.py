@@ -29,7 +29,7 @@ from .primitive import Operation, primitive, times, zero_of, zeros_of
 from .reductions import all_, max_, min_, sum_
 from .scans import recurrence, running_aval
 from .selection import maximum, where
-from .shaping import flipped, reshaped
+from .shaping import reshaped
 from .slicing import part
 from .template import remembered
 
@@ -53,7 +53,7 @@ def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
     """The sums from the beginning of its plateau to each element."""
     n = goes_on.shape[axis]
     follows = joined((part(goes_on, axis, n - 1, n), part(goes_on, axis, 0, n - 1)), axis)  # the last is 0
-    return flipped(recurrence(flipped(b, (axis,)), flipped(follows, (axis,)), axis), (axis,))
+    return recurrence(b, follows, axis, reverse=False)
 
 
 def _shares(y: Tensor, x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:

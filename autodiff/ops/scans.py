@@ -1,7 +1,7 @@
 """Running sums and products along an axis.
 
 The derivatives of a running product are those of a linear recurrence, y[k] = x[k] * y[k-1], so they are right where
-elements are zero; nothing is divided.  A recurrence is solved by doubling: in log2(n) steps over all places at once.
+elements are zero; nothing is divided.  Those of a recurrence are recurrences, the other way round.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import ShapeError, caller
 from ..tape import constant, record
 from ..tensor import Tensor
 from .arguments import axis_of, records
-from .arithmetic import add, mul0, multiply
+from .arithmetic import add, multiply
 from .batching import along
 from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
@@ -60,16 +60,70 @@ _cumsum = linear(
 )
 
 
-def recurrence(b: Tensor, a: Tensor, axis: int) -> Tensor:
-    """c with c[i] = b[i] + a[i] * c[i+1] along an axis; the last of a counts for nothing."""
-    n, reach = b.shape[axis], 1
-    while reach < n:
-        # b[i] is what the places from i on give, `reach` of them, and a[i] what c[i + reach] is multiplied with for it:
-        # where that overflows, nothing is still nothing, as it would be step by step.
-        b = add(b, mul0(_later(b, axis, reach), a))
-        a = multiply(a, _later(a, axis, reach))
-        reach *= 2
+def _recurrence_aval(b: Aval, a: Aval, *, axis: int, reverse: bool) -> Aval:
+    expect("recurrence", (b, a), "f")
+    assert b == a, f"recurrence: {b} and {a}"
+    assert 0 <= axis < b.ndim, f"recurrence: axis {axis} of {b}"
     return b
+
+
+def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    c = np.empty_like(b)
+    bs, as_, cs = (np.moveaxis(x, axis, 0) for x in (b, a, c))
+    so_far: Any = np.zeros(bs.shape[1:])
+    with np.errstate(all="ignore"):
+        for i in range(len(bs))[:: -1 if reverse else 1]:
+            so_far = bs[i] + np.where(so_far == 0, 0.0, as_[i].astype(np.float64) * so_far)
+            cs[i] = so_far
+    return c
+
+
+def _recurrence_pull(y_bar, y, xs, params, masked):
+    (b, a), (axis, reverse) = xs, params
+    if not b.size:
+        return (y_bar, y_bar)
+    # What b[i] adds is multiplied with the factor of the next one.
+    b_bar = recurrence(y_bar, _shifted(a, axis, not reverse), axis, reverse=not reverse)
+    return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
+
+
+def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
+    db, da = dxs
+    if da is not None:
+        moved = multiply(da, _shifted(y, axis, reverse))
+        db = moved if db is None else add(db, moved)
+    return None if db is None else recurrence(db, a, axis, reverse=reverse)
+
+
+_recurrence = primitive(
+    "recurrence",
+    _step_by_step,
+    infer=_recurrence_aval,
+    pull=_recurrence_pull,
+    jvp=_recurrence_jvp,
+    lower=Scan("affine"),
+    params=("axis", "reverse"),
+    heavy=True,
+    batch=along("axis"),
+)
+
+
+def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tensor:
+    """c with c[i] = b[i] + a[i] * c[i+1] along an axis, the last of a counting for nothing; or, forwards, * c[i-1].
+
+    b, a: T[..., n, ...]  →  T[..., n, ...]     T float
+
+    Where c is 0 the next a is not looked at: what overflows is not multiplied with nothing.
+    """
+    return record(_recurrence, (b, a), (axis, reverse))
+
+
+def _shifted(x: Tensor, axis: int, later: bool) -> Tensor:
+    """What stands one place further on (`later`) or before; 0 at the end, or the beginning."""
+    if later:
+        return _later(x, axis, 1)
+    zeros = zeros_of(x.aval.with_shape((*x.shape[:axis], 1, *x.shape[axis + 1 :])))
+    return joined((zeros, part(x, axis, 0, x.shape[axis] - 1)), axis)
 
 
 def _later(x: Tensor, axis: int, by: int) -> Tensor:
@@ -97,7 +151,7 @@ def _cumprod_jvp(dxs, y, x, *, axis):
     if dx is None or not x.size:
         return dx
     moved = multiply(dx, _earlier_product(y, axis))
-    return flipped(recurrence(flipped(moved, (axis,)), flipped(x, (axis,)), axis), (axis,))
+    return recurrence(moved, x, axis, reverse=False)
 
 
 _cumprod = primitive(

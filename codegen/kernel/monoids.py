@@ -14,7 +14,9 @@ from .index import Index
 from .nest import I1, I64, ScalarType, Value
 from .scalar import Scalar
 
-__all__ = ["Accumulator", "combine", "element", "identity", "is_sum", "start", "sum_and_rest", "with_rest"]
+__all__ = [
+    "Accumulator", "combine", "element", "identity", "is_sum", "multiplied", "start", "sum_and_rest", "with_rest",
+]  # fmt: skip
 
 Accumulator = tuple[Value, ...]
 
@@ -70,6 +72,20 @@ def sum_and_rest(k: Scalar, x: Value, y: Value) -> tuple[Value, Value]:
     total = k.add(x, y)
     entered = k.sub(total, x)
     return total, k.add(k.sub(x, k.sub(total, entered)), k.sub(y, entered))
+
+
+def multiplied(k: Scalar, so_far: Accumulator, factor: Value) -> Accumulator:
+    """A sum so far times a factor, and what rounding has taken from it, where that is kept; 0 whatever the factor of 0.
+
+    What a product's rounding takes is exact, by a fused multiply-add (Ogita, Rump, Oishi 2005).
+    """
+    total, *rest = so_far
+    product, zero = k.mul(total, factor), k.literal(0.0, total.type)
+    kept = k.select(k.eq(total, zero), zero, product)
+    if not rest:
+        return (kept,)
+    lost = k.fma(total, factor, k.neg(product))
+    return kept, k.add(k.mul(rest[0], factor), lost)
 
 
 def with_rest(k: Scalar, total: Value, rest: Value) -> Value:

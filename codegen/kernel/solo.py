@@ -18,7 +18,7 @@ from .edges import rows_apart, rows_kept
 from .elements import Elements, Temporary, element_type
 from .group import strides_of
 from .index import Index, constant_index, flatten, split_loop
-from .monoids import Accumulator, combine, start, sum_and_rest, with_rest
+from .monoids import Accumulator, combine, multiplied, start, sum_and_rest, with_rest
 from .nest import F32, F64, Value
 from .operands import Product
 from .scalar import Scalar
@@ -85,36 +85,39 @@ def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
 def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -> Built:
     """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it.
 
-    Floats are added up as an f64, and of an f64 what rounding takes is added up beside: a sum errs as little as its
-    elements, however many came before.  Along the last axis the total is in registers, else in memory, one for each
-    place, so that all places go on side by side.
+    Or out[t] = x[t] + a[t] * out[t-1], and from the end if the node says so.  Floats are added up as an f64, and of
+    an f64 what rounding takes is added up beside: a sum errs as little as its elements, however many came before.
+    Along the last axis the total is in registers, else in memory, one for each place, so that all places go on side
+    by side.
     """
     k = Scalar()
     elements = Elements(k, is_stored, exact=exact)
-    (x,) = node.inputs
-    axis, monoid = node.keywords["axis"], node.op.lower.monoid
+    axis, monoid, reverse = node.keywords["axis"], node.op.lower.monoid, node.keywords.get("reverse", False)
     shape, type = node.aval.shape, element_type(node)
     stride = strides_of(shape)[axis]
     before, length = node.aval.size // (stride * shape[axis]), shape[axis]
     out = elements.place(node)
-    is_wide, has_rest = (monoid == "add" and type is kind for kind in (F32, F64))
-    begin = start(k, monoid, F64 if is_wide else type)
+    is_wide, has_rest = (monoid in ("add", "affine") and type is kind for kind in (F32, F64))
+    begin = start(k, "add" if monoid == "affine" else monoid, F64 if is_wide else type)
     begin = (*begin, *begin) if has_rest else begin
 
     def step(lead: Index, time: Index, inner: Index, so_far: Accumulator) -> Accumulator:
         """One element: built, stored, given on."""
+        time = constant_index(length - 1).plus(time.times(-1)) if reverse else time
         index = (
             *(split_loop(lead, shape[:axis]) if axis else ()),
             time,
             *(split_loop(inner, shape[axis + 1 :]) if axis + 1 < len(shape) else ()),
         )
-        value = elements.at(x, index)
+        value, *by = (k.cast(elements.at(i, index), "f64") if is_wide else elements.at(i, index) for i in node.inputs)
+        if by:
+            so_far = multiplied(k, so_far, by[0])
         if has_rest:
             total, lost = sum_and_rest(k, so_far[0], value)
             found: Accumulator = (total, k.add(so_far[1], lost))
             value = with_rest(k, *found)
         else:
-            found = combine(k, monoid, so_far, (k.cast(value, "f64") if is_wide else value,), free_order=False)
+            found = combine(k, "add" if by else monoid, so_far, (value,), free_order=False)
             value = k.cast(found[0], "f32") if is_wide else found[0]
         k.store(value, out, lead.times(stride * length).plus(time.times(stride)).plus(inner))
         return found

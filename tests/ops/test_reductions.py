@@ -1,5 +1,7 @@
 """What the sweep cannot see of reductions: kinks, specials, refusals."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -145,6 +147,38 @@ def test_a_running_product_of_many_numbers_has_the_derivative_of_the_sum_of_loga
     y = np.cumprod(x, 1)
     expected = np.cumsum((g * y)[:, ::-1], 1)[:, ::-1] / x
     np.testing.assert_allclose(ad.grad(lambda t: (ad.cumprod(t, 1) * g).sum())(x), expected, rtol=1e-11, atol=1e-12)
+
+
+def test_factors_whose_products_overflow_behind_a_zero_do_not_reach_the_gradient_of_a_running_product():
+    x, g = np.array([1e-200, 1e200, 1e200, 0.0, 3.0]), np.array([1.0, 1.0, 0.0, 1.0, 1.0])
+    gradient = ad.grad(lambda t: (ad.cumprod(t) * g).sum())(x)
+    np.testing.assert_allclose(gradient, [1e200, 1e-200, 0.0, 4e200, 0.0], rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gradients_of_running_products_and_extremes_err_by_their_last_roundings(axis, dtype, rng):
+    n = 5000
+    g = rng.normal(size=(n, 3) if axis == 0 else (3, n)).astype(dtype)
+    plateau = np.zeros_like(g)
+    np.moveaxis(plateau, axis, 0)[0] = 1
+    found = ad.grad(lambda t: (ad.cummax(t, axis) * g).sum())(plateau)
+    expected = [math.fsum(row) for row in np.moveaxis(g, axis, 1).astype(float)]
+    np.testing.assert_allclose(np.moveaxis(found, axis, 0)[0], expected, rtol=np.finfo(dtype).eps / 2)
+    x = (1 + 0.01 * rng.normal(size=g.shape)).astype(dtype)
+    exact = x.astype(np.longdouble)
+    expected = np.flip(np.cumsum(np.flip(g * np.cumprod(exact, axis), axis), axis), axis) / exact
+    found = ad.grad(lambda t: (ad.cumprod(t, axis) * g).sum())(x)
+    # What is left are the roundings of the running product itself, which wander as far as n**.5 of them.
+    assert np.max(np.abs(found - expected)) < 70 * np.finfo(dtype).eps * np.max(np.abs(expected))
+
+
+def test_gradients_of_running_products_and_extremes_are_as_many_kernels_for_any_length():
+    for f in (ad.cumprod, ad.cummax):
+        few, many = (
+            str(ad.inspect(ad.grad(lambda t, f=f: f(t).sum()), np.ones(n)).fused).count("\n  k") for n in (100, 100_000)
+        )
+        assert 0 < many <= few
 
 
 # ---------------------------------------------------------------- refusals
