@@ -59,6 +59,20 @@ def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
     return joined((x, part(before, 0, taken, n)), 0) if n > taken else x
 
 
+def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The product over axes, by a tree of halves: complex numbers are compiled by parts, whose product is none."""
+    rest = tuple([i for i in range(x.ndim) if i not in axes])
+    shape = tuple([x.shape[i] for i in rest])
+    level = reshaped(transposed(x, axes + rest), (math.prod([x.shape[i] for i in axes]), *shape))
+    if not level.shape[0]:
+        return spread_to(constant(1.0, dtype_name(x.dtype)), shape)
+    while (extent := level.shape[0]) > 1:
+        half = extent // 2
+        product = multiply(part(level, 0, 0, half), part(level, 0, half, 2 * half))
+        level = _with_odd(product, level, 2 * half)
+    return reshaped(level, shape)
+
+
 def _pull(y_bar, y, xs, params, masked):
     (axes,), (x,) = params, xs
     return (times(spread(y_bar, axes, x.shape), _product_of_others(x, axes), masked),)
@@ -98,4 +112,8 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     x = as_tensor(x, "prod", "x")
     axes = axes_of("prod", axis, x.aval)
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "prod"))
-    return unreduced(record(_prod, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
+    if not axes:
+        found = another(x)
+    else:
+        found = _product_of_complex(x, axes) if x.dtype.kind == "c" else record(_prod, (x,), (axes,))
+    return unreduced(found, x, axes, keepdims)

@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
+from codegen.ir import Aval, dtype_name
 from codegen.lowering import Reduce
 
 from ..errors import ShapeError, caller
-from ..tape import another, record
+from ..tape import DETACH, another, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, integer, kept, records, reduced_shape
-from .arithmetic import divide
+from .arithmetic import add, divide, multiply, subtract
 from .batching import along
-from .bits import bitwise_or
-from .comparison import equal, not_equal, truth
+from .bits import bitwise_and, bitwise_or
+from .comparison import equal, isfinite, isnan, not_equal, truth
+from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
 from .primitive import Operation, expect, linear, primitive, zero_of
 from .selection import where
@@ -156,10 +157,36 @@ _max = _extreme("max", np.max)
 _min = _extreme("min", np.min)
 
 
+def _first_by_parts(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """The parts of the extreme of complex numbers, in the order of dictionaries, and which elements it is.
+
+    nan if there is one; then these are the elements.
+    """
+    re, im, is_nan = real_part(x), imaginary_part(x), isnan(x)
+    re = where(is_nan, math.nan, re)
+    best = record(operation, (re,), (axes,))
+    is_first = equal(re, spread(best, axes, x.shape))
+    im = where(is_first, im, -math.inf if operation is _max else math.inf)
+    second = where(isnan(best), math.nan, record(operation, (im,), (axes,)))
+    wins = bitwise_and(is_first, equal(im, spread(second, axes, x.shape)))
+    return best, second, bitwise_or(wins, is_nan)
+
+
+def _extreme_of_complex(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The value is that of the parts; the elements that it is move it, evenly."""
+    still = record(DETACH, (x,))
+    best, second, wins = _first_by_parts(operation, still, axes)
+    value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), constant(1j, dtype_name(x.dtype))))
+    moved = where(bitwise_and(wins, isfinite(still)), subtract(x, still), zero_of(x.dtype))  # by nothing
+    return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
+
+
 def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
     """The extreme elements; those of bool are what `any` and `all` say."""
     x = as_tensor(x, operation.name, "x")
     axes = axes_of(operation.name, axis, x.aval)
+    if x.dtype.kind == "c" and axes:
+        return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
     if x.dtype == _BOOL:
         operation.infer(x.aval.with_dtype(_I64), axis=axes)  # an empty axis has no extreme
         operation = of_bool
@@ -171,7 +198,7 @@ def _extremum(operation: Operation, of_bool: Operation, x: Any, axis: Any, keepd
 def max_(x, axis=None, *, keepdims=False):
     """The largest element over an axis, several, or (None) all of them; nan if there is one.
 
-    x: T[..., n, ...]  →  T[..., ...]
+    x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
 
     Elements that tie share the gradient evenly; the others get exactly 0.
     Raises ShapeError when x has no such axis, or nothing along it.
@@ -188,7 +215,7 @@ def max_(x, axis=None, *, keepdims=False):
 def min_(x, axis=None, *, keepdims=False):
     """The smallest element over an axis, several, or (None) all of them; nan if there is one.
 
-    x: T[..., n, ...]  →  T[..., ...]
+    x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
 
     Elements that tie share the gradient evenly; the others get exactly 0.
     Raises ShapeError when x has no such axis, or nothing along it.
@@ -294,6 +321,9 @@ _argmin = _place_reduction("argmin", np.argmin)
 def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
     x = as_tensor(x, operation.name, "x")
     axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
+    if x.dtype.kind == "c":
+        wins = _first_by_parts(_max if operation is _argmax else _min, x, axes)[2]
+        return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
     return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
 
 

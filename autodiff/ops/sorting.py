@@ -13,8 +13,11 @@ from ..tape import record
 from ..tensor import Tensor
 from .along import take_along_axis
 from .arguments import axis_of, records
+from .arithmetic import add, multiply
 from .batching import along
-from .conversion import as_tensor
+from .comparison import isnan
+from .complexes import imaginary_part, real_part
+from .conversion import as_tensor, cast_to
 from .primitive import expect, primitive
 from .shaping import reshaped
 from .template import remembered
@@ -58,7 +61,8 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
 
     x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan is above all
 
-    The order is stable whatever `stable` is.  Raises ShapeError when x has no such axis.
+    Complex numbers are ordered by real parts, equal ones by imaginary parts.  The order is stable whatever `stable` is.
+    Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.argsort([3.0, 1.0, 2.0, 1.0])
@@ -69,7 +73,7 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
     x = as_tensor(x, "argsort", "x")
     if axis is None:
         x, axis = reshaped(x, (x.size,)), 0
-    return record(_argsort, (x,), (axis_of("argsort", axis, x.aval), bool(descending)))
+    return _ordered(x, axis_of("argsort", axis, x.aval), bool(descending))
 
 
 @function
@@ -79,7 +83,8 @@ def sort(x, axis=-1, *, descending=False, stable=True):
 
     x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan is above all
 
-    The order is stable whatever `stable` is.  Raises ShapeError when x has no such axis.
+    Complex numbers are ordered by real parts, equal ones by imaginary parts.  The order is stable whatever `stable` is.
+    Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.sort([3.0, ad.nan, 1.0])
@@ -91,7 +96,24 @@ def sort(x, axis=-1, *, descending=False, stable=True):
     if axis is None:
         x, axis = reshaped(x, (x.size,)), 0
     along = axis_of("sort", axis, x.aval)
-    return _taken(x, record(_argsort, (x,), (along, bool(descending))), along)
+    return _taken(x, _ordered(x, along, bool(descending)), along)
+
+
+def _ordered(x: Tensor, axis: int, descending: bool) -> Tensor:
+    """The order along an axis.  Complex numbers are put into it by each key in turn, the last of which decides.
+
+    As NumPy has it: real parts, then imaginary parts; behind all numbers those with a nan in the imaginary part, behind
+    these those with one in the real part, and in both.
+    """
+    if x.dtype.kind != "c":
+        return record(_argsort, (x,), (axis, descending))
+    re, im = real_part(x), imaginary_part(x)
+    lacks = [cast_to(isnan(p), np.dtype(np.int32)) for p in (im, re)]
+    order = record(_argsort, (im,), (axis, descending))
+    for key in (re, add(lacks[0], multiply(lacks[1], 2))):
+        by_key = record(_argsort, (_taken(key, order, axis),), (axis, descending))
+        order = _taken(order, by_key, axis)
+    return order
 
 
 def _taken(x: Tensor, order: Tensor, axis: int) -> Tensor:

@@ -53,6 +53,11 @@ PROGRAMS = {
     "a ** -2": (lambda a: a**-2, lambda a: a**-2.0, (A,)),
     "a ** b": (lambda a, b: a**b, np.power, (A, B.T)),
     "exp": (ad.exp, np.exp, (A,)),
+    "prod": (ad.prod, np.prod, (A,)),
+    "prod of columns": (lambda a: ad.prod(a, axis=0), lambda a: np.prod(a, axis=0), (S,)),
+    "max": (ad.max, np.max, (A,)),
+    "min of rows": (lambda a: ad.min(a, axis=1), lambda a: np.min(a, axis=1), (S,)),
+    "sort": (lambda a: ad.sort(a, axis=1), lambda a: np.sort(a, axis=1), (A,)),
     "log": (ad.log, np.log, (A,)),
     "sin": (ad.sin, np.sin, (A,)),
     "cos": (ad.cos, np.cos, (A,)),
@@ -331,3 +336,37 @@ def test_nan_and_infinities_beside_real_operands_are_numpys_however_it_is_run(f,
                 ad.jit(lambda z, number=number: f(z, number))(z),
             ):
                 np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+def test_complex_numbers_are_ordered_as_numpy_orders_them(dtype):
+    rng = np.random.default_rng(0)
+    for shape in ((5,), (1,), (7, 3)):
+        whole = rng.integers(-2, 3, shape) + 1j * rng.integers(-2, 3, shape)  # with ties
+        holed = whole.copy()
+        holed.flat[::3], holed.flat[1::4] = np.nan, complex(1, np.nan)
+        far = whole.copy()
+        far.flat[::2] = complex(-np.inf, 1)
+        for x in (a.astype(dtype) for a in (whole, holed, far)):
+            for axis in (None, 0, -1):
+                for name in ("max", "min", "argmax", "argmin"):
+                    found = ad.jit(lambda x, name=name, axis=axis: getattr(ad, name)(x, axis=axis))(x)
+                    np.testing.assert_array_equal(found, getattr(np, name)(x, axis=axis), err_msg=name)
+            for axis in (0, -1):
+                order = np.lexsort((x.imag, x.real, np.isnan(x.imag) + 2 * np.isnan(x.real)), axis=axis)
+                np.testing.assert_array_equal(ad.jit(lambda x, axis=axis: ad.argsort(x, axis=axis))(x), order)
+                np.testing.assert_array_equal(np.sort(ad.tensor(x), axis=axis), np.sort(x, axis=axis))
+    with pytest.raises(ad.ShapeError, match="max: nothing to choose from"):
+        ad.max(np.ones(0, dtype))
+
+
+def test_complex_products_are_right_at_zeros_and_of_nothing():
+    z = np.array([0.0, 1j, 2.0])
+    np.testing.assert_allclose(ad.grad(lambda z: ad.real(ad.prod(z)))(z), [-2j, 0.0, 0.0])
+    np.testing.assert_array_equal(ad.prod(np.ones((0, 2), complex), axis=0), np.ones(2))
+    np.testing.assert_allclose(ad.jit(ad.prod)(np.full(37, 1 + 0.1j)), np.prod(np.full(37, 1 + 0.1j)))
+
+
+def test_equal_complex_extremes_share_the_gradient():
+    z = np.array([1 + 2j, 1 + 2j, 1 + 1j, 0.0])
+    np.testing.assert_array_equal(ad.grad(lambda z: ad.real(ad.max(z)))(z), [0.5, 0.5, 0.0, 0.0])
