@@ -99,9 +99,10 @@ class ConcretizationError(Error, TypeError):
     Traceback (most recent call last):
         ...
     autodiff.errors.ConcretizationError: the value of a traced argument was asked for: ...
-      asked at ...
-      use ad.where or ad.cond instead of `if`, ad.exp and the like instead of float() and math.exp,
-      mark the argument static (static_argnums), in vmap give it in_axes=None, or leave them
+      asked at ...: the truth of a bool[]
+      use ad.where, ad.cond or ad.while_loop instead of `if` and `while`, & and | instead of `and` and `or`,
+      ad.minimum and ad.maximum instead of min() and max();
+      or mark the argument static (static_argnums), in vmap give it in_axes=None
     """
 
 
