@@ -16,6 +16,7 @@ __all__ = ["print_dot"]
 def print_dot(graph: Graph) -> str:
     """The graph in the DOT language, without a final newline; the same text in every run.
 
+    >>> import autodiff  # whose operations a text may name
     >>> from codegen.ir import parse
     >>> print(print_dot(parse("f(x0: f64[3]) { a: f64[3] = exp(x0)  return a }")))
     digraph "f" {

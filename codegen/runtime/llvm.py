@@ -127,12 +127,41 @@ class _Owned:
 
 
 class _Module(_Owned):
-    """A module in a context of its own, which is closed with it."""
+    """A module, and the context that it alone is in: which goes after it.
+
+    One object has both.  Of two in a cycle (what an interrupt's traceback holds) either may be finalised first, and a
+    context takes its modules with it.
+    """
+
+    def __init__(self, pointer: int, dispose: Any, context: _Owned) -> None:
+        self._context = context._as_parameter_
+        self._dispose_context, context._dispose = context._dispose, None
+        super().__init__(pointer, dispose)
 
     def close(self, has_ended: list[bool] = has_ended) -> None:
         super().close(has_ended)
-        for needed in self._needed:
-            needed.close()
+        dispose, self._dispose_context = self._dispose_context, None
+        if dispose is not None and not has_ended[0]:
+            dispose(self._context)
+
+    __del__ = close
+
+
+class _Linker(_Owned):
+    """What code is loaded into: it goes after all of that, also where a cycle has both (see `_Module`)."""
+
+    def __init__(self, pointer: int, dispose: Any) -> None:
+        super().__init__(pointer, dispose)
+        self.loaded = 0  # what is loaded now; with `_linking`
+        self.is_left = False
+
+    def close(self, has_ended: list[bool] = has_ended) -> None:
+        with _linking:
+            self.is_left = True
+            if not self.loaded:
+                super().close(has_ended)
+
+    __del__ = close
 
 
 class Machine(_Owned):
@@ -292,17 +321,17 @@ class Library:
 
     # ------------------------------------------------------------ linking
 
-    def linker(self, machine: Machine, *, is_near: bool) -> _Owned:
+    def linker(self, machine: Machine, *, is_near: bool) -> _Linker:
         """What code is loaded into.  Raises RuntimeError."""
         out = c_void_p()
         with _linking:
             made = self._CreateLLJITCompiler(machine, True, is_near, ctypes.byref(out))
         if not made:
             raise RuntimeError(self._taken(out))
-        return _Owned(made, self._close)
+        return _Linker(made, self._LLJITDispose)
 
     def linked(
-        self, linker: _Owned, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]
+        self, linker: _Linker, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]
     ) -> Loaded:
         """An object file in memory, for as long as what is returned lives.  Raises RuntimeError.
 
@@ -316,26 +345,29 @@ class Library:
             tracker = self._LLJIT_Link(
                 linker, name.encode(), elements, 2, known, len(known), found, len(found), ctypes.byref(out)
             )
+            linker.loaded += bool(tracker)
         if not tracker:
             raise RuntimeError(self._taken(out))
-        loaded = Loaded(tracker, self._unload, linker)
+        loaded = Loaded(tracker, self._unload)
+        loaded.linker = linker
         loaded.addresses = {name: symbol.address for name, symbol in zip(exports, found, strict=True)}
         return loaded
 
-    def _unload(self, tracker: Any) -> None:
+    def _unload(self, loaded: Loaded) -> None:
         out = c_void_p()
         with _linking:
-            self._LLJIT_Dylib_Tracker_Dispose(tracker, ctypes.byref(out))
+            self._LLJIT_Dylib_Tracker_Dispose(loaded, ctypes.byref(out))
+            linker = loaded.linker
+            linker.loaded -= 1
+            if linker.is_left:
+                linker.close()
         self._taken(out)
-
-    def _close(self, linker: Any) -> None:
-        with _linking:
-            self._LLJITDispose(linker)
 
 
 class Loaded(_Owned):
     """Linked code; it is unloaded when this goes."""
 
+    linker: _Linker
     addresses: dict[str, int]
 
 
