@@ -234,6 +234,8 @@ class Checks:
                 return likely, gathered
         looks = looks_of(roots[0], live)
         alike = tried.by_looks.get(looks)
+        if alike is None:  # of whatever a check accepts it knows the looks, once that was found by its key
+            return None
         # Something beside it may have been recorded, too: a value that was looked at, say.
         others = [tried.by_length.get(length - k) for k in (1, 2)]
         for check in dict.fromkeys((alike, *tried.latest, *others)):

@@ -124,7 +124,6 @@ def find(purpose: tuple, roots: Sequence[Node], live: Sequence[Node]) -> tuple[C
     """What answers a recording of a new size, and what a check gathered in it; None when none accepts it."""
     known = _found.get(_without_sizes(purpose))
     for accepts, read, count, leaves, given, plan, finish in list(known) if known else ():
-        since = prices.now()
         gathered = accepts(*roots, live)
         if gathered is None:
             continue
@@ -139,6 +138,7 @@ def find(purpose: tuple, roots: Sequence[Node], live: Sequence[Node]) -> tuple[C
             kinds = tuple([None if n is None else _kind_of_gradient(n.kind.out) for n in olds[count:first]])
             check = _AnySize(accepts, plan, finish, run, values)
             return check, (arguments, stored, owners, olds[:count], past, freed, kinds)  # type: ignore[return-value]
+        since = prices.now()
         once = given.plan_at(values)
         if once is None:
             return None

@@ -140,3 +140,20 @@ def test_a_cotangent_of_another_kind_is_another_question(accepted):
                     (x * x).backward(wrong)
                 with pytest.raises(ad.Error):
                     ad.grad(x * x, [x], grad_outputs=wrong)
+
+
+def test_a_size_that_was_never_met_is_compared_with_no_check_but_that_of_its_length(accepted):
+    w = ad.tensor(RNG.normal(size=(3, 2)), requires_grad=True)
+    for _ in range(4):
+        for n in range(40, 48):
+            gradient_of_rows(w, n)
+    compared = []
+    known = [c for tried in checks._found.values() for c in tried.of_plan.values()]
+    assert len(known) >= check.PER_KEY
+    for one in known:
+        one.accepts = lambda *given, accepts=one.accepts: compared.append(1) or accepts(*given)
+    accepted.clear()
+    gradient_of_rows(w, 77)
+    assert len(compared) <= len(accepted) and not any(accepted)
+    gradient_of_rows(w, 41)
+    assert accepted[-1]
