@@ -26,7 +26,7 @@ from .symbols import LEAST, Symbol, checked, formula, symbol, watched
 __all__ = ["PRODUCT", "SizedProduct", "put_share"]
 
 #: Extents of a product: `products` writes at most so many.
-PRODUCT = 20
+PRODUCT = 22
 
 #: Words of a step before those that say how it is shared.
 _SHARE = 4

@@ -1,8 +1,9 @@
 """Matrix products as LLVM IR text.
 Each function is a step like any kernel, `i32 f(ptr pointers, ptr extents)`, with pointers (a, b, c) and `EXTENTS`:
 op(a)[i, l] lies at i * a_row + l * a_col and op(b)[l, j] at l * b_row + j * b_col; one of each pair of distances
-is 1, and c is packed.  The products of a batch are cut into tiles of rows and columns, numbered through; a call does
-those from `begin` to `end`, whole sums, so that threads may share them.
+is 1, and c[i, j] lies at i * c_row + j * c_col: packed, or its transpose is.  The products of a batch are cut into
+tiles of rows and columns, numbered through; a call does those from `begin` to `end`, whole sums, so that threads may
+share them.
 
     for `panel_depth` rows l of b at a time                    what they add to c is added to what is there
       for one or two vectors of columns j                      packed into a panel that stays in the cache nearest
@@ -12,9 +13,10 @@ Tiles, and packing that not all need, are modules of their own, made when a prod
 finds their addresses in the table that `parts` returns, in the order of `PARTS`.
 
 A panel is packed because rows of b are far from each other, or lie across, or end within a vector: then the panel is
-filled up with zeros, and the tile of c, the corner, is made beside c and copied.  a is read where it is, for it
-is read element by element; but where `block_bytes` says so, what lies across of it, each column on a page of its own,
-is packed once for all columns of the tile.  Without memory for that it is read where it is after all.
+filled up with zeros, and the tile of c, the corner, is made beside c and copied; so is every tile where c lies across.
+a is read where it is, for it is read element by element; but where `block_bytes` says so, what lies across of it, each
+column on a page of its own, is packed once for all columns of the tile.  Without memory for that it is read where it is
+after all.
 
 Steps are `optnone`, which means: written as they should run.  Code is generated for that in a third of the time
 (`product` and its parts 30 -> 23 ms, `vector_product_ir` 25 -> 19).
@@ -34,6 +36,7 @@ PARTS = ("tile1", "tile2", "pack_columns", "pack_across")
 #: The extents, in order.
 EXTENTS = (
     "m", "n", "k", "a_row", "a_col", "b_row", "b_col", "batch", "a_stride", "b_stride", "c_stride",
+    "c_row", "c_col",
     "tile_rows", "tile_columns", "column_tiles", "tiles", "panel_depth", "block_bytes", "begin", "end",
 )  # fmt: skip
 
@@ -78,8 +81,9 @@ place:
   %b.offset = add i64 %b.start, %b.column.start
   %b = getelementptr $type, ptr %b.first, i64 %b.offset
   %c.start = mul i64 %p, %c_stride
-  %c.row.start = mul i64 %i.first, %n
-  %c.tile.start = add i64 %c.row.start, %j.first
+  %c.row.start = mul i64 %i.first, %c_row
+  %c.column.start = mul i64 %j.first, %c_col
+  %c.tile.start = add i64 %c.row.start, %c.column.start
   %c.offset = add i64 %c.start, %c.tile.start
   %c = getelementptr $type, ptr %c.first, i64 %c.offset
 $body
@@ -183,7 +187,8 @@ column:
   %is.whole = icmp eq i64 %used, %width
   %b.j.offset = mul i64 %j, %b_col
   %b.j = getelementptr $type, ptr %b.l, i64 %b.j.offset
-  %c.j = getelementptr $type, ptr %c, i64 %j
+  %c.j.offset = mul i64 %j, %c_col
+  %c.j = getelementptr $type, ptr %c, i64 %c.j.offset
   %is.panel = icmp eq i64 %b_row, %width
   %is.near = or i1 %is.few, %is.panel
   %is.by.vectors = and i1 %is.whole, %lies.by.rows
@@ -212,10 +217,12 @@ pack.columns:
 row:
   %b.panel = select i1 %stays, ptr %b.j, ptr %panel
   %b.step = select i1 %stays, i64 %b_row, i64 %width
-  %at.once = select i1 %is.whole, i64 %rows, i64 $ROWS
-  %is.corner = xor i1 %is.whole, true
+  %is.along = icmp eq i64 %c_col, 1
+  %is.there = and i1 %is.whole, %is.along
+  %at.once = select i1 %is.there, i64 %rows, i64 $ROWS
+  %is.corner = xor i1 %is.there, true
   %is.fetched = and i1 %is.corner, %is.more
-  %c.step = select i1 %is.whole, i64 %n, i64 %width
+  %c.step = select i1 %is.there, i64 %n, i64 %width
   br label %tile.of.rows
 tile.of.rows:
   %i = phi i64 [ 0, %row ], [ %i.next, %row.done ]
@@ -223,12 +230,17 @@ tile.of.rows:
   %count = call i64 @llvm.umin.i64(i64 %i.left, i64 %at.once)
   %a.i.offset = mul i64 %i, %a.tile
   %a.i = getelementptr $type, ptr %a.from, i64 %a.i.offset
-  %c.i.offset = mul i64 %i, %n
+  %c.i.offset = mul i64 %i, %c_row
   %c.i = getelementptr $type, ptr %c.j, i64 %c.i.offset
-  %c.tile = select i1 %is.whole, ptr %c.i, ptr %corner
+  %c.tile = select i1 %is.there, ptr %c.i, ptr %corner
   br i1 %is.fetched, label %fetch, label %multiply
 fetch:
+  br i1 %is.along, label %fetch.along, label %fetch.across
+fetch.along:
   call void @copy(ptr %corner, i64 %width, ptr %c.i, i64 %n, i64 %count, i64 %used)
+  br label %multiply
+fetch.across:
+  call void @across(ptr %corner, i64 %width, i64 1, ptr %c.i, i64 1, i64 %c_col, i64 %count, i64 %used)
   br label %multiply
 multiply:
   br i1 %is.wide, label %wide, label %narrow
@@ -243,9 +255,14 @@ narrow:
                    ptr %c.tile, i64 %c.step, i64 %count, ptr %waste, i1 %is.more)
   br label %multiplied
 multiplied:
-  br i1 %is.whole, label %row.done, label %put
+  br i1 %is.there, label %row.done, label %put
 put:
+  br i1 %is.along, label %put.along, label %put.across
+put.along:
   call void @copy(ptr %c.i, i64 %n, ptr %corner, i64 %width, i64 %count, i64 %used)
+  br label %row.done
+put.across:
+  call void @across(ptr %c.i, i64 1, i64 %c_col, ptr %corner, i64 %width, i64 1, i64 %count, i64 %used)
   br label %row.done
 row.done:
   %i.next = add i64 %i, %at.once
@@ -261,13 +278,46 @@ depth.done:
   br i1 %more.depths, label %depth, label %next
 """)
 
+#: A tile of c to where it lies across, or from there.
+_ACROSS = Template("""
+define internal void @across(ptr noalias %to, i64 %to_row, i64 %to_col, ptr noalias %from, i64 %from_row, i64 %from_col,
+                             i64 %rows, i64 %columns) noinline {
+entry:
+  br label %column
+column:
+  %j = phi i64 [ 0, %entry ], [ %j.next, %column.done ]
+  %to.j.offset = mul i64 %j, %to_col
+  %from.j.offset = mul i64 %j, %from_col
+  %to.j = getelementptr $type, ptr %to, i64 %to.j.offset
+  %from.j = getelementptr $type, ptr %from, i64 %from.j.offset
+  br label %element
+element:
+  %i = phi i64 [ 0, %column ], [ %i.next, %element ]
+  %to.offset = mul i64 %i, %to_row
+  %from.offset = mul i64 %i, %from_row
+  %to.at = getelementptr $type, ptr %to.j, i64 %to.offset
+  %from.at = getelementptr $type, ptr %from.j, i64 %from.offset
+  %x = load $type, ptr %from.at
+  store $type %x, ptr %to.at
+  %i.next = add i64 %i, 1
+  %more = icmp ult i64 %i.next, %rows
+  br i1 %more, label %element, label %column.done
+column.done:
+  %j.next = add i64 %j, 1
+  %more.columns = icmp ult i64 %j.next, %columns
+  br i1 %more.columns, label %column, label %done
+done:
+  ret void
+}
+""")
+
 
 def product_ir(tile: Tile) -> str:
     """The module of `product` and `parts`."""
     words = _words(tile)
     end = "  call void @free(ptr %block)\n"
     step = step_ir("product", tile.type, _BODY.substitute(words), _MEMORY.substitute(words), end)
-    return "".join((_TABLE, _BLOCK, pack_rows_ir(tile), step, DECLARED))
+    return "".join((_TABLE, _BLOCK, _ACROSS.substitute(words), pack_rows_ir(tile), step, DECLARED))
 
 
 def part_ir(tile: Tile, part: str) -> str:

@@ -71,15 +71,22 @@ def product_step(gemm: Gemm) -> Product:
 
 def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
     """Whether it is turned round, its extents, and the tile it is cut into."""
-    is_swapped = gemm.n == 1 and gemm.m > 1
+    features = engine.target_features()
+    is_swapped = (gemm.n == 1 and gemm.m > 1) or _is_better_across(gemm, features)
     extents = _extents(gemm, is_swapped)
     m, n, k = extents[:3]
     is_of_few = 1 < m <= FEW_ROWS and n * k >= FEW_LEAST
     columns = n if m > 1 and n in NARROW else 0
-    tile = _tile(gemm.dtype, engine.target_features(), is_of_few, columns)
-    if FEW_ROWS < m <= EVEN_TILES * tile.rows and n * k >= EVEN_LEAST:
-        tile = _evenly(tile, next(rows for rows in range(FEW_ROWS + 1, EVEN_TILES * tile.rows + 1) if m == rows))
-    return is_swapped, extents, tile
+    tile = _tile(gemm.dtype, features, is_of_few, columns)
+    # Asked in this order, so that a formula for small matrices says of no number of rows that it is few or many.
+    few = _few(m, tile) if n * k >= EVEN_LEAST else 0
+    return is_swapped, extents, _evenly(tile, few) if few else tile
+
+
+def _few(rows: int, tile: Tile) -> int:
+    """So many rows, where they are to be evened out, 0 elsewhere; whatever formula they are, it is a number then."""
+    most = EVEN_TILES * tile.rows
+    return next(n for n in range(FEW_ROWS + 1, most + 1) if n == rows) if FEW_ROWS < rows <= most else 0
 
 
 @functools.cache
@@ -122,10 +129,26 @@ def _extents(gemm: Gemm, is_swapped: bool) -> tuple[int, ...]:
     """The extents up to the tiles.  A product with a vector on the right is made one with it on the left."""
     m, n, k = gemm.m, gemm.n, gemm.k
     a_stride, b_stride, c_stride = gemm.strides
-    if is_swapped:  # c' = b' a'
-        return (1, m, k, k, 1, *_steps(k, m, not gemm.transpose_a), gemm.batch, b_stride, a_stride, c_stride)
+    if is_swapped and n == 1:  # c' = b' a'
+        return (1, m, k, k, 1, *_steps(k, m, not gemm.transpose_a), gemm.batch, b_stride, a_stride, c_stride, m, 1)
     a_steps, b_steps = _steps(m, k, gemm.transpose_a), _steps(k, n, gemm.transpose_b)
-    return (m, n, k, *a_steps, *b_steps, gemm.batch, a_stride, b_stride, c_stride)
+    if is_swapped:
+        return (n, m, k, *b_steps[::-1], *a_steps[::-1], gemm.batch, b_stride, a_stride, c_stride, 1, n)
+    return (m, n, k, *a_steps, *b_steps, gemm.batch, a_stride, b_stride, c_stride, n, 1)
+
+
+def _is_better_across(gemm: Gemm, features: str) -> bool:
+    """Whether the transpose of the product fills its vectors, and the product does not: few columns, by what lies by
+    rows where its transpose is read (the gradient of a layer's weights)."""
+    m, n, k = gemm.m, gemm.n, gemm.k
+    if not gemm.transpose_a or k < ACROSS_LEAST or m * k < EVEN_LEAST:
+        return False
+    tile = Tile.of(gemm.dtype, features)
+    few = _few(n, tile)
+    if not few or few in NARROW or m <= few:
+        return False
+    rows = _evenly(tile, few).rows
+    return ACROSS_GAIN * _up(few, rows) * _up(m, tile.lanes) <= _up(m, tile.rows) * _up(few, tile.lanes)
 
 
 def _steps(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
@@ -148,6 +171,10 @@ EVEN_LEAST = 1 << 12
 
 #: Rows of c that fill a shorter vector have tiles of these, which need no corner: 25,000 x 4 x 4 f32 170 us, so 69.
 NARROW, NARROW_BYTES = (2, 4, 8), 16
+
+#: How much less than a product its transpose must compute to be computed instead, and how long sums must be: each panel
+#: moves the result there and back.
+ACROSS_GAIN, ACROSS_LEAST = 1.25, 64
 
 #: From so many multiplications on, times the bytes of an element, a product is shared: 20 us at the rates of `tile_ir`.
 SHARED = 1 << 22

@@ -209,6 +209,39 @@ def test_few_rows_are_shared_evenly_among_tiles(processor, m, rng):
     np.testing.assert_allclose(run(gemm, a, b), expected_of(gemm, a, b), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(64, 10, 64), (65, 9, 130), (784, 10, 256), (300, 5, 300), (67, 17, 600), (33, 20, 128)]
+)
+def test_few_columns_are_rows_of_the_transpose_and_have_the_same_bits(
+    processor, monkeypatch, rng, dtype, transpose_b, m, n, k
+):
+    for batch in (1, 3):
+        gemm = Gemm(dtype, m, n, k, True, transpose_b, batch, (k * m, k * n, m * n) if batch > 1 else (0, 0, 0))
+        a, b = operands(gemm, rng)
+        monkeypatch.setattr(products, "ACROSS_GAIN", 0)
+        assert products._case(gemm)[0] and products.product_step(gemm).is_swapped
+        across = run(gemm, a, b)
+        monkeypatch.setattr(products, "ACROSS_GAIN", 1e9)
+        assert not products._case(gemm)[0]
+        assert across.tobytes() == run(gemm, a, b).tobytes()
+        np.testing.assert_allclose(across, expected_of(gemm, a, b), rtol=0, atol=1e-4 if dtype == "f32" else 1e-11)
+
+
+def test_a_transpose_is_computed_where_it_fills_its_vectors(monkeypatch):
+    monkeypatch.setattr(products.engine, "target_features", lambda: PROCESSORS["avx512"])
+
+    def is_across(m, n, k, transpose_a=True, dtype="f64"):
+        return products._case(Gemm(dtype, m, n, k, transpose_a, False, 1, (0, 0, 0)))[0]
+
+    assert is_across(784, 10, 256) and is_across(300, 5, 300, dtype="f32")
+    assert not is_across(784, 16, 256)  # fills two vectors
+    assert not is_across(784, 10, 256, transpose_a=False)  # would have to be turned
+    assert not is_across(784, 10, 20)  # moved as long as computed
+    assert not is_across(9, 10, 256)
+
+
 @pytest.mark.parametrize("sizes", LARGE)
 def test_large_products_are_cut_into_tiles_for_several_threads(sizes):
     for dtype in ("f32", "f64"):
