@@ -8,7 +8,7 @@ They are what `dataclasses.dataclass` makes, for what this library uses of it: c
 name, defaults, equality, hashing and printing by fields, `match` patterns.  A dataclass costs a third of a
 millisecond where it stands, because its methods are written as text and compiled; there are dozens, and every
 program that imports the library would pay for all of them.  Here the one method that has to be written, the
-constructor, is written when the first instance is made.
+constructor, is written when the first instance is made, once for all records of as many fields.
 
 `frozen` is a promise, which type checkers hold; instances have no guards.
 
@@ -23,8 +23,10 @@ from __future__ import annotations
 
 from _collections import _tuplegetter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from inspect import get_annotations
 from operator import attrgetter
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 __all__ = ["NamedTuple", "field", "record", "replace"]
@@ -109,25 +111,52 @@ def _construct(cls: Any, names: tuple[str, ...], defaults: Mapping[str, Any]) ->
 
 def _written(cls: Any, names: tuple[str, ...], defaults: Mapping[str, Any]) -> Any:
     """A constructor in straight lines."""
-    parameters, lines = [], []
-    env: dict[str, Any] = {"__name__": cls.__module__, "OMITTED": _Factory}
-    for name in names:
-        if name not in defaults:
-            parameters.append(name)
-            lines.append(f"self.{name} = {name}")
-            continue
-        default = defaults[name]
-        if isinstance(default, _Factory):
-            env[f"make_{name}"] = default.make
-            parameters.append(f"{name}=OMITTED")
-            lines.append(f"self.{name} = make_{name}() if {name} is OMITTED else {name}")
-        else:
-            env[f"default_{name}"] = default
-            parameters.append(f"{name}=default_{name}")
-            lines.append(f"self.{name} = {name}")
-    text = f"def __init__(self, {', '.join(parameters)}):\n    " + "\n    ".join(lines or ["pass"])
-    exec(text, env)  # our own text: names of fields
+    assert names[len(names) - len(defaults) :] == tuple(defaults), f"{cls.__name__}: a default before a field without"
+    made = {name: default.make for name, default in defaults.items() if isinstance(default, _Factory)}
+    values = tuple([_Factory if name in made else default for name, default in defaults.items()])
+    if not made:
+        return _renamed(_constructor(len(names)), names, values, {"__name__": cls.__module__})
+    # Each of these for itself: they are few.
+    lines = [f"self.{n} = make_{n}() if {n} is OMITTED else {n}" if n in made else f"self.{n} = {n}" for n in names]
+    env = {"__name__": cls.__module__, "OMITTED": _Factory} | {f"make_{name}": make for name, make in made.items()}
+    exec(f"def __init__(self, {', '.join(names)}):\n    " + "\n    ".join(lines), env)  # our own text: names of fields
+    env["__init__"].__defaults__ = values
     return env["__init__"]
+
+
+@cache
+def _constructor(count: int) -> FunctionType:
+    """The constructor of a record with so many fields, whatever they are called: compiling it takes 30 to 100 us."""
+    names = [f"field{place}" for place in range(count)]
+    lines = [f"self.{name} = {name}" for name in names] or ["pass"]
+    return _compiled(f"def __init__({', '.join(['self', *names])}):\n    " + "\n    ".join(lines), "__init__")
+
+
+@cache
+def _maker(count: int) -> FunctionType:
+    """The same for tuples."""
+    commas = "".join([f"field{place}, " for place in range(count)])
+    return _compiled(f"def __new__(_cls, {commas}):\n    return _new(_cls, ({commas}))", "__new__")
+
+
+def _compiled(text: str, name: str) -> FunctionType:
+    env: dict[str, Any] = {}
+    exec(text, env)  # our own text
+    found: FunctionType = env[name]
+    return found
+
+
+def _renamed(
+    function: FunctionType, names: tuple[str, ...], defaults: tuple, env: dict[str, Any]
+) -> FunctionType:
+    """This function with these names for its fields, and defaults for the last of them."""
+    code = function.__code__
+    named = {f"field{place}": name for place, name in enumerate(names)}
+    code = code.replace(
+        co_varnames=tuple([named.get(n, n) for n in code.co_varnames]),
+        co_names=tuple([named.get(n, n) for n in code.co_names]),
+    )
+    return FunctionType(code, env, function.__name__, defaults)
 
 
 # ------------------------------------------------------------ tuples
@@ -152,12 +181,8 @@ class _Named(type):
 def _first(cls: Any, *args: Any, **keywords: Any) -> Any:
     home = next(c for c in cls.__mro__ if "_fields" in c.__dict__)  # a subclass may have a constructor of its own
     names = home._fields
-    # No field has a name like these.
-    values = [f"{name}=_defaults[{name!r}]" if name in home._field_defaults else name for name in names]
-    env = {"__name__": home.__module__, "_new": tuple.__new__, "_defaults": home._field_defaults}
-    commas = "".join([f"{name}, " for name in names])
-    exec(f"def __new__(_cls, {', '.join(values)}):\n    return _new(_cls, ({commas}))", env)
-    home.__new__ = env["__new__"]
+    env = {"__name__": home.__module__, "_new": tuple.__new__}
+    home.__new__ = _renamed(_maker(len(names)), names, tuple(home._field_defaults.values()), env)
     return home.__new__(cls, *args, **keywords)
 
 

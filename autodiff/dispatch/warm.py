@@ -24,6 +24,7 @@ _OMITTED: Any = object()
 _MOST = 8
 
 
+@cache  # one for all classes
 def _written_out(count: int) -> Callable:
     """`__call__` for a declaration with this many parameters before `*`, written out.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import typing
 
@@ -34,6 +35,47 @@ def test_a_record_takes_its_fields_by_place_and_by_name():
     assert repr(Point(3)) == "Point(x=3, y=2)"
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
         Point()
+
+
+def test_constructors_are_compiled_once_for_all_of_as_many_fields_and_have_names_of_their_own(monkeypatch):
+    @record()
+    class Line:
+        start: int
+        end: int = 7
+
+    @record()
+    class Mark:
+        text: str
+        place: Point = Point(4)
+
+    class Pair(NamedTuple):
+        left: int
+        right: int = 5
+
+    class Couple(NamedTuple):
+        one: int
+        other: int
+
+    assert (Line(1).end, Mark("a").place, Pair(1), Couple(1, 2)) == (7, Point(4), (1, 5), (1, 2))
+    assert str(inspect.signature(Line)) == "(start, end=7)"
+    assert str(inspect.signature(Couple.__new__)) == "(_cls, one, other)"
+    with pytest.raises(TypeError, match=r"__init__\(\) got an unexpected keyword argument 'start'"):
+        Mark(start=1)
+    with pytest.raises(TypeError, match=r"__new__\(\) missing 1 required positional argument: 'other'"):
+        Couple(1)
+    monkeypatch.setattr("builtins.exec", lambda *_: pytest.fail("something is compiled"))
+    Third = record()(type("Third", (), {"__annotations__": {"a": int, "b": int}}))
+    assert Third(b=1, a=2).a == 2
+
+
+def test_a_default_stands_behind_what_has_none():
+    @record()
+    class Wrong:
+        start: int = 1
+        end: int
+
+    with pytest.raises(AssertionError, match="Wrong: a default before a field without"):
+        Wrong(1, 2)
 
 
 def test_a_frozen_record_is_a_key_and_others_that_compare_are_not():
