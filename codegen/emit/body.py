@@ -20,7 +20,6 @@ Loops keep their shape: a header with the phis and the test, a body, a block beh
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -40,7 +39,6 @@ from .vector_loop import VectorLoop
 
 __all__ = ["Body", "Needs", "argument_names"]
 
-_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
 #: Scratch of a kernel starts on a cache line, so that vectors never straddle two.
 _SCRATCH_ALIGNMENT_BYTES = 64
@@ -66,7 +64,7 @@ def argument_names(function: Function) -> list[str]:
     for j in range(len(function.arguments)):
         name = function.names[j] if j < len(function.names) else ""
         # No name of ours has no dot, so only the arguments can clash with each other.
-        plain = _PLAIN_NAME.fullmatch(name) and f"%{name}" not in names
+        plain = name.isascii() and name.isidentifier() and f"%{name}" not in names
         names.append(f"%{name}" if plain else f"%arg.{j}")
     return names
 

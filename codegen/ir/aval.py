@@ -82,16 +82,13 @@ def aval_of(array: np.ndarray) -> Aval:
     return Aval(array.shape, array.dtype)
 
 
-_PATTERN = re.compile(r"([a-z]+\d*)\[([\d,\s]*)\]")
-
-
 def parse_aval(text: str) -> Aval:
     """Read `f64[3,4]`.  Raises ValueError on anything else.
 
     >>> parse_aval("f32[2, 3]")
     f32[2,3]
     """
-    match = _PATTERN.fullmatch(text.strip())
+    match = re.fullmatch(r"([a-z]+\d*)\[([\d,\s]*)\]", text.strip())
     if match is None or match[1] not in DTYPES:
         raise ValueError(f"not an aval: {text!r} (write it as f64[3,4]; dtypes: {', '.join(DTYPES)})")
     return Aval(tuple(int(n) for n in match[2].split(",") if n.strip()), DTYPES[match[1]])

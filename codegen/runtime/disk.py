@@ -44,8 +44,8 @@ _MAGIC = f"autodiff object {FORMAT}\n".encode()
 _HEAD = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 
 #: Names of our files; others are left alone.
-_KEY = re.compile(r"[0-9a-f]{32}")
-_TEMPORARY = re.compile(r"\.\d+-\d+-[0-9a-f]{16}")
+_KEY = r"[0-9a-f]{32}"
+_TEMPORARY = r"\.\d+-\d+-[0-9a-f]{16}"
 
 #: What the folder may hold, roughly; and the part of it that is left when it was more.
 LIMIT_BYTES = 256 << 20
@@ -188,9 +188,9 @@ class DiskCache:
             for place in found:
                 with contextlib.suppress(OSError):
                     status = place.stat(follow_symlinks=False)
-                    if _TEMPORARY.match(place.name) and time.time() - status.st_mtime > _STALE_S:
+                    if re.match(_TEMPORARY, place.name) and time.time() - status.st_mtime > _STALE_S:
                         os.unlink(place.path)
-                    elif _KEY.fullmatch(place.name):
+                    elif re.fullmatch(_KEY, place.name):
                         entry = files.setdefault(status.st_ino, (status.st_mtime, status.st_size, []))
                         entry[2].append(place.path)
         return sorted(files.values())

@@ -226,6 +226,27 @@ def test_a_library_that_is_nowhere_is_named():
         llvm.Library("/no-such-library.so")
 
 
+def test_a_module_exports_what_says_nothing_of_its_linkage_and_spares_what_says_so():
+    text = """define i32 @first.of.all(ptr %x) noinline "spare" {
+  ret i32 0
+}
+; define i32 @no.function() {
+define internal fastcc i32 @inner(ptr %define) noinline cold "spare" {
+  ret i32 0
+}
+define private void @own() {
+  ret void
+}
+define <4 x float> @wide(ptr %x,
+                         ptr %y) {
+  ret <4 x float> zeroinitializer
+}
+declare i32 @elsewhere(ptr)
+"""
+    assert engine._exported(text) == ("first.of.all", "wide")
+    assert engine._spared(text) == ["first.of.all", "inner"]
+
+
 def test_what_llvm_warms_up_with_is_a_kernel_like_any():
     code = engine.compile(engine._LIKE_A_KERNEL)
     values = (ctypes.c_double * 16)(*[j / 4 for j in range(16)])
