@@ -3,6 +3,7 @@
     solving         solve, solve_triangular, inv        factorization   cholesky
     determinant     det, slogdet                        eigen           eigh, eigvalsh
     orthogonal      qr                                  singular        svd, svdvals, pinv, lstsq
+    derived         matrix_power, multi_dot, matrix_rank, cond, and of last axes norms, diagonal and trace
     and what stands in `ad` as well
 """
 
@@ -11,7 +12,10 @@ import numpy as np
 from ..contraction import matmul, outer, tensordot
 from ..linalg_basic import norm
 from ..protocols import serves
+from ..rarer import cross
 from ..shaping import matrix_transpose
+from ..summaries import vecdot
+from .derived import cond, diagonal, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm
 from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
 from .factorization import cholesky
@@ -20,8 +24,9 @@ from .singular import lstsq, pinv, svd, svdvals
 from .solving import inv, solve, solve_triangular
 
 __all__ = [
-    "cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_transpose", "norm", "outer", "pinv", "qr",
-    "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot",
+    "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 for _function in (cholesky, det, eigh, eigvalsh, inv, lstsq, pinv, qr, slogdet, solve, svd, svdvals):

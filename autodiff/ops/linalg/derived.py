@@ -1,0 +1,208 @@
+"""What is made of products, norms and singular values: powers, chains of products, ranks, condition numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from ...custom import function
+from ...errors import ShapeError, caller
+from ...tensor import Tensor
+from ..arguments import axes_of, integer
+from ..arithmetic import divide, multiply
+from ..comparison import greater
+from ..contraction import matmul
+from ..conversion import cast_to
+from ..creation import eye
+from ..linalg_basic import diagonal as any_diagonal
+from ..linalg_basic import norm
+from ..primitive import spread_to
+from ..promotion import common
+from ..protocols import serves
+from ..reductions import max_, sum_, unreduced
+from ..shaping import expand_dims, reshaped, transposed
+from ..statistics import floating
+from .matrices import matrices, square
+from .singular import svdvals
+from .solving import inv
+
+__all__ = ["cond", "diagonal", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "trace", "vector_norm"]
+
+_I64 = np.dtype(np.int64)
+
+
+@function
+def diagonal(x, *, offset=0):
+    """A diagonal of each matrix, of the last two axes; `ad.diagonal` takes the first.   T[..., m, n]  →  T[..., k]
+
+    offset   column - row of its elements
+
+    >>> import autodiff as ad
+    >>> ad.linalg.diagonal([[1, 2], [3, 4]], offset=1)
+    i64[1] [2]
+    """
+    return any_diagonal(x, offset, -2, -1)
+
+
+@function
+def trace(x, *, offset=0, dtype=None):
+    """The sum of a diagonal of each matrix: of the last two axes.   T[..., m, n]  →  T[...]     offset as of `diagonal`
+
+    >>> import autodiff as ad
+    >>> ad.linalg.trace([[[1.0, 2.0], [3.0, 4.0]]])
+    f64[1] [5.]
+    """
+    return sum_(diagonal(x, offset=offset), -1, dtype=dtype)
+
+
+@function
+def matrix_norm(x, *, ord="fro", keepdims=False):
+    """The norm of each matrix, of the orders of `norm`.   f[..., m, n]  →  f[...]     ShapeError for others
+
+    >>> import autodiff as ad
+    >>> ad.linalg.matrix_norm([[[3.0, 4.0]], [[0.0, 1.0]]])
+    f64[2] [5. 1.]
+    """
+    x = matrices("matrix_norm", x)
+    return norm(x, ord, (-2, -1), keepdims=keepdims)
+
+
+@function
+def vector_norm(x, *, axis=None, ord=2, keepdims=False):
+    """The norm over one axis, several, or (None) of all elements as one vector, of the orders of `norm` for vectors.
+
+    f[..., n, ...]  →  f[...]
+
+    >>> import autodiff as ad
+    >>> ad.linalg.vector_norm([[3.0, -4.0], [1.0, 0.0]], ord=1)
+    f64[] 8.0
+    """
+    x = floating(x, "vector_norm")
+    axes = axes_of("vector_norm", axis, x.aval)
+    rest = tuple([i for i in range(x.ndim) if i not in axes])
+    rows = reshaped(transposed(x, rest + axes), (*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes])))
+    return unreduced(norm(rows, ord, -1), x, axes, keepdims)
+
+
+@function
+def matrix_power(a, n):
+    """Each square matrix times itself n times; for a negative n its inverse.   T[..., m, m]  →  T[..., m, m]
+
+    In log2 n products.  Raises ShapeError for what is not square, LinAlgError where the inverse does not exist.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.matrix_power([[1, 1], [0, 1]], 5)
+    i64[2,2]
+    [[1 5]
+     [0 1]]
+    """
+    (a,) = common("matrix_power", (("a", a),), "fic")
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ShapeError(f"matrix_power: takes square matrices, not {a.aval}\n  called at {caller()}")
+    count = integer(n, "matrix_power", "n")
+    if count < 0:
+        a, count = inv(a), -count
+    found = None
+    while count:
+        if count & 1:
+            found = a if found is None else matmul(found, a)
+        count >>= 1
+        if count:
+            a = matmul(a, a)
+    return spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape) if found is None else found
+
+
+@function
+def multi_dot(arrays):
+    """The product of a chain of matrices, in the order of fewest multiplications.   [T[k, l], T[l, m], ...]  →  T[k, n]
+
+    The first may be a row, the last a column: vectors.  Raises ShapeError for less than two, and where sizes differ.
+    Source: the dynamic program of Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", 15.2.
+
+    >>> import autodiff as ad
+    >>> ad.linalg.multi_dot([ad.ones((2, 3)), ad.ones((3, 4)), ad.ones(4)])
+    f64[2] [12. 12.]
+    """
+    chain = common("multi_dot", [(f"arrays[{i}]", x) for i, x in enumerate(arrays)], "fic") if len(arrays) else []
+    if len(chain) < 2:
+        raise ShapeError(f"multi_dot: {len(chain)} arrays are no chain\n  called at {caller()}")
+    ends = [x.ndim == 1 for x in (chain[0], chain[-1])]
+    if ends[0]:
+        chain[0] = expand_dims(chain[0], 0)
+    if ends[1]:
+        chain[-1] = expand_dims(chain[-1], 1)
+    if any([x.ndim != 2 for x in chain]) or any([a.shape[1] != b.shape[0] for a, b in pairwise(chain)]):
+        told = ", ".join([str(x.aval) for x in chain])
+        raise ShapeError(f"multi_dot: {told} are no chain of matrices\n  called at {caller()}")
+    found = _chained(chain, _splits([x.shape[0] for x in chain] + [chain[-1].shape[1]]), 0, len(chain) - 1)
+    return reshaped(found, tuple([n for n, drops in zip(found.shape, ends, strict=True) if not drops]))
+
+
+def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """For each part of a chain, from the first to the last of its matrices, behind which one to split it."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    split = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            tried = [
+                (cost[i, k] + cost[k + 1, j] + int(sizes[i]) * int(sizes[k + 1]) * int(sizes[j + 1]), k)
+                for k in range(i, j)
+            ]
+            cost[i, j], split[i, j] = min(tried)
+    return split
+
+
+def _chained(chain: Sequence[Tensor], split: dict[tuple[int, int], int], first: int, last: int) -> Tensor:
+    if first == last:
+        return chain[first]
+    k = split[first, last]
+    return matmul(_chained(chain, split, first, k), _chained(chain, split, k + 1, last))
+
+
+@function
+def matrix_rank(A, tol=None, *, rtol=None):
+    """How many singular values are above a limit: the largest times max(m, n) times the dtype's precision.
+
+    f[..., m, n]  →  i64[...]     tol: the limit itself; rtol: over the largest singular value
+
+    >>> import autodiff as ad
+    >>> ad.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]])
+    i64[] 1
+    """
+    a = matrices("matrix_rank", A)
+    s = svdvals(a)
+    if tol is None:
+        share = float(np.finfo(s.dtype).eps) * max(a.shape[-2:]) if rtol is None else rtol
+        limit = multiply(max_(s, -1, keepdims=True), share) if s.shape[-1] else 0.0
+    else:
+        limit = tol if isinstance(tol, (int, float)) else expand_dims(tol, -1)
+    return sum_(cast_to(greater(s, limit), _I64), -1)
+
+
+@function
+def cond(x, p=None):
+    """The condition number of each matrix: how much a solution may move for a right side that does.
+
+    f[..., m, m]  →  f[...]     p: the order of the norm; None and 2: by singular values, also where m != n
+
+    >>> import autodiff as ad
+    >>> ad.linalg.cond([[2.0, 0.0], [0.0, 0.5]])
+    f64[] 4.0
+    """
+    if p in (None, 2, -2):
+        s = svdvals(matrices("cond", x))
+        largest, smallest = s[..., 0], s[..., -1]
+        return divide(smallest, largest) if p == -2 else divide(largest, smallest)
+    x = square("cond", x, "fc")
+    return multiply(matrix_norm(x, ord=p), matrix_norm(inv(x), ord=p))
+
+
+for _function in (cond, diagonal, matrix_norm, matrix_power, matrix_rank, multi_dot, trace, vector_norm):
+    _numpy = getattr(np.linalg, _function.__name__, None)
+    if _numpy is not None:  # those of the Array API are younger than the oldest NumPy we run with
+        serves(_function, _numpy)
