@@ -407,6 +407,16 @@ def test_a_running_sum_of_many_floats_errs_as_little_as_one_of_few():
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
+@pytest.mark.parametrize(("axis", "steps"), [(1, 2), (0, 1)])
+def test_what_is_dear_is_computed_in_vectors_before_it_is_added_up_along_a_row(axis, steps):
+    x = input_node(Aval((20, 300), np.float64))
+    graph = Graph.of([x], [apply(OPS["cumsum"], apply(OPS["sin"], x), axis=axis)])
+    assert len(plan(graph).steps) == steps
+    check(graph)
+    cheap = Graph.of([x], [apply(OPS["cumsum"], apply(OPS["mul"], x, x), axis=axis)])
+    assert len(plan(cheap).steps) == 1
+
+
 def test_a_sum_of_short_rows_beside_what_is_stored_errs_as_little_as_one_of_few():
     x = input_node(Aval((50_000, 3), np.float32))
     squares = apply(OPS["sum"], apply(OPS["mul"], x, x), axis=(1,))
