@@ -76,8 +76,8 @@ class Reduce:
 class Scan:
     """A running monoid (`add`, `mul`, `max`, `min`) along the parameter `axis` (one non-negative int).
 
-    Or `affine`, of two inputs b and a: each result is b + a * the one before, of which a zero is strong; with the
-    parameter `reverse`, the one after.
+    Or `affine`, of two inputs b and a: each result is b + a * the one before, of which a zero is strong.  With the
+    parameter `reverse` it runs from the end.
     """
 
     monoid: str

@@ -24,7 +24,7 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .joining import joined
 from .primitive import Operation, expect, linear, primitive, spread_to, times, zeros_of
 from .reductions import widened
-from .shaping import flipped, reshaped
+from .shaping import reshaped
 from .slicing import part
 from .template import remembered
 
@@ -32,9 +32,9 @@ __all__ = ["cumprod", "cumsum", "recurrence", "running_aval"]
 
 
 def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
-    """The shape rule of what runs along the parameter `axis`."""
+    """The shape rule of what runs along the parameter `axis`, perhaps from the end."""
 
-    def infer(x: Aval, *, axis: int) -> Aval:
+    def infer(x: Aval, *, axis: int, reverse: bool = False) -> Aval:
         expect(name, (x,), accepts)
         if not 0 <= axis < x.ndim:
             raise ShapeError(f"{name}: {axis} is not an axis of {x}\n  called at {caller()}")
@@ -43,18 +43,24 @@ def running_aval(name: str, accepts: str) -> Callable[..., Aval]:
     return infer
 
 
-def _backwards(y_bar: Tensor, axis: int) -> Tensor:
-    """The running sum from the end: what each element is counted in."""
-    return flipped(record(_cumsum, (flipped(y_bar, (axis,)),), (axis,)), (axis,))
+def _added_up(x: np.ndarray, *, axis: int, reverse: bool = False) -> np.ndarray:
+    if reverse:
+        return np.flip(_added_up(np.flip(x, axis), axis=axis), axis)
+    return np.cumsum(x, axis, dtype=x.dtype)
+
+
+def _cumsum_transpose(y_bar, y, x, *, axis, reverse):
+    # The running sum from the other end: what each element is counted in.
+    return (record(_cumsum, (y_bar,), (axis, not reverse)),)
 
 
 _cumsum = linear(
     "cumsum",
-    lambda x, *, axis: np.cumsum(x, axis, dtype=x.dtype),
+    _added_up,
     infer=running_aval("cumsum", "fic"),
-    transpose=lambda y_bar, y, x, *, axis: (_backwards(y_bar, axis),),
+    transpose=_cumsum_transpose,
     lower=Scan("add"),
-    params=("axis",),
+    params=("axis", "reverse"),
     heavy=True,
     batch=along("axis"),
 )
@@ -167,14 +173,14 @@ _cumprod = primitive(
 )
 
 
-def _running(operation: Operation, x: Any, axis: int | None, dtype: Any) -> Tensor:
+def _running(operation: Operation, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:
     x = as_tensor(x, operation.name, "x")
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
     if axis is None:
         x, axis = reshaped(x, (x.size,)), 0
     elif not x.ndim:
         x = reshaped(x, (1,))  # as NumPy has it
-    return record(operation, (x,), (axis_of(operation.name, axis, x.aval),))
+    return record(operation, (x,), (axis_of(operation.name, axis, x.aval), *others))
 
 
 @records(_cumsum)
@@ -194,7 +200,7 @@ def cumsum(x, axis=None, *, dtype=None):
     >>> ad.cumsum([True, True])
     i64[2] [1 2]
     """
-    return _running(_cumsum, x, axis, dtype)
+    return _running(_cumsum, x, axis, dtype, False)
 
 
 @records(_cumprod)

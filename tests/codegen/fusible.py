@@ -111,7 +111,7 @@ def _node(rng, values):
         taken = apply(OPS["take_along"], x, places, axis=axis)
         return taken if rng.random() < 0.3 else apply(OPS["scatter_along"], places, taken, shape=shape, axis=axis)
     if kind == "cumsum" and shape and of != "b":
-        return apply(OPS["cumsum"], x, axis=axis)
+        return apply(OPS["cumsum"], x, axis=axis, reverse=rng.random() < 0.5)
     if kind == "matmul" and len(shape) >= 2 and of != "b":
         others = [v for v in same if v.aval.ndim >= 2 and v.aval.shape[-2] == shape[-1]]
         other = _pick(rng, others) if others else x

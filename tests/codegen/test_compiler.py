@@ -40,7 +40,7 @@ GRAPHS = {
     "constant": 'f() { a = constant(value=2.5, dtype="f64")  return a }',
     "integers": "f(x: i32[7], y: i32[7]) { a = add(x, y)  b = mul(a, x)  return b }",
     "truth": "f(x: f64[7], y: f64[7]) { a = less(x, y)  b = where(a, x, y)  return a, b }",
-    "running sum": "f(x: f64[4,5]) { a = cumsum(x, axis=1)  b = exp(a)  return b }",
+    "running sum": "f(x: f64[4,5]) { a = cumsum(x, axis=1, reverse=False)  b = exp(a)  return b }",
     "f32": "f(x: f32[33]) { a = exp(x)  b = log(a)  c = sum(b, axis=(0,))  return b, c }",
 }
 

@@ -44,7 +44,8 @@ FAMILIES = {
         s: f32[] = sum(x, axis=(0, 1))  c: f32[] = constant(value=N2.0, dtype='f32')
         m: f32[] = div(s, c)  return m }""",
     "one after the other": """f(x: f64[n,2]) {
-        r: f64[N2] = reshape(x, shape=(N2,))  y: f64[N2] = flip(r, axes=(0,))  a: f64[N2] = cumsum(y, axis=0)
+        r: f64[N2] = reshape(x, shape=(N2,))  y: f64[N2] = flip(r, axes=(0,))
+        a: f64[N2] = cumsum(y, axis=0, reverse=False)
         b: f64[n,2] = reshape(a, shape=(n, 2))  return b, y }""",
 }
 

@@ -24,19 +24,19 @@ GRAPHS = {
         "f(x: f64[3]) { a = prod(x, axis=(0,)) b = broadcast_to(a, shape=(0, 3)) return b }",
     "a value that a running sum and a reduction both compute":
         """f(x: f32[4,3]) {
-            t = tanh(x) a = cumsum(t, axis=0) m = max(t, axis=(0,)) k = reshape(m, shape=(1, 3))
-            d = sub(t, k) b = cumsum(d, axis=0) return a, b
+            t = tanh(x) a = cumsum(t, axis=0, reverse=False) m = max(t, axis=(0,)) k = reshape(m, shape=(1, 3))
+            d = sub(t, k) b = cumsum(d, axis=0, reverse=False) return a, b
         }""",
     "a value that an earlier broadcast and a later reduction both compute":
         """f(x: f32[2,1,3]) {
             t = tanh(x) c = cast(t, dtype='i64') s = constant(value=1, dtype='i64')
             d = slice(c, s, axes=(2,), steps=(1,), shape=(2, 1, 1)) e = broadcast_to(d, shape=(2, 3, 4))
-            m = min(d, axis=(0, 2)) g = reshape(m, shape=(1, 1, 1)) h = sub(d, g) i = cumsum(h, axis=2)
+            m = min(d, axis=(0, 2)) g = reshape(m, shape=(1, 1, 1)) h = sub(d, g) i = cumsum(h, axis=2, reverse=False)
             j = add(i, d) k = concatenate(h, i, axis=2) return e, j, k
         }""",
     "a product of a value that becomes stored for others":
         """f(x: f64[2,3,4], z: i64[4]) {
-            t = tanh(x) g = cast(t, dtype='i64') e = cumsum(g, axis=1) l = less(e, g) m = where(l, e, g)
+            t = tanh(x) g = cast(t, dtype='i64') e = cumsum(g, axis=1, reverse=False) l = less(e, g) m = where(l, e, g)
             n = cast(m, dtype='f32') o = transpose(n, axes=(0, 2, 1)) p = matmul(n, o) q = flip(p, axes=(2,))
             r = neg(m) s = flip(r, axes=(2,)) return q, s
         }""",
@@ -400,7 +400,7 @@ def test_a_sum_of_many_rows_errs_as_little_as_one_of_few(shape, kept):
 
 def test_a_running_sum_of_many_floats_errs_as_little_as_one_of_few():
     x = input_node(Aval((2, 50_000), np.float32))
-    running = compile_graph(Graph.of([x], [apply(OPS["cumsum"], x, axis=1)]))
+    running = compile_graph(Graph.of([x], [apply(OPS["cumsum"], x, axis=1, reverse=False)]))
     # Equal numbers: every addition rounds the same way.
     (found,) = running.call(np.full(x.aval.shape, 0.1, np.float32))
     expected = np.cumsum(np.full(x.aval.shape, np.float32(0.1), np.float64), axis=1)
@@ -410,10 +410,10 @@ def test_a_running_sum_of_many_floats_errs_as_little_as_one_of_few():
 @pytest.mark.parametrize(("axis", "steps"), [(1, 2), (0, 1)])
 def test_what_is_dear_is_computed_in_vectors_before_it_is_added_up_along_a_row(axis, steps):
     x = input_node(Aval((20, 300), np.float64))
-    graph = Graph.of([x], [apply(OPS["cumsum"], apply(OPS["sin"], x), axis=axis)])
+    graph = Graph.of([x], [apply(OPS["cumsum"], apply(OPS["sin"], x), axis=axis, reverse=False)])
     assert len(plan(graph).steps) == steps
     check(graph)
-    cheap = Graph.of([x], [apply(OPS["cumsum"], apply(OPS["mul"], x, x), axis=axis)])
+    cheap = Graph.of([x], [apply(OPS["cumsum"], apply(OPS["mul"], x, x), axis=axis, reverse=False)])
     assert len(plan(cheap).steps) == 1
 
 

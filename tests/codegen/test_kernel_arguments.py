@@ -30,7 +30,7 @@ GRAPHS = {
         one = constant(value=1.0, dtype='f64') r = div(one, c) y = mul(x, r) return m, y }}""",
     "turned": "f(x: f64[{n},6]) {{ t = transpose(x, axes=(1, 0)) e = exp(t) return e }}",
     "flat": "f(x: f64[{n},6]) {{ e = neg(x) r = flip(e, axes=(0,)) y = reshape(r, shape=({all},)) return y }}",
-    "running": "f(x: f64[{n},3]) {{ c = cumsum(x, axis=0) return c }}",
+    "running": "f(x: f64[{n},3]) {{ c = cumsum(x, axis=0, reverse=False) return c }}",
 }
 SIZES = (2, SMALL - 1, SMALL, SMALL + 1, 64, 65, 100, SMALL_INSIDE, SMALL_INSIDE + 1, 1000)
 

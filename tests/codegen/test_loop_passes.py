@@ -37,7 +37,7 @@ f(c: bool[], x: f64[{n}]) {{
 
 
 @pytest.mark.parametrize(("n", "no", "kind"), [
-    (4, "neg(x)", Kernel), (400, "neg(x)", Branch), (4, "cumsum(x, axis=0)", Branch)])
+    (4, "neg(x)", Kernel), (400, "neg(x)", Branch), (4, "cumsum(x, axis=0, reverse=False)", Branch)])
 def test_a_small_elementwise_choice_is_computed_on_both_sides(n, no, kind):
     graph, (step,) = steps(CHOICE.format(n=n, no=no))
     assert isinstance(step.work, kind)

@@ -181,6 +181,15 @@ def test_gradients_of_running_products_and_extremes_are_as_many_kernels_for_any_
         assert 0 < many <= few
 
 
+def test_the_gradient_of_a_running_sum_runs_from_the_end_and_turns_nothing_round(rng):
+    x = rng.normal(size=(3, 40))
+    for axis in (0, 1):
+        f = ad.value_and_grad(lambda t, axis=axis: ad.sum(ad.sin(ad.cumsum(t, axis))))
+        expected = np.flip(np.cumsum(np.flip(np.cos(np.cumsum(x, axis)), axis), axis), axis)
+        np.testing.assert_allclose(f(x)[1], expected, rtol=1e-13, atol=1e-14)
+        assert "flip" not in str(ad.inspect(f, x).fused)
+
+
 # ---------------------------------------------------------------- refusals
 
 
