@@ -133,6 +133,18 @@ def test_a_large_size_is_shared_by_threads_and_a_small_one_after_it_is_not(calls
     assert True in shared and False in shared
 
 
+def test_a_result_without_elements_has_its_size_all_the_same(calls):
+    """Nothing writes it."""
+
+    def f(x, w):
+        return ad.mean((x[1:] - x[:-1]) ** 2)
+
+    for k in (3, 4, 6, 7, 9, 12):
+        with np.errstate(all="ignore"):
+            agrees(f, np.zeros((0, k), "f4"), np.zeros(1, "f4"))
+    assert any(calls)
+
+
 def test_arrays_that_are_not_packed_are_taken(made):
     for n in (3, 4, 6):
         ad.exp(ad.tensor(np.ones((n, 5))) * 2.0).numpy()
