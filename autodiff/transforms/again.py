@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..tape import sized_checks
 from ..tape.ask import end_recording
 from ..tape.check import checks
 from ..tape.node import Node
@@ -60,7 +61,10 @@ def known(
 
     is_whole   where one of them is not reached, there is none: nothing is computed, nothing given up
     """
-    hit = None if is_watching() else checks.find(purpose, roots, live, state.now.began)
+    now = state.now
+    hit = None if is_watching() else checks.find(purpose, roots, live, now.began)
+    if hit is None and not (is_watching() or now.tracing):
+        hit = sized_checks.find(purpose, roots, live)
     if hit is None:
         return None
     check, gathered = hit

@@ -163,6 +163,42 @@ def test_where_a_size_is_decided_otherwise_it_is_so_behind_checks_too(hits):
         agrees(f, ROWS[:n])
 
 
+FUNCTIONAL = {
+    "value_and_grad": lambda f, x, w: ad.value_and_grad(lambda w: f(x, w))(w),
+    "grad of both": lambda f, x, w: ad.grad(lambda x, w: f(x, w), argnums=(0, 1))(x, w),
+    "vjp": lambda f, x, w: ad.vjp(lambda x, w: ad.tanh(x @ w), x, w)[1](np.ones(x.shape[0])),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONAL)
+def test_gradients_of_functions_are_found_by_checks_for_any_size(hits, name):
+    def flat(found):
+        return [np.asarray(x) for part in found for x in (part if isinstance(part, tuple) else (part,))]
+
+    run = FUNCTIONAL[name]
+    for n in (3, 4, 6, 7, 9, 12, 2, 1, 0, 31, 33, 8, 8, 8):
+        with eager():
+            right = flat(run(squares, ROWS[:n], WEIGHTS))
+        for ours, expected in zip(flat(run(squares, ROWS[:n], WEIGHTS)), right, strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-11)
+        if n in (31, 33):
+            assert hits[-1]
+
+
+def test_gradients_of_tensors_are_found_by_checks_for_any_size(hits):
+    for n in (3, 4, 6, 7, 9, 12, 2, 31, 33):
+        x, w = ad.tensor(ROWS[:n]), ad.tensor(WEIGHTS, requires_grad=True)
+        y = squares(x, w)
+        (found,) = ad.grad(y, [w])
+        np.testing.assert_allclose(found.numpy(), 2 / n * ROWS[:n].T @ (ROWS[:n] @ WEIGHTS), rtol=1e-12)
+        with pytest.raises(ad.GradientError):
+            ad.grad(y, [w])
+        v = ad.tensor(WEIGHTS, requires_grad=True)
+        with pytest.raises(ad.GradientError):  # not reached
+            ad.grad(squares(x, w), [w, v])
+    assert any(hits[-6:])
+
+
 def test_checks_that_were_forgotten_are_made_again(hits):
     met()
     for n in (9, 10, 11):
