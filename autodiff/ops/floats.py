@@ -397,7 +397,8 @@ def isreal(x):
     return logical_not(iscomplex(x))
 
 
-for _function in (angle, fix, iscomplex, isneginf, isposinf, isreal):
+serves(fix, np.fix)
+for _function in (angle, iscomplex, isneginf, isposinf, isreal):
     serves(_function, getattr(np, _function.__name__))
 for _function in (copysign, divmod, fabs, float_power, fmax, fmin, fmod, frexp, ldexp, modf, nextafter, signbit):
     serves(_function, getattr(np, _function.__name__))

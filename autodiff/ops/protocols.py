@@ -77,6 +77,7 @@ FUNCTIONS: dict[Any, Callable] = {
     np.isrealobj: lambda x: x.dtype.kind != "c",
     np.clip: selection.clip,
     np.round: rounding.round_,
+    np.around: rounding.round_,
     np.where: lambda *args: selection.where(*args) if len(args) == 3 else NotImplemented,
     np.zeros_like: creation.zeros_like,
     np.ones_like: creation.ones_like,
@@ -123,7 +124,7 @@ class _Likeness(NamedTuple):
 
 _likenesses: dict[Callable, _Likeness | None] = {}
 #: Parameters of NumPy's that make no difference to a tensor: it is a value, its rows are contiguous, sorting is stable.
-_WITHOUT_EFFECT = frozenset(("copy", "device", "kind", "overwrite_input", "subok"))
+_WITHOUT_EFFECT = frozenset(("assume_unique", "copy", "device", "kind", "overwrite_input", "subok"))
 _OTHERWISE_CALLED = {"a_min": "min", "a_max": "max"}
 _NOT_GIVEN = np._NoValue
 

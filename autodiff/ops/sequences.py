@@ -129,10 +129,13 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
         return joined((first, last), axis)
     before, behind = part(steps, 0, 0, n - 2), part(steps, 0, 1, n - 1)
     both = add(before, behind)
-    middle = add(
-        multiply(part(slopes, axis, 0, n - 2), divide(behind, both)),
-        multiply(part(slopes, axis, 1, n - 1), divide(before, both)),
-    )
+    if not h.ndim:  # of even samples the one between counts for nothing, whatever it is
+        middle = divide(subtract(part(f, axis, 2, n), part(f, axis, 0, n - 2)), both)
+    else:
+        middle = add(
+            multiply(part(slopes, axis, 0, n - 2), divide(behind, both)),
+            multiply(part(slopes, axis, 1, n - 1), divide(before, both)),
+        )
     if edge_order == 2:
         # The slopes of a parabola lie on a line: that between two samples is in the middle of those at them.
         first = subtract(multiply(first, 2.0), part(middle, axis, 0, 1))

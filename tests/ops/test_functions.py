@@ -335,5 +335,7 @@ def test_slopes_of_samples_say_what_does_not_fit():
     ):
         with pytest.raises(error, match=f"(?s){said}.*test_functions.py"):
             wrong()
+    holed = np.array([1.0, np.nan, 4.0, 9.0])
+    np.testing.assert_array_equal(ad.gradient(holed), np.gradient(holed))  # of even samples that between does not count
     both = ad.gradient(x * np.arange(4.0))
     assert isinstance(both, tuple) and len(both) == 2

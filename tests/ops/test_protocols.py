@@ -58,6 +58,12 @@ def test_every_universal_function_we_serve_gives_numpys_values(ufunc):
         lambda t: np.abs(t),
         lambda t: np.zeros_like(t) + t,
         lambda t: np.round(t) * t,
+        lambda t: np.around(t) * t,
+        lambda t: np.fix(t) * t,
+        lambda t: np.degrees(t),
+        lambda t: np.gradient(t, 2.0, axis=1, edge_order=2),
+        lambda t: np.isin(t, [1.0, 5.0], assume_unique=True) * t,
+        lambda t: np.select([t > 2, t < 1], [t, -t], default=9.0),
     ],
 )
 def test_numpys_functions_record_and_keep_the_gradient(f):
