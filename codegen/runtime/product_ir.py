@@ -31,7 +31,7 @@ from .tile_ir import Tile, tile_ir
 __all__ = ["DECLARED", "EXTENTS", "PARTS", "part_ir", "parts_of", "product_ir", "step_ir"]
 
 #: What a product may call.
-PARTS = ("tile1", "tile2", "pack_columns", "pack_across")
+PARTS = ("tile1", "tile2", "pack_columns", "pack_across", "across")
 
 #: The extents, in order.
 EXTENTS = (
@@ -240,7 +240,8 @@ fetch.along:
   call void @copy(ptr %corner, i64 %width, ptr %c.i, i64 %n, i64 %count, i64 %used)
   br label %multiply
 fetch.across:
-  call void @across(ptr %corner, i64 %width, i64 1, ptr %c.i, i64 1, i64 %c_col, i64 %count, i64 %used)
+  %across.in = load ptr, ptr getelementptr (ptr, ptr @parts.table, i64 4)
+  call void %across.in(ptr %corner, i64 %width, i64 1, ptr %c.i, i64 1, i64 %c_col, i64 %count, i64 %used)
   br label %multiply
 multiply:
   br i1 %is.wide, label %wide, label %narrow
@@ -262,7 +263,8 @@ put.along:
   call void @copy(ptr %c.i, i64 %n, ptr %corner, i64 %width, i64 %count, i64 %used)
   br label %row.done
 put.across:
-  call void @across(ptr %c.i, i64 1, i64 %c_col, ptr %corner, i64 %width, i64 1, i64 %count, i64 %used)
+  %across.out = load ptr, ptr getelementptr (ptr, ptr @parts.table, i64 4)
+  call void %across.out(ptr %c.i, i64 1, i64 %c_col, ptr %corner, i64 %width, i64 1, i64 %count, i64 %used)
   br label %row.done
 row.done:
   %i.next = add i64 %i, %at.once
@@ -280,8 +282,8 @@ depth.done:
 
 #: A tile of c to where it lies across, or from there.
 _ACROSS = Template("""
-define internal void @across(ptr noalias %to, i64 %to_row, i64 %to_col, ptr noalias %from, i64 %from_row, i64 %from_col,
-                             i64 %rows, i64 %columns) noinline {
+define void @across(ptr noalias %to, i64 %to_row, i64 %to_col, ptr noalias %from, i64 %from_row, i64 %from_col,
+                    i64 %rows, i64 %columns) noinline {
 entry:
   br label %column
 column:
@@ -317,7 +319,7 @@ def product_ir(tile: Tile) -> str:
     words = _words(tile)
     end = "  call void @free(ptr %block)\n"
     step = step_ir("product", tile.type, _BODY.substitute(words), _MEMORY.substitute(words), end)
-    return "".join((_TABLE, _BLOCK, _ACROSS.substitute(words), pack_rows_ir(tile), step, DECLARED))
+    return "".join((_TABLE, _BLOCK, pack_rows_ir(tile), step, DECLARED))
 
 
 def part_ir(tile: Tile, part: str) -> str:
@@ -327,14 +329,16 @@ def part_ir(tile: Tile, part: str) -> str:
             return pack_columns_ir(tile) + DECLARED
         case "pack_across":
             return pack_across_ir(tile)
+        case "across":
+            return _ACROSS.substitute(_words(tile))
         case _:
             return tile_ir(tile, PARTS.index(part) + 1) + DECLARED
 
 
-def parts_of(tile: Tile, n: int, b_col: int, is_block: bool) -> tuple[str, ...]:
+def parts_of(tile: Tile, n: int, b_col: int, c_col: int, is_block: bool) -> tuple[str, ...]:
     """The parts that a product of n columns calls, for tiles of c that begin at multiples of two vectors."""
     rest = n % (2 * tile.lanes)
-    is_called = (0 < rest <= tile.lanes, n > tile.lanes, b_col != 1, is_block)
+    is_called = (0 < rest <= tile.lanes, n > tile.lanes, b_col != 1, is_block, c_col != 1)
     return tuple([part for part, called in zip(PARTS, is_called, strict=True) if called])
 
 

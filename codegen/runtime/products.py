@@ -51,7 +51,10 @@ def product_step(gemm: Gemm) -> Product:
     m, n, k, _, _, _, b_col, batch = extents[:8]
     lanes, size = tile.lanes, tile.size
     is_vector, is_across, rest = m == 1 and k > 0, _is_across(extents, tile), n % (2 * lanes)
-    kind = gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, 0 < rest <= lanes, n > lanes, is_across
+    kind = (
+        gemm.dtype, lanes, tile.rows, is_vector, n == 1, b_col == 1, 0 < rest <= lanes, n > lanes, is_across,
+        is_swapped,
+    )  # fmt: skip
     codes, address = _loaded.get(kind) or _load(kind, _needs(extents, tile))
     rows, columns, block = 1, 1, 0
     row_tiles, column_tiles = m, n
@@ -270,10 +273,11 @@ _lock = held_over_fork(threading.Lock())
 
 def _needs(extents: tuple[int, ...], tile: Tile) -> list[_Need]:
     """The modules of a product, that of its step first."""
-    m, n, k, _, _, _, b_col = extents[:7]
+    m, n, k, _, _, _, b_col, *_, c_col = extents
     if m == 1 and k > 0:
         return [(tile, "dot" if n == 1 else "rows" if b_col == 1 else "dots")]
-    return [(tile, "product"), *[(tile, part) for part in parts_of(tile, n, b_col, _is_across(extents, tile))]]
+    parts = parts_of(tile, n, b_col, c_col, _is_across(extents, tile))
+    return [(tile, "product"), *[(tile, part) for part in parts]]
 
 
 def _codes_of(needs: Sequence[_Need]) -> list[Ahead[dict[str, engine.Code]]]:
