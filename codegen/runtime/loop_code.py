@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import threading
 from collections.abc import Iterable
 
@@ -46,7 +47,8 @@ def _ahead(name: str) -> Ahead[int]:
 
 
 def _made(name: str) -> int:
-    code = objects.compiled(loop_ir(name, processor()), {FLUSHING: modes.flushing_at}, engine.Passes.INLINE)
+    text = loop_ir(name, processor(), sys.platform)
+    code = objects.compiled(text, {FLUSHING: modes.flushing_at}, engine.Passes.INLINE)
     # Steps have its address to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code.address(name)

@@ -37,7 +37,7 @@ from __future__ import annotations
 from .branch_ir import BRANCH_IR
 from .flush_ir import leaving_ir
 from .scan_ir import SCAN_IR
-from .signals_ir import SIGNALS_IR
+from .signals_ir import signals_ir
 from .steps_ir import RUN_STEPS
 from .while_ir import WHILE_IR
 
@@ -119,6 +119,6 @@ define internal i32 @run_body(ptr %body, ptr %slots) alwaysinline {
 _OF = {"run_branch": BRANCH_IR, "run_loop": SCAN_IR, "run_while": SCAN_IR + WHILE_IR}
 
 
-def loop_ir(function: str, processor: str) -> str:
-    """A module that has this one of the three, for a processor as `modes.processor` names it."""
-    return RUN_STEPS + _DECLARED + leaving_ir(processor) + SIGNALS_IR + _BODY + _OF[function]
+def loop_ir(function: str, processor: str, system: str) -> str:
+    """A module that has this one of the three, for a `modes.processor` and a `sys.platform`."""
+    return RUN_STEPS + _DECLARED + leaving_ir(processor) + signals_ir(system) + _BODY + _OF[function]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import threading
 
 from ..forks import held_over_fork
 from ..modes import FLUSHING, modes, processor
 from . import engine, objects
 from .flush_ir import leaving_ir
-from .signals_ir import SIGNALS_IR
+from .signals_ir import signals_ir
 from .steps_ir import LETS_OTHERS
 
 __all__ = ["accounting"]
@@ -32,7 +33,7 @@ def accounting() -> int:
 
 @functools.cache
 def _made() -> int:
-    text = LETS_OTHERS + leaving_ir(processor()) + SIGNALS_IR
+    text = LETS_OTHERS + leaving_ir(processor()) + signals_ir(sys.platform)
     code = objects.compiled(text, {FLUSHING: modes.flushing_at}, engine.Passes.INLINE)
     # Loops have its address to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))

@@ -75,6 +75,13 @@ def test_ctrl_c_ends_a_loop_and_the_next_call_is_right(program, interrupted):
     assert ad.jit(lambda x: ad.while_loop(lambda v: v < 10.0, lambda v: v * 2.0, x))(1.0) == 16.0
 
 
+def test_who_waits_for_the_lock_gets_it_however_often(interrupted):
+    """The thread that presses was passed over again and again: 3 to 60 s each in a third of these calls."""
+    for _ in range(12):
+        with interrupted():
+            ad.jit(endless)(0.7)
+
+
 def test_ctrl_c_ends_a_loop_that_is_called_by_ctypes(interrupted):
     def until(limit, factor):
         return ad.while_loop(lambda v: v < limit, lambda v: v * factor, factor)
@@ -96,6 +103,8 @@ def test_ctrl_c_during_backward_leaves_gradients_as_they_were(interrupted):
     def loss(x, steps):
         return ad.while_loop(lambda v: v[1] < steps, lambda v: (v[0] * 0.9, v[1] + 1), (x, 0))[0]
 
+    # What the first backward of a process imports is there: an interrupt before it began would leave y to the next ask.
+    loss(ad.tensor(1.0, requires_grad=True), steps).backward()
     y = loss(x, ad.tensor(10**9))
     with interrupted():
         y.backward()
