@@ -32,6 +32,25 @@ _RECENT, _MET = 16, 64
 _ROOM = SETS * WAYS // 2
 
 
+class Lately:
+    """What was met of late, the last 64 things at least: of two that come by turns neither drives out the other."""
+
+    def __init__(self) -> None:
+        self._met: set[Any] = set()
+        self._before: set[Any] = set()
+
+    def __contains__(self, what: Any) -> bool:
+        return what in self._met or what in self._before
+
+    def add(self, what: Any) -> bool:
+        """Whether many were met by now."""
+        is_full = len(self._met) >= _MET
+        if is_full:
+            self._before, self._met = self._met, set()
+        self._met.add(what)
+        return is_full
+
+
 class Room:
     """Whether a table is to learn what was met before: all of it, until that would drive out others; then what comes
     again soon.
@@ -39,14 +58,12 @@ class Room:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._met: set[Any] = set()
+        self._met = Lately()
 
     def is_left(self, what: Any) -> bool:
         """Whether to learn this."""
         if len(self._table) < _ROOM or what in self._met:
             return True
-        if len(self._met) >= _MET:
-            self._met.clear()
         self._met.add(what)
         return False
 
@@ -71,7 +88,7 @@ class Learner:
         self.attach, self.function, self.table, self.run = attach, function, table, run
         self.wanted, self.canonical = wanted, canonical
         self.recent: deque[Any] = deque(maxlen=_RECENT)
-        self.met: set[tuple] = set()
+        self.met = Lately()
         self.any_shape = AnyShape()
         self.meets_many = False
         self.room = Room(table)
@@ -139,10 +156,8 @@ class Learner:
         these, met = tuple(keys), self.met
         if these in met:
             return True
-        if len(met) >= _MET:
-            met.clear()
+        if met.add(these):
             self.meets_many = True
-        met.add(these)
         return not self.meets_many and not is_varied()
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import ignoring
 from codegen.ir import Aval, dtype_name
 from codegen.lowering import Scan
 
@@ -77,7 +78,7 @@ def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> 
     c = np.empty_like(b)
     bs, as_, cs = (np.moveaxis(x, axis, 0) for x in (b, a, c))
     so_far: Any = np.zeros(bs.shape[1:])
-    with np.errstate(all="ignore"):
+    with ignoring(all="ignore"):
         for i in range(len(bs))[:: -1 if reverse else 1]:
             so_far = bs[i] + np.where(so_far == 0, 0.0, as_[i].astype(np.float64) * so_far)
             cs[i] = so_far

@@ -6,7 +6,8 @@
 
 An array that is printed, stored or plotted has lost nothing that anybody wanted; so the warning is given where one
 takes part in what is recorded.  Only calls that go by Python are noted, the first ones of each signature: of a
-program that always does it these are enough, and known calls take no longer.  What NumPy made of one is not known.
+program that always does it these are enough, and known calls take no longer.  What NumPy made of one is not known;
+nor is a number that machine code records, which it does where Python has recorded one like it before.
 """
 
 from __future__ import annotations

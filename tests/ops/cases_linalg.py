@@ -140,6 +140,18 @@ CASES = [
            _apart, shapes=SQUARES, ulps=256),
     *cases("adjugate", _adjugate, lambda a: np.linalg.det(a)[..., None, None] * np.linalg.inv(a), _regular,
            shapes=("[3,3]", "[2,2,2]", "[1,1]"), ulps=256),
+    *[c for n in (0, 1, 5, -2) for c in cases(
+        f"matrix_power{n}", lambda a, n=n: la.matrix_power(a, n), lambda a, n=n: np.linalg.matrix_power(a, n), _regular,
+        shapes=("[3,3]", "[2,2,2]"), ulps=256)],
+    *cases("multi_dot", lambda a, b, c: la.multi_dot([a, b, c]), lambda a, b, c: np.linalg.multi_dot([a, b, c]),
+           shapes=(("[2,3]", "[3,4]", "[4]"), ("[3]", "[3,2]", "[2,4]")), ulps=64),
+    *cases("matrix_rank", la.matrix_rank, np.linalg.matrix_rank, _regular, shapes=("[3,3]", "[2,3,3]"), smooth=False),
+    *[c for order in ("fro", 2, 1) for c in cases(
+        f"matrix_norm-{order}", lambda x, order=order: la.matrix_norm(x, ord=order),
+        lambda x, order=order: np.linalg.norm(x, order, (-2, -1)), _apart, shapes=("[3,3]", "[2,3,3]"), ulps=64)],
+    *[c for order in (2, 3) for c in cases(
+        f"vector_norm-{order}", lambda x, order=order: la.vector_norm(x, axis=-1, ord=order),
+        lambda x, order=order: np.linalg.norm(x, order, -1), between(0.5, 2.0), shapes=("[3]", "[2,3]"), ulps=64)],
     *[c for k in (-1, 0, 2) for name in ("tril", "triu")
       for c in cases(f"{name}{k}", lambda x, name=name, k=k: getattr(ad, name)(x, k),
                      lambda x, name=name, k=k: getattr(np, name)(x, k), dtypes=("f64", "f32", "i32", "bool"),

@@ -91,5 +91,8 @@ CASES = [
         f"gradient-even-{order}", lambda x, order=order: ad.gradient(x, 0.5, 2.0, edge_order=order)[0],
         lambda x, order=order: np.gradient(x, 0.5, 2.0, edge_order=order)[0].astype(x.dtype), shapes=("[3,4]",),
         ulps=1e4)],
+    case("identity", lambda x: x * ad.identity(3), lambda x: x * np.identity(3), ["f64[3,3]"]),
+    case("tri", lambda x: x * ad.tri(3, 4, 1), lambda x: x * np.tri(3, 4, 1), ["f64[3,4]"]),
+    case("indices", lambda x: x * ad.indices((3, 4)), lambda x: x * np.indices((3, 4)), ["f64[3,4]"]),
     *cases("gradient-two", ad.gradient, lambda x: np.gradient(x).astype(x.dtype), shapes=("[2]", "[5]"), ulps=64),
 ]  # fmt: skip
