@@ -245,8 +245,18 @@ def test_a_table_that_is_half_full_learns_what_comes_again_soon():
     assert all(room.is_left(k) for k in range(20))
     table[-1] = None
     assert [room.is_left(k) for k in (1, 2, 1, 3, 2)] == [False, False, True, False, True]
-    assert not any(room.is_left(k) for k in range(100, 100 + learner._MET))
+    assert not any(room.is_left(k) for k in range(100, 100 + 2 * learner._MET))
     assert not room.is_left(1)
+
+
+@pytest.mark.parametrize("met", range(learner._MET + 1))
+def test_of_two_that_come_by_turns_each_comes_again(met):
+    lately = learner.Lately()
+    for k in range(met):
+        lately.add(k)
+    lately.add("one")
+    lately.add("other")
+    assert "one" in lately and "other" in lately
 
 
 def test_learning_looks_at_no_value_and_leaves_no_node_behind(puts):
