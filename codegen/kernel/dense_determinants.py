@@ -13,6 +13,7 @@ import numpy as np
 from . import dense_loops, dense_small
 from .dense_job import WRITTEN_OUT, Job
 from .dense_loops import order_below
+from .dense_small import Rows
 from .index import Index
 from .matrices import Matrix, each, fold, read, set_to_identity, write
 from .nest import F32, Value
@@ -148,12 +149,7 @@ def _adjugate(job: Job, b: Index) -> Value | None:
     a, y = job.input(0, b), job.output(b, n, n)
     if n <= dense_small.ADJUGATE:
         rows = read(a, n, n)
-        largest = f.real(0.0)
-        for x in [x for row in rows for x in row]:
-            largest = k.maximum(largest, f.size(x))
-        # Nan and infinities make all of it nan, as in the reference.
-        nothing = f.from_real(k.mul(largest, f.real(0.0)))
-        write(y, [[f.add(x, nothing) for x in row] for row in dense_small.adjugate(f, n, rows)])
+        _write_of_finite(job, y, dense_small.adjugate(f, n, rows), rows)
         return None
     factors = job.scratch(b, n)
     set_to_identity(y, n)
@@ -179,6 +175,69 @@ def _adjugate(job: Job, b: Index) -> Value | None:
     return k.logical_and(k.gt(least, smallest), k.lt(largest, f.real(np.inf)))
 
 
+def _write_of_finite(job: Job, y: Matrix, found: Rows, given: Rows) -> None:
+    """Write a matrix; nan and infinities in the given numbers make all of it nan, as in the reference."""
+    k, f = job.k, job.f
+    largest = f.real(0.0)
+    for x in [x for row in given for x in row]:
+        largest = k.maximum(largest, f.size(x))
+    nothing = f.from_real(k.mul(largest, f.real(0.0)))
+    write(y, [[f.add(x, nothing) for x in row] for row in found])
+
+
+def _adjugate_change(job: Job, b: Index) -> Value | None:
+    """d (trace(e x) x - x e x) with the determinant d and the inverse x.
+
+    Of a few rows by minors.  Where a pivot is small beside the largest (the rounding grows with the square of their
+    ratio), or d near the ends of the range, the reference decides.
+    """
+    k, f, n = job.k, job.f, job.n
+    a, e, y = job.input(0, b), job.input(1, b), job.output(b, n, n)
+    if n <= dense_small.ADJUGATE:
+        rows, changes = read(a, n, n), read(e, n, n)
+        pairs = [list(zip(*both, strict=True)) for both in zip(rows, changes, strict=True)]
+        found = dense_small.adjugate(dense_small.WithChange(f), n, pairs)
+        _write_of_finite(job, y, [[x[1] for x in row] for row in found], [*rows, *changes])
+        return None
+    factors, inverse, moved = (job.scratch(b, n) for _ in range(3))
+    set_to_identity(inverse, n)
+    sign = dense_loops.lu(f, n, a, factors, job.places(), inverse, n)
+    dense_loops.substitute(f, n, factors, inverse, n, lower=True, unit=True)
+    dense_loops.substitute(f, n, factors, inverse, n, lower=False)
+
+    def step(i: Index, found: list[Value]) -> list[Value]:
+        *parts, least, largest, shortest, longest = found
+        x = factors.get(i, i)
+        product = f.times(f.joined(parts), x)
+        bounds = [(least, largest, f.size(x)), (shortest, longest, f.size(product))]
+        return [*f.parts(product), *[g for low, high, s in bounds for g in (k.minimum(low, s), k.maximum(high, s))]]
+
+    far = [f.real(np.inf), f.real(0.0)]
+    *parts, least, largest, shortest, longest = fold(k, 0, n, [*f.parts(f.from_real(sign)), *far, *far], step)
+    _product_of_matrices(job, e, inverse, moved)
+    _product_of_matrices(job, inverse, moved, y)
+    trace = f.joined(fold(k, 0, n, f.parts(f.number(0.0)), lambda i, t: f.parts(f.add(f.joined(t), moved.get(i, i)))))
+    determinant = f.joined(parts)
+    with each(k, 0, n) as i, each(k, 0, n, apart=True) as j:
+        y.put(f.times(determinant, f.minus(f.times(trace, inverse.get(i, j)), y.get(i, j))), i, j)
+    is_regular = k.gt(least, k.mul(largest, f.real(2.0**-4 if f.type is F32 else 2.0**-12)))
+    bits = 50 if f.type is F32 else 480
+    is_safe = k.logical_and(k.gt(shortest, f.real(2.0**-bits)), k.lt(longest, f.real(2.0**bits)))
+    return k.logical_and(is_regular, is_safe)
+
+
+def _product_of_matrices(job: Job, a: Matrix, x: Matrix, y: Matrix) -> None:
+    """y = a x, of square ones."""
+    k, f, n = job.k, job.f, job.n
+    with each(k, 0, n) as i:
+        with each(k, 0, n, apart=True) as t:
+            y.put(f.number(0.0), i, t)
+        with each(k, 0, n) as p:
+            factor = a.get(i, p)
+            with each(k, 0, n, apart=True) as t:
+                y.put(f.plus(y.get(i, t), f.times(factor, x.get(p, t))), i, t)
+
+
 def _times(job: Job, y: Matrix, low: int, high: int, factor: Any) -> None:
     """Some of the numbers of a matrix, as they lie in memory, times another."""
     flat = Matrix(y.f, y.memory, y.start, 0)
@@ -192,4 +251,5 @@ DETERMINANTS: dict[str, Callable[[Job, Index], Value | None]] = {
     "log_abs": _log_abs,
     "log_of_factor": _log_of_factor,
     "adjugate": _adjugate,
+    "adjugate_change": _adjugate_change,
 }

@@ -17,7 +17,8 @@ from codegen.runtime.share import shared
 
 #: (operation, parameters, how many right-hand sides it takes: None for none)
 PROGRAMS = [
-    ("cholesky", {}, False), ("inv", {}, False), ("lu", {}, False), ("solve", {}, True), ("solve_factored", {}, True),
+    ("cholesky", {}, False), ("inv", {"refuses": True}, False), ("lu", {}, False), ("solve", {}, True),
+    ("solve_factored", {}, True),
     ("solve_triangular", {"lower": True}, True), ("solve_triangular", {"lower": False}, True),
 ]  # fmt: skip
 TOLERANCE = {np.float64: 1e-11, np.float32: 3e-3}
@@ -178,7 +179,7 @@ def test_a_matrix_that_is_refused_in_a_loop_ends_it():
 
 
 def test_what_a_kernel_refuses_and_the_reference_does_not_has_a_value(rng):
-    graph, arrays = case(rng, ("inv", {}, False), 3, (), 1)
+    graph, arrays = case(rng, ("inv", {"refuses": True}, False), 3, (), 1)
 
     def refuses(*_):
         raise Refused("as it rounds")
@@ -220,7 +221,9 @@ def test_a_filter_is_one_native_step(rng):
 NUMBERS = [
     ("det", "fc"), ("adjugate", "fc"), ("log_abs_det", "fc"), ("det_sign", "f"), ("det_direction", "c"),
     ("cholesky", "c"), ("inv", "c"), ("solve", "c"), ("solve_factored", "c"), ("solve_triangular", "c"),
+    ("adjugate_change", "fc"),
 ]  # fmt: skip
+PARAMS = {"solve_triangular": {"lower": False}, "inv": {"refuses": True}}
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 9, 13])
@@ -234,9 +237,10 @@ def test_determinants_and_complex_matrices_are_native_too(name, kind, n, rng):
         arrays.append(np.linalg.cholesky(arrays[0]))
     if name.startswith("solve"):
         arrays.append(x[..., :2].copy())
+    if name == "adjugate_change":
+        arrays.append(x[::-1].copy())
     inputs = [input_node(Aval(a.shape, a.dtype)) for a in arrays]
-    params = {"lower": False} if name == "solve_triangular" else {}
-    graph = Graph.of(inputs, [apply(OPS[name], *inputs, **params)])
+    graph = Graph.of(inputs, [apply(OPS[name], *inputs, **PARAMS.get(name, {}))])
     (found,), (expected,) = compile_graph(graph).call(*arrays), evaluate(graph, *arrays)
     assert is_native(graph) and found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())

@@ -65,6 +65,72 @@ def test_the_gradient_of_the_determinant_of_a_singular_matrix_is_right():
     np.testing.assert_allclose(g, np.diag([0.0, 0.0, 6.0]), atol=1e-14)
 
 
+def _minor(a, rows, columns):
+    return np.linalg.det(np.delete(np.delete(a, rows, 0), columns, 1))
+
+
+def _cofactors_of_cofactors(a):
+    """The second derivatives of a determinant, by minors without two rows and two columns."""
+    n = len(a)
+    found = np.zeros((n, n, n, n))
+    for i, j, k, m in np.ndindex(n, n, n, n):
+        if i != k and j != m:
+            sign = (-1.0) ** (i + j + k + m) * (1 if (i < k) == (j < m) else -1)
+            found[i, j, k, m] = sign * _minor(a, [i, k], [j, m])
+    return found
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
+def test_second_derivatives_of_a_determinant_are_cofactors_of_cofactors_whatever_the_rank(n, rank, rng):
+    a = rng.normal(size=(n, min(rank, n))) @ rng.normal(size=(min(rank, n), n))
+    expected = _cofactors_of_cofactors(a)
+    np.testing.assert_allclose(ad.hessian(la.det)(a), expected, atol=1e-12 * 10**n)
+    v = rng.normal(size=(n, n))
+    pushed = np.einsum("ijkl,kl->ij", expected, v)
+    np.testing.assert_allclose(ad.hvp(la.det, (a,), (v,)), pushed, atol=1e-11 * 10**n)
+    np.testing.assert_allclose(ad.jit(lambda a: ad.hvp(la.det, (a,), (v,)))(a), pushed, atol=1e-11 * 10**n)
+    t = ad.tensor(a, requires_grad=True)
+    (g,) = ad.grad(la.det(t), [t], create_graph=True)
+    (g * v).sum().backward()
+    np.testing.assert_allclose(t.grad, pushed, atol=1e-11 * 10**n)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_third_derivatives_of_a_determinant_are_those_of_the_second_ones(dtype, rng):
+    a, v, w = rng.normal(size=(3, 4, 1)) @ rng.normal(size=(3, 1, 4)) + 1j * rng.normal(size=(3, 4, 4))
+    a, v, w = (x if dtype is np.complex128 else x.real for x in (a, v, w))
+
+    def f(a):
+        return ad.real(la.det(a) * (2 + 1j))
+
+    def second(a):
+        return ad.hvp(f, (a,), (v,))
+
+    found = ad.jvp(second, (a,), (w,))[1]
+    np.testing.assert_allclose(found, (second(a + 1e-5 * w) - second(a - 1e-5 * w)) / 2e-5, atol=1e-8)
+    pulled = ad.vjp(second, a)[1](w)[0]
+    np.testing.assert_allclose(pulled, found, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("n", [1, 3, 9, 12])
+def test_the_logarithm_of_a_determinant_has_derivatives_that_are_nan_where_it_is_infinite(n, dtype, rng):
+    a = np.stack([(np.eye(n) + rng.normal(size=(n, n)) / 8).astype(dtype), np.zeros((n, n), dtype)])
+    v = rng.normal(size=a.shape).astype(dtype)
+
+    def f(a):
+        return la.slogdet(a).logabsdet.sum()
+
+    for found, expected in (
+        (ad.grad(f)(a), np.linalg.inv(a[0]).conj().T),
+        (ad.hvp(f, (a,), (v,)), -(np.linalg.inv(a[0]) @ v[0] @ np.linalg.inv(a[0])).conj().T),
+        (ad.jvp(lambda a: la.slogdet(a).logabsdet, (a,), (v,))[1], np.trace(np.linalg.inv(a[0]) @ v[0]).real),
+    ):
+        np.testing.assert_allclose(found[0], expected, atol=1e-12)
+        assert np.isnan(found[1]).all()
+
+
 def test_the_gradient_of_cholesky_is_symmetric():
     a = np.array([[4.0, 1.0], [1.0, 3.0]])
     g = ad.grad(lambda a: (la.cholesky(a) * np.array([[1.0, 0.0], [2.0, 3.0]])).sum())(a)

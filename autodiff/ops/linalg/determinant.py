@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,20 +11,22 @@ from codegen.lowering import Dense
 from codegen.records import NamedTuple
 
 from ...custom import function
+from ...errors import ShapeError, caller
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
-from ..arithmetic import multiply, subtract
+from ..arithmetic import add, multiply, negative
 from ..batching import along
 from ..complexes import conjugated, imaginary_part, real_aval, real_part
-from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
-from ..primitive import primitive, spread_to
+from ..joining import joined
+from ..primitive import expect, primitive, spread_to, zeros_of
 from ..reductions import summed
-from ..shaping import reshaped
+from ..shaping import expand_dims, reshaped
+from ..slicing import part
 from .matrices import adjoint, flipped_axes, square, square_aval
-from .solving import factorised, inv, inverse_by, solved_factored
+from .solving import factorised, inverse_or_nan, solved_factored
 
 __all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
 
@@ -47,35 +49,123 @@ def _pairing(a: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------- the adjugate
 
 
-def _adjugate_reference(a: np.ndarray) -> np.ndarray:
-    """By singular values, each left out in turn: right for singular matrices too.  Nan for what has nan or inf."""
-    is_sound = np.isfinite(a).all((-1, -2), keepdims=True)
-    u, s, vt = np.linalg.svd(np.where(is_sound, a, a.dtype.type(0)))
-    n = a.shape[-1]
-    others = np.prod(np.where(np.eye(n, dtype=bool), s.dtype.type(1), s[..., None, :]), axis=-1)
+def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """uᴴ, the singular values, v, and det(u vᴴ)."""
+    u, s, vt = np.linalg.svd(a)
     sign = np.linalg.det(u) * np.linalg.det(vt)
-    adjugate = sign[..., None, None] * (vt.swapaxes(-1, -2).conj() * others[..., None, :]) @ u.swapaxes(-1, -2).conj()
-    return np.where(is_sound, adjugate, a.dtype.type(np.nan))
+    return u.swapaxes(-1, -2).conj(), s, vt.swapaxes(-1, -2).conj(), sign[..., None, None]
 
 
-def _adjugate_vjp(y_bar, y, a):
-    inverse, turned = inv(a), adjoint(y)
-    first = _beside(_pairing(y_bar, conjugated(inverse)), turned)
-    return (subtract(first, matmul(matmul(turned, y_bar), adjoint(inverse))),)
+def _of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """The value of `run` for finite matrices, nan for the others."""
+    is_finite = np.logical_and.reduce([np.isfinite(x).all((-1, -2), keepdims=True) for x in arrays])
+    found = run(*[np.where(is_finite, x, x.dtype.type(0)) for x in arrays])
+    return np.where(is_finite, found, found.dtype.type(np.nan))
 
 
-def _adjugate_jvp(dxs, y, a):
-    inverse = inv(a)
-    return subtract(_beside(_pairing(flipped_axes(y), dxs[0]), inverse), matmul(matmul(y, dxs[0]), inverse))
+def _adjugate_reference(a: np.ndarray) -> np.ndarray:
+    """By singular values, each left out in turn: right for singular matrices too."""
+    uh, s, v, sign = _decomposed(a)
+    others = np.prod(np.where(np.eye(a.shape[-1], dtype=bool), s.dtype.type(1), s[..., None, :]), axis=-1)
+    return sign * (v * others[..., None, :]) @ uh
 
 
-#: det(a) · a⁻¹, which every matrix has.  Its own derivative is that of the product, which a singular one has not.
+def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """By singular values, each two left out in turn: with e' = uᴴ e v and p[i, j] the product of the others,
+
+    v (diag(p diag(e')) - p * e') uᴴ,     where p[i, i] = 0
+    """
+    uh, s, v, sign = _decomposed(a)
+    turned, others = uh @ e @ v, _products_without_two(s)
+    inside = -others * turned
+    index = np.arange(a.shape[-1])
+    inside[..., index, index] = (others @ turned[..., index, index][..., None])[..., 0]
+    return sign * (v @ inside @ uh)
+
+
+def _products_without_two(s: np.ndarray) -> np.ndarray:
+    """The products of falling numbers without the i-th and the j-th, 0 for i = j; only nonzero ones are divided by."""
+    n = s.shape[-1]
+    if n < 2:
+        return np.zeros((*s.shape, n), s.dtype)
+    large, (one, other) = s[..., : n - 2], np.moveaxis(s[..., n - 2 :], -1, 0)[..., None]
+    over = np.divide(1, large, out=np.zeros_like(large), where=large > 0)
+    most = np.prod(large, axis=-1, keepdims=True)
+    p = np.empty((*s.shape, n), s.dtype)
+    p[..., : n - 2, : n - 2] = ((most * one * over)[..., None] * (other * over)[..., None, :])
+    p[..., n - 2, : n - 2] = p[..., : n - 2, n - 2] = most * over * other
+    p[..., n - 1, : n - 2] = p[..., : n - 2, n - 1] = most * over * one
+    p[..., n - 2, n - 1] = p[..., n - 1, n - 2] = most[..., 0]
+    p[..., np.arange(n), np.arange(n)] = 0
+    return p
+
+
+def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
+    """The change of `adjugate_change(a, e)` for a change of a, which is the same with both exchanged.
+
+    For e = x yᵀ the change of the adjugate is the adjugate of [[a, x], [-yᵀ, 0]], without the last row and column; e
+    is a sum of such products, one for each of its columns x, with y a column of the identity.
+    """
+    n, axis = a.shape[-1], a.ndim - 2
+    shape = (*a.shape[:-2], n, n, n)
+    columns = reshaped(flipped_axes(e), (*shape[:-1], 1))
+    below = spread_to(reshaped(negative(eye(n, dtype=a.dtype)), (n, 1, n)), (*shape[:-2], 1, n))
+    bordered = _bordered(spread_to(expand_dims(a, axis), shape), columns, below)
+    nothing = zeros_of(columns.aval)
+    change = _bordered(spread_to(expand_dims(moved, axis), shape), nothing, flipped_axes(nothing))
+    found = record(_adjugate_change, (bordered, change))
+    return summed(part(part(found, axis + 1, 0, n), axis + 2, 0, n), (axis,))
+
+
+def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
+    """Each matrix with a column beside it and a row below it, and 0 in the corner."""
+    axis = x.ndim - 2
+    corner = zeros_of(x.aval.with_shape((*x.shape[:-2], 1, 1)))
+    return joined((joined((x, column), axis + 1), joined((row, corner), axis + 1)), axis)
+
+
+def _change_vjp(y_bar, y, a, e):
+    turned = adjoint(a)
+    return (
+        lambda: _change_of_change(turned, adjoint(e), y_bar),
+        lambda: record(_adjugate_change, (turned, y_bar)),
+    )
+
+
+def _change_jvp(dxs, y, a, e):
+    of_a = None if dxs[0] is None else _change_of_change(a, e, dxs[0])
+    of_e = None if dxs[1] is None else record(_adjugate_change, (a, dxs[1]))
+    return add(of_a, of_e) if of_a is not None and of_e is not None else of_e if of_a is None else of_a
+
+
+def _change_aval(a: Aval, e: Aval) -> Aval:
+    square_aval("adjugate_change", a)
+    expect("adjugate_change", (a, e), "fc")
+    if a != e:
+        raise ShapeError(f"adjugate_change: {e} is no change of {a}\n  called at {caller()}")
+    return a
+
+
+#: How the adjugate of a changes with e: cofactors of cofactors, which every matrix has.  Linear in e.
+_adjugate_change = primitive(
+    "adjugate_change",
+    lambda a, e: _of_finite(_change_reference, a, e),
+    infer=_change_aval,
+    vjp=_change_vjp,
+    jvp=_change_jvp,
+    lower=Dense("adjugate_change"),
+    batch=along(),
+    heavy=True,
+    keeps_mask=False,
+)
+
+#: det(a) · a⁻¹, which every matrix has.
 _adjugate = primitive(
     "adjugate",
-    _adjugate_reference,
+    lambda a: _of_finite(_adjugate_reference, a),
     infer=lambda a: square_aval("adjugate", a),
-    vjp=_adjugate_vjp,
-    jvp=_adjugate_jvp,
+    vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
+    jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),
     lower=Dense("adjugate"),
     batch=along(),
     heavy=True,
@@ -101,7 +191,7 @@ _det = primitive(
 def det(a):
     """The determinant of each matrix.   T[..., n, n]  →  T[...]     T float or complex; integers and bool give float64
 
-    Singular matrices have gradients too, but no second derivatives: LinAlgError when such a value is computed.
+    Singular matrices have derivatives of every order too: a determinant is a polynomial.
     Raises ShapeError for matrices that are not square.
 
     >>> import autodiff as ad
@@ -138,12 +228,12 @@ def _turn(number: Tensor, y: Tensor) -> Tensor:
 
 def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """The cotangents of a, and of its factors, where it counts by so many times the trace of a⁻¹ da."""
-    return (_beside(cast_to(number, a.dtype), adjoint(inverse_by(a, *factors))), *[None for _ in factors])
+    return (_beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
 
 
 def _trace_of_change(dxs: Sequence[Tensor | None], a: Tensor, factors: Sequence[Tensor]) -> Tensor | None:
     """The trace of a⁻¹ da."""
-    return None if dxs[0] is None else _pairing(flipped_axes(inverse_by(a, *factors)), dxs[0])
+    return None if dxs[0] is None else _pairing(flipped_axes(inverse_or_nan(a, *factors)), dxs[0])
 
 
 def _direction_vjp(y_bar, y, a, *factors):
@@ -224,7 +314,8 @@ def slogdet(a):
     a: T[..., n, n]  →  (sign: T[...], logabsdet: f[...])     T float or complex; integers and bool give float64
 
     Of complex matrices the sign is the direction of the determinant, of size 1, and has a gradient.
-    A singular matrix gives sign 0 and logarithm -inf, and has no gradient: LinAlgError when it is computed.
+    A singular matrix gives sign 0 and logarithm -inf; its logarithm, and of complex numbers its sign, have no gradient:
+    nan.
     Raises ShapeError for matrices that are not square.
 
     >>> import autodiff as ad

@@ -7,6 +7,7 @@ All are one operation each, in native code or, of large matrices, by LAPACK thro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ from .matrices import adjoint, first_refused, right_side, square, square_aval
 from .substitution import substituted
 
 __all__ = [
-    "factorised", "inv", "inverse_by", "solve", "solve_triangular", "solved", "solved_factored", "solved_triangular",
+    "factorised", "inv", "inverse_or_nan", "solve", "solve_triangular", "solved", "solved_factored",
+    "solved_triangular",
 ]  # fmt: skip
 
 _MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
@@ -102,7 +104,7 @@ _FEW = 8
 def solved(a: Tensor, b: Tensor) -> Tensor:
     """`solve` of tensors with the same leading axes."""
     factors = factorised(a)
-    return record(_solve, (a, b)) if factors is None else record(_solve_lu, (a, factors, b), (False,))
+    return record(_solve, (a, b)) if factors is None else record(_solve_lu, (a, factors, b), (False, True))
 
 
 @records(_solve)
@@ -186,12 +188,25 @@ def factorised(a: Tensor) -> Tensor | None:
     return record(_lu, (a,)) if _FEW < a.shape[-1] <= DENSE_ROWS else None
 
 
-def _solve_lu_reference(a: np.ndarray, factors: np.ndarray, b: np.ndarray, *, turned: bool) -> np.ndarray:
-    return _solve_reference(a.swapaxes(-1, -2).conj() if turned else a, b)
+def _or_nan(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
+    """The value of `run` for each matrix of the batch, and nan for those that it refuses."""
+    try:
+        return run(*arrays)
+    except np.linalg.LinAlgError:
+        if arrays[0].ndim == 2:
+            return np.full_like(arrays[-1], np.nan)
+        return np.stack([_or_nan(run, *matrices) for matrices in zip(*arrays, strict=True)])
 
 
-def _solve_lu_vjp(x_bar, x, a, factors, b, *, turned):
-    b_bar = record(_solve_lu, (a, factors, x_bar), (not turned,))
+def _solve_lu_reference(
+    a: np.ndarray, factors: np.ndarray, b: np.ndarray, *, turned: bool, refuses: bool
+) -> np.ndarray:
+    a = a.swapaxes(-1, -2).conj() if turned else a
+    return _solve_reference(a, b) if refuses else _or_nan(np.linalg.solve, a, b)
+
+
+def _solve_lu_vjp(x_bar, x, a, factors, b, *, turned, refuses):
+    b_bar = record(_solve_lu, (a, factors, x_bar), (not turned, refuses))
     return (lambda: negative(_outer(x, b_bar) if turned else _outer(b_bar, x)), None, b_bar)
 
 
@@ -200,33 +215,34 @@ def _outer(x: Tensor, y: Tensor) -> Tensor:
     return matmul(x, adjoint(y))
 
 
-def _solve_lu_jvp(dxs, x, a, factors, b, *, turned):
+def _solve_lu_jvp(dxs, x, a, factors, b, *, turned, refuses):
     da, _, db = dxs  # the factors' follow from da
     moved = adjoint(da) if turned and da is not None else da
-    return record(_solve_lu, (a, factors, _tangent(moved, db, x)), (turned,))
+    return record(_solve_lu, (a, factors, _tangent(moved, db, x)), (turned, refuses))
 
 
-#: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.
+#: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.  What a singular a `refuses` is nan
+#: without it.
 _solve_lu = primitive(
     "solve_lu",
     _solve_lu_reference,
-    infer=lambda a, factors, b, *, turned: _solve_aval("solve", a, b),
+    infer=lambda a, factors, b, *, turned, refuses: _solve_aval("solve", a, b),
     vjp=_solve_lu_vjp,
     jvp=_solve_lu_jvp,
     lower=Dense("solve_lu"),
     batch=_batch,
-    params=("turned",),
+    params=("turned", "refuses"),
     heavy=True,
     keeps_mask=False,
 )
 
 
-def inverse_by(a: Tensor, factors: Tensor | None = None) -> Tensor:
-    """The inverse of matrices, by their factorisation where it is known."""
+def inverse_or_nan(a: Tensor, factors: Tensor | None = None) -> Tensor:
+    """The inverse of matrices, by their factorisation where it is known; nan for singular ones."""
     if factors is None:
-        return record(_inv, (a,))
+        return record(_inv, (a,), (False,))
     identity = spread_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
-    return record(_solve_lu, (a, factors, identity), (False,))
+    return record(_solve_lu, (a, factors, identity), (False, False))
 
 
 # ---------------------------------------------------------------- triangular matrices
@@ -321,25 +337,29 @@ def solved_factored(a: Tensor, factor: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------- inverses
 
 
-def _inv_reference(a: np.ndarray) -> np.ndarray:
+def _inv_reference(a: np.ndarray, *, refuses: bool) -> np.ndarray:
+    if not refuses:
+        return _or_nan(np.linalg.inv, a)
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError:
         raise first_refused("inv", a, np.linalg.inv, "singular", "ad.linalg.pinv gives its pseudo-inverse") from None
 
 
-def _inv_vjp(y_bar, y, a):
+def _inv_vjp(y_bar, y, a, *, refuses):
     turned = adjoint(y)
     return (negative(matmul(matmul(turned, y_bar), turned)),)
 
 
+#: What a singular matrix `refuses` is nan without it.
 _inv = primitive(
     "inv",
     _inv_reference,
-    infer=lambda a: square_aval("inv", a),
+    infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=_inv_vjp,
-    jvp=lambda dxs, y, a: negative(matmul(matmul(y, dxs[0]), y)),
+    jvp=lambda dxs, y, a, *, refuses: negative(matmul(matmul(y, dxs[0]), y)),
     lower=Dense("inverse"),
+    params=("refuses",),
     batch=along(),
     heavy=True,
     keeps_mask=False,
@@ -359,4 +379,4 @@ def inv(a):
     [[0.5  0.  ]
      [0.   0.25]]
     """
-    return record(_inv, (square("inv", a, "fc"),))
+    return record(_inv, (square("inv", a, "fc"),), (True,))
