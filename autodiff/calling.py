@@ -44,6 +44,7 @@ def write_caller(
     leaves: Sequence[tuple[int | None, Any]],
     avals: Sequence[Any],
     meets: bool,
+    fits: Callable[[], bool] | None,
 ) -> Callable[[tuple, dict], Any] | None:
     """The caller of one entry; None when its arguments hold containers that only their class takes apart.
 
@@ -55,8 +56,9 @@ def write_caller(
     leaves      for each leaf of it: (position among the arrays or None, the object if None)
     avals       of the arrays
     meets       whether the trace met tensors: while a function is differentiated a call may have to track them
+    fits        whether what decided the trace still has its values; None: nothing did
     """
-    writer = Writer()
+    writer = Writer(fits)
     if not writer.take_apart(signature):
         return None
     if meets:
@@ -80,11 +82,13 @@ def write_caller(
 class Writer:
     """Lines of a caller, and the objects that they name."""
 
-    def __init__(self) -> None:
+    def __init__(self, fits: Callable[[], bool] | None) -> None:
         self.lines: list[str] = []
-        self.env: dict[str, Any] = {"__name__": __name__}
+        self.env: dict[str, Any] = {"__name__": __name__, "fits": fits}
         self.leaf_names: list[str] = []
         self._names = 0
+        if fits is not None:
+            self.refuse("not fits()")
 
     def refuse(self, condition: str) -> None:
         """A call of which this holds is not the one known."""

@@ -42,6 +42,7 @@ class Entry:
     arguments    nodes that stood for the arguments, in order
     hidden       what captured nodes are the present contents of: tensors and arrays
     captures     the same for every captured node that a replay needs, by node
+    fixed        tensors and arrays whose contents decided what was traced, and these contents
     enclosing    nodes of a trace that is going on around, which the function closes over: such an entry is for this
                  one call, which replays it
     outputs      for each result leaf: its position among the executable's results, or None
@@ -56,8 +57,8 @@ class Entry:
     """
 
     __slots__ = (
-        "arguments", "caller", "captures", "choices", "enclosing", "executable", "graph", "hidden", "is_repeated",
-        "leaves", "missed", "native", "of_tensors", "outputs", "results", "structure",
+        "arguments", "caller", "captures", "choices", "enclosing", "executable", "fixed", "graph", "hidden",
+        "is_repeated", "leaves", "missed", "native", "of_tensors", "outputs", "results", "structure",
     )
 
     graph: Graph
@@ -65,6 +66,7 @@ class Entry:
     arguments: list[Node]
     hidden: list[Any]
     captures: dict[Node, Any]
+    fixed: list[tuple[Any, Any]]
     enclosing: set[Node]
     outputs: list[int | None]
     leaves: list[Any]
@@ -79,11 +81,17 @@ class Entry:
 
     @property
     def fits(self) -> bool:
-        """Whether the arrays that the trace met still have the shapes and dtypes that it met."""
+        """True if the arrays that the trace met have their shapes and dtypes still, and fixed ones their values."""
         return all(
             h.shape == n.kind.out.aval.shape and h.dtype == n.kind.out.aval.dtype
             for n, h in self.captures.items() if type(h) is np.ndarray
-        )
+        ) and (self.has_fixed is None or self.has_fixed())
+
+    @property
+    def has_fixed(self) -> Callable[[], bool] | None:
+        """A function that tells if what decided the trace has the same contents still; None where nothing did."""
+        fixed = self.fixed
+        return (lambda: all([np.array_equal(_present(h), value) for h, value in fixed])) if fixed else None
 
     @property
     def tracks(self) -> bool:
@@ -180,13 +188,13 @@ def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]
     if launch is None:
         return None
     avals = [n.aval for n in entry.graph.outputs]
-    return write_caller(launch, *_written(entry, structure, parts, leaves), avals, meets=entry.tensors != [])
+    return write_caller(launch, *_written(entry, structure, parts, leaves), avals, entry.tensors != [], entry.has_fixed)
 
 
 def native_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Native | None:
     """What machine code does at a call, for an entry that has a caller."""
-    if not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
-        return None  # it takes the values of all that count, and this one only has a history
+    if entry.fixed or not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
+        return None  # it takes the values of all that count, and looks at none; some only have a history
     return native_entry(entry.executable, *_written(entry, structure, parts, leaves))
 
 
@@ -239,6 +247,8 @@ def replayed(entry: Entry, values: Sequence[Any]) -> Any:
         if node.hooks:  # registered on the argument while it was traced
             seen = identity_of(now[node])
             seen.hooks, now[node] = node.hooks, seen
+    if state.now.captures is not None:
+        state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
     results = [n for n in entry.results if n is not None]
     for node in needed(results, _histories(results)):
         if node in now:

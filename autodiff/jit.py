@@ -349,21 +349,22 @@ class _Traced:
             arguments.append(t.node)
             given.append(t)
         args, kwargs = tree.unflatten(structure, given)
-        captures, outside, inside, depth = now.captures, now.outside, now.inside, now.tracing
+        captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
         start, small = now.start, now.small
         mark, thread = object(), threading.get_ident()
         config.open[mark], config.careful, config.watching = thread, True, True
         try:  # an interrupt may come at any call from here on
-            now.captures, now.outside, now.inside = {}, outside if depth else before, before
+            now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
             now.tracing, now.start, now.small = depth + 1, 0, []
             with observed() as choices:
                 result = self.f(*args, **kwargs)
             name = getattr(self.f, "__name__", "f")
             entry = entries.frozen(arguments, result, now.captures, name, before if depth else 0)
+            entry.fixed = [(h, node.value) for node, h in now.fixed.items()]
             entry.choices = choices
             return entry
         finally:
-            now.captures, now.outside, now.inside = captures, outside, inside
+            now.captures, now.fixed, now.outside, now.inside = captures, fixed, outside, inside
             # What a trace has left behind is no small result to compute along: it has no value.
             now.tracing, now.start, now.small = depth, start, small
             del config.open[mark]

@@ -46,7 +46,7 @@ def tensor_caller(entry: Entry, structure: tree.Structure, parts: list[Leaf], le
 def _running(entry: Entry, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
     """Nothing is tracked: the values go to the executable."""
     launch = None if entry.executable is None else entry.executable.launcher(_miss)
-    writer = Writer()
+    writer = Writer(entry.has_fixed)
     if launch is None or not writer.take_apart(structure):
         return None
     kinds = [
@@ -77,7 +77,7 @@ def _recording(entry: Entry, structure: tree.Structure, leaves: list[Tensor]) ->
         return None  # what an array holds counts at each call
     fits = [a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]
     template = Template.of(handle(result), arguments, 0, entry.choices) if all(fits) and grad_mode.get() else None
-    writer = Writer()
+    writer = Writer(entry.has_fixed)
     if template is None or not writer.take_apart(structure):
         return None
     writer.lines.append("now = state.now")

@@ -53,13 +53,16 @@ class IndexShapeError(ShapeError, IndexError):
 
 
 class _Mask(NamedTuple):
-    """A bool array in a key: stands for the places where it is True.
-
-    is_literal   it was a list of Python's bools, part of the program like any other number
-    """
+    """A bool array in a key: stands for the places where it is True.  `given` is what the key has."""
 
     value: Tensor
-    is_literal: bool
+    given: Any
+
+    @property
+    def is_literal(self) -> bool:
+        """True if it is a bool or a list of them: part of the program like any other number."""
+        items = self.given if type(self.given) is list else [self.given]
+        return {*map(type, items)} <= {bool, np.bool_}
 
 
 class _Fresh(NamedTuple):
@@ -135,7 +138,7 @@ def _entry(entry: Any) -> Any:
     if isinstance(entry, (AbstractTensor, np.ndarray, list, tuple, bool, np.bool_)):
         array = as_tensor(entry, "x[...]", "an index")
         if array.dtype == np.bool_:
-            return _Mask(array, type(entry) is list and {*map(type, entry)} == {bool})
+            return _Mask(array, entry)
         return index_tensor(entry if isinstance(entry, (list, tuple)) else array, "x[...]")
     try:
         return operator.index(entry)
@@ -185,15 +188,24 @@ def _expanded(x: Aval, entries: list) -> list:
 def _places(x: Aval, axis: int, entry: _Mask) -> list:
     """The places where a mask is True.  Their number is a shape: the mask must have a value.
 
-    In `jit` the contents of an array count at each call; a body of a loop, or of `vmap`, is traced at each.
+    In `jit` the contents of an array count at each call: those of this one decide what is traced.
     """
     now, mask = state.now, entry.value
-    if now.tracing and not entry.is_literal and (mask.node.value is None or now.captures is not None):
+    is_known = not now.tracing
+    if now.captures is None:
+        is_known |= mask.node.value is not None
+    elif entry.is_literal:
+        is_known = True
+    else:
+        now.meet(mask)
+        if mask.node in now.captures:
+            is_known = True
+            now.fixed[mask.node] = entry.given if type(entry.given) is list else now.captures[mask.node]
+    if not is_known:
         raise ConcretizationError(
             f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet\n"
             f"  called at {caller()}\n"
             f"  use ad.where(mask, x, other), which keeps the shape"
-            + (", or the places in the array: x[np.nonzero(mask)]" if mask.node.value is not None else "")
         )
     if mask.shape != x.shape[axis : axis + mask.ndim]:
         raise IndexShapeError(
@@ -256,7 +268,7 @@ def getitem(x, key):
     Starts of slices and ints are run-time arguments: another one is the same graph (in `jit`, which meets
     one alone, they are part of it).  Negative indices count from the end.  Raises IndexError for an index
     outside (when the value is computed, if only then the indices are known), ShapeError for too many,
-    ConcretizationError for a mask while `jit` traces.
+    ConcretizationError for a mask that depends on what `jit` traces: a constant one is part of the trace.
     What a mask leaves out gets a gradient of exactly zero, as in `ad.where`.
     """
     x = as_tensor(x, "x[...]", "x")

@@ -76,14 +76,15 @@ class Recording:
     tracing   depth of jit traces: asking does not end the recording
     transforming  depth of functions being differentiated: what they call gets tensors, never arrays
     captures  while tracing: computed nodes that were met, and what they are the present contents of
+    fixed     while tracing: those of them whose values decided what was recorded, as the number of places in a mask
     outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
     inside    while tracing: nodes from this number on belong to the innermost trace
     updated   weak references to handles of leaves with a pending update, by id
     """
 
     __slots__ = (
-        "asked", "began", "body", "bounded", "captures", "inside", "lent", "limit", "literal", "look_at", "looked",
-        "most_updated", "outside", "small", "start", "tracing", "transforming", "updated",
+        "asked", "began", "body", "bounded", "captures", "fixed", "inside", "lent", "limit", "literal", "look_at",
+        "looked", "most_updated", "outside", "small", "start", "tracing", "transforming", "updated",
     )
 
     def __init__(self) -> None:
@@ -100,6 +101,7 @@ class Recording:
         self.tracing = 0
         self.transforming = 0
         self.captures: dict[Node, Any] | None = None
+        self.fixed: dict[Node, Any] = {}
         self.outside: float = 0
         self.inside: float = 0
         self.updated: dict[int, weakref.ref] = {}
