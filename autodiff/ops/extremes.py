@@ -20,28 +20,21 @@ from ..custom import function
 from ..tape import record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, records
-from .arithmetic import add, divide, mul0, multiply
+from .arithmetic import add, divide, mul0, multiply, subtract
 from .batching import along
-from .comparison import equal, isnan
+from .comparison import greater_equal, isnan
 from .conversion import as_tensor, cast_to
 from .joining import joined
-from .primitive import Operation, primitive, times, zero_of, zeros_of
+from .primitive import Operation, primitive, times, zero_of
 from .reductions import all_, max_, min_, sum_
 from .scans import recurrence, running_aval
 from .selection import maximum, where
 from .shaping import reshaped
 from .slicing import part
 from .template import remembered
+from .winners import runs
 
 __all__ = ["cummax", "cummin", "nanmax", "nanmean", "nanmin", "nansum"]
-
-
-def _goes_on(y: Tensor, axis: int) -> Tensor:
-    """1 where the next element is of the same plateau, 0 elsewhere and at the end."""
-    n = y.shape[axis]
-    same = equal(part(y, axis, 1, n), part(y, axis, 0, n - 1))
-    last = zeros_of(y.aval.with_shape((*y.shape[:axis], 1, *y.shape[axis + 1 :])))
-    return joined((cast_to(same, y.dtype), last), axis)
 
 
 def _backwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
@@ -56,35 +49,37 @@ def _forwards(b: Tensor, goes_on: Tensor, axis: int) -> Tensor:
     return recurrence(b, follows, axis, reverse=False)
 
 
-def _shares(y: Tensor, x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Which elements attain the extreme, which plateaus go on, and the share of each place's derivative."""
-    attained, goes_on = cast_to(equal(x, y), y.dtype), _goes_on(y, axis)
+def _shares(runs: Operation, x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The elements that attain the extreme (1, others 0), the places whose plateau goes on, each place's share."""
+    found = record(runs, (x,), (axis,))
+    goes_on = cast_to(greater_equal(found, 2.0), x.dtype)
+    attained = subtract(found, multiply(goes_on, 2.0))
     return attained, goes_on, divide(1.0, maximum(_forwards(attained, goes_on, axis), 1.0))
 
 
-def _pull(y_bar, y, xs, params, masked):
-    (x,), (axis,) = xs, params
-    if not x.size:
-        return (y_bar,)
-    attained, goes_on, share = _shares(y, x, axis)
-    return (mul0(attained, _backwards(times(y_bar, share, masked), goes_on, axis)),)
-
-
-def _jvp(dxs, y, x, *, axis):
-    (dx,) = dxs
-    if dx is None or not x.size:
-        return dx
-    attained, goes_on, share = _shares(y, x, axis)
-    return multiply(_forwards(mul0(attained, dx), goes_on, axis), share)
-
-
 def _running(name: str, numpy: np.ufunc, monoid: str) -> Operation:
+    plateaus = runs(name, numpy)
+
+    def pull(y_bar, y, xs, params, masked):
+        (x,), (axis,) = xs, params
+        if not x.size:
+            return (y_bar,)
+        attained, goes_on, share = _shares(plateaus, x, axis)
+        return (mul0(attained, _backwards(times(y_bar, share, masked), goes_on, axis)),)
+
+    def jvp(dxs, y, x, *, axis):
+        (dx,) = dxs
+        if dx is None or not x.size:
+            return dx
+        attained, goes_on, share = _shares(plateaus, x, axis)
+        return multiply(_forwards(mul0(attained, dx), goes_on, axis), share)
+
     return primitive(
         name,
         lambda x, *, axis: numpy.accumulate(x, axis),
         infer=running_aval(name, "fi"),
-        pull=_pull,
-        jvp=_jvp,
+        pull=pull,
+        jvp=jvp,
         lower=Scan(monoid),
         params=("axis",),
         heavy=True,

@@ -192,6 +192,7 @@ def primitive(
     discrete: bool = False,
     traits: Sequence[str] = (),
     batch: Callable[..., Any] | None = None,
+    written: Callable[..., Any] | None = None,
 ) -> Operation:
     """An operation whose rules are written out.
 
@@ -200,6 +201,7 @@ def primitive(
             with the tape's own signature; `times(y_bar, p, masked)` is the product to use
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
     batch   what it does to many examples at once: see `batching`; known for one with the trait "elementwise"
+    written how the compiler says it: see `tape.node.Primitive`
     """
 
     def pull_of_vjp(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
@@ -224,6 +226,7 @@ def primitive(
         keeps_mask=keeps_mask,
         discrete=discrete,
         batch=batch or (elements if "elementwise" in traits else None),
+        written=written,
     )
     define(operation)
     return operation

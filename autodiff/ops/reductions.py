@@ -21,14 +21,15 @@ from ..tensor import Tensor
 from .arguments import axes_of, integer, kept, records, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
 from .batching import along
-from .bits import bitwise_and, bitwise_or
-from .comparison import equal, isfinite, isnan, not_equal, truth
+from .bits import bitwise_and
+from .comparison import isfinite, truth
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
 from .primitive import Operation, expect, linear, primitive, zero_of
 from .selection import where
 from .shaping import reshaped, spread
 from .template import remembered
+from .winners import winners
 
 __all__ = [
     "all_", "any_", "argmax", "argmin", "max_", "min_", "reduced_aval", "sum_", "summed", "unreduced", "widened",
@@ -112,20 +113,10 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
 # ---------------------------------------------------------------- max, min
 
 
-def _winners(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Which elements are the extreme; where that is nan, which elements are nan.
-
-    The extreme is found again, which costs nothing as long as nobody knows it.  Where somebody asked for it, x may
-    be computed again by other code, with other last bits, and then no element would be equal to what is known.
-    """
-    wins = equal(x, spread(record(operation, (x,), (axes,)), axes, x.shape))
-    return bitwise_or(wins, not_equal(x, x)) if x.dtype.kind == "f" else wins
-
-
 def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
     def vjp(y_bar, y, x, *, axis):
         def x_bar():
-            wins = _winners(operation, x, axis)
+            wins = record(_winners[name], (x,), (axis,))
             share = divide(y_bar, summed(cast_to(wins, y.dtype), axis))
             return where(wins, spread(share, axis, x.shape), zero_of(y.dtype))
 
@@ -134,11 +125,11 @@ def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
     def jvp(dxs, y, x, *, axis):
         if dxs[0] is None:
             return None
-        wins = _winners(operation, x, axis)
+        wins = record(_winners[name], (x,), (axis,))
         moved = summed(where(wins, dxs[0], zero_of(y.dtype)), axis)
         return divide(moved, summed(cast_to(wins, y.dtype), axis))
 
-    operation = primitive(
+    return primitive(
         name,
         lambda x, *, axis: reference(x, axis),
         infer=reduced_aval(name, "fi", empty=False),
@@ -150,32 +141,19 @@ def _extreme(name: str, reference: Callable[..., Any]) -> Operation:
         masks=True,
         batch=along("axis"),
     )
-    return operation
 
 
 _max = _extreme("max", np.max)
 _min = _extreme("min", np.min)
-
-
-def _first_by_parts(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """The parts of the extreme of complex numbers, in the order of dictionaries, and which elements it is.
-
-    nan if there is one; then these are the elements.
-    """
-    re, im, is_nan = real_part(x), imaginary_part(x), isnan(x)
-    re = where(is_nan, math.nan, re)
-    best = record(operation, (re,), (axes,))
-    is_first = equal(re, spread(best, axes, x.shape))
-    im = where(is_first, im, -math.inf if operation is _max else math.inf)
-    second = where(isnan(best), math.nan, record(operation, (im,), (axes,)))
-    wins = bitwise_and(is_first, equal(im, spread(second, axes, x.shape)))
-    return best, second, bitwise_or(wins, is_nan)
+_winners = {"max": winners("max", np.max), "min": winners("min", np.min)}
 
 
 def _extreme_of_complex(operation: Operation, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """The value is that of the parts; the elements that it is move it, evenly."""
+    """The extreme complex numbers: parts of those that attain it; these move it, evenly."""
     still = record(DETACH, (x,))
-    best, second, wins = _first_by_parts(operation, still, axes)
+    wins = record(_winners[operation.name], (still,), (axes,))
+    beyond = -math.inf if operation is _max else math.inf
+    best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
     value = add(cast_to(best, x.dtype), multiply(cast_to(second, x.dtype), constant(1j, dtype_name(x.dtype))))
     moved = where(bitwise_and(wins, isfinite(still)), subtract(x, still), zero_of(x.dtype))  # by nothing
     return add(value, divide(summed(moved, axes), summed(cast_to(wins, x.dtype), axes)))
@@ -322,7 +300,7 @@ def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
     x = as_tensor(x, operation.name, "x")
     axes = axes_of(operation.name, axis if axis is None else integer(axis, operation.name, "an axis"), x.aval)
     if x.dtype.kind == "c":
-        wins = _first_by_parts(_max if operation is _argmax else _min, x, axes)[2]
+        wins = record(_winners["max" if operation is _argmax else "min"], (x,), (axes,))
         return unreduced(record(_argmax, (wins,), (axes,)), x, axes, keepdims)
     return unreduced(record(operation, (x,), (axes,)), x, axes, keepdims)
 

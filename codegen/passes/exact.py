@@ -11,7 +11,7 @@ computed again, so what is behind them does not matter; cheap sums are walked th
 from __future__ import annotations
 
 from ..ir import Graph, Node
-from ..lowering import Map, Move, Reduce
+from ..lowering import Map, Move, Reduce, Scan
 
 __all__ = ["exact_nodes"]
 
@@ -30,4 +30,4 @@ def exact_nodes(graph: Graph) -> frozenset[Node]:
 
 def _is_extreme(node: Node) -> bool:
     lower = node.op.lower
-    return isinstance(lower, Reduce) and lower.monoid in ("max", "min") and node.aval.dtype.kind == "f"
+    return isinstance(lower, Reduce | Scan) and lower.monoid in ("max", "min") and node.aval.dtype.kind == "f"
