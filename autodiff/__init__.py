@@ -34,6 +34,7 @@ with _Lasting():
         Error,
         GradientError,
         LinAlgError,
+        LostGradientWarning,
         ShapeError,
     )
     from .jit import jit
@@ -106,10 +107,10 @@ pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
 __all__ = [
     "AbstractTensor", "AmbiguityError", "Cholesky", "ConcretizationError", "DTypeError", "Diagonal", "DispatchError",
-    "Error", "Fill", "GradientError", "LinAlgError", "LowerTriangular", "Matrix", "Number", "OneHot", "Permutation",
-    "Scalar", "ShapeError", "Symmetric", "Tensor", "UniformScaling", "UpperTriangular", "Vector", "ambiguities",
-    "asarray", "backward", "bool_", "cache_info", "checkpoint", "clear_cache", "complex64", "complex128",
-    "complexfloating", "cond", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating",
+    "Error", "Fill", "GradientError", "LinAlgError", "LostGradientWarning", "LowerTriangular", "Matrix", "Number",
+    "OneHot", "Permutation", "Scalar", "ShapeError", "Symmetric", "Tensor", "UniformScaling", "UpperTriangular",
+    "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info", "checkpoint", "clear_cache", "complex64",
+    "complex128", "complexfloating", "cond", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating",
     "fori_loop", "function", "grad", "inf", "inspect", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp",
     "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi", "scan", "tensor", "tree", "value_and_grad",
     "vjp", "which", "which_backward", "while_loop",

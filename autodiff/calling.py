@@ -26,6 +26,7 @@ import numpy as np
 
 from . import tree
 from .config import config
+from .signature import has_key
 from .tape.node import Node
 from .tensor import Tensor
 
@@ -50,7 +51,8 @@ def write_caller(
 
     launch      gives a tuple of arrays, or None when an argument does not fit
     signature   the structure of (args, kwargs)
-    kinds       for each leaf of it: ("array", rank), ("number", exact class), ("static", the object)
+    kinds       for each leaf of it: ("array", rank), ("number", exact class), ("static", the object),
+                ("keyed", the key of a static object that may change)
     hidden      further inputs: tensors, nodes or arrays whose present contents count
     result      the structure of what is returned
     leaves      for each leaf of it: (position among the arrays or None, the object if None)
@@ -151,6 +153,10 @@ class Writer:
         for name, (kind, what) in zip(self.leaf_names, kinds, strict=True):
             if kind == "static":
                 self.refuse(f"{name} is not {self.name(what, 's')}")
+                continue
+            if kind == "keyed":
+                self.refuse(f"not has_key({name}, {self.name(what, 's')})")
+                self.env["has_key"] = has_key
                 continue
             if kind == "tensor":
                 inputs.append(self.check_tensor(name, what))

@@ -32,7 +32,7 @@ def native_entry(
 ) -> Native | None:
     """The entry of one call; None where machine code does not know what it needs.  Parameters as of `write_caller`."""
     args, kwargs = signature.children
-    if signature.size + result.size > MOST:
+    if signature.size + result.size > MOST or any([kind == "keyed" for kind, _ in kinds]):
         return None
     given, put = _Arguments(args, kwargs), _Result(leaves)
     if not (given.take_apart(kinds) and put.together(result)):

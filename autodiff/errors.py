@@ -21,8 +21,8 @@ from codegen.records import NamedTuple
 
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
-    "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "is_ours", "short_name", "user_frame",
-    "user_line", "warn",
+    "LostGradientWarning", "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "is_ours",
+    "short_name", "user_frame", "user_line", "warn",
 ]
 
 
@@ -147,6 +147,22 @@ class AmbiguityError(DispatchError):
     """
 
 
+class LostGradientWarning(UserWarning):
+    """A value became a number or an array without history, so no gradient flows through what is computed from it.
+
+    Given once per line.  `ad.stop_gradient(x)` says that it is meant.
+
+    >>> import autodiff as ad, math, warnings
+    >>> with warnings.catch_warnings(record=True) as found:
+    ...     warnings.simplefilter("always")
+    ...     slope = ad.grad(lambda x: x * math.sin(x))(3.0)
+    >>> found[0].category.__name__
+    'LostGradientWarning'
+    >>> ad.grad(lambda x: x * math.sin(ad.stop_gradient(x)))(3.0) == slope
+    np.True_
+    """
+
+
 #: Packages whose frames are not the user's: ours, and what calls back into us.
 _OURS = frozenset(("autodiff", "codegen", "contextlib", "copy", "copyreg", "multipledispatch", "numpy", "pickle"))
 
@@ -212,12 +228,12 @@ def caller() -> str:
 _warned: dict[str, dict] = {}
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn of what is probably not meant, at the user's line."""
     line = user_line()
     file = line.file if line else __name__
     registry = _warned.setdefault(file, {})
-    warnings.warn_explicit(message, UserWarning, file, line.line if line else 1, registry=registry)
+    warnings.warn_explicit(message, category, file, line.line if line else 1, registry=registry)
 
 
 def check_callable(f: object, taker: str) -> None:

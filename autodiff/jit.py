@@ -221,7 +221,7 @@ class _Traced:
         """The entry of a call signature, and the values of its run-time leaves."""
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
-        parts = [signatures.leaf_of(x) for x in leaves]
+        parts = signatures.leaves_of(self.f, leaves, structure)
         key = (structure, tuple([p.key for p in parts]), grad_mode.get())
         values = [p.value for p in parts if p.value is not None]
         entry = self.entries.get(key) or self._forgotten(key)
@@ -239,6 +239,7 @@ class _Traced:
                     note(f"jit {getattr(self.f, '__name__', 'f')}", signatures.why_traced(key, self.traced_last))
                     self.traced_last = key
                     entry.choices.on_change(lambda: self._drop(key))
+                    signatures.watch(key[1], lambda: self._drop(key))
         else:
             include(entry.choices)
             if self._repeat(entry, structure, parts, leaves):

@@ -5,13 +5,20 @@
     NumPy scalar                  ("scalar", (), dtype, False): no dimensions, and dispatches as a number
     Python number                 (its class's name, (), dtype, False): weak, its value is a run-time argument
     anything else                 ("static", its value)
+
+A static argument is plain data, a function or a class, or an object whose class compares and hashes it by value.  Any
+other object may change without a trace noticing, so it is refused, unless the user names it static: then it counts by
+identity, and the cache does not keep it alive.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from enum import Enum
+from types import MethodType
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -19,14 +26,16 @@ from codegen.ir import DTYPES, Aval
 
 from . import tree
 from .custom.objects import is_object
-from .custom.reads import static_key
-from .errors import DispatchError, DTypeError, Error, caller, check_not_masked
+from .custom.reads import is_fixed, static_key
+from .errors import DispatchError, DTypeError, caller, check_not_masked
 from .ops import as_tensor
 from .tape.record import grad_mode, number_like_traced
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
-__all__ = ["SCALAR", "Leaf", "Static", "Statics", "as_value", "kind_of", "leaf_of", "why_traced"]
+__all__ = [
+    "SCALAR", "Leaf", "Same", "Static", "Statics", "as_value", "has_key", "kind_of", "leaves_of", "watch", "why_traced",
+]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
 SCALAR = "scalar"
@@ -101,7 +110,40 @@ def _no_parameter(f: Callable, wish: str) -> DispatchError:
     return DispatchError(f"jit: {wish}, but {name}{inspect.signature(f)} has no such parameter\n  called at {caller()}")
 
 
-def leaf_of(x: Any) -> Leaf:
+def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> list[Leaf]:
+    """How the arguments of a call of f enter, taken apart as (args, kwargs).
+
+    Raises DTypeError for an array of a dtype that the library does not have, DispatchError for an object that may
+    change without a trace noticing.
+    """
+    try:
+        return [_leaf_of(x) for x in leaves]
+    except _RefusedError as refused:
+        named = zip(_argument_names(f, structure), leaves, strict=True)
+        name = next((n for n, x in named if _stripped(x) is refused.leaf), "")
+        reason = str(refused)
+    function = getattr(f, "__name__", "f")
+    first, _, ways_out = reason.partition("\n")
+    raise DispatchError(f"jit: argument {name} of {function} {first}\n  called at {caller()}\n{ways_out}")
+
+
+def _stripped(x: Any) -> Any:
+    return x.value if type(x) is Static else x
+
+
+def _argument_names(f: Callable, structure: tree.Structure) -> list[str]:
+    """The names of the leaves of (args, kwargs) in Python: `x`, `params['w']`."""
+    args, kwargs = structure.children
+    try:
+        parameters = [repr(name)[1:-1] for name in inspect.signature(f).parameters]
+    except (TypeError, ValueError):
+        parameters = []
+    parameters += [str(i) for i in range(len(parameters), len(args.children))]
+    named = [*zip(parameters, args.children, strict=False), *zip(kwargs.rest or (), kwargs.children, strict=True)]
+    return [name for root, child in named for name in tree.names(child, root)]
+
+
+def _leaf_of(x: Any) -> Leaf:
     """How an argument enters: arrays and tensors by aval, numbers weakly, the rest by value."""
     kind = type(x)
     if isinstance(x, (np.ndarray, np.generic)):
@@ -121,11 +163,116 @@ def leaf_of(x: Any) -> Leaf:
     if kind in _WEAK:
         return Leaf((kind.__name__, (), _WEAK[kind], False), x)
     if isinstance(x, AbstractTensor):
-        return leaf_of(as_tensor(x))
+        return _leaf_of(as_tensor(x))
     if kind in WATCHED:
-        return leaf_of(plain(x))
-    value = x.value if kind is Static else x
-    return Leaf(("static", _by_hash(value) if _has_objects(value) else static_key(value)[0]), None)
+        return _leaf_of(plain(x))
+    try:
+        return Leaf(("static", key_of_static(_stripped(x), is_named=kind is Static)), None)
+    except _RefusedError as refused:
+        refused.leaf = _stripped(x)
+        raise
+
+
+# ---------------------------------------------------------------- static arguments
+
+
+class Same:
+    """The key of a static argument that is compared by identity.  It does not keep the argument alive."""
+
+    __slots__ = ("_gone", "hash", "held")
+
+    def __init__(self, value: Any) -> None:
+        self.hash = id(value)
+        try:
+            self.held = ref(value)  # one and the same for all keys of an object
+        except TypeError:  # its class takes no weak references
+            self.held = value
+
+    def watch(self, gone: Callable[[], object]) -> None:
+        """Call `gone` when the argument is gone."""
+        if isinstance(self.held, ref):
+            self._gone = ref(self.held(), lambda _: gone())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __repr__(self) -> str:
+        return f"{self.held() if isinstance(self.held, ref) else self.held!r}"
+
+
+def watch(key: Any, gone: Callable[[], object]) -> None:
+    """Call `gone` when an argument that a key has by identity is gone."""
+    if isinstance(key, Same):
+        key.watch(gone)
+    elif isinstance(key, (tuple, frozenset)):
+        for part in key:
+            watch(part, gone)
+
+
+class _RefusedError(Exception):
+    """Why an argument cannot be a part of a signature, and the ways out on further lines."""
+
+    leaf: Any
+
+
+def key_of_static(value: Any, is_named: bool = True) -> Any:
+    """A static argument in a signature: equal where a trace would be the same.
+
+    is_named   the user said that it is static: an object without a hash by value counts by identity
+    """
+    kind = type(value)
+    if not _has_objects(value):
+        return static_key(value)[0]
+    if kind in (tuple, frozenset):
+        return kind, kind([key_of_static(part, is_named) for part in value])
+    if kind is MethodType:
+        try:
+            return kind, static_key(value.__func__)[0], key_of_static(value.__self__, is_named)
+        except _RefusedError:
+            raise _RefusedError(_METHOD.format(type=type(value.__self__).__name__, name=value.__name__)) from None
+    if isinstance(value, (np.ndarray, AbstractTensor)):
+        raise _RefusedError(_STATIC_ARRAY)
+    if any([hasattr(kind, name) for name in ("__array__", "__dlpack__")]):
+        raise _RefusedError(_ARRAY.format(type=f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"))
+    try:
+        hash(value)
+    except (TypeError, ValueError):  # that of a writable memoryview
+        raise _RefusedError(_UNHASHABLE.format(type=kind.__name__)) from None
+    if not _is_by_identity(value):
+        return hash(value), tree.exactly(value)  # the hash as it is now: the object may be another one later
+    if is_named or _is_stateless(value):
+        return Same(value)
+    first = "" if is_fixed(kind.__module__) else _REGISTER.format(type=kind.__name__)
+    raise _RefusedError(_FREEZES.format(type=kind.__name__, first=first))
+
+
+def has_key(value: Any, key: Any) -> bool:
+    """Whether an argument that the user calls static has this key in a signature."""
+    try:
+        return key_of_static(value) == key
+    except _RefusedError:
+        return False
+
+
+_STATIC_ARRAY = """is an array, which is never static
+  take it out of static_argnums and static_argnames: arrays of one shape and dtype share a trace"""
+
+_METHOD = """is the method {name} of an object of {type}, whose attributes would be frozen as they are at the first call
+  pass the object, and call its method in the function"""
+
+_ARRAY = """is a {type}, which would be frozen as it is now
+  pass its array: np.asarray(x)"""
+
+_UNHASHABLE = """is a static {type}, which cannot be hashed
+  pass a tuple instead of a list, or register the class with ad.tree.register"""
+
+_REGISTER = "  register {type} with ad.tree.register, or make it a dataclass: what it holds is then an argument; or\n"
+_FREEZES = """is an object of {type}, whose attributes would be frozen as they are at the first call
+{first}  name the parameter in static_argnames: each object is then traced once, and later changes of it are not seen;
+  or close over it, which freezes all but the contents of its arrays: ad.jit(lambda x: f(obj, x))"""
 
 
 def _has_objects(value: Any) -> bool:
@@ -135,35 +282,50 @@ def _has_objects(value: Any) -> bool:
     return is_object(value) or static_key(value)[0] is None
 
 
-def _by_hash(value: Any) -> Any:
-    """A static value that is no plain data: compared as its class says, which by default is by identity.
+def _is_by_identity(value: Any) -> bool:
+    return type(value).__hash__ is object.__hash__
 
-    Numbers beside it, or in a namedtuple, are equal only where they are alike, as they are in plain data.
-    """
-    try:
-        hash(value)
-    except (TypeError, ValueError):  # that of a writable memoryview
-        raise Error(
-            f"jit: a static argument of type {type(value).__name__} cannot be hashed\n"
-            f"  called at {caller()}\n"
-            "  pass a tuple instead of a list, or register the class with ad.tree.register"
-        ) from None
-    return tree.exactly(value)
+
+def _is_stateless(value: Any) -> bool:
+    """Whether an object compared by identity cannot change: it holds nothing, or is a function in another form."""
+    return _is_empty(value) or (callable(value) and type(value).__module__.partition(".")[0] in _FORMS)
+
+
+def _is_empty(value: Any) -> bool:
+    return type(value).__basicsize__ == object.__basicsize__ and not hasattr(value, "__dict__")
+
+
+#: Where the classes of functions are defined that `static_key` does not know: partial ones, those of `jit`.
+_FORMS = frozenset(("autodiff", "functools", "numpy", "operator"))
+
+
+def _is_unchanging(value: Any) -> bool:
+    """Whether a static argument that is the same object is the same value."""
+    if isinstance(value, tuple) or type(value) is frozenset:
+        return all(map(_is_unchanging, value))
+    if not _has_objects(value):
+        return True
+    is_frozen = type(value).__setattr__ is not object.__setattr__
+    return isinstance(value, Enum) or _is_empty(value) or (is_frozen and not _is_by_identity(value))
 
 
 def as_value(part: Leaf, x: Any) -> Any:
     """An argument for a run outside of a trace: of the same types as in one."""
     if part.value is None:
-        return x.value if isinstance(x, Static) else x
+        return _stripped(x)
     if part.key[0] != "array":
         return number_like_traced(x, part.key[2], part.key[0] != SCALAR)
     return as_tensor(x)
 
 
 def kind_of(part: Leaf, x: Any) -> tuple[str, Any]:
-    """How a straight-line caller takes an argument: as a static value, an array of a rank, a number of a class."""
+    """How a straight-line caller takes an argument: as an array of a rank, a number of a class, a static value.
+
+    A static value that may change is compared by its key ("keyed"), another one is the same object ("static").
+    """
     if part.value is None:
-        return "static", x.value if type(x) is Static else x
+        value = _stripped(x)
+        return ("static", value) if _is_unchanging(value) else ("keyed", part.key[1])
     return ("array", len(part.key[1])) if part.key[0] == "array" else ("number", type(x))
 
 

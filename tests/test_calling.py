@@ -298,9 +298,9 @@ def test_arguments_are_not_changed_and_not_held():
 
 
 def test_a_method_and_a_function_of_keywords_only_can_be_compiled():
+    @dataclasses.dataclass
     class Model:
-        def __init__(self, k):
-            self.k = k
+        k: float
 
         @ad.jit
         def scaled(self, x):

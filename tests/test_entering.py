@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from collections import namedtuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -388,13 +389,14 @@ def test_what_jit_gives_looks_like_the_function():
 
 
 def test_a_method_is_bound_when_its_calls_are_known_too():
-    class Model:
+    class Model(NamedTuple):
+        k: float
+
         @ad.jit
         def scaled(self, x):
             return x * self.k
 
-    one, two = Model(), Model()
-    one.k, two.k = 2.0, 3.0
+    one, two = Model(2.0), Model(3.0)
     for _ in range(3):
         assert one.scaled(X).tolist() == (X * 2.0).tolist()
         assert two.scaled(X).tolist() == Model.scaled(two, X).tolist() == (X * 3.0).tolist()

@@ -1,4 +1,4 @@
-"""README.md does what it says: its Python runs, its results are what it shows, its commands work."""
+"""README.md and the pages of docs/ do what they say: their Python runs, with the results shown, the commands work."""
 
 import ast
 import re
@@ -15,8 +15,11 @@ ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def blocks(language, text=TEXT):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def run(block, names):
@@ -42,6 +45,12 @@ def test_the_python_of_the_readme_runs_and_gives_what_it_shows(capsys):
     assert "= sin(x0)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_of_a_page_runs_and_gives_what_it_shows(page):
+    names = {"__name__": "page"}
+    assert sum(run(block, names) for block in blocks("python", page.read_text(encoding="utf-8"))) >= 5
+
+
 @pytest.mark.parametrize("line", [c for b in blocks("sh") for c in b.splitlines() if c.startswith("autodiff inspect")])
 def test_a_command_of_the_readme_works(line, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -57,5 +66,5 @@ def test_the_readme_begins_with_the_two_commands_that_the_makefile_has():
 
 
 def test_what_the_readme_points_to_is_there():
-    named = re.findall(r"`((?:examples|autodiff|codegen|benchmarks|tests)/[\w/.]*)`", TEXT)
+    named = re.findall(r"`((?:examples|autodiff|codegen|benchmarks|docs|tests)/[\w/.-]*)`", TEXT)
     assert named and [p for p in named if not (ROOT / p).exists()] == []

@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..errors import warn
+from ..errors import LostGradientWarning, warn
 from .record import grad_mode, state
 
 __all__ = ["LOST", "note_lost", "warn_of_lost"]
@@ -66,5 +66,6 @@ def warn_of_lost(x: Any) -> None:
     warn(
         f"the gradient of an operand was lost: {found[1]}, but was called with no tensor among the arguments, so it "
         "gave an array, which has no history.  Pass an argument as a tensor: ad.asarray(x).  Where it is meant as a "
-        "constant, ad.tensor(y) says so, or ad.no_grad() around the call"
+        "constant, ad.tensor(y) says so, or ad.no_grad() around the call",
+        LostGradientWarning,
     )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..config import config
-from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller, warn
+from ..errors import ConcretizationError, DTypeError, GradientError, LostGradientWarning, ShapeError, caller, warn
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
@@ -70,6 +70,30 @@ def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
     )
 
 
+def _number(t: Tensor, what: str, instead: str = _AS_A_NUMBER) -> Any:
+    """The value of a one-element tensor as a Python number, for the user to compute with: it has no history."""
+    if t.size != 1:
+        raise ShapeError(f"{what}() takes one element, not {t.aval}\n  called at {caller()}")
+    value = _asked(t, "the number", instead).item()
+    _warn_of_lost_gradient(t, "a Python number")
+    return value
+
+
+def _warn_of_lost_gradient(t: Tensor, made: str) -> None:
+    """Warn, once per line, that a value left the function being differentiated.
+
+    Not in the forward and the backward of a custom function: there a derivative through such a value is an error.
+    """
+    now = state.now
+    is_rule = now.body or not (now.start or now.tracing)
+    if now.transforming and not is_rule and t.node.kind.out.requires_grad and grad_mode.get():
+        warn(
+            f"a {t.aval} that is being differentiated became {made}, through which no gradient flows: use functions of "
+            "ad (ad.sin, not math.sin).  Where it is meant as a constant, ad.stop_gradient(x) says so",
+            LostGradientWarning,
+        )
+
+
 def numpy(t: Tensor) -> np.ndarray:
     """The value as a read-only array: computed now if it is pending.  `np.array(t)` copies.
 
@@ -107,9 +131,7 @@ def item(t: Tensor) -> Any:
     >>> ad.tensor([[2]]).item()
     2
     """
-    if t.size != 1:
-        raise ShapeError(f"item() takes one element, not {t.aval}\n  called at {caller()}")
-    return _asked(t, "the number", _AS_A_NUMBER).item()
+    return _number(t, "item")
 
 
 def tolist(t: Tensor) -> Any:
@@ -119,13 +141,9 @@ def tolist(t: Tensor) -> Any:
     >>> ad.tensor([[True, False]]).tolist()
     [[True, False]]
     """
-    return _asked(t, "the list", _AS_AN_ARRAY).tolist()
-
-
-def _number(t: Tensor, kind: type) -> Any:
-    if t.size != 1:
-        raise ShapeError(f"{kind.__name__}() takes one element, not {t.aval}\n  called at {caller()}")
-    return kind(_asked(t, "the number", _AS_A_NUMBER).item())
+    value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
+    _warn_of_lost_gradient(t, "a list of Python numbers")
+    return value
 
 
 def truth(t: Tensor) -> bool:
@@ -157,7 +175,7 @@ def show(t: Tensor) -> str:
 
 def text(t: Tensor, spec: str) -> str:
     """format(t, ".3f") formats the number of a one-element tensor."""
-    return format(item(t), spec) if spec else show(t)
+    return format(item(detach(t)), spec) if spec else show(t)
 
 
 def detach(t: Tensor) -> Tensor:
@@ -335,9 +353,9 @@ for _name, _function in {
     "__array__": array,
     "item": item,
     "tolist": tolist,
-    "__float__": lambda t: _number(t, float),
-    "__int__": lambda t: _number(t, int),
-    "__complex__": lambda t: _number(t, complex),
+    "__float__": lambda t: float(_number(t, "float")),
+    "__int__": lambda t: int(_number(t, "int")),
+    "__complex__": lambda t: complex(_number(t, "complex")),
     "__bool__": truth,
     "__index__": index,
     "__repr__": show,

@@ -362,6 +362,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "leaf": ("grad", "hooks"),
     "recording": (
         "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "tracing",
+        "transforming",
     ),
     "config": ("careful", "watching"),
     "function": ("site",),

@@ -100,8 +100,13 @@ tracks:
   %tracked = call ptr @field(ptr %out, i64 $requires_grad_at)
   %false = call ptr @own.object(i64 $false)
   %is.free = icmp eq ptr %tracked, %false
-  %may.be.lost = xor i1 %refuses.gradients, true
-  %is.fine = or i1 %is.free, %may.be.lost
+  br i1 %is.free, label %computed, label %may.be.lost
+may.be.lost:
+  ; Of what is being differentiated Python warns.
+  %depth = call i64 @number_in(ptr %recording, i64 $transforming_at, i64 1)
+  %is.open = icmp eq i64 %depth, 0
+  %is.refused = xor i1 %refuses.gradients, true
+  %is.fine = and i1 %is.open, %is.refused
   br i1 %is.fine, label %computed, label %python
 computed:
   %value = call ptr @field(ptr %node, i64 $value_at)

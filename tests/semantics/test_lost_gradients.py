@@ -55,7 +55,7 @@ def value_and_slope(w):
 def test_an_array_that_lost_a_gradient_is_warned_of_where_it_is_recorded(of):
     w = parameter()
     f = of(w)
-    with pytest.warns(UserWarning, match=LOST) as told:
+    with pytest.warns(ad.LostGradientWarning, match=LOST) as told:
         loss = ((f(X) + w) ** 2).sum()
     assert told[0].filename == __file__
     loss.backward()
@@ -72,7 +72,7 @@ f(np.ones(3)) + w
 def test_a_number_that_lost_a_gradient_is_warned_of_where_python_records_it():
     """A process of its own has recorded none like it before."""
     ran = subprocess.run([sys.executable, "-c", NUMBER], capture_output=True, text=True, check=True)
-    assert "UserWarning: the gradient of an operand was lost: jit of" in ran.stderr
+    assert "LostGradientWarning: the gradient of an operand was lost: jit of" in ran.stderr
 
 
 @pytest.mark.parametrize("of", [summed, product, mapped, value_and_slope])
