@@ -156,7 +156,9 @@ def _filled(bars: Any, avals: Sequence[Aval]) -> list[Tensor]:
 
 def _backwards(loop, states, scanned, hidden, before, products, last_bars, given_bars, before_bars):
     """The loop of pullbacks, from the last step to the first."""
-    floats = float_places(states)
+    tracks = [x.requires_grad for x in (*states, *scanned, *hidden)]
+    moving = until_stable(tracks[: len(states)], tracks[len(states) :], lambda flags: differing(loop.body, flags))
+    floats = [k for k in float_places(states) if moving[k]]
     wanted_x = [k for k in float_places(scanned) if scanned[k].requires_grad]
     wanted_h = [k for k in float_places(hidden) if hidden[k].requires_grad]
     split = len(states) + len(scanned)
@@ -167,14 +169,17 @@ def _backwards(loop, states, scanned, hidden, before, products, last_bars, given
     def step(carry, x):
         state_bars, sums = carry
         now, given_x, y_bars, extra, known = x
-        found = body.pull([*now, *given_x, *hidden], [*state_bars, *y_bars], places, knowing(body, known))
+        known_bars = placed(state_bars, floats, len(states))
+        all_bars = [zeros_like(now[k]) if known_bars[k] is None else known_bars[k] for k in float_places(states)]
+        found = body.pull([*now, *given_x, *hidden], [*all_bars, *y_bars], places, knowing(body, known))
         new_bars = [found[k] if e is None else found[k] + e for k, e in zip(floats, extra, strict=True)]
         x_bars = [found[len(states) + k] for k in wanted_x]
         return (new_bars, [s + found[split + k] for s, k in zip(sums, wanted_h, strict=True)]), x_bars
 
     sums = [zeros_like(hidden[k]) for k in wanted_h]
     xs = (list(before), list(scanned), list(given_bars), kept_bars, products)
-    (state_bars, sums), x_bars = scan(step, (list(last_bars), sums), xs, length=loop.length, reverse=not loop.reverse)
+    start = [bar for k, bar in zip(float_places(states), last_bars, strict=True) if moving[k]]
+    (state_bars, sums), x_bars = scan(step, (start, sums), xs, length=loop.length, reverse=not loop.reverse)
     return (
         tuple(placed(state_bars, floats, len(states))) or None,
         tuple(placed(x_bars, wanted_x, len(scanned))) or None,

@@ -8,7 +8,8 @@ boundary is the identity in value and the user's rule in derivative:
                       pick(call, body output)  for each of them
 
 Extras are saved intermediates, and outputs that carry no gradient.  Cotangents flow to the call's inputs
-only; the body is never differentiated past.  (A method with a `jvp` and no backward is the exception:
+only; the body is never differentiated past.  What a forward closes over and tracks is one of them, behind the
+arguments, to which no rule gives a gradient (`closures`).  (A method with a `jvp` and no backward is the exception:
 its boundary is transparent to reverse mode, cotangents flow to the body.)  Inside forward, handles of
 inputs are masked (they report requires_grad False), but body nodes keep their history, so a saved
 intermediate can be differentiated through: second order is right.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, o
 from ..tape.record import DETACH, record, state
 from ..tensor import Tensor, handle
 from .call import Call, Site, shape_of
+from .closures import Path, held_by, names_of
 from .context import ForwardContext, attributes, said
 from .outputs import Outputs
 from .packed import Packed
@@ -119,11 +121,13 @@ def bounded(
     has_token: bool,
     opaque: bool,
     line: UserLine | None,
+    closed: Sequence[Node],
 ) -> list[Any]:
     """Make the boundary of a call that tracks: one node with one tracked output, a call and its picks with several.
 
     arguments, inputs   of the call, and the nodes of the tensors in them;  place: numbers of `inputs`
     opaque              forward asked for values
+    closed              what it closes over and tracks
 
     Returns the leaves of the result.
     """
@@ -131,7 +135,11 @@ def bounded(
     tracked = outputs.tracked
     if not tracked:
         return _untracked(site, outputs, masked, line)
-    n_inputs, first = len(inputs), int(len(tracked) == 1)
+    closed_at, first = len(inputs), int(len(tracked) == 1)
+    for node in closed:
+        place.setdefault(node, closed_at + closed.index(node))
+    inputs = (*inputs, *closed)
+    n_inputs = len(inputs)
     body = tuple([t.node for t in tracked])
     number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
     extra: list[Node] = []
@@ -155,14 +163,25 @@ def bounded(
     result = Packed.of(outputs.structure, untracked, place_of)
     behind = zip(result.places, outputs.slots, strict=True)
     result.places = tuple([p if slot is None else -1 - slot for p, slot in behind])
-    shape, statics = shape_of(arguments, saved, set_on_it, result, told.materialize, first)
-    token = n_inputs + len(extra) + first if has_token else None
-    call = Call(site, shape, statics, tuple([t.aval for t in tracked]), opaque, token, line)
+    named = (names_of(closed, site.method.implementation), closed_at + first) if closed else ((), 0)
+    shape, statics = shape_of(arguments, saved, set_on_it, result, told.materialize, first, *named)
+    call = Call(site, shape, statics, tuple([t.aval for t in tracked]), opaque, None, line)
+    if state.now.tracing:
+        call.reads = _traced_reads(call, place_of)
+    call.token = n_inputs + len(extra) + first if has_token else None
     if has_token:
         extra.append(_token(call))
     found = outputs_of(call, inputs, extra, body, masked)
     pairs = zip(untracked, outputs.slots, strict=True)
     return [x if slot is None else found[slot] for x, slot in pairs]
+
+
+def _traced_reads(call: Call, place_of: Callable[[Tensor], int]) -> dict[Path, int]:
+    """The values of this trace, and of those around it, that the rules of a call close over: where they are now."""
+    outside = state.now.outside
+    rules = [rule for rule in (call.rule(), call.rule("jvp")) if rule is not None]
+    held = [((rule.kind, *path), t) for rule in rules for path, t in held_by(rule.implementation)]
+    return {path: place_of(t) for path, t in held if t.node.value is None and t.node.number >= outside}
 
 
 def _untracked(site: Site, outputs: Outputs, masked: bool, line: UserLine | None) -> list[Any]:

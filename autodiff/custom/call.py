@@ -22,6 +22,7 @@ from codegen.ir import Aval
 from ..errors import UserLine
 from ..tape.node import Alive, kept, the_one
 from ..tree import Structure
+from .closures import Path, standing
 from .looks import looked_at
 from .packed import Packed
 from .reads import is_fixed, static_key
@@ -50,10 +51,14 @@ class Shape:
                            lacks its values, and how many they are
     materialize            whether the cotangent of an unused output is zeros
     classes                of the program's own that are among the containers: a rule may call their methods
+    closed, closed_at      what forward closes over and tracks, by name, and the place of the first: see `closures`
     first                  1 where the boundary's first input is the body's output, before the call's inputs; else 0
     """
 
-    __slots__ = ("__weakref__", "arguments", "attributes", "classes", "first", "materialize", "result", "saved")
+    __slots__ = (
+        "__weakref__", "arguments", "attributes", "classes", "closed", "closed_at", "first", "materialize", "result",
+        "saved",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,6 +68,8 @@ class Shape:
         result: tuple[Packed, int],
         materialize: bool,
         first: int,
+        closed: tuple[str, ...],
+        closed_at: int,
     ) -> None:
         self.arguments = arguments
         self.saved = saved
@@ -70,6 +77,8 @@ class Shape:
         self.result = result
         self.materialize = materialize
         self.first = first
+        self.closed = closed
+        self.closed_at = closed_at
         met = {cls: None for packed, _ in self.parts for cls in _classes_of(packed.structure)}
         self.classes = tuple([cls for cls in met if not is_fixed(cls.__module__)])
 
@@ -98,12 +107,14 @@ def shape_of(
     result: Packed,
     materialize: bool,
     first: int,
+    closed: tuple[str, ...] = (),
+    closed_at: int = 0,
 ) -> tuple[Shape, tuple[Any, ...]]:
     """(the one shape of a call of these parts, the values that are no tensors)."""
     named = [*arguments.items(), *saved, *attributes.items(), (None, result)]
     key = (
         tuple([(name, p.structure, p.places) for name, p in named]),
-        len(arguments), len(saved), materialize, first,
+        len(arguments), len(saved), materialize, first, closed, closed_at,
     )  # fmt: skip
 
     def made() -> Shape:
@@ -114,6 +125,8 @@ def shape_of(
             _bare(result),
             materialize,
             first,
+            closed,
+            closed_at,
         )
 
     shape = _SHAPES.get(key) or kept(_SHAPES, key, the_one(_ALIVE, key, made))
@@ -133,12 +146,14 @@ class Call:
     opaque     forward asked for values: what it made may have a history that nobody knows
     token      place of the number by which a host rule finds this call when it runs; None: no host rule
     line       the user's line
+    reads      values of a trace that its rules close over: by which names -> their places
     numbers    Python's numbers, and arrays, that its rule may read, as `key` found them last
     structure  everything else of its key
     """
 
     __slots__ = (
-        "__weakref__", "avals", "is_pure", "line", "numbers", "opaque", "shape", "site", "statics", "structure", "token"
+        "__weakref__", "avals", "is_pure", "line", "numbers", "opaque", "reads", "shape", "site", "statics",
+        "structure", "token",
     )  # fmt: skip
 
     site: Site
@@ -148,6 +163,7 @@ class Call:
     opaque: bool
     token: int | None
     line: UserLine | None
+    reads: Mapping[Path, int]
     is_pure: bool
     numbers: list[Any]
     structure: Any
@@ -169,13 +185,16 @@ class Call:
         self.opaque = opaque
         self.token = token
         self.line = line
+        self.reads = _NO_READS
         self.is_pure = True
         self.numbers = _NONE
         self.structure = None
 
     def with_statics(self, statics: Sequence[Any]) -> Call:
         """The same call with other values."""
-        return Call(self.site, self.shape, tuple(statics), self.avals, self.opaque, self.token, self.line)
+        other = Call(self.site, self.shape, tuple(statics), self.avals, self.opaque, self.token, self.line)
+        other.reads = self.reads
+        return other
 
     # ------------------------------------------------------------ what is shared
 
@@ -208,6 +227,10 @@ class Call:
     def first(self) -> int:
         """How many inputs of the boundary come before those of the call."""
         return self.shape.first
+
+    def closed(self) -> Iterator[tuple[int, str]]:
+        """(place, name) of what forward closes over and no rule gives a gradient for."""
+        return enumerate(self.shape.closed, self.shape.closed_at)
 
     # ------------------------------------------------------------ what a rule reads
 
@@ -293,7 +316,12 @@ class Call:
         if rule is None or (rule.host and self.token is not None):
             return rule, None, True, _NONE
         numbers: list[Any] = []
-        return rule, *rule_key(rule, numbers), numbers
+        return rule, *self._key_of(rule, numbers), numbers
+
+    def _key_of(self, rule: Any, numbers: list[Any]) -> Any:
+        """The key of a rule; of what it reads of a trace, the places."""
+        with standing(rule, self.reads, _Place):
+            return rule_key(rule, numbers)
 
     def whole_key(self) -> Any:
         """What distinguishes this call for those who record its rule with the numbers that there are."""
@@ -311,13 +339,23 @@ class Call:
             return None
         key = self.whole_key()
         numbers: list[Any] = []
-        code, is_pure = (None, True) if ahead is None else rule_key(ahead, numbers)
+        code, is_pure = (None, True) if ahead is None else self._key_of(ahead, numbers)
         if not (self.is_pure and is_pure) or any([type(x) is np.ndarray for x in numbers]):
             return None
         return (key, self.transparent, code, tuple([static_key(x)[0] for x in numbers]))
 
 
+class _Place:
+    """Stands for the node of a place where a key is made: `reads.static_key` asks for its number."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, place: int) -> None:
+        self.number = ("place", place)
+
+
 _NONE: list[Any] = []
+_NO_READS: Mapping[Path, int] = {}
 
 
 def key_of(structure: Any, numbers: Sequence[Any], looked: tuple[int, ...]) -> Any:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConcretizationError, UserLine, user_line
-from ..tape.node import Node
-from ..tape.record import grad_mode, state
+from ..tape.node import Node, new_number
+from ..tape.record import grad_mode, identity_of, is_masked, state
 from ..tensor import Tensor, handle
 from .boundary import bounded
 from .call import Site
+from .closures import closed_over, held_by, names_of
 from .context import ForwardContext, said
 from .dirty import dirty_places, rebind_callers
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
@@ -26,14 +27,15 @@ class Entered:
     site     who was called;  run: run(ctx, arguments by name) calls the method;  line: the user's
     packed   the arguments by name;  needs: for each, whether it needs a gradient
     inputs   nodes of the tensors in them;  place: their numbers
-    given, inner   the caller's handles, and those that forward gets, in order
-    masked   whether any of the caller's is
+    given, inner   the caller's handles, and those that forward gets, in order;  named: the nodes of the latter
+    also_held      inputs that forward may read without their argument, too: it is given other nodes for these
+    since    the number of what forward records first
     asked, looked, covered   what the recording had counted before
     """
 
     __slots__ = (
-        "asked", "covered", "given", "inner", "inputs", "line", "looked", "masked", "needs", "packed", "place", "run",
-        "site",
+        "also_held", "asked", "covered", "given", "inner", "inputs", "line", "looked", "named", "needs", "packed",
+        "place", "run", "since", "site",
     )  # fmt: skip
 
     def __init__(self, site: Site, run: Callable, arguments: dict[str, Any], line: UserLine | None) -> None:
@@ -44,18 +46,21 @@ class Entered:
         self.place: dict[Node, int] = {}
         self.given: list[Tensor] = []
         self.inner: list[Tensor] = []
-        self.masked = False
+        self.named: list[Node] = []
         self.packed = {name: Packed(value, self._place_of) for name, value in arguments.items()}
         tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in self.inputs])
         self.needs = [
             tracks and any([p is not None and self.inputs[p].kind.out.requires_grad for p in a.places])
             for a in self.packed.values()
         ]
+        self.also_held: set[Node] = set()
+        if tracks:
+            self.also_held = {t.node for _, t in held_by(site.method.implementation)}.intersection(self.inputs)
         now = state.now
         self.asked, self.looked, self.covered = now.asked, now.looked, now.bounded
+        self.since: float = new_number()
 
     def _place_of(self, t: Tensor) -> int:
-        self.masked |= t.masked
         self.given.append(t)
         number = self.place.get(t.node)
         if number is None:
@@ -63,10 +68,29 @@ class Entered:
             self.inputs.append(t.node)
         return number
 
+    @property
+    def masked(self) -> bool:
+        """Inside of another forward: True where all that track are masked."""
+        return is_masked(self.given)
+
     def inner_at(self, p: int) -> Tensor:
         """A handle for forward on an input."""
-        self.inner.append(handle(self.inputs[p], masked=True))
+        node = self.inputs[p]
+        if node in self.also_held and node.kind.out.requires_grad:
+            node = identity_of(node)
+            self.place[node] = p
+        self.named.append(node)
+        self.inner.append(handle(node, masked=True))
         return self.inner[-1]
+
+    def closed(self, outputs: Outputs) -> list[Node]:
+        """What forward read, tracks gradients, and is none of the inputs."""
+        now = state.now
+        asked = [node for count, node in now.seen if count > self.asked]
+        if not now.body:
+            now.seen.clear()
+        mine = [n for n in self.place if n not in self.also_held]
+        return closed_over([*[t.node for t in outputs.tracked], *asked], mine, self.since)
 
     def visit(self) -> Visit:
         """The same for a host forward."""
@@ -114,18 +138,18 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
     told = said(ctx)
     try:
         outputs = Outputs(name, result, told.constant)
-        nodes = [g.node for g in entered.given]
-        dirty = dirty_places(name, entered.inner, entered.given, nodes, told.dirty, outputs)
+        dirty = dirty_places(name, entered.inner, entered.given, entered.named, told.dirty, outputs)
     except Exception as error:
         entered.note_on(error)
         raise
+    closed = entered.closed(outputs)
     if now.asked != entered.asked and not now.tracing:
-        learn(entered.visit(), ctx, outputs)
-    if any(entered.needs):
+        learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
+    if any(entered.needs) or (closed and outputs.tracked):
         opaque = now.looked != entered.looked
         leaves = bounded(
             site, ctx, entered.packed, entered.inputs, entered.place, outputs, entered.masked, has_token, opaque,
-            entered.line,
+            entered.line, closed,
         )  # fmt: skip
         now.bounded = entered.covered + now.looked - entered.looked
     else:

@@ -32,6 +32,7 @@ from ..tape.loans import give_back
 from ..tape.node import Node, Primitive
 from ..tape.record import Recording, grad_mode, record, state, use
 from ..tensor import Tensor
+from .closures import held_by
 from .context import ForwardContext, attributes, said
 from .outputs import Outputs
 from .packed import Packed
@@ -225,6 +226,7 @@ class Recipe(NamedTuple):
     trees   structures: of the result, of each saved value, of each attribute
     saved, attributes   names
     constant  leaves that are marked non-differentiable
+    closed    names of tracking values that it read without being given them; None: not known
     """
 
     tags: tuple[tuple[str, Any], ...]
@@ -234,6 +236,7 @@ class Recipe(NamedTuple):
     attributes: tuple[str, ...]
     constant: tuple[int, ...]
     materialize: bool
+    closed: tuple[str, ...] | None = None
 
 
 _learnt: weakref.WeakKeyDictionary[Any, dict[tuple, Recipe]] = weakref.WeakKeyDictionary()
@@ -296,7 +299,7 @@ def _made(visit_place: dict[int, int], ctx: ForwardContext, result: Any) -> tupl
     return recipe, computed
 
 
-def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs) -> None:
+def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str, ...]) -> None:
     """Remember what a forward that needed values returned and saved, for traces to come."""
     places: dict[int, int] = {}
     for name, value in zip(visit.packed, ctx.inputs, strict=True):
@@ -308,7 +311,7 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs) -> None:
     table = _learnt.setdefault(visit.method, {})
     if len(table) >= _LEARNT_LIMIT:
         table.clear()
-    table[visit.key()] = _made(places, ctx, outputs.as_returned())[0]
+    table[visit.key()] = _made(places, ctx, outputs.as_returned())[0]._replace(closed=closed)
 
 
 class _HostForward:
@@ -359,8 +362,12 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
         by_place.update(zip([place for place in p.places if place is not None], tensors, strict=True))
     inputs = [by_place[i] for i in range(len(visit.inputs))]
     made = host_call(_HostForward(visit, recipe), inputs, recipe.avals)
-    state.now.asked += 1
-    state.now.looked += 1
+    now = state.now
+    now.asked += 1
+    now.looked += 1
+    held = held_by(visit.method.implementation) if grad_mode.get() else []
+    read = [t.node for path, t in held if recipe.closed is None or repr(path[-1]) in recipe.closed]
+    now.seen += [(now.asked, node) for node in read if node.kind.out.requires_grad]
     leaves: list[Any] = []
     for tag, what in recipe.tags:
         sources: Any = {"input": by_place, "same": leaves, "array": made}.get(tag)

@@ -33,11 +33,12 @@ from codegen.ir import DTYPES
 
 from .. import tree
 from ..errors import UserLine, is_ours, user_line
-from ..tape.node import TABLE_LIMIT, kept, rich_node
-from ..tape.record import grad_mode, state
+from ..tape.node import TABLE_LIMIT, kept, new_number, rich_node
+from ..tape.record import grad_mode, is_masked, state
 from ..tensor import Tensor, handle
 from .boundary import boundary_kind, outputs_of
 from .call import Call, Shape, Site, shape_of
+from .closures import closed_over, holder
 from .context import ForwardContext, Said, attributes, said
 from .forward import Entered, completed
 from .packed import Packed
@@ -45,11 +46,11 @@ from .packed import Packed
 __all__ = ["straight_call"]
 
 _TEXT = """
-def made_for(site, run, names, name, general, finish, shapes, new_shape):
+def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
     def call({arguments}):
         now = state.now
         {nodes}
-        if now.tracing or now.captures is not None{same}:
+        if now.tracing or now.captures is not None{same}{held}:
             return general({arguments})
         tracks = grad_mode() and ({tracks})
         {handles}
@@ -59,7 +60,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
             line = user_line()
         else:
             line = new_line(UserLine, (frame.f_code, frame.f_lasti))
-        asked, looked, covered = now.asked, now.looked, now.bounded
+        asked, looked, covered, since = now.asked, now.looked, now.bounded, new_number()
         now.body += 1
         try:
             y = run({given})
@@ -70,8 +71,10 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape):
             now.body -= 1
         {told}
         if now.asked != asked or {unusual} not is_float(type(y)):
-            return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered)
+            return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
         body = y.node
+        if body.kind.out.requires_grad and not (tracks and y.masked):
+            return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
         if not tracks:
             t = new(type(y))
             t.node = body
@@ -118,12 +121,12 @@ _SAVED = """
                 key += (key_name, None)
                 statics += (value,)
             else:
-                return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered)
+                return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
 """
 
 
 @cache
-def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
+def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) -> Callable:
     """The code for these arguments, tensors or not, as a function of what it calls."""
     count = range(len(is_tensor))
     tensors = [i for i in count if is_tensor[i]]
@@ -140,6 +143,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         nodes="; ".join([f"n{i} = a{i}.node" for i in tensors]),
         tracks=" or ".join([f"n{i}.kind.out.requires_grad" for i in tensors]),
         same="".join([f" or n{i} is n{k}" for i in tensors for k in tensors if k < i]),
+        held=f" or holds(({''.join([f'n{i}, ' for i in tensors])}))" if may_hold else "",
         handles="\n        ".join([_HANDLE.format(i=i) for i in tensors]),
         context=f"ctx = ForwardContext(name, names, ({needs}), ({inner},))" if has_context else "ctx = None",
         given=f"ctx, {inner}" if has_context else inner,
@@ -150,7 +154,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         statics="".join([f"a{i}, " for i in count if not is_tensor[i]]),
         places=places.strip() if has_context else "",
         inputs=", ".join([f"n{i}" for i in tensors]),
-        masked=" or ".join([f"a{i}.masked" for i in tensors]),
+        masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
     )
     env: dict[str, Any] = {
         "Call": Call,
@@ -162,12 +166,14 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool) -> Callable:
         "grad_mode": grad_mode.get,
         "holds_none": _HOLDS_NONE,
         "is_float": _is_float,
+        "is_masked": is_masked,
         "is_ours": is_ours,
         "is_tensor": _is_tensor,
         "kind_for": _kind_for,
         "kinds": _KINDS,
         "new": object.__new__,
         "new_line": tuple.__new__,
+        "new_number": new_number,
         "rich_node": rich_node,
         "said": said,
         "state": state,
@@ -225,29 +231,34 @@ def straight_call(
     shapes: dict[tuple, Shape] = {}
 
     def finish(
-        arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, asked: int, looked: int, covered: int
+        arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, asked: int, looked: int, covered: int,
+        since: float,
     ) -> Any:
         """Whatever is not as usual: with what forward has said and returned."""
         if state.now.asked == asked:
-            found = short(arguments, inner, ctx, y, line)
+            found = short(arguments, inner, ctx, y, line, since)
             if found is not None:
                 return found
         entered = Entered(site, body, dict(zip(names, arguments, strict=True)), line)
         entered.inner = [h for h, t in zip(inner, is_tensor, strict=True) if t]
-        entered.asked, entered.looked, entered.covered = asked, looked, covered
+        entered.named = list(entered.inputs)
+        entered.asked, entered.looked, entered.covered, entered.since = asked, looked, covered, since
         if ctx is None:
             ctx = ForwardContext(site.function.__name__, names, entered.needs, inner)
         return completed(entered, ctx, y, False)
 
-    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any) -> Any:
+    def short(arguments: tuple, inner: tuple, ctx: Any, y: Any, line: Any, since: float) -> Any:
         """Float tensors in any container, of what set attributes on its context; None for anything else."""
         told = _NOTHING if ctx is None else said(ctx)
         inputs = [a.node for a, t in zip(arguments, is_tensor, strict=True) if t]
         tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in inputs])
         is_moved = [h.node for h, t in zip(inner, is_tensor, strict=True) if t] != inputs
         leaves, structure = ([y], None) if _is_tensor(type(y)) else tree.flatten(y)
-        masked = any([a.masked for a, t in zip(arguments, is_tensor, strict=True) if t])
+        masked = is_masked([a for a, t in zip(arguments, is_tensor, strict=True) if t])
         if told.constant or told.dirty or is_moved or not leaves:
+            return None
+        unmasked = [t.node for t in leaves if _is_tensor(type(t)) and not t.masked]
+        if unmasked and closed_over(unmasked, inputs, since):
             return None
         if not tracks:
             if not all([_is_tensor(type(t)) for t in leaves]):
@@ -306,8 +317,9 @@ def straight_call(
         saved = [(name, _one(place)) for name, place in zip(pairs[::2], pairs[1::2], strict=True)]
         return kept(shapes, key, shape_of(arguments, saved, {}, _one(-1), materialize, 1)[0])
 
-    template = _template(is_tensor, has_context)
-    return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape)
+    holds = holder(run)
+    template = _template(is_tensor, has_context, holds is not None)
+    return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape, holds)
 
 
 def _one(place: int | None) -> Packed:

@@ -28,7 +28,7 @@ from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, data_node, new_number, put_down
-from ..tape.record import Recording, grad_mode, identity_of, look_at_size, state
+from ..tape.record import Recording, grad_mode, identity_of, is_masked, look_at_size, state
 from ..tensor import Tensor, handle
 
 __all__ = ["ITEMS", "LIMIT", "NATIVE", "Bounds", "Template", "drop", "empty", "kinds_of_static", "remembered"]
@@ -137,7 +137,7 @@ class Template:
             return self._put(now, *tensors, *numbers)
         nodes = [t.node for t in tensors]
         nodes += [data_node(number_kind, n) for n in numbers] if number_kind is not None else []
-        return self.record(nodes, now.body != 0 and any([t.masked for t in tensors]))
+        return self.record(nodes, now.body != 0 and is_masked(tensors))
 
     def record(self, nodes: list[Node], masked: bool) -> Tensor:
         """Put the nodes down again behind these arguments.  The list is used up."""

@@ -23,7 +23,7 @@ from codegen.runtime.record_table import Program, Step
 
 from ..config import config
 from ..tape.node import Kind, Node, Out, kept, leaf_kind, new_number, out_of
-from ..tape.record import grad_mode, look_at_size, state
+from ..tape.record import grad_mode, is_masked, look_at_size, state
 from ..tensor import Tensor
 from .primitive import Operation
 
@@ -66,7 +66,7 @@ def made_for(kinds, missed):
         out = kind.out
         y = new(out.cls)
         y.node = made
-        y.masked = now.body != 0 and ({masked})
+        y.masked = now.body != 0 and ({all_masked} or is_masked(({tensors},)))
         if out.small:
             now.note_small(y)
         if number > now.look_at:
@@ -93,13 +93,15 @@ def _written(operands: tuple[_Operand, ...]) -> Callable[..., Callable[..., Tens
         older="".join([" or now.literal" for o in operands if o.is_number])
         + "".join([f" or ({o.node}.value is None and {o.node}.number < now.start)" for o in tensors]),
         inputs=", ".join(o.node for o in operands),
-        masked=" or ".join(f"{o.argument}.masked" for o in tensors),
+        tensors=", ".join(o.argument for o in tensors),
+        all_masked=" and ".join(f"{o.argument}.masked" for o in tensors),
     )
     env: dict[str, Any] = {
         "Node": Node,
         "__name__": __name__,  # an error's line is the user's: the first frame outside of this library
         "config": config,
         "grad_mode": grad_mode.get,
+        "is_masked": is_masked,
         "look_at_size": look_at_size,
         "new": _new,
         "new_number": new_number,

@@ -45,6 +45,8 @@ def value_of(node: Node) -> np.ndarray:
     now.asked += 1
     if node.kind.out.flows:
         now.looked += 1
+        if now.body and node.kind.out.requires_grad and grad_mode.get():
+            now.seen.append((now.asked, node))
     if node.value is None:
         origin = source(node)
         if origin.value is None:

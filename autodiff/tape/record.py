@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -39,7 +39,7 @@ from .node import (
 
 __all__ = [
     "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "Recording", "another",
-    "argument", "force", "grad_mode", "identity_of", "is_tracking", "look_at_size", "of_its_own",
+    "argument", "force", "grad_mode", "identity_of", "is_masked", "is_tracking", "look_at_size", "of_its_own",
     "record", "state", "use",
 ]
 
@@ -67,6 +67,7 @@ class Recording:
     small     weak references to handles of small pending results
     asked     how many values have been asked for (a rule that asks is found out by this)
     looked    how many of them were real or complex: what is made of those has a history that nobody knows
+    seen      while a custom forward is being recorded: (`asked`, node) of what was looked at and tracks
     bounded   how many of these by the forward of a custom call, whose rule is the derivative of what it made
     began     number after the last gradient: what was recorded since then is what one will go through
     look_at   number of the node from which on the size of the pending graph is looked at again
@@ -84,7 +85,7 @@ class Recording:
 
     __slots__ = (
         "asked", "began", "body", "bounded", "captures", "fixed", "inside", "lent", "limit", "literal", "look_at",
-        "looked", "most_updated", "outside", "small", "start", "tracing", "transforming", "updated",
+        "looked", "most_updated", "outside", "seen", "small", "start", "tracing", "transforming", "updated",
     )
 
     def __init__(self) -> None:
@@ -94,6 +95,7 @@ class Recording:
         self.asked = 0
         self.looked = 0
         self.bounded = 0
+        self.seen: list[tuple[int, Node]] = []
         self.look_at = new_number() + PENDING_LIMIT
         self.body = 0
         self.lent: list[weakref.ref] = []
@@ -183,7 +185,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     out = kind.out
     t = _new(out.cls)
     t.node = node
-    t.masked = now.body != 0 and any([i.masked for i in tensors])
+    t.masked = now.body != 0 and is_masked(tensors)
     if out.small:
         now.note_small(t)
     if number > now.look_at:
@@ -191,6 +193,20 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     if config.watching:
         t.node = _looked_closer(now, tensors, node)
     return t
+
+
+def is_masked(tensors: Sequence[Tensor]) -> bool:
+    """In a custom forward: True of a result whose gradients, if any, flow to inputs of the call alone.
+
+    What is not, and tracks, was made of a value that the forward closes over.
+    """
+    found = False
+    for t in tensors:
+        if t.masked:
+            found = True
+        elif t.node.kind.out.requires_grad:
+            return False
+    return found
 
 
 def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> Node:

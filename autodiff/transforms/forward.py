@@ -100,7 +100,7 @@ def _transposed(node: Node, like: Node, tangents: dict[Node, Tensor], slot: int 
     inputs = gradient_inputs(node)
     with recording_rules(True):
         if node.call is not None:
-            bars = call_rule(node, {slot or 0: u}, set(inputs))
+            bars = call_rule(node, {slot or 0: u}, {i for i in inputs if i in tangents})
         else:
             assert node.kind.op.pull is not None, node
             xs = [handle(i) for i in node.inputs]

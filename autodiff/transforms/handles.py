@@ -167,7 +167,10 @@ def show(t: Tensor) -> str:
     flag = ", requires grad" if t.requires_grad else ""
     if is_traced(t.node):
         return f"{t.aval} traced{flag}"
+    seen = state.now.seen
+    before = len(seen)
     value = value_of(t.node)
+    del seen[before:]  # a forward that shows a value does not compute with it
     text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
     joint = "\n" if "\n" in text else " "
     return f"{t.aval}{flag}{joint}{text}"

@@ -18,6 +18,7 @@ from codegen.ir import Aval
 
 from ..custom.boundary import call_of
 from ..custom.call import Call
+from ..custom.closures import standing, tracked_by
 from ..custom.historyless import without_history
 from ..custom.host import arrays_of, host_call, in_own_recording
 from ..ops import as_tensor
@@ -26,7 +27,7 @@ from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import Tensor, handle
-from .reading import by_output, context_of, flow_of, from_values, needs_of
+from .reading import by_output, context_of, flow_of, from_node, from_values, needs_of
 from .returned import gradients_by_place
 
 __all__ = ["host_backward"]
@@ -83,8 +84,10 @@ class _Run:
             lambda slot: bars[slot] if slot in bars else self._zeros(call, call.avals[slot]),
             lambda place: self._zeros(call, values[place]),
         )
+        reader = from_values(call, values, tracked)
         try:
-            returned = self.rule.implementation(context_of(call, from_values(call, values, tracked), needs), *given)
+            with standing(self.rule, call.reads, lambda place: as_tensor(reader.tensor_at(place)).node):
+                returned = self.rule.implementation(context_of(call, reader, needs), *given)
         except Exception as error:
             error.add_note(f"in the backward rule of {where}")
             raise
@@ -125,6 +128,7 @@ def host_backward(
         found = host_call(run, [*token, *inputs], avals)
     else:
         found = [leaf(np.array(g, order="C")) for g in run(*arrays_of(inputs))]
-    sources = [*[b.node for b in bars], *[node.inputs[p] for p in flow]]
+    closed = tracked_by(rule, call.reads, lambda place: from_node(node).tensor_at(place).node)
+    sources = [*[b.node for b in bars], *[node.inputs[p] for p in flow], *closed]
     what = f"a gradient that the host backward of {call.function.__name__} ({rule.place}) made"
     return {p: without_history(g, sources, what, call.line) for p, g in zip(wanted, found, strict=True)}

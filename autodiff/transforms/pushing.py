@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import tree
 from ..custom.call import Call
+from ..custom.closures import refuse_closed, standing, tracked_by
 from ..custom.historyless import without_history
 from ..errors import GradientError
 from ..ops import as_tensor
@@ -15,7 +16,7 @@ from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
 from .reading import context_of, from_node, needs_of
-from .returned import GradientShapeError
+from .returned import GradientShapeError, refuse_forgotten
 
 __all__ = ["push_rule"]
 
@@ -33,18 +34,24 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     def tangent_at(place: int) -> Tensor | None:
         return tangents.get(node.inputs[place])
 
+    for place, name in call.closed():
+        if tangent_at(place) is not None:
+            refuse_closed(name, "jvp", call.function.__name__, call.method.place, call.line)
     given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
     needs = needs_of(call, lambda place: tangent_at(place) is not None)
     looked = state.now.looked
+    reader = from_node(node)
     try:
-        returned = rule.implementation(context_of(call, from_node(node), needs), *given)
+        with standing(rule, call.reads, lambda place: reader.tensor_at(place).node):
+            returned = rule.implementation(context_of(call, reader, needs), *given)
     except Exception as error:
         error.add_note(f"in the jvp rule of {where}")
         raise
     found = {slot: _checked(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
     if state.now.looked == looked:
         return found
-    sources = [*node.inputs, *[t.node for t in tangents.values()]]
+    closed = tracked_by(rule, call.reads, lambda place: reader.tensor_at(place).node)
+    sources = [*node.inputs, *[t.node for t in tangents.values()], *closed]
     what = f"a tangent that the jvp of {call.function.__name__} ({rule.place}) made of asked values"
     return {slot: without_history(t, sources, what, call.line) for slot, t in found.items()}
 
@@ -57,6 +64,7 @@ def _or_none(tangent: Any) -> Any:
 def _by_slot(call: Call, returned: Any, where: str) -> dict[int, Any]:
     result = call.result
     if returned is None:
+        refuse_forgotten(call.rule("jvp"), where, "the tangents of the outputs")
         return {}
     if result.structure is None:
         parts = [returned]

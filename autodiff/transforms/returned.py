@@ -1,14 +1,19 @@
 """What a backward method may return, checked and sorted by the inputs of the call.
 
 A dict by parameter name, a tuple or list with one entry per declared parameter, or, where exactly one
-argument is a tensor, that one gradient.  Every gradient has its input's shape; its float width is
-adapted; for a structured argument it may be dense, and is projected; `None` is zero, symbolically.
-Everything else is refused with the function, the argument, both avals and the user's line.
+argument is a tensor, that one gradient; a rule that comes to its end without a `return` has forgotten it.
+Every gradient has its input's shape; its float width is adapted; for a structured argument it may be
+dense, and is projected; `None` is zero, symbolically.  Everything else is refused with the function, the
+argument, both avals and the user's line.
 """
 
 from __future__ import annotations
 
+import dis
+import inspect
+import re
 from collections.abc import Collection
+from linecache import getline
 from operator import attrgetter
 from typing import Any
 
@@ -24,7 +29,7 @@ from ..ops import as_tensor, astype, project
 from ..tape.node import Node
 from ..tensor import AbstractTensor, Tensor, handle
 
-__all__ = ["GradientShapeError", "gradients_by_place"]
+__all__ = ["GradientShapeError", "gradients_by_place", "refuse_forgotten"]
 
 #: Of a complex gradient for a real input, what counts.
 _real_part = attrgetter("real")
@@ -52,6 +57,8 @@ def gradients_by_place(
 def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], where: str) -> dict[str, Any]:
     """What backward returned, by parameter."""
     names = list(call.arguments)
+    if returned is None:
+        refuse_forgotten(call.rule(), where, "the gradients")
     if isinstance(returned, dict) and not _is_the_gradient(call, returned):
         return _checked_names(names, returned, needs, where)
     tensors = [n for n, p in call.arguments.items() if _is_tensor_argument(p, nodes)]
@@ -75,6 +82,38 @@ def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int,
         f"{where} returned a {type(returned).__name__} for {len(tensors)} tensor arguments\n"
         f"  return a dict with the keys {', '.join(map(repr, tensors))}, or a tuple in the order of the parameters"
     )
+
+
+def refuse_forgotten(rule: Any, where: str, what: str) -> None:
+    """Raise GradientError for a rule that gave None because its code ends without a `return`.
+
+    `return None` says zero; Python itself cannot tell the two apart, so the code is looked at.
+    """
+    if rule is not None and _ends_without_return(rule.implementation):
+        raise GradientError(
+            f"{where} returned nothing: its code can end without `return`\n"
+            f"  return {what}; `return None` says that they are zero"
+        )
+
+
+#: A line of a program that says `return None`.
+_RETURN_NONE = re.compile(r"\breturn\s*(None\s*)?([;#]|$)")
+
+
+def _ends_without_return(function: Any) -> bool:
+    """True of a function that can come to its end, and says `return None` nowhere, as far as its source is known."""
+    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
+    if code is None or code.co_name == "<lambda>":
+        return False
+    names = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    pairs = zip([("", None), *names], names, strict=False)
+    ends = [
+        name == "RETURN_CONST" or (name == "RETURN_VALUE" and before == ("LOAD_CONST", None))
+        for before, (name, value) in pairs
+        if value is None
+    ]
+    lines = {line for *_, line in code.co_lines() if line is not None}
+    return any(ends) and not any([_RETURN_NONE.search(getline(code.co_filename, n).rstrip()) for n in lines])
 
 
 def _is_the_gradient(call: Call, returned: dict) -> bool:

@@ -20,11 +20,12 @@ from .nesting import call_nested
 from .watched_rules import watching_at
 
 if TYPE_CHECKING:
-    from ..custom import boundary, historyless, host
+    from ..custom import boundary, closures, historyless, host
     from ..custom.call import Call
     from . import host_rules, reading, returned
 else:  # for who has rules of their own
     boundary = later("autodiff.custom.boundary")
+    closures = later("autodiff.custom.closures")
     historyless = later("autodiff.custom.historyless")
     host = later("autodiff.custom.host")
     host_rules = later("autodiff.transforms.host_rules")
@@ -78,6 +79,9 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         from .batch.calls import pull_each
 
         return pull_each(node, cotangents, wanted)
+    for place, name in call.closed():
+        if node.inputs[place] in wanted:
+            closures.refuse_closed(name, "backward", call.function.__name__, call.method.place, call.line)
     if rule is None:
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))
     places = frozenset([p for p in flow if node.inputs[p] in wanted])
@@ -104,7 +108,8 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     where = f"{call.function.__name__} (backward at {rule.place}, called at {call.line})"
     watching = watching_at(node)
     own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
-    ctx = reading.context_of(call, reading.from_node(node, own), needs)
+    reader = reading.from_node(node, own)
+    ctx = reading.context_of(call, reader, needs)
     none = reading.zeros_or_none
     given = reading.by_output(
         call,
@@ -114,7 +119,8 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     now = state.now
     asked, looked = now.asked, now.looked - now.bounded
     try:
-        given_back = call_nested(run, ctx, *given)
+        with closures.standing(rule, call.reads, lambda place: reader.tensor_at(place).node):
+            given_back = call_nested(run, ctx, *given)
     except Exception as error:
         error.add_note(f"in the backward rule of {where}")
         raise
@@ -124,7 +130,8 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
         _report(rule)
     if now.looked - now.bounded == looked:
         return bars
-    sources = [*[g.node for g in cotangents.values()], *nodes.values()]
+    closed = closures.tracked_by(rule, call.reads, lambda place: reader.tensor_at(place).node)
+    sources = [*[g.node for g in cotangents.values()], *nodes.values(), *closed]
     what = f"a gradient that the backward of {call.function.__name__} ({rule.place}) made of asked values"
     return {p: historyless.without_history(g, sources, what, call.line) for p, g in bars.items()}
 

@@ -269,18 +269,32 @@ name:
   %is.outside = icmp eq ptr %body, %zero
   br i1 %is.outside, label %mask, label %inside
 inside:
-  %i.x = phi i64 [ 0, %name ], [ %i.x.next, %inside.one ]
-  %none.masked = icmp eq i64 %i.x, %operand.count
-  br i1 %none.masked, label %mask, label %inside.one
+  ; In a custom forward: masked if an operand is, and all that track are (`record.is_masked`).
+  %i.x = phi i64 [ 0, %name ], [ %i.x.next, %inside.next ]
+  %any.masked = phi i1 [ false, %name ], [ %now.masked, %inside.next ]
+  %is.last = icmp eq i64 %i.x, %operand.count
+  br i1 %is.last, label %mask, label %inside.one
 inside.one:
   %i.x.at = getelementptr ptr, ptr %xs, i64 %i.x
   %i.x.object = load ptr, ptr %i.x.at
   %i.x.node = call ptr @node_of(ptr %i.x.object)
   %i.x.masked = call i1 @is_masked(ptr %i.x.object, ptr %i.x.node)
+  %now.masked = or i1 %any.masked, %i.x.masked
+  %i.x.is.number = icmp eq ptr %i.x.node, null
+  %is.told = or i1 %i.x.masked, %i.x.is.number
+  br i1 %is.told, label %inside.next, label %inside.open
+inside.open:
+  %i.x.kind = call ptr @field(ptr %i.x.node, i64 $kind_at)
+  %i.x.out = call ptr @field(ptr %i.x.kind, i64 $out_at)
+  %i.x.tracked = call ptr @field(ptr %i.x.out, i64 $requires_grad_at)
+  %untracked = call ptr @own.object(i64 $false)
+  %is.open = icmp ne ptr %i.x.tracked, %untracked
+  br i1 %is.open, label %mask, label %inside.next
+inside.next:
   %i.x.next = add i64 %i.x, 1
-  br i1 %i.x.masked, label %mask, label %inside
+  br label %inside
 mask:
-  %is.masked = phi i1 [ false, %name ], [ false, %inside ], [ true, %inside.one ]
+  %is.masked = phi i1 [ false, %name ], [ %any.masked, %inside ], [ false, %inside.open ]
   %true = call ptr @own.object(i64 $true)
   %false = call ptr @own.object(i64 $false)
   %masked = select i1 %is.masked, ptr %true, ptr %false

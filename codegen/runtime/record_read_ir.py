@@ -102,9 +102,11 @@ tracks:
   %is.free = icmp eq ptr %tracked, %false
   br i1 %is.free, label %computed, label %may.be.lost
 may.be.lost:
-  ; Of what is being differentiated Python warns.
+  ; Of what is being differentiated Python warns; a custom forward is told what it looks at.
   %depth = call i64 @number_in(ptr %recording, i64 $transforming_at, i64 1)
-  %is.open = icmp eq i64 %depth, 0
+  %body = call i64 @number_in(ptr %recording, i64 $body_at, i64 1)
+  %inside = or i64 %depth, %body
+  %is.open = icmp eq i64 %inside, 0
   %is.refused = xor i1 %refuses.gradients, true
   %is.fine = and i1 %is.open, %is.refused
   br i1 %is.fine, label %computed, label %python

@@ -46,19 +46,6 @@ def test_values_by_position_and_by_name_keep_their_order_and_their_none():
     assert set(seen) == {(6, None, 3, None, "text", (None, "text"), tuple)}
 
 
-def test_a_tensor_that_forward_closes_over_gets_no_gradient():
-    w = ad.tensor(W, requires_grad=True)
-
-    @ad.function
-    def f(x): ...
-
-    f.forward(ad.Tensor)(lambda ctx, x: x * w)
-    f.backward(ad.Tensor)(lambda ctx, g: g * W)
-    (g,) = gradients(lambda x: f(x).sum(), X, kept=False)
-    np.testing.assert_array_equal(g, W)
-    assert w.grad is None
-
-
 def test_a_constant_that_forward_returns_carries_the_rule_and_stays_a_constant():
     constant = ad.zeros(3)
 

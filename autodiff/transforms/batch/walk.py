@@ -23,7 +23,7 @@ from ...errors import Error, caller
 from ...ops.batching import Parts, with_examples
 from ...tape.behind import Since
 from ...tape.node import Node, RichNode, new_number
-from ...tape.record import argument, grad_mode, identity_of, state
+from ...tape.record import argument, grad_mode, identity_of, is_masked, state
 from ...tape.tracing import tracing
 from ...tape.walk import by_number
 from ...tensor import Tensor, handle
@@ -210,7 +210,7 @@ class OfAll:
             pairs[place] = (with_examples(self.size, (t,), (m,))[0], True)
         if not tracks:
             return [pairs[place][0] for place in bodies]
-        masked = any([t.masked for t, _ in pairs])
+        masked = is_masked([t for t, _ in pairs])
         all_calls = MappedCall(call, self.size, tuple([m for _, m in pairs]))
         return [handle(t.node, masked) for t in all_calls.boundary([t.node for t, _ in pairs], node.flow)]
 
