@@ -178,6 +178,7 @@ class _Traced:
     front     the entries that are tried first, the latest last: held here, where `entries` may have forgotten them
     callers   of these, for plain code: see `autodiff.calling`
     natives   of these the ones for machine code: see `autodiff.entering`
+    gone      of keys of which a static argument is gone: their entries go at the next call that Python sees
     """
 
     def __init__(self, f: Callable, statics: Statics) -> None:
@@ -188,6 +189,7 @@ class _Traced:
         self.front: dict[Any, Entry] = {}
         self.callers: tuple[Callable, ...] = ()
         self.natives: tuple[Native, ...] = ()
+        self.gone: list[signatures.Watch] = []
         self.traced_last: tuple | None = None
         self.lock = threading.RLock()
         _functions.add(self)
@@ -224,6 +226,8 @@ class _Traced:
         parts = signatures.leaves_of(self.f, leaves, structure)
         key = (structure, tuple([p.key for p in parts]), grad_mode.get())
         values = [p.value for p in parts if p.value is not None]
+        while self.gone:
+            self._drop(self.gone.pop().key)
         entry = self.entries.get(key) or self._forgotten(key)
         if entry is not None and not entry.fits:
             self._drop(key)
@@ -239,7 +243,7 @@ class _Traced:
                     note(f"jit {getattr(self.f, '__name__', 'f')}", signatures.why_traced(key, self.traced_last))
                     self.traced_last = key
                     entry.choices.on_change(lambda: self._drop(key))
-                    signatures.watch(key[1], lambda: self._drop(key))
+                    signatures.watch(key[1], key, self.gone)
         else:
             include(entry.choices)
             if self._repeat(entry, structure, parts, leaves):

@@ -188,10 +188,11 @@ class Same:
         except TypeError:  # its class takes no weak references
             self.held = value
 
-    def watch(self, gone: Callable[[], object]) -> None:
-        """Call `gone` when the argument is gone."""
+    def watch(self, key: Any, gone: list) -> None:
+        """Put a `Watch` of the key there when the argument is gone.  No Python runs then, to be interrupted."""
         if isinstance(self.held, ref):
-            self._gone = ref(self.held(), lambda _: gone())
+            self._gone = Watch(self.held(), gone.append)
+            self._gone.key = key
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and self.held is other.held
@@ -203,13 +204,21 @@ class Same:
         return f"{self.held() if isinstance(self.held, ref) else self.held!r}"
 
 
-def watch(key: Any, gone: Callable[[], object]) -> None:
-    """Call `gone` when an argument that a key has by identity is gone."""
-    if isinstance(key, Same):
-        key.watch(gone)
-    elif isinstance(key, (tuple, frozenset)):
-        for part in key:
-            watch(part, gone)
+class Watch(ref):
+    """A weak reference to a static argument, with the key of the signature that it is in."""
+
+    __slots__ = ("key",)
+
+    key: Any
+
+
+def watch(part: Any, key: Any, gone: list) -> None:
+    """Have `gone` told when an argument that a part of the key has by identity is gone."""
+    if isinstance(part, Same):
+        part.watch(key, gone)
+    elif isinstance(part, (tuple, frozenset)):
+        for each in part:
+            watch(each, key, gone)
 
 
 class _RefusedError(Exception):

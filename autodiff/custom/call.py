@@ -20,7 +20,7 @@ import numpy as np
 from codegen.ir import Aval
 
 from ..errors import UserLine
-from ..tape.node import Alive, kept, the_one
+from ..tape.node import Alive, kept
 from ..tree import Structure
 from .closures import Path, standing
 from .looks import looked_at
@@ -97,7 +97,7 @@ def _classes_of(structure: Structure | None) -> Iterator[type]:
 
 _SHAPES: dict[Any, Shape] = {}
 #: All that are alive: keys of plans compare them, and this table may have been emptied since.
-_ALIVE: Alive = {}
+_ALIVE = Alive()
 
 
 def shape_of(
@@ -129,7 +129,7 @@ def shape_of(
             closed_at,
         )
 
-    shape = _SHAPES.get(key) or kept(_SHAPES, key, the_one(_ALIVE, key, made))
+    shape = _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.the_one(key, made))
     return shape, tuple([x for _, p in named for x in p.statics])
 
 

@@ -13,6 +13,7 @@ nor is a number that machine code records, which it does where Python has record
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -54,7 +55,7 @@ def _noted(x: Any, told: str) -> Any:
     made = np.empty(x.shape, np.dtype(x.dtype, copy=True))
     made[...] = x
     place = id(made)
-    LOST[place] = ref(made, lambda _: LOST.pop(place, None)), told
+    LOST[place] = ref(made, partial(LOST.pop, place)), told  # no Python runs in it, to be interrupted
     return made
 
 

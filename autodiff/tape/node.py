@@ -28,7 +28,7 @@ from ..tensor import number_class, tensor_class
 __all__ = [
     "CONSTANT", "LEAF", "NUMBERS", "SMALL", "Alive", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode",
     "data_node", "kept", "kind_of", "leaf_kind", "new_number", "one_kind", "out_of", "put_down", "released",
-    "rich_node", "the_one",
+    "rich_node",
 ]
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
@@ -71,43 +71,43 @@ class Out:
         return f"{self.aval}{' grad' if self.requires_grad else ''}"
 
 
-class Entry(ref[Any]):
-    """A value of a table that does not keep it: where nothing else does, its entry goes."""
-
-    __slots__ = ("key", "table")
-
-    key: Hashable
-    table: dict[Any, Entry]
-
-
-#: Values by key (`the_one`).
-Alive = dict[Any, Entry]
-
-#: Held weakly: tables that know an Out are emptied one by one, and what is in two of them is one object.
-_OUTS: Alive = {}
-
 _Value = TypeVar("_Value")
 
 
-def the_one(alive: Alive, key: Hashable, make: Callable[..., _Value], *given: Any) -> _Value:
-    """The one object under a key; made, as `make(*given)`, where nothing has it any more.
+class Alive(dict[Any, "ref[Any]"]):
+    """Values by key, held weakly, so that there is one object of each as long as anything else has it.
 
-    No lock is held: what is made may run code that records, and of two that threads make one is taken.
+    Entries of values that are gone are dropped when the table has doubled.  A callback would do it at once, but in one
+    an interrupt (Ctrl-C) is printed and lost.
     """
-    known = alive.get(key)
-    found: _Value | None = None if known is None else known()
-    if found is not None:
+
+    __slots__ = ("limit",)
+
+    def __init__(self) -> None:
+        self.limit = 256
+
+    def the_one(self, key: Hashable, make: Callable[..., _Value], *given: Any) -> _Value:
+        """The one object under a key; made, as `make(*given)`, where nothing has it any more.
+
+        No lock is held: what is made may run code that records, and of two that threads make one is taken.
+        """
+        known = self.get(key)
+        found: _Value | None = None if known is None else known()
+        if found is not None:
+            return found
+        value = make(*given)
+        made = ref(value)
+        while (found := self.setdefault(key, made)()) is None:
+            _remove_dead_weakref(self, key)
+        if len(self) > self.limit:
+            for old in list(self):
+                _remove_dead_weakref(self, old)
+            self.limit = 2 * len(self) + 256
         return found
-    made = make(*given)
-    entry = Entry(made, _leave)
-    entry.key, entry.table = key, alive
-    while (found := alive.setdefault(key, entry)()) is None:
-        _remove_dead_weakref(alive, key)  # which is about to leave
-    return found
 
 
-def _leave(entry: Entry, leave: Callable[[dict, Any], None] = _remove_dead_weakref) -> None:
-    leave(entry.table, entry.key)  # unless another has come in its place; an argument is there to the end of Python
+#: Held weakly: tables that know an Out are emptied one by one, and what is in two of them is one object.
+_OUTS = Alive()
 
 
 def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
@@ -120,7 +120,7 @@ def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
 def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
     """The one Out of this aval and flags.  `number`: a strong one that dispatches as a NumPy scalar."""
     key = (aval, requires_grad, weak, number)
-    return the_one(_OUTS, key, Out, *key)
+    return _OUTS.the_one(key, Out, *key)
 
 
 class Primitive(Op):
@@ -184,12 +184,12 @@ class Kind:
 
 
 #: All that are alive, held weakly: several tables know one, each is emptied by itself, and keys of plans compare them.
-_ALIVE: Alive = {}
+_ALIVE = Alive()
 
 
 def one_kind(key: tuple, op: Primitive, params: tuple, out: Out, released: bool = False) -> Kind:
     """The one kind under a key, which says what it is of."""
-    return the_one(_ALIVE, key, Kind, op, params, out, released)
+    return _ALIVE.the_one(key, Kind, op, params, out, released)
 
 
 def kind_of(

@@ -57,6 +57,9 @@ _LARGEST = 64 << 20
 #: The time of last use is written at most this often.
 _TOUCH_S = 3600
 
+#: After a failure to write, a full disk for one, nothing is written for so long; what is there is read all the same.
+_PAUSE_S = 60.0
+
 #: A file that is being written for longer than this is left over from a process that died.
 _STALE_S = 3600
 
@@ -82,6 +85,7 @@ class DiskCache:
         self.hits = self.misses = self.faults = 0
         self._numbers = itertools.count()
         self._is_usable: bool | None = None
+        self._writes_from = 0.0
 
     # ------------------------------------------------------------ reading
 
@@ -120,7 +124,7 @@ class DiskCache:
 
     def store(self, keys: Sequence[str], object_bytes: bytes, exports: Iterable[str]) -> None:
         """Keep an object under each of the keys."""
-        if not self._is_ready():
+        if not self._is_ready() or time.monotonic() < self._writes_from:
             return
         data = _encoded(Entry(object_bytes, tuple(exports), tuple(keys)))
         try:
@@ -133,8 +137,8 @@ class DiskCache:
                 _remove(first)
                 raise
         except OSError as error:
-            self._is_usable = False
-            self._report(f"cannot write to {self.folder} ({error}); this process does without it")
+            self._writes_from = time.monotonic() + _PAUSE_S
+            self._report(f"cannot write to {self.folder} ({error}); nothing is kept for the next {_PAUSE_S:.0f} s")
             return
         # Looking at every file takes time: once per sixteenth of the limit, counted over all processes.
         if int.from_bytes(os.urandom(4), "little") < 16 * len(data) / self.limit_bytes * 2**32:
@@ -201,7 +205,7 @@ class DiskCache:
         """Whether the folder is there, and ours alone."""
         if self._is_usable is None:
             try:
-                os.makedirs(self.folder, 0o700, exist_ok=True)
+                _make_private(self.folder)
                 _refuse_others(os.stat(self.folder))
                 self._is_usable = True
             except (OSError, ValueError) as error:
@@ -217,15 +221,28 @@ class DiskCache:
             logging.getLogger("autodiff.cache").warning("autodiff: cache of compiled code: %s", message)
 
 
+def _make_private(folder: str) -> None:
+    """Make a folder and those it is in, as far as they are missing, for this user alone."""
+    parent = os.path.dirname(folder.rstrip(os.sep))
+    if parent and not os.path.isdir(parent):
+        _make_private(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+
+
 def _remove(path: str) -> None:
     """Remove a file, if it is there."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
+#: To open what may be no regular file: a named pipe is not waited for.
+_READING = os.O_RDONLY | sum([getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")])
+
+
 def _read(path: str) -> bytes:
     """The content of a regular file that only its owner, this user, may write."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    descriptor = os.open(path, _READING)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -238,9 +255,9 @@ def _read(path: str) -> bytes:
 
 def _refuse_others(status: os.stat_result) -> None:
     """Raise ValueError for what another user owns or may write: its code would run as ours."""
-    if not hasattr(os, "getuid"):
+    if not hasattr(os, "geteuid"):
         return
-    if status.st_uid != os.getuid():
+    if status.st_uid != os.geteuid():
         raise ValueError("it belongs to another user")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ValueError("others may write to it")

@@ -21,7 +21,7 @@ from ..lazily import later
 from ..records import record
 from .launcher import Block, Plan, StepTable, raise_status
 from .native import Self, native
-from .slots import is_known_python, offset_of, wrapper
+from .slots import offset_of, wrapper
 
 if TYPE_CHECKING:
     from . import argument_ir, entered_ir, result_ir
@@ -157,7 +157,7 @@ def install(
     lookers    while it is not empty, calls that need the value of a handle go to `slow`
     """
     config, flag = settings
-    if not native().launch or not is_known_python():
+    if not native().launch:
         return False
     fields = dict(
         site_at=offset_of(cls, slot), careful_at=offset_of(type(config), flag),

@@ -179,10 +179,9 @@ _GET_HANDLER = 305
 @functools.cache
 def _offsets() -> dict[str, int]:
     """Where the launcher finds the fields of objects; empty when the self-check does not confirm them."""
-    import sysconfig  # when the first program is called again
+    from .slots import is_known_python  # when the first program is called again
 
-    is_refused = os.environ.get("AUTODIFF_LAUNCHER", "1") == "0"
-    if is_refused or sysconfig.get_config_var("Py_GIL_DISABLED") or ctypes.sizeof(ctypes.c_void_p) != 8:
+    if os.environ.get("AUTODIFF_LAUNCHER", "1") == "0" or not is_known_python():
         return {}
     head = object.__basicsize__
     offsets = dict(

@@ -44,7 +44,7 @@ from .record_ir import (
 from .record_known import Known
 from .record_life_ir import RICH
 from .record_table import Program, Table
-from .slots import attribute, dealloc_of, is_known_python, method, offset_of, wrapper
+from .slots import attribute, dealloc_of, method, offset_of, wrapper
 
 __all__ = ["Layout", "Recorder", "begin", "set_up", "wrapper"]
 
@@ -318,7 +318,7 @@ def begin() -> Ahead[engine.Code | None]:
 
 
 def _made() -> engine.Code | None:
-    if not native().launch or not is_known_python():
+    if not native().launch:
         return None
     imports = {"new_view": numpy_function(_VIEW), "new_copy": numpy_function(NEW_COPY)}
     return objects.compiled(_text(), imports, engine.Passes.INLINE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import sysconfig
 from types import MemberDescriptorType
 from typing import Any
 
@@ -17,7 +18,7 @@ __all__ = [
     "DEALLOC", "MethodDefinition", "attribute", "dealloc_of", "is_known_python", "method", "offset_of", "wrapper",
 ]  # fmt: skip
 
-#: Versions of CPython whose descriptors look as they are read here.
+#: Versions of CPython that the tests ran on: their objects look as they are read here.
 _VERSIONS = ((3, 11), (3, 14))
 #: Where a member descriptor has its definition and that one the offset; where a slot wrapper has its base.
 _DEFINITION = 40
@@ -28,8 +29,16 @@ _WRAPPER_BASE = 40
 
 
 def is_known_python() -> bool:
-    """Whether this is a version of CPython of which this file is right."""
-    return _VERSIONS[0] <= sys.version_info[:2] <= _VERSIONS[1]
+    """True for a Python whose objects may be read by address.  Ask before an address is followed: a wrong one crashes.
+
+    Refused are other implementations, whose `id` is no address; versions that were not tried, as their fields may have
+    moved; and builds whose objects have other heads: for debugging, with traced references, without the lock.
+    """
+    is_usual = not (
+        hasattr(sys, "gettotalrefcount") or hasattr(sys, "getobjects") or sysconfig.get_config_var("Py_GIL_DISABLED")
+    )
+    is_tried = _VERSIONS[0] <= sys.version_info[:2] <= _VERSIONS[1]
+    return sys.implementation.name == "cpython" and is_usual and is_tried and ctypes.sizeof(ctypes.c_void_p) == 8
 
 
 def wrapper(cls: type, example: Any, name: str, address: int) -> Any:

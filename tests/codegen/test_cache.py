@@ -169,7 +169,7 @@ def test_an_unreadable_file_is_a_miss(cache, monkeypatch, caplog):
     assert "not for you" in caplog.text
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners here")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners here")
 def test_a_folder_of_another_user_or_that_others_may_write_is_not_used(tmp_path, monkeypatch, caplog):
     open_to_all = DiskCache(tmp_path / "open")
     Path(open_to_all.folder).mkdir()
@@ -179,8 +179,8 @@ def test_a_folder_of_another_user_or_that_others_may_write_is_not_used(tmp_path,
     assert "others may write" in caplog.text
     theirs = DiskCache(tmp_path / "theirs")
     Path(theirs.folder).mkdir(mode=0o700)
-    user = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     store(theirs, KEY)
     assert theirs.load(KEY) is None and not list(Path(theirs.folder).iterdir())
     assert "another user" in caplog.text and (open_to_all.faults, theirs.faults) == (1, 1)
@@ -198,8 +198,33 @@ def test_a_folder_that_cannot_be_made_is_done_without(tmp_path, caplog):
     assert cache.load(KEY) is None and len(caplog.records) == 1
 
 
-def test_a_full_disk_is_done_without(cache, monkeypatch, caplog):
+def test_folders_on_the_way_are_for_their_owner_alone_and_those_that_are_there_stay_as_they_are(tmp_path):
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o755)
+    cache = DiskCache(there / "home" / ".cache" / "autodiff" / "objects")
+    umask = os.umask(0o002)
+    try:
+        store(cache, KEY)
+    finally:
+        os.umask(umask)
+    assert cache.load(KEY) is not None
+    modes = [p.stat().st_mode & 0o777 for p in (Path(cache.folder), *list(Path(cache.folder).parents)[:4])]
+    assert modes == [0o700, 0o700, 0o700, 0o700, 0o755]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe_in_the_place_of_a_file_is_not_waited_for(cache, caplog):
     store(cache, OTHER)
+    os.mkfifo(Path(cache.folder) / KEY, 0o600)
+    assert cache.load(KEY) is None  # without the flag it waits for a writer, for ever
+    assert "no regular file" in caplog.text
+    entry = store(cache, KEY)
+    assert cache.load(KEY) == entry
+
+
+def test_a_full_disk_is_done_without_for_a_while(cache, monkeypatch, caplog):
+    other = store(cache, OTHER)
 
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device")
@@ -210,6 +235,11 @@ def test_a_full_disk_is_done_without(cache, monkeypatch, caplog):
     assert "No space left" in caplog.text and [p.name for p in Path(cache.folder).iterdir()] == [OTHER]
     store(cache, KEY)
     assert len(caplog.records) == 1 and [p.name for p in Path(cache.folder).iterdir()] == [OTHER]
+    assert cache.load(OTHER) == other  # what is there is read all the same
+    now = disk.time.monotonic()
+    monkeypatch.setattr(disk.time, "monotonic", lambda: now + 61.0)
+    entry = store(cache, KEY)
+    assert cache.load(KEY) == entry and len(caplog.records) == 1
 
 
 def test_what_was_not_used_for_longest_goes_first_and_other_files_stay(cache):

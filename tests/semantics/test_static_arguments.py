@@ -226,6 +226,8 @@ def test_a_static_argument_is_not_kept_alive_and_takes_its_trace_along():
             assert f(m, X) == 6.0 * i
         gone += [weakref.ref(m), weakref.ref(m.w)]
         del m
+    with pytest.raises(AttributeError):
+        f(None, X)  # what is left of the last one goes at the next call
     gc.collect()
     assert [r for r in gone if r() is not None] == []
     assert len(f.traced.entries) == len(f.traced.front) == 0
