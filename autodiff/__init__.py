@@ -61,6 +61,7 @@ if _TYPE_CHECKING:
     from .ops.choosing import *  # noqa: F403
     from .ops.floats import *  # noqa: F403
     from .ops.grids import *  # noqa: F403
+    from .ops.nans import *  # noqa: F403
     from .ops.quantiles import *  # noqa: F403
     from .ops.rarer import *  # noqa: F403
     from .ops.searching import *  # noqa: F403

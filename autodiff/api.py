@@ -15,7 +15,8 @@ from codegen.records import NamedTuple
 
 from .config import config
 from .errors import DispatchError, Error, caller, check_not_masked
-from .ops import as_tensor, astype, dtype_of, reshape, stack
+from .ops import as_tensor, astype, dtype_of
+from .ops.forms import check_without_effect
 from .tape.check import checks
 from .tape.leaves import copied_natively, leaf, learn
 from .tape.parts import clear_parts
@@ -98,12 +99,20 @@ def _leaf_of(array: np.ndarray, requires_grad: bool) -> Tensor:
     return leaf(array, requires_grad)
 
 
-def asarray(data: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
+#: In the place of an argument that is not given.
+_NOTHING: Any = np._NoValue
+
+
+def asarray(
+    data: Any = _NOTHING, dtype: Any = None, copy: bool | str | None = None, *, a: Any = _NOTHING,
+    order: str | None = None, device: str | None = None, like: Any = None,
+) -> Tensor:
     """A tensor of `data`: a tensor as it is, an array without a copy where nobody else can write to it.
 
     A nesting of lists may hold tensors of one shape, with numbers among them if they are 0-d: gradients go to each.
 
     copy   True: always copy.  False: raise ValueError where a copy would be needed.
+    a, order, device, like   NumPy's: another name of `data`; a tensor has no layout, and is in the CPU's memory
 
     >>> import autodiff as ad
     >>> x = ad.ones(2)
@@ -112,10 +121,15 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
     >>> ad.asarray([x[0], 2.0])
     f64[2] [1. 2.]
     """
+    if type(copy) is str:  # in NumPy's order
+        copy, order = None, copy
+    if order is not None or device is not None or like is not None:
+        check_without_effect("asarray", order=order, device=device, like=like)
+    if (data is _NOTHING) == (a is _NOTHING):
+        raise TypeError(f"asarray: takes one array, as data or as a\n  called at {caller()}")
+    data = a if data is _NOTHING else data
     if isinstance(data, Tensor):
         t = data
-    elif isinstance(data, (list, tuple)) and copy is not False and _holds_tensors(data):
-        return asarray(_joined(data), dtype)
     elif copy is False:
         if not isinstance(data, np.ndarray) or data.flags.writeable or not data.flags.c_contiguous:
             raise ValueError(
@@ -129,27 +143,7 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None) -> Tensor:
         if copy is False:
             raise ValueError(f"asarray: {t.aval} has to be copied to become {wanted}\n  called at {caller()}")
         return astype(t, wanted)
-    return tensor(t, requires_grad=False) if copy else t
-
-
-def _holds_tensors(data: list | tuple) -> bool:
-    return any([isinstance(x, AbstractTensor) or (isinstance(x, (list, tuple)) and _holds_tensors(x)) for x in data])
-
-
-def _joined(data: list | tuple) -> Tensor:
-    """The elements of a nesting, which may be tensors, as one."""
-    lengths: list[int] = []
-    elements: list = [data]
-    while any([isinstance(x, (list, tuple)) for x in elements]):
-        found = {len(x) if isinstance(x, (list, tuple)) else -1 for x in elements}
-        if len(found) > 1:
-            raise DispatchError(
-                f"asarray: the lists do not make an array: they differ in length or depth\n  called at {caller()}"
-            )
-        lengths += found
-        elements = [e for x in elements for e in x]
-    flat = stack(elements)
-    return reshape(flat, (*lengths, *flat.shape[1:]))
+    return tensor(t, requires_grad=False) if copy and not isinstance(data, (list, tuple)) else t
 
 
 #: Versions of the Array-API standard whose names this namespace has (not every function of each).

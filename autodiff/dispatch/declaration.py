@@ -6,12 +6,13 @@ its default.  Keyword-only parameters never dispatch and are passed on by name.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from opcode import opmap
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 from codegen.records import NamedTuple
 
@@ -24,6 +25,7 @@ _BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
 
 #: Ways to call one function that are remembered; only `**options` can make more.
 _PLAN_LIMIT = 1024
+_UNKNOWN: Any = object()
 
 
 class Parameters(NamedTuple):
@@ -87,7 +89,7 @@ class Declaration:
         self._source = source
         self.fixed, self.variadic, self.keywords, self.open, self.defaults = Parameters.of(source)
         self.keyword_defaults = {k: v for k, v in self.keywords.items() if v is not inspect.Parameter.empty}
-        self._plans: dict[tuple, tuple] = {}
+        self._plans: dict[tuple, tuple | None] = {}
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -111,10 +113,15 @@ class Declaration:
 
         Raises DispatchError when that many cannot be completed.
         """
+        if not self.completes(count):
+            self.refuse((None,) * count, {})
         missing = len(self.fixed) - count
-        if missing > len(self.defaults) or (missing < 0 and self.variadic is None):
-            self._refuse((None,) * count, {})
         return self.defaults[len(self.defaults) - missing :] if missing > 0 else ()
+
+    def completes(self, count: int) -> bool:
+        """True if defaults complete so many arguments by position."""
+        missing = len(self.fixed) - count
+        return missing <= len(self.defaults) and (missing >= 0 or self.variadic is not None)
 
     def bind(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Every argument that dispatches, in order; and the keyword-only ones that were given.
@@ -122,37 +129,49 @@ class Declaration:
         Raises DispatchError (a TypeError) for what Python would refuse: a missing argument, an
         unknown keyword, a name given twice.
         """
+        return self.bound(args, keywords) or self.refuse(args, keywords)
+
+    def bound(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
+        """The same; None for what Python would refuse."""
         key = (len(args), *keywords)
-        plan = self._plans.get(key)
-        if plan is None:
+        plan = self._plans.get(key, _UNKNOWN)
+        if plan is _UNKNOWN:
             if len(self._plans) >= _PLAN_LIMIT:
                 self._plans.clear()
             plan = self._plans[key] = self._plan(args, keywords)
+        if plan is None:
+            return None
         sources, passed = plan
-        bound = args + tuple([keywords[name] if given else default for given, name, default in sources])
-        return bound, {name: keywords[name] for name in passed}
+        found = args + tuple([keywords[name] if given else default for given, name, default in sources])
+        return found, {name: keywords[name] for name in passed}
 
-    def _plan(self, args: tuple, keywords: dict[str, Any]) -> tuple:
+    def _plan(self, args: tuple, keywords: dict[str, Any]) -> tuple | None:
         """Where each argument not given by position comes from: (given by name?, name, default)."""
         try:
             self.signature.bind(*args, **keywords)
         except TypeError:
-            self._refuse(args, keywords)
+            return None
         rest = self.parameters[len(args) : len(self.fixed)]
         named = {p.name for p in rest if p.kind is _Kind.POSITIONAL_OR_KEYWORD and p.name in keywords}
         sources = tuple((p.name in named, p.name, p.default) for p in rest)
         return sources, tuple(name for name in keywords if name not in named)
 
-    def _refuse(self, args: tuple, keywords: dict[str, Any]) -> None:
-        """Raise what is wrong with a call that does not bind."""
+    def refuse(self, args: tuple, keywords: dict[str, Any], others: Iterable[str] = ()) -> NoReturn:
+        """Raise what is wrong with a call that does not bind.  `others`: further names that the function takes."""
+        known = dict.fromkeys([*self.fixed, *self.keywords, *others])
+        unknown = [name for name in keywords if name not in known and not self.open]
+        meant = difflib.get_close_matches(unknown[0], known, 1) if unknown else []
+        says: Any = "takes no such arguments"
         try:
             self.signature.bind(*args, **keywords)
         except TypeError as error:
-            raise DispatchError(
-                f"{self.name}: {error}\n"
-                f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
-                f"  called at {caller()}"
-            ) from None
+            says = error
+        raise DispatchError(
+            f"{self.name}: {says}\n"
+            f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
+            f"  called at {caller()}"
+            + (f"\n  did you mean {meant[0]}=?" if meant else "")
+        )
 
     def check(self, implementation: Callable, kind: str) -> list[inspect.Parameter]:
         """The parameters of a method that dispatch (without `ctx`), after making sure that they agree.

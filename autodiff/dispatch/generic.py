@@ -37,7 +37,7 @@ class _Shown:
     def __get__(self, instance: Any, _: type) -> inspect.Signature:
         if instance is None:  # the class itself has its constructor's
             raise AttributeError("__signature__")
-        return instance.declaration.signature
+        return instance.declaration.signature if instance.form is None else instance.form.signature
 
 
 class GenericFunction(Converting):
@@ -103,6 +103,8 @@ class GenericFunction(Converting):
 
     #: What is recorded natively for operands met before, as long as no choice changes: see `ops.recorder`.
     learned: Any = None
+    #: Serves calls that do not bind to the declaration, `form(args, keywords)`: see `ops.forms`.
+    form: Any = None
 
     # ------------------------------------------------------------ calling
 
@@ -130,13 +132,27 @@ class GenericFunction(Converting):
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
         """A call off the warm path: with keywords, or with types not met before."""
         if keywords:
-            args, keywords = self.declaration.bind(args, keywords)
+            bound = self.declaration.bound(args, keywords)
+            if bound is None:
+                return self._call_otherwise(args, keywords)
+            args, keywords = bound
         if not is_kept(self._cache):
             self.choose_cache()
         run = self._cache.get(_key(args))
         if run is None:
+            if not self.declaration.completes(len(args)):
+                return self._call_otherwise(args, keywords)
             run = self._resolve(args)
         return run(*args, **keywords)
+
+    def _call_otherwise(self, args: tuple, keywords: dict[str, Any]) -> Any:
+        """A call that does not bind to the declaration."""
+        return self.form(args, keywords) if self.form is not None else self.declaration.refuse(args, keywords)
+
+    def binds(self, args: tuple, keywords: dict[str, Any]) -> bool:
+        """True if a call is one of the declaration."""
+        declaration = self.declaration
+        return declaration.bound(args, keywords) is not None if keywords else declaration.completes(len(args))
 
     def _resolve(self, args: tuple) -> Callable:
         """What serves calls with arguments of these types from now on."""

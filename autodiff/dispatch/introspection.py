@@ -103,6 +103,8 @@ def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
     area(sides: Tensor[..., 1])  ...
     """
     f = _generic(f)
+    if f.form is not None and not f.binds(args, keywords):
+        args, keywords = f.form.declared(args, keywords)
     args, _ = f.declaration.bind(args, keywords)
     if any(isinstance(a, type) for a in args):
         classes = tuple(a if isinstance(a, type) else type(a) for a in args)

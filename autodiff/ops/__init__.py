@@ -94,8 +94,9 @@ from .indexing import add_at
 from .indexing import getitem as getitem
 from .indexing import index_update as index_update
 from .inverse_error import erfinv
-from .joining import concatenate, pad, split, stack
+from .joining import concatenate, split, stack
 from .linalg_basic import diag, diagonal, norm, trace
+from .padding import pad
 from .power import power, square
 from .primitive import spread_to as spread_to
 from .primitive import sum_to as sum_to
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from .choosing import *  # noqa: F403
     from .floats import *  # noqa: F403
     from .grids import *  # noqa: F403
+    from .nans import *  # noqa: F403
     from .quantiles import *  # noqa: F403
     from .rarer import *  # noqa: F403
     from .searching import *  # noqa: F403
@@ -168,8 +170,9 @@ LATER = {
         ("append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack",
          "hsplit", "hstack", "vsplit", "vstack"), "stacking"),
     **dict.fromkeys(
-        ("average", "bincount", "corrcoef", "count_nonzero", "cov", "nancumprod", "nancumsum", "nanprod", "nanstd",
-         "nanvar", "matvec", "ptp", "vdot", "vecdot", "vecmat"), "summaries"),
+        ("average", "bincount", "corrcoef", "count_nonzero", "cov", "matvec", "ptp", "vdot", "vecdot", "vecmat"),
+        "summaries"),
+    **dict.fromkeys(("nancumprod", "nancumsum", "nanprod", "nanstd", "nanvar"), "nans"),
 }  # fmt: skip
 __getattr__, __dir__ = lazily(globals(), {name: name for name in ("fft", "linalg", "random", "special")} | LATER)
 

@@ -209,6 +209,8 @@ def matmul(x1, x2):
     A vector stands for a row on the left and a column on the right, and has no axis in the result.
     Raises ShapeError when the inner sizes differ, the leading axes do not broadcast, or one is 0-d.
 
+    axes   those of each operand and the result, in a list, where they are not the last ones
+
     >>> import autodiff as ad
     >>> ad.matmul(ad.ones((5, 2, 3)), ad.ones(3)).shape
     (5, 2)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES, Aval, dtype_name
+from codegen.lazily import imported
 from codegen.lowering import Map
 
 from ..custom.function import CONVERSIONS, function, told_dense
@@ -44,7 +45,8 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     """A tensor of whatever an operation takes.
 
     A tensor is itself; a structured value is written out by `dense`; an array becomes a constant, copied
-    unless nobody can write to it; a number gets its default dtype (float: float64, int: int64).
+    unless nobody can write to it; a number gets its default dtype (float: float64, int: int64); a nesting of lists
+    with tensors of one shape in it is joined into one.
 
     `function` and `argument` are named in errors.  Raises DTypeError for arrays of a dtype that this
     library does not have, DispatchError for anything else, OverflowError for an int beyond 64 bits.
@@ -61,6 +63,9 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     where = f"{function}: " if function else ""
     what = f"argument {argument!r}" if argument else "an argument"
     if isinstance(x, (list, tuple)):
+        if holds_tensors(x):
+            joined: Tensor = imported("autodiff.ops.joining").nested(x, f"{where}{what}")
+            return joined
         x = _array_of(x, where, what)
     elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = np.asarray(x)
@@ -81,19 +86,13 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     return taken(x, dtype)
 
 
+def holds_tensors(x: list | tuple) -> bool:
+    """True for a nesting of lists that tensors are in."""
+    return any([isinstance(e, AbstractTensor) or (isinstance(e, (list, tuple)) and holds_tensors(e)) for e in x])
+
+
 def _array_of(x: list | tuple, where: str, what: str) -> np.ndarray:
     """The array that a nesting of numbers stands for."""
-    waiting = [x]
-    while waiting:
-        for element in waiting.pop():
-            if isinstance(element, AbstractTensor):
-                raise DispatchError(
-                    f"{where}{what} is {_described(x)} that holds tensors\n"
-                    f"  called at {caller()}\n"
-                    "  join them into one with ad.asarray or ad.stack"
-                )
-            if isinstance(element, (list, tuple)):
-                waiting.append(element)
     try:
         return np.asarray(x)
     except ValueError as error:
@@ -211,6 +210,8 @@ def astype(x, dtype):
     integer, fractions are cut off, and what does not fit (nan too) gives the least integer; to bool,
     everything but zero is True.
     Raises DTypeError for a dtype that this library does not have.
+
+    casting   which conversions are refused, by NumPy's rules; order, subok, copy, device make no difference to a value
 
     >>> import autodiff as ad
     >>> ad.astype([1.9, -1.9, ad.nan], ad.int32)

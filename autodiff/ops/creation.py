@@ -23,6 +23,7 @@ from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
 from .comparison import equal
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
+from .forms import check_without_effect, takes_as
 from .primitive import primitive, spread_to
 from .promotion import common
 from .selection import where
@@ -90,23 +91,29 @@ def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
 
 
 @remembered(0)
-def zeros(shape, dtype=np.float64):
+def zeros(shape, dtype=None, order="C", *, device=None, like=None):
     """Zeros.   →  dtype[shape]
 
     Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
+
+    order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
 
     >>> import autodiff as ad
     >>> ad.zeros(2, dtype=ad.int64)
     i64[2] [0 0]
     """
-    return _filled(extents_of("zeros", shape), 0, dtype_of(dtype, "zeros"))
+    if order != "C" or device is not None or like is not None:
+        check_without_effect("zeros", order=order, device=device, like=like)
+    return _filled(extents_of("zeros", shape), 0, _F64 if dtype is None else dtype_of(dtype, "zeros"))
 
 
 @remembered(0)
-def ones(shape, dtype=np.float64):
+def ones(shape, dtype=None, order="C", *, device=None, like=None):
     """Ones.   →  dtype[shape]
 
     Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
+
+    order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
 
     >>> import autodiff as ad
     >>> ad.ones((2, 2), dtype=ad.float32)
@@ -114,26 +121,34 @@ def ones(shape, dtype=np.float64):
     [[1. 1.]
      [1. 1.]]
     """
-    return _filled(extents_of("ones", shape), 1, dtype_of(dtype, "ones"))
+    if order != "C" or device is not None or like is not None:
+        check_without_effect("ones", order=order, device=device, like=like)
+    return _filled(extents_of("ones", shape), 1, _F64 if dtype is None else dtype_of(dtype, "ones"))
 
 
 @remembered(0)
-def empty(shape, dtype=np.float64):
+def empty(shape, dtype=None, order="C", *, device=None, like=None):
     """Zeros: tensors are values, so none can be filled in later.   →  dtype[shape]
 
     Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
+
+    order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
 
     >>> import autodiff as ad
     >>> ad.empty(2)
     f64[2] [0. 0.]
     """
-    return _filled(extents_of("empty", shape), 0, dtype_of(dtype, "empty"))
+    if order != "C" or device is not None or like is not None:
+        check_without_effect("empty", order=order, device=device, like=like)
+    return _filled(extents_of("empty", shape), 0, _F64 if dtype is None else dtype_of(dtype, "empty"))
 
 
-def full(shape, fill_value, dtype=None):
+def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     """One value everywhere, which broadcasts.   T[...]  →  dtype[shape]     by default the dtype of the value
 
     Raises ShapeError when the value does not broadcast to the shape.
+
+    order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory
 
     >>> import autodiff as ad
     >>> ad.full((2, 2), [1.0, 2.0])
@@ -141,6 +156,7 @@ def full(shape, fill_value, dtype=None):
     [[1. 2.]
      [1. 2.]]
     """
+    check_without_effect("full", order=order, device=device, like=like)
     extents = extents_of("full", shape)
     value = _value("full", fill_value, None if dtype is None else dtype_of(dtype, "full"))
     if value.ndim > len(extents) or any(
@@ -222,12 +238,14 @@ def full_like(x, fill_value, *, dtype=None):
 
 
 @remembered(0)
-def arange(start, stop=None, step=1, dtype=None):
+def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     """start, start + step, ... below `stop`; `arange(n)` counts from 0.   →  dtype[n]
 
     Integers give int64, floats float64.  How many there are is static, where they start is not.
     As in NumPy, rounding may add or lose the last element of a range of floats: prefer `linspace`.
     Raises ValueError for a step of 0.
+
+    device, like   NumPy's: a tensor is in the CPU's memory
 
     >>> import autodiff as ad
     >>> ad.arange(3)
@@ -235,6 +253,7 @@ def arange(start, stop=None, step=1, dtype=None):
     >>> ad.arange(1.0, 2.0, 0.25)
     f64[4] [1.   1.25 1.5  1.75]
     """
+    check_without_effect("arange", device=device, like=like)
     if stop is None:
         start, stop = 0, start
     numbers = [_number("arange", n) for n in (start, stop, step)]
@@ -273,6 +292,9 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
 
     Raises ShapeError for a negative number of elements.
 
+    retstep   whether the step is returned too: (numbers, step)
+    axis      the axis of the result along which they stand
+
     >>> import autodiff as ad
     >>> ad.linspace(0.0, 1.0, 5)
     f64[5] [0.   0.25 0.5  0.75 1.  ]
@@ -293,8 +315,9 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     return line if dtype is None else cast_to(line, dtype_of(dtype, "linspace"))
 
 
+@function
 @remembered(0)
-def eye(n_rows, n_cols=None, k=0, dtype=np.float64):
+def eye(n_rows, n_cols=None, k=0, dtype=None):
     """Ones on the k-th diagonal, zeros elsewhere.   →  dtype[n_rows, n_cols]
 
     Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.
@@ -307,4 +330,7 @@ def eye(n_rows, n_cols=None, k=0, dtype=np.float64):
     """
     shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
     on_diagonal = equal(add(iota(shape, 0), operator.index(k)), iota(shape, 1))
-    return cast_to(on_diagonal, dtype_of(dtype, "eye"))
+    return cast_to(on_diagonal, _F64 if dtype is None else dtype_of(dtype, "eye"))
+
+
+takes_as(eye, np.eye)

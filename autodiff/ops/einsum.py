@@ -20,6 +20,7 @@ import numpy as np
 from ..custom import function
 from ..errors import ShapeError, caller
 from ..tensor import Tensor
+from .arguments import integer
 from .contraction import as_before, contracted
 from .conversion import cast_to
 from .linalg_basic import diagonal
@@ -31,6 +32,9 @@ from .template import remembered
 __all__ = ["einsum"]
 
 Labels = tuple[str, ...]
+
+#: In the order in which NumPy sorts them.
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 _BOOL = np.dtype(np.bool_)
 _I64 = np.dtype(np.int64)
@@ -44,14 +48,21 @@ def einsum(subscripts, *arrays):
 
     subscripts   one label per axis of each array, after "->" those of the result; without "->" the labels
                  that occur once, in alphabetical order.  "..." stands for axes that broadcast.
+                 Or each array with a list of numbers behind it, one for each axis, and one for the result at the end.
 
     Of more than two arrays the order of products is chosen by opt_einsum.
     Raises ShapeError when labels and axes, or the extents of one label, do not fit.
 
+    dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
+
     >>> import autodiff as ad
     >>> ad.einsum("ij,ij->i", [[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]])
     f64[2] [17. 53.]
+    >>> ad.einsum([[1.0, 2.0], [3.0, 4.0]], [0, 1], [1])
+    f64[2] [4. 6.]
     """
+    if not isinstance(subscripts, str) and arrays:
+        return einsum(*_spelled(subscripts, *arrays))
     if not isinstance(subscripts, str) or not arrays:
         raise TypeError(f"einsum: takes a string of labels and arrays\n  called at {caller()}")
     if len(arrays) == 2:
@@ -84,6 +95,26 @@ def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
 
 
 # ---------------------------------------------------------------- reading the labels
+
+
+def _spelled(*operands: Any) -> list[Any]:
+    """Operands with a list of numbers behind each, and one of the result at the end, as a string and the operands."""
+    lists = [*operands[1::2], *(operands[-1:] if len(operands) % 2 else ())]
+    numbers = [_numbers(each) for each in lists]
+    known = sorted({n for each in numbers for n in each if n is not Ellipsis})
+    if len(known) > len(_LETTERS):
+        raise ShapeError(f"einsum: {len(known)} labels are more than {len(_LETTERS)}\n  called at {caller()}")
+    letters: dict[Any, str] = {n: letter for n, letter in zip(known, _LETTERS, strict=False)} | {Ellipsis: "..."}
+    terms = ["".join([letters[n] for n in each]) for each in numbers]
+    text = f"{','.join(terms[:-1])}->{terms[-1]}" if len(operands) % 2 else ",".join(terms)
+    return [text, *operands[0 : len(operands) - len(operands) % 2 : 2]]
+
+
+def _numbers(labels: Any) -> list[Any]:
+    """The labels of one operand: integers and `...`."""
+    if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+        raise TypeError(f"einsum: behind each array stands a list of numbers, not {labels!r}\n  called at {caller()}")
+    return [n if n is Ellipsis else integer(n, "einsum", "a label") for n in labels]
 
 
 def _refused(subscripts: str, why: str) -> ShapeError:

@@ -150,6 +150,9 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
 
     What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
+    initial   a number to begin with
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
     >>> import autodiff as ad
     >>> ad.nansum([1.0, ad.nan])
     f64[] 1.0
@@ -170,6 +173,8 @@ def nanmean(x, axis=None, *, keepdims=False):
     x: f[..., n, ...]  →  f[..., ...]
 
     What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
+
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
 
     >>> import autodiff as ad
     >>> ad.grad(ad.nanmean)(ad.tensor([1.0, ad.nan, 3.0]))
@@ -203,6 +208,9 @@ def nanmax(x, axis=None, *, keepdims=False):
 
     What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
 
+    initial   a number that is one more element; needed for `where`
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
     >>> import autodiff as ad
     >>> ad.nanmax([1.0, ad.nan, 3.0])
     f64[] 3.0
@@ -220,6 +228,9 @@ def nanmin(x, axis=None, *, keepdims=False):
     x: T[..., n, ...]  →  T[..., ...]
 
     What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
+
+    initial   a number that is one more element; needed for `where`
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
 
     >>> import autodiff as ad
     >>> ad.nanmin([[1.0, ad.nan], [ad.nan, ad.nan]], axis=1)

@@ -26,6 +26,7 @@ from .arguments import axis_of, integer, records
 from .arithmetic import multiply
 from .conversion import as_tensor, cast_to
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
+from .forms import takes_as
 from .joining import joined
 from .primitive import expect, zeros_of
 from .protocols import serves
@@ -391,5 +392,4 @@ def ifftshift(x, axes=None):
 
 
 for _name in __all__:
-    if not _name.endswith("freq"):
-        serves(globals()[_name], getattr(np.fft, _name))
+    (takes_as if _name.endswith("freq") else serves)(globals()[_name], getattr(np.fft, _name))

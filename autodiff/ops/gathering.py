@@ -341,14 +341,14 @@ def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, .
     return record(_scatter_set, (x, *indices, v), (axes, place)) if v.size else x
 
 
-def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, mode: str = "raise") -> Bounds:
+def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, *, mode: str = "raise") -> Bounds:
     extent = x.size if axis is None else x.shape[axis_of("take", axis, x.aval)]
     return Bounds(functools.partial(check_known, name="take"), ((1, extent),) if mode == "raise" else ())
 
 
 @records(_take)
 @remembered(2, _bounds_of_take)
-def take(x, indices, axis=None, mode="raise"):
+def take(x, indices, axis=None, *, mode="raise"):
     """Elements, or slices along an axis, by their numbers (None: of x flattened).
 
     x: T[..., n, ...]  indices: i64[k...]  →  T[..., k..., ...]

@@ -14,6 +14,7 @@ from .arithmetic import add, divide, multiply
 from .comparison import equal
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
+from .forms import further, takes_as
 from .joining import joined, stack
 from .linalg_basic import diag
 from .power import power
@@ -24,6 +25,7 @@ from .scans import cumprod, cumsum
 from .selection import where
 from .shaping import broadcast_to, reshaped
 from .triangles import tril
+from .wider import along_axis
 
 __all__ = [
     "broadcast_arrays", "cumulative_prod", "cumulative_sum", "diagflat", "geomspace", "identity", "indices", "logspace",
@@ -32,7 +34,7 @@ __all__ = [
 
 
 @function
-def identity(n, dtype=np.float64):
+def identity(n, dtype=None):
     """The identity matrix.   →  f[n, n]
 
     >>> import autodiff as ad
@@ -61,6 +63,8 @@ def tri(N, M=None, k=0, dtype=np.float64):
 def indices(dimensions, dtype=np.int64):
     """The place of each element along each axis of an array with these extents.   →  i64[rank, *dimensions]
 
+    sparse    a tuple, each with its own axis alone, the others of extent 1
+
     >>> import autodiff as ad
     >>> ad.indices((2, 2))[1]
     i64[2,2]
@@ -72,6 +76,15 @@ def indices(dimensions, dtype=np.int64):
     if not extents:
         return zeros((0,), wanted)
     return stack([iota(extents, axis, wanted) for axis in range(len(extents))])
+
+
+@further(indices)
+def _indices(dimensions, dtype=np.int64, sparse=False):
+    if not sparse:
+        return indices(dimensions, dtype)
+    extents, wanted = extents_of("indices", dimensions), dtype_of(dtype, "indices")
+    shapes = [tuple([n if p == axis else 1 for p in range(len(extents))]) for axis, n in enumerate(extents)]
+    return tuple([iota(shape, axis, wanted) for axis, shape in enumerate(shapes)])
 
 
 @function
@@ -86,6 +99,11 @@ def logspace(start, stop, num=50, *, endpoint=True, base=10.0, dtype=None):
     """
     found = power(base, linspace(start, stop, num, endpoint=endpoint))
     return found if dtype is None else cast_to(found, dtype_of(dtype, "logspace"))
+
+
+@further(logspace)
+def _logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    return along_axis("logspace", logspace(start, stop, num, endpoint=endpoint, base=base, dtype=dtype), axis)
 
 
 @function
@@ -106,6 +124,11 @@ def geomspace(start, stop, num=50, *, endpoint=True, dtype=None):
     if endpoint and shares.size > 1:
         found = where(equal(shares, 1.0), stop, found)  # exactly, whatever rounding made of it
     return found if dtype is None else cast_to(found, dtype_of(dtype, "geomspace"))
+
+
+@further(geomspace)
+def _geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    return along_axis("geomspace", geomspace(start, stop, num, endpoint=endpoint, dtype=dtype), axis)
 
 
 @function
@@ -189,3 +212,5 @@ for _function in (broadcast_arrays, diagflat, geomspace, logspace):
 for _function in (cumulative_prod, cumulative_sum):
     if hasattr(np, _function.__name__):  # from NumPy 2.1 on
         serves(_function, getattr(np, _function.__name__))
+for _function in (identity, indices, tri):
+    takes_as(_function, getattr(np, _function.__name__))

@@ -10,28 +10,25 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lazily import imported
 from codegen.lowering import Move
 
 from ..config import config
 from ..custom import function
-from ..errors import DTypeError, ShapeError, caller
-from ..tape import another, constant, leaf, number_leaf, of_its_own, record, state
+from ..errors import DispatchError, DTypeError, ShapeError, caller
+from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tape.streak import is_varied
 from ..tensor import Tensor
 from .arguments import axis_of, integer, records
-from .batching import along, with_examples
+from .batching import along
 from .conversion import WEAK, as_tensor, cast_to
-from .primitive import linear, spread_to, zero_of
+from .primitive import linear
 from .promotion import common_dtype
-from .reductions import summed
-from .selection import where
 from .shaping import reshaped
-from .slicing import embedded, part, sliced
+from .slicing import part
 from .template import ITEMS, remembered
 
-__all__ = ["concatenate", "joined", "pad", "split", "stack"]
+__all__ = ["concatenate", "joined", "nested", "split", "stack"]
 
 # ---------------------------------------------------------------- concatenate
 
@@ -183,6 +180,8 @@ def concatenate(arrays, axis=0):
 
     Raises ShapeError when the other extents differ, for 0-d arrays, and for no arrays at all.
 
+    dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
+
     >>> import autodiff as ad
     >>> ad.concatenate([[[1.0, 2.0]], [[3.0, 4.0]]], axis=1)
     f64[1,4] [[1. 2. 3. 4.]]
@@ -208,6 +207,8 @@ def stack(arrays, axis=0):
 
     Raises ShapeError when the shapes differ, and for no arrays at all.
 
+    dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
+
     >>> import autodiff as ad
     >>> ad.stack([[1, 2], [3, 4]], axis=1)
     i64[2,2]
@@ -221,6 +222,23 @@ def stack(arrays, axis=0):
             raise ShapeError(f"stack: shapes differ: {_unlike(xs[0].aval, place, x.aval)}")
     place = axis_of("stack", axis, xs[0].aval, len(shape) + 1)
     return joined([reshaped(x, (*shape[:place], 1, *shape[place:])) for x in xs], place)
+
+
+def nested(data: list | tuple, what: str) -> Tensor:
+    """The elements of a nesting of lists, which may be tensors, as one tensor."""
+    lengths: list[int] = []
+    elements: list = [data]
+    while any([isinstance(x, (list, tuple)) for x in elements]):
+        arrays = [x for x in elements if not isinstance(x, (list, tuple))]
+        if arrays and all([isinstance(x, (Tensor, np.ndarray)) and x.ndim for x in arrays]):
+            elements = [nested(x, what) if isinstance(x, (list, tuple)) else x for x in elements]
+            break
+        if arrays or len({*map(len, elements)}) > 1:
+            raise DispatchError(f"{what} is no array: the lists differ in length or depth\n  called at {caller()}")
+        lengths.append(len(elements[0]))
+        elements = [e for x in elements for e in x]
+    flat = stack(elements)
+    return reshaped(flat, (*lengths, *flat.shape[1:]))
 
 
 @function
@@ -258,131 +276,3 @@ def split(x, indices_or_sections, axis=0):
 
 def _clamped(place: int, n: int) -> int:
     return max(0, place + n) if place < 0 else min(place, n)
-
-
-# ---------------------------------------------------------------- pad
-
-
-def _pad_aval(x: Aval, value: Aval, *, widths: tuple[tuple[int, int], ...]) -> Aval:
-    if value.shape or value.dtype != x.dtype:
-        raise DTypeError(f"pad: the value is a 0-d {x.with_shape(())}, not {value}\n  called at {caller()}")
-    if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
-        raise ShapeError(
-            f"pad: widths {widths} do not fit {x}\n"
-            f"  called at {caller()}\n"
-            f"  one pair (before, after) of non-negative numbers for each axis, or one for all"
-        )
-    return x.with_shape(tuple([n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]))
-
-
-def _pad_element(k, index, x, value, *, widths):
-    if 0 in x.shape:
-        return value()
-    inside = k.constant(True, "bool")
-    place = []
-    for i, n, (before, after) in zip(index, x.shape, widths, strict=True):
-        at = k.sub(i, k.index(before))
-        if before:
-            inside = k.logical_and(inside, k.ge(at, k.index(0)))
-        if after:
-            inside = k.logical_and(inside, k.lt(at, k.index(n)))
-        place.append(k.minimum(k.maximum(at, k.index(0)), k.index(n - 1)))
-    return k.select(inside, x(*place), value())
-
-
-def _interior(widths: tuple) -> tuple[tuple[Tensor, ...], tuple[int, ...], tuple[int, ...]]:
-    """Where x lies in its padded self, as the starts, axes and steps of a slice."""
-    axes = tuple([i for i, pair in enumerate(widths) if pair != (0, 0)])
-    return tuple([constant(widths[i][0], "i64") for i in axes]), axes, (1,) * len(axes)
-
-
-def _pad_transpose(y_bar, y, x, value, *, widths):
-    starts, axes, steps = _interior(widths)
-
-    def value_bar():
-        true = spread_to(constant(True, "bool"), x.shape)
-        inside = embedded(true, starts, axes, steps, y.shape)
-        return summed(where(inside, 0.0, y_bar), tuple(range(y.ndim)))
-
-    return lambda: sliced(y_bar, starts, axes, steps, x.shape), value_bar
-
-
-def _pad_batch(op, size, xs, mapped, *, widths):
-    x, value = with_examples(size, xs[:1], mapped[:1])[0], xs[1]
-    widths = ((0, 0), *widths)
-    if not mapped[1]:
-        return record(op, (x, value), (widths,))
-    starts, axes, steps = _interior(widths)
-    y = record(op, (x, zero_of(x.dtype)), (widths,))
-    inside = embedded(spread_to(constant(True, "bool"), x.shape), starts, axes, steps, y.shape)
-    return where(inside, y, reshaped(value, (size, *(1,) * (y.ndim - 1))))
-
-
-_pad = linear(
-    "pad",
-    lambda x, value, *, widths: np.pad(x, widths, constant_values=value),
-    infer=_pad_aval,
-    transpose=_pad_transpose,
-    lower=Move(_pad_element, free=False),
-    params=("widths",),
-    in_args=(0, 1),
-    jointly=True,
-    batch=_pad_batch,
-)
-
-
-@records(_pad)
-@remembered(1)
-def pad(x, pad_width, mode="constant", *, constant_values=0):
-    """x with `constant_values` around it, or with a border of its own elements.
-
-    x: T[n, ...]  →  T[before + n + after, ...]
-
-    pad_width   one number, one pair (before, after), or a pair for each axis
-    mode        NumPy's: "constant", "edge", "reflect", "symmetric", "wrap", "maximum", "mean", "minimum"
-    constant_values   one number or 0-d tensor, which gradients flow to as well
-
-    Raises ShapeError for widths that do not fit x or are negative, ValueError for a mode that is none of these.
-
-    >>> import autodiff as ad
-    >>> ad.pad([1.0, 2.0], (1, 2))
-    f64[5] [0. 1. 2. 0. 0.]
-    >>> ad.pad([1, 2, 3], 2, mode="reflect")
-    i64[7] [3 2 1 2 3 2 1]
-    """
-    x = as_tensor(x, "pad", "x")
-    if mode != "constant":
-        borders: Any = imported("autodiff.ops.borders")
-        if mode not in borders.MODES:
-            raise ValueError(
-                f"pad: mode {mode!r} is none of {', '.join(map(repr, borders.MODES))}\n  called at {caller()}"
-            )
-        widths = _widths(x, pad_width)
-        _pad_aval(x.aval, x.aval.with_shape(()), widths=widths)
-        return borders.bordered(x, widths, mode)
-    value = constant_values
-    value = number_leaf(value, x.dtype) if type(value) in WEAK else cast_to(as_tensor(value, "pad"), x.dtype)
-    if value.shape:
-        raise ShapeError(
-            f"pad: constant_values is one number, not {value.aval}\n"
-            f"  called at {caller()}\n"
-            f"  for another value on each side, pad one side at a time"
-        )
-    widths = _widths(x, pad_width)
-    return record(_pad, (x, value), (widths,)) if any(pair != (0, 0) for pair in widths) else another(x)
-
-
-def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
-    """One (before, after) for each axis, out of NumPy's shorter forms."""
-    try:
-        given = np.asarray(pad_width)
-        pairs = np.broadcast_to(given, (x.ndim, 2))
-    except ValueError:
-        raise ShapeError(
-            f"pad: widths {pad_width!r} do not fit {x.aval}\n"
-            f"  called at {caller()}\n"
-            f"  one pair (before, after) for each axis, or one for all"
-        ) from None
-    if given.dtype.kind != "i":
-        raise TypeError(f"pad: widths are integers, not {given.dtype}\n  called at {caller()}")
-    return tuple([(int(before), int(after)) for before, after in pairs])

@@ -20,9 +20,10 @@ from .elementwise import exp, log, sigmoid, sqrt
 from .extremes import cummax, cummin, nanmax, nanmean, nanmin, nansum
 from .gathering import take
 from .indexing import getitem
-from .joining import concatenate, pad, split, stack
+from .joining import concatenate, split, stack
 from .linalg_basic import diag, diagonal, norm, trace
 from .operators import attach, attach_operators, attach_spread
+from .padding import pad
 from .power import square
 from .products import prod
 from .protocols import serves
@@ -207,7 +208,12 @@ for _function, _names in {
 
 def _reducing(function: Callable) -> Callable:
     """What a universal function's `reduce` is: over the first axis unless another is named."""
-    return lambda x, axis=0, **keywords: function(x, axis, **keywords)
+
+    def reduce(array, axis=0, dtype=None, out=None, keepdims=False, **keywords):
+        told = {"dtype": dtype} if dtype is not None else {}
+        return function(array, axis, **told, **({"keepdims": True} if keepdims else {}), **keywords)
+
+    return reduce
 
 
 serves(_reducing(sum_), (np.add, "reduce"))

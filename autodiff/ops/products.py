@@ -105,6 +105,9 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     The product of nothing is 1.  Derivatives of every order are right where elements are zero.
     `dtype` is converted to first.  Raises ShapeError when x has no such axis.
 
+    initial   a number to begin with
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
     >>> import autodiff as ad
     >>> ad.grad(ad.prod)(ad.tensor([2.0, 0.0, 3.0]))
     f64[3] [0. 6. 0.]

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from codegen.lazily import imported
-from codegen.records import NamedTuple
 
 from .. import tree
+from ..custom.function import Function
 from ..errors import ConcretizationError, DispatchError, GradientError, caller
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
 from . import angles, arithmetic, bits, comparison, creation, elementwise, rounding, selection, statistics
 from .complexes import conj
-from .conversion import as_tensor
+from .conversion import as_tensor, astype
+from .forms import Refusal, takes_as
 from .power import power, square
 
 __all__ = ["FUNCTIONS", "UFUNCS", "serves"]
@@ -78,28 +79,38 @@ FUNCTIONS: dict[Any, Callable] = {
     np.clip: selection.clip,
     np.round: rounding.round_,
     np.around: rounding.round_,
-    np.where: lambda *args: selection.where(*args) if len(args) == 3 else NotImplemented,
+    np.where: selection.where,
     np.zeros_like: creation.zeros_like,
     np.ones_like: creation.ones_like,
     np.empty_like: creation.empty_like,
     np.full_like: creation.full_like,
     np.linspace: creation.linspace,
-}
+} | ({np.astype: astype} if hasattr(np, "astype") else {})  # from NumPy 2.1 on
 
 
 def serves(function: Callable, *numpy_functions: Any) -> None:
     """Say that `function` stands for these functions of NumPy, or (ufunc, method name) pairs."""
     for one in numpy_functions:
         (UFUNCS if isinstance(one, np.ufunc) else FUNCTIONS)[one] = function
+        if isinstance(function, Function) and not isinstance(one, tuple):
+            takes_as(function, one)
+
+
+for _one, _function in (*UFUNCS.items(), *FUNCTIONS.items()):
+    if isinstance(_function, Function):
+        takes_as(_function, _one)
 
 
 def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
     """NumPy calls this for every universal function that meets a tensor."""
     ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
+    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
     if ours is None or "out" in keywords:
-        name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
         return _by_numpy(name, getattr(ufunc, method), inputs, keywords, ours)
-    return ours(*inputs, **keywords)
+    told = _read(ours, inputs, keywords)
+    if isinstance(told, Refusal):
+        return _by_numpy(f"{name} with {told.name}=", getattr(ufunc, method), inputs, keywords, None)
+    return ours(*told[0], **told[1])
 
 
 def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
@@ -107,75 +118,17 @@ def _array_function(self, function: Callable, types: Any, args: tuple, keywords:
     ours = FUNCTIONS.get(function) or _later(function)
     if ours is None or keywords.get("out") is not None:
         return _by_numpy(_name(function), function, args, keywords, ours)
-    told = _as_ours(function, ours, args, keywords)
-    if isinstance(told, str):
-        return _by_numpy(f"{_name(function)} with {told}=", function, args, keywords, ours if told == "out" else None)
+    told = _read(ours, args, keywords)
+    if isinstance(told, Refusal):
+        return _by_numpy(f"{_name(function)} with {told.name}=", function, args, keywords, None)
     found = ours(*told[0], **told[1])
     return _by_numpy(_name(function), function, args, keywords, None) if found is NotImplemented else found
 
 
-class _Likeness(NamedTuple):
-    """How NumPy's parameters are ours: its signature, ours by its names, and how many come first in both."""
-
-    signature: Any
-    names: dict[str, str]
-    alike: int
-
-
-_likenesses: dict[Callable, _Likeness | None] = {}
-#: Parameters of NumPy's that make no difference to a tensor: it is a value, its rows are contiguous, sorting is stable.
-_WITHOUT_EFFECT = frozenset(("assume_unique", "copy", "device", "kind", "overwrite_input", "subok"))
-_OTHERWISE_CALLED = {"a_min": "min", "a_max": "max"}
-_NOT_GIVEN = np._NoValue
-
-
-def _as_ours(function: Callable, ours: Callable, args: tuple, keywords: dict) -> tuple[tuple, dict] | str:
-    """Arguments for NumPy's function as ours takes them; or the name of one that ours has nothing for."""
-    if function not in _likenesses:
-        _likenesses[function] = _likeness(function, ours)
-    likeness = _likenesses[function]
-    if likeness is None:
-        return args, keywords
-    signature, names, alike = likeness
-    if len(args) <= alike and all([names.get(name) == name for name in keywords]):
-        return args, keywords
-    bound = dict(signature.bind(*args, **keywords).arguments)
-    told = bound.pop("kwargs", {})
-    for name, value in bound.items():
-        default = signature.parameters[name].default
-        if name in names:
-            told[names[name]] = value
-        elif not (
-            name in _WITHOUT_EFFECT
-            or value is default or (type(value) is type(default) and value == default)
-            or (name == "order" and value in ("C", "K", "A"))
-        ):  # fmt: skip
-            return name
-    return (), {name: value for name, value in told.items() if value is not _NOT_GIVEN}
-
-
-def _likeness(function: Callable, ours: Callable) -> _Likeness | None:
-    """None where NumPy does not say what it takes, or one of both takes any number of arguments."""
-    import inspect  # at the first such call
-
-    try:
-        theirs, own = inspect.signature(function), list(inspect.signature(ours).parameters.values())
-    except ValueError:
-        return None
-    given = list(theirs.parameters.values())
-    if any([p.kind is p.VAR_POSITIONAL for p in (*given, *own)]):
-        return None
-    known = {p.name for p in own}
-    names, alike = {}, 0
-    for place, p in enumerate(given):
-        name = _OTHERWISE_CALLED.get(p.name, p.name)
-        if p.default is p.empty and p.kind is not p.VAR_KEYWORD and place < len(own):
-            name = own[place].name  # operands by place
-        if name in known:
-            names[p.name] = name
-        if alike == place < len(own) and names.get(p.name) == own[place].name and own[place].kind is not p.KEYWORD_ONLY:
-            alike += p.kind is not p.KEYWORD_ONLY
-    return _Likeness(theirs, names, alike)
+def _read(ours: Callable, args: tuple, keywords: dict) -> tuple[tuple, dict] | Refusal:
+    """Arguments for NumPy's function as ours takes them, or what it refuses of them."""
+    form = getattr(ours, "form", None) if keywords or len(args) > 1 else None
+    return (args, keywords) if form is None else form.read(args, keywords)
 
 
 #: Modules of which functions of NumPy's are known by more than their names.

@@ -12,21 +12,23 @@ from typing import Any
 import numpy as np
 
 from ..custom import function
-from ..errors import DispatchError, caller
+from ..errors import DispatchError, ShapeError, caller
 from ..tensor import Tensor
 from .along import take_along_axis
 from .arguments import axes_of
 from .arithmetic import add, divide, multiply, subtract
-from .comparison import equal, isnan
+from .comparison import equal, isnan, less
 from .conversion import cast_to
+from .forms import further
 from .primitive import spread_to
 from .promotion import common
 from .protocols import serves
 from .reductions import any_, summed
 from .rounding import ceil, floor, rint
+from .scans import cumsum
 from .selection import clip, where
 from .shaping import moveaxis, reshaped
-from .sorting import sort
+from .sorting import argsort, sort
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -34,7 +36,8 @@ _I64, _F64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
 def _found(
-    name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips: bool, per: float = 1.0
+    name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, *, skips: bool, per: float = 1.0,
+    weights: Any = None,
 ) -> Tensor:
     if method not in _PLACES:
         raise DispatchError(
@@ -53,7 +56,12 @@ def _found(
     # The place is a share of thousands of elements: of a float the digits behind the point would be few.
     shares = reshaped(cast_to(given, _F64), (q.size,))
     shares = divide(shares, per) if per != 1.0 else shares
-    y = _at_shares(rows, shares, method, skips=skips)
+    if weights is None:
+        y = _at_shares(rows, shares, method, skips=skips)
+    else:
+        if method != "inverted_cdf":
+            raise ValueError(f"{name}: weights are for the method 'inverted_cdf'\n  called at {caller()}")
+        y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axes, rows.shape), skips=skips)
     y = reshaped(moveaxis(y, -1, 0), (*q.shape, *kept))
     if not keepdims:
         return y
@@ -79,7 +87,10 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
         last = clip(subtract(float(n - 1), reshaped(nans, (*nans.shape, 1))), 0.0, None)
     else:
         last = float(n - 1)
-    place = clip(multiply(shares, last), 0.0, last)
+    if method == "inverted_cdf":
+        place = clip(subtract(multiply(shares, add(last, 1.0)), 1.0), 0.0, last)
+    else:
+        place = clip(multiply(shares, last), 0.0, last)
     low, high, weight = _PLACES[method](place)
     weight = cast_to(weight, rows.dtype)
     ordered = sort(rows, axis=-1)
@@ -88,6 +99,36 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     between = where(equal(first, second), first, add(first, multiply(weight, subtract(second, first))))
     found = where(equal(weight, 0.0), first, between)
     is_outside = isnan(shares)
+    if not skips:
+        is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), shape)
+    return where(is_outside, np.nan, found)
+
+
+def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+    """The weights of each row: given for each element, or for those along the axis."""
+    (w,) = common(name, (("weights", weights),), "f")
+    if w.shape != x.shape:
+        along = tuple([x.shape[a] for a in axes])
+        if w.shape != along:
+            told = f"{w.aval} are not for {x.aval} along axes {axes}"
+            raise ShapeError(f"{name}: weights {told}\n  called at {caller()}")
+        w = spread_to(reshaped(w, tuple([n if a in axes else 1 for a, n in enumerate(x.shape)])), x.shape)
+    return cast_to(reshaped(moveaxis(w, axes, tuple(range(x.ndim - len(axes), x.ndim))), shape), _F64)
+
+
+def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tensor:
+    """For each row and each share the first element in order with which the weights come up to it."""
+    is_nan, order = isnan(rows), argsort(rows, axis=-1)
+    if skips:
+        w = where(is_nan, 0.0, w)
+    sums = cumsum(take_along_axis(w, order, axis=-1), axis=-1)
+    parts = divide(sums, sums[..., -1:])
+    parts = where(equal(parts, 0.0), -1.0, parts)  # of those without weight in front none is chosen
+    shape = (*rows.shape[:-1], shares.shape[0])
+    is_before = less(reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])), reshaped(shares, (shares.shape[0], 1)))
+    place = clip(summed(cast_to(is_before, _I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
+    found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
+    is_outside = spread_to(isnan(shares), shape)
     if not skips:
         is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), shape)
     return where(is_outside, np.nan, found)
@@ -102,6 +143,7 @@ def _numbers(place: Tensor, n: int) -> Tensor:
 _PLACES = {
     "linear": lambda place: (floor(place), ceil(place), subtract(place, floor(place))),
     "lower": lambda place: (floor(place), floor(place), multiply(place, 0.0)),
+    "inverted_cdf": lambda place: (ceil(place), ceil(place), multiply(place, 0.0)),
     "higher": lambda place: (ceil(place), ceil(place), multiply(place, 0.0)),
     "nearest": lambda place: (rint(place), rint(place), multiply(place, 0.0)),
     "midpoint": lambda place: (floor(place), ceil(place), where(equal(place, floor(place)), 0.0, 0.5)),
@@ -114,7 +156,9 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
 
     x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all; integers give float64
 
-    method   of what lies between two elements: "linear", "lower", "higher", "nearest", "midpoint"
+    method   of what lies between two elements: "linear", "lower", "higher", "nearest", "midpoint"; "inverted_cdf":
+             the element with which so many are reached
+    weights  how much each element counts, along the axis or all: for "inverted_cdf"
 
     A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
     Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.
@@ -124,6 +168,11 @@ def quantile(x, q, axis=None, *, method="linear", keepdims=False):
     f64[2] [2. 3.]
     """
     return _found("quantile", x, q, axis, method, keepdims, skips=False)
+
+
+@further(quantile)
+def _quantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
+    return _found("quantile", x, q, axis, method, keepdims, skips=False, weights=weights)
 
 
 @function
@@ -137,6 +186,11 @@ def percentile(x, q, axis=None, *, method="linear", keepdims=False):
     f64[2] [2. 3.]
     """
     return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0)
+
+
+@further(percentile)
+def _percentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
+    return _found("percentile", x, q, axis, method, keepdims, skips=False, per=100.0, weights=weights)
 
 
 @function
@@ -165,6 +219,11 @@ def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
     return _found("nanquantile", x, q, axis, method, keepdims, skips=True)
 
 
+@further(nanquantile)
+def _nanquantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
+    return _found("nanquantile", x, q, axis, method, keepdims, skips=True, weights=weights)
+
+
 @function
 def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
     """`percentile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
@@ -176,6 +235,11 @@ def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
     f64[] 2.0
     """
     return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0)
+
+
+@further(nanpercentile)
+def _nanpercentile(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
+    return _found("nanpercentile", x, q, axis, method, keepdims, skips=True, per=100.0, weights=weights)
 
 
 @function

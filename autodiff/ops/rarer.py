@@ -24,6 +24,7 @@ from .complexes import imaginary_part, real_part
 from .conversion import as_tensor
 from .declare import binary, unary
 from .elementwise import sigmoid
+from .forms import further, takes_as
 from .joining import stack
 from .power import power
 from .promotion import common
@@ -171,7 +172,7 @@ degrees, radians = rad2deg, deg2rad
 
 
 @function
-def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     """x with `nan`, `posinf` and `neginf` for nan and infinities; None: the largest numbers.   T[...]  →  T[...]
 
     Of complex numbers both parts are.  What is replaced gets a gradient of exactly 0.
@@ -228,16 +229,19 @@ def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 
 @function
-def cross(a, b, axis=-1):
+def cross(a, b, *, axis=-1):
     """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
 
     Raises ShapeError for vectors of another length, and when the other axes do not broadcast.
+
+    axisa, axisb, axisc   of a, b and the result, where they are not one `axis`
 
     >>> import autodiff as ad
     >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
     f64[3] [0. 0. 1.]
     """
     a, b = common("cross", (("a", a), ("b", b)), "fic")
+    axis = -1 if axis is None else axis
     rows = []
     for name, x in (("a", a), ("b", b)):
         along = axis_of("cross", axis, x.aval)
@@ -248,6 +252,14 @@ def cross(a, b, axis=-1):
     (a0, a1, a2), (b0, b1, b2) = rows
     pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
     return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axis=axis)
+
+
+@further(cross)
+def _cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = (moveaxis(as_tensor(x, "cross"), along, -1) for x, along in ((a, axisa), (b, axisb)))
+    return moveaxis(cross(a, b), -1, axisc)
 
 
 @function
@@ -329,3 +341,4 @@ for _function in (cbrt, deg2rad, exp2, heaviside, logaddexp2, rad2deg):
 serves(sinc, np.sinc)
 serves(rad2deg, np.degrees)
 serves(deg2rad, np.radians)
+takes_as(allclose, np.allclose)

@@ -244,6 +244,8 @@ def meshgrid(*arrays, indexing="xy"):
 
     Raises ShapeError for what is no vector, ValueError for another `indexing`.
 
+    sparse    each with its own axis alone, the others of extent 1; copy makes no difference
+
     >>> import autodiff as ad
     >>> ad.meshgrid([1, 2], [10, 20, 30])[1]
     i64[3,2]

@@ -96,6 +96,9 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
 
     The sum of nothing is 0.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
 
+    initial   a number to begin with
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
     >>> import autodiff as ad
     >>> ad.sum([[1, 2], [3, 4]], axis=0)
     i64[2] [4 6]
@@ -181,6 +184,9 @@ def max_(x, axis=None, *, keepdims=False):
     Elements that tie share the gradient evenly; the others get exactly 0.
     Raises ShapeError when x has no such axis, or nothing along it.
 
+    initial   a number that is one more element; needed for `where`
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
     >>> import autodiff as ad
     >>> ad.grad(ad.max)(ad.tensor([1.0, 3.0, 3.0]))
     f64[3] [0.  0.5 0.5]
@@ -197,6 +203,9 @@ def min_(x, axis=None, *, keepdims=False):
 
     Elements that tie share the gradient evenly; the others get exactly 0.
     Raises ShapeError when x has no such axis, or nothing along it.
+
+    initial   a number that is one more element; needed for `where`
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
 
     >>> import autodiff as ad
     >>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)
@@ -243,6 +252,8 @@ def any_(x, axis=None, *, keepdims=False):
 
     Of nothing it is False.  Raises ShapeError when x has no such axis.
 
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
     >>> import autodiff as ad
     >>> ad.any([[0, 0], [0, 3]], axis=0)
     bool[2] [False  True]
@@ -258,6 +269,8 @@ def all_(x, axis=None, *, keepdims=False):
     x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
 
     Of nothing it is True.  Raises ShapeError when x has no such axis.
+
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
 
     >>> import autodiff as ad
     >>> ad.all([[1, 0], [2, 3]], axis=1)

@@ -209,6 +209,8 @@ clip = public(
     At the edges x gets the whole gradient; beyond them the bound does.  Where min exceeds max the result
     is max, as in NumPy.
 
+    dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
+
     >>> import autodiff as ad
     >>> ad.grad(lambda x: ad.sum(ad.clip(x, 0.0, 1.0)))(ad.tensor([-1.0, 0.0, 0.5, 2.0]))
     f64[4] [0. 1. 1. 0.]

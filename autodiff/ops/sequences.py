@@ -19,7 +19,8 @@ from .comparison import equal, less, logical_and
 from .complexes import conj, real_aval
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
-from .joining import concatenate, joined, pad, stack
+from .joining import concatenate, joined, stack
+from .padding import pad
 from .primitive import spread_to, zeros_of
 from .promotion import common
 from .protocols import serves

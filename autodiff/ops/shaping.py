@@ -79,6 +79,7 @@ def reshape(x, shape):
 
     x: T[...]  →  T[shape]     one extent may be -1: it is worked out
 
+    order     "F": column-major, the first axis runs fastest; copy makes no difference to a value
     Raises ShapeError when the numbers of elements differ.
 
     >>> import autodiff as ad
@@ -108,7 +109,7 @@ def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
 @function
 @remembered(1)
 def ravel(x):
-    """x in one dimension, in row-major order.   T[...]  →  T[n]
+    """x in one dimension, in row-major order (order="F": column-major).   T[...]  →  T[n]
 
     >>> import autodiff as ad
     >>> ad.ravel([[1, 2], [3, 4]])

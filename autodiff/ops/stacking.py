@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ..custom import function
+from ..custom import Function, function
 from ..errors import ShapeError, caller
 from ..tape import of_its_own
 from ..tensor import Tensor
 from .arguments import axis_of, integer
 from .conversion import as_tensor
+from .forms import further
 from .joining import concatenate, split
 from .protocols import serves
 from .shaping import reshaped
+from .wider import joined_in
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "column_stack", "dsplit", "dstack", "hsplit",
@@ -77,6 +79,8 @@ def vstack(tensors):
 
     Raises ShapeError when the other extents differ, and for no arrays at all.
 
+    dtype, casting   as of `concatenate`
+
     >>> import autodiff as ad
     >>> ad.vstack([[1, 2], [[3, 4], [5, 6]]])
     i64[3,2]
@@ -92,6 +96,8 @@ def hstack(tensors):
     """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]
 
     Raises ShapeError when the other extents differ, and for no arrays at all.
+
+    dtype, casting   as of `concatenate`
 
     >>> import autodiff as ad
     >>> ad.hstack([[1, 2], [3]])
@@ -221,5 +227,26 @@ for _function in (append, dsplit):
     serves(_function, getattr(np, _function.__name__))
 for _function in (array_split, column_stack, dstack, hsplit, hstack, vsplit, vstack):
     serves(_function, getattr(np, _function.__name__))
+
+
+def _of_several(one: Function) -> None:
+    """Let a function of one array take several, and give a tuple."""
+    serves(one, getattr(np, one.__name__))
+
+    @further(one)
+    def several(*tensors):
+        return tuple(map(one, tensors))
+
+
+def _of_dtype(join: Function) -> None:
+    """Let a function that puts arrays together take a dtype."""
+
+    @further(join)
+    def joined(tensors, *, dtype=None, casting="same_kind"):
+        return join(joined_in(casting, join.__name__, tensors, dtype))
+
+
 for _function in (atleast_1d, atleast_2d, atleast_3d):
-    serves(lambda *xs, f=_function: f(xs[0]) if len(xs) == 1 else tuple(map(f, xs)), getattr(np, _function.__name__))
+    _of_several(_function)
+for _function in (vstack, hstack):
+    _of_dtype(_function)

@@ -69,6 +69,8 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
 
     The mean of nothing is nan.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
 
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
     >>> import autodiff as ad
     >>> ad.mean([[1, 2], [3, 5]])
     f64[] 2.75
@@ -105,6 +107,9 @@ def var(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     `correction` is another name of `ddof`.  Over too few elements it is nan (or inf), as in NumPy.
     Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.
 
+    mean      that of the elements where it is known, of a shape that broadcasts to that of x
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
+
     >>> import autodiff as ad
     >>> ad.var([1.0, 3.0])
     f64[] 1.0
@@ -123,6 +128,9 @@ def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
 
     Where all elements are equal it is 0, and so is its derivative (it has a kink there, like a norm).
     Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.
+
+    mean      that of the elements where it is known, of a shape that broadcasts to that of x
+    where     a mask of the elements that count; all others are left out, with a gradient of 0
 
     >>> import autodiff as ad
     >>> ad.std([1.0, 3.0])

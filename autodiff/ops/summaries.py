@@ -1,4 +1,4 @@
-"""Weighted means, covariances, ranges, counts, and what is left of them without nan: compositions, so they fuse."""
+"""Weighted means, covariances, ranges, counts and products of vectors: compositions, so they fuse."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from ..errors import ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer
 from .arithmetic import abs_, divide, multiply, subtract
-from .comparison import isnan, logical_not, not_equal
+from .comparison import not_equal
 from .complexes import conj
 from .contraction import matmul
-from .conversion import as_tensor, cast_to
-from .extremes import nanmean
+from .conversion import as_tensor, cast_to, dtype_of
+from .forms import computed_in, further, takes_as
 from .linalg_basic import diagonal
-from .primitive import zero_of
-from .products import prod
+from .primitive import spread_to, zero_of
 from .promotion import common
 from .protocols import serves
 from .reductions import max_, min_, sum_, summed
-from .scans import cumprod, cumsum
 from .segments import segment_sum
 from .selection import where
 from .shaping import expand_dims, matrix_transpose, reshaped
 from .stacking import vstack
 from .statistics import floating, mean, root_of_squares
+from .wider import along_axes
 
 __all__ = [
-    "average", "bincount", "corrcoef", "count_nonzero", "cov", "matvec", "nancumprod", "nancumsum", "nanprod", "nanstd",
-    "nanvar", "ptp", "vdot", "vecdot", "vecmat",
+    "average", "bincount", "corrcoef", "count_nonzero", "cov", "matvec", "ptp", "vdot", "vecdot", "vecmat",
 ]  # fmt: skip
 
 
@@ -43,6 +41,8 @@ def average(x, axis=None, weights=None, *, keepdims=False):
     x: f[..., n, ...]  weights: f[n], or of x's shape; None: all the same  →  f[..., ...]
 
     Raises ShapeError where weights fit neither x nor its axis.
+
+    returned   whether the sums of weights are returned too: (averages, sums)
 
     >>> import autodiff as ad
     >>> ad.average([1.0, 5.0], weights=[3.0, 1.0])
@@ -63,6 +63,18 @@ def average(x, axis=None, weights=None, *, keepdims=False):
     else:
         scale = sum_(w, axes, keepdims=keepdims)
     return divide(sum_(multiply(x, w), axes, keepdims=keepdims), scale)
+
+
+@further(average)
+def _average(x, axis=None, weights=None, returned=False, *, keepdims=False):
+    y = average(x, axis, weights, keepdims=keepdims)
+    if not returned:
+        return y
+    x = as_tensor(x, "average", "x")
+    w = as_tensor(1.0 if weights is None else weights, "average", "weights")
+    if w.ndim == 1 < x.ndim:
+        w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axis % x.ndim)))
+    return y, cast_to(sum_(spread_to(w, x.shape), axis, keepdims=keepdims), y.dtype)
 
 
 @function
@@ -89,21 +101,52 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None):
 
     Raises ShapeError for more than two axes.
 
+    fweights, aweights   how often each observation counts, and how much: f[n]; gradients flow to both
+
     >>> import autodiff as ad
     >>> ad.cov([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
     [[ 1. -2.]
      [-2.  4.]]
     """
-    rows = [floating(x, "cov") for x in ((m,) if y is None else (m, y))]
-    if any([x.ndim > 2 for x in rows]):
-        raise ShapeError(f"cov: takes a row or a matrix, not {rows[-1].aval}\n  called at {caller()}")
-    rows = [x if rowvar or x.ndim < 2 else matrix_transpose(x) for x in rows]
-    x = vstack(rows)
+    x = _rows("cov", m, y, rowvar, None)
     freedom = x.shape[1] - (integer(ddof, "cov", "ddof") if ddof is not None else 0 if bias else 1)
     x = subtract(x, mean(x, 1, keepdims=True))
     found = divide(matmul(x, conj(matrix_transpose(x))), float(freedom) if freedom > 0 else math.nan)
     return reshaped(found, ()) if found.size == 1 else found
+
+
+@further(cov)
+def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
+    x = _rows("cov", m, y, rowvar, dtype)
+    if fweights is None and aweights is None:
+        return cov(x, None, True, bias, ddof)
+    weights = [_weights(w, x) for w in (fweights, aweights) if w is not None]
+    w, less = multiply(*weights) if len(weights) == 2 else weights[0], float(ddof if ddof is not None else not bias)
+    total = sum_(w)
+    lost = less if aweights is None else multiply(divide(sum_(multiply(w, weights[-1])), total), less)
+    freedom = subtract(total, lost)
+    x = subtract(x, expand_dims(divide(sum_(multiply(x, w), 1), total), 1))
+    found = divide(matmul(multiply(x, w), conj(matrix_transpose(x))), where(freedom > 0.0, freedom, math.nan))
+    return reshaped(found, ()) if found.size == 1 else found
+
+
+def _rows(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Tensor:
+    """Each variable as a row of observations."""
+    rows = [floating(x, name) for x in ((m,) if y is None else (m, y))]
+    if any([x.ndim > 2 for x in rows]):
+        raise ShapeError(f"{name}: takes a row or a matrix, not {rows[-1].aval}\n  called at {caller()}")
+    rows = [x if rowvar or x.ndim < 2 else matrix_transpose(x) for x in rows]
+    x = vstack(rows)
+    return x if dtype is None else floating(cast_to(x, dtype_of(dtype, name)), name)
+
+
+def _weights(weights: Any, x: Tensor) -> Tensor:
+    """The weights of observations, in a real dtype that fits x."""
+    w = as_tensor(weights, "cov", "weights")
+    if w.shape != x.shape[1:]:
+        raise ShapeError(f"cov: {w.aval} is no weight for each of {x.shape[1]} observations\n  called at {caller()}")
+    return cast_to(w, abs_(x).dtype)
 
 
 @function
@@ -118,7 +161,15 @@ def corrcoef(x, y=None, rowvar=True):
     [[ 1. -1.]
      [-1.  1.]]
     """
-    c = cov(x, y, rowvar)
+    return _correlations(cov(x, y, rowvar))
+
+
+@further(corrcoef)
+def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
+    return _correlations(cov(_rows("corrcoef", x, y, rowvar, dtype)))
+
+
+def _correlations(c: Tensor) -> Tensor:
     if not c.ndim:
         return divide(c, c)
     spread = root_of_squares(abs_(diagonal(c)))
@@ -142,10 +193,12 @@ def vdot(a, b):
 
 
 @function
-def vecdot(a, b, axis=-1):
+def vecdot(a, b, *, axis=-1):
     """The sums of products along an axis, elements of a conjugated.   T[..., n], T[..., n]  →  T[...]
 
     Raises ShapeError when one has no such axis, and when the two do not broadcast.
+
+    axes   those of each operand and the result, in a list, where they are not the last ones
 
     >>> import autodiff as ad
     >>> ad.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
@@ -154,6 +207,18 @@ def vecdot(a, b, axis=-1):
     a, b = common("vecdot", (("a", a), ("b", b)), "fic")
     product = multiply(conj(a), b)
     return summed(product, (axis_of("vecdot", axis, product.aval),))
+
+
+@further(vecdot)
+def _vecdot(a, b, *, axis=-1, axes=None, keepdims=False, dtype=None, casting="same_kind"):
+    place = axis
+    if axes is not None:
+        place = (axes[2] if keepdims and len(axes) > 2 else axes[0]) if isinstance(axes, (list, tuple)) else axis
+        place = place[0] if isinstance(place, tuple) and place else place
+        y = along_axes(vecdot, (1, 1), (a, b), axes[:2] if keepdims else axes, dtype, casting)
+    else:
+        y = computed_in(dtype, casting, vecdot, (a, b), {"axis": axis})
+    return expand_dims(y, place) if keepdims else y
 
 
 def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str) -> tuple[Tensor, Tensor]:
@@ -170,6 +235,8 @@ def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str
 def matvec(a, b):
     """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     or ShapeError
 
+    axes   those of each operand and the result, in a list, where they are not the last ones
+
     >>> import autodiff as ad
     >>> ad.matvec([[1, 2], [3, 4]], [[1, 0], [1, 1]])
     i64[2,2]
@@ -180,9 +247,16 @@ def matvec(a, b):
     return matmul(a, expand_dims(b, -1))[..., 0]
 
 
+@further(matvec)
+def _matvec(a, b, *, axes=None, dtype=None, casting="same_kind"):
+    return along_axes(matvec, (2, 1), (a, b), axes, dtype, casting)
+
+
 @function
 def vecmat(a, b):
     """The products of vectors, conjugated, with matrices.   T[..., m], T[..., m, n]  →  T[..., n]     or ShapeError
+
+    axes   those of each operand and the result, in a list, where they are not the last ones
 
     >>> import autodiff as ad
     >>> ad.vecmat([1, 1], [[1, 2], [3, 4]])
@@ -190,6 +264,11 @@ def vecmat(a, b):
     """
     b, a = _matrix_and_vector("vecmat", b, "b", a, "a")
     return matmul(expand_dims(conj(a), -2), b)[..., 0, :]
+
+
+@further(vecmat)
+def _vecmat(a, b, *, axes=None, dtype=None, casting="same_kind"):
+    return along_axes(vecmat, (1, 2), (a, b), axes, dtype, casting)
 
 
 # ---------------------------------------------------------------- counts
@@ -234,96 +313,9 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     return segment_sum(weights, x, length)
 
 
-# ---------------------------------------------------------------- without nan
-
-
-def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
-    """x with a value for nan.  Raises ShapeError, naming the function, when x has no such axis."""
-    x = as_tensor(x, name, "x")
-    axes_of(name, axis, x.aval)
-    return where(isnan(x), value, x) if x.dtype.kind in "fc" else x
-
-
-@function
-def nanprod(x, axis=None, *, keepdims=False):
-    """The product of all that is not nan; what is nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]
-
-    Raises ShapeError when x has no such axis.
-
-    >>> import autodiff as ad
-    >>> ad.nanprod([2.0, ad.nan, 3.0])
-    f64[] 6.0
-    >>> ad.grad(ad.nanprod)(ad.tensor([2.0, ad.nan, 3.0]))
-    f64[3] [3. 0. 2.]
-    """
-    return prod(_filled("nanprod", x, axis, 1.0), axis, keepdims=keepdims)
-
-
-@function
-def nancumsum(x, axis=None):
-    """Sums up to each element, nan taken for 0.   T[..., n, ...]  →  T[..., n, ...]
-
-    Raises ShapeError when x has no such axis.
-
-    >>> import autodiff as ad
-    >>> ad.nancumsum([2.0, ad.nan, 3.0])
-    f64[3] [2. 2. 5.]
-    """
-    return cumsum(_filled("nancumsum", x, axis, 0.0), axis)
-
-
-@function
-def nancumprod(x, axis=None):
-    """Products up to each element, nan taken for 1.   T[..., n, ...]  →  T[..., n, ...]
-
-    Raises ShapeError when x has no such axis.
-
-    >>> import autodiff as ad
-    >>> ad.nancumprod([2.0, ad.nan, 3.0])
-    f64[3] [2. 2. 6.]
-    """
-    return cumprod(_filled("nancumprod", x, axis, 1.0), axis)
-
-
-@function
-def nanvar(x, axis=None, *, ddof=0, keepdims=False):
-    """The variance of all that is not nan, as `var` otherwise; of nothing else it is nan.
-
-    x: f[..., n, ...]  →  f[..., ...]
-
-    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
-
-    >>> import autodiff as ad
-    >>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)
-    f64[] 2.0
-    """
-    x = floating(x, "nanvar")
-    axes = axes_of("nanvar", axis, x.aval)
-    is_there = logical_not(isnan(x))
-    deviation = where(is_there, subtract(x, nanmean(x, axes, keepdims=True)), 0.0)
-    size = abs_(deviation) if x.dtype.kind == "c" else deviation
-    count = sum_(cast_to(is_there, size.dtype), axes, keepdims=keepdims)
-    freedom = subtract(count, float(ddof))
-    freedom = where(freedom > 0.0, freedom, math.nan)
-    return divide(sum_(multiply(size, size), axes, keepdims=keepdims), freedom)
-
-
-@function
-def nanstd(x, axis=None, *, ddof=0, keepdims=False):
-    """The standard deviation of all that is not nan: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
-
-    Raises ShapeError when x has no such axis.
-
-    >>> import autodiff as ad
-    >>> ad.nanstd([1.0, ad.nan, 3.0])
-    f64[] 1.0
-    """
-    x = floating(x, "nanstd")
-    return root_of_squares(nanvar(x, axes_of("nanstd", axis, x.aval), ddof=ddof, keepdims=keepdims))
-
-
-for _function in (average, corrcoef, count_nonzero, cov, nancumprod, nancumsum, nanprod, nanstd, nanvar, ptp, vdot):
+for _function in (average, corrcoef, count_nonzero, cov, ptp, vdot):
     serves(_function, getattr(np, _function.__name__))
 for _function in (matvec, vecdot, vecmat):
     if hasattr(np, _function.__name__):  # from NumPy 2.0 and 2.2 on
         serves(_function, getattr(np, _function.__name__))
+takes_as(bincount, np.bincount)

@@ -122,5 +122,15 @@ def test_lists_of_tensors_that_make_no_array_are_refused():
             ad.asarray(data)
     with pytest.raises(ad.ShapeError, match=r"f64\[2\], but f64\[\] at 1"):
         ad.asarray([x, x[0]])
-    with pytest.raises(ad.DispatchError, match=r"ad\.asarray or ad\.stack"):
-        ad.exp([x, x])
+
+
+@pytest.mark.parametrize("f", [ad.mean, ad.exp, ad.max, lambda x: ad.sum(x, axis=0) * 2, lambda x: ad.add(x, [1, 2])])
+def test_a_list_of_tensors_is_an_array_to_every_function(f):
+    def listed(x):
+        return f([x, [x[0] * 2, 3.0]])
+
+    x = np.array([1.0, 2.0])
+    wanted = f(ad.asarray([[1.0, 2.0], [2.0, 3.0]]))
+    np.testing.assert_allclose(listed(ad.tensor(x)), wanted, rtol=1e-15)
+    np.testing.assert_allclose(ad.jit(listed)(x), wanted, rtol=1e-15)
+    ad.check_gradients(listed, x, order=2)

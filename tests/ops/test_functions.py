@@ -183,7 +183,8 @@ def test_a_histogram_says_what_does_not_fit():
 def test_what_is_no_number_is_replaced_in_both_parts_of_complex_ones():
     x = np.array([complex(np.nan, 1.0), complex(-np.inf, np.inf), complex(2.0, np.nan)])
     np.testing.assert_array_equal(ad.nan_to_num(x), np.nan_to_num(x))
-    np.testing.assert_array_equal(ad.nan_to_num(x, 1.0, 2.0, 3.0), np.nan_to_num(x, nan=1.0, posinf=2.0, neginf=3.0))
+    how = {"nan": 1.0, "posinf": 2.0, "neginf": 3.0}
+    np.testing.assert_array_equal(ad.nan_to_num(x, **how), np.nan_to_num(x, **how))
 
 
 def test_lines_through_points_end_as_numpys_do():

@@ -37,7 +37,7 @@ def x():
         (lambda x: ad.split(x, 5, axis=2), r"4 along axis 2 of f64\[2,3,4\] is not divided by 5"),
         (lambda x: ad.pad(x, ((1, 2), (3, 4))), "pad: widths"),
         (lambda x: ad.pad(x, -1), "pad: widths"),
-        (lambda x: ad.pad(x, 1, constant_values=[1, 2]), "one number"),
+        (lambda x: ad.pad(x, 1, constant_values=[1, 2, 3]), "a pair for each axis"),
     ],
 )
 def test_what_does_not_fit_is_refused_at_the_users_line(x, call, message):
@@ -47,8 +47,10 @@ def test_what_does_not_fit_is_refused_at_the_users_line(x, call, message):
 
 
 def test_unknown_modes_of_pad_are_refused_by_name(x):
-    with pytest.raises(ValueError, match="mode 'linear_ramp' is none of 'constant', 'edge'"):
-        ad.pad(x, 1, mode="linear_ramp")
+    with pytest.raises(ValueError, match="mode 'mirror' is none of 'constant', 'edge'"):
+        ad.pad(x, 1, mode="mirror")
+    with pytest.raises(ValueError, match="mode 'edge' has no stat_length"):
+        ad.pad(x, 1, mode="edge", stat_length=2)
     with pytest.raises(ad.ShapeError, match="has nothing for a border of mode 'edge'"):
         ad.pad(np.ones((0, 2)), 1, mode="edge")
     with pytest.raises(ad.ShapeError, match="widths"):

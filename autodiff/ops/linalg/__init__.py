@@ -7,9 +7,13 @@
     and what stands in `ad` as well
 """
 
+from typing import Any
+
 import numpy as np
 
+from ...errors import caller
 from ..contraction import matmul, outer, tensordot
+from ..forms import further
 from ..linalg_basic import norm
 from ..protocols import serves
 from ..rarer import cross
@@ -19,6 +23,7 @@ from .derived import cond, diagonal, matrix_norm, matrix_power, matrix_rank, mul
 from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
 from .factorization import cholesky
+from .matrices import adjoint, hermitian_part, square
 from .orthogonal import qr
 from .singular import lstsq, pinv, svd, svdvals
 from .solving import inv, solve, solve_triangular
@@ -33,3 +38,34 @@ for _function in (cholesky, det, eigh, eigvalsh, inv, lstsq, pinv, qr, slogdet, 
     _numpy = getattr(np.linalg, _function.__name__, None)
     if _numpy is not None:  # svdvals is younger than the oldest NumPy we run with
         serves(_function, _numpy)
+
+
+# ---------------------------------------------------------------- what NumPy says of the matrices
+
+
+@further(cholesky)
+def _cholesky(a, *, upper=False):
+    factor = cholesky(a)
+    return adjoint(factor) if upper else factor
+
+
+@further(svd)
+def _svd(a, full_matrices=True, compute_uv=True, hermitian=False):
+    return svd(_hermitian("svd", a, hermitian), full_matrices, compute_uv)
+
+
+@further(pinv)
+def _pinv(a, rcond=None, hermitian=False, *, rtol=None):
+    if rcond is not None and rtol is not None:
+        raise ValueError(f"pinv: rcond and rtol are two names of one thing; give one\n  called at {caller()}")
+    return pinv(_hermitian("pinv", a, hermitian), rcond if rtol is None else rtol)
+
+
+@further(matrix_rank)
+def _matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
+    return matrix_rank(_hermitian("matrix_rank", A, hermitian), tol, rtol=rtol)
+
+
+def _hermitian(name: str, a: Any, is_hermitian: bool) -> Any:
+    """Matrices that are Hermitian, as somebody says: then so is the gradient."""
+    return hermitian_part(square(name, a, "fc")) if is_hermitian else a

@@ -170,6 +170,8 @@ def matrix_rank(A, tol=None, *, rtol=None):
 
     f[..., m, n]  →  i64[...]     tol: the limit itself; rtol: over the largest singular value
 
+    hermitian   whether the matrices are symmetric, or Hermitian
+
     >>> import autodiff as ad
     >>> ad.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]])
     i64[] 1

@@ -17,6 +17,7 @@ from codegen.lowering import Decompose
 from codegen.records import NamedTuple
 
 from ...custom import function
+from ...errors import caller
 from ...tape import record
 from ...tensor import Tensor
 from ..arithmetic import add, divide, mul0, multiply, subtract
@@ -25,11 +26,13 @@ from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
+from ..forms import further
 from ..joining import joined
 from ..primitive import primitive
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
+from ..triangles import tril, triu
 from .matrices import adjoint, first_refused, hermitian_part, square, square_aval
 
 __all__ = ["EighResult", "eigh", "eigvalsh"]
@@ -118,6 +121,8 @@ def eigh(a):
     A matrix with nan gives nan.  Raises ShapeError for matrices that are not square; LinAlgError where LAPACK finds
     no eigenvalues, when the value is computed.
 
+    UPLO   "L" or "U": only this triangle is read, and has the gradient
+
     >>> import autodiff as ad
     >>> ad.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues
     f64[2] [1. 2.]
@@ -134,8 +139,29 @@ def eigvalsh(a):
     Second derivatives at equal ones are nan: they go through the vectors.
     Raises ShapeError for matrices that are not square.
 
+    UPLO   "L" or "U": only this triangle is read, and has the gradient
+
     >>> import autodiff as ad
     >>> ad.linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
     f64[2] [1. 3.]
     """
     return _decomposed("eigvalsh", a)[0]
+
+
+def _triangle(name: str, a: object, UPLO: str) -> Tensor:
+    """The Hermitian matrices that have these lower, or upper, triangles."""
+    if UPLO not in ("L", "U", "l", "u"):
+        raise ValueError(f"{name}: UPLO is 'L' or 'U', not {UPLO!r}\n  called at {caller()}")
+    a = square(name, a, "fc")
+    half = triu(a, 1) if UPLO in "Uu" else tril(a, -1)
+    return add(add(half, adjoint(half)), multiply(cast_to(real_part(a), a.dtype), _identity(a)))
+
+
+@further(eigh)
+def _eigh_of_triangle(a, UPLO="L"):
+    return eigh(_triangle("eigh", a, UPLO))
+
+
+@further(eigvalsh)
+def _eigvalsh_of_triangle(a, UPLO="L"):
+    return eigvalsh(_triangle("eigvalsh", a, UPLO))

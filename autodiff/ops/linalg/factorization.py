@@ -69,6 +69,8 @@ def cholesky(a):
     Raises ShapeError for matrices that are not square; LinAlgError for one that is not positive definite,
     when the value is computed.
 
+    upper   whether the other factor is given, the conjugate transpose
+
     >>> import autodiff as ad
     >>> ad.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
     f64[2,2]

@@ -177,6 +177,8 @@ def svd(a, full_matrices=True, compute_uv=True):
     A matrix with nan or infinities gives nan.  Raises ShapeError for less than two axes; GradientError for a gradient
     through all vectors of a matrix that is not square.
 
+    hermitian   whether the matrices are symmetric, or Hermitian
+
     >>> import autodiff as ad
     >>> ad.linalg.svd([[3.0, 0.0], [0.0, 4.0]]).S
     f64[2] [4. 3.]
@@ -261,6 +263,8 @@ def pinv(a, rcond=None):
 
     The gradient is that of matrices of the same rank.  A matrix with nan or infinities gives nan.
     Raises ShapeError for less than two axes.
+
+    hermitian   whether the matrices are symmetric, or Hermitian; rtol   another name of rcond
 
     >>> import autodiff as ad
     >>> ad.linalg.pinv([[2.0], [0.0]])

@@ -1,0 +1,319 @@
+"""NumPy's call forms: its names of parameters beside ours, and parameters that methods need not know of.
+
+A call that binds to a function's declaration never comes here.  Any other is read as NumPy reads it, and called again:
+
+    ad.sum(a=t, axis=0, out=None, initial=1.0)
+        a         NumPy's name of what stands in the place of x       x=t
+        initial   a further parameter, which `@further(sum_)` says in terms of the declared call
+        out       None makes no difference to a tensor: left out; an array is refused, and the error says why
+
+Names and places are those of the installed NumPy; so `np.sum(t, ...)` and `t.sum(...)` take the same.  Methods of users
+are for the declared parameters alone: a further one is made of calls that dispatch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from codegen.lazily import imported
+from codegen.records import NamedTuple
+
+from ..custom.function import Function
+from ..errors import DispatchError, DTypeError, caller
+from ..tensor import AbstractTensor
+from .conversion import WEAK, as_tensor, astype, dtype_of
+
+__all__ = [
+    "WITHOUT_EFFECT", "Form", "Refusal", "cast_by", "check_without_effect", "computed_in", "form_of", "further",
+    "takes_as",
+]
+
+_NOT_GIVEN = np._NoValue
+_ANY: Any = object()
+_NEVER: Any = ((), "it has no counterpart here")
+
+#: Parameters of NumPy's that no function of ours has: the values that make no difference to a tensor, and why others
+#: are refused.
+WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
+    "assume_unique": (_ANY, "it only says what makes NumPy faster"),
+    "axis": ((), "its operands have several axes: axes= names those of each"),
+    "casting": (("no", "equiv", "safe", "same_kind", "unsafe"), "casting is one of NumPy's five rules"),
+    "copy": ((None, True, False), "copy is True, False or None, and makes no difference to a value"),
+    "device": ((None, "cpu"), "tensors are in the memory of the CPU"),
+    "keepdims": ((False,), "its results have axes of their own"),
+    "kind": ((None, "quicksort", "mergesort", "heapsort", "stable", "sort", "table"), "there is no such algorithm"),
+    "like": ((None,), "it makes arrays of another library: call that library's function"),
+    "optimize": (_ANY, "the order of products is chosen in any case"),
+    "order": ((None, "C", "F", "A", "K"), "a tensor has no layout, and no fields to sort by"),
+    "out": ((None, (None,), (None, None)), "a tensor is a value and cannot be written to: use the result"),
+    "overwrite_input": (_ANY, "a tensor is a value, and is not overwritten"),
+    "signature": ((None,), "dtype= says which dtype to compute in"),
+    "subok": (_ANY, "there are no subclasses of tensors"),
+    "where": ((True,), "without out= what it leaves out has no value: write ad.where(mask, result, other)"),
+}
+
+#: Where further parameters of functions stand that every program imports.
+_FURTHER = ("conditions", "wider")
+#: Functions of which `order` names fields to sort by.
+_SORTING = ("argsort", "sort")
+_OTHERWISE_CALLED = {"a_min": "min", "a_max": "max"}
+
+
+class Refusal(NamedTuple):
+    """A parameter of NumPy's that a call gives and a function does not take, and why."""
+
+    name: str
+    why: str
+
+
+class _Likeness(NamedTuple):
+    """NumPy's parameters beside ours.
+
+    names     ours, by all their names
+    places    NumPy's that may be given by position
+    alike     how many first ones are the same in both
+    rest      NumPy's, with their defaults
+    is_open   whether NumPy's function takes others, or does not tell
+    """
+
+    names: dict[str, str]
+    places: tuple[str, ...]
+    alike: int
+    rest: dict[str, Any]
+    is_open: bool
+
+
+class Form:
+    """How NumPy calls a function of ours.
+
+    theirs       NumPy's function; None: there is none
+    further      what has further parameters: takes all that the function takes, by the same names
+    takes_dtype  whether it takes `dtype` and `casting`: the dtype that it computes in
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.theirs: Callable | None = None
+        self.further: Callable | None = None
+        self.takes_dtype = False
+
+    @cached_property
+    def body(self) -> Callable | None:
+        """What has further parameters.  Those of functions that every program imports are imported when one is used."""
+        for module in _FURTHER:
+            imported(f"{__package__}.{module}")
+        return self.further
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Our name of each parameter, by all names that are taken for it."""
+        return self._likeness.names
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The parameters that users see: the declared ones and the further ones."""
+        if self.body is not None:
+            return inspect.signature(self.body)
+        declared = self.function.declaration.signature
+        if not self.takes_dtype:
+            return declared
+        kind = inspect.Parameter.KEYWORD_ONLY
+        more = [inspect.Parameter(name, kind, default=default) for name, default in _OF_DTYPE.items()]
+        return declared.replace(parameters=[*declared.parameters.values(), *more])
+
+    def __call__(self, args: tuple, keywords: dict[str, Any]) -> Any:
+        """A call that does not bind to the declaration.  Raises DispatchError for what nothing takes."""
+        told = self.read(args, keywords)
+        if isinstance(told, Refusal):
+            raise _refused(self.function.__name__, told)
+        args, keywords = told
+        if self.function.binds(args, keywords):
+            return self.function(*args, **keywords)
+        if self.body is not None:
+            return self.body(*args, **keywords)
+        if not self.takes_dtype:
+            self._refuse(args, keywords)
+        dtype, casting = keywords.pop("dtype", None), keywords.pop("casting", "same_kind")
+        args, keywords = self.function.declaration.bind(args, keywords)
+        return computed_in(dtype, casting, self.function, args, keywords)
+
+    def declared(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """Of a call's arguments those that dispatch, or that methods take by name."""
+        told = self.read(args, keywords)
+        if isinstance(told, Refusal):
+            return args, keywords
+        known = {*self.function.declaration.fixed, *self.function.declaration.keywords}
+        return told[0], {name: x for name, x in told[1].items() if name in known}
+
+    def read(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | Refusal:
+        """A call's arguments by our names.  Raises DispatchError for an unknown name, or one given twice."""
+        likeness = self._likeness
+        names, places, alike, rest, is_open = likeness
+        items = [*zip(places[alike:], args[alike:], strict=False), *keywords.items()]
+        if len(args) > max(alike, len(places)):
+            self._refuse(args, keywords)
+        told: dict[str, Any] = {}
+        for name, value in items:
+            ours = names.get(name)
+            if ours is None and not (name in rest or (is_open and name in WITHOUT_EFFECT)):
+                self._refuse(args, keywords)
+            if value is _NOT_GIVEN:
+                continue
+            if ours is None:
+                if not self._is_without_effect(name, value, rest):
+                    return Refusal(name, WITHOUT_EFFECT.get(name, _NEVER)[1])
+                continue
+            if ours in told or ours in self.function.declaration.fixed[: min(alike, len(args))]:
+                raise DispatchError(
+                    f"{self.function.__name__}: got multiple values for {ours}\n  called at {caller()}"
+                )
+            told[ours] = value
+        return args[:alike], told
+
+    def _refuse(self, args: tuple, keywords: dict[str, Any]) -> None:
+        names = self.names
+        ours = {names.get(name, name): value for name, value in keywords.items()}
+        self.function.declaration.refuse(args, ours, [*names, *self._likeness.rest])
+
+    def _is_without_effect(self, name: str, value: Any, rest: dict[str, Any]) -> bool:
+        """True for a value of a parameter that makes no difference, such as NumPy's default."""
+        if name == "order" and self.function.__name__ in _SORTING:
+            return value is None
+        return _makes_no_difference(name, value) or _is_like(value, rest.get(name, _ANY))
+
+    @cached_property
+    def _likeness(self) -> _Likeness:
+        """NumPy's parameters beside ours."""
+        declaration = self.function.declaration
+        fixed = declaration.fixed
+        body = inspect.signature(self.body).parameters if self.body is not None else {}
+        more = _OF_DTYPE if self.takes_dtype else ()
+        names = {name: name for name in (*fixed, *declaration.keywords, *body, *more)}
+        try:
+            theirs = list(inspect.signature(self.theirs).parameters.values()) if self.theirs is not None else []
+        except ValueError:  # of some functions of older NumPys nobody knows them
+            theirs = []
+        rest = {p.name: p.default for p in theirs}
+        if any([p.kind is p.VAR_POSITIONAL for p in (*theirs, *body.values())]) or declaration.variadic is not None:
+            return _Likeness(names, (), _MANY, rest, is_open=True)
+        places = [p.name for p in theirs if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        for name, ours in zip(places, fixed, strict=False):
+            if name not in names and ours not in rest:
+                names[name] = ours
+        names |= {name: ours for name, ours in _OTHERWISE_CALLED.items() if name in rest and ours in names}
+        same = [names.get(name) == ours for name, ours in zip(places, fixed, strict=False)]
+        alike = (same.index(False) if False in same else len(fixed)) if places else len(fixed)
+        is_open = not theirs or any([p.kind is p.VAR_KEYWORD for p in theirs])
+        return _Likeness(names, tuple(places), alike, rest, is_open)
+
+
+#: More arguments than any call has.
+_MANY = 1 << 30
+
+_OF_DTYPE = {"dtype": None, "casting": "same_kind"}
+_DTYPE_TOLD = """
+    dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
+    """
+
+
+def _makes_no_difference(name: str, value: Any) -> bool:
+    may_be, _ = WITHOUT_EFFECT.get(name, _NEVER)
+    return may_be is _ANY or any([_is_like(value, one) for one in may_be])
+
+
+def check_without_effect(function: str, **given: Any) -> None:
+    """Raise DispatchError for a parameter of NumPy's that a function takes for its name alone, with another value."""
+    for name, value in given.items():
+        if not _makes_no_difference(name, value):
+            raise _refused(function, Refusal(name, WITHOUT_EFFECT[name][1]))
+
+
+def _refused(function: str, told: Refusal) -> DispatchError:
+    return DispatchError(f"{function}: this {told.name}= is not taken\n  called at {caller()}\n  {told.why}")
+
+
+def _is_like(value: Any, one: Any) -> bool:
+    return value is one or (type(value) is type(one) and type(value) in _BY_VALUE and value == one)
+
+
+_BY_VALUE = frozenset((bool, int, float, str, tuple))
+
+
+def form_of(function: Function) -> Form:
+    """The form of a function, which it has from now on."""
+    if function.form is None:
+        function.form = Form(function)
+    return function.form
+
+
+def takes_as(function: Function, theirs: Callable) -> None:
+    """Let a function take the names of NumPy's parameters, and the dtype of a universal function."""
+    form = form_of(function)
+    form.theirs = form.theirs or theirs
+    if isinstance(theirs, np.ufunc) and not form.takes_dtype:
+        form.takes_dtype = True
+        function.__doc__ = f"{(function.__doc__ or '').rstrip()}\n{_DTYPE_TOLD}"
+
+
+def further(function: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare parameters of a function that its methods do not take, in terms of the declared call.
+
+        @further(sum_)
+        def _(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=None):
+            ...
+
+    The body has all parameters, the declared ones by their names; its signature is what users see.
+    """
+
+    def declare(body: Callable[..., Any]) -> Callable[..., Any]:
+        body.__name__ = body.__qualname__ = function.__name__
+        form_of(function).further = body
+        return body
+
+    return declare
+
+
+# ---------------------------------------------------------------- dtype= and casting=
+
+
+def computed_in(
+    dtype: Any, casting: str, function: Callable, xs: Sequence[Any], keywords: dict[str, Any], name: str = ""
+) -> Any:
+    """A function of operands that are converted to a dtype first, which its results have then.
+
+    Raises DTypeError where the rule `casting` does not let an operand be converted, or a result has another dtype.
+    """
+    if dtype is None:
+        return function(*xs, **keywords)
+    name = name or function.__name__
+    wanted = dtype_of(dtype, name)
+    given = [as_tensor(x, name) if type(x) in WEAK or not isinstance(x, AbstractTensor) else x for x in xs]
+    is_cast = all([np.can_cast(x.dtype, wanted, casting) for x in given])  # type: ignore[arg-type]
+    found = function(*[astype(x, wanted) for x in given] if is_cast else xs, **keywords)
+    results = found if isinstance(found, tuple) else (found,)
+    if any([y.dtype != wanted for y in results]):
+        told = ", ".join([str(x.dtype) for x in given])
+        why = f"its results are {', '.join([str(y.dtype) for y in results])}" if is_cast else (
+            f"the rule {casting!r} does not convert {told}"
+        )
+        raise DTypeError(f"{name}: does not compute in {wanted}: {why}\n  called at {caller()}")
+    return found
+
+
+def cast_by(casting: str, name: str, xs: Sequence[Any], dtype: Any) -> list[Any]:
+    """Arrays in a dtype, None: as they are.  Raises DTypeError for one that the rule `casting` does not convert."""
+    if dtype is None:
+        return list(xs)
+    wanted = dtype_of(dtype, name)
+    given = [x if isinstance(x, AbstractTensor) else as_tensor(x, name) for x in xs]
+    for x in given:
+        if not np.can_cast(x.dtype, wanted, casting):  # type: ignore[arg-type]
+            raise DTypeError(
+                f"{name}: the rule {casting!r} does not convert {x.dtype} to {wanted}\n  called at {caller()}"
+            )
+    return [astype(x, wanted) for x in given]

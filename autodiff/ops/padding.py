@@ -1,0 +1,199 @@
+"""`pad`: arrays with a border of one value, or (`borders`) of what is there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+from codegen.lazily import imported
+from codegen.lowering import Move
+
+from ..errors import DTypeError, ShapeError, caller
+from ..tape import another, constant, number_leaf, record
+from ..tensor import Tensor
+from .arguments import records
+from .batching import with_examples
+from .conversion import WEAK, as_tensor, cast_to
+from .forms import further
+from .primitive import linear, spread_to, zero_of
+from .reductions import summed
+from .selection import where
+from .shaping import reshaped
+from .slicing import embedded, sliced
+from .template import remembered
+
+__all__ = ["pad"]
+
+def _pad_aval(x: Aval, value: Aval, *, widths: tuple[tuple[int, int], ...]) -> Aval:
+    if value.shape or value.dtype != x.dtype:
+        raise DTypeError(f"pad: the value is a 0-d {x.with_shape(())}, not {value}\n  called at {caller()}")
+    if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
+        raise ShapeError(
+            f"pad: widths {widths} do not fit {x}\n"
+            f"  called at {caller()}\n"
+            f"  one pair (before, after) of non-negative numbers for each axis, or one for all"
+        )
+    return x.with_shape(tuple([n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]))
+
+
+def _pad_element(k, index, x, value, *, widths):
+    if 0 in x.shape:
+        return value()
+    inside = k.constant(True, "bool")
+    place = []
+    for i, n, (before, after) in zip(index, x.shape, widths, strict=True):
+        at = k.sub(i, k.index(before))
+        if before:
+            inside = k.logical_and(inside, k.ge(at, k.index(0)))
+        if after:
+            inside = k.logical_and(inside, k.lt(at, k.index(n)))
+        place.append(k.minimum(k.maximum(at, k.index(0)), k.index(n - 1)))
+    return k.select(inside, x(*place), value())
+
+
+def _interior(widths: tuple) -> tuple[tuple[Tensor, ...], tuple[int, ...], tuple[int, ...]]:
+    """Where x lies in its padded self, as the starts, axes and steps of a slice."""
+    axes = tuple([i for i, pair in enumerate(widths) if pair != (0, 0)])
+    return tuple([constant(widths[i][0], "i64") for i in axes]), axes, (1,) * len(axes)
+
+
+def _pad_transpose(y_bar, y, x, value, *, widths):
+    starts, axes, steps = _interior(widths)
+
+    def value_bar():
+        true = spread_to(constant(True, "bool"), x.shape)
+        inside = embedded(true, starts, axes, steps, y.shape)
+        return summed(where(inside, 0.0, y_bar), tuple(range(y.ndim)))
+
+    return lambda: sliced(y_bar, starts, axes, steps, x.shape), value_bar
+
+
+def _pad_batch(op, size, xs, mapped, *, widths):
+    x, value = with_examples(size, xs[:1], mapped[:1])[0], xs[1]
+    widths = ((0, 0), *widths)
+    if not mapped[1]:
+        return record(op, (x, value), (widths,))
+    starts, axes, steps = _interior(widths)
+    y = record(op, (x, zero_of(x.dtype)), (widths,))
+    inside = embedded(spread_to(constant(True, "bool"), x.shape), starts, axes, steps, y.shape)
+    return where(inside, y, reshaped(value, (size, *(1,) * (y.ndim - 1))))
+
+
+_pad = linear(
+    "pad",
+    lambda x, value, *, widths: np.pad(x, widths, constant_values=value),
+    infer=_pad_aval,
+    transpose=_pad_transpose,
+    lower=Move(_pad_element, free=False),
+    params=("widths",),
+    in_args=(0, 1),
+    jointly=True,
+    batch=_pad_batch,
+)
+
+
+@records(_pad)
+@remembered(1)
+def pad(x, pad_width, mode="constant", *, constant_values=0):
+    """x with `constant_values` around it, or with a border of its own elements.
+
+    x: T[n, ...]  →  T[before + n + after, ...]
+
+    pad_width   one number, one pair (before, after), or a pair for each axis
+    mode        NumPy's: "constant", "edge", "reflect", "symmetric", "wrap", "maximum", "mean", "median", "minimum",
+                "linear_ramp", "empty" (zeros)
+    constant_values   one number or 0-d tensor, which gradients flow to as well; of single sides as `pad_width`
+    stat_length, end_values, reflect_type   of the modes that they are for, as in NumPy
+
+    Raises ShapeError for widths that do not fit x or are negative, ValueError for a mode that is none of these.
+
+    >>> import autodiff as ad
+    >>> ad.pad([1.0, 2.0], (1, 2))
+    f64[5] [0. 1. 2. 0. 0.]
+    >>> ad.pad([1, 2, 3], 2, mode="reflect")
+    i64[7] [3 2 1 2 3 2 1]
+    """
+    x = as_tensor(x, "pad", "x")
+    if mode != "constant":
+        borders: Any = imported("autodiff.ops.borders")
+        if mode not in borders.MODES:
+            raise ValueError(
+                f"pad: mode {mode!r} is none of {', '.join(map(repr, borders.MODES))}\n  called at {caller()}"
+            )
+        if type(constant_values) is not int or constant_values != 0:
+            raise ValueError(f"pad: mode {mode!r} has no constant_values\n  called at {caller()}")
+        widths = _widths(x, pad_width)
+        _pad_aval(x.aval, x.aval.with_shape(()), widths=widths)
+        return borders.bordered(x, widths, mode)
+    value = constant_values
+    if isinstance(value, (list, tuple)):
+        return further_pad(x, pad_width, mode, constant_values=value)
+    value = number_leaf(value, x.dtype) if type(value) in WEAK else cast_to(as_tensor(value, "pad"), x.dtype)
+    if value.shape:
+        return further_pad(x, pad_width, mode, constant_values=value)
+    widths = _widths(x, pad_width)
+    return record(_pad, (x, value), (widths,)) if any(pair != (0, 0) for pair in widths) else another(x)
+
+
+def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
+    """One (before, after) for each axis, out of NumPy's shorter forms."""
+    try:
+        given = np.asarray(pad_width)
+        pairs = np.broadcast_to(given, (x.ndim, 2))
+    except ValueError:
+        raise ShapeError(
+            f"pad: widths {pad_width!r} do not fit {x.aval}\n"
+            f"  called at {caller()}\n"
+            f"  one pair (before, after) for each axis, or one for all"
+        ) from None
+    if given.dtype.kind != "i":
+        raise TypeError(f"pad: widths are integers, not {given.dtype}\n  called at {caller()}")
+    return tuple([(int(before), int(after)) for before, after in pairs])
+
+
+#: The parameter that each mode of `pad` has.
+_OF_MODE = {
+    "constant": "constant_values", "linear_ramp": "end_values", "reflect": "reflect_type", "symmetric": "reflect_type",
+    **dict.fromkeys(("maximum", "mean", "median", "minimum"), "stat_length"),
+}  # fmt: skip
+
+
+@further(pad)
+def further_pad(
+    x, pad_width, mode="constant", *, constant_values=None, stat_length=None, end_values=None, reflect_type=None
+):
+    """`pad` with the parameters of single modes."""
+    given = {"constant_values": constant_values, "stat_length": stat_length, "end_values": end_values,
+             "reflect_type": reflect_type}  # fmt: skip
+    for name, value in given.items():
+        if value is not None and name != _OF_MODE.get(mode):
+            raise ValueError(f"pad: mode {mode!r} has no {name}\n  called at {caller()}")
+    if reflect_type not in (None, "even", "odd"):
+        raise ValueError(f"pad: reflect_type is 'even' or 'odd', not {reflect_type!r}\n  called at {caller()}")
+    values = next((v for name, v in given.items() if v is not None and name != "reflect_type"), None)
+    if values is None and reflect_type != "odd":
+        return pad(x, pad_width, mode)
+    x = as_tensor(x, "pad", "x")
+    sides = None if values is None else _sides(x, values)
+    if stat_length is not None and any([n < 1 for pair in sides or () for n in pair]):
+        raise ValueError(f"pad: stat_length is at least 1, not {stat_length!r}\n  called at {caller()}")
+    borders: Any = imported("autodiff.ops.borders")
+    widths = _widths(x, pad_width)
+    _pad_aval(x.aval, x.aval.with_shape(()), widths=widths)
+    return borders.bordered(x, widths, mode, sides or (), is_odd=reflect_type == "odd")
+
+
+def _sides(x: Tensor, values: Any) -> list[tuple[Any, Any]]:
+    """One value for each side of each axis, out of NumPy's shorter forms; of tensors they are elements."""
+    if isinstance(values, (list, tuple)):
+        values = [[*v] if isinstance(v, (list, tuple)) else v for v in values]
+    given = values if isinstance(values, (Tensor, np.ndarray)) else np.array(values, object)
+    rank = given.ndim
+    if rank > 2 or given.shape not in ((), (1,), (2,), (1, 2), (x.ndim, 1), (x.ndim, 2), (1, 1)):
+        raise ShapeError(f"pad: {values!r} are not one value, a pair, or a pair for each axis\n  called at {caller()}")
+    places = np.broadcast_to(np.arange(math.prod(given.shape)).reshape(given.shape), (x.ndim, 2))
+    flat = given.reshape(-1)
+    return [(flat[int(before)], flat[int(after)]) for before, after in places]
