@@ -11,10 +11,11 @@ from .arithmetic import add, multiply, negative
 from .arrays import on_arrays
 from .comparison import greater
 from .conversion import as_tensor
-from .declare import unary
-from .elementwise import erf, expm1, sigmoid, softplus
+from .declare import binary, unary
+from .elementwise import expm1, sigmoid, softplus
 from .power import power_to
 from .selection import clip, where
+from .special_normal import weighted
 from .statistics import floating
 
 __all__ = ["elu", "gelu", "leaky_relu", "log_sigmoid", "mish", "relu6", "selu", "silu"]
@@ -54,7 +55,7 @@ def gelu(x, approximate=False):
         # the derivative is a sum of three terms, and not of five.
         slope = 2 * math.sqrt(2 / math.pi)
         return multiply(x, sigmoid(multiply(x, add(slope, multiply(0.044715 * slope, power_to(x, 2))))))
-    return multiply(multiply(0.5, x), add(1.0, erf(multiply(x, math.sqrt(0.5)))))
+    return weighted(x)
 
 
 @function
@@ -117,10 +118,26 @@ def _tanh_softplus(k, x):
     return k.div(less, k.add(less, two))
 
 
+def _tanh_softplus_slope(k, x, y):
+    # 4 p e / (p² + 1)² for e = exp(x) and p = 1 + e, where x is above 0 in powers of exp(-x).
+    one = k.constant(1.0, like=x)
+    small, is_above = k.exp(k.neg(k.abs(x))), k.gt(x, k.constant(0.0, like=x))
+    p, q = k.add(one, small), k.select(is_above, small, one)
+    share = k.div(k.mul(q, small), k.add(k.mul(p, p), k.mul(q, q)))
+    return k.mul(k.constant(4.0, like=x), k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q))))
+
+
+tanh_softplus_slope = binary(
+    "tanh_softplus_slope",
+    on_arrays(_tanh_softplus_slope),
+    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None),
+    lower=Map(_tanh_softplus_slope),
+    doc="The derivative of tanh_softplus by x1, for x2 = tanh_softplus(x1), with all its digits.",
+)
 tanh_softplus = unary(
     "tanh_softplus",
     on_arrays(_tanh_softplus),
-    partials=lambda y, x: ((1 - y * y) * sigmoid(x),),
+    partials=lambda y, x: (tanh_softplus_slope(x, y),),
     lower=Map(_tanh_softplus),
     doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
 )

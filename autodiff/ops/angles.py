@@ -8,7 +8,7 @@ from codegen.lowering import Map
 
 from ..custom.function import Function
 from .declare import binary, unary
-from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, turn
+from .slopes import arc_slope, arccosh_slope, arcsinh_slope, arctanh_slope, tanh_slope, turn
 
 __all__ = [
     "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "cos", "cosh", "sin", "sinh", "tan",
@@ -144,7 +144,7 @@ tanh = unary(
     "tanh",
     np.tanh,
     accepts="fc",
-    partials=lambda y, x: (1 - y * y,),
+    partials=lambda y, x: (tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,),
     lower=Map(lambda k, x: k.tanh(x)),
     doc="""The hyperbolic tangent.   f[...]  →  f[...]
 

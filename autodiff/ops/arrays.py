@@ -22,9 +22,11 @@ class _Arrays:
     """What `codegen.kernel.scalar.Scalar` has, for arrays of one dtype."""
 
     add, sub, mul, div, neg, abs = np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute
+    minimum = np.minimum
     lt, le, gt, ge, eq = np.less, np.less_equal, np.greater, np.greater_equal, np.equal
     logical_and, logical_or, logical_not = np.logical_and, np.logical_or, np.logical_not
-    exp, log, log1p, sqrt, sin, cos, floor = np.exp, np.log, np.log1p, np.sqrt, np.sin, np.cos, np.floor
+    exp, exp2, log, log1p, sqrt = np.exp, np.exp2, np.log, np.log1p, np.sqrt
+    sin, cos, floor = np.sin, np.cos, np.floor
     copysign, isnan, isinf, pow = np.copysign, np.isnan, np.isinf, np.power
     select = staticmethod(np.where)
 
@@ -40,8 +42,21 @@ class _Arrays:
 
     @staticmethod
     def fma(x: Any, y: Any, z: Any) -> Any:
-        """x y + z, rounded twice."""
-        return x * y + z
+        """x y + z, rounded nearly once: with what the product and the sum are rounded by."""
+        product = x * y
+        total = product + z
+        (a, b), (c, d) = _halves(x), _halves(y)
+        rest = ((a * c - product) + a * d + b * c) + b * d
+        moved = total - product
+        rest = rest + ((product - (total - moved)) + (z - moved))
+        return np.where(np.isfinite(rest), total + rest, total)
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """Two numbers of half the digits whose sum is x (Veltkamp)."""
+    large = x * x.dtype.type(2.0**27 + 1 if x.dtype.itemsize == 8 else 2.0**12 + 1)
+    high = large - (large - x)
+    return high, x - high
 
 
 _ARRAYS = _Arrays()

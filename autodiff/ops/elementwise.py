@@ -10,6 +10,7 @@ from codegen.lowering import Map
 
 from ..custom.function import Function
 from .declare import unary
+from .slopes import sigmoid_slope
 
 __all__ = ["erf", "exp", "expm1", "log", "log1p", "log2", "log10", "sigmoid", "softplus", "sqrt"]
 
@@ -33,7 +34,7 @@ exp = unary(
 expm1 = unary(
     "expm1",
     np.expm1,
-    partials=lambda y, x: (y + 1,),
+    partials=lambda y, x: (exp(x),),
     lower=Map(lambda k, x: k.expm1(x)),
     doc="""exp(x) - 1, accurate near 0.   f[...]  →  f[...]
 
@@ -155,8 +156,7 @@ def _sigmoid_scalar(k, x):
 sigmoid: Function = unary(
     "sigmoid",
     _sigmoid_reference,
-    # Of the rounded y: then 1 / (1 - y) of a cross-entropy behind it cancels it exactly.
-    partials=lambda y, x: (y * (1 - y),),
+    partials=lambda y, x: (sigmoid_slope(x, y),),
     lower=Map(_sigmoid_scalar),
     doc="""1 / (1 + exp(-x)), without overflow.   f[...]  →  f[...]
 

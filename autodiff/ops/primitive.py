@@ -59,8 +59,9 @@ def elementwise(
 
     partials   partials(y, *xs, **params) -> one derivative per input.  Each is a tensor; or None (zero);
                or 1 or -1 (nothing to multiply); or a bool tensor (the cotangent where it is True, exactly
-               zero elsewhere); or a function of no arguments giving one of these, called only when that
-               input wants a gradient.  None instead of a function: the operation is a step function.
+               zero elsewhere); or a tuple of factors whose product may leave the range where the cotangent
+               times each in turn does not; or a function of no arguments giving one of these, called only
+               when that input wants a gradient.  None instead of a function: the operation is a step function.
     accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool), "c" (complex)
     result     the short name of the result's dtype; None: that of the inputs
     first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
@@ -264,6 +265,10 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
     """
     if partial is None:
         return None
+    if isinstance(partial, tuple):
+        for factor in partial:
+            g = times(g, factor, masked)
+        return g
     if isinstance(partial, int):
         return g if partial == 1 else named("neg")(g)
     if partial.dtype.kind == "b":
@@ -273,6 +278,8 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
 
 def adjoint_of(partial: Any) -> Any:
     """What a cotangent is multiplied by: the conjugate of a complex partial, any other as it is."""
+    if isinstance(partial, tuple):
+        return tuple([adjoint_of(factor) for factor in partial])
     return named("conj")(partial) if isinstance(partial, Tensor) and partial.dtype.kind == "c" else partial
 
 

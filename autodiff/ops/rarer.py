@@ -18,12 +18,12 @@ from ..tape import another
 from ..tensor import Tensor
 from .angles import cos, sin
 from .arguments import axis_of, integer
-from .arithmetic import abs_, add, divide, multiply, subtract
+from .arithmetic import abs_, add, divide, multiply, negative, subtract
+from .arrays import on_arrays
 from .comparison import equal, isfinite, isinf, isnan, less, less_equal, logical_and, logical_or
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor
-from .declare import binary, unary
-from .elementwise import sigmoid
+from .declare import Elementwise, binary, unary
 from .forms import further, takes_as
 from .joining import stack
 from .power import power
@@ -50,9 +50,24 @@ def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.isnan(x), x, k.add(large, more))
 
 
+def _share2(k: Any, x: Any) -> Any:
+    one = k.constant(1.0, like=x)
+    small = k.exp2(k.neg(k.abs(x)))
+    return k.div(k.select(k.lt(x, k.constant(0.0, like=x)), small, one), k.add(one, small))
+
+
+share2: Elementwise = unary(
+    "share2",
+    on_arrays(_share2),
+    partials=lambda y, x: (lambda: multiply(multiply(y, share2(negative(x))), math.log(2)),),
+    lower=Map(_share2),
+    doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
+)
+
+
 def _share(x: Tensor, y: Tensor) -> Tensor:
     both = logical_and(equal(x, y), isinf(x))
-    return sigmoid(multiply(where(both, 0.0, subtract(x, y)), math.log(2)))
+    return share2(where(both, 0.0, subtract(x, y)))
 
 
 def _sinc(k: Any, x: Any) -> Any:
@@ -75,10 +90,11 @@ def _sinc_slope(x: Tensor) -> Tensor:
     return where(is_near, near, divide(subtract(cos(angle), divide(sin(angle), angle)), far))
 
 
-exp2 = unary(
+exp2: Elementwise = unary(
     "exp2",
     np.exp2,
-    partials=lambda y, x: (multiply(y, math.log(2)),),
+    # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
+    partials=lambda y, x: (multiply(exp2(subtract(x, 1.0)), 2 * math.log(2)),),
     lower=Map(lambda k, x: k.exp2(x)),
     doc="""2 to the x.   f[...]  →  f[...]     integers and bool give float64
 

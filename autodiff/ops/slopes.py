@@ -14,9 +14,14 @@ import numpy as np
 from codegen.lowering import Map
 
 from ..custom.function import Function
+from .arrays import on_arrays
 from .declare import binary, unary
+from .primitive import named
 
-__all__ = ["arc_slope", "arccosh_slope", "arcsinh_slope", "arctanh_slope", "inverse_root", "turn"]
+__all__ = [
+    "arc_slope", "arccosh_slope", "arcsinh_slope", "arctanh_slope", "inverse_root", "sigmoid_slope",
+    "tanh_slope", "turn",
+]
 
 
 def _one(k: Any, x: Any) -> Any:
@@ -119,4 +124,39 @@ turn: Function = binary(
     partials=lambda y, a, b: (lambda: turn(b, a) ** 2 - y * y, lambda: -2 * (y * turn(b, a))),
     lower=Map(_turn),
     doc="x1 / (x1² + x2²) without overflow, the derivative of arctan2.   f[...], f[...]  →  f[...]",
+)
+
+
+# ---------------------------------------------------------------- of functions that end level
+#
+# Beside x they are given the function's value y, which is known: where the slope is asked so is y.  As a function of
+# x alone it has its derivative by x.
+
+
+def _tanh_slope(k: Any, x: Any, y: Any) -> Any:
+    # 1 - |y| is exp(-2|x|) (1 + |y|).
+    size, above = k.abs(x), k.add(_one(k, x), k.abs(y))
+    return k.mul(k.exp(k.neg(k.add(size, size))), k.mul(above, above))
+
+
+def _sigmoid_slope(k: Any, x: Any, y: Any) -> Any:
+    # 1 - y is exp(-x) y.
+    rest = k.select(k.lt(x, k.constant(0.0, like=x)), k.sub(_one(k, x), y), k.mul(k.exp(k.neg(k.abs(x))), y))
+    return k.mul(y, rest)
+
+
+tanh_slope: Function = binary(
+    "tanh_slope",
+    on_arrays(_tanh_slope),
+    partials=lambda s, x, y: (lambda: -2 * (y * s), None),
+    lower=Map(_tanh_slope),
+    doc="1 / cosh(x1)² for x2 = tanh(x1), with all its digits.   f[...], f[...]  →  f[...]",
+)
+sigmoid_slope: Function = binary(
+    "sigmoid_slope",
+    on_arrays(_sigmoid_slope),
+    # 1 - 2y is -tanh(x / 2), which has its digits near 0 too.
+    partials=lambda s, x, y: (lambda: -(named("tanh")(0.5 * x) * s), None),
+    lower=Map(_sigmoid_slope),
+    doc="x2 (1 - x2) for x2 = sigmoid(x1), with all its digits.   f[...], f[...]  →  f[...]",
 )

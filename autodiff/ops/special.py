@@ -11,6 +11,7 @@ Those that are operations are written once, as programs for an element; the othe
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from codegen.lowering import Map
@@ -29,7 +30,8 @@ from .promotion import common
 from .selection import maximum, minimum, where
 from .special_bessel import i0, i0e, i1, i1e
 from .special_gamma import digamma, gamma, gammaln, polygamma
-from .special_series import ERFCX, more_by_erf, series
+from .special_normal import erfc, log_ndtr, ndtr
+from .special_normal import mills as mills
 from .statistics import log_softmax, logsumexp, softmax
 
 __all__ = [
@@ -132,148 +134,6 @@ def multigammaln(a, d):
     return add(total, 0.25 * d * (d - 1) * math.log(math.pi))
 
 
-# ---------------------------------------------------------------- of the normal distribution
-
-
-def _scaled_tail(k: Any, x: Any) -> Any:
-    """exp(x²) erfc(x) of a number from 0 on."""
-    three, two, one = (k.constant(c, like=x) for c in (3.0, 2.0, 1.0))
-    t = k.select(k.isinf(x), one, k.div(k.sub(x, three), k.add(x, three)))
-    return k.div(series(k, ERFCX, t), k.add(one, k.mul(two, x)))
-
-
-def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
-    """exp(-scale x²), with what x² is rounded by.   scale: a power of two"""
-    square, factor = k.mul(x, x), k.constant(scale, like=x)
-    rest = k.fma(x, x, k.neg(square))
-    bell = k.exp(k.neg(k.mul(factor, square)))
-    return k.select(k.eq(bell, k.constant(0.0, like=x)), bell, k.sub(bell, k.mul(bell, k.mul(factor, rest))))
-
-
-def _erfc(k: Any, x: Any) -> Any:
-    size = k.abs(x)
-    tail = k.mul(_bell(k, x), _scaled_tail(k, size))  # of x, whose square the gradient has too
-    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
-    near = more_by_erf(k, one, k.neg(x), x)
-    return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), k.sub(two, tail), tail))
-
-
-erfc = unary(
-    "erfc",
-    on_arrays(_erfc),
-    partials=lambda y, x: (multiply(-2 / math.sqrt(math.pi), exp(negative(multiply(x, x)))),),
-    lower=Map(_erfc),
-    doc="""1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]
-
-    >>> import autodiff as ad
-    >>> ad.special.erfc([10.0])
-    f64[1] [2.08848758e-45]
-    >>> 1 - ad.erf([10.0])
-    f64[1] [0.]
-    """,
-)
-
-_ROOT_HALF = math.sqrt(0.5)
-
-
-def _ndtr(k: Any, x: Any) -> Any:
-    scaled = k.mul(x, k.constant(_ROOT_HALF, like=x))
-    size = k.abs(scaled)
-    zero, half, one = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0))
-    tail = k.mul(half, k.mul(_bell(k, x, 0.5), _scaled_tail(k, size)))
-    near = more_by_erf(k, half, k.mul(half, scaled), scaled)
-    return k.select(k.lt(size, half), near, k.select(k.lt(x, zero), tail, k.sub(one, tail)))
-
-
-ndtr = unary(
-    "ndtr",
-    on_arrays(_ndtr),
-    partials=lambda y, x: (multiply(1 / math.sqrt(2 * math.pi), exp(multiply(-0.5, multiply(x, x)))),),
-    lower=Map(_ndtr),
-    doc="""The probability that a normal number is below x.   f[...]  →  f[...]
-
-    >>> import autodiff as ad
-    >>> ad.special.ndtr([0.0, -1.96])
-    f64[2] [0.5       0.0249979]
-    """,
-)
-
-
-def _mills(k: Any, x: Any) -> Any:
-    """φ(x) / Φ(x), the normal density over the probability."""
-    zero, half, one, two = (k.constant(c, like=x) for c in (0.0, 0.5, 1.0, 2.0))
-    scaled = k.mul(x, k.constant(_ROOT_HALF, like=x))
-    size = k.abs(scaled)
-    tail, bell = _scaled_tail(k, size), _bell(k, x, 0.5)
-    # Twice the probability, over the bell where x is low.
-    near = more_by_erf(k, one, scaled, scaled)
-    is_near = k.lt(size, half)
-    is_low = k.logical_and(k.lt(x, zero), k.logical_not(is_near))
-    twice = k.select(is_low, tail, k.select(is_near, near, k.sub(two, k.mul(bell, tail))))
-    found = k.div(k.mul(k.constant(math.sqrt(2 / math.pi), like=x), k.select(is_low, one, bell)), twice)
-    return k.select(k.logical_and(is_low, k.isinf(x)), k.neg(x), found)
-
-
-#: 1 - t + 6t² - ..., t = 1/x²: what x + φ/Φ is multiplied by φ/Φ, far below 0 (the product of two series of Laplace's).
-_SLOPE = (1.0, -1.0, 6.0, -50.0, 518.0, -6354.0)
-
-
-def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
-    """-y (x + y); far below 0, where x + y is a small difference, by its series: within 1e-11, or 1e-4 of floats."""
-    is_far = less(x, -12.0 if x.dtype.itemsize == 4 else -60.0)
-    distant = where(is_far, x, 1.0)
-    t = divide(1.0, multiply(distant, distant))
-    far: Any = _SLOPE[-1]
-    for c in reversed(_SLOPE[:-1]):
-        far = add(multiply(far, t), c)
-    return negative(where(is_far, far, multiply(y, add(where(is_far, 0.0, x), y))))
-
-
-mills = unary(
-    "mills",
-    on_arrays(_mills),
-    partials=lambda y, x: (_mills_slope(x, y),),
-    lower=Map(_mills),
-    doc="The density of the normal distribution over its probability: the derivative of log_ndtr.   f[...]  →  f[...]",
-)
-
-
-#: erf(x / √2) / x by (x / √2)²: up to 1/4 the next term is less than 1e-17.
-_ERF = [math.sqrt(2 / math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(12)]
-
-
-def _log_ndtr(k: Any, x: Any) -> Any:
-    zero, half = k.constant(0.0, like=x), k.constant(0.5, like=x)
-    scaled = k.mul(k.abs(x), k.constant(_ROOT_HALF, like=x))
-    tail = _scaled_tail(k, scaled)
-    low = k.sub(k.log(k.mul(half, tail)), k.mul(half, k.mul(x, x)))
-    # Near 0 from one half, which is exact: 1 + erf, by the series at 0.
-    is_middle = k.lt(scaled, half)
-    square, inner = k.mul(scaled, scaled), k.constant(_ERF[-1], like=x)
-    for c in reversed(_ERF[:-1]):
-        inner = k.add(k.mul(inner, square), k.constant(c, like=x))
-    rest = k.neg(k.mul(half, k.mul(_bell(k, x, 0.5), tail)))
-    high = k.log1p(k.select(is_middle, k.mul(x, inner), rest))
-    middle = k.sub(high, k.constant(math.log(2.0), like=x))
-    return k.select(is_middle, middle, k.select(k.lt(x, zero), k.select(k.isinf(x), x, low), high))
-
-
-log_ndtr = unary(
-    "log_ndtr",
-    on_arrays(_log_ndtr),
-    partials=lambda y, x: (lambda: mills(x),),
-    lower=Map(_log_ndtr),
-    doc="""The logarithm of `ndtr`, without underflow.   f[...]  →  f[...]
-
-    >>> import autodiff as ad
-    >>> ad.special.log_ndtr([-10.0, 0.0])
-    f64[2] [-53.23128515  -0.69314718]
-    >>> ad.log(ad.special.ndtr(-50.0))
-    f64[] -inf
-    """,
-)
-
-
 # ---------------------------------------------------------------- of probabilities
 
 
@@ -327,10 +187,15 @@ def _xlog1py(k: Any, x: Any, y: Any) -> Any:
     return _weighted(k, x, y, k.log1p(y))
 
 
+def _over(x: Tensor, y: Tensor) -> Tensor:
+    """x / y, and 0 where x is 0."""
+    return where(equal(x, 0.0), mul0(x, divide(1.0, y)), divide(x, y))
+
+
 xlogy = binary(
     "xlogy",
     on_arrays(_xlogy),
-    partials=lambda z, x, y: (lambda: log(y), lambda: mul0(x, divide(1.0, y))),
+    partials=lambda z, x, y: (lambda: log(y), lambda: _over(x, y)),
     lower=Map(_xlogy),
     doc="""x log(y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
@@ -342,7 +207,7 @@ xlogy = binary(
 xlog1py = binary(
     "xlog1py",
     on_arrays(_xlog1py),
-    partials=lambda z, x, y: (lambda: log1p(y), lambda: mul0(x, divide(1.0, add(1.0, y)))),
+    partials=lambda z, x, y: (lambda: log1p(y), lambda: _over(x, add(1.0, y))),
     lower=Map(_xlog1py),
     doc="""x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]
 
@@ -353,42 +218,132 @@ xlog1py = binary(
 )
 
 
-@function
-def entr(x):
-    """-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
+def _entr(k: Any, x: Any) -> Any:
+    zero = k.constant(0.0, like=x)
+    inside = k.select(k.eq(x, zero), zero, k.mul(k.neg(x), k.log(x)))
+    return k.select(k.lt(x, zero), k.constant(-math.inf, like=x), inside)
+
+
+def _entr_slope(x: Tensor) -> Tensor:
+    is_below = less(x, 0.0)
+    return where(is_below, 0.0, subtract(-1.0, log(where(is_below, 1.0, x))))
+
+
+entr = unary(
+    "entr",
+    on_arrays(_entr),
+    partials=lambda y, x: (lambda: _entr_slope(x),),
+    lower=Map(_entr),
+    doc="""-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.entr([0.5, 0.0, -1.0])
     f64[3] [0.34657359 0.               -inf]
-    """
-    (x,) = _floats("entr", x=x)
-    return where(less(x, 0.0), -math.inf, xlogy(negative(x), where(less(x, 0.0), 1.0, x)))
+    """,
+)
+
+#: Powers of two between which a quotient has all its digits.
+_PLAIN = {"f64": 1000, "f32": 120}
 
 
-@function
-def rel_entr(x, y):
-    """x log(x / y), the share of a relative entropy: 0 where x is 0 and y is not negative; inf outside of its domain.
+def _log_ratio(k: Any, x: Any, y: Any) -> Any:
+    one, half = (k.constant(c, like=x) for c in (1.0, 0.5))
+    apart, ratio = k.sub(x, y), k.div(x, y)
+    near = k.log1p(k.div(apart, y))
+    low, high = [k.constant(2.0 ** (sign * _PLAIN[k.dtype(x)]), like=x) for sign in (-1, 1)]
+    is_plain = k.logical_and(k.gt(ratio, low), k.lt(ratio, high))
+    far = k.sub(k.log(k.select(is_plain, ratio, x)), k.log(k.select(is_plain, one, y)))
+    # Of numbers within a factor of two the difference is exact.
+    return k.select(k.logical_and(k.gt(ratio, half), k.lt(ratio, k.constant(2.0, like=x))), near, far)
+
+
+log_ratio = binary(
+    "log_ratio",
+    on_arrays(_log_ratio),
+    partials=lambda z, x, y: (lambda: divide(1.0, x), lambda: divide(-1.0, y)),
+    lower=Map(_log_ratio),
+    doc="log(x1 / x2) of positive numbers, with all digits near 1 and without overflow.   f[...], f[...]  →  f[...]",
+)
+
+
+ratio_lack = binary(
+    "ratio_lack",
+    on_arrays(lambda k, x, y: k.div(k.sub(y, x), y)),
+    partials=lambda z, x, y: (lambda: divide(-1.0, y), lambda: (divide(x, y), divide(1.0, y))),
+    lower=Map(lambda k, x, y: k.div(k.sub(y, x), y)),
+    doc="1 - x1 / x2, with all digits near 0.   f[...], f[...]  →  f[...]",
+)
+
+
+def _is_inside(k: Any, x: Any, y: Any) -> Any:
+    zero = k.constant(0.0, like=x)
+    return k.logical_and(k.gt(x, zero), k.gt(y, zero))
+
+
+def _at_the_edge(k: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
+    """A share of an entropy: `at_zero` where x is 0, inf outside of its domain, nan of nan."""
+    zero, total = k.constant(0.0, like=x), k.add(x, y)
+    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
+    outside = k.select(k.isnan(total), total, k.constant(math.inf, like=x))
+    return k.select(is_nothing, at_zero, k.select(_is_inside(k, x, y), inside, outside))
+
+
+def _rel_entr(k: Any, x: Any, y: Any) -> Any:
+    return _at_the_edge(k, x, y, k.mul(x, _log_ratio(k, x, y)), k.constant(0.0, like=x))
+
+
+def _kl_div(k: Any, x: Any, y: Any) -> Any:
+    one, apart = k.constant(1.0, like=x), k.sub(x, y)
+    # With s = (x - y) / (x + y), log(x / y) is 2 (s + s³/3 + ...): for s up to 1/5 by that, where the sum cancels.
+    half = k.constant(0.5, like=x)
+    s = k.div(k.mul(apart, half), k.add(k.mul(x, half), k.mul(y, half)))
+    square, rest = k.mul(s, s), k.constant(1 / 25, like=x)
+    for n in range(23, 1, -2):
+        rest = k.add(k.mul(rest, square), k.constant(1 / n, like=x))
+    near = k.add(square, k.mul(k.mul(k.add(one, s), k.mul(square, s)), rest))
+    near = k.mul(k.div(k.add(near, near), k.sub(one, s)), y)
+    far = k.sub(k.mul(x, _log_ratio(k, x, y)), apart)
+    inside = k.select(k.lt(k.abs(s), k.constant(0.2, like=x)), near, far)
+    return _at_the_edge(k, x, y, inside, y)
+
+
+def _inside(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor], at_zero: float) -> Tensor:
+    """A derivative of such a share: `at_zero` where x is 0, and 0 outside of its domain."""
+    is_inside = logical_and(greater(x, 0.0), greater(y, 0.0))
+    inside = slope(where(is_inside, x, 1.0), where(is_inside, y, 1.0))
+    is_nothing = logical_and(equal(x, 0.0), greater_equal(y, 0.0))
+    return where(is_nothing, at_zero, where(is_inside, inside, 0.0))
+
+
+rel_entr = binary(
+    "rel_entr",
+    on_arrays(_rel_entr),
+    partials=lambda z, x, y: (
+        lambda: _inside(x, y, lambda x, y: add(log_ratio(x, y), 1.0), 0.0),
+        lambda: _inside(x, y, lambda x, y: negative(divide(x, y)), 0.0),
+    ),
+    lower=Map(_rel_entr),
+    doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 
     f[...], f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])
     f64[3] [0.34657359 0.                inf]
-    """
-    x, y = _floats("rel_entr", x=x, y=y)
-    is_inside = logical_and(greater(x, 0.0), greater(y, 0.0))
-    inside = multiply(x, log(divide(where(is_inside, x, 1.0), where(is_inside, y, 1.0))))
-    is_nothing = logical_and(equal(x, 0.0), greater_equal(y, 0.0))
-    return where(is_nothing, 0.0, where(is_inside, inside, math.inf))
-
-
-@function
-def kl_div(x, y):
-    """x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]
+    """,
+)
+kl_div = binary(
+    "kl_div",
+    on_arrays(_kl_div),
+    partials=lambda z, x, y: (
+        lambda: _inside(x, y, log_ratio, -1.0),
+        lambda: _inside(x, y, ratio_lack, 1.0),
+    ),
+    lower=Map(_kl_div),
+    doc="""x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.kl_div([1.0, 0.0], [1.0, 2.0])
     f64[2] [0. 2.]
-    """
-    x, y = _floats("kl_div", x=x, y=y)
-    return add(subtract(rel_entr(x, y), x), y)
+    """,
+)

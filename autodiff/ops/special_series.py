@@ -117,8 +117,12 @@ def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
 
 def _by_halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
     square = k.mul(t, t)
-    odd, even = (_horner(k, powers[first::2], square) for first in (1, 0))
-    return k.add(k.mul(odd, t), even)
+    if len(powers) < 20:
+        odd, even = (_horner(k, powers[first::2], square) for first in (1, 0))
+        return k.add(k.mul(odd, t), even)
+    fourth = k.mul(square, square)
+    parts = [_horner(k, powers[first::4], fourth) for first in range(4)]
+    return k.add(k.mul(k.add(k.mul(parts[3], t), parts[2]), square), k.add(k.mul(parts[1], t), parts[0]))
 
 
 def more_by_erf(k: Any, whole: Any, scale: Any, x: Any) -> Any:

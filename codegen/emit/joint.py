@@ -2,6 +2,8 @@
 
     sin(x), cos(x)             sincos
     erf(x), exp(-(x * x))      erfbell;  also written exp(-x * x)
+    tanh(x), exp(-(|x| + |x|)) tanhfade
+    expm1(x), exp(x)           expm1exp
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def find_joint(operations: Iterable[Operation]) -> Iterator[tuple[str, Value, li
 
 
 def _function_of(operation: Operation) -> tuple[str, Value]:
-    """What an elementary operation computes, and of which number: exp(-(x * x)) is "bell" of x."""
+    """What an elementary operation computes, and of which number: exp(-(x * x)) is "bell", exp(-(|x| + |x|)) "fade"."""
     name, x = ELEMENTARY[operation.name], operation.operands[0]
     is_negative, square = _sign_of(x)
     if name == "exp" and isinstance(square.owner, Operation) and square.owner.name == "arith.mulf":
@@ -36,6 +38,10 @@ def _function_of(operation: Operation) -> tuple[str, Value]:
             is_negative ^= a_is_negative ^ b_is_negative
         if a is b and is_negative:
             return "bell", a
+    if name == "exp" and is_negative and isinstance(square.owner, Operation) and square.owner.name == "arith.addf":
+        a, b = square.owner.operands
+        if a is b and isinstance(a.owner, Operation) and a.owner.name == "math.absf":
+            return "fade", a.owner.operands[0]
     return name, x
 
 

@@ -120,7 +120,16 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
             for i in node.inputs:
                 want(i, 1.0, None)
                 roots.add(i)
+    for node in graph.nodes:
+        if is_fused(node) and price[node] >= HEAVY and _is_beside(node, roots):
+            roots.add(node)
     return {node for node in roots if node.op is not INPUT}
+
+
+def _is_beside(node: Node, roots: set[Node]) -> bool:
+    """Whether a node reads a stored value and what that is computed from: it is computed beside it then, as a slope of
+    tanh(x) from x and tanh(x), whose exponentials are one.  Only what another kernel reads will be in memory."""
+    return any(y in roots and is_fused(y) and not set(y.inputs).isdisjoint(node.inputs) for y in node.inputs)
 
 
 def _is_one_by_one(node: Node) -> bool:

@@ -124,6 +124,64 @@ def test_another_exponential_beside_the_error_function_is_itself(exponent):
     assert "@erfbell" not in emit_module([function], MACHINES["masks"])
 
 
+def tanh_and_exp(type, exponent=lambda nest, size: minus(nest, nest.op("arith.addf", size, size))):
+    """y = tanh(x), z = exp(-(|x| + |x|))."""
+    nest = Nest("fading", writes=("y", "z"), **{n: memref(type, Extent(0)) for n in "xyz"}, n=INDEX)
+    with nest.parallel(nest.n) as (i,):
+        x = nest.load(nest.x, i)
+        nest.store(nest.op("math.exp", exponent(nest, nest.op("math.absf", x))), nest.z, i)
+        nest.store(nest.op("math.tanh", x), nest.y, i)
+    return nest.end()
+
+
+@EACH_MACHINE
+@pytest.mark.parametrize("type", [F64, F32], ids=str)
+def test_the_exponential_beside_a_hyperbolic_tangent_has_all_digits_also_where_that_is_one(type, features, rng):
+    ends = [0.0, -0.0, 1e-30, 9.9, 10.1, 21.9, -22.1, 43.6, 51.9, -52.2, 60.0, 354.3, -372.9, 373.1, 1e30, -np.inf]
+    x = rng.permutation(np.concatenate([rng.normal(size=120) * 4, rng.uniform(-380, 380, 60), ends, [np.nan]]))
+    x = x.astype(DTYPES[type])
+    y, z, alone = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    run(tanh_and_exp(type), features, x, y, z)
+    run(elementwise("tanh_alone", "math.tanh", [type], type), features, x, alone)
+    assert y.tobytes() == alone.tobytes() and np.isnan(z[np.isnan(x)]).all()
+    rest, z = x[~np.isnan(x)], z[~np.isnan(x)]
+    with mp.workprec(80):
+        true = np.array([float(mp.exp(-2 * abs(mpf(v)))) for v in rest.tolist()]).astype(x.dtype)
+    assert np.all(np.abs(z - true) <= np.spacing(true))
+
+
+def test_a_hyperbolic_tangent_and_the_exponential_are_one_call():
+    body = emit_module([tanh_and_exp(F64)], MACHINES["masks"]).split("@fading.body")[2]
+    assert "@tanhfade.v" in body and "@tanh.v" not in body and "@exp.v" not in body
+    for other in (lambda nest, size: nest.op("arith.addf", size, size), minus, lambda nest, size: size):
+        assert "@tanhfade" not in emit_module([tanh_and_exp(F64, other)], MACHINES["masks"])
+
+
+def exp_and_less_one(type):
+    """y = expm1(x), z = exp(x)."""
+    nest = Nest("growing", writes=("y", "z"), **{n: memref(type, Extent(0)) for n in "xyz"}, n=INDEX)
+    with nest.parallel(nest.n) as (i,):
+        x = nest.load(nest.x, i)
+        nest.store(nest.op("math.exp", x), nest.z, i)
+        nest.store(nest.op("math.expm1", x), nest.y, i)
+    return nest.end()
+
+
+@EACH_MACHINE
+@pytest.mark.parametrize("type", [F64, F32], ids=str)
+def test_an_exponential_and_what_it_is_beyond_one_are_one_call_and_right(type, features, rng):
+    assert "@expm1exp.v" in emit_module([exp_and_less_one(F64)], MACHINES["masks"])
+    ends = [0.0, -0.0, 1e-310, -1e-300, 1e-20, -19.9, -20.1, -39.9, -44.5, -87.4, -103.9, -104.1, 88.7, 89.1, -708.5]
+    ends += [-745.1, -746.5, 709.7, 709.8, 1e30, -1e30, np.inf, -np.inf, np.nan]
+    x = rng.permutation(np.concatenate([rng.normal(size=100), rng.uniform(-750, 720, 60), ends])).astype(DTYPES[type])
+    y, z, less, whole = (np.empty_like(x) for _ in range(4))
+    run(exp_and_less_one(type), features, x, y, z)
+    run(elementwise("expm1_alone", "math.expm1", [type], type), features, x, less)
+    run(elementwise("exp_alone", "math.exp", [type], type), features, x, whole)
+    assert y.tobytes() == less.tobytes()
+    np.testing.assert_allclose(z, whole, rtol=2 * np.finfo(x.dtype).eps, atol=2 * np.finfo(x.dtype).smallest_subnormal)
+
+
 def test_of_different_numbers_they_are_two_calls():
     nest = Nest("apart", writes=("y",), x=memref(F64, 40), y=memref(F64, 40))
     with nest.parallel(40) as (i,):

@@ -364,11 +364,16 @@ def test_every_public_operation_is_documented_and_named(name):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_cross_entropy_behind_a_sigmoid_loses_no_digits_where_the_sigmoid_is_nearly_one(dtype):
-    x = np.linspace(4, 10, 31).astype(dtype)
-    slopes = ad.grad(lambda x: -ad.sum(ad.log1p(-ad.sigmoid(x))))(x)
+def test_a_cross_entropy_loses_no_digits_where_the_sigmoid_is_nearly_one(dtype):
+    """That of 1 - sigmoid(x) has the digits of this difference; sigmoid(-x), which is the same number, has all."""
+    x, eps = np.linspace(4, 60, 31).astype(dtype), np.finfo(dtype).eps
     expected = 1 / (1 + np.exp(-x.astype(np.longdouble)))
-    assert np.abs(slopes / expected - 1).max() <= 4 * np.finfo(dtype).eps
+    for loss in (lambda x: -ad.log(ad.sigmoid(-x)), lambda x: -ad.log_sigmoid(-x), ad.softplus):
+        slopes = ad.grad(lambda x, loss=loss: ad.sum(loss(x)))(x)
+        assert np.abs(slopes / expected - 1).max() <= 4 * eps
+    x, expected = x[:4], expected[:4]
+    slopes = ad.grad(lambda x: -ad.sum(ad.log1p(-ad.sigmoid(x))))(x)
+    assert np.all(np.abs(slopes / expected - 1) <= eps / (1 - expected))
 
 
 @pytest.mark.skipif("+fma" not in engine.target_features(), reason="a product is rounded by itself here")

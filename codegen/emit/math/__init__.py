@@ -52,7 +52,10 @@ FUNCTIONS = _Functions(
     {name: f"{file}.{'pow_' if name == 'pow' else name}" for file, names in _FILES.items() for name in names.split()}
 )
 #: And what is written only together with another one.
-_WRITERS = _Functions(FUNCTIONS.homes | {"bell": "erf.bell"})
+_WRITERS = _Functions(FUNCTIONS.homes | {
+    "bell": "erf.bell", "fade": "hyperbolic.fade", "tanh_beside": "hyperbolic.tanh_beside",
+    "exp_beside": "exp.exp_beside", "expm1_beside": "exp.expm1_beside",
+})  # fmt: skip
 
 #: Those that need another way for huge arguments, and which these are.
 _FAR = _Functions(
@@ -60,9 +63,13 @@ _FAR = _Functions(
     | {"fmod": "remainder.is_large_quotient", "bell": "erf.bell_is_far"}
 )
 #: What two functions of one number are together: most of their steps are the same.  The result is a struct.
-#: "bell" is exp(-x*x).
-JOINT = {("sin", "cos"): "sincos", ("erf", "bell"): "erfbell"}
-_PARTS = {joint: parts for parts, joint in JOINT.items()}
+#: "bell" is exp(-x*x), "fade" exp(-2|x|).
+JOINT = {
+    ("sin", "cos"): "sincos", ("erf", "bell"): "erfbell", ("tanh", "fade"): "tanhfade", ("expm1", "exp"): "expm1exp",
+}  # fmt: skip
+_PARTS = {joint: parts for parts, joint in JOINT.items()} | {
+    "tanhfade": ("tanh_beside", "fade"), "expm1exp": ("expm1_beside", "exp_beside"),
+}  # fmt: skip
 _OF_TWO = frozenset({"atan2", "fmod", "pow"})
 
 #: Of one number too these are computed in a whole register of it, where tables are looked up and cases are chosen

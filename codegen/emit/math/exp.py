@@ -19,7 +19,7 @@ from .code import Code, Term
 from .coefficients import EXP2, EXP2_F32, EXP_F32, EXP_F64
 from .tables import EXP_NEAR_F32, EXP_NEAR_F64, POW_ROOTS_F32, POW_ROOTS_F64
 
-__all__ = ["LN2", "exp", "exp2", "expm1", "expm1_reduced", "magic", "scaled"]
+__all__ = ["LN2", "exp", "exp2", "exp_beside", "expm1", "expm1_beside", "expm1_reduced", "magic", "scaled"]
 
 #: log(2) in two parts, the first short: its product with an exponent is exact.
 LN2 = {
@@ -60,12 +60,21 @@ def scaled(k: Code, x: Term, shifted: Term) -> Term:
 
 def exp(k: Code, x: Term) -> Term:
     """e**x within 1 ulp."""
-    low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
-    x = k.at_least(k.at_most(x, high), low)
     if k.fills_registers:
-        return _by_tables(k, x)
-    shifted, q = _reduced(k, x)
+        return _by_tables(k, _clamped(k, x))
+    return exp_beside(k, x)
+
+
+def exp_beside(k: Code, x: Term) -> Term:
+    """The same, of a number whose expm1 is asked too."""
+    shifted, q = _reduced(k, _clamped(k, x))
     return scaled(k, 1.0 + q, shifted)
+
+
+def _clamped(k: Code, x: Term) -> Term:
+    """x, or where e**x is 0 or infinite a number of which it is that too."""
+    low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
+    return k.at_least(k.at_most(x, high), low)
 
 
 def _by_tables(k: Code, x: Term) -> Term:
@@ -102,7 +111,19 @@ def exp2(k: Code, x: Term) -> Term:
 def expm1(k: Code, x: Term) -> Term:
     """e**x - 1 within 1.5 ulp, also near 0."""
     low, high = k.pick((-40.0, 710.0), (-20.0, 89.0))
-    n, q = expm1_reduced(k, k.at_least(k.at_most(x, high), low))
+    return _less_one(k, x, *expm1_reduced(k, k.at_least(k.at_most(x, high), low)))
+
+
+def expm1_beside(k: Code, x: Term) -> Term:
+    """The same, of a number whose exp is asked too."""
+    shifted, q = _reduced(k, _clamped(k, x))
+    # Of -64 and of less it is -1.
+    n = k.bits(k.at_least(shifted, magic(k) - 64.0)) - k.bits(k.constant(magic(k)))
+    return _less_one(k, x, n, q)
+
+
+def _less_one(k: Code, x: Term, n: Term, q: Term) -> Term:
+    """2**n (1 + q) - 1, which is expm1(x)."""
     # 2**n q + (2**n - 1), all halved, because 2**1024 is no number.
     half = k.power_of_two(n - 1)
     result = k.mad(half, q, half - 0.5) * 2.0

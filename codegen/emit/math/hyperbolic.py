@@ -1,4 +1,4 @@
-"""sinh, cosh, tanh and their inverses, by expm1 and log1p."""
+"""sinh, cosh, tanh and their inverses, by expm1 and log1p; and exp(-2|x|) beside tanh(x)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .code import Code, Term
 from .exp import expm1_reduced
 from .log import log1p
 
-__all__ = ["acosh", "asinh", "atanh", "cosh", "sinh", "tanh"]
+__all__ = ["acosh", "asinh", "atanh", "cosh", "fade", "sinh", "tanh", "tanh_beside"]
 
 
 def _is_tiny(k: Code, size: Term) -> Term:
@@ -37,11 +37,31 @@ def cosh(k: Code, x: Term) -> Term:
 
 def tanh(k: Code, x: Term) -> Term:
     """The hyperbolic tangent within 2.5 ulp."""
-    size = k.at_most(k.abs(x), k.pick(22.0, 10.0))  # it is 1 from there on
-    n, q = expm1_reduced(k, size + size)
-    scale = k.power_of_two(n)
-    e = k.mad(scale, q, scale - 1.0)
-    return k.with_sign(e / (e + 2.0), k.sign_of(x))
+    n, q = expm1_reduced(k, k.at_most(k.abs(x), k.pick(22.0, 10.0)) * -2.0)  # it is 1 from there on
+    return _tanh_of(k, x, k.power_of_two(n), q)
+
+
+def tanh_beside(k: Code, x: Term) -> Term:
+    """The same, of a number whose `fade` is asked too."""
+    return _tanh_of(k, x, *_faded(k, x))
+
+
+def _tanh_of(k: Code, x: Term, scale: Term, q: Term) -> Term:
+    lack = k.mad(scale, -q, 1.0 - scale)  # 1 - exp(-2|x|)
+    return k.with_sign(lack / (2.0 - lack), k.sign_of(x))
+
+
+def fade(k: Code, x: Term) -> Term:
+    """exp(-2|x|) of a number whose tanh is asked too, within 1 ulp."""
+    scale, q = _faded(k, x)
+    return k.mad(scale, q, scale)
+
+
+def _faded(k: Code, x: Term) -> tuple[Term, Term]:
+    """(2**n, q) with exp(-2|x|) = 2**n (1 + q)."""
+    size = k.at_most(k.abs(x), k.pick(373.0, 52.0))  # it is 0 from there on
+    n, q = expm1_reduced(k, size * -2.0)
+    return k.power_of_two(n + 64) * 2.0**-64, q  # may be subnormal
 
 
 def _large(k: Code) -> float:

@@ -1,0 +1,159 @@
+"""Values and derivatives of elementwise functions keep their digits in the tails and at any scale.
+
+Every row of the table in `tails` is compared with many digits: both float types, the first and the second order, by
+reverse and forward mode, natively and by the references.
+"""
+
+import importlib
+import pkgutil
+
+import mpmath
+import numpy as np
+import pytest
+
+import autodiff as ad
+from codegen.ir import OPS
+
+from .cases import eager
+from .tails import TABLE, exact
+
+#: Subnormal numbers on the way to a result lose digits: so many of the smallest number are forgiven.
+_FORGIVEN = 1024
+
+#: Why an elementwise operation that has a derivative is in no row.
+OTHERS = {
+    "complex numbers, in test_complex": {"abs_complex", "conj", "imag", "real"},
+    "what is chosen is passed on as it is, in test_elementwise": {"clip", "maximum", "minimum"},
+    "slopes of 1, 0 or a power of two, in test_edges and test_sweep": {
+        "cast", "copysign", "fmod", "frexp_mantissa", "heaviside", "ldexp", "mod", "nextafter",
+    },
+    "a part of reductions, in test_reductions and test_summaries": {"log_of_sum", "root"},
+}  # fmt: skip
+
+
+def derivatives(row):
+    """A program of the arguments: the value, then each derivative by (mode, the numbers of the arguments)."""
+
+    def program(*xs):
+        numbers = tuple(range(row.arity))
+
+        def pulled(g):
+            return ad.grad(lambda *xs: ad.sum(g(*xs)), argnums=numbers)
+
+        def pushed(g, i):
+            return ad.jvp(lambda x: g(*xs[:i], x, *xs[i + 1 :]), (xs[i],), (ad.ones_like(xs[i]),))[1]
+
+        first = pulled(row.f)
+        found = {("value", ()): row.f(*xs)}
+        for i, g in enumerate(first(*xs)):
+            def partial(*xs, i=i):
+                return first(*xs)[i]
+
+            found["reverse", (i,)], found["forward", (i,)] = g, pushed(row.f, i)
+            for j, h in enumerate(pulled(partial)(*xs)):
+                found["reverse", (i, j)], found["forward", (i, j)] = h, pushed(partial, j)
+        return {key: y.detach() if isinstance(y, ad.Tensor) else y for key, y in found.items()}
+
+    return program
+
+
+def ulps(found, true, dtype):
+    """How many units in the last place of the exact number lie between; what is no number of the dtype is not asked."""
+    info, found = np.finfo(dtype), float(found)
+    if abs(true) >= float(info.max):
+        return np.inf if np.isfinite(found) else 0.0
+    if not np.isfinite(found):
+        return np.inf
+    with mpmath.workprec(100):
+        slack = mpmath.ldexp(_FORGIVEN, int(info.minexp) - info.nmant)
+        unit = mpmath.ldexp(1, int(mpmath.frexp(true)[1]) - info.nmant - 1) if true else slack
+        beyond = abs(mpmath.mpf(found) - true) - (slack if abs(true) < 64 * float(info.tiny) else 0)
+        return max(0.0, float(beyond / unit))
+
+
+def points_of(row, dtype, points):
+    """The points that are numbers of the dtype, as tuples and as arrays of the arguments."""
+    with np.errstate(all="ignore"):
+        table = np.array([p if isinstance(p, tuple) else (p,) for p in points]).astype(dtype)
+    table = table[np.isfinite(table).all(1) & (table != 0).all(1)]
+    return tuple([tuple(p) for p in table.tolist()]), [np.ascontiguousarray(c) for c in table.T]
+
+
+def check(row, dtype, points):
+    at, xs = points_of(row, dtype, points)
+    true, program = exact(row.name, at), derivatives(row)
+    with eager():
+        routes = {"interpreted": program(*xs)}
+    keys = list(routes["interpreted"])
+    routes["native"] = dict(zip(keys, ad.jit(lambda *xs: list(program(*xs).values()))(*xs), strict=True))
+    wrong = []
+    for route, results in routes.items():
+        for (mode, by), y in results.items():
+            y = np.asarray(y)
+            assert y.dtype == dtype
+            for point, one, wide in zip(at, y, true[tuple(sorted(by))], strict=True):
+                error = ulps(one, wide, dtype)
+                if error > row.ulps[len(by)]:
+                    place = f"{route}, {mode} by {by} at {point}"
+                    wrong.append(f"{place}: {one}, not {mpmath.nstr(wide, 17)}: {error:.3g} ulps")
+    assert not wrong, "\n".join(wrong)
+
+
+each_row = pytest.mark.parametrize("row", TABLE, ids=[r.name for r in TABLE])
+
+
+@each_row
+def test_values_and_derivatives_keep_their_digits(row):
+    """Half of the points in either dtype."""
+    check(row, np.dtype(np.float64), row.points[::2])
+    check(row, np.dtype(np.float32), row.points[1::2])
+
+
+@pytest.mark.slow
+@each_row
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["f64", "f32"])
+def test_values_and_derivatives_keep_their_digits_everywhere(row, dtype, rng):
+    """All points, and more beside them."""
+    beside = np.array(row.points, float).repeat(8, axis=0)
+    beside = beside * rng.uniform(0.97, 1.03, beside.shape)
+    more = [tuple(p) for p in beside.tolist()] if row.arity == 2 else beside.tolist()
+    check(row, np.dtype(dtype), [*row.points, *more])
+
+
+def operations_of(row):
+    """The names of the operations that the function and its first two derivatives record."""
+    _, xs = points_of(row, np.dtype(np.float64), row.points[:1])
+    names, seen = set(), set()
+
+    def walk(t):
+        nodes = [t.node]
+        while nodes:
+            node = nodes.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                if node.kind is not None and node.kind.op is not None:
+                    names.add(node.kind.op.name)
+                nodes += [i for i in node.inputs or () if i is not None]
+
+    leaves = [ad.tensor(x, requires_grad=True) for x in xs]
+    y = row.f(*leaves)
+    walk(y)
+    for _ in range(2):
+        found = ad.grad(ad.sum(y), leaves, create_graph=True, allow_unused=True)
+        found = [g for g in found if g is not None and g.requires_grad]
+        for g in found:
+            walk(g)
+        if not found:
+            break
+        y = sum(ad.sum(g) for g in found)
+    return names
+
+
+def test_every_elementwise_operation_is_compared_or_said_why_not():
+    for module in pkgutil.iter_modules(ad.ops.__path__, "autodiff.ops."):
+        importlib.import_module(module.name)
+    met = set().union(*map(operations_of, TABLE))
+    differentiable = {name for name, op in OPS.items() if "elementwise" in op.traits and not op.discrete}
+    spared = set().union(*OTHERS.values())
+    assert differentiable - met - spared == set()
+    assert spared <= differentiable
