@@ -23,6 +23,7 @@ from . import tree
 from .custom.historyless import HistorylessError
 from .errors import DTypeError, GradientError, caller, check_callable
 from .ops import as_tensor
+from .tangents import tangents
 from .tape.ask import evaluate
 from .tape.leaves import leaf
 from .tape.node import Node
@@ -61,13 +62,14 @@ def _failed(message: str, mode: str) -> CheckFailed:
 
 
 class Case(NamedTuple):
-    """A function of arrays, the arrays, and what each is called."""
+    """A function of arrays, the arrays, what each is called, and which directions they may move in (see `tangents`)."""
 
     name: str
     function: Callable[..., list]
     point: list[np.ndarray]
     inputs: list[str]
     order: int
+    tangent: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
 
 def check_gradients(f: Callable, *args: Any, order: int = 2, argnums: int | Sequence[int] | None = None) -> None:
@@ -114,8 +116,12 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
             given[i] = a
         return _float_leaves(f(*tree.unflatten(structure, given)), name)
 
+    projected = tangents(args)
     point = [_array(leaves[i]) for i in moved]
-    return Case(name, function, point, [labels[i] for i in moved], order)
+    return Case(
+        name, function, point, [labels[i] for i in moved], order,
+        lambda dxs: list(projected(dict(zip(moved, dxs, strict=True))).values()),
+    )  # fmt: skip
 
 
 def _parameter_names(f: Callable, count: int) -> list[str]:
@@ -220,7 +226,7 @@ def _check(case: Case, rng: np.random.Generator, level: int) -> None:
         if level == 1:
             raise
         raise GradientError(f"{error}\n  check_gradients(..., order={level - 1}) leaves that derivative out") from None
-    for dxs in _directions(case.point, rng):
+    for dxs in map(case.tangent, _directions(case.point, rng)):
         by_reverse, scale = _inner(laws.x_bars, dxs), _size(laws.x_bars, dxs)
         try:
             dys = laws.forward(dxs)
@@ -239,9 +245,7 @@ def _check(case: Case, rng: np.random.Generator, level: int) -> None:
             )
     if case.order > level:
         y_bars = laws.y_bars
-        gradient = Case(
-            case.name, lambda *xs: list(vjp(case.function, *xs)[1](y_bars)), case.point, case.inputs, case.order
-        )
+        gradient = case._replace(function=lambda *xs: list(vjp(case.function, *xs)[1](y_bars)))
         _check(gradient, rng, level + 1)
 
 
@@ -287,7 +291,7 @@ def _first_bad(
     """(input, entry, derivative, difference) of the first entry that is wrong, by halving the direction."""
 
     def wrong(j: int, part: np.ndarray) -> tuple[float, float] | None:
-        only = [part if k == j else np.zeros_like(d) for k, d in enumerate(dxs)]
+        only = laws.case.tangent([part if k == j else np.zeros_like(d) for k, d in enumerate(dxs)])
         got = derivative(only)
         expected = laws.disagreement(got, only, abs(got))
         return None if expected is None else (got, expected)

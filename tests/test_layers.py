@@ -23,7 +23,7 @@ ENGINE = [
     ["autodiff.signature", "autodiff.calling", "autodiff.entering"],
     ["autodiff.entry"],
     ["autodiff.tensor_calls"],
-    ["autodiff.api", "autodiff.jit", "autodiff.inspection", "autodiff.testing"],
+    ["autodiff.api", "autodiff.jit", "autodiff.inspection", "autodiff.tangents", "autodiff.testing"],
     ["autodiff"],
     ["autodiff.demo"],
     ["autodiff.cli"],

@@ -236,3 +236,89 @@ def test_a_wrong_derivative_of_a_program_with_a_loop_is_said_to_be_wrong():
 
     with pytest.raises(ad.GradientError, match=r"derivative is wrong at first order(.|\n)*no custom rule in it"):
         ad.check_gradients(held, np.array([0.5, 1.5, 2.0]), order=1)
+
+
+class Sphere(ad.AbstractTensor):
+    """A vector of length one, whose gradients are tangent; `held` what it is put into."""
+
+    def __init__(self, x):
+        self.x = x
+
+    aval = property(lambda self: self.x.aval)
+    shape = property(lambda self: self.x.shape)
+    dtype = property(lambda self: self.x.dtype)
+
+
+ad.tree.register(Sphere, lambda s: ([s.x], None), lambda _, leaves: Sphere(leaves[0]))
+
+
+@ad.dense.method(Sphere)
+def _(x):
+    return x.x
+
+
+@ad.project.method(object, Sphere)
+def _(g, like):
+    g = ad.dense(g)
+    return Sphere(g - like.x * ad.sum(g * like.x))
+
+
+FORM = np.array([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 4.0]])
+
+
+def _form(factor):
+    """x A x of a point of the sphere, with its gradient times a number."""
+
+    @ad.function
+    def form(s): ...
+
+    @form.forward(Sphere)
+    def _(ctx, s):
+        ctx.save_for_backward(s=s)
+        return ad.sum(s.x * (FORM @ s.x))
+
+    @form.backward(Sphere)
+    def _(ctx, g):
+        return 2 * factor * g * (FORM @ ctx.saved_variables.s.x)
+
+    return form
+
+
+@pytest.mark.parametrize(
+    ("held", "taken"),
+    [(lambda s: s, lambda x: x), (lambda s: {"a": [s]}, lambda x: x["a"][0])],
+    ids=["alone", "nested"],
+)
+def test_a_rule_whose_gradient_is_projected_is_checked_along_what_the_projection_leaves(held, taken):
+    point = held(Sphere(ad.tensor(np.array([1.0, 2.0, 2.0]) / 3)))
+    right, wrong = _form(1.0), _form(1.1)
+    ad.check_gradients(lambda x: right(taken(x)), point, order=2)
+    ad.check_gradients(lambda x: ad.sum(ad.dense(taken(x)) ** 3), point, order=2)  # nothing is projected here
+    with pytest.raises(ad.GradientError, match=r"wrong at first order[\s\S]*the backward of form"):
+        ad.check_gradients(lambda x: wrong(taken(x)), point, order=1)
+    with pytest.raises(ad.GradientError, match="wrong at first order"):
+        ad.check_gradients(lambda x: wrong(taken(x)), point)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [ad.Diagonal(np.array([1.0, 2.0])), ad.Fill(2.0, (2, 2)), ad.Symmetric(np.array([[1.0, 2.0], [2.0, 5.0]])),
+     ad.LowerTriangular(np.array([[1.0, 0.0], [2.0, 5.0]]))],
+    ids=lambda v: type(v).__name__,
+)  # fmt: skip
+def test_structured_arguments_are_checked_in_their_own_directions(value):
+    @ad.function
+    def cubes(a): ...
+
+    @cubes.forward(ad.AbstractTensor)
+    def _(ctx, a):
+        a = ad.dense(a)
+        ctx.save_for_backward(a=a)
+        return ad.sum(a**3)
+
+    @cubes.backward(ad.AbstractTensor)
+    def _(ctx, g):
+        return 3 * g * ctx.saved_variables.a ** 2
+
+    ad.check_gradients(cubes, value, order=2)
+    ad.check_gradients(lambda a: ad.sum(ad.dense(a) ** 3), value, order=2)

@@ -1,0 +1,80 @@
+"""Directions in which structured arguments may move: those that `ad.project` leaves of a gradient.
+
+A type whose gradients are projected (tangent to a sphere, say) has no derivative in other directions, so a difference
+is taken, and compared, in these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .ops import dense, project
+from .tensor import AbstractTensor, Tensor
+from .transforms import jvp
+
+__all__ = ["tangents"]
+
+#: Arrays, by the number of their leaf.
+Directions = dict[int, np.ndarray]
+
+
+def tangents(args: Sequence[Any]) -> Callable[[Directions], Directions]:
+    """A function from directions of some leaves of `args` to those that their types have."""
+    structured = list(_structured(tuple(args), 0))
+
+    def projected(directions: Directions) -> Directions:
+        found = dict(directions)
+        for start, value in structured:
+            found.update(_projected(value, start, {i: d for i, d in directions.items() if i >= start}))
+        return {i: found[i] for i in directions}
+
+    return projected
+
+
+def _structured(x: Any, start: int) -> Iterator[tuple[int, AbstractTensor]]:
+    """(number of its first leaf, value) of the outermost structured values of a tree; its leaves count from `start`."""
+    if isinstance(x, Tensor) or tree.flatten(x)[1] == tree.LEAF:
+        return
+    if isinstance(x, AbstractTensor):
+        yield start, x
+        return
+    for child in tree.split(x)[0]:
+        yield from _structured(child, start)
+        start += len(tree.leaves(child))
+
+
+def _projected(value: AbstractTensor, start: int, directions: Directions) -> Directions:
+    """Directions of the leaves of one structured value.
+
+    A projection leaves what it gave as it is.  Other methods of `project` add up, say, what goes to a number in several
+    places: directions are not theirs to change.
+    """
+    leaves, structure = tree.flatten(value)
+    moved = [i for i in range(len(leaves)) if start + i in directions]
+    if not moved:
+        return {}
+
+    def along(dxs: list) -> list:
+        """The projection of the direction in which the dense value moves."""
+
+        def written_out(*xs: Any) -> Any:
+            given = list(leaves)
+            for i, x in zip(moved, xs, strict=True):
+                given[i] = x
+            return dense(tree.unflatten(structure, given))
+
+        change = jvp(written_out, [_array(leaves[i]) for i in moved], dxs)[1]
+        found = tree.leaves(project(change, value))
+        return [_array(found[i]).astype(dx.dtype) for i, dx in zip(moved, dxs, strict=True)]
+
+    once = along([directions[start + i] for i in moved])
+    is_projection = all([np.allclose(a, b) for a, b in zip(once, along(once), strict=True)])
+    return {start + i: dx for i, dx in zip(moved, once, strict=True)} if is_projection else {}
+
+
+def _array(x: Any) -> np.ndarray:
+    return np.array(x.detach().numpy() if isinstance(x, Tensor) else x)
