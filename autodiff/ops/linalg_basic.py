@@ -28,7 +28,7 @@ from .shaping import spread, transposed
 from .statistics import floating, root_of_squares
 from .template import remembered
 
-__all__ = ["diag", "diagonal", "norm", "trace"]
+__all__ = ["diag", "diagonal", "in_range", "norm", "trace"]
 
 # ---------------------------------------------------------------- diagonals
 
@@ -189,7 +189,8 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
           number p.  Of matrices None or "fro": the same root; 1 and inf: the largest sum of sizes of a column and of
           a row, -1 and -inf the smallest; 2 and -2: the largest and smallest singular value, "nuc": their sum
 
-    Where the norm of a vector is 0 its derivative is 0; of an infinite element it is nan.  Squares of very large and
+    Where the norm of a vector is 0 its derivative is 0; of an infinite element it is nan.  At a kink of 2, -2 and "nuc"
+    (equal singular values that share, one that is 0) second derivatives are nan.  Squares of very large and
     very small elements neither overflow nor underflow.
     Raises ShapeError when x has no such axis, ValueError for an `ord` that is not served.
 
@@ -231,23 +232,29 @@ def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """
     if not x.aval.size:
         return root_of_squares(summed(multiply(x, x), axes))
-    # Neither squares nor what is divided by a norm, its derivative, leave the range: 2 step - far is less than it.
-    far, step = (48, 80) if x.dtype == np.float32 else (400, 600)
-    top = max_(abs_(record(DETACH, (x,))), axes)
-    one, large, small, most, least = (constant(2.0**n, dtype_name(x.dtype)) for n in (0, step, -step, far, -far))
-    is_large, is_small = greater(top, most), less(top, least)
-    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
+    scale, back = in_range(max_(abs_(record(DETACH, (x,))), axes))
     scaled = multiply(x, spread(scale, axes, x.shape))
     return multiply(root_of_squares(summed(multiply(scaled, scaled), axes)), back)
+
+
+def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
+    """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
+
+    Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
+    """
+    far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
+    one, large, small, most, least = (constant(2.0**n, dtype_name(top.dtype)) for n in (0, step, -step, far, -far))
+    is_large, is_small = greater(top, most), less(top, least)
+    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
+    return scale, back
 
 
 def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:
     """The norms of matrices whose rows are along one axis, columns along the other."""
     if ord in (2, -2, "nuc"):
         others = [a for a in range(x.ndim) if a not in (rows, columns)]
-        singular: Any = imported("autodiff.ops.linalg.singular")
-        values, last = singular.svdvals(transposed(x, (*others, rows, columns))), (len(others),)
-        return summed(values, last) if ord == "nuc" else max_(values, last) if ord == 2 else min_(values, last)
+        norms: Any = imported("autodiff.ops.linalg.norms")
+        return norms.spectral_norm(transposed(x, (*others, rows, columns)), ord)
     added, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums, left = summed(abs_(x), (added,)), (other - (added < other),)
     return max_(sums, left) if ord > 0 else min_(sums, left)

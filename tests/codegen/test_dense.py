@@ -19,7 +19,8 @@ from codegen.runtime.share import shared
 PROGRAMS = [
     ("cholesky", {}, False), ("inv", {"refuses": True}, False), ("lu", {}, False), ("solve", {}, True),
     ("solve_factored", {}, True),
-    ("solve_triangular", {"lower": True}, True), ("solve_triangular", {"lower": False}, True),
+    ("solve_triangular", {"lower": True, "refuses": True}, True),
+    ("solve_triangular", {"lower": False, "refuses": True}, True),
 ]  # fmt: skip
 TOLERANCE = {np.float64: 1e-11, np.float32: 3e-3}
 
@@ -223,7 +224,7 @@ NUMBERS = [
     ("cholesky", "c"), ("inv", "c"), ("solve", "c"), ("solve_factored", "c"), ("solve_triangular", "c"),
     ("adjugate_change", "fc"),
 ]  # fmt: skip
-PARAMS = {"solve_triangular": {"lower": False}, "inv": {"refuses": True}}
+PARAMS = {"solve_triangular": {"lower": False, "refuses": True}, "inv": {"refuses": True}}
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 9, 13])

@@ -2,7 +2,8 @@
 
     solving         solve, solve_triangular, inv        factorization   cholesky
     determinant     det, slogdet                        eigen           eigh, eigvalsh
-    orthogonal      qr                                  singular        svd, svdvals, pinv, lstsq
+    orthogonal      qr                                  singular        svd, svdvals, pinv
+    least_squares   lstsq
     derived         matrix_power, multi_dot, matrix_rank, cond, and of last axes norms, diagonal and trace
     and what stands in `ad` as well
 """
@@ -23,9 +24,10 @@ from .derived import cond, diagonal, matrix_norm, matrix_power, matrix_rank, mul
 from .determinant import det, slogdet
 from .eigen import eigh, eigvalsh
 from .factorization import cholesky
+from .least_squares import lstsq
 from .matrices import adjoint, hermitian_part, square
 from .orthogonal import qr
-from .singular import lstsq, pinv, svd, svdvals
+from .singular import pinv, svd, svdvals
 from .solving import inv, solve, solve_triangular
 
 __all__ = [

@@ -4,8 +4,8 @@ Both are one operation, so a matrix is decomposed once: its result has the eigen
 
     a v = v diag(w)     dw = diag(vᴴ da v)     dv = v (f * (vᴴ da v))     f[i,j] = 1 / (w[j] - w[i]), 0 where i = j
 
-Of equal eigenvalues the vectors have no derivatives: f is infinite there, and meets what does not want it as a
-strong zero, so that eigenvalues, and functions of distinct ones, have their gradients whatever the others are.
+Of eigenvalues that are equal but for the rounding of the matrix the vectors have no derivatives: what asks for them is
+nan.  Eigenvalues, and functions of the vectors of others, have their gradients whatever is equal (see `spectral`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from ...custom import function
 from ...errors import caller
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import add, divide, mul0, multiply, subtract
+from ..arithmetic import add, multiply
 from ..batching import along
 from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
-from ..creation import eye
 from ..forms import further
 from ..joining import joined
 from ..primitive import primitive
-from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
 from ..triangles import tril, triu
 from .matrices import adjoint, first_refused, hermitian_part, square, square_aval
+from .spectral import Gaps, diagonal_of, diagonal_row, moved_by_eigenvalues, of_all, of_columns, unknown, with_rule
 
 __all__ = ["EighResult", "eigh", "eigvalsh"]
 
@@ -58,31 +57,62 @@ def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
     return part(y, y.ndim - 2, 0, 1), part(y, y.ndim - 2, 1, n + 1)
 
 
-def _identity(v: Tensor) -> Tensor:
-    return eye(v.shape[-1], dtype=v.dtype)
-
-
-def _inverse_gaps(w: Tensor, v: Tensor) -> Tensor:
-    """f, from the row of eigenvalues."""
-    w, same = real_part(w), real_part(_identity(v))
-    column = reshaped(w, (*w.shape[:-2], w.shape[-1], 1))
-    gaps = add(subtract(w, column), same)
-    return cast_to(divide(subtract(1.0, same), gaps), v.dtype)
-
-
 def _vjp(y_bar, y, a):
     (w_bar, v_bar), (w, v) = _apart(y_bar), _apart(y)
-    inside = add(multiply(w_bar, _identity(v)), mul0(matmul(adjoint(v), v_bar), _inverse_gaps(w, v)))
-    return (matmul(matmul(v, inside), adjoint(v)),)
+    gaps = Gaps(w)
+    inside = add(gaps.over_differences(matmul(adjoint(v), v_bar)), unknown(of_columns(v_bar), gaps.near))
+    by_vectors = matmul(matmul(v, inside), adjoint(v))
+    return (add(record(_pulled, (_with_values(v, w_bar), a, y, w_bar)), by_vectors),)
+
+
+def _with_values(v: Tensor, row: Tensor) -> Tensor:
+    """v diag(row) vᴴ."""
+    return matmul(multiply(v, row), adjoint(v))
 
 
 def _jvp(dxs, y, a):
     w, v = _apart(y)
-    inside = matmul(matmul(adjoint(v), dxs[0]), v)
-    dw = summed(multiply(inside, _identity(v)), (inside.ndim - 2,))
-    dv = matmul(v, mul0(inside, _inverse_gaps(w, v)))
-    return joined((reshaped(dw, w.shape), dv), y.ndim - 2)
+    gaps, inside = Gaps(w), matmul(matmul(adjoint(v), dxs[0]), v)
+    dv = matmul(v, add(gaps.over_differences(inside), unknown(of_all(inside), gaps.near)))
+    return joined((diagonal_row(inside), dv), y.ndim - 2)
 
+
+def _moved(y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
+    """The change of v diag(g) vᴴ with a, and vᴴ change v."""
+    w, v = _apart(y)
+    inside = matmul(matmul(adjoint(v), change), v)
+    return matmul(matmul(v, moved_by_eigenvalues(Gaps(w), g, inside, is_fixed)), adjoint(v)), inside
+
+
+def _pulled_vjp(c, _, value, a, y, g):
+    """The change is a symmetric linear map: it is its own transpose."""
+    a_bar, inside = _moved(y, g, c, not g.requires_grad)
+    return (None, a_bar, None, diagonal_row(inside))
+
+
+def _pulled_jvp(dxs, _, value, a, y, g):
+    _, da, _, dg = dxs
+    by_slopes = None if dg is None else _with_values(_apart(y)[1], dg)
+    by_a = None if da is None else _moved(y, g, da, dg is None)[0]
+    return by_slopes if by_a is None else by_a if by_slopes is None else add(by_a, by_slopes)
+
+
+#: v diag(g) vᴴ, the gradient that slopes g of eigenvalues give: from it, a, its decomposition and the slopes.
+_pulled = with_rule("eigh_pulled", _pulled_vjp, _pulled_jvp)
+
+
+def _values_vjp(w_bar, _, value, a, y):
+    row = cast_to(reshaped(w_bar, (*w_bar.shape[:-1], 1, w_bar.shape[-1])), a.dtype)
+    return (None, record(_pulled, (_with_values(_apart(y)[1], row), a, y, row)), None)
+
+
+def _values_jvp(dxs, w, value, a, y):
+    v = _apart(y)[1]
+    return reshaped(real_part(diagonal_row(matmul(matmul(adjoint(v), dxs[1]), v))), w.shape)
+
+
+#: The eigenvalues, from a and its decomposition: they have their derivatives where the vectors have none.
+_values = with_rule("eigh_values", _values_vjp, _values_jvp)
 
 _eigh = primitive(
     "eigh",
@@ -105,8 +135,10 @@ class EighResult(NamedTuple):
 
 
 def _decomposed(name: str, a: object) -> tuple[Tensor, Tensor]:
-    w, v = _apart(record(_eigh, (hermitian_part(square(name, a, "fc")),)))
-    return reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), v
+    a = hermitian_part(square(name, a, "fc"))
+    y = record(_eigh, (a,))
+    w, v = _apart(y)
+    return record(_values, (reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), a, y)), v
 
 
 @function
@@ -136,7 +168,7 @@ def eigvalsh(a):
 
     As `eigh` gives them: the symmetric part of a is taken.  Of equal ones the derivatives are those in the order of
     the vectors that were found; their sum, and what else does not tell them apart, has the right one.
-    Second derivatives at equal ones are nan: they go through the vectors.
+    Second derivatives at equal ones are nan where they depend on how the function treats these.
     Raises ShapeError for matrices that are not square.
 
     UPLO   "L" or "U": only this triangle is read, and has the gradient
@@ -154,7 +186,7 @@ def _triangle(name: str, a: object, UPLO: str) -> Tensor:
         raise ValueError(f"{name}: UPLO is 'L' or 'U', not {UPLO!r}\n  called at {caller()}")
     a = square(name, a, "fc")
     half = triu(a, 1) if UPLO in "Uu" else tril(a, -1)
-    return add(add(half, adjoint(half)), multiply(cast_to(real_part(a), a.dtype), _identity(a)))
+    return add(add(half, adjoint(half)), diagonal_of(cast_to(real_part(a), a.dtype)))
 
 
 @further(eigh)

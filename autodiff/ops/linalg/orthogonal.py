@@ -57,7 +57,7 @@ def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
 
 def _over(x: Tensor, r: Tensor) -> Tensor:
     """x r⁻¹."""
-    return adjoint(solved_triangular(adjoint(r), adjoint(x), True))
+    return adjoint(solved_triangular(adjoint(r), adjoint(x), True, refuses=False))
 
 
 def _diagonal(x: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def _vjp(y_bar, y, a):
     above = upper_part(inside, 1)
     symmetric = add(add(above, adjoint(above)), _real(_diagonal(inside)))
     moved = add(q_bar, matmul(q, symmetric))
-    return (adjoint(solved_triangular(r, adjoint(moved), False)),)
+    return (adjoint(solved_triangular(r, adjoint(moved), False, refuses=False)),)
 
 
 def _jvp(dxs, y, a):
@@ -121,8 +121,7 @@ def qr(a, mode="reduced"):
     mode   "reduced"; "r" gives R alone; of "complete" k = m, the further columns of Q are any, the rows of R zeros, and
            a gradient through such a Q is an error
 
-    The gradient is that of matrices whose first k columns are independent: LinAlgError where R has a zero on its
-    diagonal.
+    The gradient is that of matrices whose first k columns are independent: nan where R has a zero on its diagonal.
     Raises ShapeError for less than two axes, DispatchError for another mode.
 
     >>> import autodiff as ad

@@ -1,13 +1,15 @@
-"""Singular values and vectors, the pseudo-inverse, and least squares.
+"""Singular values and vectors, and the pseudo-inverse.
 
 The decomposition is one operation, so a matrix is decomposed once: its result has u, the row of singular values, and v
 one below the other.
 
-    a = u diag(s) vᴴ     p = uᴴ da v     ds = re diag(p)     f[i,j] = 1 / (s[j]² - s[i]²), 0 where i = j
-    du = u (f * (p s + s pᴴ)) + (1 - u uᴴ) da v / s     dv = v (f * (s p + pᴴ s)) + (1 - v vᴴ) daᴴ u / s
+    a = u diag(s) vᴴ     p = uᴴ da v = p₊ + p₋, its Hermitian and skew parts     ds = re diag(p)
+    f[i,j] = 1 / (s[j] - s[i])     h[i,j] = 1 / (s[j] + s[i])     0 where i = j
+    du = u (f * p₊ + h * p₋) + (1 - u uᴴ) da v / s     dv = v (f * p₊ - h * p₋) + (1 - v vᴴ) daᴴ u / s
 
-Of equal singular values the vectors have no derivatives: f is infinite there, and meets what does not want it as a
-strong zero, as in `eigen`.  Of complex numbers u alone turns with the imaginary part of p's diagonal.
+Of singular values that are equal but for the rounding of the matrix the vectors have no derivatives: what asks for
+them is nan.  The values have theirs whatever is equal (see `spectral`).  Of complex numbers u alone turns with the
+imaginary part of p's diagonal.
 Sources: Townsend, "Differentiating the singular value decomposition" (2016); of the pseudo-inverse, Golub and Pereyra,
 "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate" (1973).
 """
@@ -23,27 +25,35 @@ from codegen.ir import Aval
 from codegen.lowering import Call, Decompose
 
 from ...custom import function
-from ...errors import ShapeError, caller
 from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
-from ..arithmetic import abs_, add, divide, mul0, multiply, negative, subtract
+from ..arithmetic import add, mul0, multiply, negative, subtract
 from ..batching import along
-from ..comparison import greater
 from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
-from ..creation import eye
 from ..joining import joined
 from ..primitive import expect, primitive
-from ..promotion import common
-from ..reductions import max_, summed
 from ..shaping import reshaped
 from ..slicing import part
 from .complement import completed
 from .matrices import adjoint, matrices
+from .spectral import (
+    Gaps,
+    diagonal_of,
+    diagonal_row,
+    moved_by_singular_values,
+    of_all,
+    of_columns,
+    outside,
+    unknown,
+    with_rule,
+)
 
-__all__ = ["LstsqResult", "SVDResult", "lstsq", "pinv", "svd", "svdvals"]
+__all__ = [
+    "SVDResult", "apart", "decomposition", "moved_gradient", "pinv", "scaled_by", "svd", "svdvals", "tolerance",
+]  # fmt: skip
 
 
 def _of_sound(run: Callable[[np.ndarray], np.ndarray], a: np.ndarray) -> np.ndarray:
@@ -68,72 +78,104 @@ def _infer(a: Aval) -> Aval:
     return a.with_shape((*batch, m + 1 + n, min(m, n)))
 
 
-def _apart(y: Tensor, m: int) -> tuple[Tensor, Tensor, Tensor]:
+def apart(y: Tensor, m: int) -> tuple[Tensor, Tensor, Tensor]:
     """u, of m rows, the row of singular values, and v."""
     axis, rows = y.ndim - 2, y.shape[-2]
     return part(y, axis, 0, m), part(y, axis, m, m + 1), part(y, axis, m + 1, rows)
 
 
-def _identity(x: Tensor) -> Tensor:
-    return eye(x.shape[-1], dtype=x.dtype)
-
-
-def _column(row: Tensor) -> Tensor:
-    return reshaped(row, (*row.shape[:-2], row.shape[-1], 1))
-
-
-def _inverse_gaps(s: Tensor) -> Tensor:
-    """f, from the row of singular values."""
-    row = real_part(s)
-    column, same = _column(row), _identity(row)
-    gaps = add(multiply(subtract(row, column), add(row, column)), same)
-    return cast_to(divide(subtract(1.0, same), gaps), s.dtype)
+def scaled_by(u: Tensor, row: Tensor, v: Tensor) -> Tensor:
+    """u diag(row) vᴴ."""
+    return matmul(multiply(u, row), adjoint(v))
 
 
 def _skew(x: Tensor) -> Tensor:
     return subtract(x, adjoint(x))
 
 
-def _outside(x: Tensor, u: Tensor) -> Tensor:
-    """What of x's columns u does not span."""
-    return subtract(x, matmul(u, matmul(adjoint(u), x)))
-
-
 def _vjp(y_bar, y, a):
     m, n = a.shape[-2:]
-    (u_bar, s_bar, v_bar), (u, s, v) = _apart(y_bar, m), _apart(y, m)
-    gaps, over = _inverse_gaps(s), divide(1.0, s)
+    (u_bar, s_bar, v_bar), (u, s, v) = apart(y_bar, m), apart(y, m)
+    gaps, asked = Gaps(s), of_columns(joined((u_bar, v_bar), y.ndim - 2))
     of_u, of_v = _skew(matmul(adjoint(u), u_bar)), _skew(matmul(adjoint(v), v_bar))
-    inside = add(mul0(multiply(of_u, s), gaps), mul0(multiply(_column(s), of_v), gaps))
-    inside = add(inside, multiply(cast_to(real_part(s_bar), s.dtype), _identity(s)))
+    even, odd = multiply(add(of_u, of_v), 0.5), multiply(subtract(of_u, of_v), 0.5)
+    inside = add(gaps.over_differences(even), cast_to(unknown(asked, gaps.near), s.dtype))
+    inside = add(inside, gaps.over_sums(subtract(odd, diagonal_of(odd))))
     if a.dtype.kind == "c":
-        inside = add(inside, mul0(multiply(multiply(of_u, _identity(s)), 0.5), over))
+        inside = add(inside, gaps.over_values(diagonal_of(multiply(of_u, 0.5))))
     a_bar = matmul(matmul(u, inside), adjoint(v))
     if m > n:
-        a_bar = add(a_bar, matmul(mul0(_outside(u_bar, u), over), adjoint(v)))
+        a_bar = add(a_bar, matmul(gaps.over_values(outside(u_bar, u)), adjoint(v)))
     if n > m:
-        a_bar = add(a_bar, matmul(u, adjoint(mul0(_outside(v_bar, v), over))))
-    return (a_bar,)
+        a_bar = add(a_bar, matmul(u, adjoint(gaps.over_values(outside(v_bar, v)))))
+    return (add(a_bar, record(_pulled, (scaled_by(u, s_bar, v), a, y, s_bar))),)
 
 
 def _jvp(dxs, y, a):
     (da,), (m, n) = dxs, a.shape[-2:]
-    u, s, v = _apart(y, m)
-    gaps, over = _inverse_gaps(s), divide(1.0, s)
-    moved = matmul(da, v)
+    u, s, v = apart(y, m)
+    gaps, moved = Gaps(s), matmul(da, v)
     p = matmul(adjoint(u), moved)
-    by_column, by_row = multiply(p, s), multiply(_column(s), p)
-    turn = mul0(add(by_column, adjoint(by_column)), gaps)
+    even, odd = multiply(add(p, adjoint(p)), 0.5), multiply(_skew(p), 0.5)
+    both = add(gaps.over_differences(even), cast_to(unknown(of_all(p), gaps.near), s.dtype))
+    beside = gaps.over_sums(subtract(odd, diagonal_of(odd)))
+    turn = add(both, beside)
     if a.dtype.kind == "c":
-        turn = add(turn, mul0(multiply(multiply(_skew(p), _identity(s)), 0.5), over))
-    du = matmul(u, turn)
-    dv = matmul(v, mul0(add(by_row, adjoint(by_row)), gaps))
+        turn = add(turn, gaps.over_values(diagonal_of(odd)))
+    du, dv = matmul(u, turn), matmul(v, subtract(both, beside))
     if m > n:
-        du = add(du, mul0(_outside(moved, u), over))
+        du = add(du, gaps.over_values(outside(moved, u)))
     if n > m:
-        dv = add(dv, mul0(_outside(matmul(adjoint(da), u), v), over))
-    ds = cast_to(real_part(summed(multiply(p, _identity(s)), (p.ndim - 2,))), s.dtype)
-    return joined((du, reshaped(ds, s.shape), dv), y.ndim - 2)
+        dv = add(dv, gaps.over_values(outside(matmul(adjoint(da), u), v)))
+    return joined((du, diagonal_row(p), dv), y.ndim - 2)
+
+
+def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
+    """The change of u diag(g) vᴴ with a, and uᴴ change v."""
+    m, n = a.shape[-2:]
+    u, s, v = apart(y, m)
+    gaps, moved = Gaps(s), matmul(change, v)
+    p = matmul(adjoint(u), moved)
+    found = matmul(matmul(u, moved_by_singular_values(gaps, g, p, is_fixed)), adjoint(v))
+    if m != n:
+        beside = outside(moved, u) if m > n else outside(matmul(adjoint(change), u), v)
+        turned = mul0(beside, gaps.over_values(g))
+        if not is_fixed:
+            turned = add(turned, unknown(beside, gaps.tiny))
+        found = add(found, matmul(turned, adjoint(v)) if m > n else matmul(u, adjoint(turned)))
+    return found, p
+
+
+def _pulled_vjp(c, _, value, a, y, g):
+    """The change is a symmetric linear map: it is its own transpose."""
+    a_bar, p = moved_gradient(a, y, g, c, not g.requires_grad)
+    return (None, a_bar, None, diagonal_row(p))
+
+
+def _pulled_jvp(dxs, _, value, a, y, g):
+    (_, da, _, dg), (u, _, v) = dxs, apart(y, a.shape[-2])
+    by_slopes = None if dg is None else scaled_by(u, dg, v)
+    by_a = None if da is None else moved_gradient(a, y, g, da, dg is None)[0]
+    return by_slopes if by_a is None else by_a if by_slopes is None else add(by_a, by_slopes)
+
+
+#: u diag(g) vᴴ, the gradient that slopes g of singular values give: from it, a, its decomposition and the slopes.
+_pulled = with_rule("svd_pulled", _pulled_vjp, _pulled_jvp)
+
+
+def _values_vjp(s_bar, _, value, a, y):
+    u, s, v = apart(y, a.shape[-2])
+    row = cast_to(reshaped(s_bar, s.shape), s.dtype)
+    return (None, record(_pulled, (scaled_by(u, row, v), a, y, row)), None)
+
+
+def _values_jvp(dxs, value, _, a, y):
+    u, _, v = apart(y, a.shape[-2])
+    return reshaped(real_part(diagonal_row(matmul(matmul(adjoint(u), dxs[1]), v))), value.shape)
+
+
+#: The singular values, from a and its decomposition: they have their derivatives where the vectors have none.
+_values = with_rule("singular_values", _values_vjp, _values_jvp)
 
 
 _svd = primitive(
@@ -149,6 +191,11 @@ _svd = primitive(
 )
 
 
+def decomposition(a: Tensor) -> Tensor:
+    """u, the row of singular values, and v, one below the other: see `apart`."""
+    return record(_svd, (a,))
+
+
 class SVDResult(NamedTuple):
     """(U * S) @ Vh = a."""
 
@@ -159,8 +206,10 @@ class SVDResult(NamedTuple):
 
 def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
     a = matrices(name, a)
-    u, s, v = _apart(record(_svd, (a,)), a.shape[-2])
-    return u, reshaped(real_part(s), (*s.shape[:-2], s.shape[-1])), v
+    y = decomposition(a)
+    u, s, v = apart(y, a.shape[-2])
+    values = reshaped(real_part(s), (*s.shape[:-2], s.shape[-1]))
+    return u, record(_values, (values, a, y)), v
 
 
 @function
@@ -195,7 +244,8 @@ def svd(a, full_matrices=True, compute_uv=True):
 def svdvals(a):
     """The singular values of matrices, in falling order.   T[..., m, n]  →  f[..., min(m, n)]
 
-    As `svd` gives them.  Second derivatives at equal ones are nan: they go through the vectors.
+    The gradient of one that is 0 is that of one of its sides.  Second derivatives at equal ones are nan where they
+    depend on how the function treats these.
     Raises ShapeError for less than two axes.
 
     >>> import autodiff as ad
@@ -251,7 +301,8 @@ _pinv = primitive(
 )
 
 
-def _tolerance(a: Tensor, given: float | None) -> float:
+def tolerance(a: Tensor, given: float | None) -> float:
+    """How many times the largest singular value counts as zero."""
     return float(max(a.shape[-2:]) * np.finfo(a.dtype).eps) if given is None else float(given)
 
 
@@ -271,50 +322,4 @@ def pinv(a, rcond=None):
     f64[1,2] [[0.5 0. ]]
     """
     a = matrices("pinv", a)
-    return record(_pinv, (a,), (_tolerance(a, rcond),))
-
-
-class LstsqResult(NamedTuple):
-    """As NumPy has it; the residuals are there whatever the rank is."""
-
-    x: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
-
-
-@function
-def lstsq(a, b, rcond=None):
-    """The x for which |b - a @ x| is least, of the least norm if there are several.
-
-    a: T[..., m, n]  b: T[..., m, k] or T[m]  →  (x: T[..., n, k] or T[n], residuals: f[..., k], rank: i64[...],
-    singular_values: f[..., min(m, n)])
-
-    residuals   the sums of squares of b - a @ x: without an axis for a vector b
-    rcond       as of `pinv`; the gradient is that of matrices of the same rank
-
-    Raises ShapeError for matrices that do not fit.
-
-    >>> import autodiff as ad
-    >>> ad.linalg.lstsq([[1.0], [1.0]], [1.0, 3.0]).x
-    f64[1] [2.]
-    """
-    a, b = common("lstsq", (("a", a), ("b", b)), "fc")
-    a = matrices("lstsq", a)
-    is_vector = b.ndim == 1
-    if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-2]:
-        raise ShapeError(
-            f"lstsq: {a.aval} and {b.aval} have no common size\n"
-            f"  called at {caller()}\n"
-            f"  the right-hand side has as many rows as the matrix: {a.shape[-2]}"
-        )
-    columns = reshaped(b, (*b.shape, 1)) if is_vector else b
-    x = matmul(pinv(a, rcond), columns)
-    rest = abs_(subtract(columns, matmul(a, x)))
-    residuals = summed(multiply(rest, rest), (rest.ndim - 2,))
-    s = svdvals(a)
-    bound = multiply(max_(s, axis=-1, keepdims=True), _tolerance(a, rcond)) if s.shape[-1] else s
-    rank = summed(cast_to(greater(s, bound), np.dtype(np.int64)), (s.ndim - 1,))
-    if is_vector:
-        x, residuals = reshaped(x, x.shape[:-1]), reshaped(residuals, residuals.shape[:-1])
-    return LstsqResult(x, residuals, rank, s)
+    return record(_pinv, (a,), (tolerance(a, rcond),))

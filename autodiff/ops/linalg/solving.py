@@ -248,35 +248,42 @@ def inverse_or_nan(a: Tensor, factors: Tensor | None = None) -> Tensor:
 # ---------------------------------------------------------------- triangular matrices
 
 
-def _triangular_vjp(x_bar, x, a, b, *, lower):
-    b_bar = solved_triangular(adjoint(a), x_bar, not lower)
+def _triangular_reference(a: np.ndarray, b: np.ndarray, *, lower: bool, refuses: bool) -> np.ndarray:
+    def run(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return substituted(a, b, lower=lower)
+
+    return run(a, b) if refuses else _or_nan(run, a, b)
+
+
+def _triangular_vjp(x_bar, x, a, b, *, lower, refuses):
+    b_bar = solved_triangular(adjoint(a), x_bar, not lower, refuses)
     cut = lower_part if lower else upper_part
     return (lambda: cut(negative(matmul(b_bar, adjoint(x)))), b_bar)
 
 
-def _triangular_jvp(dxs, x, a, b, *, lower):
+def _triangular_jvp(dxs, x, a, b, *, lower, refuses):
     da, db = dxs
     cut = lower_part if lower else upper_part
-    return solved_triangular(a, _tangent(None if da is None else cut(da), db, x), lower)
+    return solved_triangular(a, _tangent(None if da is None else cut(da), db, x), lower, refuses)
 
 
 _solve_triangular = primitive(
     "solve_triangular",
-    substituted,
-    infer=lambda a, b, *, lower: _solve_aval("solve_triangular", a, b),
+    _triangular_reference,
+    infer=lambda a, b, *, lower, refuses: _solve_aval("solve_triangular", a, b),
     vjp=_triangular_vjp,
     jvp=_triangular_jvp,
     lower=Dense("triangular"),
     batch=_batch,
-    params=("lower",),
+    params=("lower", "refuses"),
     heavy=True,
     keeps_mask=False,
 )
 
 
-def solved_triangular(a: Tensor, b: Tensor, lower: bool) -> Tensor:
-    """`solve_triangular` of tensors with the same leading axes."""
-    return record(_solve_triangular, (a, b), (lower,))
+def solved_triangular(a: Tensor, b: Tensor, lower: bool, refuses: bool = True) -> Tensor:
+    """`solve_triangular` of tensors with the same leading axes.  What a singular a `refuses` is nan without it."""
+    return record(_solve_triangular, (a, b), (lower, refuses))
 
 
 @records(_solve_triangular)
