@@ -17,6 +17,7 @@ from types import CodeType, FrameType
 
 import numpy as np
 
+from codegen.ir import aval
 from codegen.records import NamedTuple
 
 __all__ = [
@@ -223,6 +224,12 @@ def caller() -> str:
     """Where the user's program is now, for an error message: `train.py:41, in loss`."""
     return str(user_line() or "an unknown place")
 
+
+def _called_at() -> str:
+    return f"\n  called at {caller()}"
+
+
+aval.place = _called_at
 
 #: For each file of a program, which of its lines were warned about what: each is once, as by `warnings.warn`.
 _warned: dict[str, dict] = {}

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .families import Sketch, sketched
-from .ir import Aval
+from .ir import MOST_BYTES, Aval
 from .passes.plan import ends_of
 from .passes.storage import lives
 from .program import Gemm, Kernel, aligned
@@ -193,6 +193,7 @@ def _placed(
         sizes = dict.fromkeys([formula(avals[temporaries[number]].nbytes) for number in place])
         largest = f"max({', '.join(sizes)})" if len(sizes) > 1 else next(iter(sizes))
         lines.append(f"w += aligned({largest})")
+    lines.append(f"if w > {MOST_BYTES}: raise MemoryError(f'{{w}} bytes of temporaries: there are fewer than 2**63')")
     return [*lines, f"a{_WORDS}[{PLAN.index('workspace_bytes')}] = w"]
 
 

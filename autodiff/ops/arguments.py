@@ -20,7 +20,9 @@ from ..errors import ShapeError, caller
 from ..tensor import Tensor
 from .primitive import Operation
 
-__all__ = ["axes_of", "axis_of", "check_known", "integer", "kept", "records", "reduced_shape", "shape_of"]
+__all__ = [
+    "axes_of", "axis_of", "check_known", "check_parts", "integer", "kept", "records", "reduced_shape", "shape_of",
+]  # fmt: skip
 
 
 def records(operation: Operation) -> Callable[[Callable[..., Any]], Function]:
@@ -78,6 +80,14 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tu
     if len(set(axes)) < len(axes):
         raise ShapeError(f"{function}: an axis is named twice in {tuple(axis)} for {aval}\n  called at {caller()}")
     return axes
+
+
+def check_parts(function: str, count: int) -> None:
+    """Raise MemoryError where there is no room for a list of so many results."""
+    try:
+        [None] * count
+    except (MemoryError, OverflowError):
+        raise MemoryError(f"{function}: no room for {count} results\n  called at {caller()}") from None
 
 
 def shape_of(function: str, shape: Any) -> tuple[int, ...]:

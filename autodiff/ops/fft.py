@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.ir import Aval
+
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tape import record
@@ -25,6 +27,7 @@ from ..tensor import Tensor
 from .arguments import axis_of, integer, records
 from .arithmetic import multiply
 from .conversion import as_tensor, cast_to
+from .creation import extents_of
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
 from .forms import takes_as
 from .joining import joined
@@ -340,22 +343,30 @@ def irfft2(x, s=None, axes=(-2, -1), norm=None):
 def fftfreq(n, d=1.0):
     """The frequencies of an `fft` of n samples that are d apart.   →  f64[n]
 
+    Raises TypeError and ShapeError for an n that is no extent.
+
     >>> import autodiff as ad
     >>> ad.fft.fftfreq(4, d=0.5)
     f64[4] [ 0.   0.5 -1.  -0.5]
     """
-    return as_tensor(np.fft.fftfreq(n, d))
+    (count,) = extents_of("fft.fftfreq", n)
+    Aval((count,), np.float64)  # raises for one that is too large
+    return as_tensor(np.fft.fftfreq(count, d))
 
 
 @function
 def rfftfreq(n, d=1.0):
     """The frequencies of an `rfft` of n samples that are d apart.   →  f64[n//2 + 1]
 
+    Raises TypeError and ShapeError for an n that is no extent.
+
     >>> import autodiff as ad
     >>> ad.fft.rfftfreq(4, d=0.5)
     f64[3] [0.  0.5 1. ]
     """
-    return as_tensor(np.fft.rfftfreq(n, d))
+    (count,) = extents_of("fft.rfftfreq", n)
+    Aval((count,), np.float64)
+    return as_tensor(np.fft.rfftfreq(count, d))
 
 
 def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:

@@ -19,7 +19,7 @@ from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tape.streak import is_varied
 from ..tensor import Tensor
-from .arguments import axis_of, integer, records
+from .arguments import axis_of, check_parts, integer, records
 from .batching import along
 from .conversion import WEAK, as_tensor, cast_to
 from .primitive import linear
@@ -270,6 +270,7 @@ def split(x, indices_or_sections, axis=0):
                 f"  a list names the places to cut at"
             )
         size = n // count
+        check_parts("split", count)
         bounds = [(i * size, (i + 1) * size) for i in range(count)]
     return [of_its_own(part(x, along, start, max(start, stop)), x) for start, stop in bounds]
 

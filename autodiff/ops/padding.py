@@ -14,7 +14,7 @@ from codegen.lowering import Move
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import another, constant, number_leaf, record
 from ..tensor import Tensor
-from .arguments import records
+from .arguments import integer, records
 from .batching import with_examples
 from .conversion import WEAK, as_tensor, cast_to
 from .forms import further
@@ -141,17 +141,14 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
 def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
     """One (before, after) for each axis, out of NumPy's shorter forms."""
     try:
-        given = np.asarray(pad_width)
-        pairs = np.broadcast_to(given, (x.ndim, 2))
+        pairs = np.broadcast_to(np.asarray(pad_width, object), (x.ndim, 2))  # integers of any size
     except ValueError:
         raise ShapeError(
             f"pad: widths {pad_width!r} do not fit {x.aval}\n"
             f"  called at {caller()}\n"
             f"  one pair (before, after) for each axis, or one for all"
         ) from None
-    if given.dtype.kind != "i":
-        raise TypeError(f"pad: widths are integers, not {given.dtype}\n  called at {caller()}")
-    return tuple([(int(before), int(after)) for before, after in pairs])
+    return tuple([(integer(before, "pad", "a width"), integer(after, "pad", "a width")) for before, after in pairs])
 
 
 #: The parameter that each mode of `pad` has.

@@ -16,7 +16,7 @@ from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
-from .arguments import axis_of, integer
+from .arguments import axis_of, check_parts, integer
 from .arithmetic import negative, subtract
 from .bits import bitwise_xor
 from .conversion import as_tensor
@@ -162,6 +162,7 @@ def repeat(x, repeats, axis=None):
         if len(counts) not in (1, x.shape[along]):
             raise ShapeError(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}\n  called at {caller()}")
         if len(counts) > 1:
+            Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
             places = np.repeat(np.arange(len(counts)), counts)
             return gathered(x, [index_tensor(places, "repeat", len(counts))], (along,), along)
         (repeats,) = counts
@@ -198,7 +199,7 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
     along = axis_of("diff", axis, x.aval)
     times = _count(n, "diff")
     y = x if not times or (prepend is None and append is None) else _lengthened(x, along, prepend, append)
-    for _ in range(times):
+    for _ in range(min(times, y.shape[along])):
         m = y.shape[along]
         above, below = part(y, along, min(1, m), m), part(y, along, 0, max(m - 1, 0))
         y = bitwise_xor(above, below) if y.dtype.kind == "b" else subtract(above, below)
@@ -233,6 +234,7 @@ def unstack(x, *, axis=0):
     x = as_tensor(x, "unstack", "x")
     along = axis_of("unstack", axis, x.aval)
     rest = x.shape[:along] + x.shape[along + 1 :]
+    check_parts("unstack", x.shape[along])
     return tuple([reshaped(part(x, along, i, i + 1), rest) for i in range(x.shape[along])])
 
 

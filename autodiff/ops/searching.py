@@ -143,8 +143,8 @@ def histogram(x, bins=10, range=None, density=None, weights=None):
     An edge belongs to the bin above it, the last one to the last bin; what is outside is not counted.  `density`: over
     the sum and the widths.  Gradients go to the weights, and with `density` to the edges.
 
-    Raises ShapeError for other edges than a row, and weights of another shape than x; DispatchError for less than one
-    bin, and a range or edges with a number in them that do not rise.
+    Raises ShapeError for other edges than a row, weights of another shape than x, and less than one bin; DispatchError
+    for a range, or edges, with a number in them that do not rise.
 
     >>> import autodiff as ad
     >>> ad.histogram([1.0, 2.0, 2.5, 4.0], bins=[1.0, 2.0, 4.0])
@@ -173,7 +173,7 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
         _rises("edges", edges.node.value)
         return cast_to(edges, x.dtype)
     if bins < 1:
-        raise DispatchError(f"histogram: {bins} bins\n  called at {caller()}")
+        raise ShapeError(f"histogram: {bins} bins\n  called at {caller()}")
     if limits is None:
         low, high = (min_(x), max_(x)) if x.size else (as_tensor(0.0), as_tensor(1.0))
     else:

@@ -13,7 +13,7 @@ import numpy as np
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tensor import Tensor
-from .arguments import axis_of, integer
+from .arguments import axis_of, check_parts, integer
 from .arithmetic import add, divide, floor_divide, multiply, subtract
 from .comparison import equal, less, logical_and
 from .complexes import conj, real_aval
@@ -194,7 +194,7 @@ def polyval(p, x):
 def vander(x, N=None, increasing=False):
     """The powers of each element as a row, from the highest to 1; `increasing`: from 1 on.   T[n]  →  T[n,N]
 
-    Raises ShapeError unless x is one row, DispatchError for a negative N.
+    Raises ShapeError unless x is one row, and for a negative N.
 
     >>> import autodiff as ad
     >>> ad.vander([1, 2, 3], 3)
@@ -208,9 +208,10 @@ def vander(x, N=None, increasing=False):
         raise ShapeError(f"vander: takes one row, not {x.aval}\n  called at {caller()}")
     count = x.shape[0] if N is None else integer(N, "vander", "N")
     if count < 0:
-        raise DispatchError(f"vander: N is 0 or more, not {count}\n  called at {caller()}")
+        raise ShapeError(f"vander: N is 0 or more, not {count}\n  called at {caller()}")
     if not count:
         return zeros_of(x.aval.with_shape((x.shape[0], 0)))
+    check_parts("vander", count)
     powers = [add(zeros_like(x), 1)]
     for _ in range(count - 1):
         powers.append(multiply(powers[-1], x))

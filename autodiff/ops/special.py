@@ -19,7 +19,7 @@ from codegen.lowering import Map
 from ..custom import function
 from ..errors import DispatchError, caller
 from ..tensor import Tensor
-from .arguments import integer
+from .arguments import check_parts, integer
 from .arithmetic import add, divide, mul0, multiply, negative, subtract
 from .arrays import on_arrays
 from .comparison import equal, greater, greater_equal, less, logical_and
@@ -128,6 +128,7 @@ def multigammaln(a, d):
     d = integer(d, "multigammaln", "d")
     if d < 1:
         raise DispatchError(f"multigammaln: d is a positive int, not {d!r}\n  called at {caller()}")
+    check_parts("multigammaln", d)
     total = gammaln(a)
     for j in range(1, d):
         total = add(total, gammaln(subtract(a, 0.5 * j)))

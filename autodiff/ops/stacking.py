@@ -10,7 +10,7 @@ from ..custom import Function, function
 from ..errors import ShapeError, caller
 from ..tape import of_its_own
 from ..tensor import Tensor
-from .arguments import axis_of, integer
+from .arguments import axis_of, check_parts, integer
 from .conversion import as_tensor
 from .forms import further
 from .joining import concatenate, split
@@ -156,6 +156,7 @@ def array_split(x, indices_or_sections, axis=0):
     parts = integer(indices_or_sections, "array_split", "the number of parts")
     if parts < 1:
         raise ShapeError(f"array_split: {parts} parts\n  called at {caller()}")
+    check_parts("array_split", parts)
     size, longer = divmod(x.shape[axis_of("array_split", axis, x.aval)], parts)
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
 

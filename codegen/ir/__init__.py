@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..lazily import lazily
-from .aval import DTYPES, Aval, aval_of, dtype_name, parse_aval
+from .aval import DTYPES, MOST_BYTES, Aval, aval_of, dtype_name, parse_aval
 from .evaluate import Evaluation, evaluate, evaluate_node
 from .graph import Graph, Node, Region, apply, input_node
 from .op import CONSTANT, INPUT, OPS, Op, define
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .text import ParseError, node_names, node_text, parse, print_graph
 
 __all__ = [
-    "CONSTANT", "DTYPES", "INPUT", "OPS", "Aval", "Evaluation", "Graph", "Node", "Op", "ParseError", "Region",
-    "VerifyError", "apply", "aval_of", "define", "dtype_name", "evaluate", "evaluate_node", "input_node",
+    "CONSTANT", "DTYPES", "INPUT", "MOST_BYTES", "OPS", "Aval", "Evaluation", "Graph", "Node", "Op", "ParseError",
+    "Region", "VerifyError", "apply", "aval_of", "define", "dtype_name", "evaluate", "evaluate_node", "input_node",
     "node_names", "node_text", "parse", "parse_aval", "print_dot", "print_graph", "verify",
 ]
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["DTYPES", "Aval", "aval_of", "dtype_name", "parse_aval"]
+__all__ = ["DTYPES", "MOST_BYTES", "Aval", "aval_of", "dtype_name", "parse_aval"]
 
 #: The short name of each dtype the compiler knows.
 DTYPES: dict[str, np.dtype] = {
@@ -25,6 +26,15 @@ DTYPES: dict[str, np.dtype] = {
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
+#: An array has at most this many bytes, as in NumPy: strides, offsets and sizes fit 64 bits with a sign.
+MOST_BYTES = (1 << 63) - 1
+#: Fewer elements than this fit, of whichever dtype.
+_CERTAIN = 1 << 58
+
+#: The last line of the message of an aval that is too large: the front end knows the user's line.
+place: Callable[[], str] = str
+
+
 def dtype_name(dtype: np.dtype | type) -> str:
     """`f64` for float64, and so on; NumPy's own name for a dtype the compiler does not know."""
     dtype = np.dtype(dtype)
@@ -33,6 +43,8 @@ def dtype_name(dtype: np.dtype | type) -> str:
 
 class Aval:
     """The shape and dtype of an array.  Immutable, hashable, compared by value.
+
+    Raises MemoryError where strides or bytes would not fit 64 bits, as NumPy does; extents of 0 do not count for that.
 
     >>> Aval((3, 4), "f8")
     f64[3,4]
@@ -51,6 +63,13 @@ class Aval:
         self.ndim = len(shape)
         self.size = math.prod(shape)
         self._hash = hash((shape, self.dtype))
+        if not 0 < int(self.size) < _CERTAIN:  # int: of a symbol it is no condition
+            self._check_bytes()
+
+    def _check_bytes(self) -> None:
+        size = math.prod([int(n) for n in self.shape if n]) * self.dtype.itemsize
+        if size > MOST_BYTES:
+            raise MemoryError(f"{self} would take {size} bytes: an array has fewer than 2**63{place()}")
 
     @property
     def nbytes(self) -> int:

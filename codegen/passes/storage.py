@@ -10,7 +10,7 @@ from bisect import bisect
 from collections.abc import Hashable, Iterable, Sequence
 from heapq import heappop, heappush
 
-from ..ir import Aval, Graph
+from ..ir import MOST_BYTES, Aval, Graph
 from ..program import Buffer
 
 __all__ = ["ALIGNMENT", "lives", "place_buffers"]
@@ -27,6 +27,8 @@ def place_buffers(
     graph   its inputs and outputs have buffers of their own
     avals   everything that is in memory at some time, inputs and outputs too, in a fixed order
     uses    for each step, what it reads and writes
+
+    Raises MemoryError for a workspace whose size does not fit 64 bits.
     """
     places: dict[Hashable, tuple[str, int]] = {}
     for j, node in enumerate(graph.inputs):
@@ -38,6 +40,8 @@ def place_buffers(
     offsets, size = _pack([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
     for value, offset in zip(temporaries, offsets, strict=True):
         places[value] = ("temporary", offset)
+    if int(size) > MOST_BYTES:  # int: of a symbol it is no condition
+        raise MemoryError(f"{graph.name}: {size} bytes of temporaries: there are fewer than 2**63")
     numbers: dict[Hashable, int] = {}
     buffers: list[Buffer] = []
     for value in (*graph.inputs, *graph.outputs, *temporaries):

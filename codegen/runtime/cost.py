@@ -58,8 +58,8 @@ def transformed(n: int, rows: int) -> int:
 
 
 def work_of(program: Program) -> int:
-    """What one run of a loop's body amounts to, without the loops in it: these say for themselves."""
-    total = 0
+    """What one run of a loop's body amounts to, without the loops in it: these say for themselves.  At most 2**62."""
+    total: int = 0
     for step in program.steps:
         total += STEP
         match step.work:
@@ -69,7 +69,7 @@ def work_of(program: Program) -> int:
                 total += gemm.batch * gemm.m * gemm.n * gemm.k
             case Branch(yes=yes, no=no):
                 total += most(work_of(yes.body), work_of(no.body))
-    return total
+    return smaller(total, 1 << 62)
 
 
 def operations_of_function(function: Function, extents: Sequence[int]) -> int:

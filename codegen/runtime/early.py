@@ -83,7 +83,7 @@ def _run(plan: Plan, arguments: Sequence[Any]) -> tuple[np.ndarray, ...]:
     for number, step in enumerate(plan.steps):
         pointers = (ctypes.c_void_p * len(step.slots))(*[addresses[slot] for slot in step.slots])
         extents = _whole(step)
-        if status := made(step.address)(pointers, (ctypes.c_int64 * len(extents))(*extents)):
+        if status := made(step.address)(pointers, memory.words(extents)):
             raise_status(number << 32 | status)
     return outputs
 

@@ -20,6 +20,7 @@ from ..ir import dtype_name
 from ..lazily import later
 from ..records import record
 from .launcher import Block, Plan, StepTable, raise_status
+from .memory import words
 from .native import Self, native
 from .slots import offset_of, wrapper
 
@@ -91,13 +92,13 @@ class Entry:
         ]
         hidden = [word for is_handle, thing in call.hidden for word in (int(is_handle), id(thing))]
         instructions, depth = _with_truths(call, plan)
-        truths = [_words([operand, id(np.False_), id(np.True_)]) for name, operand in instructions if name == "truth"]
+        truths = [words([operand, id(np.False_), id(np.True_)]) for name, operand in instructions if name == "truth"]
         program, left = [depth], iter(truths)
         for name, operand in instructions:
             is_object = name in ("object", "dict")
             word = ctypes.addressof(next(left)) if name == "truth" else id(operand) if is_object else operand
             program += (result_ir.PUT_TOGETHER.index(name), word)
-        tables = [_words(t) for t in (checks, call.places, hidden, [*program, 0, 0])] + truths
+        tables = [words(t) for t in (checks, call.places, hidden, [*program, 0, 0])] + truths
         addresses = [ctypes.addressof(t) for t in tables]
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
@@ -106,7 +107,7 @@ class Entry:
             n_hidden=len(call.hidden), hidden=addresses[2],
             holds=int(call.holds), is_flat=int(call.is_flat), entry_plan=block.address, entry_program=addresses[3],
         )  # fmt: skip
-        self._block = _words([values[name] for name in entered_ir.ENTRY])
+        self._block = words([values[name] for name in entered_ir.ENTRY])
         self._owned = (owned, tables)
 
     @property
@@ -178,7 +179,3 @@ def install(
     name = "__call__"
     setattr(cls, name, wrapper(cls, vars(type)[name], name, code.address("enter")))
     return True
-
-
-def _words(values: Sequence[int]) -> ctypes.Array:
-    return (ctypes.c_int64 * len(values))(*values)

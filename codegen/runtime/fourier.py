@@ -92,8 +92,8 @@ class _Plan:
         elif kind in ("half", "whole"):
             found["halves"] = self._placed(_halves(n, dtype))
         if columns:
+            found["turns"] = self._placed(_turns(rows, columns, dtype))  # the largest first
             found["passes.rows"], found["passes.columns"] = self._passes(rows, dtype), self._passes(columns, dtype)
-            found["turns"] = self._placed(_turns(rows, columns, dtype))
         else:
             found["passes"] = self._passes(n, dtype)
         self.words = np.array([found.get(word, 0) for word in fourier_chirp_ir.CHIRP_WORDS], np.int64)
@@ -148,8 +148,8 @@ class _Shape(NamedTuple):
 
 def _parts(n: int) -> tuple[int, int] | None:
     lanes = fourier_pass_ir.LANES
-    found = [d for d in range(lanes, math.isqrt(n) + 1) if n % d == 0]
-    return (n // found[-1], found[-1]) if found else None
+    found = next((d for d in range(math.isqrt(n), lanes - 1, -1) if n % d == 0), None)
+    return (n // found, found) if found else None
 
 
 def _shape(node: Node) -> _Shape:

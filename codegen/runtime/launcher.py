@@ -121,14 +121,14 @@ class StepTable:
             share = step.share
             words += (step.address, len(step.slots), self._keep(step.slots), self._keep(step.extents))
             words += (sharing(), len(step.extents) + 2, share.blocks, share.chunk, share.total) if share else (0,) * 5
-        self.table = _words(words)
+        self.table = memory.words(words)
         self.address = ctypes.addressof(self.table)
         self._is_long = is_long
         #: Loops' tables are read by `loop_ir` alone, and make no launcher.
         self._run: Callable[..., int] | None = None
 
     def _keep(self, numbers: Sequence[int]) -> int:
-        array = _words(numbers)
+        array = memory.words(numbers)
         self.numbers.append(array)
         return ctypes.addressof(array)
 
@@ -270,7 +270,7 @@ class Block:
         scalars = [_scalar(aval) if has_scalars else (0, 0) for aval in plan.outputs]
         self.input_specs = input_specs = _Specs(plan.inputs, numbers)
         self.output_specs = output_specs = _Specs(plan.outputs, scalars, keeps=has_scalars)
-        self.offsets = offsets = _words(plan.offsets)
+        self.offsets = offsets = memory.words(plan.offsets)
         self.steps = steps
         slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
         frame_words = slots + steps.scratch + 2 * len(plan.inputs) + len(plan.outputs)
@@ -297,7 +297,7 @@ class Block:
             complex_type=id(complex),
             allocator=id(native().allocator),
         )
-        self.words = _words([values[word] for word in launcher_ir.PLAN])
+        self.words = memory.words([values[word] for word in launcher_ir.PLAN])
         self._owned = (plan, slow, raise_status, native())
 
     @property
@@ -335,7 +335,7 @@ class _Specs:
         self.shapes: list[ctypes.Array] = []
         words: list[int] = []
         for aval, scalar in zip(avals, scalars, strict=True):
-            name, dims = dtype_name(aval.dtype), _words(aval.shape)
+            name, dims = dtype_name(aval.dtype), memory.words(aval.shape)
             dtype = DTYPES.get(name, aval.dtype)  # the one object that NumPy's own arrays point to
             self._dtypes.append(dtype)
             self.shapes.append(dims)
@@ -344,13 +344,8 @@ class _Specs:
                 self._kept.append([None, None])
                 place = id(self._kept[-1])
             words += (id(dtype), aval.ndim, place, *scalar, aval.nbytes)
-        self.table = _words(words)
+        self.table = memory.words(words)
 
     @property
     def address(self) -> int:
         return ctypes.addressof(self.table)
-
-
-def _words(values: Sequence[int]) -> ctypes.Array:
-    """Numbers as consecutive 64-bit words."""
-    return (ctypes.c_int64 * len(values))(*values)

@@ -14,6 +14,7 @@ from ..program import Branch, HostCall, Loop, Place, Program, While, aligned, bo
 from . import loop_code
 from .cost import work_of
 from .launcher import NativeStep, StepTable
+from .memory import words
 
 __all__ = ["NativeBody", "Table", "begin", "branch_table", "loop_table", "while_table"]
 
@@ -47,7 +48,7 @@ class Table:
 
     def words(self, values: Sequence[int]) -> int:
         """The address of these numbers in memory."""
-        array = (ctypes.c_int64 * len(values))(*values)
+        array = words(values)
         self._owned.append(array)
         return ctypes.addressof(array)
 

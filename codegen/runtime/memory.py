@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from array import array as packed
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from ..garbage import ignoring
 from ..ir import Aval, dtype_name
 
-__all__ = ["POOL_BYTES", "address_of", "as_argument", "pointer_table", "view", "workspace"]
+__all__ = ["POOL_BYTES", "address_of", "as_argument", "pointer_table", "view", "words", "workspace"]
 
 
 def _physical_bytes() -> int:
@@ -57,6 +58,15 @@ address_of = _quick_address_of if _is_quick_right() else _documented_address_of
 def pointer_table(addresses: Sequence[int], scratch: int) -> ctypes.Array:
     """One pointer per slot, followed by room for the pointers of one step."""
     return (ctypes.c_void_p * (len(addresses) + scratch))(*addresses)
+
+
+def words(values: Sequence[int]) -> ctypes.Array:
+    """Numbers as consecutive 64-bit words.  Raises MemoryError where one does not fit: what has that size is too large.
+    """
+    try:
+        return (ctypes.c_int64 * len(values)).from_buffer(packed("q", values))
+    except OverflowError:
+        raise MemoryError(f"{max(values, key=abs)} bytes or iterations: a size does not fit 64 bits") from None
 
 
 def workspace(size: int) -> np.ndarray:

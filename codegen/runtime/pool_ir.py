@@ -62,7 +62,13 @@ entry:
   %units = call i64 @llvm.umax.i64(i64 %whole, i64 1)
   %last = sub i64 %units, 1
   %is.small = icmp ult i64 %last, 16
-  br i1 %is.small, label %found, label %large
+  br i1 %is.small, label %found, label %sized
+sized:
+  ; From 2^62 bytes on nothing here may be added to a size any more; one of nearly 2^64 has come around.
+  %is.huge = icmp ugt i64 %size, 4611686018427387904
+  br i1 %is.huge, label %refuse, label %large
+refuse:
+  ret ptr null
 large:
   ; k << shift <= last < (k + 1) << shift, with k in 4..7
   %zeros = call i64 @llvm.ctlz.i64(i64 %last, i1 true)
@@ -237,7 +243,13 @@ define internal ptr @handler_malloc(ptr %context, i64 %size) {
 }
 define internal ptr @handler_calloc(ptr %context, i64 %count, i64 %each) {
 entry:
-  %size = mul i64 %count, %each
+  %product = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %each)
+  %size = extractvalue { i64, i1 } %product, 0
+  %is.over = extractvalue { i64, i1 } %product, 1
+  br i1 %is.over, label %refuse, label %ask
+refuse:
+  ret ptr null
+ask:
   %data = call ptr @take(i64 %size)
   %none = icmp eq ptr %data, null
   br i1 %none, label %done, label %clear
@@ -283,6 +295,7 @@ done:
   ret void
 }
 declare i64 @llvm.umax.i64(i64, i64)
+declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 """)
 
 _DECLARE_ADVICE = "declare i32 @madvise(ptr, i64, i32)"

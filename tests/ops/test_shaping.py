@@ -55,7 +55,7 @@ def test_unknown_modes_of_pad_are_refused_by_name(x):
         ad.pad(np.ones((0, 2)), 1, mode="edge")
     with pytest.raises(ad.ShapeError, match="widths"):
         ad.pad(x, -1, mode="edge")
-    with pytest.raises(TypeError, match="integers"):
+    with pytest.raises(TypeError, match="an integer"):
         ad.pad(x, 1.5)
 
 
