@@ -15,6 +15,7 @@ from ..custom.function import Function, function
 from ..tape import another
 from ..tensor import Tensor
 from .bits import bitwise_and, bitwise_or
+from .cancelling import by_size
 from .comparison import equal
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
@@ -226,8 +227,9 @@ abs_ = unary(
     "abs",
     np.absolute,
     accepts="fib",
-    partials=lambda y, x: (sign(x),),
+    partials=lambda y, x: (lambda: sign(x),),
     lower=Map(lambda k, x: k.abs(x)),
+    cancels=by_size(lambda x: (x,)),
     doc="""|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0
 
     >>> import autodiff as ad
@@ -280,6 +282,7 @@ hypot: Function = binary(
     np.hypot,
     partials=lambda y, a, b: (lambda: _cosine(a, y), lambda: _cosine(b, y)),
     lower=Map(_hypot_scalar),
+    cancels=by_size(lambda a, b: (a, b)),
     doc="""sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0
 
     >>> import autodiff as ad
@@ -292,5 +295,6 @@ hypot: Function = binary(
 
 
 def _cosine(a: Tensor, length: Tensor) -> Tensor:
-    """a / length, and 0 where the length is 0 (then a is 0 too)."""
-    return a / where(equal(length, 0), 1, length)
+    """a / length, and 0 where the length is 0, with derivative 0 there."""
+    is_zero = equal(length, 0)
+    return where(is_zero, 0, a / where(is_zero, 1, length))

@@ -25,7 +25,8 @@ from codegen.lowering import Call
 from ..custom import Function, function
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arithmetic import abs_, divide, multiply
+from .arithmetic import abs_, add, divide, multiply
+from .cancelling import divided
 from .comparison import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
@@ -91,14 +92,21 @@ def _direction(x: Tensor) -> Tensor:
     return where(is_zero, 0, divide(x, where(is_zero, 1, size)))
 
 
+def _size_vjp(y_bar: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
+    multiple, rest = divided(y_bar, y)
+    terms = [multiply(cast_to(g, x.dtype), d()) for g, d in ((multiple, lambda: x), (rest, lambda: _direction(x)))
+             if g is not None]
+    return (terms[0] if len(terms) == 1 else add(*terms),)
+
+
 _size: Operation = primitive(
     "abs_complex",
     np.absolute,
     infer=_part_aval("abs"),
-    vjp=lambda y_bar, y, x: (multiply(cast_to(y_bar, x.dtype), _direction(x)),),
+    vjp=_size_vjp,
     jvp=lambda dxs, y, x: real_part(multiply(conjugated(_direction(x)), dxs[0])),
     lower=Call(),
-    traits=("elementwise",),
+    traits=("elementwise", "cancels"),
 )
 
 

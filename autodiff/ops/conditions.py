@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError, caller
 from ..tensor import Tensor
 from .arguments import axes_of, kept, reduced_shape
-from .arithmetic import abs_, add, divide, multiply, subtract
+from .arithmetic import add, divide, multiply, subtract
 from .comparison import isnan, logical_and, logical_not
 from .conversion import as_tensor, cast_to, dtype_of
 from .extremes import nanmax, nanmean, nanmin, nansum
@@ -26,7 +26,7 @@ from .products import prod
 from .reductions import all_, any_, max_, min_, sum_
 from .selection import where as choose
 from .shaping import moveaxis, reshaped
-from .statistics import floating, mean, root_of_squares, std, var
+from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
 __all__ = ["from_start", "included", "spread_of"]
 
@@ -201,10 +201,9 @@ def spread_of(
         count = _counted(x, mask, axes, keepdims=True)
         center = divide(sum_(choose(mask, x, 0), axes, keepdims=True), count)
     center = cast_to(as_tensor(center, name, "mean"), x.dtype)
-    deviation = choose(mask, subtract(x, center), 0)
-    deviation = abs_(deviation) if x.dtype.kind == "c" else deviation
-    squares = sum_(multiply(deviation, deviation), axes, keepdims=keepdims)
-    freedom = subtract(_counted(deviation, mask, axes, keepdims), float(ddof if correction is None else correction))
+    each = squared_size(choose(mask, subtract(x, center), 0))
+    squares = sum_(each, axes, keepdims=keepdims)
+    freedom = subtract(_counted(each, mask, axes, keepdims), float(ddof if correction is None else correction))
     none = math.nan if name.startswith("nan") else 0.0
     return divide(squares, choose(freedom > 0.0, freedom, none))
 

@@ -55,6 +55,7 @@ def unary(
     result: str | None = None,
     masks: bool = False,
     traits: Sequence[str] = (),
+    cancels: Callable[..., tuple] | None = None,
 ) -> Elementwise:
     """A public function of one argument, and its operation; parameters as for `elementwise`.
 
@@ -62,8 +63,9 @@ def unary(
     """
     called = called or name
     operation = elementwise(
-        name, reference, partials=partials, lower=lower, accepts=accepts, result=result, masks=masks, traits=traits
-    )
+        name, reference, partials=partials, lower=lower, accepts=accepts, result=result, masks=masks, traits=traits,
+        cancels=cancels,
+    )  # fmt: skip
 
     def slow(x):
         admitted = accepts if made.of_complex is None else accepts + "c"
@@ -86,6 +88,7 @@ def binary(
     result: str | None = None,
     masks: bool = False,
     traits: Sequence[str] = (),
+    cancels: Callable[..., tuple] | None = None,
     on_bool: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Function:
     """A public function of two arguments, and its operation; parameters as for `elementwise`.
@@ -95,8 +98,9 @@ def binary(
     """
     called = called or name
     operation = elementwise(
-        name, reference, partials=partials, lower=lower, accepts=accepts, result=result, masks=masks, traits=traits
-    )
+        name, reference, partials=partials, lower=lower, accepts=accepts, result=result, masks=masks, traits=traits,
+        cancels=cancels,
+    )  # fmt: skip
     admitted = accepts + "b" if on_bool else accepts
 
     def slow(x1, x2):

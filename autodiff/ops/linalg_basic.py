@@ -9,7 +9,7 @@ import numpy as np
 
 from codegen.ir import Aval, dtype_name
 from codegen.lazily import imported
-from codegen.lowering import Move
+from codegen.lowering import Call, Move
 
 from ..custom import function
 from ..errors import ShapeError, caller
@@ -18,10 +18,11 @@ from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer, records
 from .arithmetic import abs_, multiply
 from .batching import along
+from .cancelling import divided
 from .comparison import equal, greater, less, not_equal
 from .conversion import as_tensor, cast_to
 from .power import power
-from .primitive import linear, zero_of, zeros_of
+from .primitive import linear, primitive, times, zero_of, zeros_of
 from .reductions import max_, min_, summed, unreduced, widened
 from .selection import where
 from .shaping import spread, transposed
@@ -223,6 +224,27 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     return unreduced(y, x, axes, keepdims)
 
 
+def _norm_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
+    (x, _), (axes,) = xs, params
+    multiple, rest = divided(y_bar, y)
+    return (None if multiple is None else times(spread(multiple, axes, x.shape), x, masked), rest)
+
+
+#: The norm y of x, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
+_norm = primitive(
+    "norm",
+    lambda x, y, *, axis: y,
+    infer=lambda x, y, *, axis: y,
+    pull=_norm_pull,
+    jvp=lambda dxs, y, x, y0, *, axis: dxs[1],
+    lower=Call(),
+    params=("axis",),
+    traits=("cancels",),
+    batch=along("axis"),
+    written=lambda operands, params, aval: operands[1],
+)
+
+
 def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The root of the sum of squares: of rows whose largest element is far from 1, times a power of two.
 
@@ -234,7 +256,7 @@ def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         return root_of_squares(summed(multiply(x, x), axes))
     scale, back = in_range(max_(abs_(record(DETACH, (x,))), axes))
     scaled = multiply(x, spread(scale, axes, x.shape))
-    return multiply(root_of_squares(summed(multiply(scaled, scaled), axes)), back)
+    return record(_norm, (x, multiply(root_of_squares(summed(multiply(scaled, scaled), axes)), back)), (axes,))
 
 
 def in_range(top: Tensor) -> tuple[Tensor, Tensor]:

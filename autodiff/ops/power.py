@@ -44,7 +44,7 @@ STATIC_LIMIT = 16
 def _static_reference(x: np.ndarray, *, exponent: float) -> np.ndarray:
     if exponent == 0.5:
         return np.sqrt(x)
-    if exponent == -0.5:
+    if exponent == -0.5 and x.dtype.kind == "c":
         return 1 / np.sqrt(x)
     return np.power(x, x.dtype.type(exponent))
 
@@ -54,13 +54,17 @@ def _static_partials(y: Any, x: Any, *, exponent: float) -> tuple:
         return (1 if exponent else None,)
     if exponent == 0.5:
         return (lambda: 0.5 / y,)
-    return (lambda: exponent * power_to(x, exponent - 1) if exponent != -0.5 else -0.5 * y / x,)
+    return (lambda: exponent * power_to(x, exponent - 1) if exponent != -0.5 else -0.5 * y * (y * y),)
 
 
 def _static_scalar(k, x, *, exponent):
     one = k.constant(1, like=x)
-    if abs(exponent) == 0.5:
-        return k.sqrt(x) if exponent > 0 else inverse_root(k, x)
+    if exponent == 0.5:
+        return k.sqrt(x)
+    if exponent == -0.5:
+        size, zero, inf = k.abs(x), k.constant(0, like=x), k.constant(np.inf, like=x)
+        is_root = k.logical_or(k.ge(x, zero), k.eq(size, inf))  # of -inf, too
+        return k.select(is_root, inverse_root(k, size), k.constant(np.nan, like=x))
     # (1 / x)ⁿ rather than 1 / xⁿ, which would overflow where the result is still a number.
     factor = k.div(one, x) if exponent < 0 else x
     product, n = None, abs(int(exponent))
@@ -174,8 +178,8 @@ power = public(
     """x1 ** x2.   T[...], T[...]  →  T[...]
 
     An exponent that is a Python number, and ±0.5 or an integer up to 16, is part of the graph: x ** 2 is a
-    product, x ** 0.5 a square root (so (-inf) ** 0.5 is nan) and x ** -0.5 one over it (so (-0.0) ** -0.5 is
-    -inf, as in PyTorch).  Any other is a run-time argument.
+    product, x ** 0.5 a square root (so (-inf) ** 0.5 is nan, as in NumPy) and x ** -0.5 one over that of |x|, but nan
+    of negative numbers.  Any other is a run-time argument.
 
     By the base, the derivative of x ** 0 is 0 everywhere; by the exponent, that of 0 ** p is 0 for p >= 0,
     and nan for negative bases.  Raises ValueError for integers to negative powers.

@@ -54,6 +54,7 @@ def elementwise(
     first: str | None = None,
     masks: bool = False,
     traits: Sequence[str] = (),
+    cancels: Callable[..., tuple] | None = None,
 ) -> Operation:
     """An operation on the elements of inputs of one dtype, which broadcast as in NumPy.
 
@@ -61,26 +62,33 @@ def elementwise(
                or 1 or -1 (nothing to multiply); or a bool tensor (the cotangent where it is True, exactly
                zero elsewhere); or a tuple of factors whose product may leave the range where the cotangent
                times each in turn does not; or a function of no arguments giving one of these, called only
-               when that input wants a gradient.  None instead of a function: the operation is a step function.
+               when that input wants a gradient.  None instead of a function: the operation is a step function,
+               all of whose derivatives are zero.
     accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool), "c" (complex)
     result     the short name of the result's dtype; None: that of the inputs
     first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
     masks      its zero partials are strong: they stop nan and inf
+    cancels    cancels(y_bar, y, xs, masked) -> what each input gets without its partial (None: nothing), and the rest
+               of y_bar (None: nothing), for which partials are used: see `cancelling`
     """
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
-        assert partials is not None
+        if partials is None:
+            return (None,) * len(xs)
         found: list[Tensor | None] = []
-        for x, partial in zip(xs, partials(y, *xs, **operation.keywords(values)), strict=True):
+        done, rest = cancels(y_bar, y, xs, masked) if cancels else ([None] * len(xs), y_bar)
+        for x, x_bar, partial in zip(xs, done, partials(y, *xs, **operation.keywords(values)), strict=True):
             if not _wants(x):
                 found.append(None)
-            else:
-                x_bar = _scaled(y_bar, adjoint_of(_forced(partial)), masked, masks)
-                found.append(None if x_bar is None else sum_to(x_bar, x.shape))
+                continue
+            term = None if rest is None else _scaled(rest, adjoint_of(_forced(partial)), masked, masks)
+            x_bar = term if x_bar is None else x_bar if term is None else named("add")(x_bar, term)
+            found.append(None if x_bar is None else sum_to(x_bar, x.shape))
         return tuple(found)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
-        assert partials is not None
+        if partials is None:
+            return None
         dy = None
         for dx, partial in zip(dxs, partials(y, *xs, **operation.keywords(values)), strict=True):
             term = None if dx is None else _scaled(dx, _forced(partial), False, masks)
@@ -94,11 +102,11 @@ def elementwise(
         reference=reference,
         lower=lower,
         params=params,
-        traits=frozenset(("elementwise", *traits)),
-        pull=partials and pull,
-        push=partials and push,
+        traits=frozenset(("elementwise", *traits, *(("cancels",) if cancels else ()))),
+        pull=pull,
+        push=push,
         masks=masks,
-        discrete=partials is None,
+        discrete=result == "bool",
         batch=elements,
     )
     define(operation)

@@ -27,7 +27,7 @@ from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .inverse_error import erfinv
 from .promotion import common
-from .selection import maximum, minimum, where
+from .selection import where
 from .special_bessel import i0, i0e, i1, i1e
 from .special_gamma import digamma, gamma, gammaln, polygamma
 from .special_normal import erfc, log_ndtr, ndtr
@@ -80,7 +80,8 @@ def betaln(a, b):
     f64[1] [-337.98011307]
     """
     a, b = _floats("betaln", a=a, b=b)
-    small, large = minimum(a, b), maximum(a, b)
+    is_less = less(a, b)  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
+    small, large = where(is_less, a, b), where(is_less, b, a)
     is_far = logical_and(greater(small, 0.0), greater_equal(large, _STIRLING))
     far = _lost(where(is_far, small, 1.0), where(is_far, large, _STIRLING))
     near = where(is_far, 1.0, large)

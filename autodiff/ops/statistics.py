@@ -21,8 +21,10 @@ from ..errors import caller
 from ..tape import DETACH, constant, record
 from ..tensor import Tensor
 from .arguments import axes_of, reduced_shape
-from .arithmetic import abs_, add, divide, multiply, subtract
+from .arithmetic import add, divide, multiply, subtract
+from .cancelling import by_size
 from .comparison import equal, isfinite, isinf, logical_and
+from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
 from .declare import binary, unary
 from .elementwise import exp, log, sigmoid
@@ -32,7 +34,10 @@ from .selection import where
 from .shaping import spread
 from .template import remembered
 
-__all__ = ["floating", "log_softmax", "logaddexp", "logsumexp", "mean", "root_of_squares", "softmax", "std", "var"]
+__all__ = [
+    "floating", "log_softmax", "logaddexp", "logsumexp", "mean", "root_of_squares", "softmax", "squared_size", "std",
+    "var",
+]
 
 _F64 = np.dtype(np.float64)
 
@@ -91,9 +96,7 @@ def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, k
     # Two passes: the mean of squares less the square of the mean loses all digits of a small variance.
     deviation = subtract(x, spread(_mean(x, axes), axes, x.shape))
     freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
-    if x.dtype.kind == "c":
-        deviation = abs_(deviation)
-    squares = summed(multiply(deviation, deviation), axes)
+    squares = summed(squared_size(deviation), axes)
     return unreduced(divide(squares, _number(float(freedom), squares)), x, axes, keepdims)
 
 
@@ -143,6 +146,14 @@ def std(x, axis=None, *, ddof=0, correction=None, keepdims=False):
     return root_of_squares(_variance("std", x, axis, ddof, correction, keepdims))
 
 
+def squared_size(x: Tensor) -> Tensor:
+    """|x|², without the kink that |x| has at 0."""
+    if x.dtype.kind != "c":
+        return multiply(x, x)
+    re, im = real_part(x), imaginary_part(x)
+    return add(multiply(re, re), multiply(im, im))
+
+
 def root_of_squares(s: Tensor) -> Tensor:
     """The square root of a sum of squares, with derivative 0 where it is 0."""
     return root(s)
@@ -159,8 +170,9 @@ def _slope_or_0(y: Tensor, slope: Callable[[Tensor], Tensor]) -> Tensor:
 root = unary(
     "root",
     np.sqrt,
-    partials=lambda y, x: (_slope_or_0(y, lambda y: divide(_number(0.5, y), y)),),
+    partials=lambda y, x: (lambda: _slope_or_0(y, lambda y: divide(_number(0.5, y), y)),),
     lower=Map(lambda k, x: k.sqrt(x)),
+    cancels=by_size(lambda x: (_number(0.5, x),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
 log_of_sum = unary(

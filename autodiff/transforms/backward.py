@@ -146,7 +146,8 @@ def seed_for(result: Tensor, given: Any) -> Tensor:
         raise GradientError(
             f"backward: this {result.aval} does not require grad\n"
             f"  called at {caller()}\n"
-            "  nothing it was computed from was made with requires_grad=True (or it was under no_grad, or detached)"
+            "  nothing it was computed from was made with requires_grad=True, or it was under no_grad, was detached,\n"
+            "  or was compared or made an integer, through which no gradient flows"
         )
     if given is None:
         if out.aval.size != 1:

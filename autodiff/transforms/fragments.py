@@ -133,5 +133,8 @@ def _fragment(operands: list[Node], results: _Results, since: float, choices: Ch
 
 
 def is_repeatable(op: Primitive) -> bool:
-    """Whether the rule of an operation is one of this library, of avals and parameters alone."""
-    return not op.has_regions and OPS.get(op.name) is op
+    """Whether the rule of an operation is one of this library, of avals and parameters alone.
+
+    One that cancels looks at how its cotangent was recorded.
+    """
+    return not op.has_regions and OPS.get(op.name) is op and "cancels" not in op.traits

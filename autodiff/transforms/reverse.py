@@ -12,6 +12,9 @@ Worked example: y = sin(x) * x, seed y_bar.
 
 Strong zero.  The cotangent of a branch that `where` did not take is exactly 0 and *masked*: it meets
 partials through `mul0`, so 0 times inf stays 0.  A sum is masked only if all its terms are.
+
+Zero everywhere.  What a rule of this library gives None for, as that of floor, has a derivative, which is 0: a target
+that nothing else reaches gets zeros.  No rule runs on the way there.  A user's None reaches nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from codegen.records import NamedTuple
 
 from ..errors import GradientError
 from ..ops import add
+from ..ops.primitive import zeros_of
 from ..tape.node import Node, Primitive
 from ..tape.plan import COUNTS
 from ..tape.record import state
@@ -78,6 +82,7 @@ def pull_back_masked(
     open_nodes = reaching(order, targets)
     bars: dict[Node, Cotangent | dict[int, Cotangent]] = {}
     found: dict[Node, Cotangent] = {}
+    zeros: set[Node] = set()
     watch = watcher()
     again = Fragments()
     for node, value in seeds:
@@ -85,6 +90,8 @@ def pull_back_masked(
     for node in reversed(order):
         bar = bars.pop(node, None)
         if bar is None:
+            if node in zeros:
+                zeros.update([i for i in gradient_inputs(node) if i in open_nodes])
             continue
         if isinstance(bar, dict):  # a call with several outputs
             pulled = _called(node, {slot: c.value for slot, c in bar.items()}, open_nodes)
@@ -104,11 +111,18 @@ def pull_back_masked(
             slots: Any = bars.setdefault(node.inputs[0], {})  # of a call: by output
             slots[node.slot] = _sum(slots.get(node.slot), bar, again)
             continue
-        pulled = _called(node, {0: bar.value}, open_nodes) if node.call is not None else _pulled(node, bar, again)
+        if node.call is not None:
+            pulled = _called(node, {0: bar.value}, open_nodes)
+        else:
+            pulled = _pulled(node, bar, again)
+            if len(pulled) < len(node.inputs) and not node.kind.op.discrete:
+                zeros.update(open_nodes.intersection(node.inputs))
         if watch:
             watch(node, [bar.value], pulled)
         for i, cotangent in pulled:
             _accumulate(bars, i, cotangent, open_nodes, again)
+    for node in zeros.intersection(targets) - set(found):
+        found[node] = Cotangent(zeros_of(node.kind.out.aval), True)
     return found
 
 

@@ -47,7 +47,7 @@ def test_one_over_a_root_is_rounded_as_if_once(dtype, rng):
 def test_one_over_a_root_is_right_at_its_ends():
     x = np.array([0.0, -0.0, np.inf, -1.0, np.nan, 5e-324, 1.7e308])
     found = ad.jit(lambda x: x**-0.5)(x)
-    np.testing.assert_array_equal(found[:5], [np.inf, -np.inf, 0.0, np.nan, np.nan])
+    np.testing.assert_array_equal(found[:5], [np.inf, np.inf, 0.0, np.nan, np.nan])
     np.testing.assert_allclose(found[5:], x[5:] ** -0.5, rtol=1e-15)
 
 

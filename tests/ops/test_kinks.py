@@ -1,0 +1,204 @@
+"""Derivatives of first and second order at zeros, ties and equal arguments: the limit where a function is smooth."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+ZERO, ONES = np.zeros(2), np.ones(4)
+EYE = np.eye(2)
+
+
+def recorded_hessian(f, x):
+    t = ad.tensor(x, requires_grad=True)
+    g = ad.grad(f(t), t, create_graph=True)
+    rows = []
+    for e in np.eye(x.size):
+        t.grad = None
+        ad.sum(g * e).backward(retain_graph=True)
+        rows.append(t.grad.numpy())
+    return np.array(rows)
+
+
+def hessian_of_products(f, x):
+    return np.array([ad.hvp(f, x, e) for e in np.eye(x.size)])
+
+
+ROUTES = {
+    "hessian": lambda f, x: ad.hessian(f)(x),
+    "recorded": recorded_hessian,
+    "hvp": hessian_of_products,
+    "jit outside": lambda f, x: ad.jit(ad.hessian(f))(x),
+    "jit inside": lambda f, x: ad.hessian(ad.jit(f))(x),
+    "vmap": lambda f, x: ad.vmap(ad.hessian(f))(np.stack([x, x + 0.5]))[0],
+    "checkpoint": lambda f, x: ad.hessian(ad.checkpoint(f))(x),
+}
+
+
+def _complex(x):
+    return x[0] + 1j * x[1]
+
+
+def _spectrum(x):
+    return ad.abs(ad.fft.fft(x)) ** 2
+
+
+#: Functions that are smooth where a size in them is 0, a point, and the Hessian there.
+SMOOTH = {
+    "abs(x)**2": (lambda x: ad.sum(ad.abs(x) ** 2), ZERO, 2 * EYE),
+    "abs(x)*abs(x)": (lambda x: ad.sum(ad.abs(x) * ad.abs(x)), ZERO, 2 * EYE),
+    "square(abs(x))": (lambda x: ad.sum(ad.square(ad.abs(x))), ZERO, 2 * EYE),
+    "abs(x)**3": (lambda x: ad.sum(ad.abs(x) ** 3), ZERO, 0 * EYE),
+    "abs(x)**4 + abs(x)**2": (lambda x: ad.sum(ad.abs(x) ** 4 + ad.abs(x) ** 2), ZERO, 2 * EYE),
+    "abs(x)**2 / 2 - w abs(x)**2": (lambda x: ad.sum(ad.abs(x) ** 2 / 2 - 3.0 * ad.abs(x) ** 2), ZERO, -5 * EYE),
+    "exp(-abs(x)**2)": (lambda x: ad.sum(ad.exp(-(ad.abs(x) ** 2))), ZERO, -2 * EYE),
+    "huber": (lambda x: ad.sum(ad.where(ad.abs(x) < 1, ad.abs(x) ** 2 / 2, ad.abs(x) - 0.5)), ZERO, EYE),
+    "masked": (lambda x: ad.sum(ad.where(x < 1, ad.abs(x), 0.0) ** 2), ZERO, 2 * EYE),
+    "reshaped": (lambda x: ad.sum(ad.abs(x.reshape(2, 1)).reshape(1, 2).T ** 2), ZERO, 2 * EYE),
+    "sliced": (lambda x: ad.sum(ad.abs(x)[1:] ** 2), ZERO, np.diag([0.0, 2.0])),
+    "float32": (lambda x: ad.sum(ad.astype(ad.abs(x), ad.float32) ** 2), ZERO, 2 * EYE),
+    "hypot**2": (lambda x: ad.hypot(x[0], x[1]) ** 2, ZERO, 2 * EYE),
+    "norm**2": (lambda x: ad.norm(x) ** 2, ZERO, 2 * EYE),
+    "norm**4": (lambda x: ad.norm(x) ** 4, ZERO, 0 * EYE),
+    "norm**2, axis kept": (lambda x: ad.sum(ad.norm(x[:, None], axis=0, keepdims=True) ** 2), ZERO, 2 * EYE),
+    "linalg.norm**2": (lambda x: ad.linalg.norm(x) ** 2, ZERO, 2 * EYE),
+    "vector_norm**2": (lambda x: ad.linalg.vector_norm(x) ** 2, ZERO, 2 * EYE),
+    "norm(x, 3)**3": (lambda x: ad.norm(x, 3) ** 3, ZERO, 0 * EYE),
+    "distances": (lambda x: ad.sum(ad.norm(x[:, None] - x[None, :], axis=0) ** 2), ZERO, 4 * (2 * EYE - 1)),
+    "std**2": (lambda x: ad.std(x) ** 2, ZERO, EYE - 0.5),
+    "std**2 of equals": (lambda x: ad.std(x, ddof=1) ** 2, np.full(2, 0.1), 2 * (EYE - 0.5)),
+    "nanstd**2": (lambda x: ad.nanstd(x) ** 2, ZERO, EYE - 0.5),
+    "abs of complex": (lambda x: ad.abs(_complex(x)) ** 2, ZERO, 2 * EYE),
+    "norm of complex": (lambda x: ad.norm(x * (1 + 1j)) ** 2, ZERO, 4 * EYE),
+    "var of complex": (lambda x: ad.var(x * (1 + 1j)), ZERO, 2 * (EYE - 0.5)),
+    "nanvar of complex": (lambda x: ad.nanvar(x * (1 + 1j)), ZERO, 2 * (EYE - 0.5)),
+    "std of complex": (lambda x: ad.std(x * (1 + 1j)) ** 2, ZERO, 2 * (EYE - 0.5)),
+    "power spectrum": (lambda x: ad.sum(_spectrum(x)), ONES, 8 * np.eye(4)),
+    "power spectrum of zeros": (lambda x: ad.sum(_spectrum(x)), 0 * ONES, 8 * np.eye(4)),
+    "part of a spectrum": (
+        lambda x: ad.sum(ad.abs(ad.fft.rfft(x))[1:] ** 2), ONES,
+        np.array([[4.0, -2, 0, -2], [-2, 4, -2, 0], [0, -2, 4, -2], [-2, 0, -2, 4]]),
+    ),
+    "betaln": (
+        lambda x: ad.special.betaln(x[0], x[1]), np.full(2, 2.0),
+        np.array([[0.3611111111111111, -0.2838229557371153], [-0.2838229557371153, 0.3611111111111111]]),
+    ),
+    "betaln, large": (
+        lambda x: ad.special.betaln(x[0], x[1]), np.full(2, 20.0),
+        np.array([[0.0259557190939121, -0.0253151038412910], [-0.0253151038412910, 0.0259557190939121]]),
+    ),
+    "beta": (
+        lambda x: ad.special.beta(x[0], x[1]), np.full(2, 2.0),
+        np.array([[0.17592592592592593, 0.06843691478455484], [0.06843691478455484, 0.17592592592592593]]),
+    ),
+    # Kinks stay kinks: of |x| itself the second derivative is 0, and adds nothing to that of a smooth part.
+    "abs": (lambda x: ad.sum(ad.abs(x)), ZERO, 0 * EYE),
+    "abs(x)**2 + abs(x)": (lambda x: ad.sum(ad.abs(x) ** 2 + ad.abs(x)), ZERO, 2 * EYE),
+    "stop(abs(x)) abs(x)": (lambda x: ad.sum(ad.stop_gradient(ad.abs(x)) * ad.abs(x)), ZERO, 0 * EYE),
+    "norm": (lambda x: ad.norm(x), ZERO, 0 * EYE),
+    "std": (lambda x: ad.std(x), ZERO, 0 * EYE),
+    "hypot": (lambda x: ad.hypot(x[0], x[1]), ZERO, 0 * EYE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_the_second_derivative_is_the_limit(name, route):
+    f, x, expected = SMOOTH[name]
+    np.testing.assert_allclose(ROUTES[route](f, x), expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n, (_, x, _) in SMOOTH.items() if not x.any() and n[:3] not in ("flo", "sto")])
+def test_the_derivative_is_what_it_was(name):
+    f, x, _ = SMOOTH[name]
+    assert np.all(ad.grad(f)(x) == 0)
+    x = np.array([1.5, -2.5, 0.75, 0.5][: len(x)])
+    near = [(ad.vmap(f)(x + h * np.eye(len(x))), h) for h in (1e-6, -1e-6)]
+    np.testing.assert_allclose(ad.grad(f)(x), (near[0][0] - near[1][0]) / 2e-6, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e-120, 1e120, 1e150])
+def test_the_square_of_a_norm_has_its_derivative_at_any_scale(scale):
+    x = scale * np.array([3.0, 4.0])
+    np.testing.assert_allclose(ad.grad(lambda x: ad.norm(x) ** 2)(x), 2 * x, rtol=1e-12)
+
+
+def test_gradients_of_the_size_itself_and_hooks_on_it_see_all():
+    x = ad.tensor([0.0, 2.0], requires_grad=True)
+    size = ad.abs(x)
+    seen = []
+    size.register_hook(lambda g: seen.append(g.detach().numpy().copy()))
+    size.retain_grad()
+    ad.sum(size**2).backward()
+    np.testing.assert_array_equal(size.grad.numpy(), [0.0, 4.0])
+    np.testing.assert_array_equal(seen[0], [0.0, 4.0])
+    np.testing.assert_array_equal(x.grad.numpy(), [0.0, 4.0])
+
+
+# ---------------------------------------------------------------- derivatives that are zero everywhere
+
+STEPS = {
+    **{name: getattr(ad, name) for name in ("floor", "ceil", "trunc", "rint", "round", "sign")},
+    "round to decimals": lambda t: ad.round(t, 1),
+    "floor_divide": lambda t: t // 2.0,
+    "floor_divide by": lambda t: 2.0 // t,
+    "heaviside": lambda t: ad.heaviside(t, 0.5),
+    "power to 0": lambda t: t**0,
+    "copysign": lambda t: ad.copysign(1.0, t),
+    "sign of exp": lambda t: ad.sign(ad.exp(t)),
+    "modf": lambda t: ad.modf(t)[1],
+    "clip": lambda t: ad.clip(t, 10.0, 11.0),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_derivative_that_is_zero_everywhere_is_zeros(name):
+    f = STEPS[name]
+    x = np.array([1.5, -0.5])
+    total = ad.sum(f(ad.tensor(x, requires_grad=True)))
+    assert total.requires_grad
+    for _ in range(3):
+        t = ad.tensor(x, requires_grad=True)
+        ad.sum(f(t)).backward()
+        np.testing.assert_array_equal(t.grad.numpy(), [0, 0])
+        np.testing.assert_array_equal(ad.grad(ad.sum(f(t)), t).numpy(), [0, 0])
+        g = ad.grad(ad.sum(f(t)), t, create_graph=True)
+        np.testing.assert_array_equal(ad.grad(ad.sum(g), t).numpy(), [0, 0])
+        ad.sum(f(t) + t).backward()
+        np.testing.assert_array_equal(t.grad.numpy(), [1, 1])
+    np.testing.assert_array_equal(ad.grad(lambda t: ad.sum(f(t)))(x), [0, 0])
+    np.testing.assert_array_equal(ad.jvp(lambda t: ad.sum(f(t)), x, x)[1], 0)
+
+
+def test_a_leaf_that_is_not_in_the_history_has_no_gradient():
+    t, u = ad.tensor([1.5], requires_grad=True), ad.tensor([1.5], requires_grad=True)
+    ad.sum(ad.floor(t)).backward()
+    assert u.grad is None
+    with pytest.raises(ad.GradientError, match="not used"):
+        ad.grad(ad.sum(ad.floor(t)), u)
+    assert ad.grad(ad.sum(ad.floor(t)), u, allow_unused=True) is None
+
+
+def test_a_step_in_a_long_recording_has_zeros():
+    for _ in range(4):
+        t, u = ad.tensor([1.5], requires_grad=True), ad.tensor([0.5], requires_grad=True)
+        y = u
+        for _ in range(60):
+            y = ad.tanh(y) * 1.5 + ad.floor(t)
+        ad.sum(y).backward()
+        np.testing.assert_array_equal(t.grad.numpy(), [0.0])
+
+
+# ---------------------------------------------------------------- roots
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_one_over_the_root_is_numpys_power_everywhere(dtype):
+    x = np.array([-0.0, 0.0, -np.inf, np.inf, -1.0, np.nan, 4.0, 0.25], dtype)
+    exponent = np.full(8, -0.5, dtype)
+    with np.errstate(all="ignore"):
+        expected = x**exponent
+        slope = dtype(-0.5) * x ** dtype(-1.5)
+    for f in (lambda x: x**-0.5, ad.jit(lambda x: x**-0.5), lambda x: ad.power(x, exponent)):
+        np.testing.assert_array_equal(np.asarray(f(ad.tensor(x))), expected)
+        np.testing.assert_allclose(ad.grad(lambda x, f=f: ad.sum(f(x)))(x), slope, rtol=1e-6)
