@@ -23,7 +23,7 @@ from codegen.records import NamedTuple
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
     "LostGradientWarning", "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "is_ours",
-    "short_name", "user_frame", "user_line", "warn",
+    "short_name", "user_frame", "user_line", "warn", "with_article",
 ]
 
 
@@ -144,7 +144,7 @@ class AmbiguityError(DispatchError):
       f(x: Tensor, y: Tensor[..., 2])  ...
       f(x: Tensor[..., 2], y: Tensor)  ...
       called at ...
-      to settle it: @f.method(Tensor[..., 2], Tensor[..., 2])
+      to settle it: @f.method(ad.Tensor[..., 2], ad.Tensor[..., 2])
     """
 
 
@@ -241,6 +241,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     file = line.file if line else __name__
     registry = _warned.setdefault(file, {})
     warnings.warn_explicit(message, category, file, line.line if line else 1, registry=registry)
+
+
+def with_article(name: str) -> str:
+    """The name of a type after "a" or "an": an Interval, an ndarray, a float."""
+    return f"{'an' if name[:1].lower() in 'aeio' or name == 'ndarray' else 'a'} {name}"
 
 
 def check_callable(f: object, taker: str) -> None:

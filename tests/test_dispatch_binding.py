@@ -123,7 +123,7 @@ def test_a_variadic_call_without_further_arguments_is_settled_by_never():
     f.method(int)(lambda *xs: "ints")
     f.method(str)(lambda *xs: "strings")
     assert (f(1), f("")) == ("ints", "strings")
-    with pytest.raises(AmbiguityError, match=r"@f\.method\(Never\)"):
+    with pytest.raises(AmbiguityError, match=r"@f\.method\(typing\.Never\)"):
         f()
     assert len(ambiguities(f)) == 1
     f.method(typing.Never)(lambda *xs: "none")

@@ -20,6 +20,7 @@ from codegen.lazily import later
 
 from ..dispatch import GenericFunction
 from ..dispatch.method import Method
+from ..dispatch.resolution import types_of_call
 from ..dispatch.signature import ANY, dispatched, type_name
 from ..errors import UserLine, check_not_masked
 from ..tape.leaves import leaf, number_leaf, taken
@@ -152,7 +153,7 @@ class Function(GenericFunction):
         return (
             f"{self.__name__}({types}) has no backward\n"
             f"  its forward is at {method.place}, called at {line or 'an unknown place'}{known}\n"
-            f"  register one: @{self.__name__}.backward({types})"
+            f"  register one: @{self.__name__}.backward{types_of_call(self, classes)}"
         )
 
 

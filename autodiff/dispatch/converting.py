@@ -116,7 +116,8 @@ class Converting(Registry):
             picks = self._pick(tuple([tuple(map(type, known)) for known in forms]))
             if picks is not None:
                 return tuple([known[pick] for known, pick in zip(forms, picks, strict=True)])
-        raise not_found(self, self.table, tuple(map(type, args)), "method")
+        classes = [tuple(map(type, known)) for known in forms]
+        raise not_found(self, self.table, tuple(map(type, args)), "method", classes)
 
     def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
         """Which form of each argument the method takes that needs the fewest conversions; None: no method."""

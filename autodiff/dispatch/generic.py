@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import get_cache_token
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -120,6 +121,8 @@ class GenericFunction(Converting):
         self._runs: dict[tuple, Callable | None] = {}
         #: Question → answer: see `answer`.
         self._answers: dict[tuple, Any] = {}
+        #: Which classes were registered with abstract base classes when the choices were made.
+        self._registered = get_cache_token()
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run the most specific method.  (`warm.with_arity` puts a faster equal in its place.)"""
@@ -136,6 +139,8 @@ class GenericFunction(Converting):
             if bound is None:
                 return self._call_otherwise(args, keywords)
             args, keywords = bound
+        if self.is_abstract and self._registered != get_cache_token():
+            self.choose_again()
         if not is_kept(self._cache):
             self.choose_cache()
         run = self._cache.get(_key(args))
@@ -173,7 +178,19 @@ class GenericFunction(Converting):
             classes = tuple(map(type, args))
             adopts = bool(self.adopted) and any(issubclass(c, self.adopted) for c in classes)
             run = self._call_adopted if adopts else self._run(classes) or self._call_converted
-        return remember(cache, _key(args), run)
+        return remember(cache, _key(args), self._while_registered(run) if self.is_abstract else run)
+
+    def _while_registered(self, run: Callable) -> Callable:
+        """What serves calls until a class is registered with some abstract base class: then it is chosen again."""
+        registered = get_cache_token()
+
+        def checked(*args: Any, **keywords: Any) -> Any:
+            if registered == get_cache_token():
+                return run(*args, **keywords)
+            self.choose_again()
+            return self(*args, **keywords)
+
+        return checked
 
     def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
         """What was last found to serve a call with such arguments, and the arguments it gets."""

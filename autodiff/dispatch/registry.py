@@ -11,6 +11,7 @@ import functools
 import inspect
 import warnings
 import weakref
+from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,6 +72,8 @@ class Registry(_WithSite):
         self.table = Table()
         self.rules = {kind: Table() for kind in RULES}
         self._listeners: list[Listener] = []
+        #: Whether some type is an abstract base class: a class may be registered with it at any time.
+        self.is_abstract = False
         #: What relies on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
         self.watchers: weakref.WeakValueDictionary[int, Any] | None = None
         self._chosen: dict[tuple, Method | None] = {}
@@ -176,6 +179,7 @@ class Registry(_WithSite):
         table = self.rules[kind] if kind in RULES else self.table
         with _REGISTERING:
             old = table.add(method)
+            self.is_abstract |= any(isinstance(m, ABCMeta) for c in method.signature.choices for m in c.members)
             self._changed(method)
         if old is not None:
             _warn_replaced(old, method)
@@ -222,6 +226,12 @@ class Registry(_WithSite):
 
     def _changed(self, method: Method) -> None:
         """Make every choice again, and say so."""
+        self.choose_again()
+        for listener in list(self._listeners):
+            listener(self, method)
+
+    def choose_again(self) -> None:
+        """Drop every choice, and of what relies on them what another choice would change."""
         self._forget()
         epoch.now += 1
         watchers = self.watchers
@@ -229,8 +239,6 @@ class Registry(_WithSite):
             choices = reference()
             if choices is not None:
                 choices.look_again(self)
-        for listener in list(self._listeners):
-            listener(self, method)
 
     def on_change(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(function, method)` after a method is added, replaced or deleted; returns how to stop."""

@@ -19,12 +19,12 @@ from codegen.records import NamedTuple
 from ..errors import AmbiguityError, DispatchError, caller
 from .late import complete
 from .method import Method
-from .signature import Choice, Signature, type_name
+from .signature import Choice, Signature, dispatched, type_name
 
 if TYPE_CHECKING:
     from .registry import Registry
 
-__all__ = ["Ambiguity", "Table", "ambiguity_error", "most_specific", "not_found"]
+__all__ = ["Ambiguity", "Table", "ambiguity_error", "most_specific", "not_found", "types_of_call"]
 
 #: How many near misses an error shows.
 _SHOWN = 3
@@ -131,7 +131,7 @@ def ambiguity_error(lowest: Sequence[Method], classes: Sequence[type]) -> Ambigu
         f"{function.__name__}{_listed(classes)} is ambiguous: none of these is the most specific\n"
         + "".join(f"  {m}\n" for m in lowest)
         + f"  called at {caller()}\n"
-        f"  to settle it: @{function.__name__}.{what}{_as_types(settling)}"
+        f"  to settle it: @{function.__name__}.{what}{_as_types(settling.choices)}"
     )
 
 
@@ -139,16 +139,24 @@ def _listed(classes: Iterable[type]) -> str:
     return f"({', '.join(map(type_name, classes))})"
 
 
-def _as_types(signature: Signature) -> str:
-    return f"({', '.join(map(str, signature.choices))})"
+def _as_types(choices: Iterable[Choice]) -> str:
+    return f"({', '.join(choice.pasted() for choice in choices)})"
 
 
 def not_found(
-    function: Registry, methods: Iterable[Method], classes: Sequence[type], what: str
+    function: Registry,
+    methods: Iterable[Method],
+    classes: Sequence[type],
+    what: str,
+    forms: Sequence[Sequence[type]] = (),
 ) -> DispatchError:
-    """What to say when no method (or rule) takes these classes: the nearest, and what did not fit."""
+    """The error for classes that no method (or rule) takes: the nearest ones, and the arguments that do not fit.
+
+    forms   for each argument all classes that it can be converted to, its own among them
+    """
     complete()
-    ranked = sorted(((_misfits(m, classes), m) for m in methods), key=lambda pair: len(pair[0]))
+    forms = forms or [(cls,) for cls in classes]
+    ranked = sorted(((_misfits(m, classes, forms), m) for m in methods), key=lambda pair: len(pair[0]))
     lines = [f"{function.__name__} has no {what} for {_listed(classes)}"]
     for misfits, method in ranked[:_SHOWN]:
         lines.append(f"  near: {method}")
@@ -156,16 +164,23 @@ def not_found(
     if not ranked:
         lines.append(f"  it has none at all; declared at {function.declaration.place}")
     lines.append(f"  called at {caller()}")
-    lines.append(f"  to add one: @{function.__name__}.{what}{_listed(classes[: len(function.declaration.names)])}")
+    lines.append(f"  to add one: @{function.__name__}.{what}{types_of_call(function, classes)}")
     return DispatchError("\n".join(lines))
 
 
-def _misfits(method: Method, classes: Sequence[type]) -> list[str]:
-    """For each argument that does not fit: `weight is str, not Matrix`."""
+def types_of_call(function: Registry, classes: Sequence[type]) -> str:
+    """The types to register a method with that takes a call: those of all `*xs` are one union."""
+    fixed = len(function.declaration.fixed)
+    rest = [Choice(map(dispatched, classes[fixed:]))] if len(classes) > fixed else []
+    return _as_types([*[Choice((dispatched(c),)) for c in classes[:fixed]], *rest])
+
+
+def _misfits(method: Method, classes: Sequence[type], forms: Sequence[Sequence[type]]) -> list[str]:
+    """For each argument that does not fit, converted or not: `weight is str, not Matrix`."""
     declaration = method.function.declaration
     names = list(declaration.fixed) + [f"*{declaration.variadic}"] * (len(classes) - len(declaration.fixed))
     return [
         f"{name} is {type_name(cls)}, not {choice}"
-        for name, cls, choice in zip(names, classes, method.signature.spread(len(classes)), strict=True)
-        if not choice.takes(cls)
+        for name, cls, known, choice in zip(names, classes, forms, method.signature.spread(len(classes)), strict=True)
+        if not any(map(choice.takes, known))
     ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +21,8 @@ from typing import Any
 from ..errors import DispatchError, caller, user_frame
 
 __all__ = [
-    "ANY", "Choice", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "name_union", "type_name",
+    "ANY", "Choice", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "name_union", "pasted",
+    "type_name",
 ]
 
 NoneType = type(None)
@@ -29,6 +31,20 @@ NoneType = type(None)
 def type_name(cls: type) -> str:
     """How a type is written in messages: `Tensor[float32, 2]`, `None` for its type."""
     return "None" if cls is NoneType else cls.__name__
+
+
+def pasted(cls: type) -> str:
+    """A type as it can be pasted into a program that imports the library as `ad` and NumPy as `np`."""
+    cls = dispatched(cls)
+    name, home = type_name(cls), cls.__module__.partition(".")[0]
+    if home == "autodiff":
+        return "ad." + re.sub(r"\[(\w+)", lambda found: f"[ad.{_with_bool(found[1])}", name)
+    return f"np.{_with_bool(name)}" if home == "numpy" else name
+
+
+def _with_bool(name: str) -> str:
+    """The name of a dtype or NumPy type, of which that of bool has two in different NumPys."""
+    return "bool_" if name == "bool" else name
 
 
 def dispatched(cls: type) -> type:
@@ -86,6 +102,11 @@ class Choice:
 
     def __repr__(self) -> str:
         return _NAMES.get(self) or " | ".join(map(type_name, self.members)) or "Never"
+
+    def pasted(self) -> str:
+        """The union as it can be pasted: see `pasted`."""
+        name = _NAMES.get(self)
+        return f"ad.{name}" if name else " | ".join(map(pasted, self.members)) or "typing.Never"
 
 
 def _within(a: type, b: type) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..errors import DispatchError, caller
+from ..errors import DispatchError, caller, with_article
 from ..tensor import Tensor
 from .node import Node
 from .record import ARGUMENT
@@ -46,7 +46,7 @@ def check_leaves(leaves: Sequence[Any], name: str, transformation: str, since: f
     """Raise DispatchError where a leaf of a result holds a tensor that was traced."""
     for x in leaves:
         if not isinstance(x, _NOTHING_OF_A_TRACE) and (held := _held(x, since)) is not None:
-            kind = "a function" if isinstance(x, FunctionType) else f"a {type(x).__name__}"
+            kind = "a function" if isinstance(x, FunctionType) else with_article(type(x).__name__)
             raise DispatchError(
                 f"{transformation}: {name} returned {kind} that holds a tensor of the trace, {held.aval}\n"
                 f"  called at {caller()}\n  {_mend(x)}"

@@ -18,7 +18,7 @@ from codegen.ir import DTYPES
 
 from .. import tree
 from ..config import config
-from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked
+from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked, with_article
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, leaf_node
@@ -100,7 +100,8 @@ class Arguments:
             leaves, structure = tree.flatten(args[i])
             if structure is tree.LEAF and args[i] is not None and not is_differentiable(args[i]):
                 raise DTypeError(
-                    f"argument {i} of {name} is a {type(args[i]).__name__}: only float arrays have gradients\n"
+                    f"argument {i} of {name} is {with_article(type(args[i]).__name__)}:"
+                    " only float arrays have gradients\n"
                     f"  called at {caller()}\n"
                     "  differentiate another argument (argnums)"
                 )

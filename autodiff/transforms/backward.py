@@ -14,7 +14,7 @@ import numpy as np
 
 from codegen.garbage import Paused
 
-from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
 from ..ops import add, as_tensor, spread_to
 from ..tape import sized_checks
 from ..tape.ask import end_recording, evaluate
@@ -114,7 +114,7 @@ def results_of(tensors: Any, name: str) -> list[Tensor]:
     for t in found:
         if not isinstance(t, Tensor):
             raise GradientError(
-                f"{name}: the results are tensors, not a {type(t).__name__}\n"
+                f"{name}: the results are tensors, not {with_article(type(t).__name__)}\n"
                 f"  called at {caller()}\n"
                 "  NumPy arrays and numbers have no history: compute with ad.tensor(..., requires_grad=True)"
             )
@@ -194,7 +194,7 @@ def _leaves(past: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> d
         inputs = list(inputs) if isinstance(inputs, Iterable) and not isinstance(inputs, Tensor) else [inputs]
         for t in inputs:
             if not isinstance(t, Tensor) or t.node.leaf is None:
-                got = f"this {t.aval}" if isinstance(t, Tensor) else f"a {type(t).__name__}"
+                got = f"this {t.aval}" if isinstance(t, Tensor) else with_article(type(t).__name__)
                 raise GradientError(
                     f"backward: inputs= takes leaves that require grad, not {got}\n"
                     f"  called at {caller()}\n"

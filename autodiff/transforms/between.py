@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import tree
 from ..custom import function
-from ..errors import DispatchError, GradientError, caller
+from ..errors import DispatchError, GradientError, caller, with_article
 from ..tape.leaves import leaf
 from ..tape.node import Node, RichNode
 from ..tape.record import state
@@ -67,7 +67,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
                 return tree.unflatten(structure, _as_leaves(known))
     for x in targets:
         if not isinstance(x, Tensor) or not x.node.kind.out.requires_grad:
-            got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+            got = f"{x.aval} that does not require grad" if isinstance(x, Tensor) else with_article(type(x).__name__)
             raise GradientError(
                 f"grad: the inputs are tensors that require grad, not {got}\n"
                 f"  called at {caller()}\n"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import DTypeError, GradientError, ShapeError, caller
+from ..errors import DTypeError, GradientError, ShapeError, caller, with_article
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import end_recording, evaluate
 from ..tape.leaves import constant
@@ -74,14 +74,14 @@ def _scalar_and_aux(result: Any, has_aux: bool, name: str) -> tuple[Tensor, Any]
     if has_aux:
         if not (isinstance(result, tuple) and len(result) == 2):
             raise GradientError(
-                f"{name} must return (value, aux) under has_aux=True, not a {type(result).__name__}\n"
+                f"{name} must return (value, aux) under has_aux=True, not {with_article(type(result).__name__)}\n"
                 f"  called at {caller()}"
             )
         result, aux = result
     if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
         result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
     if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
-        got = str(result.aval) if isinstance(result, Tensor) else f"a {type(result).__name__}"
+        got = str(result.aval) if isinstance(result, Tensor) else with_article(type(result).__name__)
         raise GradientError(
             f"grad: {name} must return a float scalar, not {got}\n"
             f"  called at {caller()}\n"

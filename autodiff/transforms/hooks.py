@@ -16,7 +16,7 @@ from typing import Any
 
 from codegen.garbage import set_in_context
 
-from ..errors import DispatchError, GradientError, ShapeError, UserLine, caller, user_line
+from ..errors import DispatchError, GradientError, ShapeError, UserLine, caller, user_line, with_article
 from ..ops import as_tensor
 from ..tape.node import Kind, Leaf, Node, RichNode, kept, one_kind
 from ..tape.record import DETACH, IDENTITY, grad_mode, identity_of, record, state
@@ -57,7 +57,8 @@ class Removable:
 
     def __init__(self, hooks: dict[object, Hook], function: Callable) -> None:
         if not callable(function):
-            raise DispatchError(f"a hook is a function, not a {type(function).__name__}\n  called at {caller()}")
+            got = with_article(type(function).__name__)
+            raise DispatchError(f"a hook is a function, not {got}\n  called at {caller()}")
         self._hooks = hooks
         self._key = object()
         hooks[self._key] = Hook(function)

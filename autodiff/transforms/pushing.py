@@ -10,7 +10,7 @@ from .. import tree
 from ..custom.call import Call
 from ..custom.closures import refuse_closed, standing, tracked_by
 from ..custom.historyless import without_history
-from ..errors import GradientError
+from ..errors import GradientError, with_article
 from ..ops import as_tensor
 from ..tape.node import Node
 from ..tape.record import state
@@ -81,7 +81,7 @@ def _checked(t: Any, call: Call, slot: int, where: str) -> Tensor:
     aval = call.avals[slot]
     if not isinstance(t, (AbstractTensor, np.ndarray, np.generic, int, float, complex)):
         raise GradientError(
-            f"{where} returned a {type(t).__name__} as the tangent of output {slot}: {aval}\n"
+            f"{where} returned {with_article(type(t).__name__)} as the tangent of output {slot}: {aval}\n"
             "  return a tensor with the output's shape, or None for zero; for several outputs one for each, in order"
         )
     if isinstance(t, (int, float)) and not isinstance(t, np.generic) and not aval.shape:

@@ -24,7 +24,7 @@ from codegen.ir import Aval
 from .. import tree
 from ..custom.call import Call
 from ..custom.packed import Packed
-from ..errors import DTypeError, GradientError, ShapeError
+from ..errors import DTypeError, GradientError, ShapeError, with_article
 from ..ops import as_tensor, astype, project
 from ..tape.node import Node
 from ..tensor import AbstractTensor, Tensor, handle
@@ -79,7 +79,7 @@ def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int,
     if len(tensors) == 1:
         return {tensors[0]: returned}
     raise GradientError(
-        f"{where} returned a {type(returned).__name__} for {len(tensors)} tensor arguments\n"
+        f"{where} returned {with_article(type(returned).__name__)} for {len(tensors)} tensor arguments\n"
         f"  return a dict with the keys {', '.join(map(repr, tensors))}, or a tuple in the order of the parameters"
     )
 
@@ -163,6 +163,8 @@ def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int
     if value is None:
         return []
     if not packed.has_tensors:
+        if isinstance(value, (tuple, list, dict)) and all(g is None for g in tree.leaves(value)):
+            return []
         raise GradientError(f"{where} returned a gradient for {name!r}, which is no tensor; return None")
     if packed.structure is None and (only := packed.places[0]) is not None:
         return [(only, value)]
@@ -186,7 +188,7 @@ def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
     """A gradient as a tensor of its input's aval."""
     if not isinstance(g, (AbstractTensor, np.ndarray, np.generic, int, float, complex)) or isinstance(g, bool):
         raise GradientError(
-            f"{where} returned a {type(g).__name__} as the gradient for {name!r}: {aval}\n"
+            f"{where} returned {with_article(type(g).__name__)} as the gradient for {name!r}: {aval}\n"
             "  return a tensor with the input's shape, or None for zero"
         )
     if isinstance(g, (int, float, complex)) and not isinstance(g, np.generic):

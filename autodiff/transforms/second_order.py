@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..errors import GradientError, caller
+from ..errors import GradientError, caller, with_article
 from ..ops import as_tensor, stack, zeros_like
 from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
@@ -78,7 +78,7 @@ def _float_result(x: Any, name: str) -> Tensor:
             return t
         got = str(t.aval)
     else:
-        got = f"a {type(x).__name__}"
+        got = with_article(type(x).__name__)
     raise GradientError(f"jacobian: {name} returned {got}; its results must be real arrays\n  called at {caller()}")
 
 
