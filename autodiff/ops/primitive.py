@@ -106,7 +106,7 @@ def elementwise(
         pull=pull,
         push=push,
         masks=masks,
-        discrete=result == "bool",
+        discrete=not set(accepts if result is None else DTYPES[result].kind).intersection("fc"),
         batch=elements,
     )
     define(operation)
