@@ -28,9 +28,10 @@ from .tape.ask import evaluate
 from .tape.leaks import check_leaves
 from .tape.node import CONSTANT, Node, RichNode, rich_node
 from .tape.plan import data, freeze, is_number, source
-from .tape.record import identity_of, record, state
+from .tape.record import grad_mode, identity_of, record_again, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
+from .transforms.modes import enable_grad
 
 __all__ = ["Entry", "caller_of", "frozen", "native_of", "replayed", "run"]
 
@@ -49,6 +50,7 @@ class Entry:
     leaves       result leaves that are no tensors
     structure    of the result
     results      nodes of the result leaves (None for those that are none)
+    tracks       True if a result tracks gradients; under no_grad, if one was computed under enable_grad
     choices      of dispatch that the trace relied on
     is_repeated  whether it was called again;  caller: what plain code calls then, if there is one
     native       the same for machine code, where it knows what it needs
@@ -58,7 +60,7 @@ class Entry:
 
     __slots__ = (
         "arguments", "caller", "captures", "choices", "enclosing", "executable", "fixed", "graph", "hidden",
-        "is_repeated", "leaves", "missed", "native", "of_tensors", "outputs", "results", "structure",
+        "is_repeated", "leaves", "missed", "native", "of_tensors", "outputs", "results", "structure", "tracks",
     )
 
     graph: Graph
@@ -72,6 +74,7 @@ class Entry:
     leaves: list[Any]
     structure: Any
     results: list[Node | None]
+    tracks: bool
     choices: Choices
     caller: Callable | None
     native: Native | None
@@ -81,10 +84,12 @@ class Entry:
 
     @property
     def fits(self) -> bool:
-        """True if the arrays that the trace met have their shapes and dtypes still, and fixed ones their values."""
+        """True if arrays have the shapes and dtypes that were met, fixed ones their values, tensors track as then."""
         return all(
             h.shape == n.kind.out.aval.shape and h.dtype == n.kind.out.aval.dtype
-            for n, h in self.captures.items() if type(h) is np.ndarray
+            if type(h) is np.ndarray
+            else not isinstance(h, Tensor) or h.node.kind.out.requires_grad == n.kind.out.requires_grad
+            for n, h in self.captures.items()
         ) and (self.has_fixed is None or self.has_fixed())
 
     @property
@@ -92,11 +97,6 @@ class Entry:
         """A function that tells if what decided the trace has the same contents still; None where nothing did."""
         fixed = self.fixed
         return (lambda: all([np.array_equal(_present(h), value) for h, value in fixed])) if fixed else None
-
-    @property
-    def tracks(self) -> bool:
-        """Whether a tensor that the trace met requires a gradient now."""
-        return any(t.node.kind.out.requires_grad for t in self.tensors)
 
     @property
     def loses(self) -> Aval | None:
@@ -128,6 +128,7 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     entry.leaves = [None if isinstance(x, Tensor) else x for x in leaves]
     entry.arguments = arguments
     reached = [n for n in entry.results if n is not None]
+    entry.tracks = any([n.kind.out.requires_grad and (n.inputs != () or grad_mode.get()) for n in reached])
     nodes = needed(reached, _histories(reached))
     numbers = _numbers(captures)
     met = [n for n in nodes if n in captures and n not in numbers and not _has_moved(captures[n], n)]
@@ -240,7 +241,15 @@ def _present_node(hidden: Any) -> Node:
 
 
 def replayed(entry: Entry, values: Sequence[Any]) -> Any:
-    """Put the traced nodes onto the tape again, with these values as the arguments."""
+    """Put the traced nodes onto the tape again, with these values as the arguments.
+
+    What the trace recorded under no_grad is cut, the rest tracks as it did there, whatever the mode is here.
+    """
+    with enable_grad():
+        return _replayed(entry, values)
+
+
+def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
     now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
     for node, value in zip(entry.arguments, values, strict=True):
         now[node] = as_tensor(value).node
@@ -261,7 +270,7 @@ def replayed(entry: Entry, values: Sequence[Any]) -> Any:
             made.hooks = node.hooks
             now[node] = made
         else:
-            now[node] = record(node.kind.op, tuple([handle(now[i]) for i in node.inputs]), node.kind.params).node
+            now[node] = record_again(node, tuple([handle(now[i]) for i in node.inputs])).node
     leaves = [given if n is None else handle(now[n]) for n, given in zip(entry.results, entry.leaves, strict=True)]
     return tree.unflatten(entry.structure, leaves)
 

@@ -42,7 +42,7 @@ from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
-from .transforms.arguments import plain_results
+from .transforms.arguments import own, plain_results
 
 if TYPE_CHECKING:
     from codegen.runtime import entered
@@ -200,10 +200,7 @@ class _Traced:
             return _eagerly(self.f, args, kwargs)
         entry, values = self.entry(args, kwargs)
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
-        tracks = any(v.node.kind.out.requires_grad for v in tensors) or (
-            (tensors or now.transforming) and entry.tracks
-        )
-        if now.tracing or (grad_mode.get() and tracks):
+        if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
         if not tensors and entry.tensors:
             now.asked, now.looked = now.asked + 1, now.looked + 1  # an array is made of what is in tensors
@@ -380,7 +377,7 @@ def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Eager mode: the function itself, so that a debugger finds values in it."""
     leaves, structure = tree.flatten((args, kwargs))
     is_plain = not any(isinstance(x, AbstractTensor) for x in leaves)
-    leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
+    leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else own(x) for x in leaves]
     args, kwargs = tree.unflatten(structure, leaves)
     result = f(*args, **kwargs)
     if not is_plain or state.now.transforming:

@@ -29,7 +29,7 @@ from .custom.objects import is_object
 from .custom.reads import is_fixed, static_key
 from .errors import DispatchError, DTypeError, caller, check_not_masked
 from .ops import as_tensor
-from .tape.record import grad_mode, number_like_traced
+from .tape.record import number_like_traced
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
@@ -159,7 +159,7 @@ def _leaf_of(x: Any) -> Leaf:
         return Leaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value)
     if isinstance(x, Tensor):
         out = x.node.kind.out
-        return Leaf(("array", out.shape, out.aval.dtype, x.requires_grad and grad_mode.get()), x)
+        return Leaf(("array", out.shape, out.aval.dtype, out.requires_grad), x)
     if kind in _WEAK:
         return Leaf((kind.__name__, (), _WEAK[kind], False), x)
     if isinstance(x, AbstractTensor):

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from codegen import ir
-from codegen.garbage import set_in_context
 from codegen.ir import Aval
 from codegen.lowering import Move
 from codegen.runtime.cache import LRU
@@ -26,14 +25,15 @@ from ..errors import DTypeError, ShapeError, caller
 from ..ops import as_tensor
 from ..tape.node import Node, RichNode, new_number, rich_node
 from ..tape.plan import freeze
-from ..tape.record import argument, grad_mode, record, state
+from ..tape.record import argument, grad_mode, record_again, state
 from ..tape.tracing import tracing
 from ..tensor import Tensor, handle
 from ..transforms.functional import vjp
+from ..transforms.modes import enable_grad
 
 __all__ = [
     "RECOMPUTED", "Body", "Nesting", "Recorded", "Traced", "Weak", "again", "check_kept", "clone", "float_places",
-    "interned", "is_float", "placed", "recomputed", "trace",
+    "interned", "is_float", "mode_of", "placed", "recomputed", "trace",
 ]  # fmt: skip
 
 _bodies = LRU(1024)
@@ -52,7 +52,7 @@ class Body(ir.Region):
     order                        all nodes on the way
     kept                         numbers in `order` of products and the like: what a gradient should find computed
     graph                        the same for the compiler
-    splits                       by number of states: what of it a loop does apart (see `fission`)
+    splits                       by number of states and grad mode: what of it a loop does apart (see `fission`)
     """
 
     __slots__ = ("_keeping", "arguments", "hidden", "kept", "order", "results", "splits")
@@ -69,7 +69,7 @@ class Body(ir.Region):
         super().__init__(freeze(self.results, [*self.arguments, *self.hidden])[0])
         self.kept = _kept(self)
         self._keeping: Body | None = None
-        self.splits: dict[int, Any] = {}
+        self.splits: dict[tuple[int, bool], Any] = {}
 
     @property
     def keeping(self) -> Body:
@@ -117,6 +117,12 @@ class Body(ir.Region):
         _, pullback = vjp(lambda values: [t for t in applied(values) if is_float(t)], [given[k] for k in places])
         (found,) = pullback(list(bars))
         return placed(found, places, len(given))
+
+
+def mode_of(*bodies: Body) -> AbstractContextManager[None]:
+    """The grad mode that a use of bodies is recorded in: on, also under no_grad, if one computed under enable_grad."""
+    computed = [n for body in bodies for n in body.results if n.inputs]
+    return enable_grad() if any([n.kind.out.requires_grad for n in computed]) else nullcontext()
 
 
 def is_float(x: Any) -> bool:
@@ -234,17 +240,15 @@ def _argument_of(example: Any) -> Any:
 
 @contextmanager
 def _tracing(since: float) -> Iterator[None]:
-    """As in `jit`: values cannot be asked for, gradients are recorded."""
+    """As in `jit`: values cannot be asked for."""
     now = state.now
-    literal, mode = now.literal, grad_mode.get()
+    literal = now.literal
     try:  # an interrupt may come at any call from here on
         now.literal = False
-        set_in_context(grad_mode, True)
         with tracing(since):
             yield
     finally:
         now.literal = literal
-        set_in_context(grad_mode, mode)
 
 
 def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:
@@ -367,9 +371,9 @@ def _between(node: Node, starts: set[Node]) -> set[Node]:
 
 
 def again(node: Node, inputs: list[Node]) -> Node:
-    """A node of a body on other inputs: recorded anew, so that it tracks exactly if they do."""
+    """A node of a body on other inputs: recorded anew, so that it tracks exactly if they do and it is not cut."""
     if node.call is None and node.body is None and node.inputs:
-        return record(node.kind.op, tuple([handle(i) for i in inputs]), node.kind.params).node
+        return record_again(node, tuple([handle(i) for i in inputs])).node
     if node.body is not None and node.kind.out.requires_grad:
         flow = inputs if node.flow is None else inputs[node.flow]
         if not grad_mode.get() or not any([i.kind.out.requires_grad for i in flow]):

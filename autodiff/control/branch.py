@@ -24,8 +24,9 @@ from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive
 from ..tape.record import record, state
 from ..tensor import AbstractTensor, Tensor
+from ..transforms.arguments import own
 from .batching import cond_batch
-from .body import Body, float_places, placed, trace
+from .body import Body, float_places, mode_of, placed, trace
 from .packing import pack, packed_aval, record_packed
 
 __all__ = ["cond"]
@@ -121,7 +122,7 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     check_callable(if_true, "cond")
     check_callable(if_false, "cond")
     if isinstance(chosen, (bool, np.bool_)):
-        return (if_true if chosen else if_false)(*operands)
+        return (if_true if chosen else if_false)(*tree.map(own, operands))
     chosen = as_tensor(chosen, "cond", "chosen")
     if chosen.aval != Aval((), np.dtype(np.bool_)):
         raise DTypeError(f"cond: takes a bool[] to choose by, not {chosen.aval}\n  called at {caller()}")
@@ -129,13 +130,14 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     taken = (AbstractTensor, np.ndarray, np.generic, int, float)
     leaves = [as_tensor(x) if isinstance(x, taken) else x for x in leaves]
     if config.eager and not state.now.tracing:
-        return (if_true if chosen else if_false)(*tree.unflatten(structure, leaves))
+        return (if_true if chosen else if_false)(*tree.unflatten(structure, [own(x) for x in leaves]))
     examples = tree.unflatten(structure, [x.aval if isinstance(x, Tensor) else x for x in leaves])
     yes, no = [trace(f, *examples, values=lambda: tree.unflatten(structure, leaves)) for f in (if_true, if_false)]
     _check(yes, no)
     branches = Branches(len(yes.hidden), yes.body, no.body)
     given = tuple([x for x in leaves if isinstance(x, Tensor)])
-    return yes.result.filled(_branched(branches, chosen, given, tuple(yes.hidden), tuple(no.hidden)))
+    with mode_of(yes.body, no.body):
+        return yes.result.filled(_branched(branches, chosen, given, tuple(yes.hidden), tuple(no.hidden)))
 
 
 def _check(yes: Any, no: Any) -> None:

@@ -23,7 +23,7 @@ from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
 from ..transforms.batch.walk import CALLS
 from .batching import checkpoint_of_all
-from .body import RECOMPUTED, float_places, trace
+from .body import RECOMPUTED, float_places, mode_of, trace
 
 __all__ = ["checkpoint"]
 
@@ -91,7 +91,8 @@ def checkpoint(f: Callable) -> Callable:
 
         traced = trace(tensors_of, *examples, values=lambda: tree.unflatten(structure, leaves))
         given = tuple([x for x in leaves if isinstance(x, Tensor)])
-        found = traced.result.filled(_checkpointed(traced.body, (*given, *traced.hidden)))
+        with mode_of(traced.body):
+            found = traced.result.filled(_checkpointed(traced.body, (*given, *traced.hidden)))
         return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
 
     return run

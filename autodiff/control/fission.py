@@ -25,7 +25,7 @@ from codegen.lowering import Contract, Move
 
 from ..ops import add, matmul, reshape, sum, transpose
 from ..tape.node import Node, RichNode
-from ..tape.record import IDENTITY, SAME
+from ..tape.record import IDENTITY, SAME, grad_mode, is_cut
 from ..tensor import Tensor, handle
 from .batching import applied
 from .body import Body, again, clone, interned, is_float, recomputed
@@ -162,9 +162,10 @@ def _total(term: Term, values: dict[Node, Tensor]) -> Tensor:
 
 def _split_of(body: Body, carried: int) -> Split | None:
     """The parts of a body; None where it is one."""
-    if carried not in body.splits:
-        body.splits[carried] = _split(_Looked(body, carried))
-    return body.splits[carried]
+    key = carried, grad_mode.get()
+    if key not in body.splits:
+        body.splits[key] = _split(_Looked(body, carried))
+    return body.splits[key]
 
 
 class _Looked:
@@ -254,6 +255,8 @@ _OF_VECTORS, _RESHAPES = frozenset(("transpose", "reshape", "identity")), frozen
 
 def _sums(looked: _Looked) -> dict[int, _Sum]:
     """The states to which each step adds products, and nobody reads meanwhile."""
+    if grad_mode.get() and any(map(is_cut, looked.body.order)):
+        return {}  # gradients would flow through what is summed after the loop
     candidates: dict[int, list[Node]] = {}
     for k, state in enumerate(looked.states):
         terms = _terms(looked, state, looked.body.results[k])

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ..custom import function
 from ..ops import zeros_like
 from ..tape.node import Node
+from ..tape.record import is_cut
 from ..tensor import Tensor, handle
 from ..transforms.forward import jvp
 from ..transforms.rules import missing_rule
@@ -59,7 +60,8 @@ def knowing(body: Body, known: Sequence[Tensor]) -> Recorded:
         value = values.get(number)
         if value is None:
             return again(body.order[number], inputs)
-        tracks = value.dtype.kind in "fc" and any(i.kind.out.requires_grad for i in inputs)
+        tracks = any(i.kind.out.requires_grad for i in inputs) and not is_cut(body.order[number])
+        tracks = tracks and value.dtype.kind in "fc"
         return (_known(body, number, value, tuple([handle(i) for i in inputs])) if tracks else value).node
 
     return recorded

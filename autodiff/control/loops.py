@@ -33,10 +33,11 @@ from ..ops.primitive import primitive, zeros_of
 from ..tape.record import number_like_traced, record, state
 from ..tape.watched import seen_within
 from ..tensor import Tensor
+from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
 from .batching import differing, looped_of_all, scan_batch, until_stable
-from .body import Body, Nesting, Traced, Weak, check_kept, float_places, is_float, placed, trace
+from .body import Body, Nesting, Traced, Weak, check_kept, float_places, is_float, mode_of, placed, trace
 from .fission import apart
 from .known import knowing
 from .packing import pack, packed_aval, record_packed
@@ -269,7 +270,8 @@ def _scanned(
     is_number = [type(s) in (bool, int, float) for s in start]
     states = [as_tensor(s, called, "init") for s in start]
     traced, states = _fitting(f, states, carry, element, first, is_number, called)
-    last, given = _in_parts(traced.body, states, tensors, traced.hidden, length, reverse)
+    with mode_of(traced.body):
+        last, given = _in_parts(traced.body, states, tensors, traced.hidden, length, reverse)
     return carry.filled(last), traced.result.parts()[1].filled(given)
 
 
@@ -352,10 +354,11 @@ def _by_hand(
     if not length:
         raise ShapeError(f"scan: no steps in eager mode: what they give has no shape\n  called at {caller()}")
     first, kind = Nesting.of(carry)
-    carry = kind.filled([as_tensor(s) for s in first])
+    carry = kind.filled([own(as_tensor(s)) for s in first])
     given: list[Any] = [None] * length
     for t in range(length - 1, -1, -1) if reverse else range(length):
-        carry, given[t] = f(carry, nesting.filled([x[t] for x in tensors]))
+        carry, y = f(carry, nesting.filled([x[t] for x in tensors]))
+        given[t] = tree.map(own, y)  # the next step may update what is also in its carry
     return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *given)
 
 
@@ -375,7 +378,7 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
     if config.eager and not state.now.tracing:
         first, kind = Nesting.of(init)
-        value = kind.filled([as_tensor(s) for s in first])
+        value = kind.filled([own(as_tensor(s)) for s in first])
         for i in range(lower, upper):
             value = body(number_like_traced(i, np.dtype(np.int64), weak=True), value)
         return value

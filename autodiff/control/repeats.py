@@ -29,10 +29,11 @@ from ..ops.primitive import primitive
 from ..tape.record import record, state
 from ..tape.watched import seen_within
 from ..tensor import Tensor
+from ..transforms.arguments import own
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
 from .batching import while_backwards_batch, while_batch
-from .body import Body, Nesting, Traced, check_kept, float_places, placed, trace
+from .body import Body, Nesting, Traced, check_kept, float_places, mode_of, placed, trace
 from .packing import pack, packed_aval, record_packed
 
 __all__ = ["while_loop"]
@@ -249,7 +250,7 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     first, nesting = Nesting.of(init)
     states = [as_tensor(s, "while_loop", "init") for s in first]
     if config.eager and not state.now.tracing:
-        value = nesting.filled(states)
+        value = nesting.filled([own(s) for s in states])
         while condition(value):
             value = body(value)
         return value
@@ -257,7 +258,8 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]
     _check(asked.body, step, states, nesting)
     repeat = Repeat(len(asked.hidden), asked.body, step.body)
-    return nesting.filled(_repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden)))
+    with mode_of(step.body):
+        return nesting.filled(_repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden)))
 
 
 def _check(condition: Body, step: Traced, states: Sequence[Tensor], nesting: Nesting) -> None:

@@ -172,7 +172,8 @@ class Front:
         def unknown(x: Tensor, key: Any, value: Any) -> None:
             age, old = table.age, handle(x.node)
             python(x, key, value)
-            if not config.careful and key_of(old) is not None:
+            # Under no_grad the part of a result that stays keeps its derivative: Python records that.
+            if not config.careful and key_of(old) is not None and (grad_mode.get() or not old.requires_grad):
                 found = WRITE.known(old, key, value)
                 if found is not None and _runs_own(index_update, (old, key, value)):
                     _learn_pattern(table, age, *found)

@@ -24,7 +24,7 @@ from .watched import KIND_OF, WATCHED, WatchedArray
 
 __all__ = [
     "constant", "copied_natively", "known_kind", "leaf", "leaf_node", "learn", "number_leaf", "place_leaf", "promoted",
-    "taken", "use_native", "weak_number",
+    "taken", "tracked_node", "use_native", "weak_number",
 ]
 
 _new = object.__new__
@@ -106,6 +106,11 @@ def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = N
     if requires_grad:
         return rich_node(kind, (), value, leaf=identity or Leaf())
     return data_node(kind, value)
+
+
+def tracked_node(value: Any) -> Node:
+    """A node that holds `value` and can be differentiated with respect to, but accumulates no gradient."""
+    return rich_node(_kind_of_data(value, True), (), value)
 
 
 def _kind_of_data(value: Any, requires_grad: bool) -> Kind:

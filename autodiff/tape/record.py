@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import set_in_context
 from codegen.ir import Aval
 
 from ..config import config
@@ -39,8 +40,8 @@ from .node import (
 
 __all__ = [
     "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "Recording", "another",
-    "argument", "force", "grad_mode", "identity_of", "is_masked", "is_tracking", "look_at_size", "of_its_own",
-    "record", "state", "use",
+    "argument", "force", "grad_mode", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
+    "of_its_own", "record", "record_again", "state", "use",
 ]
 
 #: Recording beyond this many operations without an ask looks whether the pending graph grew too
@@ -331,6 +332,28 @@ def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = N
         out = out_of(node.kind.out.aval, requires_grad)
         kind = kept(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
     return rich_node(kind, (node,), leaf=leaf)
+
+
+def is_cut(node: Node) -> bool:
+    """True for a node recorded under no_grad from operands that track: no derivative flows through it."""
+    out = node.kind.out
+    return (
+        not out.requires_grad
+        and out.flows
+        and not node.kind.op.discrete
+        and any([i.kind.out.requires_grad for i in node.inputs])
+    )
+
+
+def record_again(node: Node, tensors: tuple[Tensor, ...]) -> Tensor:
+    """Record the operation of a node on other operands; under no_grad if the node is cut."""
+    if not (grad_mode.get() and is_cut(node)):
+        return record(node.kind.op, tensors, node.kind.params)
+    try:  # an interrupt may come at any call from here on
+        set_in_context(grad_mode, False)
+        return record(node.kind.op, tensors, node.kind.params)
+    finally:
+        set_in_context(grad_mode, True)
 
 
 def is_tracking(*tensors: Tensor) -> bool:

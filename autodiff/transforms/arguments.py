@@ -21,15 +21,15 @@ from ..config import config
 from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked, with_article
 from ..ops import as_tensor
 from ..tape.ask import value_of
-from ..tape.leaves import leaf, leaf_node
+from ..tape.leaves import leaf, tracked_node
 from ..tape.node import Node
 from ..tape.record import ALIASES, grad_mode, identity_of, state
 from ..tape.walk import gradient_inputs, value_inputs
-from ..tensor import AbstractTensor, Tensor, handle
+from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
     "Arguments", "array_of", "checked_numbers", "constant_of", "fresh", "is_differentiable", "is_plain", "name_of",
-    "plain", "plain_results", "run_recorded", "tracks_outside",
+    "own", "plain", "plain_results", "run_recorded", "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -58,7 +58,7 @@ def fresh(x: Any, what: str) -> Tensor:
         return handle(identity_of(t.node))
     array = array_of(x)
     _refuse_discrete(array.dtype, what)
-    return handle(leaf_node(array, requires_grad=True))
+    return handle(tracked_node(array))
 
 
 def _refuse_discrete(dtype: np.dtype, what: str) -> None:
@@ -106,8 +106,8 @@ class Arguments:
                     "  differentiate another argument (argnums)"
                 )
             made = [fresh(x, f"argument {i} of {name}") if is_differentiable(x) else x for x in leaves]
-            # In place, f may give its own handle another node; that of a leaf would stay a version of it.
-            self.leaves += [x if x.node.leaf else handle(x.node) for x in made if isinstance(x, Tensor)]
+            # Handles of this transformation: an in-place update gives that of f another node.
+            self.leaves += [handle(x.node) for x in made if isinstance(x, Tensor)]
             self.parts.append((structure, made))
             self.args[i] = tree.unflatten(structure, made)
 
@@ -142,11 +142,32 @@ def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list
 
 
 def constant_of(x: Any) -> Any:
-    """An array that is not differentiated: a constant tensor that shares its memory during the call."""
+    """An argument that is not differentiated: of an array a constant tensor that shares its memory during the call.
+
+    A tensor gets a handle of the function's own: an in-place update leaves the caller's as it is.
+    """
     if isinstance(x, (np.ndarray, np.generic)):
         array = array_of(x)
         return leaf(array) if array.dtype in _KNOWN else as_tensor(x)
-    return x
+    if not isinstance(x, Tensor):
+        return x
+    if x.node.leaf is not None:
+        return own(x)
+    if state.now.captures is not None:
+        state.now.meet(x)
+    return handle(x.node, x.masked)
+
+
+def own(x: Any) -> Any:
+    """A tensor under a node of its own, for a function that may update it in place; all else as it is.
+
+    A number argument of `jit` stays one: it dispatches, and takes part in dtypes, as a number.
+    """
+    if not isinstance(x, Tensor) or type(x) is not tensor_class(x.aval):
+        return x
+    if state.now.captures is not None:
+        state.now.meet(x)
+    return handle(identity_of(x.node, requires_grad=x.node.kind.out.requires_grad), x.masked)
 
 
 def name_of(f: Callable, transformation: str) -> str:
@@ -156,7 +177,8 @@ def name_of(f: Callable, transformation: str) -> str:
 
 
 def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call the user's function so that it is recorded with gradients."""
+    """Call the user's function so that it is recorded with gradients; by keyword it gets constants."""
+    kwargs = {k: tree.map(constant_of, v) for k, v in kwargs.items()}
     now = state.now
     depth, mode, mark = now.transforming, grad_mode.get(), object()
     try:  # an interrupt may come at any call from here on

@@ -25,7 +25,7 @@ from ..tape.record import DETACH, grad_mode, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .again import known, note_asked
-from .arguments import Arguments, constant_of, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
+from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
 from .emitted import emitted
 from .gradient import Group, emit, group_of, live_beside, solve
 from .stretches import in_parts
@@ -51,7 +51,6 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         a = Arguments(args, argnums, name)
-        kwargs = {k: tree.map(constant_of, v) for k, v in kwargs.items()}
         result = run_recorded(f, a.args, kwargs)
         value, aux = _scalar_and_aux(result, has_aux, name)
         aux_leaves, aux_structure = tree.flatten(aux)

@@ -45,6 +45,9 @@ class _Mode:
 class no_grad(_Mode):
     """What is recorded inside tracks no gradients; leaves may be updated in place.
 
+    Gradients flow through a value computed before, and through the elements of it that `x[i] = v` leaves as they are.
+    It means the same inside of a function that is differentiated, traced, mapped or looped.
+
     >>> import autodiff as ad
     >>> w = ad.tensor(1.0, requires_grad=True)
     >>> with ad.no_grad():

@@ -13,13 +13,14 @@ import numpy as np
 
 from .. import tree
 from ..errors import ConcretizationError, DTypeError, GradientError, ShapeError, caller
-from ..ops import add_at, as_tensor, astype, index_update, spread_to
+from ..ops import add_at, as_tensor, astype, index_update, spread_to, stop_gradient, where, zeros_like
 from ..ops.protocols import serves
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import Leaf, Node
 from ..tape.record import grad_mode, identity_of, state
 from ..tensor import Tensor
+from .modes import enable_grad
 
 __all__ = ["as_leaf", "rebind"]
 
@@ -104,13 +105,32 @@ def copy_(t: Tensor, value: Any) -> Tensor:
 
 
 def set_item(t: Tensor, key: Any, value: Any) -> None:
-    """t[key] = value: this handle gets the value with that part replaced."""
-    rebind(t, index_update(t, key, value))
+    """t[key] = value: this handle gets the value with that part replaced.
+
+    Under no_grad gradients flow through the elements that stay; what is assigned is a constant.
+    """
+    if not _keeps_history(t):
+        rebind(t, index_update(t, key, value))
+        return
+    if not isinstance(value, (int, float, complex)):
+        value = stop_gradient(as_tensor(value, "x[...] = value", "value"))
+    with enable_grad():
+        rebind(t, index_update(t, key, value))
+
+
+def _keeps_history(t: Tensor) -> bool:
+    """True where an update of a part must keep the derivative of the rest: under no_grad, of a result that tracks."""
+    node = t.node
+    return node.kind.out.requires_grad and node.leaf is None and not grad_mode.get()
 
 
 def _numpy_add_at(t: Any, key: Any, value: Any) -> None:
     """np.add.at(t, key, value): this handle gets the value with that added.  An array takes no tensor's gradient."""
-    if isinstance(t, Tensor):
+    if isinstance(t, Tensor) and _keeps_history(t):
+        there, new = index_update(zeros_like(t, dtype=bool), key, True), add_at(t, key, value)
+        with enable_grad():
+            rebind(t, where(there, new, t))
+    elif isinstance(t, Tensor):
         rebind(t, add_at(t, key, value))
     else:
         np.add.at(t, tree.map(_as_array, key), _as_array(value))

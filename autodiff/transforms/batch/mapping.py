@@ -19,10 +19,11 @@ from ...tape.ask import evaluate
 from ...tape.leaks import check_leaves
 from ...tape.lost import note_lost
 from ...tape.node import new_number
-from ...tape.record import identity_of, state
+from ...tape.record import state
 from ...tape.walk import history
-from ...tensor import AbstractTensor, Tensor, handle, tensor_class
-from ..arguments import constant_of, is_differentiable, is_plain, name_of, plain_results
+from ...tensor import AbstractTensor, Tensor
+from ..arguments import constant_of, is_differentiable, is_plain, name_of, own, plain_results
+from ..modes import enable_grad
 from .axes import (
     Leaves,
     checked,
@@ -72,7 +73,8 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         leaves = leaves_of_arguments(args, kwargs, in_axes, name)
         is_array = is_plain(leaves.values)
         size = size_of(f, leaves, name)
-        given = Given(leaves, is_array)
+        with enable_grad():  # moved under no_grad as well, an argument stays what it is
+            given = Given(leaves, is_array)
         try:
             found, structure = given.mapped(f, size)
         except Unlearnt:
@@ -85,10 +87,11 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         def named(k: int) -> str:
             return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
 
-        results = [
-            _placed(x, differs, axis, size, partial(named, k))
-            for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
-        ]
+        with enable_grad():
+            results = [
+                _placed(x, differs, axis, size, partial(named, k))
+                for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
+            ]
         if is_array:
             evaluate([x.node for x in results if isinstance(x, Tensor)])
             past = history([x.node for x in results if isinstance(x, Tensor) and x.node.kind.out.requires_grad])
@@ -136,7 +139,7 @@ class Given:
 
     def _call(self, f: Callable, examples: list[Tensor]) -> Any:
         mapped = dict(zip(self.mapped_at, examples, strict=True))
-        values = [mapped[i] if i in mapped else _own(x) for i, x in enumerate(self.values)]
+        values = [mapped[i] if i in mapped else own(x) for i, x in enumerate(self.values)]
         args, kwargs = tree.unflatten(self.structure, values)
         return f(*args, **kwargs)
 
@@ -150,18 +153,6 @@ def _shared(x: Any, is_array: bool) -> Any:
     if isinstance(x, np.ndarray):
         return constant_of(x) if is_array else as_tensor(x)
     return x
-
-
-def _own(x: Any) -> Any:
-    """A tensor under a node of f's own: what f does to it in place is nothing to the caller's.
-
-    A number argument of `jit` stays one: it dispatches, and takes part in dtypes, as a number.
-    """
-    if not isinstance(x, Tensor) or type(x) is not tensor_class(x.aval):
-        return x
-    if state.now.captures is not None:
-        state.now.meet(x)
-    return handle(identity_of(x.node, requires_grad=x.node.kind.out.requires_grad), x.masked)
 
 
 def _result(x: Any) -> Any:

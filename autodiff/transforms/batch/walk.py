@@ -23,12 +23,13 @@ from ...errors import Error, caller
 from ...ops.batching import Parts, with_examples
 from ...tape.behind import Since
 from ...tape.node import Node, RichNode, new_number
-from ...tape.record import argument, grad_mode, identity_of, is_masked, state
+from ...tape.record import argument, grad_mode, identity_of, is_cut, is_masked, state
 from ...tape.tracing import tracing
 from ...tape.walk import by_number
 from ...tensor import Tensor, handle
 from ..emitted import emitted
 from ..hooks import run_hooks
+from ..modes import enable_grad
 
 __all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each"]
 
@@ -50,8 +51,9 @@ def of_each(
     since = new_number()
     with tracing(since):
         made = [_example(t) if m else t for t, m in zip(given, mapped, strict=True)]
+        # Before f runs: an in-place update gives its handle another node.
+        pairs = [(one.node, t) for one, t, m in zip(made, given, mapped, strict=True) if m]
         results = f(made)
-    pairs = [(one.node, t) for one, t, m in zip(made, given, mapped, strict=True) if m]
     ends = [r.node for r in results if isinstance(r, Tensor)]
     found = iter(_of_all(since, ends, pairs, size))
     pending = [next(found) if isinstance(r, Tensor) else None for r in results]
@@ -69,7 +71,8 @@ def _of_all(since: float, ends: list[Node], given: list[tuple[Node, Tensor]], si
         walk = OfAll(size)
         for one, t in given:
             walk.found[one] = walk.hooked(one, t)
-        walk.go(_since(since, ends))
+        with enable_grad():  # a node that was recorded under no_grad is cut
+            walk.go(_since(since, ends))
         return [t if differs else None for t, differs in map(walk.of, ends)]
 
     if state.now.body or any([n.hooks or n.retained for n in examples]):
@@ -141,11 +144,10 @@ class OfAll:
 
     def _visit(self, node: Node) -> None:
         now, inputs = state.now, node.inputs
-        tracks = node.kind.out.requires_grad or not any([i.kind.out.requires_grad for i in inputs])
         literal, mode = now.literal, grad_mode.get()
         try:
             now.literal = True
-            set_in_context(grad_mode, mode and tracks)
+            set_in_context(grad_mode, mode and not is_cut(node))
             if node.slot is not None:
                 found: Any = self._outputs[inputs[0]][node.slot]
             elif node.call is not None:
