@@ -58,7 +58,9 @@ def _(ctx, body, inputs):
 def _(ctx, *bars):
     body, inputs = ctx.inputs.body, [record(_barrier, (x,)) for x in ctx.inputs.inputs]
     floats = float_places([n.aval for n in body.graph.outputs])
-    return {"body": None, "inputs": tuple(body.pull(inputs, [bars[k] for k in floats]))}
+    # The body was recorded with the others as constants: what it computes of these alone has no rule.
+    wanted = [k for k in float_places(inputs) if ctx.inputs.inputs[k].requires_grad]
+    return {"body": None, "inputs": tuple(body.pull(inputs, [bars[k] for k in floats], wanted))}
 
 
 def checkpoint(f: Callable) -> Callable:

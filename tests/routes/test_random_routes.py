@@ -62,6 +62,7 @@ def test_random_programs_give_the_same_on_the_main_routes(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1400))
-def test_random_programs_give_the_same_on_every_route(seed):
-    told(seed, check_all)
+@pytest.mark.parametrize("start", range(1000, 1400, 10))
+def test_random_programs_give_the_same_on_every_route(start):
+    for seed in range(start, start + 10):
+        told(seed, check_all)
