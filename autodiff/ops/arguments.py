@@ -18,6 +18,7 @@ from codegen.runtime.record_table import MOST_KNOWN
 from ..custom import Function, function
 from ..errors import ShapeError, caller
 from ..tensor import Tensor
+from .conversion import numbers_of
 from .primitive import Operation
 
 __all__ = [
@@ -91,7 +92,8 @@ def check_parts(function: str, count: int) -> None:
 
 
 def shape_of(function: str, shape: Any) -> tuple[int, ...]:
-    """A shape out of an int or a sequence of them; -1 is left for `reshape` to read."""
+    """A shape out of an int or a sequence or array of them; -1 is left for `reshape` to read."""
+    shape = numbers_of(shape)
     extents: Sequence = shape if isinstance(shape, (tuple, list)) else (shape,)
     return tuple([integer(n, function, "an extent") for n in extents])
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from ..custom import function
 from ..errors import ConcretizationError, ShapeError, caller
-from ..tape import leaf, state
-from ..tape.ask import value_of
+from ..tape import leaf
 from ..tensor import Tensor
 from .arguments import axis_of
-from .comparison import equal, isnan, logical_and, logical_not, logical_or, truth
-from .conversion import as_tensor
+from .comparison import equal, isnan, logical_and, logical_not, logical_or
+from .conversion import as_tensor, known_value
 from .gathering import take
 from .joining import stack
 from .primitive import spread_to, zeros_of
@@ -126,21 +125,23 @@ def nanargmin(x, axis=None, *, keepdims=False):
 
 def _places(name: str, x: Any) -> Sequence[Tensor]:
     """Where x is not zero, an array of places for each axis."""
-    x = truth(as_tensor(x, name, "x"), name, "x")
-    if state.now.tracing:
+    x = as_tensor(x, name, "x")
+    value = known_value(x)
+    if value is None:
         raise ConcretizationError(
             f"{name}: how many elements of a {x.aval} are not zero has no value yet inside a traced function\n"
             f"  called at {caller()}\n"
             "  use ad.where(mask, x, other), which keeps the shape, or ad.count_nonzero(x) for their number"
         )
-    return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value_of(x.node))]
+    return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
 
 
 @function
 def nonzero(x):
     """The places of all elements that are not zero: one row of numbers for each axis.   T[...]  →  (i64[k], ...)
 
-    Asks for the values of x: raises ConcretizationError while `jit` traces; ShapeError for a 0-d array.
+    Asks for the values of x: raises ConcretizationError for what depends on what `jit` traces; ShapeError for a 0-d
+    array.
 
     >>> import autodiff as ad
     >>> ad.nonzero([[0.0, 2.0], [3.0, 0.0]])

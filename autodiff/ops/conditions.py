@@ -158,7 +158,12 @@ def _nanmin(x, axis=None, *, keepdims=False, initial=None, where=True):
 
 def _float(name: str, x: Any, dtype: Any) -> Tensor:
     x = as_tensor(x, name, "x")
-    return floating(x if dtype is None else cast_to(x, dtype_of(dtype, name)), name)
+    if dtype is None:
+        return floating(x, name)
+    wanted = dtype_of(dtype, name)
+    if name.startswith("nan") and x.dtype.kind in "fc" and wanted.kind in "ib":
+        raise DTypeError(f"{name}: {wanted} has no nan, which {x.aval} may have\n  called at {caller()}")
+    return floating(cast_to(x, wanted), name)
 
 
 @further(mean)
@@ -169,13 +174,14 @@ def _mean(x, axis=None, *, dtype=None, keepdims=False, where=True):
         return mean(x, axis, dtype=dtype, keepdims=keepdims)
     x = _float("mean", x, dtype)
     count = _counted(x, mask, axes_of("mean", axis, x.aval), keepdims)
-    return divide(_sum(x, axis, keepdims=keepdims, where=mask), count)
+    y = divide(_sum(x, axis, keepdims=keepdims, where=mask), count)
+    return y if dtype is None else cast_to(y, dtype_of(dtype, "mean"))
 
 
 @further(nanmean)
 def _nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
-    x = _float("nanmean", x, dtype)
-    return nanmean(included("nanmean", x, where, math.nan), axis, keepdims=keepdims)
+    y = nanmean(included("nanmean", _float("nanmean", x, dtype), where, math.nan), axis, keepdims=keepdims)
+    return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
 
 
 def _counted(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:

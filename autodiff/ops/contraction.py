@@ -23,7 +23,7 @@ from ..tensor import Tensor
 from .arguments import axis_of, integer, records
 from .arithmetic import multiply
 from .comparison import not_equal
-from .conversion import cast_to
+from .conversion import cast_to, numbers_of
 from .primitive import adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .promotion import common
 from .reductions import summed
@@ -293,6 +293,7 @@ def tensordot(x1, x2, axes=2):
 
 def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The summed axes of a and of b."""
+    axes = numbers_of(axes)
     if not isinstance(axes, (tuple, list)):
         count = integer(axes, "tensordot", "the number of axes")
         if not 0 <= count <= min(a.ndim, b.ndim):

@@ -17,13 +17,17 @@ from codegen.lowering import Map
 
 from ..custom.function import CONVERSIONS, function, told_dense
 from ..errors import DispatchError, DTypeError, caller, check_not_masked
-from ..tape import number_leaf, of_its_own, record
+from ..tape import number_leaf, of_its_own, record, state
+from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor
 from .primitive import primitive
 from .template import remembered
 
-__all__ = ["DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of"]
+__all__ = [
+    "DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of",
+    "holds_tensors", "known_value", "numbers_of",
+]
 
 #: Types of numbers that take the dtype of what they meet (NEP 50); subclasses, such as np.float64, do not.
 WEAK = frozenset((bool, int, float, complex))
@@ -102,6 +106,32 @@ def _array_of(x: list | tuple, where: str, what: str) -> np.ndarray:
 def _described(x: Any) -> str:
     name = "None" if x is None else type(x).__name__
     return name if x is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def known_value(t: Tensor, given: Any = None) -> np.ndarray | None:
+    """The value of a tensor that depends on no argument of a trace; None where it does, and has none yet.
+
+    In `jit` the contents of an array count at each call: those of this one decide what is traced.
+
+    given   what holds the value, where that is a list
+    """
+    now = state.now
+    if now.captures is not None:
+        now.meet(t)
+        if t.node not in now.captures:
+            return None
+        now.fixed[t.node] = given if type(given) is list else now.captures[t.node]
+    elif now.tracing and t.node.value is None:
+        return None
+    return value_of(t.node)
+
+
+def numbers_of(value: Any) -> Any:
+    """A list of the numbers in an array, or in a tensor that has a value; anything else as it is."""
+    if isinstance(value, (np.ndarray, Tensor)) and value.ndim:
+        known = known_value(as_tensor(value))
+        return value if known is None else known.tolist()
+    return value
 
 
 @function

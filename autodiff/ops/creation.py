@@ -22,10 +22,11 @@ from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
 from .comparison import equal
-from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of, numbers_of
 from .forms import check_without_effect, takes_as
 from .primitive import primitive, spread_to
 from .promotion import common
+from .rounding import floor
 from .selection import where
 from .template import remembered
 
@@ -68,7 +69,8 @@ def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = _I64) -> Tensor:
 
 
 def extents_of(name: str, shape: Any) -> tuple[int, ...]:
-    """A shape out of an int or a sequence of them.  Raises TypeError and ShapeError naming the function."""
+    """A shape out of an int or a sequence or array of them.  Raises TypeError and ShapeError naming the function."""
+    shape = numbers_of(shape)
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
         found = tuple([operator.index(n) for n in extents])
@@ -312,7 +314,8 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     line = add(multiply(places, divide(subtract(stop, start), max(parts, 1))), start)
     if endpoint and count > 1:
         line = where(equal(places, count - 1), stop, line)  # exactly, whatever rounding made of it
-    return line if dtype is None else cast_to(line, dtype_of(dtype, "linspace"))
+    wanted = line.dtype if dtype is None else dtype_of(dtype, "linspace")
+    return cast_to(floor(line) if wanted.kind == "i" else line, wanted)
 
 
 @function

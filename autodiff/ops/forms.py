@@ -202,6 +202,7 @@ class Form:
         if any([p.kind is p.VAR_POSITIONAL for p in (*theirs, *body.values())]) or declaration.variadic is not None:
             return _Likeness(names, (), _MANY, rest, is_open=True)
         places = [p.name for p in theirs if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        places += [p.name for p in body.values() if p.kind is p.POSITIONAL_OR_KEYWORD][len(places) :]
         for name, ours in zip(places, fixed, strict=False):
             if name not in names and ours not in rest:
                 names[name] = ours

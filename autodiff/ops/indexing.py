@@ -24,11 +24,11 @@ from codegen.records import NamedTuple
 
 from ..custom import function
 from ..errors import ConcretizationError, DTypeError, ShapeError, caller
-from ..tape import leaf, number_leaf, of_its_own, place_leaf, state
+from ..tape import leaf, number_leaf, of_its_own, place_leaf
 from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .arithmetic import add
-from .conversion import WEAK, as_tensor, cast_to
+from .conversion import WEAK, as_tensor, cast_to, known_value
 from .gathering import fitted, gathered, index_tensor, replaced, summed_at
 from .patterns import Patterned
 from .primitive import expect, zeros_of
@@ -186,22 +186,10 @@ def _expanded(x: Aval, entries: list) -> list:
 
 
 def _places(x: Aval, axis: int, entry: _Mask) -> list:
-    """The places where a mask is True.  Their number is a shape: the mask must have a value.
-
-    In `jit` the contents of an array count at each call: those of this one decide what is traced.
-    """
-    now, mask = state.now, entry.value
-    is_known = not now.tracing
-    if now.captures is None:
-        is_known |= mask.node.value is not None
-    elif entry.is_literal:
-        is_known = True
-    else:
-        now.meet(mask)
-        if mask.node in now.captures:
-            is_known = True
-            now.fixed[mask.node] = entry.given if type(entry.given) is list else now.captures[mask.node]
-    if not is_known:
+    """The places where a mask is True.  Their number is a shape: the mask must have a value."""
+    mask = entry.value
+    value = value_of(mask.node) if entry.is_literal else known_value(mask, entry.given)
+    if value is None:
         raise ConcretizationError(
             f"x[...]: a mask {mask.aval} inside a traced function: how many elements it takes has no value yet\n"
             f"  called at {caller()}\n"
@@ -211,7 +199,6 @@ def _places(x: Aval, axis: int, entry: _Mask) -> list:
         raise IndexShapeError(
             f"x[...]: the mask {mask.aval} does not fit {x} from axis {axis} on\n  called at {caller()}"
         )
-    value = value_of(mask.node)
     if not mask.ndim:
         return [_Fresh(leaf(np.zeros(int(value), _I64)))]
     return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]

@@ -21,7 +21,7 @@ from ..tape.streak import is_varied
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, records
 from .batching import along
-from .conversion import WEAK, as_tensor, cast_to
+from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .primitive import linear
 from .promotion import common_dtype
 from .shaping import reshaped
@@ -255,10 +255,10 @@ def split(x, indices_or_sections, axis=0):
     >>> ad.split([1, 2, 3, 4], [1])
     [i64[1] [1], i64[3] [2 3 4]]
     """
-    x = as_tensor(x, "split", "x")
+    x, indices_or_sections = as_tensor(x, "split", "x"), numbers_of(indices_or_sections)
     along = axis_of("split", axis, x.aval)
     n = x.shape[along]
-    if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
+    if isinstance(indices_or_sections, (tuple, list)):
         cuts = [_clamped(integer(i, "split", "a place"), n) for i in indices_or_sections]
         bounds = list(zip([0, *cuts], [*cuts, n], strict=True))
     else:

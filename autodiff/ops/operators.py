@@ -105,7 +105,7 @@ def _gathering(is_needed: bool) -> Callable[[tuple], tuple]:
 
     def canonical(args: tuple) -> tuple:
         x, *rest = args
-        if len(rest) == 1 and (rest[0] is None or isinstance(rest[0], (tuple, list))):
+        if len(rest) == 1 and (rest[0] is None or isinstance(rest[0], (tuple, list, np.ndarray, AbstractTensor))):
             return args
         return (x, tuple(rest)) if rest or is_needed else args
 

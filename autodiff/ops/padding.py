@@ -16,7 +16,7 @@ from ..tape import another, constant, number_leaf, record
 from ..tensor import Tensor
 from .arguments import integer, records
 from .batching import with_examples
-from .conversion import WEAK, as_tensor, cast_to
+from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .forms import further
 from .primitive import linear, spread_to, zero_of
 from .reductions import summed
@@ -140,6 +140,7 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
 
 def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
     """One (before, after) for each axis, out of NumPy's shorter forms."""
+    pad_width = numbers_of(pad_width)
     try:
         pairs = np.broadcast_to(np.asarray(pad_width, object), (x.ndim, 2))  # integers of any size
     except ValueError:

@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer
 from .arithmetic import negative, subtract
 from .bits import bitwise_xor
-from .conversion import as_tensor
+from .conversion import as_tensor, numbers_of
 from .gathering import gathered, index_tensor
 from .joining import joined
 from .primitive import linear, spread_to
@@ -49,7 +49,7 @@ def roll(x, shift, axis=None):
     [[3 4]
      [1 2]]
     """
-    x = as_tensor(x, "roll", "x")
+    x, shift, axis = as_tensor(x, "roll", "x"), numbers_of(shift), numbers_of(axis)
     shifts = [integer(by, "roll", "a shift") for by in (shift if isinstance(shift, (tuple, list)) else (shift,))]
     if axis is None:
         return reshaped(_rolled(reshaped(x, (x.size,)), sum(shifts), 0), x.shape)
@@ -127,7 +127,7 @@ def tile(x, repetitions):
     >>> ad.tile([1, 2], (2, 1)).shape
     (2, 2)
     """
-    x = as_tensor(x, "tile", "x")
+    x, repetitions = as_tensor(x, "tile", "x"), numbers_of(repetitions)
     given = repetitions if isinstance(repetitions, (tuple, list)) else (repetitions,)
     times = [_count(r, "tile") for r in given]
     rank = max(len(times), x.ndim)
@@ -153,11 +153,11 @@ def repeat(x, repeats, axis=None):
     >>> ad.repeat([1, 2], [0, 3])
     i64[3] [2 2 2]
     """
-    x = as_tensor(x, "repeat", "x")
+    x, repeats = as_tensor(x, "repeat", "x"), numbers_of(repeats)
     if axis is None:
         x, axis = reshaped(x, (x.size,)), 0
     along = axis_of("repeat", axis, x.aval)
-    if isinstance(repeats, (tuple, list)) or (isinstance(repeats, np.ndarray) and repeats.ndim):
+    if isinstance(repeats, (tuple, list)):
         counts = [_count(r, "repeat") for r in repeats]
         if len(counts) not in (1, x.shape[along]):
             raise ShapeError(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}\n  called at {caller()}")

@@ -11,7 +11,7 @@ from ..errors import ShapeError, caller
 from ..tape import of_its_own
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer
-from .conversion import as_tensor
+from .conversion import as_tensor, numbers_of
 from .forms import further
 from .joining import concatenate, split
 from .protocols import serves
@@ -150,8 +150,8 @@ def array_split(x, indices_or_sections, axis=0):
     >>> ad.array_split([1, 2, 3, 4, 5], 2)
     [i64[3] [1 2 3], i64[2] [4 5]]
     """
-    x = as_tensor(x, "array_split", "x")
-    if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
+    x, indices_or_sections = as_tensor(x, "array_split", "x"), numbers_of(indices_or_sections)
+    if isinstance(indices_or_sections, (tuple, list)):
         return split(x, indices_or_sections, axis)
     parts = integer(indices_or_sections, "array_split", "the number of parts")
     if parts < 1:

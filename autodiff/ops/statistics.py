@@ -72,7 +72,8 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
 
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
 
-    The mean of nothing is nan.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+    The mean of nothing is nan.  `dtype` is converted to first, and is that of the result.
+    Raises ShapeError when x has no such axis.
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
@@ -82,10 +83,12 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.mean([[1, 2], [3, 5]], axis=0)
     f64[2] [2.  3.5]
     """
-    x = as_tensor(x, "mean", "x") if dtype is None else cast_to(as_tensor(x, "mean", "x"), dtype_of(dtype, "mean"))
-    x = floating(x, "mean")
+    x = as_tensor(x, "mean", "x")
+    wanted = None if dtype is None else dtype_of(dtype, "mean")
+    x = floating(x if wanted is None else cast_to(x, wanted), "mean")
     axes = axes_of("mean", axis, x.aval)
-    return unreduced(_mean(x, axes), x, axes, keepdims)
+    y = unreduced(_mean(x, axes), x, axes, keepdims)
+    return y if wanted is None else cast_to(y, wanted)
 
 
 def _variance(name: str, x: Any, axis: Any, ddof: int, correction: int | None, keepdims: bool) -> Tensor:

@@ -15,7 +15,7 @@ from .arithmetic import abs_, divide, multiply, subtract
 from .comparison import not_equal
 from .complexes import conj
 from .contraction import matmul
-from .conversion import as_tensor, cast_to, dtype_of
+from .conversion import as_tensor, cast_to, dtype_of, known_value
 from .forms import computed_in, further, takes_as
 from .linalg_basic import diagonal
 from .primitive import spread_to, zero_of
@@ -305,9 +305,11 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     x = as_tensor(x, "bincount", "x")
     if length is None:
         least = integer(minlength, "bincount", "minlength")
-        if x.size and int(min_(x).item()) < 0:
+        known = known_value(x)
+        low, high = (min_(x), max_(x)) if known is None else (known.min(initial=0), known.max(initial=-1))
+        if int(low) < 0:
             raise IndexError(f"bincount: {x.aval} has negative numbers\n  called at {caller()}")
-        length = max(least, int(max_(x).item()) + 1) if x.size else least
+        length = max(least, int(high) + 1)
     if weights is None:
         weights = np.ones(x.shape, np.int64)
     return segment_sum(weights, x, length)

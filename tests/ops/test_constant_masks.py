@@ -1,4 +1,4 @@
-"""A mask that is no argument of a traced function is a constant of the trace, as long as its contents stay the same."""
+"""Masks, counts and extents that are no arguments of a traced function are constants of the trace until they change."""
 
 import numpy as np
 import pytest
@@ -79,3 +79,36 @@ def test_a_constant_mask_indexes_on_every_route_and_its_present_contents_count(n
             found = f(given)
             found = found.detach() if isinstance(found, ad.Tensor) else found
             np.testing.assert_allclose(np.asarray(found), wanted(x), rtol=1e-14)
+
+
+COUNTS, EXTENTS = np.array([2, 0, 1]), np.array([1, 3])
+#: (a function of an array that reads `COUNTS`, what NumPy says).
+COUNTING = {
+    "repeat": (lambda x: ad.repeat(x, COUNTS), lambda x: np.repeat(x, COUNTS)),
+    "a method": (lambda x: x.repeat(COUNTS, 0), lambda x: x.repeat(COUNTS, 0)),
+    "bincount": (lambda x: ad.bincount(COUNTS, x), lambda x: np.bincount(COUNTS, x)),
+    "nonzero": (lambda x: x[ad.nonzero(COUNTS)] ** 2, lambda x: x[COUNTS != 0] ** 2),
+    "where": (lambda x: x[ad.where(COUNTS > 0)], lambda x: x[COUNTS > 0]),
+    "argwhere": (lambda x: ad.argwhere(COUNTS) * x[0], lambda x: np.argwhere(COUNTS) * x[0]),
+    "reshape": (lambda x: ad.reshape(x, np.array([3, 1])) * x[0], lambda x: np.reshape(x, (3, 1)) * x[0]),
+    "zeros": (lambda x: ad.zeros(COUNTS) + x[0], lambda x: np.zeros(COUNTS) + x[0]),
+    "full_like": (lambda x: ad.full_like(x, 2.0, shape=COUNTS), lambda x: np.full_like(x, 2.0, shape=COUNTS)),
+    "broadcast_to": (lambda x: ad.broadcast_to(x, EXTENTS), lambda x: np.broadcast_to(x, EXTENTS)),
+    "tile": (lambda x: ad.tile(x, COUNTS), lambda x: np.tile(x, COUNTS)),
+    "roll": (lambda x: ad.roll(x, COUNTS), lambda x: np.roll(x, COUNTS)),
+    "split": (lambda x: ad.split(x, COUNTS[2:])[1], lambda x: np.split(x, COUNTS[2:])[1]),
+    "array_split": (lambda x: ad.array_split(x, COUNTS[2:])[0], lambda x: np.array_split(x, COUNTS[2:])[0]),
+    "pad": (lambda x: ad.pad(x, COUNTS[1:]), lambda x: np.pad(x, COUNTS[1:])),
+}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_arrays_of_counts_and_extents_are_read_and_their_present_contents_count(name):
+    f, wanted = COUNTING[name]
+    traced = ad.jit(f)
+    for last in (1, 1, 1, 2, 2, 1):
+        COUNTS[2] = EXTENTS[0] = last
+        same = np.asarray(wanted(V))
+        for found in (f(ad.tensor(V)), traced(V), traced(ad.tensor(V))):
+            assert np.asarray(found).shape == same.shape
+            np.testing.assert_allclose(np.asarray(found), same, rtol=1e-14)

@@ -195,6 +195,8 @@ CASES = [
     ("geomspace", (W, 9.0, 4), {"axis": -1}), ("logspace", (W, 2.0, 4, True, 3.0, F32, 1), {}),
     ("meshgrid", (W, V, W[:2]), {"sparse": True, "copy": False}), ("indices", ((2, 3),), {"sparse": True}),
     ("meshgrid", (W, V), {"sparse": True, "indexing": "ij"}), ("atleast_2d", (W, V), {}), ("atleast_1d", (1.0, X), {}),
+    ("linspace", (-5, 0, 4), {"dtype": int}), ("mean", (X,), {"dtype": int}),
+    ("mean", (X,), {"dtype": int, "where": M}), ("nanmean", (np.arange(4), 0, int), {}),
     ("average", (X, 0, W, True), {}), ("average", (X,), {"weights": X, "returned": True, "axis": 1, "keepdims": True}),
     ("average", (X,), {"returned": True}), ("cov", (R,), {"aweights": [1.0, 2.0, 0.5, 1.0]}),
     ("corrcoef", (R,), {"dtype": F32}),
@@ -273,3 +275,13 @@ def test_further_parameters_mean_what_numpy_says(name, given, more):
         assert isinstance(by_protocol[0] if isinstance(by_protocol, (tuple, list)) else by_protocol, ad.Tensor)
     if isinstance(first, ad.Tensor) and hasattr(first, name):
         same(getattr(first, name)(*arrays[1:], **more), wanted)
+
+
+def test_methods_take_what_those_of_arrays_take():
+    t = ad.tensor(R)
+    same(t.astype(np.float32, "F", "same_kind", False, True), R.astype(np.float32))
+    same(t.flatten("F"), R.flatten("F"))
+    same(t.reshape(2, -1, order="F", copy=None), R.reshape(2, -1, order="F"))
+    same(t.clip(0.0, out=None), R.clip(0.0))
+    same(t.sum(0, np.float32, None, keepdims=True, where=R > 0), R.sum(0, np.float32, None, keepdims=True, where=R > 0))
+    same(np.add.reduce(t, 1, None, None, True, initial=2.0), np.add.reduce(R, 1, None, None, True, initial=2.0))

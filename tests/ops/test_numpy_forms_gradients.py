@@ -162,6 +162,7 @@ def test_users_see_all_parameters_and_methods_those_that_are_declared():
         (lambda t: ad.equal(t, t, dtype=float), "its results are bool"),
         (lambda t: ad.stack([t, t], dtype=int), "the rule 'same_kind' does not convert float64 to int64"),
         (lambda t: ad.sum(t, where=[1, 0]), "where is a mask of bool"),
+        (lambda t: ad.nanmean(t, dtype=int), "nanmean: int64 has no nan"),
         (lambda t: t.sum(where=t > 1, axes=0), "did you mean axis="),
     ],
 )
