@@ -62,6 +62,20 @@ class Function(GenericFunction):
     # ------------------------------------------------------------ what a call runs
 
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
+        """The method itself, or a boundary around it; of structured values only for one, not for many in one value."""
+        run = self._boundary(method, classes)
+        places = [k for k, cls in enumerate(classes) if hasattr(cls, "check_one")]
+        if not places:
+            return run
+
+        def of_one(*args: Any, **keywords: Any) -> Any:
+            for k in places:
+                args[k].check_one()
+            return run(*args, **keywords)
+
+        return of_one
+
+    def _boundary(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The method itself, or a boundary around it where a rule replaces its derivative."""
         run = method.implementation
         if not (self.takes_watched and run is self.__wrapped__) and not _WATCHED.isdisjoint(classes):

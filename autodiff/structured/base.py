@@ -20,7 +20,8 @@ from ..ops.shaping import reshaped
 from ..tensor import AbstractTensor, Number, Scalar, Tensor
 
 __all__ = [
-    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "check_inner", "check_same", "column", "cotangent_of",
+    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "aval_of_one", "check_inner", "check_same", "column",
+    "cotangent_of",
     "of_rank", "order_of", "square",
 ]
 
@@ -46,6 +47,10 @@ class Structured(AbstractTensor):
             return [getattr(x, name) for name in cls.holds], tuple([getattr(x, name) for name in cls.knows])
 
         tree.register(cls, split, lambda rest, children: _made(cls, (*children, *rest)))
+
+    def check_one(self) -> None:
+        """Raise ShapeError where this is what `vmap` made of many: the methods are written for one."""
+        _ = self.aval
 
     def __reduce__(self) -> tuple:
         return _made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
@@ -87,7 +92,7 @@ class PartOfSquare(StructuredMatrix):
     @property
     def aval(self) -> Aval:
         """Shape and dtype of the matrix."""
-        return self.stored.aval
+        return aval_of_one(self, self.stored, 2)
 
     @property
     def matrix(self) -> Tensor:
@@ -98,6 +103,24 @@ class PartOfSquare(StructuredMatrix):
 @dense.method(PartOfSquare)
 def _(x):
     return x.matrix
+
+
+def aval_of_one(x: Structured, held: Tensor, rank: int) -> Aval:
+    """The aval of a tensor that x holds.  Raises ShapeError for another rank: it is one for each example of `vmap`."""
+    if held.ndim == rank:
+        return held.aval
+    cls = type(x).__name__
+    if held.ndim > rank:
+        mend = "these are many, made by ad.vmap: ad.vmap(f)(x) takes them one by one"
+    else:
+        mend = f"ad.vmap maps over what a {cls} holds: in_axes=None shares it, ad.dense(x) is a tensor, which has rows"
+    raise ShapeError(
+        f"{cls} holds {held.aval}, where one {cls} holds {_RANKS[rank]}\n  called at {caller()}\n  {mend}"
+    )
+
+
+#: What a tensor of few axes is called.
+_RANKS = ("a number", "a vector", "a matrix")
 
 
 def order_of(axes: Any) -> bool:
@@ -112,8 +135,7 @@ def of_rank(name: str, x: Any, rank: int) -> Tensor:
     """An argument of a constructor as a tensor of this rank.  Raises ShapeError for another."""
     t = as_tensor(x, name)
     if t.ndim != rank:
-        what = ("a number", "a vector", "a matrix")[rank]
-        raise ShapeError(f"{name} holds {what}, not {t.aval}\n  called at {caller()}")
+        raise ShapeError(f"{name} holds {_RANKS[rank]}, not {t.aval}\n  called at {caller()}")
     return t
 
 

@@ -12,7 +12,7 @@ from ..errors import ShapeError, caller
 from ..ops import linalg
 from ..ops.linalg.determinant import SlogdetResult
 from ..tensor import Matrix, Tensor
-from .base import StructuredMatrix, check_inner, column, cotangent_of, of_rank, order_of
+from .base import StructuredMatrix, aval_of_one, check_inner, column, cotangent_of, of_rank, order_of
 
 __all__ = ["Diagonal", "UniformScaling"]
 
@@ -43,7 +43,7 @@ class Diagonal(StructuredMatrix):
     @property
     def aval(self) -> Aval:
         """Shape and dtype of the matrix."""
-        d = self.diagonal.aval
+        d = aval_of_one(self, self.diagonal, 1)
         return d.with_shape((*d.shape, *d.shape))
 
 
@@ -73,7 +73,7 @@ class UniformScaling(StructuredMatrix):
     @property
     def aval(self) -> Aval:
         """Shape and dtype of the matrix."""
-        return self.scale.aval.with_shape((self.n, self.n))
+        return aval_of_one(self, self.scale, 0).with_shape((self.n, self.n))
 
 
 # ---------------------------------------------------------------- what they stand for

@@ -13,7 +13,7 @@ from ..errors import ShapeError, caller
 from ..ops.arguments import axes_of, kept, reduced_shape, shape_of
 from ..ops.primitive import broadcast_avals
 from ..tensor import Number, Tensor
-from .base import Structured, check_inner, cotangent_of, of_rank
+from .base import Structured, aval_of_one, check_inner, cotangent_of, of_rank
 
 __all__ = ["Fill"]
 
@@ -43,7 +43,7 @@ class Fill(Structured):
     @property
     def aval(self) -> Aval:
         """Shape and dtype of the array."""
-        return self.value.aval.with_shape(self.extents)
+        return aval_of_one(self, self.value, 0).with_shape(self.extents)
 
 
 @ops.dense.method(Fill)

@@ -18,7 +18,7 @@ from ..errors import ShapeError, caller
 from ..ops import linalg
 from ..ops.gathering import index_tensor, scattered
 from ..tensor import Matrix, Tensor, Vector
-from .base import Structured, StructuredMatrix, check_inner, order_of
+from .base import Structured, StructuredMatrix, aval_of_one, check_inner, order_of
 
 __all__ = ["OneHot", "Permutation"]
 
@@ -77,7 +77,8 @@ class Permutation(StructuredMatrix):
     @property
     def aval(self) -> Aval:
         """Shape and dtype of the matrix."""
-        return Aval((*self.indices.shape, *self.indices.shape), _BOOL)
+        n = aval_of_one(self, self.indices, 1).shape
+        return Aval((*n, *n), _BOOL)
 
     @property
     def inverse(self) -> Permutation:

@@ -14,8 +14,8 @@ What holds under vmap(f), each a test in tests/semantics/test_vmap*.py:
     out_axes              likewise; None only for what does not differ; what does not differ is repeated otherwise
     text, None, objects   are handed on, in and out; numbers are shared (None) and stay numbers
     NumPy arrays          in from plain code: NumPy arrays out, finished; with any tensor: tensors
-    structured arguments  shared: as they are.  Mapped: written out by `ad.dense`, each example gets a row.  Results:
-                          written out, since no structured type stands for many
+    structured values     are mapped leaf by leaf, as containers are: f gets one, and the methods of its type run for
+                          one.  A result holds many: its leaves have the axis of examples, and only vmap takes it apart
     no examples           results of no examples
     what does not differ  is left as it was recorded: computed once, and it has a value where it has one outside
     asking for a value    of what differs: ConcretizationError, as under `jit`

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
@@ -18,14 +18,13 @@ from codegen.ir import DTYPES, Aval
 
 from ... import tree
 from ...errors import DispatchError, ShapeError, caller
-from ...ops import dense
 from ...ops.shaping import transposed
 from ...tensor import AbstractTensor, Tensor
 from ..arguments import is_differentiable
 
 __all__ = [
-    "Leaves", "checked", "examples_at", "leaves_of_arguments", "leaves_of_result", "names_of", "result_axes",
-    "size_of",
+    "Leaves", "checked", "examples_at", "leaves_of_arguments", "names_of", "rebuilt", "refuse_unregistered",
+    "result_axes", "size_of",
 ]
 
 
@@ -71,40 +70,32 @@ def _spread_over(
     return found
 
 
-def _written_out(leaves: Leaves) -> Leaves:
-    """Structured values of which examples are taken as tensors: `ad.dense` of them."""
-    if not _has_structured(leaves.structure):
-        return leaves
-    found = Leaves([], [], tree.LEAF)
-    return found._replace(structure=_write_out(leaves.structure, 0, leaves, found))
+def rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str) -> Any:
+    """The nesting with these leaves.  Raises ShapeError where a class does not take them, naming it.
+
+    what   is being put together;  mend: the way out
+    """
+    try:
+        return tree.unflatten(structure, leaves)
+    except Exception as error:
+        classes = sorted({cls.__name__ for cls in _classes_in(structure)})
+        if not classes:
+            raise
+        raise ShapeError(
+            f"{what}: {' or '.join(classes)} does not take its leaves, {', '.join(map(_aval_of, leaves))}:"
+            f" {type(error).__name__}: {error}\n"
+            f"  called at {caller()}\n"
+            f"  {mend}"
+        ) from error
 
 
-def _write_out(structure: tree.Structure, start: int, leaves: Leaves, found: Leaves) -> tree.Structure:
-    """Add what stands from `start` on to `found`; its structure there."""
-    # A function of the file: one that calls itself by a cell of its own would keep the caller's arrays in a cycle.
-    stop = start + structure.size
-    if structure.cls is None:
-        found.values.append(leaves.values[start])
-        found.axes.append(leaves.axes[start])
-        return structure
-    own = leaves.axes[start:stop]
-    if issubclass(structure.cls, AbstractTensor) and any(a is not None for a in own):
-        found.values.append(dense(tree.unflatten(structure, leaves.values[start:stop])))
-        found.axes.append(own[0])
-        return tree.LEAF
-    children = []
-    for child in structure.children:
-        children.append(_write_out(child, start, leaves, found))
-        start += child.size
-    return tree.Structure(structure.cls, structure.rest, tuple(children), sum([c.size for c in children]))
-
-
-@lru_cache(256)
-def _has_structured(structure: tree.Structure) -> bool:
-    """Whether there is a structured value in it."""
-    if structure.cls is None:
-        return False
-    return issubclass(structure.cls, AbstractTensor) or any([_has_structured(child) for child in structure.children])
+def _classes_in(structure: tree.Structure) -> Iterator[type]:
+    """The classes in a nesting that a program, or this library, defines."""
+    if structure.cls is not None:
+        if structure.cls.__module__ not in ("builtins", "collections"):
+            yield structure.cls
+        for child in structure.children:
+            yield from _classes_in(child)
 
 
 def leaves_of_arguments(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> Leaves:
@@ -123,14 +114,7 @@ def leaves_of_arguments(args: tuple, kwargs: dict[str, Any], in_axes: Any, name:
     values, structure = tree.flatten((args, kwargs))
     places, _ = structure.children
     axes = _spread(in_axes, places, "in_axes") + [0] * (structure.size - places.size)
-    return _written_out(Leaves(values, axes, structure))
-
-
-def leaves_of_result(result: Any) -> tuple[list[Any], tree.Structure]:
-    """The leaves of what f returned, structured ones written out."""
-    values, structure = tree.flatten(result)
-    values, _, structure = _written_out(Leaves(values, [0] * len(values), structure))
-    return values, structure
+    return Leaves(values, axes, structure)
 
 
 def result_axes(out_axes: Any, structure: tree.Structure) -> list[int | None]:
@@ -153,6 +137,7 @@ def size_of(f: Callable, leaves: Leaves, name: str) -> int:
         if not (is_differentiable(x) or isinstance(x, (bool, np.bool_))):
             leaves.axes[i] = None  # text, None, an object: handed on as it is
             continue
+        refuse_unregistered(x, f"vmap of {name}", "an argument")
         shape = np.shape(x) if not isinstance(x, AbstractTensor) else x.shape
         if not -len(shape) <= axis < len(shape):
             _refuse_axis(f, leaves, name, i, shape)
@@ -174,6 +159,17 @@ def size_of(f: Callable, leaves: Leaves, name: str) -> int:
             "  in_axes says along which axis the examples are, None what all of them share"
         )
     return next(iter(sizes.values()))
+
+
+def refuse_unregistered(x: Any, where: str, what: str) -> None:
+    """Raise DispatchError for a structured value that is no tree: nobody knows what its examples are."""
+    if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
+        cls = type(x).__name__
+        raise DispatchError(
+            f"{where}: {what} is of the structured type {cls}, which is not registered: its leaves are not known\n"
+            f"  called at {caller()}\n"
+            f"  ad.tree.register({cls}, ...) says what they are; in_axes=None shares it; ad.dense(x) is a tensor"
+        )
 
 
 def _refuse_axis(f: Callable, leaves: Leaves, name: str, i: int, shape: tuple[int, ...]) -> NoReturn:

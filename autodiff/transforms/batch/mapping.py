@@ -29,7 +29,8 @@ from .axes import (
     checked,
     examples_at,
     leaves_of_arguments,
-    leaves_of_result,
+    rebuilt,
+    refuse_unregistered,
     result_axes,
     size_of,
 )
@@ -52,8 +53,12 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     for a value it is a ConcretizationError: `ad.where` and `ad.cond` choose for each example.  It composes with all
     transformations: `vmap(grad(f))` gives each example's gradient.  NumPy in, NumPy out; with tensors, tensors.
 
-    Raises ShapeError where in_axes and arguments, or out_axes and results, do not fit, or arguments differ in the
-    number of examples; DispatchError for what is no axis.
+    Structured values, and those of registered classes, have the examples along an axis of every tensor that they hold
+    (`vmap(ad.Diagonal)(d)` makes many of a matrix); f gets one of them, and methods run as they are written for one.
+
+    Raises ShapeError where in_axes and arguments, or out_axes and results, do not fit, arguments differ in the number
+    of examples, or a class does not take its tensors with or without that axis; DispatchError for what is no axis, or
+    a structured value of a class that is not registered (`ad.tree.register`).
 
     >>> import autodiff as ad, numpy as np
     >>> w, xs = np.array([1.0, 2.0]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -74,7 +79,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         is_array = is_plain(leaves.values)
         size = size_of(f, leaves, name)
         with enable_grad():  # moved under no_grad as well, an argument stays what it is
-            given = Given(leaves, is_array)
+            given = Given(leaves, is_array, f"vmap of {name}")
         try:
             found, structure = given.mapped(f, size)
         except Unlearnt:
@@ -99,15 +104,21 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
             results = plain_results(results)
             if lost is not None:
                 results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
-        return tree.unflatten(structure, results)
+        return rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
 
     return of_all
+
+
+#: What to do where a class does not take leaves with an axis of examples, or those of one example.
+_MEND_RESULT = "let its unflatten take leaves with one more axis; or return ad.dense(...) of it, or its tensors"
+_MEND_EXAMPLE = "in_axes=None shares it; its unflatten puts an example together from leaves without that axis"
 
 
 class Given:
     """The arguments of one call: tensors that differ between examples, with these along axis 0, and the rest."""
 
-    def __init__(self, leaves: Leaves, is_array: bool) -> None:
+    def __init__(self, leaves: Leaves, is_array: bool, name: str) -> None:
+        self.name = name
         self.structure = leaves.structure
         self.mapped_at = [i for i, axis in enumerate(leaves.axes) if axis is not None]
         self.values = [_shared(x, is_array) for x in leaves.values]
@@ -127,7 +138,9 @@ class Given:
             now.transforming += 1
             try:
                 result = self._call(f, made)
-                results, structure = leaves_of_result(result)
+                results, structure = tree.flatten(result)
+                for x in results:
+                    refuse_unregistered(x, self.name, "a result")
                 check_leaves(results, getattr(f, "__name__", type(f).__name__), "vmap", since)
                 return [_result(x) for x in results]
             finally:
@@ -140,7 +153,7 @@ class Given:
     def _call(self, f: Callable, examples: list[Tensor]) -> Any:
         mapped = dict(zip(self.mapped_at, examples, strict=True))
         values = [mapped[i] if i in mapped else own(x) for i, x in enumerate(self.values)]
-        args, kwargs = tree.unflatten(self.structure, values)
+        args, kwargs = rebuilt(self.structure, values, f"an example of {self.name}", _MEND_EXAMPLE)
         return f(*args, **kwargs)
 
     def on_the_first(self, f: Callable) -> None:
