@@ -14,6 +14,7 @@ and infinity are NumPy's: a real factor takes part as a complex number whose ima
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -25,12 +26,12 @@ from codegen.lowering import Call
 from ..custom import Function, function
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arithmetic import abs_, add, divide, multiply
+from .arithmetic import abs_, add, divide, multiply, sign
 from .cancelling import divided
 from .comparison import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .conversion import as_tensor, cast_to
 from .creation import zeros_like
-from .primitive import Operation, dtype_name_of, expect, primitive
+from .primitive import Operation, dtype_name_of, expect, primitive, zero_of
 from .selection import where
 
 __all__ = ["conj", "conjugated", "imag", "imaginary_part", "real", "real_aval", "real_part"]
@@ -86,10 +87,16 @@ _conj = primitive(
 
 
 def _direction(x: Tensor) -> Tensor:
-    """x / |x|, and 0 at 0."""
-    size = cast_to(record(_size, (x,)), x.dtype)
-    is_zero = equal(size, 0)
-    return where(is_zero, 0, divide(x, where(is_zero, 1, size)))
+    """x / |x|, and 0 at 0; where a part is infinite, of the signs of infinite parts."""
+    size = record(_size, (x,))
+    zero, parts = zero_of(size.dtype), (real_part(x), imaginary_part(x))
+    is_infinite, infinite = isinf(size), [isinf(p) for p in parts]
+    parts = [where(is_infinite, where(i, sign(p), zero), p) for p, i in zip(parts, infinite, strict=True)]
+    ends = where(logical_and(*infinite), math.sqrt(2), add(zero, 1.0))
+    length = where(logical_or(is_infinite, equal(size, zero)), ends, size)
+    # By parts: a quotient of complex numbers loses those near the ends of the range.
+    along, across = [divide(p, length) for p in parts]
+    return add(cast_to(along, x.dtype), _imaginary(across, x))
 
 
 def _size_vjp(y_bar: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:

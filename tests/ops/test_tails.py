@@ -158,3 +158,28 @@ def test_every_elementwise_operation_is_compared_or_said_why_not():
     spared = set().union(*OTHERS.values())
     assert differentiable - met - spared == set()
     assert spared <= differentiable
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+def test_the_slope_of_a_complex_size_is_a_direction_at_any_scale_and_at_infinity(dtype):
+    inf, r, large, small = np.inf, 0.5**0.5, float(np.finfo(dtype).max) / 4, float(np.finfo(dtype).tiny)
+    z = [complex(inf), complex(-inf, 3), complex(2, -inf), complex(inf, inf), large + 1j * large, small - 1j * small]
+    z = np.array([*z, complex(0, float(np.finfo(dtype).smallest_subnormal)), 0, 3 + 4j], dtype)
+    expected = np.array([1, -1, -1j, r + 1j * r, r + 1j * r, r - 1j * r, 1j, 0, 0.6 + 0.8j])
+
+    def size(z):
+        return ad.sum(ad.abs(z))
+
+    leaf = ad.tensor(z, requires_grad=True)
+    size(leaf).backward()
+    rtol = 4 * np.finfo(dtype).eps
+    for found in (ad.grad(size)(z), ad.jit(ad.grad(size))(z), leaf.grad.numpy()):
+        np.testing.assert_allclose(found, expected, rtol=rtol)
+    np.testing.assert_allclose(ad.jvp(ad.abs, (z,), (np.ones_like(z),))[1], expected.real, rtol=rtol)
+
+
+def test_a_logarithm_of_a_quotient_has_a_gradient_where_the_square_of_the_divisor_is_no_number():
+    x, y = np.float32(0.3), np.float32(1e-20)
+    for f in (lambda x, y: x * ad.log(x / y), ad.special.rel_entr, ad.special.kl_div):
+        for g in (ad.grad(f, 1), ad.jit(ad.grad(f, 1))):
+            np.testing.assert_allclose(g(x, y), -3e19, rtol=1e-5)
