@@ -225,10 +225,14 @@ def run(entry: Entry, values: Sequence[Any]) -> tuple:
     """The executable's results on these values, and on the present contents of what is hidden."""
     if entry.executable is None:
         return ()
-    pending = [v.node for v in values if isinstance(v, Tensor)]
-    evaluate(pending)
+    return entry.executable.call(*arguments_of(entry, values))
+
+
+def arguments_of(entry: Entry, values: Sequence[Any]) -> list[Any]:
+    """What the executable is called with: these values, and the present contents of what is hidden."""
+    evaluate([v.node for v in values if isinstance(v, Tensor)])
     arrays = [data(v.node) if isinstance(v, Tensor) else v for v in values]
-    return entry.executable.call(*arrays, *[_present(h) for h in entry.hidden])
+    return [*arrays, *[_present(h) for h in entry.hidden]]
 
 
 def _present_node(hidden: Any) -> Node:

@@ -142,7 +142,9 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
                     return result
         return traced.call(args, kwargs)
     except OutOfRange as error:
-        raise located(error, getattr(traced.f, "__name__", "")) from None
+        entry, values = traced.entry(args, kwargs)
+        arrays = entries.arguments_of(entry, values)
+        raise located(error, entry.graph, arrays, getattr(traced.f, "__name__", "")) from None
 
 
 @cache

@@ -117,8 +117,21 @@ _power = elementwise(
     lower=Map(lambda k, x, p: k.pow(x, p)),
 )
 
-#: NumPy is called: it alone can raise for a negative exponent that is known only at run time.
-_integer_power = elementwise("integer_power", np.power, accepts="i", partials=None, lower=Call())
+def _integer_power_reference(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+    if np.any(p < 0):
+        raise _negative_power(f"asked at {caller()}")
+    return np.power(x, p)
+
+
+def _negative_power(where: str) -> ValueError:
+    return ValueError(
+        f"power: integers to negative powers are no integers\n  {where}\n"
+        "  make the base float: ad.astype(x, ad.float64)"
+    )
+
+
+#: NumPy is called: a negative exponent that is known only at run time is an error.
+_integer_power = elementwise("integer_power", _integer_power_reference, accepts="i", partials=None, lower=Call())
 
 
 #: The parameters of `power_static` for the exponents that are static.  2.0 is found as 2.
@@ -165,11 +178,7 @@ def _refuse_negative(exponent: Any) -> None:
     """Raise ValueError for integer exponents that are known and negative, as NumPy does."""
     known = exponent.node.value
     if known is not None and np.any(np.less(known, 0)):
-        raise ValueError(
-            f"power: integers to negative powers are no integers\n"
-            f"  called at {caller()}\n"
-            f"  make the base float: ad.astype(x, ad.float64)"
-        )
+        raise _negative_power(f"called at {caller()}")
 
 
 power = public(

@@ -63,9 +63,11 @@ def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
     if dtype.kind in "ib" and "i" not in accepts and "f" in accepts:
         return _F64
     kinds = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
-    mend = "float64" if "f" in accepts else "int64"
+    mend = f"ad.astype(x, ad.{'float64' if 'f' in accepts else 'int64'}) converts one"
+    if dtype.kind == "c":
+        mend = "ad.real(x), ad.imag(x) and ad.abs(x) are real: take what is meant"
     raise DTypeError(
         f"{function}: takes {' or '.join(kinds[k] for k in accepts)} arguments, got {dtype}\n"
         f"  called at {caller()}\n"
-        f"  ad.astype(x, ad.{mend}) converts one"
+        f"  {mend}"
     )

@@ -29,6 +29,7 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .declare import binary, unary
 from .elementwise import exp, log, sigmoid
 from .primitive import zero_of, zeros_of
+from .promotion import common
 from .reductions import max_, summed, unreduced
 from .selection import where
 from .shaping import spread
@@ -224,7 +225,7 @@ def logsumexp(x, axis=None, *, keepdims=False):
     >>> ad.logsumexp([-ad.inf, -ad.inf])
     f64[] -inf
     """
-    x = floating(x, "logsumexp")
+    (x,) = common("logsumexp", (("x", x),), "f")
     axes = axes_of("logsumexp", axis, x.aval)
     top = _shift(x, axes)
     total = summed(exp(_shifted(x, top, axes)), axes)

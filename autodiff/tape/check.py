@@ -28,7 +28,7 @@ from codegen.runtime.launcher import OutOfRange
 from .expected import Expected, python_check
 from .natively import native_answer, native_check, native_finish
 from .node import Kind, Node, leaf_kind, out_of
-from .plan import COUNTS, Plan, located, settle
+from .plan import COUNTS, Plan, located_at, settle
 from .streak import BEGUN, go_on, note_repeated
 from .walk import still_true
 
@@ -111,16 +111,16 @@ class Check:
     def results(self, gathered: Gathered) -> tuple:
         """Run the plan."""
         COUNTS.hits += 1
-        return self.run_on(gathered[0])
+        return self.run_on(gathered[0], gathered[1])
 
-    def run_on(self, arguments: tuple) -> tuple:
-        """Run the plan on these."""
+    def run_on(self, arguments: tuple, nodes: Sequence[Node] = ()) -> tuple:
+        """Run the plan on these, for nodes that have no values yet."""
         COUNTS.runs += 1
         try:
             results: tuple = self.plan.executable.call(*arguments)
             return results
         except OutOfRange as error:
-            raise located(error) from None
+            raise located_at(error, nodes) from None
 
     def run(self, gathered: Gathered, is_released: bool = False) -> tuple:
         """Run the plan and keep the values that belong to nodes; the history may be given up."""

@@ -9,6 +9,7 @@ recording with an equal key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
@@ -98,7 +99,7 @@ class Plan:
         try:
             return self.executable.call(*values)
         except OutOfRange as error:
-            raise located(error) from None
+            raise located_at(error, [order[number] for number, _ in self.store]) from None
 
     def commit(self, order: Sequence[Node], results: tuple) -> None:
         """Keep the values that belong to nodes."""
@@ -108,13 +109,33 @@ class Plan:
             settle(order[number], (order[origin] if type(origin) is int else origin).value)
 
 
-def located(error: OutOfRange, name: str = "") -> IndexError:
-    """An index that native code found to be outside, with the user's line that asked for the value."""
+def located(error: OutOfRange, graph: ir.Graph | None = None, arrays: Sequence[Any] = (), name: str = "") -> IndexError:
+    """An index that native code found to be outside, with the user's line that asked for the value.
+
+    graph, arrays   the program and what it was called with, where they are known: its references say which index it is
+    """
+    which = "" if graph is None else _outside(graph, arrays)
     return IndexError(
         f"{error}{f' in {name}' if name else ''}: index arrays are checked when a value is computed\n"
-        f"  asked at {caller()}\n"
+        f"{which}  asked at {caller()}\n"
         "  nothing of this run was kept; print the indices, or bring them into range with ad.clip"
     )
+
+
+def located_at(error: OutOfRange, nodes: Sequence[Node]) -> IndexError:
+    """The same where pending nodes should have got their values."""
+    graph, inputs = freeze([n for n in nodes if n.value is None])
+    return located(error, graph, [data(n) for n in inputs])
+
+
+def _outside(graph: ir.Graph, arrays: Sequence[Any]) -> str:
+    """The operation, the index and the extent, as a line of a message."""
+    try:
+        ir.evaluate(graph, *arrays)
+    except IndexError as error:
+        found = re.search(r"= (\w+)\(", "".join(getattr(error, "__notes__", ())))  # the node that was evaluated
+        return f"  {f'{found[1]}: ' if found else ''}{error}\n"
+    return ""
 
 
 def settle(node: Node, value: Any) -> None:

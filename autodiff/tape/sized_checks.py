@@ -29,7 +29,7 @@ from .expected import Expected, python_check
 from .misses import ANOTHER_SIZE, note
 from .natively import native_check, native_finish
 from .node import CONSTANT, Kind, Node, Out, kept, leaf_kind, out_of, released
-from .plan import COUNTS, Plan, located
+from .plan import COUNTS, Plan, located_at
 from .streak import note_repeated, note_spent, prices
 from .walk import still_true
 
@@ -69,7 +69,7 @@ class _Once(Check):
     def results(self, gathered: Gathered) -> tuple:
         """Run the plan."""
         COUNTS.misses += 1
-        results = self.run_on(gathered[0])
+        results = self.run_on(gathered[0], gathered[1])
         note(self._what, ANOTHER_SIZE)
         note_spent(self.plan, self._since)
         return results
@@ -92,7 +92,7 @@ class _AnySize(Check):
             results: tuple = self._run(self._values, gathered[0])
             return results
         except OutOfRange as error:
-            raise located(error) from None
+            raise located_at(error, gathered[1]) from None
 
 
 class _Sort(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ from ..tape.walk import gradient_inputs, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
-    "Arguments", "array_of", "checked_numbers", "constant_of", "fresh", "is_differentiable", "is_plain", "name_of",
-    "own", "plain", "plain_results", "run_recorded", "tracks_outside",
+    "Arguments", "array_of", "checked_numbers", "constant_of", "fresh", "is_differentiable", "is_plain", "leaf_name",
+    "name_of", "own", "plain", "plain_results", "run_recorded", "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -48,8 +49,8 @@ def array_of(x: Any) -> np.ndarray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def fresh(x: Any, what: str) -> Tensor:
-    """A tensor with a node of its own, with respect to which one can differentiate."""
+def fresh(x: Any, what: str | Callable[[], str]) -> Tensor:
+    """A tensor with a node of its own, with respect to which one can differentiate.  `what`: the words for it."""
     if isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
@@ -61,19 +62,26 @@ def fresh(x: Any, what: str) -> Tensor:
     return handle(tracked_node(array))
 
 
-def _refuse_discrete(dtype: np.dtype, what: str) -> None:
-    if dtype.kind in "fc" and dtype not in _KNOWN:
+def leaf_name(structure: Any, root: str, function: str, number: int) -> str:
+    """The words for one leaf of an argument: `argument 0['n'] of f`."""
+    return f"{tree.names(structure, root)[number]} of {function}"
+
+
+def _refuse_discrete(dtype: np.dtype, what: str | Callable[[], str]) -> None:
+    if dtype.kind in "fc" and dtype in _KNOWN:
+        return
+    what = what if isinstance(what, str) else what()
+    if dtype.kind in "fc":
         raise DTypeError(
             f"{what} is {dtype}, which is not a dtype of this library\n"
             f"  called at {caller()}\n"
             "  convert it to float32 or float64"
         )
-    if dtype.kind not in "fc":
-        raise DTypeError(
-            f"{what} is {dtype}: only float arrays have gradients\n"
-            f"  called at {caller()}\n"
-            "  convert it to float, or differentiate another argument (argnums)"
-        )
+    raise DTypeError(
+        f"{what} is {dtype}: only float arrays have gradients\n"
+        f"  called at {caller()}\n"
+        "  convert it to float, or differentiate another argument (argnums)"
+    )
 
 
 def is_differentiable(x: Any) -> bool:
@@ -105,7 +113,8 @@ class Arguments:
                     f"  called at {caller()}\n"
                     "  differentiate another argument (argnums)"
                 )
-            made = [fresh(x, f"argument {i} of {name}") if is_differentiable(x) else x for x in leaves]
+            called = partial(leaf_name, structure, f"argument {i}", name)
+            made = [fresh(x, partial(called, k)) if is_differentiable(x) else x for k, x in enumerate(leaves)]
             # Handles of this transformation: an in-place update gives that of f another node.
             self.leaves += [handle(x.node) for x in made if isinstance(x, Tensor)]
             self.parts.append((structure, made))

@@ -8,6 +8,7 @@ its tangents; one without, and a custom function, has its VJP transposed: with u
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from .. import tree
@@ -19,7 +20,16 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
-from .arguments import fresh, is_differentiable, is_plain, name_of, plain_results, run_recorded, tracks_outside
+from .arguments import (
+    fresh,
+    is_differentiable,
+    is_plain,
+    leaf_name,
+    name_of,
+    plain_results,
+    run_recorded,
+    tracks_outside,
+)
 from .emitted import emitted
 from .gradient import recording_rules
 from .pushing import push_rule
@@ -149,7 +159,8 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     leaves, structure = tree.flatten(tuple(primals))
     directions = tree.flatten_up_to(structure, tuple(tangents))
     made_plain = is_plain([*leaves, *directions])
-    made = [fresh(x, f"a primal of {name}") if is_differentiable(x) else x for x in leaves]
+    called = partial(leaf_name, structure, "primal", f"jvp of {name}")
+    made = [fresh(x, partial(called, k)) if is_differentiable(x) else x for k, x in enumerate(leaves)]
     given = {
         x.node: _direction(d, x, name)
         for x, d in zip(made, directions, strict=True)

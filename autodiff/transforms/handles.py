@@ -33,11 +33,18 @@ __all__ = ["GradFn", "refuse_discrete_leaf"]
 
 def _refuse_losing_gradient(t: Tensor, what: str) -> None:
     if t.node.kind.out.requires_grad and not t.masked and grad_mode.get():
+        if t.node.value is None and not _is_tracing() and is_traced(t.node):
+            return  # it has left its trace and never has a value: who asks for it is told so
         raise GradientError(
             f"{what} of a {t.aval} that requires grad would lose its gradient\n"
             f"  called at {caller()}\n"
             "  write t.detach().numpy(), or compute with ad.* functions"
         )
+
+
+def _is_tracing() -> bool:
+    """True if this thread is tracing a function."""
+    return threading.get_ident() in config.open.values()
 
 
 #: What to write instead of what asks for a value, where there is none.
@@ -56,7 +63,7 @@ def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
         if not is_traced(t.node):
             raise
     where = f"  asked at {caller()}: {what} of a {t.aval}"
-    if threading.get_ident() not in config.open.values():
+    if not _is_tracing():
         raise ConcretizationError(
             "the value of a traced argument was asked for after its trace, so it never has one\n"
             f"{where}\n"

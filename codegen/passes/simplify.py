@@ -208,7 +208,9 @@ def reduced_whole(node: Node) -> Node | None:
     240 us, so 13 (Zen 3).
     """
     x = _read(node.inputs[0], "reshape")
-    return None if x is None or not x.aval.ndim else _again(node, x, axis=tuple(range(x.aval.ndim)))
+    if x is None or not x.aval.ndim or not x.aval.size:  # each of no rows may have an extreme, no elements have none
+        return None
+    return _again(node, x, axis=tuple(range(x.aval.ndim)))
 
 
 def same_shape(node: Node) -> Node | None:

@@ -1,0 +1,124 @@
+"""Messages say what, where and how to mend, and name what the user wrote: the leaf, the index, the function."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+
+ONES = np.ones(3)
+COMPLEX = np.array([1.0 + 2.0j])
+
+
+def _escaped(run):
+    """A value of a traced body, after its trace."""
+    seen = []
+    run(lambda c, *rest: seen.append(c * 2.0))
+    return seen[0]
+
+
+def _in_scan(see):
+    ad.scan(lambda c, x: (see(c), (c + x, x))[1], 0.0, ad.tensor(ONES, requires_grad=True))
+
+
+def _in_fori(see):
+    ad.fori_loop(0, 2, lambda i, c: (see(c), c)[1], ad.tensor(1.0, requires_grad=True))
+
+
+def _in_while(see):
+    ad.while_loop(lambda c: c < 0, lambda c: (see(c), c + 1)[1], ad.tensor(1.0, requires_grad=True))
+
+
+def _in_vmap(see):
+    ad.vmap(lambda c: (see(c), c)[1])(ad.tensor(ONES, requires_grad=True))
+
+
+def _in_checkpoint(see):
+    ad.checkpoint(lambda c: (see(c), c)[1])(ad.tensor(ONES, requires_grad=True))
+
+
+def _in_jit(see):
+    ad.jit(lambda c: (see(c), c)[1])(ad.tensor(ONES, requires_grad=True))
+
+
+@pytest.mark.parametrize("asked", [lambda t: t.numpy(), np.asarray, lambda t: t.tolist()])
+@pytest.mark.parametrize("run", [_in_scan, _in_fori, _in_while, _in_vmap, _in_checkpoint, _in_jit])
+def test_a_value_that_left_its_trace_is_told_to_have_left_it(run, asked):
+    escaped = _escaped(run)
+    with pytest.raises(ad.ConcretizationError, match="after its trace, so it never has one"):
+        asked(escaped)
+
+
+@pytest.mark.parametrize("name", ["arcsin", "exp2", "log1p", "floor", "hypot", "relu", "clip", "logsumexp"])
+def test_nobody_is_told_to_drop_an_imaginary_part(name):
+    f = getattr(ad, name)
+    with pytest.raises(ad.DTypeError) as error:
+        f(COMPLEX, COMPLEX) if name == "hypot" else f(COMPLEX)
+    assert str(error.value).startswith(f"{name}: takes float")
+    assert "ad.real(x), ad.imag(x) and ad.abs(x)" in str(error.value) and "astype" not in str(error.value)
+
+
+def _set(x, i):
+    x[i] = 1.0
+    return x
+
+
+def _scanned(x, i):
+    return ad.scan(lambda c, k: (c, x[k]), 0.0, i)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "said"),
+    [
+        (lambda x, i: x[i], (ONES, 5), "take: index 5 is out of bounds for axis 0 with size 3"),
+        (lambda x, i: x[i] * 2, (ONES[None], np.array([0, 7])), "take: index 7 is out of bounds for axis 0"),
+        (_set, (ONES, 4), "scatter_set: index 4 is out of bounds for axis 0 with size 3"),
+        (_scanned, (ONES, np.array([0, 9])), "scan: an index is out of range"),
+    ],
+    ids=["take", "array", "set", "scan"],
+)  # fmt: skip
+def test_an_index_out_of_range_in_compiled_code_is_named_with_its_extent_and_operation(f, args, said):
+    compiled = ad.jit(f)
+    for _ in range(3):  # traced, then known
+        with pytest.raises(IndexError, match=said):
+            compiled(*args)
+
+
+def test_a_computed_index_of_a_recording_is_named_too():
+    i = ad.tensor(np.array([1, 2])) * 4
+    with pytest.raises(IndexError, match="index 8 is out of bounds for axis 0 with size 6"):
+        np.asarray(ad.tensor(np.ones(6))[i])
+
+
+@pytest.mark.parametrize(
+    "transformed",
+    [
+        lambda f, x: ad.grad(f)(x),
+        lambda f, x: ad.value_and_grad(f)(x),
+        lambda f, x: ad.vjp(f, x),
+        lambda f, x: ad.jacobian(f)(x),
+        lambda f, x: ad.hessian(f)(x),
+        lambda f, x: ad.jvp(f, (x,), (x,)),
+    ],
+    ids=["grad", "value_and_grad", "vjp", "jacobian", "hessian", "jvp"],
+)
+def test_the_leaf_that_has_no_gradient_is_named(transformed):
+    with pytest.raises(ad.DTypeError, match=r"\['more'\]\[1\] of .*is int64: only float arrays have gradients"):
+        transformed(lambda x: ad.sum(x["w"]), {"w": ONES, "more": [1.0, 3]})
+
+
+@pytest.mark.parametrize("f", [lambda a, b: a**b, lambda a, b: ad.fori_loop(0, 2, lambda i, c: c**b, a)])
+def test_integers_to_negative_powers_are_refused_in_compiled_code_as_outside(f):
+    with pytest.raises(ValueError, match=r"power: integers to negative powers[\s\S]*asked at test_messages.py"):
+        ad.jit(f)(np.array([2, 3]), np.array([1, -1]))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 3), (0, 2, 3), (0, 0)])
+def test_the_rank_of_no_matrices_is_no_ranks_and_of_empty_ones_0(shape):
+    found = ad.linalg.matrix_rank(np.ones(shape))
+    assert found.shape == shape[:-2] and not np.any(found)
+
+
+@pytest.mark.parametrize("f", [ad.max, ad.min, ad.logsumexp])
+@pytest.mark.parametrize("shape", [(0, 1, 3), (1, 0, 3)])
+def test_extremes_of_no_rows_that_were_reshaped_are_none(f, shape):
+    assert ad.jit(lambda x: f(ad.reshape(x, shape), axis=-1))(np.ones((0, 3))).shape == shape[:-1]
