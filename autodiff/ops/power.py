@@ -19,8 +19,9 @@ from ..custom.function import function
 from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
-from .bits import bitwise_and
-from .comparison import equal, greater_equal
+from .arithmetic import mul0
+from .bits import bitwise_and, bitwise_or
+from .comparison import equal, greater
 from .complexes import real_part
 from .conversion import cast_to
 from .declare import public
@@ -99,12 +100,14 @@ def power_to(x: Any, exponent: float) -> Any:
 
 def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
     def by_base():
-        # x⁰ is constant, also at 0, where x⁻¹ is infinite.
-        return where(equal(p, 0), 0, p * power(x, p - 1))
+        # x⁰ is constant, also at 0, where x⁻¹ is infinite.  A strong product, no choice: its derivative by p is x⁻¹.
+        return mul0(p, power(x, p - 1))
 
     def by_exponent():
-        # 0ᵖ is constant for p > 0; at p = 0 it jumps, and 0 is taken.
-        return where(bitwise_and(equal(x, 0), greater_equal(real_part(p), 0)), 0, y * log(x))
+        # 0ᵖ is constant for p > 0: there y is 0.  At p = 0 it jumps, and 0 is taken.  Up to p = 1 log x is seen by
+        # the derivative by x, which is infinite there.
+        unseen = bitwise_and(equal(x, 0), bitwise_or(equal(p, 0), greater(real_part(p), 1)))
+        return mul0(y, where(unseen, 0, log(x)))
 
     return by_base, by_exponent
 

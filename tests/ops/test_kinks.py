@@ -202,3 +202,22 @@ def test_one_over_the_root_is_numpys_power_everywhere(dtype):
     for f in (lambda x: x**-0.5, ad.jit(lambda x: x**-0.5), lambda x: ad.power(x, exponent)):
         np.testing.assert_array_equal(np.asarray(f(ad.tensor(x))), expected)
         np.testing.assert_allclose(ad.grad(lambda x, f=f: ad.sum(f(x)))(x), slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "p", "expected"),
+    [
+        (2.0, 0.0, [[0.0, 0.5], [0.5, np.log(2.0) ** 2]]),
+        (1.0, 0.0, [[0.0, 1.0], [1.0, 0.0]]),
+        (0.0, 2.0, [[2.0, 0.0], [0.0, 0.0]]),
+        (0.0, 3.0, [[0.0, 0.0], [0.0, 0.0]]),
+        (1.0, 1.0, [[0.0, 1.0], [1.0, 0.0]]),
+    ],
+)
+def test_a_power_has_its_mixed_derivatives_where_an_exponent_or_a_base_is_zero(x, p, expected):
+    found = ad.hessian(lambda v: ad.power(v[0], v[1]))(np.array([x, p]))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_power_to_1_has_no_finite_derivative_by_its_exponent_and_base_at_0():
+    assert ad.grad(lambda x: ad.grad(lambda p: ad.power(x, p))(1.0))(0.0) == -np.inf
