@@ -60,13 +60,13 @@ class Needs:
 
 def argument_names(function: Function) -> list[str]:
     """The LLVM name of each argument: its own where LLVM allows it plainly and it is not taken."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for j in range(len(function.arguments)):
         name = function.names[j] if j < len(function.names) else ""
         # No name of ours has no dot, so only the arguments can clash with each other.
         plain = name.isascii() and name.isidentifier() and f"%{name}" not in names
-        names.append(f"%{name}" if plain else f"%arg.{j}")
-    return names
+        names[f"%{name}" if plain else f"%arg.{j}"] = None
+    return list(names)
 
 
 class Body(Writer):

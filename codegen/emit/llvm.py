@@ -109,11 +109,11 @@ def _exported(function: Function) -> str:
 
 def internal(function: Function, needs: Needs, target: Target, *, is_part: bool = False) -> str:
     """The inner function.  `is_part`: it becomes part of the one that calls it."""
-    parameters = [
-        f"{_pointer(function, j)} {name}" if isinstance(argument.type, MemRef) else f"i64 {name}"
-        for j, (argument, name) in enumerate(zip(function.arguments, argument_names(function), strict=True))
-    ]
     body = Body(function, needs, target)
+    parameters = [
+        f"{_pointer(function, j) if isinstance(argument.type, MemRef) else 'i64'} {body.names[argument]}"
+        for j, argument in enumerate(function.arguments)
+    ]
     lines = body.write()
     aligned = f" alignstack({target.vector_bytes})" if body.spills and target.vector_bytes > _STACK_BYTES else ""
     kind = "alwaysinline nounwind" if is_part else f"#0{aligned}"

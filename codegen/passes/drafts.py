@@ -30,7 +30,6 @@ from .in_place import Draft, renamed, same_memory, share_memory
 from .joins import JOIN, placed_parts
 from .pairs import PAIR
 from .prepare import Prepared, computed_by, gemm_of
-from .reach import bits
 from .recur import results_together
 from .sorts import room_of
 from .unit import Unit
@@ -160,6 +159,6 @@ def _words(unit: Unit, fused: Fused) -> str:
         return unit.node.op.name
     assert unit.group is not None
     words = [r.node.op.name for r in unit.group.roots]
-    on_the_way = [fused.reaches.by_bit[j] for j in islice(bits(unit.tree), _LOOKED_AT)]
+    on_the_way = [fused.reaches.nodes[j] for j in islice(unit.tree, _LOOKED_AT)]
     words += [n.op.name for n in sorted(on_the_way, key=lambda n: -fused.reaches.weight(n))]
     return "_".join(list(dict.fromkeys(words))[:_NAMED])

@@ -15,7 +15,7 @@ stored again, where several iterations may meet: there what is read has to be re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from typing import Any
 
 from ..ir import Graph, Node
@@ -53,11 +53,10 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
                 if isinstance(v, Node) and last[v] == step and _size(v) in made and v not in lasting
                 and v.aval.size >= least
             ]
-            accesses = _accesses(work.function, len(values)) if ending else []
-            for old in ending:
-                merged = _merged(work, values, old, accesses, several)
-                if merged is not None:
-                    work, values, taken_by[old] = merged
+            pairs = _pairs(work.function, values, ending, several) if ending else {}
+            if pairs:
+                taken_by.update({values[source]: values[target] for target, source in pairs.items()})
+                work, values = _merged(work, values, pairs)
         found.append((work, values))
     return renamed(found, taken_by)
 
@@ -78,6 +77,14 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
     for unit in fused.units:
         if unit.node is not None and isinstance(unit.node.op.lower, Call) and unit.node.op is not RESULT:
             fixed.update(unit.node.inputs, [unit.node])
+    readers: dict[int, set[int]] = {}
+    for number, unit in enumerate(fused.units):
+        for leaf in unit.leaves:
+            readers.setdefault(leaf, set()).add(number)
+
+    def readers_of(node: Node) -> set[int]:
+        return readers.get(fused.reaches.leaf(node).last, set())
+
     found: dict[Node, Node] = {}
     taken: set[Node] = set()
     for unit in fused.units:
@@ -91,8 +98,7 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
             continue
         if node in fixed and node not in graph.outputs:
             continue
-        both = fused.reaches.leaf_bit(node) | fused.reaches.leaf_bit(x)
-        if not any(u.leaves & both == both for u in fused.units):
+        if readers_of(node).isdisjoint(readers_of(x)):
             found[node] = x
             taken.add(x)
     return found
@@ -111,39 +117,54 @@ def _name(value: Hashable, taken_by: dict[Hashable, Hashable]) -> Hashable:
     return value
 
 
-def _merged(
-    kernel: Kernel, values: tuple[Hashable, ...], old: Node, accesses: list[list[_Access]], several: set[Hashable]
-) -> tuple[Kernel, tuple[Hashable, ...], Hashable] | None:
-    """The kernel with `old` and a value that it writes as one argument: kernel, its values, that value.
+def _pairs(
+    function: Function, values: tuple[Hashable, ...], ending: Sequence[Node], several: set[Hashable]
+) -> dict[int, int]:
+    """Values that a kernel writes, and for each the ending one whose memory it takes: places among its arguments.
 
-    `accesses` of its arguments are kept up.  What `several` steps write has memory of its own from the first of them.
+    What `several` steps write has memory of its own from the first of them.
     """
+    accesses = _accesses(function, len(values))
+    place: dict[Hashable, int] = {}
+    for j, value in enumerate(values):
+        place.setdefault(value, j)
+    # By size, in the order of the arguments: a dict, from which what is taken goes.
+    open_targets: dict[Any, dict[int, tuple[_Places, _Places]]] = {}
+    for j in sorted(function.writes):
+        new = values[j]
+        if isinstance(new, Node) and new not in several and accesses[j] and all(a.is_store for a in accesses[j]):
+            stores = _stores(accesses[j], is_scattered=isinstance(new.op.lower, Scatter))
+            open_targets.setdefault(_size(new), {})[j] = stores
+    pairs: dict[int, int] = {}
+    for old in ending:
+        source = place[old]
+        if source in function.writes or any(a.is_store for a in accesses[source]):
+            continue
+        loads = _last_loads(accesses[source])
+        targets = open_targets.get(_size(old), {})
+        target = next((j for j, stores in targets.items() if _may_share(loads, stores)), None)
+        if target is not None:
+            del targets[target]
+            pairs[target] = source
+            for access in accesses[target]:
+                access.operation.operands[1] = function.arguments[source]
+    return pairs
+
+
+def _merged(kernel: Kernel, values: tuple[Hashable, ...], pairs: dict[int, int]) -> tuple[Kernel, tuple[Hashable, ...]]:
+    """The kernel with each pair as one argument, and its values."""
     function = kernel.function
-    source = values.index(old)
-    if source in function.writes:
-        return None
-    for target in sorted(function.writes):
-        new = values[target]
-        if not isinstance(new, Node) or _size(new) != _size(old) or new in several:
-            continue
-        if not _may_share(accesses[source], accesses[target], is_scattered=isinstance(new.op.lower, Scatter)):
-            continue
-        for access in accesses[target]:
-            access.operation.operands[1] = function.arguments[source]
-        keeps = [j for j in range(len(values)) if j != target]
-        writes = {*function.writes, source} - {target}
-        names = argument_names(len(keeps), {keeps.index(j) for j in writes})
-        accesses[source] = accesses[source] + accesses[target]
-        del accesses[target], function.body.arguments[target]
-        merged = Function(
-            function.name, function.body, (*names, *function.names[len(values) :]),
-            frozenset([keeps.index(j) for j in writes]), function.calls,
-            refuses=function.refuses, is_fixed=function.is_fixed,
-        )
-        updates = frozenset([keeps.index(j) for j in {*kernel.updates, source}])
-        placed = tuple([new if j == source else values[j] for j in keeps])
-        return Kernel(merged, kernel.extents, updates), placed, new
-    return None
+    new = {source: values[target] for target, source in pairs.items()}
+    keeps = [j for j in range(len(values)) if j not in pairs]
+    now = {j: k for k, j in enumerate(keeps)}
+    writes = frozenset([now[pairs.get(j, j)] for j in function.writes])
+    function.body.arguments[: len(values)] = [function.body.arguments[j] for j in keeps]
+    merged = Function(
+        function.name, function.body, (*argument_names(len(keeps), writes), *function.names[len(values) :]),
+        writes, function.calls, refuses=function.refuses, is_fixed=function.is_fixed,
+    )
+    updates = frozenset([now[j] for j in {*kernel.updates, *new}])
+    return Kernel(merged, kernel.extents, updates), tuple([new.get(j, values[j]) for j in keeps])
 
 
 def _size(value: Any) -> tuple[int, Any]:
@@ -151,7 +172,7 @@ def _size(value: Any) -> tuple[int, Any]:
     return value.aval.size, value.aval.dtype
 
 
-def argument_names(count: int, writes: set[int]) -> list[str]:
+def argument_names(count: int, writes: Set[int]) -> list[str]:
     """x0, y0, ... as kernels name their arguments."""
     names, reads = [], 0
     for j in range(count):
@@ -191,27 +212,58 @@ def _accesses(function: Function, count: int) -> list[list[_Access]]:
     return found
 
 
-def _may_share(old: list[_Access], new: list[_Access], *, is_scattered: bool) -> bool:
-    """Whether every load of the old value comes before the store of the same element of the new one."""
-    if not new or not all(a.is_store for a in new) or not old or any(a.is_store for a in old):
-        return False
+#: The place of the last load or store of an element, by (the loops around it, its index); or of the last loop over a
+#: row, by (the loops around that loop, what it runs over, where the row starts).
+_Places = dict[tuple, int]
+
+
+def _stores(accesses: list[_Access], *, is_scattered: bool) -> tuple[_Places, _Places]:
+    """The last store of each element, and the last loop that stores the elements of a row.
+
+    Several rows at a time are several stores: of them, one is of the element that was loaded.
+    """
+    elements: _Places = {}
+    rows: _Places = {}
     if is_scattered:
-        new = [min(new, key=lambda store: [place for _, place in store.path])]
-    # Several rows at a time are several stores: of them, one is of the element that was loaded.
-    return all(any(_comes_before(load, store) for store in new) for load in old)
+        accesses = [min(accesses, key=lambda store: [place for _, place in store.path])]
+    for store in accesses:
+        *around, (_, place) = store.path
+        element = (*around, store.index)
+        elements[element] = max(place, elements.get(element, -1))
+        row = _row_of(store)
+        if row is not None:
+            rows[row] = max(around[-1][1], rows.get(row, -1))
+    return elements, rows
 
 
-def _comes_before(load: _Access, store: _Access) -> bool:
-    *around_load, (_, place_of_load) = load.path
-    *around_store, (_, place_of_store) = store.path
-    if around_load == around_store:
-        return load.index is store.index and place_of_load < place_of_store
-    if len(around_load) != len(around_store) or not around_load or around_load[:-1] != around_store[:-1]:
-        return False
-    (loop_of_load, first), (loop_of_store, then) = around_load[-1], around_store[-1]
-    if not first < then or loop_of_load.operands[:3] != loop_of_store.operands[:3]:
-        return False
-    return _row_start(load.index, loop_of_load) is _row_start(store.index, loop_of_store) is not None
+def _last_loads(accesses: list[_Access]) -> list[_Access]:
+    """The last load of each element."""
+    found: dict[tuple, _Access] = {}
+    for load in accesses:
+        element = (*load.path[:-1], load.index)
+        if element not in found or found[element].path[-1][1] < load.path[-1][1]:
+            found[element] = load
+    return list(found.values())
+
+
+def _may_share(loads: list[_Access], stores: tuple[_Places, _Places]) -> bool:
+    """True if every load of the old value comes before the store of the same element of the new one."""
+    elements, rows = stores
+    for load in loads:
+        *around, (_, place) = load.path
+        if elements.get((*around, load.index), -1) > place:
+            continue
+        row = _row_of(load)
+        if row is None or rows.get(row, -1) <= around[-1][1]:
+            return False
+    return bool(loads)
+
+
+def _row_of(access: _Access) -> tuple | None:
+    """The loops around an access's own, what that one runs over, and where the row starts; None outside of rows."""
+    around = access.path[:-1]
+    start = _row_start(access.index, around[-1][0]) if around else None
+    return None if start is None else (*around[:-1], *around[-1][0].operands[:3], start)
 
 
 def _row_start(index: Value, loop: Operation) -> Value | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..kernel.group import Group, Root, strides_of
 from ..kernel.index import Atom, Index, Quotient
+from .numbered import EMPTY, Numbered
 from .reach import Reaches
 
 __all__ = ["chain", "lay_out"]
@@ -47,12 +48,12 @@ def lay_out(group: Group, reaches: Reaches) -> None:
     group.loops = tuple(loops)
 
 
-def _views(group: Group, reaches: Reaches) -> list[tuple[Root, int]]:
+def _views(group: Group, reaches: Reaches) -> list[tuple[Root, Numbered]]:
     """One root for all that are computed over the same domain alike, and what they read together."""
-    found: dict[tuple, tuple[Root, int]] = {}
+    found: dict[tuple, tuple[Root, Numbered]] = {}
     for root in group.roots:
         key = (root.domain, root.row, root.reduced)
-        first, reads = found.get(key, (root, 0))
+        first, reads = found.get(key, (root, EMPTY))
         found[key] = first, reads | reaches.of(root.node).reads
     return list(found.values())
 

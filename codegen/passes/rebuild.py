@@ -31,16 +31,25 @@ def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
         if current is not node:
             replaced[node] = current
         if current not in placed:
-            _place(current, placed, nodes)
+            if not placed.issuperset(current.inputs):
+                _place_inputs(current, placed, nodes)
+            placed.add(current)
+            nodes.append(current)
     if not replaced:
         return graph
     return Graph(graph.inputs, nodes, [replaced.get(o, o) for o in graph.outputs], graph.name)
 
 
-def _place(node: Node, placed: set[Node], nodes: list[Node]) -> None:
-    """Append a node after those that it reads."""
-    for i in node.inputs:
-        if i not in placed:
-            _place(i, placed, nodes)
-    placed.add(node)
-    nodes.append(node)
+def _place_inputs(node: Node, placed: set[Node], nodes: list[Node]) -> None:
+    """Append what a node reads, each after what it reads itself.  No recursion: a chain of new nodes can be long."""
+    waiting = [i for i in reversed(node.inputs) if i not in placed]
+    while waiting:
+        node = waiting[-1]
+        missing = [i for i in reversed(node.inputs) if i not in placed]
+        if missing:
+            waiting.extend(missing)
+            continue
+        waiting.pop()
+        if node not in placed:
+            placed.add(node)
+            nodes.append(node)

@@ -19,7 +19,8 @@ from ..ir import Node
 from ..kernel.edges import HEAVY
 from ..kernel.group import Cut, Group, Root
 from ..kernel.index import flatten
-from .reach import Reaches, bits
+from .numbered import EMPTY, Numbered
+from .reach import Reaches
 
 __all__ = ["cut_sweeps", "find_turns"]
 
@@ -52,7 +53,7 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
     done: set[Node] = set()
     for stage in range(max([r.stage for r in group.roots], default=0) + 1):
         roots = [r for r in group.roots if r.stage == stage and not r.row]
-        cost = sum([reaches.weight(reaches.by_bit[j]) for j in bits(_tree(roots, reaches))])
+        cost = sum([reaches.weight(reaches.nodes[j]) for j in _tree(roots, reaches)])
         cost += _REDUCTION_COST * len(roots)
         group.cost = max(group.cost, cost)
         if cost > _COST_LIMIT:
@@ -61,7 +62,7 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
                 group.cuts[stage] = cut
         done.update([r.node for r in roots if not r.is_reduction and r.stored])
         # Any stage may fill it; the first that can, does.
-        done.update([reaches.by_bit[j] for j in bits(_tree(roots, reaches)) if reaches.by_bit[j] in group.scratch])
+        done.update([reaches.nodes[j] for j in _tree(roots, reaches) if reaches.nodes[j] in group.scratch])
 
 
 def find_turns(group: Group, reaches: Reaches) -> None:
@@ -84,7 +85,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches) -> set[int]:
     edges, axes = reaches.probed.edges, reaches.probed.axes
     first = root.node.inputs[0] if root.is_reduction else root.node
     tree = reaches.of(root.node).tree
-    if not any([edges(reaches.by_bit[j]).turns for j in bits(tree)]):
+    if not any([edges(reaches.nodes[j]).turns for j in tree]):
         return set()
     whole = axes.of(root.domain)
     ((last, _),) = whole[-1].terms
@@ -93,7 +94,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches) -> set[int]:
     seen = set(views)
     while views and len(seen) < _VIEWS:
         node, index = views.pop()
-        if node not in reaches.bit or not tree >> reaches.bit[node].bit_length() - 1 & 1:
+        if reaches.number.get(node, -1) not in tree:
             continue
         for axis, place in edges(node).turns:
             at = index[axis]
@@ -116,8 +117,8 @@ def _as_few(places: list[int], cost: int) -> list[int]:
     return sorted({places[0], begin, end, places[-1]}) if 2 * length > places[-1] else []
 
 
-def _tree(roots: list[Root], reaches: Reaches) -> int:
-    tree = 0
+def _tree(roots: list[Root], reaches: Reaches) -> Numbered:
+    tree = EMPTY
     for root in roots:
         tree |= reaches.of(root.node).tree
     return tree
@@ -159,9 +160,8 @@ def _here(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) ->
     axes, edges = reaches.probed.axes, reaches.probed.edges
     found = {r.node.inputs[0] if r.is_reduction else r.node for r in roots}
     ordered: list[Node] = []
-    tree = list(bits(_tree(roots, reaches)))
-    for j in reversed(tree):
-        node = reaches.by_bit[j]
+    for j in reversed(list(_tree(roots, reaches))):
+        node = reaches.nodes[j]
         if node not in found or node in done or node.aval.size != group.total:
             continue
         ordered.append(node)

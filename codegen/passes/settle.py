@@ -10,8 +10,9 @@ from ..ir.op import INPUT
 from ..kernel.edges import HEAVY
 from ..kernel.group import Group, Root
 from .demand import is_fused
+from .numbered import EMPTY, Numbered
 from .prepare import Prepared
-from .reach import Reaches, bits
+from .reach import Reaches
 from .unit import Unit, fit
 
 __all__ = ["choose_scratch", "in_order", "settle_storage", "store_shared"]
@@ -50,35 +51,33 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     for node in nodes:
         for i in node.inputs:
             readers.setdefault(i, []).append(node)
-    dear = 0
-    # Written as text: setting one bit after another would copy all of them each time.
-    if reaches.by_bit:
-        dear = int("".join(["1" if _is_dear(node, reaches) else "0" for node in reversed(reaches.by_bit)]), 2)
-    seen = found = 0
+    dear = Numbered.where([_is_dear(node, reaches) for node in reaches.nodes])
+    # Read by a root, or by what is computed as a whole: wherever else it is computed, it is shared.
+    always = Numbered.where(
+        [any([r in reaches.roots or not is_fused(r) for r in readers.get(n, ())]) for n in reaches.nodes]
+    )
+    seen = found = EMPTY
     for unit in units:
-        shared = unit.tree & seen & dear & ~found
+        shared = unit.tree & seen & dear - found
         if shared:
-            here = {reaches.by_bit[j] for j in bits(unit.tree & ~seen)}
-            for j in bits(shared):
-                readers_of = readers[reaches.by_bit[j]]
-                if any([r in here or r in reaches.roots or not is_fused(r) for r in readers_of]):
-                    found |= 1 << j
+            read = [reaches.number.get(i, -1) for j in unit.tree - seen for i in reaches.nodes[j].inputs]
+            found |= shared & (always | Numbered.of([j for j in read if j >= 0]))
         seen |= unit.tree
     first: dict[int, Unit] = {}
     missing = found
     for unit in units:
-        for j in bits(unit.tree & missing):
-            first[j] = unit
-        missing &= ~unit.tree
+        here = unit.tree & missing
+        first.update(dict.fromkeys(here, unit))
+        missing -= here
     before: dict[Unit, list[Unit]] = {}
-    hosted: dict[Unit, int] = {}
+    hosted: dict[Unit, Numbered] = {}
     new: set[Node] = set()
-    for j in bits(found):
-        node = reaches.by_bit[j]
+    for j in found:
+        node = reaches.nodes[j]
         unit = first[j]
         if _hosts(unit, node, reaches):
-            hosted[unit] = hosted.get(unit, 0) | 1 << j
-        elif reaches.of(node).tree & hosted.get(unit, 0) or reaches.of(node).leaves & unit.made:
+            hosted[unit] = hosted.get(unit, EMPTY) | Numbered.of([j])
+        elif reaches.of(node).tree & hosted.get(unit, EMPTY) or reaches.of(node).leaves & unit.made:
             # It needs what the first unit makes, or only then stores.
             continue
         else:
@@ -123,9 +122,13 @@ def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> s
     for unit in units:
         if unit.group is None and unit.node is not None:
             stored.add(unit.node)
-        stored.update([n for j in bits(unit.leaves & ~unit.made) if (n := reaches.leaves[j]).op is not INPUT])
+        stored.update([n for j in unit.leaves - unit.made if (n := reaches.leaves[j]).op is not INPUT])
+        # A root reads what earlier stages of its unit make: nothing does in the first stage.
+        first = min([r.stage for r in unit.roots.values()], default=0)
         for root in unit.roots.values():
-            for j in bits(reaches.of(root.node).leaves & unit.made):
+            if root.stage == first:
+                continue
+            for j in reaches.of(root.node).leaves & unit.made:
                 own = unit.roots[reaches.leaves[j]]
                 if not own.is_reduction and not own.row and own.stage < root.stage:
                     stored.add(own.node)
@@ -142,7 +145,7 @@ def choose_scratch(group: Group, reaches: Reaches) -> None:
     stages = max((r.stage for r in group.roots), default=0)
     if group.inner is None or stages == 0:
         return
-    trees = [0] * (stages + 1)
+    trees = [EMPTY] * (stages + 1)
     for root in group.roots:
         if not root.row:
             trees[root.stage] |= reaches.of(root.node).tree
@@ -152,11 +155,11 @@ def choose_scratch(group: Group, reaches: Reaches) -> None:
     for stage in range(1, stages + 1):
         shared = trees[stage] & before
         before |= trees[stage]
-        wanted = {i for j in bits(trees[stage] & ~shared) for i in reaches.by_bit[j].inputs}
+        wanted = {i for j in trees[stage] - shared for i in reaches.nodes[j].inputs}
         wanted |= {r.node.inputs[0] for r in group.roots if r.is_reduction and r.stage == stage}
         wanted |= {r.node for r in group.roots if not r.is_reduction and r.stage == stage}
-        for j in bits(shared):
-            node = reaches.by_bit[j]
+        for j in shared:
+            node = reaches.nodes[j]
             size = group.inner * node.aval.dtype.itemsize
             if (
                 node in wanted

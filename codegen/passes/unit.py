@@ -11,7 +11,8 @@ from ..kernel.group import Group, Root
 from ..records import field, record
 from ..symbols import typical
 from .loops import chain
-from .reach import Reach, Reaches, bits
+from .numbered import EMPTY, Numbered
+from .reach import Reach, Reaches
 
 __all__ = ["Unit", "fit"]
 
@@ -30,7 +31,7 @@ class Unit:
 
     number      its bit in `needs`;   needs   all units that must run before, as bits
     place       of its last root in the graph
-    tree        computed nodes in it;   leaves   the stored values it reads;   made   those it makes: as bits
+    tree        computed nodes in it;   leaves   the stored values it reads;   made   those it makes
     followers   the units that read what it makes
     bases       of a product: what it multiplies, whatever moves lie between
     """
@@ -40,9 +41,9 @@ class Unit:
     node: Node | None
     group: Group | None
     needs: int = 0
-    tree: int = 0
-    leaves: int = 0
-    made: int = 0
+    tree: Numbered = EMPTY
+    leaves: Numbered = EMPTY
+    made: Numbered = EMPTY
     roots: dict[Node, Root] = field(default_factory=dict)
     followers: dict[Unit, None] = field(default_factory=dict)
     bases: tuple[Node, ...] = ()
@@ -50,12 +51,11 @@ class Unit:
     def refresh(self, reaches: Reaches) -> None:
         """Read off again what it computes and reads, after values became roots."""
         nodes = list(self.roots) if self.node is None else [self.node]
-        self.made = 0
+        self.made = self.leaves = self.tree = EMPTY
         for node in nodes:
-            self.made |= reaches.leaf_bit(node)
-        self.leaves = self.tree = 0
+            self.made |= reaches.leaf(node)
         for base in self.bases:
-            self.leaves |= reaches.leaf_bit(base)
+            self.leaves |= reaches.leaf(base)
         if self.bases:
             return
         for node in nodes:
@@ -71,7 +71,7 @@ def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | N
     """
     inner = group.inner
     reach = reaches.of(root.node)
-    made = [reaches.leaves[j] for j in bits(reach.leaves & unit.made)]
+    made = [reaches.leaves[j] for j in reach.leaves & unit.made]
     if _is_tail(group, unit, root, made):
         root.is_tail = True
         return inner, group.strides
