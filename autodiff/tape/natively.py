@@ -23,6 +23,8 @@ __all__ = [
 
 #: Nodes of one call that puts nodes down: their addresses are on the stack, of which threads may have little.
 _MOST_PUT = 8192
+#: Nodes beyond which a recording is not checked natively: each has a word on that stack, too.
+_MOST_CHECKED = 1 << 14
 #: Leaves beyond which that they differ is not compared natively, two by two.
 _LEAVES = 64
 
@@ -53,7 +55,7 @@ def native_check(expected: Expected) -> Callable | None:
 
     None where nothing makes it.
     """
-    if _recorder is None or len(expected.leaves) > _LEAVES:
+    if _recorder is None or len(expected.leaves) > _LEAVES or len(expected.number) > _MOST_CHECKED:
         return None
     plain: list[tuple] = []
     asked: list[tuple[int, Any, Any]] = []

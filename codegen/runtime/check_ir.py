@@ -231,11 +231,15 @@ begin:
   %live.at = getelementptr ptr, ptr %arguments, i64 %given
   %list = load ptr, ptr %live.at
   %n.listed = call i64 @PyList_Size(ptr %list)
+  %are.others = icmp sgt i64 %n.listed, %n.registers
+  br i1 %are.others, label %no, label %room
+room:
+  ; Each has a register where the graph is as expected: no more are listed, however many a user keeps.
   %n.live = call i64 @llvm.smax.i64(i64 %n.listed, i64 0)
   %live = alloca ptr, i64 %n.live
   br label %lives
 lives:
-  %l = phi i64 [ 0, %begin ], [ %l.next, %lives.one ]
+  %l = phi i64 [ 0, %room ], [ %l.next, %lives.one ]
   %are.all = icmp sge i64 %l, %n.live
   br i1 %are.all, label %look, label %lives.one
 lives.one:

@@ -200,3 +200,26 @@ def test_an_index_out_of_range_in_a_known_run_names_the_line(way):
     with pytest.raises(IndexError, match=r"test_native_checks\.py"):
         ad.sum(ad.take(x, ad.tensor([7]))).backward()
     assert x.grad is None
+
+
+def test_a_check_takes_no_stack_for_what_a_user_keeps_beside(native, monkeypatch):
+    made = []
+    monkeypatch.setattr(checking, "native_check", lambda expected: made.append(native_check(expected)) or made[-1])
+    ad.clear_cache()
+    w, b, x = leaf(), leaf(), ad.tensor(np.ones(3))
+    for _ in range(6):
+        w.grad = b.grad = None
+        loss(w, b, x).backward()
+    w.grad = b.grad = None
+    y = loss(w, b, x)
+    kept = [y.node] * 1_000_000  # a word for each would be 8 MB, of a stack of 1 MB
+    found = []
+    before = threading.stack_size(1 << 20)
+    try:
+        thread = threading.Thread(target=lambda: found.append(made[-1](y.node, kept)))
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert found == [None]
+    assert made[-1](y.node, []) is not None
