@@ -33,7 +33,7 @@ from ..transforms.modes import enable_grad
 
 __all__ = [
     "RECOMPUTED", "Body", "Nesting", "Recorded", "Traced", "Weak", "again", "check_kept", "clone", "float_places",
-    "interned", "is_float", "mode_of", "placed", "recomputed", "trace",
+    "inside_calls", "interned", "is_float", "mode_of", "placed", "recomputed", "trace",
 ]  # fmt: skip
 
 _bodies = LRU(1024)
@@ -341,9 +341,14 @@ def _kept(body: Body) -> tuple[int, ...]:
 
 def recomputed(order: Sequence[Node]) -> set[Node]:
     """The nodes that a backward pass computes again: those inside of calls of such functions."""
+    return inside_calls(order, lambda call: call.function in RECOMPUTED)
+
+
+def inside_calls(order: Sequence[Node], chosen: Callable[[Any], bool] = lambda call: not call.transparent) -> set[Node]:
+    """The nodes between the inputs and the outputs of calls of custom functions: those calls carry the derivative."""
     found: set[Node] = set()
     for node in order:
-        if isinstance(node, RichNode) and node.call is not None and node.call.function in RECOMPUTED:
+        if isinstance(node, RichNode) and node.call is not None and chosen(node.call):
             starts = set(node.inputs[node.flow]) if node.flow is not None else set(node.inputs)
             found |= _between(node, starts)
     return found

@@ -6,7 +6,7 @@ pullbacks, so derivatives of any order follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from ..tensor import AbstractTensor, Tensor
 from ..transforms.arguments import own
 from .batching import cond_batch
 from .body import Body, float_places, mode_of, placed, trace
-from .packing import pack, packed_aval, record_packed
+from .packing import pack, packed_aval, record_packed, rule_of_call
 
 __all__ = ["cond"]
 
@@ -61,11 +61,24 @@ _cond = primitive(
     _run,
     infer=lambda *_avals, dtype, **static: packed_aval(Branches(**static).choice.results, dtype),
     lower=Nest(lambda dtype, **static: Branches(**static).choice),
+    vjp=rule_of_call(lambda inputs, **static: _results(Branches(**static), inputs)),
     params=("dtype", *Branches._fields),
     heavy=True,
+    keeps_mask=False,
     traits=("regions",),
     batch=cond_batch(Branches),
 )
+
+
+def _results(branches: Branches, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """What the chosen branch gives, by a call of the choice's function: behind its rule."""
+    shared = 1 + branches.choice.shared
+    split = shared + branches.hidden
+    chosen, *operands = inputs[:shared]
+    found: tuple[Tensor, ...] = _branched(
+        branches, chosen, tuple(operands), tuple(inputs[shared:split]), tuple(inputs[split:])
+    )
+    return found
 
 
 @function

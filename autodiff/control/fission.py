@@ -28,7 +28,7 @@ from ..tape.node import Node, RichNode
 from ..tape.record import IDENTITY, SAME, grad_mode, is_cut
 from ..tensor import Tensor, handle
 from .batching import applied
-from .body import Body, again, clone, interned, is_float, recomputed
+from .body import Body, again, clone, inside_calls, interned, is_float, recomputed
 
 __all__ = ["Apart", "apart"]
 
@@ -172,7 +172,8 @@ class _Looked:
     """What is known of the nodes of a body.
 
     of_elements, of_states   nodes that are computed from some
-    fixed                    nodes that stay where they are: calls of rules, and what follows from these
+    fixed                    nodes that stay where they are: calls of rules of what changes, and what follows from these
+    inside                   nodes inside of calls, which carry their derivative: they go nowhere without the call
     again                    what `checkpoint` computes again
     readers                  how often each node is read
     """
@@ -182,16 +183,24 @@ class _Looked:
         self.states, self.elements = body.arguments[:carried], body.arguments[carried:]
         self.of_states, self.of_elements = set(self.states), set(self.elements)
         self.fixed, self.again = set(recomputed(body.order)), set()
+        self.inside = inside_calls(body.order)
         self.readers = Counter([i for node in body.order for i in node.inputs] + list(body.results))
         for node in body.order:
             if node.kind.op.name == "barrier":
                 self.again.add(node)
                 self.fixed.add(node)
-            elif isinstance(node, RichNode) and (node.call is not None or node.body is not None or node.hooks):
+            elif isinstance(node, RichNode) and self._stays(node):
                 self.fixed.add(node)
             for known in (self.of_states, self.of_elements, self.fixed, self.again):
                 if not known.isdisjoint(node.inputs):
                     known.add(node)
+
+    def _stays(self, node: RichNode) -> bool:
+        """True for hooks, calls of the host, and calls of what changes from step to step."""
+        if node.hooks or (node.call is not None and node.call.token is not None):
+            return True
+        is_call = node.call is not None or node.body is not None
+        return is_call and not (self.of_states.isdisjoint(node.inputs) and self.of_elements.isdisjoint(node.inputs))
 
 
 def _size(node: Node) -> int:
@@ -210,8 +219,10 @@ def _early(looked: _Looked, results: Sequence[Node]) -> tuple[list[Node], list[N
     products: dict[Node, int] = {}  # and what follows: bytes of the largest on the way
     same: set[Node] = set()
     for node in looked.body.order:
-        if node in looked.of_states or node in looked.fixed or not node.inputs:
+        if node in looked.of_states or node in looked.fixed or node in looked.inside or not node.inputs:
             continue
+        if node.call is not None and node.body is None:
+            continue  # it has no value: its outputs have
         if node not in looked.of_elements:
             if not isinstance(node.kind.op.lower, Move) and _size(node) <= max(map(_size, node.inputs)):
                 same.add(node)

@@ -40,7 +40,7 @@ from .batching import differing, looped_of_all, scan_batch, until_stable
 from .body import Body, Nesting, Traced, Weak, check_kept, float_places, is_float, mode_of, placed, trace
 from .fission import apart
 from .known import knowing
-from .packing import pack, packed_aval, record_packed
+from .packing import pack, packed_aval, record_packed, rule_of_call
 
 __all__ = ["fori_loop", "scan"]
 
@@ -99,8 +99,10 @@ _scan = primitive(
     _run,
     infer=lambda *_avals, dtype, **static: packed_aval(Loop(**static).results, dtype),
     lower=Nest(lambda dtype, **static: Loop(**static).recurrence),
+    vjp=rule_of_call(lambda inputs, **static: _results(Loop(**static), inputs)),
     params=("dtype", *Loop._fields),
     heavy=True,
+    keeps_mask=False,
     traits=("regions",),
     batch=scan_batch(Loop),
 )
@@ -111,6 +113,13 @@ def _record(loop: Loop, inputs: Sequence[Tensor]) -> tuple[tuple, tuple, tuple]:
     found = record_packed(lambda dtype: record(_scan, tuple(inputs), (dtype, *loop)), loop.results)
     outputs = len(loop.body.graph.outputs)
     return tuple(found[: loop.carried]), tuple(found[loop.carried : outputs]), tuple(found[outputs:])
+
+
+def _results(loop: Loop, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The same in a row, by a call of the loop's function: behind its rule."""
+    split = loop.carried + loop.scanned
+    groups = _looped(loop, tuple(inputs[: loop.carried]), tuple(inputs[loop.carried : split]), tuple(inputs[split:]))
+    return [t for group in groups for t in group][: len(loop.results)]
 
 
 # ---------------------------------------------------------------- its rule

@@ -3,10 +3,15 @@
 An operation has one result.  A loop or a branch has several, so it gives them packed: all elements of a
 dtype, one result after the other, in one vector; parts of it are taken out again, which fuses with whatever
 reads them.  The compiler gives the results of a native loop buffers of their own, and makes no vector.
+
+The derivative of a loop is the rule of a custom function, whose call stands around the operation.  There is no such
+call where nothing tracked when the operation was recorded.  A body that holds it may be differentiated all the same,
+with respect to what was a constant then: the operation's own rule calls the custom function anew (`rule_of_call`).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,8 +27,10 @@ from ..ops.primitive import linear
 from ..ops.slicing import part
 from ..tape.record import record
 from ..tensor import Tensor
+from ..transforms.functional import vjp
+from .body import float_places, placed
 
-__all__ = ["pack", "packed_aval", "record_packed"]
+__all__ = ["pack", "packed_aval", "record_packed", "rule_of_call"]
 
 
 def packed_aval(avals: Sequence[Aval], dtype: str) -> Aval:
@@ -84,3 +91,27 @@ def record_packed(recorded: Callable[[str], Any], avals: Sequence[Aval]) -> list
         taken[aval.dtype] = start + aval.size
         results.append(record(_unpack, (vector,), (start, aval.shape)))
     return results
+
+
+def rule_of_call(call: Callable[..., Sequence[Tensor]]) -> Callable[..., tuple]:
+    """The VJP rule of an operation that gives some results of a custom function packed.
+
+    call   call(inputs, **static) -> all results, behind the function's own rule
+    """
+
+    def rule(y_bar: Tensor, _y: Tensor, *xs: Tensor, dtype: str, **static: Any) -> tuple:
+        places = [k for k in float_places(xs) if xs[k].requires_grad]
+
+        def called(values: Sequence[Tensor]) -> list[Tensor]:
+            inputs = list(xs)
+            for k, value in zip(places, values, strict=True):
+                inputs[k] = value
+            return [t for t in call(inputs, **static) if t.aval.dtype == DTYPES[dtype]]
+
+        results, pullback = vjp(called, [xs[k] for k in places])
+        starts = itertools.accumulate([t.size for t in results], initial=0)
+        bars = [record(_unpack, (y_bar,), (start, t.shape)) for start, t in zip(starts, results, strict=False)]
+        (found,) = pullback(bars)
+        return tuple(placed(found, places, len(xs)))
+
+    return rule

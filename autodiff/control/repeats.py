@@ -34,7 +34,7 @@ from ..transforms.forward import jvp
 from ..transforms.functional import vjp
 from .batching import while_backwards_batch, while_batch
 from .body import Body, Nesting, Traced, check_kept, float_places, mode_of, placed, trace
-from .packing import pack, packed_aval, record_packed
+from .packing import pack, packed_aval, record_packed, rule_of_call
 
 __all__ = ["while_loop"]
 
@@ -103,8 +103,10 @@ _while = primitive(
     _run,
     infer=lambda *_avals, dtype, **static: packed_aval(Repeat(**static).repetition.results, dtype),
     lower=Nest(lambda dtype, **static: Repeat(**static).repetition),
+    vjp=rule_of_call(lambda inputs, **static: _results(Repeat(**static), inputs)),
     params=("dtype", *Repeat._fields),
     heavy=True,
+    keeps_mask=False,
     traits=("regions",),
     batch=while_batch(Repeat),
 )
@@ -119,6 +121,16 @@ _while_backwards = primitive(
     traits=("regions",),
     batch=while_backwards_batch(Back),
 )
+
+
+def _results(repeat: Repeat, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The last states, by a call of the loop's function: behind its rule."""
+    count = len(repeat.step.results)
+    split = count + repeat.hidden
+    found: tuple[Tensor, ...] = _repeated(
+        repeat, tuple(inputs[:count]), tuple(inputs[count:split]), tuple(inputs[split:])
+    )
+    return found
 
 
 # ---------------------------------------------------------------- rules
