@@ -228,6 +228,8 @@ class _Search:
             leaves, structure = tree.flatten(value)
             if structure.cls is None:
                 self._objects.append((path, value))
+                self.add(path, name, getattr(value, "__wrapped__", None))  # of what `jit` made
+                self.add(path, name, _attribute_of(value, "__call__"))
             else:
                 for n, x in zip(tree.names(structure, name), leaves, strict=True):
                     self.add(path, n, x)

@@ -143,17 +143,18 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
         entered.note_on(error)
         raise
     closed = entered.closed(outputs)
+    masked = entered.masked and not closed
     if now.asked != entered.asked and not now.tracing:
         learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
     if any(entered.needs) or (closed and outputs.tracked):
         opaque = now.looked != entered.looked
         leaves = bounded(
-            site, ctx, entered.packed, entered.inputs, entered.place, outputs, entered.masked, has_token, opaque,
+            site, ctx, entered.packed, entered.inputs, entered.place, outputs, masked, has_token, opaque,
             entered.line, closed,
         )  # fmt: skip
         now.bounded = entered.covered + now.looked - entered.looked
     else:
-        leaves = [handle(t.node, entered.masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
+        leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
     if dirty:
         leaves = rebind_callers(dirty, entered.given, outputs, leaves)
     return outputs.rebuilt(leaves)

@@ -54,6 +54,8 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
         if np.broadcast_shapes(new.shape, t.shape) != t.shape:
             raise ShapeError(f"an in-place update of {t.aval} cannot take {new.aval}\n  called at {caller()}")
         new = spread_to(new, t.shape)
+    if now.body and not new.masked:
+        t.masked = False  # what a forward closes over is in it now
     if node.leaf is None:
         t.node = new.node
         if new.node.value is None and new.node.kind.out.small:

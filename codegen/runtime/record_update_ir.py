@@ -119,7 +119,11 @@ value:
   %node.type = call ptr @own.object(i64 $node_type)
   %t.class = call ptr @class_of(ptr %t.node)
   %is.plain = icmp eq ptr %t.class, %node.type
-  br i1 %is.pending, label %which, label %python
+  %body = call ptr @field(ptr %here, i64 $body_at)
+  %zero = call ptr @own.object(i64 $zero)
+  %is.outside = icmp eq ptr %body, %zero          ; in a custom forward the handle's mask changes as well
+  %is.usual = and i1 %is.pending, %is.outside
+  br i1 %is.usual, label %which, label %python
 which:
   br i1 %is.plain, label %plain, label %rich
 
