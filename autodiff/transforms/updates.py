@@ -18,7 +18,7 @@ from ..ops.protocols import serves
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import Leaf, Node
-from ..tape.record import grad_mode, identity_of, state
+from ..tape.record import SAME, another, grad_mode, identity_of, record, state
 from ..tensor import Tensor
 from .modes import enable_grad
 
@@ -47,6 +47,8 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
             f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
             "  return the new value instead"
         )
+    if now.tracing and new.node.number < now.inside:
+        new = record(SAME, (new,))  # a captured value under a node of the trace, so that it may be updated again
     have, made = node.kind.out.aval, new.node.kind.out.aval
     if made is not have and made.dtype != have.dtype:
         new = _same_kind(t, new)
@@ -103,7 +105,7 @@ def copy_(t: Tensor, value: Any) -> Tensor:
     >>> t.copy_(5)
     f64[2] [5. 5.]
     """
-    return rebind(t, as_tensor(value))
+    return rebind(t, another(as_tensor(value)))
 
 
 def set_item(t: Tensor, key: Any, value: Any) -> None:

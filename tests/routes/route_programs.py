@@ -101,6 +101,32 @@ def methods(x):
     return cubes(y) + cubes(z)
 
 
+@program(lambda x, f: cubes(put(x * 2, 0, x[1])) + cubes(x) + cubes(put(f + 1, 3, x[0])))
+def copied(x):
+    y, z = ad.zeros(4), ad.zeros(4)
+    y.copy_(x)
+    y *= 2.0
+    y[0] = x[1]
+    with ad.no_grad():
+        z.copy_(x)
+    z += 1.0
+    z[3] = x[0]
+    return cubes(y) + cubes(x) + cubes(z)
+
+
+@program(lambda x, f: cubes(2 * x) + cubes(put(x, 3, 0.6)) + cubes(x))
+def captured_values_assigned_whole(x):
+    def part(c):
+        d = c * 1.0
+        c[...] = x
+        c += x
+        d.copy_(x)
+        d[3] = 0.6
+        return cubes(c) + cubes(d)
+
+    return ad.checkpoint(part)(ad.sin(x)) + cubes(x)
+
+
 @program(lambda x, f: cubes(x + x * x))
 def two_names(x):
     y = x

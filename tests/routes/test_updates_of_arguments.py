@@ -181,3 +181,16 @@ def test_under_no_grad_what_is_recorded_under_enable_grad_tracks(wrap):
         assert y.requires_grad
         y.sum().backward()
         assert x.grad.tolist() == [4.0, 9.0]
+
+
+def test_a_handle_that_takes_a_parameters_value_is_no_parameter():
+    w = ad.tensor(np.array([1.0, 2.0]), requires_grad=True)
+    t, u = ad.zeros(2), ad.zeros(2)
+    t.copy_(w)
+    t += 1.0
+    with ad.no_grad():
+        u.copy_(w)
+    u += 1.0
+    assert not u.requires_grad and not t.is_leaf
+    (t * u).sum().backward()
+    assert w.grad.tolist() == [2.0, 3.0] and w.tolist() == [1.0, 2.0]
