@@ -226,9 +226,10 @@ def test_what_is_no_tensor_is_refused_by_name(x, named):
         ad.exp(x)
 
 
-def test_a_list_of_tensors_is_refused_with_advice():
-    with pytest.raises(DispatchError, match=r"ad\.stack"):
-        ad.exp([f64, f64])
+def test_a_list_of_tensors_is_taken_if_it_makes_an_array():
+    np.testing.assert_array_equal(ad.exp([f64, f64]), ad.exp(ad.stack([f64, f64])))
+    with pytest.raises(DispatchError, match="differ in length or depth"):
+        ad.exp([[f64], f64[0]])
 
 
 @pytest.mark.parametrize("name", ["float16", "uint8", "int8", "<U1", "object", "datetime64[s]"])
