@@ -90,10 +90,9 @@ def _direction(x: Tensor) -> Tensor:
     """x / |x|, and 0 at 0; where a part is infinite, of the signs of infinite parts."""
     size = record(_size, (x,))
     zero, parts = zero_of(size.dtype), (real_part(x), imaginary_part(x))
-    is_infinite, infinite = isinf(size), [isinf(p) for p in parts]
-    parts = [where(is_infinite, where(i, sign(p), zero), p) for p, i in zip(parts, infinite, strict=True)]
-    ends = where(logical_and(*infinite), math.sqrt(2), add(zero, 1.0))
-    length = where(logical_or(is_infinite, equal(size, zero)), ends, size)
+    is_end, infinite = logical_or(isinf(size), equal(size, zero)), [isinf(p) for p in parts]
+    parts = [where(is_end, where(i, sign(p), zero), p) for p, i in zip(parts, infinite, strict=True)]
+    length = where(is_end, where(logical_and(*infinite), math.sqrt(2), add(zero, 1.0)), size)
     # By parts: a quotient of complex numbers loses those near the ends of the range.
     along, across = [divide(p, length) for p in parts]
     return add(cast_to(along, x.dtype), _imaginary(across, x))

@@ -97,6 +97,7 @@ SMOOTH = {
     "stop(abs(x)) abs(x)": (lambda x: ad.sum(ad.stop_gradient(ad.abs(x)) * ad.abs(x)), ZERO, 0 * EYE),
     "norm": (lambda x: ad.norm(x), ZERO, 0 * EYE),
     "std": (lambda x: ad.std(x), ZERO, 0 * EYE),
+    "size": (lambda x: ad.abs(_complex(x)), ZERO, 0 * EYE),
     "hypot": (lambda x: ad.hypot(x[0], x[1]), ZERO, 0 * EYE),
 }  # fmt: skip
 
