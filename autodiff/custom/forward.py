@@ -126,6 +126,8 @@ def call_forward(site: Site, run: Callable, arguments: dict[str, Any], has_token
         result = _run(entered.visit(), ctx, values)
     except Exception as error:
         entered.note_on(error)
+        if now.body == 1:
+            now.seen.clear()
         raise
     finally:
         now.body -= 1

@@ -66,6 +66,8 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
             y = run({given})
         except Exception as error:
             error.add_note(f"in the forward method of {{name}} ({{site.method.place}}), called at {{line}}")
+            if now.body == 1:
+                now.seen.clear()
             raise
         finally:
             now.body -= 1

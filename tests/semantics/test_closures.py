@@ -9,6 +9,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import recorder
+from autodiff.tape.record import state
 
 # ---------------------------------------------------------------- functions of x that read y in some way
 
@@ -533,6 +534,24 @@ def test_a_forward_may_show_a_value_and_compare_it():
     x = ad.tensor(3.0, requires_grad=True)
     f(x).backward()
     assert x.grad.item() == 3.0 and y.grad is None
+
+
+def test_a_forward_that_fails_keeps_nothing_of_what_it_looked_at():
+    y, x = ad.tensor(2.0, requires_grad=True), ad.tensor(3.0, requires_grad=True)
+
+    def fails(ctx, x):
+        raise ValueError(float(y * 2.0))
+
+    for options in ({}, {"host": True}):
+
+        @ad.function
+        def f(x): ...
+
+        f.forward(ad.Tensor, **options)(fails)
+        f.backward(ad.Tensor)(lambda ctx, g: g)
+        with pytest.raises(ValueError, match=r"4\.0"):
+            f(x)
+        assert state.now.seen == []
 
 
 def test_a_leaf_that_is_made_inside_is_not_lost():
