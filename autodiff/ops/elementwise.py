@@ -102,7 +102,7 @@ sqrt = unary(
     "sqrt",
     np.sqrt,
     accepts="fc",
-    partials=lambda y, x: (0.5 / y,),
+    partials=lambda y, x: (0.5 / (y + 0.0),),  # the root of -0.0 is -0.0, and its slope inf
     lower=Map(lambda k, x: k.sqrt(x)),
     doc="""The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf
 

@@ -54,7 +54,7 @@ def _static_partials(y: Any, x: Any, *, exponent: float) -> tuple:
     if exponent in (0, 1):
         return (1 if exponent else None,)
     if exponent == 0.5:
-        return (lambda: 0.5 / y,)
+        return (lambda: 0.5 / (y + 0.0),)  # as that of sqrt
     return (lambda: exponent * power_to(x, exponent - 1) if exponent != -0.5 else -0.5 * y * (y * y),)
 
 

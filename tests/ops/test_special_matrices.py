@@ -201,3 +201,30 @@ def test_derivatives_of_very_large_and_very_small_matrices_are_those_of_many_dig
     a = (MATRICES[matrix] * 10.0**exponent).astype(dtype)
     v = np.random.default_rng(9).normal(size=(3, 3)).astype(dtype)
     _check(name, a, v, 1e-9 if dtype is np.float64 else 1e-4)
+
+
+def _products(x):
+    """The derivatives of a product, each made of the other factors."""
+    n = range(len(x))
+    others = [[np.prod([x[k] for k in n if k not in (i, j)]) if i != j else 0.0 for j in n] for i in n]
+    return [np.prod(np.delete(x, i)) for i in n], others
+
+
+@pytest.mark.parametrize("f", [ad.prod, lambda x: ad.cumprod(x)[-1]], ids=["prod", "cumprod"])
+@pytest.mark.parametrize(
+    "x", [[2, 3, 0], [0, 0, 3], [0, 0, 0, 5], [1, 0, 2, 0], [0], [1e-200, 1e200, 3], [1e-200, 1e-200, 1e300], [2, -3]]
+)
+def test_derivatives_of_products_with_zeros_are_products_of_the_others(f, x):
+    x = np.array(x, float)
+    gradient, hessian = _products(x)
+    np.testing.assert_allclose(ad.grad(f)(x), gradient, rtol=1e-12)
+    np.testing.assert_allclose(ad.hessian(f)(x), hessian, rtol=1e-12)
+
+
+@pytest.mark.parametrize("f", [ad.sqrt, lambda x: x**0.5, np.sqrt], ids=["sqrt", "power", "numpy"])
+def test_the_slope_of_a_root_at_either_zero_is_infinite_and_falls(f):
+    for zero in (0.0, -0.0):
+        x = np.array([zero])
+        total = ad.jit(ad.grad(lambda x: ad.sum(f(x))))
+        assert ad.grad(lambda x: ad.sum(f(x)))(x) == total(x) == np.inf
+        assert ad.hessian(lambda x: ad.sum(f(x)))(x) == -np.inf
