@@ -27,7 +27,7 @@ from ..config import Config, config
 from ..custom.function import Function
 from ..tape import leaves
 from ..tape.check import checks
-from ..tape.loans import LENT, Lender, prune
+from ..tape.loans import FEW, LENT, Lender, prune
 from ..tape.natively import use_native
 from ..tape.node import NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.peel import clear_stretches
@@ -164,7 +164,7 @@ def _set_up() -> Any:
         settings=config, counter=NUMBERS, mode=grad_mode,
         note_small=Recording.note_small, note_updated=Recording.note_updated, look_at=look_at_size, force=force,
         reads=_reads(), plan=Plan, start_kind=START, counts=COUNTS, answers=checks.answers,
-        limits=(PENDING_LIMIT, SMALL_LIMIT), lender=Lender, lent=LENT, prune=prune,
+        limits=(PENDING_LIMIT, SMALL_LIMIT, FEW), lender=Lender, lent=LENT, prune=prune,
     ), _begun().result())  # fmt: skip
 
 

@@ -74,6 +74,7 @@ class Recording:
     look_at   number of the node from which on the size of the pending graph is looked at again
     body      depth of custom forwards being recorded: handles of their inputs are masked
     lent      arrays of the user's that are locked until the next ask
+    lends     arrays may be locked, not copied: a function is called whose results are computed before the user goes on
     literal   numbers met are constants of the graph (in the library's own rules), not arguments
     tracing   depth of jit traces: asking does not end the recording
     transforming  depth of functions being differentiated: what they call gets tensors, never arrays
@@ -85,8 +86,8 @@ class Recording:
     """
 
     __slots__ = (
-        "asked", "began", "body", "bounded", "captures", "fixed", "inside", "lent", "limit", "literal", "look_at",
-        "looked", "most_updated", "outside", "seen", "small", "start", "tracing", "transforming", "updated",
+        "asked", "began", "body", "bounded", "captures", "fixed", "inside", "lends", "lent", "limit", "literal",
+        "look_at", "looked", "most_updated", "outside", "seen", "small", "start", "tracing", "transforming", "updated",
     )
 
     def __init__(self) -> None:
@@ -100,6 +101,7 @@ class Recording:
         self.look_at = new_number() + PENDING_LIMIT
         self.body = 0
         self.lent: list[weakref.ref] = []
+        self.lends = False
         self.literal = False
         self.tracing = 0
         self.transforming = 0

@@ -29,8 +29,8 @@ from ..tape.walk import gradient_inputs, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
-    "Arguments", "array_of", "checked_numbers", "constant_of", "fresh", "is_differentiable", "is_plain", "leaf_name",
-    "name_of", "own", "plain", "plain_results", "run_recorded", "tracks_outside",
+    "Arguments", "array_of", "checked_numbers", "constant_of", "copied_constant", "fresh", "is_differentiable",
+    "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results", "run_recorded", "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -49,8 +49,12 @@ def array_of(x: Any) -> np.ndarray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def fresh(x: Any, what: str | Callable[[], str]) -> Tensor:
-    """A tensor with a node of its own, with respect to which one can differentiate.  `what`: the words for it."""
+def fresh(x: Any, what: str | Callable[[], str], *, shares: bool) -> Tensor:
+    """A tensor with a node of its own, with respect to which one can differentiate.
+
+    what     the words for it
+    shares   an array is shared: what is made of it is computed before the call returns
+    """
     if isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
@@ -59,7 +63,7 @@ def fresh(x: Any, what: str | Callable[[], str]) -> Tensor:
         return handle(identity_of(t.node))
     array = array_of(x)
     _refuse_discrete(array.dtype, what)
-    return handle(tracked_node(array))
+    return handle(tracked_node(array if shares else array.copy()))
 
 
 def leaf_name(structure: Any, root: str, function: str, number: int) -> str:
@@ -101,7 +105,8 @@ class Arguments:
         self.numbers = checked_numbers(argnums, len(args), name)
         everything = [x for a in args for x in tree.leaves(a)]
         self.plain = is_plain(everything)
-        self.args = [a if i in self.numbers else tree.map(constant_of, a) for i, a in enumerate(args)]
+        constant = constant_of if self.plain else copied_constant
+        self.args = [a if i in self.numbers else tree.map(constant, a) for i, a in enumerate(args)]
         self.leaves: list[Tensor] = []
         self.parts: list[tuple[Any, list[Any]]] = []
         for i in self.numbers:
@@ -113,8 +118,10 @@ class Arguments:
                     f"  called at {caller()}\n"
                     "  differentiate another argument (argnums)"
                 )
-            called = partial(leaf_name, structure, f"argument {i}", name)
-            made = [fresh(x, partial(called, k)) if is_differentiable(x) else x for k, x in enumerate(leaves)]
+            called, shares = partial(leaf_name, structure, f"argument {i}", name), self.plain
+            made = [
+                fresh(x, partial(called, k), shares=shares) if is_differentiable(x) else x for k, x in enumerate(leaves)
+            ]
             # Handles of this transformation: an in-place update gives that of f another node.
             self.leaves += [handle(x.node) for x in made if isinstance(x, Tensor)]
             self.parts.append((structure, made))
@@ -179,24 +186,34 @@ def own(x: Any) -> Any:
     return handle(identity_of(x.node, requires_grad=x.node.kind.out.requires_grad), x.masked)
 
 
+def copied_constant(x: Any) -> Any:
+    """The same with memory of its own: for a call whose results may be computed later."""
+    return as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else constant_of(x)
+
+
 def name_of(f: Callable, transformation: str) -> str:
     """What a function to be transformed is called in messages.  Raises DispatchError for what is no function."""
     check_callable(f, transformation)
     return getattr(f, "__name__", type(f).__name__)
 
 
-def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call the user's function so that it is recorded with gradients; by keyword it gets constants."""
-    kwargs = {k: tree.map(constant_of, v) for k, v in kwargs.items()}
+def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any], *, lends: bool) -> Any:
+    """Call the user's function so that it is recorded with gradients; by keyword it gets constants.
+
+    lends   its results are computed before the user's program goes on: arrays are shared, and large ones lent
+    """
+    kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}
     now = state.now
-    depth, mode, mark = now.transforming, grad_mode.get(), object()
+    depth, mode, mark, lent = now.transforming, grad_mode.get(), object(), now.lends
     try:  # an interrupt may come at any call from here on
         now.transforming = depth + 1
+        now.lends = lent or lends
         config.transforming[mark] = threading.get_ident()
         set_in_context(grad_mode, True)
         return f(*args, **kwargs)
     finally:
         now.transforming = depth
+        now.lends = lent
         config.transforming.pop(mark, None)
         set_in_context(grad_mode, mode)
 

@@ -160,13 +160,15 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     directions = tree.flatten_up_to(structure, tuple(tangents))
     made_plain = is_plain([*leaves, *directions])
     called = partial(leaf_name, structure, "primal", f"jvp of {name}")
-    made = [fresh(x, partial(called, k)) if is_differentiable(x) else x for k, x in enumerate(leaves)]
+    made = [
+        fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
+    ]
     given = {
         x.node: _direction(d, x, name)
         for x, d in zip(made, directions, strict=True)
         if isinstance(x, Tensor) and d is not None
     }
-    result = run_recorded(f, tree.unflatten(structure, made), {})
+    result = run_recorded(f, tree.unflatten(structure, made), {}, lends=made_plain)
     outs, out_structure = tree.flatten(result)
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
     places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]

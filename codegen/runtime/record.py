@@ -48,8 +48,8 @@ from .slots import attribute, dealloc_of, method, offset_of, wrapper
 
 __all__ = ["Layout", "Recorder", "begin", "set_up", "wrapper"]
 
-#: PyArray_View in NumPy's table.
-_VIEW = 137
+#: PyArray_View and PyDataMem_SetHandler in NumPy's table.
+_VIEW, _SET_HANDLER = 137, 304
 #: What the machine code reads of objects of Python's and NumPy's own.
 _OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "DATA", "ND", "DIMS", "BASE", "DESCR", "FLAGS", "SCALAR")
 
@@ -74,7 +74,8 @@ class Layout:
     start_kind     of the leaves that say where slices start
     counts     an object that counts what was found, and run
     answers    what `Recorder.answer` made, as tuples by kind of node: where nothing is tracked, where it is
-    limits     how much a recording, and how many small results, may grow to from its start
+    limits     how much a recording, and how many small results, may grow to from its start; of how many elements an
+               array is copied in any case
     """
 
     handle: type
@@ -98,7 +99,7 @@ class Layout:
     start_kind: Any
     counts: Any
     answers: tuple[dict, dict]
-    limits: tuple[int, int]
+    limits: tuple[int, int, int]
     lender: type
     lent: dict
     prune: Callable[[list], Any]
@@ -135,10 +136,10 @@ class Recorder(Known):
             answers_untracked=layout.answers[0], answers_tracked=layout.answers[1], call_name=_CALL,
             out_of_range=OutOfRange, first_limit=layout.limits[1], lender_type=layout.lender, lent=layout.lent,
             callback_name=_CALLBACK, prune=layout.prune, start_kind=layout.start_kind, int64_type=np.int64,
-            int64_descr=np.dtype(np.int64),
+            int64_descr=np.dtype(np.int64), allocator=native().allocator,
             **{f"python_{name}": read for name, read in layout.reads.items()},
         )  # fmt: skip
-        numbers = offsets | dict(pending_limit=layout.limits[0])
+        numbers = offsets | dict(pending_limit=layout.limits[0], few=layout.limits[2])
         for name, value in (numbers | {k: id(v) for k, v in values.items()}).items():
             self._words[WORDS.index(name)] = value
         self._values = values
@@ -320,7 +321,8 @@ def begin() -> Ahead[engine.Code | None]:
 def _made() -> engine.Code | None:
     if not native().launch:
         return None
-    imports = {"new_view": numpy_function(_VIEW), "new_copy": numpy_function(NEW_COPY)}
+    functions = {"new_view": _VIEW, "new_copy": NEW_COPY, "set_handler": _SET_HANDLER}
+    imports = {name: numpy_function(number) for name, number in functions.items()}
     return objects.compiled(_text(), imports, engine.Passes.INLINE)
 
 
@@ -352,6 +354,14 @@ def _is_view(address: int) -> bool:
     return type(view) is np.ndarray and view is not array and view.base is not None and view.data == array.data
 
 
+def _is_handler(address: int) -> bool:
+    """True if a function of NumPy's says by whom memory is had from now on, and gives who it was."""
+    set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(address)
+    allocator = native().allocator
+    usual = set_handler(allocator)
+    return set_handler(usual) is allocator
+
+
 #: Which fields of which class the machine code reads and writes.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "handle": ("node", "masked"),
@@ -361,7 +371,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "out": ("requires_grad", "flows", "cls", "shape", "small", "as_leaf", "weak"),
     "leaf": ("grad", "hooks"),
     "recording": (
-        "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "tracing",
+        "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "lends", "tracing",
         "transforming",
     ),
     "config": ("careful", "watching"),
@@ -392,7 +402,7 @@ def _offsets(layout: Layout) -> dict[str, int]:
             found[_OWN_NAMES.get((role, name), f"{name}_at")] = offset
     parts = slice(object(), object(), object())
     are_parts = _words_of(parts, 5)[2:] == [id(parts.start), id(parts.stop), id(parts.step)]
-    if not (are_parts and _is_view(numpy_function(_VIEW))):
+    if not (are_parts and _is_view(numpy_function(_VIEW)) and _is_handler(numpy_function(_SET_HANDLER))):
         return {}
     token = object()
     counted = ctypes.c_ssize_t.from_address(id(token)).value  # where checks read how many references there are

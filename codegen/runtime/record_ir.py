@@ -28,7 +28,7 @@ from .record_emit_ir import EMIT, PUT_STEPS
 from .record_grad_ir import GRAD
 from .record_here_ir import HERE
 from .record_key_ir import KEY
-from .record_leaf_ir import LEAF, LEAF_WORDS
+from .record_leaf_ir import LEAF, LEAF_WORDS, POOLED
 from .record_life_ir import KEPT, LIFE
 from .record_loan_ir import LOAN
 from .record_note_ir import LOOKED_BACK, NOTE
@@ -85,8 +85,8 @@ WORDS = (
     "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "watching_at", "site_at",
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
     "rich_line_at", "rich_body_at", "flow_at", "slot_at", "as_leaf_at", "rich_references_at", "note_updated",
-    "requires_grad_at", "flows_at", "cls_at", "shape_at", "asked_at", "looked_at", "lent_at", "tracing_at",
-    "transforming_at",
+    "requires_grad_at", "flows_at", "cls_at", "shape_at", "asked_at", "looked_at", "lent_at", "lends_at", "few",
+    "allocator", "tracing_at", "transforming_at",
     "handle_type", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
     "dict_type", "leaf_type", "array_type", "tuple_type", "slice_type",
     "float64_type", "float32_type", "int64_type", "int64_descr", "ellipsis", "start_kind", "is_small_at",
@@ -364,6 +364,7 @@ def recorder_ir(offsets: dict[str, int]) -> str:
         LEAVES=LEAVES,
         LEAVES_MASK=LEAVES - 1,
         LEAF_WORDS=LEAF_WORDS,
+        POOLED=POOLED,
         LEAF_KIND=LEAF_WORDS - 1,
         MOST_EXTENTS=MOST_EXTENTS,
         MOST_ARGUMENTS=_MOST_ARGUMENTS,

@@ -222,7 +222,7 @@ no:
 ; Let a view have memory of its own.  -1 with an exception.
 define internal i32 @keep_view(ptr %view, i64 %own.references) {
 entry:
-  %fresh = call ptr @new_copy(ptr %view, i32 0)     ; NPY_CORDER
+  %fresh = call ptr @own_copy(ptr %view)
   %no.fresh = icmp eq ptr %fresh, null
   br i1 %no.fresh, label %no, label %alone
 alone:

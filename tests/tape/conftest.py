@@ -5,8 +5,10 @@ from spied import Spy
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape import lengths, parts, streak
+from autodiff.tape import lengths, loans, parts, streak
+from autodiff.tape.record import state
 from codegen.runtime.native import is_native
+from codegen.runtime.record_ir import WORDS
 
 
 @pytest.fixture(params=["native", "python"])
@@ -28,6 +30,20 @@ def native():
     yield
     if not was_installed:
         recorder.uninstall()
+
+
+@pytest.fixture
+def lending(monkeypatch):
+    """Arrays of any size are lent, as large ones are to a transformation of plain arrays."""
+    monkeypatch.setattr(loans, "FEW", -1)
+    monkeypatch.setattr(state.now, "lends", True)
+    made = recorder._now.recorder
+    if made is not None:
+        place = WORDS.index("few")
+        few, made._words[place] = made._words[place], -1
+    yield
+    if made is not None:
+        made._words[place] = few
 
 
 def _install():

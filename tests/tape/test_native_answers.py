@@ -98,7 +98,7 @@ def test_other_recordings_that_end_alike_are_told_apart(way):
         np.testing.assert_allclose(float(ad.sum(f(ad.tensor(v)))), f(v).sum())
 
 
-def test_what_was_lent_is_given_back_at_an_ask(way):
+def test_what_was_lent_is_given_back_at_an_ask(way, lending):
     w, a = ad.tensor(np.ones(3)), np.arange(3.0)
     for i in range(8):
         y = w * a

@@ -149,12 +149,10 @@ def test_an_index_array_keeps_what_it_had(way):
         rows = np.array([0, 2])
         y, view = x[rows], np.array([1, 1, 0])
         z = x[view[1:]]
-        with pytest.raises(ValueError, match="read-only"):
-            rows[0] = 1
+        rows[0] = 1
         view[:] = 2
         np.testing.assert_array_equal(y.detach().numpy(), x.detach().numpy()[[0, 2]])
         np.testing.assert_array_equal(z.detach().numpy(), x.detach().numpy()[[1, 0]])
-        assert rows.flags.writeable
 
 
 def test_a_leaf_is_not_written_to_while_gradients_are_tracked(way):

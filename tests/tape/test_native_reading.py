@@ -97,7 +97,7 @@ def test_a_look_is_counted(way):
         assert now.looked - looked == looks
 
 
-def test_what_was_lent_is_given_back(way):
+def test_what_was_lent_is_given_back(way, lending):
     a, t = np.ones(5), leaf(requires_grad=False)
     y = t * a
     assert not a.flags.writeable
