@@ -34,11 +34,13 @@ class Structured(AbstractTensor):
 
     holds    names of the attributes that are tensors: the leaves of `ad.tree`
     knows    names of those that are not
+    rank     of the tensor that one value holds; None: any
     """
 
     __slots__ = ("__weakref__",)
     holds: tuple[str, ...] = ()
     knows: tuple[str, ...] = ()
+    rank: ClassVar[int | None] = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -50,7 +52,8 @@ class Structured(AbstractTensor):
 
     def check_one(self) -> None:
         """Raise ShapeError where this is what `vmap` made of many: the methods are written for one."""
-        _ = self.aval
+        if self.rank is not None and len(getattr(self, self.holds[0]).shape) != self.rank:
+            _ = self.aval  # which says it
 
     def __reduce__(self) -> tuple:
         return _made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
@@ -83,6 +86,7 @@ class PartOfSquare(StructuredMatrix):
 
     __slots__ = ("stored",)
     holds = ("stored",)
+    rank = 2
     #: From what is stored to what it stands for.
     part: ClassVar[staticmethod[..., Tensor]]
 

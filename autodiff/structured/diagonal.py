@@ -36,6 +36,7 @@ class Diagonal(StructuredMatrix):
 
     __slots__ = ("diagonal",)
     holds = ("diagonal",)
+    rank = 1
 
     def __init__(self, diagonal: Any) -> None:
         self.diagonal = of_rank("Diagonal", diagonal, 1)
@@ -62,6 +63,7 @@ class UniformScaling(StructuredMatrix):
 
     __slots__ = ("n", "scale")
     holds = ("scale",)
+    rank = 0
     knows = ("n",)
 
     def __init__(self, scale: Any, n: int) -> None:

@@ -32,6 +32,7 @@ class Fill(Structured):
 
     __slots__ = ("extents", "value")
     holds = ("value",)
+    rank = 0
     knows = ("extents",)
 
     def __init__(self, value: Any, shape: Any) -> None:

@@ -65,6 +65,7 @@ class Permutation(StructuredMatrix):
 
     __slots__ = ("indices",)
     holds = ("indices",)
+    rank = 1
 
     def __init__(self, indices: Any) -> None:
         self.indices = index_tensor(indices, "Permutation")
