@@ -31,7 +31,7 @@ from .tape.plan import data, freeze, is_number, source
 from .tape.record import grad_mode, identity_of, record_again, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
-from .transforms.modes import enable_grad
+from .transforms.modes import tracking
 
 __all__ = ["Entry", "caller_of", "frozen", "native_of", "replayed", "run"]
 
@@ -249,7 +249,7 @@ def replayed(entry: Entry, values: Sequence[Any]) -> Any:
 
     What the trace recorded under no_grad is cut, the rest tracks as it did there, whatever the mode is here.
     """
-    with enable_grad():
+    with tracking():
         return _replayed(entry, values)
 
 

@@ -6,6 +6,7 @@ Grad mode is an immutable value per context: threads and asyncio tasks do not se
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any
 
@@ -13,7 +14,7 @@ from codegen.garbage import reset_in_context, set_in_context
 
 from ..tape.record import grad_mode
 
-__all__ = ["enable_grad", "is_grad_enabled", "no_grad"]
+__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "tracking"]
 
 
 class _Mode:
@@ -71,6 +72,14 @@ class enable_grad(_Mode):
     """
 
     _value = True
+
+
+_UNCHANGED: AbstractContextManager[None] = nullcontext()
+
+
+def tracking() -> AbstractContextManager[None]:
+    """`enable_grad()`, which costs nothing where gradients are on."""
+    return _UNCHANGED if grad_mode.get() else enable_grad()
 
 
 def is_grad_enabled() -> bool:

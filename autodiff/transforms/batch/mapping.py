@@ -23,7 +23,7 @@ from ...tape.record import state
 from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
 from ..arguments import constant_of, is_differentiable, is_plain, name_of, own, plain_results
-from ..modes import enable_grad
+from ..modes import tracking
 from .axes import (
     Leaves,
     checked,
@@ -78,7 +78,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         leaves = leaves_of_arguments(args, kwargs, in_axes, name)
         is_array = is_plain(leaves.values)
         size = size_of(f, leaves, name)
-        with enable_grad():  # moved under no_grad as well, an argument stays what it is
+        with tracking():  # moved under no_grad as well, an argument stays what it is
             given = Given(leaves, is_array, f"vmap of {name}")
         try:
             found, structure = given.mapped(f, size)
@@ -92,7 +92,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         def named(k: int) -> str:
             return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
 
-        with enable_grad():
+        with tracking():
             results = [
                 _placed(x, differs, axis, size, partial(named, k))
                 for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))

@@ -29,7 +29,7 @@ from ...tape.walk import by_number
 from ...tensor import Tensor, handle
 from ..emitted import emitted
 from ..hooks import run_hooks
-from ..modes import enable_grad
+from ..modes import tracking
 
 __all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each"]
 
@@ -71,7 +71,7 @@ def _of_all(since: float, ends: list[Node], given: list[tuple[Node, Tensor]], si
         walk = OfAll(size)
         for one, t in given:
             walk.found[one] = walk.hooked(one, t)
-        with enable_grad():  # a node that was recorded under no_grad is cut
+        with tracking():  # a node that was recorded under no_grad is cut
             walk.go(_since(since, ends))
         return [t if differs else None for t, differs in map(walk.of, ends)]
 
