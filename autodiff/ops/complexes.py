@@ -89,7 +89,7 @@ _conj = primitive(
 def _direction(x: Tensor) -> Tensor:
     """x / |x|, and 0 at 0; where a part is infinite, of the signs of infinite parts."""
     size = record(_size, (x,))
-    zero, parts = zero_of(size.dtype), (real_part(x), imaginary_part(x))
+    zero, parts = zero_of(size.dtype), [real_part(x), imaginary_part(x)]
     is_end, infinite = logical_or(isinf(size), equal(size, zero)), [isinf(p) for p in parts]
     parts = [where(is_end, where(i, sign(p), zero), p) for p, i in zip(parts, infinite, strict=True)]
     length = where(is_end, where(logical_and(*infinite), math.sqrt(2), add(zero, 1.0)), size)
