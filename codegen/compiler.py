@@ -83,6 +83,8 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
     """The executable of a graph; the same one for every graph of its shape.
 
     name    what the executable is called in messages, if this call makes it; the graph's own by default
+
+    Where there is no memory to compile it NumPy evaluates it, for this once.
     """
     found = _executables.get(_key_of(graph))
     if found is not None:
@@ -91,7 +93,11 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
         key = _key_of(graph)
         if key in _executables and (found := _executables.get(key)) is not None:
             return found
-        executable = _made(graph, name or graph.name)
+        try:
+            executable = _made(graph, name or graph.name)
+        except native.NO_ROOM:  # NumPy may do with less
+            evaluated: Executable = _making("runtime.executable").Executable.by_numpy(graph, name or graph.name)
+            return evaluated
         _executables.put(key, executable, len(graph.nodes))
         global _compiles
         _compiles += 1

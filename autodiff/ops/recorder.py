@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.lazily import later
+from codegen.runtime.native import NO_ROOM
 
 from ..config import Config, config
 from ..custom.function import Function
@@ -89,7 +91,8 @@ def install() -> None:
     """Put the native recorder in front of operators and functions; nothing where it does not work."""
     with Paused(), _lock:  # a finaliser would record amid it
         if _now.recorder is None:
-            _now.recorder = _set_up()
+            with suppress(*NO_ROOM):
+                _now.recorder = _set_up()
         if _now.recorder is not None and not is_installed():
             try:
                 _put_in_front(_now.recorder)

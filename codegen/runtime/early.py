@@ -64,7 +64,10 @@ class EarlyCall:
             self._was_called = True
             return _run(self._plan, arguments)
         if self._launcher is None:
-            self._launcher = launcher(self._plan)
+            try:
+                self._launcher = launcher(self._plan)
+            except native.NO_ROOM:
+                return _run(self._plan, arguments)
             owner = self._owner()
             if owner is not None:
                 owner.call = self._launcher

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir import Evaluation, Graph
 from ..lazily import later
 from ..lowering import Decompose, Fourier
 from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies, every_step
@@ -114,6 +115,14 @@ class Executable:
         plan = self.plan = found.plan
         self.name, self.inputs, self.outputs = plan.name, plan.inputs, plan.outputs
         self.call = call_of(plan, found.operations, weakref.ref(self))
+        return self
+
+    @classmethod
+    def by_numpy(cls, graph: Graph, name: str) -> Executable:
+        """What NumPy evaluates, without any machine code."""
+        self = cls.__new__(cls)
+        self.name, self.plan, self.call = name, None, Evaluation(graph)
+        self.inputs, self.outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
         return self
 
     def launcher(self, slow: Callable[..., Any]) -> Callable[..., Any] | None:

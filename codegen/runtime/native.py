@@ -25,8 +25,8 @@ from . import engine, memory, objects
 from .ahead import Ahead
 
 __all__ = [
-    "NEW_COPY", "Self", "begin", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool", "native",
-    "numpy_function", "trim_pool",
+    "NEW_COPY", "NO_ROOM", "Self", "begin", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool",
+    "native", "numpy_function", "trim_pool",
 ]  # fmt: skip
 
 
@@ -36,9 +36,16 @@ class Self(bytes):
     owned: tuple[Any, ...]
 
 
+#: What making machine code raises where there is no memory for LLVM, or for what it makes.
+NO_ROOM = (MemoryError, OSError)
+
+
 def is_native() -> bool:
-    """Whether calls go through the native launcher (see `doctor`)."""
-    return bool(native().launch)
+    """True if calls go through the native launcher (see `doctor`): not where there is no memory to make it."""
+    try:
+        return bool(native().launch)
+    except NO_ROOM:
+        return False
 
 
 def free_bytes() -> int:

@@ -62,3 +62,31 @@ def test_whether_the_launcher_is_kept_is_what_the_disk_says(tmp_path):
     environment["AUTODIFF_CACHE"] = "1"
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "False True\n" or not native.is_native()
+
+
+_SMALL = """
+import resource
+import numpy as np
+import autodiff as ad
+x = np.arange(10.0)
+w = ad.tensor(x, requires_grad=True)
+in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (in_use + {room}, in_use + {room}))
+f = ad.jit(lambda x: ad.sum(ad.exp(x) * x))
+for _ in range(30):
+    assert np.isclose(f(x), (np.exp(x) * x).sum())
+    ad.sum(w * w * 1.5).backward()
+    assert w.grad.tolist() == (3.0 * x).tolist()
+    w.grad = None
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the room is set as on Linux")
+@pytest.mark.parametrize("megabytes", [20, 80])
+@pytest.mark.parametrize("patience", [0, 2])
+def test_where_there_is_no_memory_for_machine_code_numpy_evaluates(megabytes, patience):
+    program = _SMALL.format(room=megabytes << 20)
+    environment = os.environ | {"AUTODIFF_PATIENCE": str(patience), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout == "done\n", done.stderr[-2000:]
