@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .formulas import Misfit
 from .node import Node, released
-from .walk import _followed
+from .walk import _followed, is_given
 
 if TYPE_CHECKING:
     from .check import Recipe
@@ -97,7 +97,7 @@ class Expected:
         """Require of a node what the key says about it, and bind its inputs."""
         i, past = self.number[node], self.recipe.past
         pending = int(node.value is None)
-        if node.value is not None and (node not in past or node.leaf is not None):
+        if is_given(node) or (node.value is not None and node not in past):
             self.instructions.append(("out", i, node.kind.out, pending))
             if node not in past:
                 return

@@ -24,9 +24,9 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
-from .node import Leaf, Node
+from .node import LEAF, Leaf, Node
 
-__all__ = ["by_number", "gradient_inputs", "history", "needed", "still_true", "structure", "value_inputs"]
+__all__ = ["by_number", "gradient_inputs", "history", "is_given", "needed", "still_true", "structure", "value_inputs"]
 
 by_number = attrgetter("number")
 
@@ -110,10 +110,14 @@ def structure(
         else:
             identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
             call = n.call.key() if n.call is not None and n in past else None
-            # A leaf that holds a value is the same whatever it was computed by.
-            kind = n.kind if identity is None or pending else n.kind.out
+            kind = n.kind.out if is_given(n) else n.kind
             parts.append((kind, pending, identity, call, bool(n.hooks), *wiring))
     return parts, number, leaves, list(number)
+
+
+def is_given(node: Node) -> bool:
+    """True for a node of a history that is the same whatever it was computed by: a leaf, an argument of `grad`."""
+    return node.value is not None and (node.leaf is not None or node.kind.op is LEAF)
 
 
 def still_true(parts: Sequence, order: Sequence[Node]) -> bool:

@@ -45,6 +45,7 @@ def zero_dimensional(x):
 UPDATES = [scaled, first_set, slice_set, in_dict, changed, zero_dimensional]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("f", UPDATES)
 def test_a_mapped_argument_is_updated_for_every_example(f):
     def stacked(rows):

@@ -7,7 +7,7 @@ import pytest
 from watched_rules import pair, runs_of, slope
 
 import autodiff as ad
-from autodiff.tape.node import TABLE_LIMIT, out_of, the_one
+from autodiff.tape.node import TABLE_LIMIT, Alive, out_of
 from autodiff.tape.plan import plans
 from codegen.ir import Aval
 
@@ -94,4 +94,4 @@ def test_what_is_interned_may_be_interned_in_the_midst_of_another():
     def finaliser_records():
         return out_of(Aval((3, 1, 977), np.dtype(np.float64)))
 
-    assert the_one({}, "key", finaliser_records) is finaliser_records()
+    assert Alive().the_one("key", finaliser_records) is finaliser_records()

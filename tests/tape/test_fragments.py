@@ -46,7 +46,9 @@ def gradients():
 def test_gradients_have_the_same_bits_as_when_every_rule_runs(monkeypatch, runs):
     learnt, repeated = gradients(), len(runs)
     again = gradients()
-    assert len(runs) == repeated
+    # The rule of abs looks at its cotangent, so it runs for each node.
+    assert runs[repeated:] == ["abs"] * 3
+    del runs[repeated:]
     monkeypatch.setattr(fragments.Fragments, "repeat", lambda self, what, operands, rule: rule())
     assert learnt == again == gradients()
     assert len(runs) > 2 * repeated
