@@ -151,7 +151,7 @@ def _rows() -> None:
 
     def fit(group: Any, unit: Any, root: Any, reaches: Any) -> Any:
         read = reaches.of(root.node).leaves & unit.made
-        made = [r for r in unit.roots.values() if r.is_reduction and reaches.leaf_bit(r.node) & read]
+        made = [r for r in unit.roots.values() if r.is_reduction and reaches.leaf(r.node) & read]
         return None if made else _fit(group, unit, root, reaches)
 
     _fit = _replace("codegen.passes.fuse", "fit", fit)

@@ -64,12 +64,14 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
         for unit in units:
             unit.refresh(reaches)
     stored = settle_storage(units, prepared, reaches)
+    turning = [j for j, node in enumerate(reaches.nodes) if probed.edges(node).turns]
     for unit in units:
         if unit.group is not None:
             lay_out(unit.group, reaches)
             choose_scratch(unit.group, reaches)
             cut_sweeps(unit.group, reaches)
-            find_turns(unit.group, reaches)
+            if turning:
+                find_turns(unit.group, reaches, turning)
     return Fused(units, stored, reaches)
 
 

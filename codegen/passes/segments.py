@@ -12,7 +12,7 @@ which stays in the cache.  What is cheap to compute again from memory is not han
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ..ir import Node
@@ -65,27 +65,29 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
         done.update([reaches.nodes[j] for j in _tree(roots, reaches) if reaches.nodes[j] in group.scratch])
 
 
-def find_turns(group: Group, reaches: Reaches) -> None:
-    """Where the last loop is cut, because elements come from elsewhere from there on: in a concatenation, at the
-    edges of what is padded."""
+def find_turns(group: Group, reaches: Reaches, turning: Sequence[int]) -> None:
+    """Cut the last loop where elements come from elsewhere from there on: in a concatenation, at the edges of a pad.
+
+    turning   the numbers of the nodes with such places; there are some
+    """
     if group.inner is not None or group.cuts or not group.loops or len(group.loops[-1]) != 1:
         return
     extent = group.extents[group.loops[-1][0]]
     turns = {0, extent}
     for root in group.roots:
         if extent > 1 and root.domain and root.domain[-1] == extent:
-            turns |= _turns_of(root, extent, reaches)
+            turns |= _turns_of(root, extent, reaches, turning)
     places = _as_few(sorted(turns), group.cost)
     if len(places) > 2 and 2 * len(places) <= extent + 2:
         group.turns = tuple(places[1:-1])
 
 
-def _turns_of(root: Root, extent: int, reaches: Reaches) -> set[int]:
+def _turns_of(root: Root, extent: int, reaches: Reaches, turning: Sequence[int]) -> set[int]:
     """Places of the last axis from which on anything that a root computes on the way is read from elsewhere."""
     edges, axes = reaches.probed.edges, reaches.probed.axes
     first = root.node.inputs[0] if root.is_reduction else root.node
     tree = reaches.of(root.node).tree
-    if not any([edges(reaches.nodes[j]).turns for j in tree]):
+    if not any([j in tree for j in turning]):
         return set()
     whole = axes.of(root.domain)
     ((last, _),) = whole[-1].terms
