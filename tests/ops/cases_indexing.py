@@ -140,7 +140,7 @@ CASES = [
     *cases("take", lambda x, i: ad.take(x, i, axis=1), lambda x, i: np.take(x, i, axis=1), [None, integers(-4, 4)],
            dtypes=("",), shapes=(("f64[3,4]", "i64[5]"), ("f64[2,4,3]", "i64[2,2]"), ("bool[2,4]", "i32[]"))),
     *[c for mode in ("wrap", "clip")
-      for c in cases(f"take-{mode}", lambda x, i, mode=mode: ad.take(x, i, 1, mode),
+      for c in cases(f"take-{mode}", lambda x, i, mode=mode: ad.take(x, i, 1, mode=mode),
                      lambda x, i, mode=mode: np.take(x, i, axis=1, mode=mode), [None, integers(-9, 10)],
                      dtypes=("",), shapes=(("f64[3,4]", "i64[5]"), ("f32[2,1,3]", "i32[2]"), ("bool[2,4]", "i64[]")))],
     case("take-flat", lambda x, i: ad.take(x, i), lambda x, i: np.take(x, i), ["f64[3,4]", "i64[5]"],
