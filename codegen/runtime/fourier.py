@@ -147,9 +147,14 @@ class _Shape(NamedTuple):
 
 
 def _parts(n: int) -> tuple[int, int] | None:
-    lanes = fourier_pass_ir.LANES
-    found = next((d for d in range(math.isqrt(n), lanes - 1, -1) if n % d == 0), None)
-    return (n // found, found) if found else None
+    divisors, most, rest, factor = {1}, math.isqrt(n), n, 2
+    while rest > 1:  # n has small factors alone
+        while rest % factor:
+            factor += 1
+        rest //= factor
+        divisors |= {d * factor for d in divisors if d * factor <= most}
+    found = max(divisors)
+    return (n // found, found) if found >= fourier_pass_ir.LANES else None
 
 
 def _shape(node: Node) -> _Shape:
