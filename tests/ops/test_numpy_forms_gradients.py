@@ -202,3 +202,12 @@ def test_older_numpys_tell_no_parameters_of_universal_functions():
     form.theirs, form.takes_dtype = dict.update, True  # nobody knows its parameters either
     assert form.read((), {"x": 1.0, "out": None, "dtype": None}) == ((), {"x": 1.0, "dtype": None})
     assert form.read((1.0,), {"out": np.ones(1)}).name == "out"
+
+
+def test_what_a_pad_leaves_empty_is_any_number_and_the_rest_is_the_array():
+    x = np.arange(6.0).reshape(2, 3)
+    for pad in (ad.pad, np.pad):
+        padded = pad(ad.tensor(x), 2, "empty")
+        assert padded.shape == (6, 7)
+        np.testing.assert_array_equal(padded[2:4, 2:5], x)
+    np.testing.assert_array_equal(ad.grad(lambda x: ad.sum(ad.pad(x, 2, "empty")[2:4, 2:5] ** 2))(x), 2 * x)
