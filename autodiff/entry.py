@@ -229,7 +229,7 @@ def run(entry: Entry, values: Sequence[Any]) -> tuple:
 
 
 def arguments_of(entry: Entry, values: Sequence[Any]) -> list[Any]:
-    """What the executable is called with: these values, and the present contents of what is hidden."""
+    """The arguments of the executable: these values, and the present contents of hidden inputs."""
     evaluate([v.node for v in values if isinstance(v, Tensor)])
     arrays = [data(v.node) if isinstance(v, Tensor) else v for v in values]
     return [*arrays, *[_present(h) for h in entry.hidden]]

@@ -71,7 +71,7 @@ _cond = primitive(
 
 
 def _results(branches: Branches, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """What the chosen branch gives, by a call of the choice's function: behind its rule."""
+    """The chosen branch's results, by a call of the choice's function: behind its rule."""
     shared = 1 + branches.choice.shared
     split = shared + branches.hidden
     chosen, *operands = inputs[:shared]

@@ -65,7 +65,7 @@ def closed_over(roots: Sequence[Node], inputs: Collection[Node], since: float) -
 
 
 def names_of(nodes: Sequence[Node], function: Any) -> tuple[str, ...]:
-    """What a function calls the values of these nodes; their shape and dtype where it has no name for one."""
+    """A function's names for the values of these nodes; shape and dtype where it has none."""
     if not nodes:
         return ()
     known: dict[Node, str] = {}
@@ -260,7 +260,7 @@ class _Search:
 
 
 def _attribute_of(value: Any, name: str) -> Any:
-    """What an object holds under a name, in its dictionary or a slot; else the function of its class that is called."""
+    """The value that an object holds under a name, in its dictionary or a slot; else its class's function."""
     own = getattr(value, "__dict__", {})
     if name in own:
         return own[name]

@@ -84,7 +84,7 @@ class Entered:
         return self.inner[-1]
 
     def closed(self, outputs: Outputs) -> list[Node]:
-        """What forward read, tracks gradients, and is none of the inputs."""
+        """The nodes that forward read, that track gradients, and that are none of the inputs."""
         now = state.now
         asked = [node for count, node in now.seen if count > self.asked]
         if not now.body:

@@ -121,7 +121,7 @@ class GenericFunction(Converting):
         self._runs: dict[tuple, Callable | None] = {}
         #: Question → answer: see `answer`.
         self._answers: dict[tuple, Any] = {}
-        #: Which classes were registered with abstract base classes when the choices were made.
+        #: The registrations with abstract base classes (their token) when the choices were made.
         self._registered = get_cache_token()
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -181,7 +181,7 @@ class GenericFunction(Converting):
         return remember(cache, _key(args), self._while_registered(run) if self.is_abstract else run)
 
     def _while_registered(self, run: Callable) -> Callable:
-        """What serves calls until a class is registered with some abstract base class: then it is chosen again."""
+        """The function for calls until a class is registered with an abstract base class: then choose again."""
         registered = get_cache_token()
 
         def checked(*args: Any, **keywords: Any) -> Any:

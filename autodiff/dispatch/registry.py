@@ -72,7 +72,7 @@ class Registry(_WithSite):
         self.table = Table()
         self.rules = {kind: Table() for kind in RULES}
         self._listeners: list[Listener] = []
-        #: Whether some type is an abstract base class: a class may be registered with it at any time.
+        #: True if some type is an abstract base class: a class may be registered with it at any time.
         self.is_abstract = False
         #: What relies on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
         self.watchers: weakref.WeakValueDictionary[int, Any] | None = None

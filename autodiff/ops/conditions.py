@@ -104,7 +104,7 @@ def _all(x, axis=None, *, keepdims=False, where=True):
 
 
 def _least(dtype: np.dtype, sign: int) -> Any:
-    """What is no extreme beside any other element of this dtype."""
+    """The value that is no extreme beside any other element of this dtype."""
     if dtype.kind == "i":
         return np.iinfo(dtype).min if sign > 0 else np.iinfo(dtype).max
     number = -sign * math.inf
@@ -185,7 +185,7 @@ def _nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
 
 
 def _counted(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """How many elements of x a mask includes, in the dtype of x."""
+    """The number of elements of x that a mask includes, in the dtype of x."""
     return sum_(cast_to(spread_to(mask, x.shape), x.dtype), axes, keepdims=keepdims)
 
 

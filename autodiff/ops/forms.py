@@ -57,7 +57,7 @@ WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
     "where": ((True,), "without out= what it leaves out has no value: write ad.where(mask, result, other)"),
 }
 
-#: Where further parameters of functions stand that every program imports.
+#: The modules with further parameters of functions that every program imports.
 _FURTHER = ("conditions", "wider")
 #: Functions of which `order` names fields to sort by.
 _SORTING = ("argsort", "sort")
@@ -89,7 +89,7 @@ class _Likeness(NamedTuple):
 
 
 class Form:
-    """How NumPy calls a function of ours.
+    """NumPy's way to call a function of ours.
 
     theirs       NumPy's function; None: there is none
     further      what has further parameters: takes all that the function takes, by the same names
@@ -104,7 +104,7 @@ class Form:
 
     @cached_property
     def body(self) -> Callable | None:
-        """What has further parameters.  Those of functions that every program imports are imported when one is used."""
+        """The function that has further parameters; its module is imported with the first call that uses one."""
         for module in _FURTHER:
             imported(f"{__package__}.{module}")
         return self.further

@@ -146,7 +146,7 @@ def _change_aval(a: Aval, e: Aval) -> Aval:
     return a
 
 
-#: How the adjugate of a changes with e: cofactors of cofactors, which every matrix has.  Linear in e.
+#: The change of the adjugate of a with e: cofactors of cofactors, which every matrix has.  Linear in e.
 _adjugate_change = primitive(
     "adjugate_change",
     lambda a, e: _of_finite(_change_reference, a, e),
