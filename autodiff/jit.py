@@ -23,11 +23,10 @@ from weakref import WeakSet, ref
 import numpy as np
 
 from codegen.forks import in_child
-from codegen.ir import Aval
+from codegen.ir import Aval, OutOfRange
 from codegen.lazily import later
 from codegen.runtime import native
 from codegen.runtime.cache import LRU
-from codegen.runtime.launcher import OutOfRange
 
 from . import tree
 from .calling import MISS

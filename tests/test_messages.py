@@ -1,5 +1,8 @@
 """Messages say what, where and how to mend, and name what the user wrote: the leaf, the index, the function."""
 
+import itertools
+import re
+
 import numpy as np
 import pytest
 
@@ -72,7 +75,7 @@ def _scanned(x, i):
         (lambda x, i: x[i], (ONES, 5), "take: index 5 is out of bounds for axis 0 with size 3"),
         (lambda x, i: x[i] * 2, (ONES[None], np.array([0, 7])), "take: index 7 is out of bounds for axis 0"),
         (_set, (ONES, 4), "scatter_set: index 4 is out of bounds for axis 0 with size 3"),
-        (_scanned, (ONES, np.array([0, 9])), "scan: an index is out of range"),
+        (_scanned, (ONES, np.array([0, 9])), "take: index 9 is out of bounds for axis 0 with size 3"),
     ],
     ids=["take", "array", "set", "scan"],
 )  # fmt: skip
@@ -83,9 +86,102 @@ def test_an_index_out_of_range_in_compiled_code_is_named_with_its_extent_and_ope
             compiled(*args)
 
 
+def _steps(x, shift):
+    """Many steps, of which each gathers: a recording that is run in parts where lengths vary."""
+    h, i, shift = x, ad.tensor(np.arange(3)), ad.asarray(shift)
+    for _ in range(int(_steps.length)):
+        h = ad.sin(h) * 1.1 + x[i + shift]
+    return ad.sum(h)
+
+
+#: What reads x[i + shift] for i of 0, 1, 2, in as many ways as there are routes to a value.
+INDEXED = {
+    "gather": lambda x, shift: ad.sum(x[ad.tensor(np.arange(3)) + shift] * x),
+    "along": lambda x, shift: ad.sum(ad.take_along_axis(x * x, ad.tensor(np.arange(3)) + shift)),
+    "update": lambda x, shift: ad.sum(ad.add_at(x, ad.tensor(np.arange(3)) + shift, x) ** 2),
+    "scan": lambda x, shift: ad.scan(lambda c, k: (c + x[k + shift], c), 0.0, np.arange(3))[0],
+    "scan of cond": lambda x, shift: ad.scan(
+        lambda c, k: (ad.cond(k > 0, lambda: c + x[k + shift], lambda: c), c), 0.0, np.arange(3))[0],
+    "fori": lambda x, shift: ad.fori_loop(0, 3, lambda k, c: c + x[k + shift], 0.0),
+    "while": lambda x, shift: ad.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + x[s[0] + shift]),
+                                              (0, 0.0))[1],
+    "cond": lambda x, shift: ad.cond(x[0] > 0, lambda: ad.sum(x[2 + shift]), lambda: 0.0),
+    "checkpoint": lambda x, shift: ad.checkpoint(lambda x: ad.sum(x[ad.tensor(np.arange(3)) + shift]))(x),
+    "vmap": lambda x, shift: ad.sum(ad.vmap(lambda k: x[k + shift] * x[0])(ad.asarray(np.arange(3)))),
+    "steps": _steps,
+}  # fmt: skip
+
+
+def _recorded(f):
+    return lambda x, shift: float(f(ad.tensor(x), ad.tensor(shift)))
+
+
+def _backward(f):
+    return lambda x, shift: f(ad.tensor(x, requires_grad=True), ad.tensor(shift)).backward()
+
+
+def _eager(f):
+    def run(x, shift):
+        ad.config.eager = True
+        try:
+            return _recorded(f)(x, shift)
+        finally:
+            ad.config.eager = False
+
+    return run
+
+
+#: How such a function is run.
+INDEX_ROUTES = {
+    "recorded": _recorded, "backward": _backward, "eager": _eager,
+    "jit": ad.jit, "jit of grad": lambda f: ad.jit(ad.grad(f)), "grad of jit": lambda f: ad.grad(ad.jit(f)),
+    "grad": ad.grad, "jvp": lambda f: lambda x, shift: ad.jvp(lambda x: f(x, shift), (x,), (x,)),
+    "vmap": lambda f: lambda x, shift: ad.vmap(f, in_axes=(0, None))(np.stack([x, x]), shift),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("patience", [0, 8])
+@pytest.mark.parametrize("route", INDEX_ROUTES)
+@pytest.mark.parametrize("program", INDEXED)
+def test_an_index_out_of_range_names_itself_on_every_route(program, route, patience, monkeypatch):
+    monkeypatch.setattr(ad.config, "patience", patience)
+    run, lengths = INDEX_ROUTES[route](INDEXED[program]), itertools.count(2)
+    if program == "steps" and route not in ("recorded", "backward"):
+        lengths = itertools.repeat(2)
+    elif program == "steps":
+        lengths = itertools.chain([120, 131, 117, 140, 125, 118, 133, 119], itertools.count(141))
+    for shift in (0,) * 10 + (1,) * 4:  # met, known, answered natively; then each of these fails
+        _steps.length = next(lengths)
+        if not shift:
+            run(ONES, shift)
+            continue
+        with pytest.raises(IndexError, match=r"index 3 is out(side)? of") as error:
+            run(ONES, shift)
+        said = str(error.value)
+        assert re.search(r"extent 3|extent is 3|with size 3", said) and "at test_messages.py" in said, said
+        assert re.search(r"(take|take_along|scatter_add|x\[\.\.\.\]|\w+): index", said), said
+
+
+def test_an_index_error_of_the_users_own_stays_as_it_is():
+    @ad.function
+    def picked(x): ...
+
+    @picked.forward(ad.Tensor, host=True)
+    def _(ctx, x):
+        return x + [1.0, 2.0][5]
+
+    def looped(x):
+        return ad.scan(lambda c, _: (picked(c), c), x, None, length=2)[0]
+
+    for f in (picked, ad.jit(picked), looped, ad.jit(looped)):
+        with pytest.raises(IndexError, match="list index out of range") as error:
+            np.asarray(f(ad.tensor(ONES)))
+        assert type(error.value) is IndexError and "out of range:" not in str(error.value)
+
+
 def test_a_computed_index_of_a_recording_is_named_too():
     i = ad.tensor(np.array([1, 2])) * 4
-    with pytest.raises(IndexError, match="index 8 is out of bounds for axis 0 with size 6"):
+    with pytest.raises(IndexError, match="take: index 8 is out of bounds for axis 0 with size 6"):
         np.asarray(ad.tensor(np.ones(6))[i])
 
 

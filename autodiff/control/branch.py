@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.compiler import compile_graph
 from codegen.ir import Aval
 from codegen.lowering import Nest
 from codegen.nested import Choice
@@ -27,7 +26,7 @@ from ..tensor import AbstractTensor, Tensor
 from ..transforms.arguments import own
 from .batching import cond_batch
 from .body import Body, float_places, mode_of, placed, trace
-from .packing import pack, packed_aval, record_packed, rule_of_call
+from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
 
 __all__ = ["cond"]
 
@@ -49,10 +48,8 @@ def _run(chosen: np.ndarray, *arrays: np.ndarray, dtype: str, **static: Any) -> 
     """What the choice means.  (Compiled, it is native where both branches are.)"""
     choice = Branches(**static).choice
     shared, split = choice.shared, choice.shared + choice.hidden
-    if chosen:
-        found = compile_graph(choice.yes).call(*arrays[:split])
-    else:
-        found = compile_graph(choice.no).call(*arrays[:shared], *arrays[split:])
+    branch, given = (choice.yes, arrays[:split]) if chosen else (choice.no, (*arrays[:shared], *arrays[split:]))
+    found = run_of(branch)(*given)
     return pack([np.asarray(a) for a in found], dtype)
 
 

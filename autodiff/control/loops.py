@@ -19,16 +19,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.compiler import compile_graph
 from codegen.ir import Aval
 from codegen.lowering import Nest
 from codegen.nested import Recurrence
+from codegen.runtime import memory
 
 from .. import tree
 from ..config import config
 from ..custom import function
 from ..errors import ConcretizationError, DispatchError, ShapeError, caller, check_callable
 from ..ops import arange, as_tensor, astype, stack, zeros_like
+from ..ops.arguments import check_parts
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import number_like_traced, record, state
 from ..tape.watched import seen_within
@@ -40,7 +41,7 @@ from .batching import differing, looped_of_all, scan_batch, until_stable
 from .body import Body, Nesting, Traced, Weak, check_kept, float_places, is_float, mode_of, placed, trace
 from .fission import apart
 from .known import knowing
-from .packing import pack, packed_aval, record_packed, rule_of_call
+from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
 
 __all__ = ["fori_loop", "scan"]
 
@@ -76,12 +77,12 @@ class Loop(NamedTuple):
 def _run(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
     """What the loop means: each step is one call of its body.  (Compiled, it is a native loop where it can be.)"""
     loop = Loop(**static)
-    step = compile_graph(loop.body.graph).call
+    step = run_of(loop.body.graph)
     carried, outputs = loop.carried, len(loop.body.graph.outputs)
     states: Sequence[Any] = arrays[:carried]
     scanned = arrays[carried : carried + loop.scanned]
     hidden = arrays[carried + loop.scanned :]
-    stacks = [np.empty(a.shape, a.dtype) for a in loop.results[carried:]]
+    stacks = [memory.new(a) for a in loop.results[carried:]]
     given, before = stacks[: outputs - carried], stacks[outputs - carried :]
     order = range(loop.length - 1, -1, -1) if loop.reverse else range(loop.length)
     for t in order:
@@ -364,6 +365,7 @@ def _by_hand(
         raise ShapeError(f"scan: no steps in eager mode: what they give has no shape\n  called at {caller()}")
     first, kind = Nesting.of(carry)
     carry = kind.filled([own(as_tensor(s)) for s in first])
+    check_parts("scan", length)
     given: list[Any] = [None] * length
     for t in range(length - 1, -1, -1) if reverse else range(length):
         carry, y = f(carry, nesting.filled([x[t] for x in tensors]))

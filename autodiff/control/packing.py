@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval, dtype_name
+from codegen.compiler import compile_graph
+from codegen.ir import DTYPES, Aval, Graph, OutOfRange, dtype_name, evaluate
 from codegen.lowering import Move
 
 from ..ops import pad, reshape
@@ -30,13 +31,26 @@ from ..tensor import Tensor
 from ..transforms.functional import vjp
 from .body import float_places, placed
 
-__all__ = ["pack", "packed_aval", "record_packed", "rule_of_call"]
+__all__ = ["pack", "packed_aval", "record_packed", "rule_of_call", "run_of"]
 
 
 def packed_aval(avals: Sequence[Aval], dtype: str) -> Aval:
     """The vector of all results of one dtype."""
     kind = DTYPES[dtype]
     return Aval((sum(a.size for a in avals if a.dtype == kind),), kind)
+
+
+def run_of(graph: Graph) -> Callable[..., tuple[np.ndarray, ...]]:
+    """The call of a body; where an index is out of range its references say which."""
+    call = compile_graph(graph).call
+
+    def run(*arrays: Any) -> tuple[np.ndarray, ...]:
+        try:
+            return call(*arrays)
+        except OutOfRange:
+            return evaluate(graph, *arrays)
+
+    return run
 
 
 def pack(arrays: Sequence[np.ndarray], dtype: str) -> np.ndarray:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.compiler import compile_graph
 from codegen.ir import Aval
 from codegen.lowering import Nest
 from codegen.nested import Repetition, Retreat
@@ -34,7 +33,7 @@ from ..transforms.forward import jvp
 from ..transforms.functional import vjp
 from .batching import while_backwards_batch, while_batch
 from .body import Body, Nesting, Traced, check_kept, float_places, mode_of, placed, trace
-from .packing import pack, packed_aval, record_packed, rule_of_call
+from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
 
 __all__ = ["while_loop"]
 
@@ -80,7 +79,7 @@ def _run_back(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
     count, split = retreat.forwards, retreat.forwards + len(retreat.back.outputs)
     _, before = _repeated_by_python(retreat, arrays[:count])
     values, hidden = list(arrays[count:split]), arrays[split:]
-    back = compile_graph(retreat.back).call
+    back = run_of(retreat.back)
     for states in reversed(before):
         values = list(back(*values, *states, *hidden))
     return pack([np.asarray(v) for v in values], dtype)
@@ -91,7 +90,7 @@ def _repeated_by_python(loop: Repetition | Retreat, arrays: Sequence[Any]) -> tu
     count = loop.carried
     split = count + loop.hidden
     states, before = list(arrays[:count]), []
-    condition, step = compile_graph(loop.condition).call, compile_graph(loop.step).call
+    condition, step = run_of(loop.condition), run_of(loop.step)
     while condition(*states, *arrays[count:split])[0]:
         before.append(states)
         states = list(step(*states, *arrays[split:]))

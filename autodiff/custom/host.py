@@ -106,7 +106,7 @@ def _batch(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool,
 #: run(*arrays) -> arrays of `avals`: called by Python each time, between native segments.
 _HOST = Primitive(
     "host", infer=_packed_aval, reference=_packed_reference, params=("run", "avals"), lower=HostLowering(),
-    discrete=True, heavy=True, batch=_batch,
+    discrete=True, heavy=True, batch=_batch, traits=("host",),
 )
 _PART = Primitive(
     "host_part", infer=lambda words, *, at, aval: aval, reference=_part_reference, params=("at", "aval"),

@@ -162,8 +162,12 @@ def repeat(x, repeats, axis=None):
         if len(counts) not in (1, x.shape[along]):
             raise ShapeError(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}\n  called at {caller()}")
         if len(counts) > 1:
-            Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
-            places = np.repeat(np.arange(len(counts)), counts)
+            wanted = Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
+            try:
+                places = np.repeat(np.arange(len(counts)), counts)
+            except MemoryError:
+                what = f"{wanted.nbytes} bytes of places"
+                raise MemoryError(f"repeat: no memory for {what}\n  called at {caller()}") from None
             return gathered(x, [index_tensor(places, "repeat", len(counts))], (along,), along)
         (repeats,) = counts
     times = _count(repeats, "repeat")

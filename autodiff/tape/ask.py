@@ -18,6 +18,7 @@ import numpy as np
 
 from codegen.blas import one_thread
 from codegen.garbage import ignoring
+from codegen.ir import OutOfRange, check_refused
 
 from ..config import config
 from . import sized_checks, streak
@@ -27,7 +28,7 @@ from .misses import ANOTHER_SIZE, compared, note
 from .natively import is_answered
 from .node import Node, RichNode
 from .parts import values_in_parts
-from .plan import COUNTS, build, data, draw, plans, settle, source
+from .plan import COUNTS, build, data, draw, located, plans, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, grad_mode, new_number, state
 from .sizes import Answer, size_of
 from .walk import needed, still_true, structure, value_inputs
@@ -150,12 +151,19 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
         if origin is not node:
             settle(node, origin.value)
             continue
-        reference = node.kind.op.reference
-        assert reference is not None, node
-        with ignoring(all="ignore"), one_thread():
-            value = reference(*map(data, inputs), **node.kind.op.keywords(node.kind.params))
-        aval = node.kind.out.aval
-        settle(node, np.ascontiguousarray(value, aval.dtype).reshape(aval.shape))
+        op, aval = node.kind.op, node.kind.out.aval
+        assert op.reference is not None, node
+        try:
+            with ignoring(all="ignore"), one_thread():
+                value = op.reference(*map(data, inputs), **op.keywords(node.kind.params))
+            value = np.ascontiguousarray(value, aval.dtype).reshape(aval.shape)
+        except Exception as error:
+            try:
+                check_refused(error, op, aval)
+            except OutOfRange as found:
+                raise located(found) from None
+            raise
+        settle(node, value)
 
 
 def end_recording(now: Recording) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from codegen.runtime.launcher import OutOfRange
+from codegen.ir import OutOfRange
 
 from .expected import Expected, python_check
 from .natively import native_answer, native_check, native_finish

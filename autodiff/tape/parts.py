@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from codegen.ir import OutOfRange
 from codegen.runtime.cache import LRU
-from codegen.runtime.launcher import OutOfRange
 
 from . import streak
 from .chain import Chain
@@ -24,7 +24,7 @@ from .lengths import SHORTEST, Ending, clear_lengths, ending_of
 from .misses import note
 from .node import Node
 from .peel import Part, Peeled, clear_stretches, peel
-from .plan import COUNTS, located, settle, source
+from .plan import COUNTS, located_at, settle, source
 from .stretch import Stretch, Unfit
 
 __all__ = ["clear_parts", "clock", "commit", "computed", "note_parts", "taken_apart", "values_in_parts", "whole_of"]
@@ -92,7 +92,8 @@ def computed(
                     found[roots[k]] = results[position]
             done.append((values, results))
     except OutOfRange as error:
-        raise located(error) from None
+        roots = [r for p in parts for k in range(p.parts) for r in (p.roots_of(k) if isinstance(p, Chain) else p.roots)]
+        raise located_at(error, roots) from None
     COUNTS.runs += 1
     done.reverse()
     return done

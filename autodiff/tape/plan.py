@@ -9,16 +9,15 @@ recording with an equal key.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from codegen import ir
+from codegen.ir import OutOfRange
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
-from codegen.runtime.launcher import OutOfRange
 
 from ..errors import ConcretizationError, caller
 from .formulas import Formulas
@@ -27,7 +26,10 @@ from .record import ALIASES, ARGUMENT
 from .streak import executable_of, note_compiled
 from .walk import needed, value_inputs
 
-__all__ = ["COUNTS", "Counts", "Drawn", "Plan", "build", "draw", "drops_inputs", "located", "plans", "settle", "source"]
+__all__ = [
+    "COUNTS", "Counts", "Drawn", "Plan", "build", "draw", "drops_inputs", "located", "located_at", "plans", "settle",
+    "source",
+]  # fmt: skip
 
 
 class Counts:
@@ -110,11 +112,12 @@ class Plan:
 
 
 def located(error: OutOfRange, graph: ir.Graph | None = None, arrays: Sequence[Any] = (), name: str = "") -> IndexError:
-    """An index that native code found to be outside, with the user's line that asked for the value.
+    """An index that was found to be outside, with the user's line that asked for the value.
 
-    graph, arrays   the program and what it was called with, where they are known: its references say which index it is
+    graph, arrays   the program and what it was called with: of native code its references say which index it is
     """
-    which = "" if graph is None else _outside(graph, arrays)
+    which = error.which or ("" if graph is None else _outside(graph, arrays))
+    which = which and f"  {which}\n"
     return IndexError(
         f"{error}{f' in {name}' if name else ''}: index arrays are checked when a value is computed\n"
         f"{which}  asked at {caller()}\n"
@@ -129,12 +132,11 @@ def located_at(error: OutOfRange, nodes: Sequence[Node]) -> IndexError:
 
 
 def _outside(graph: ir.Graph, arrays: Sequence[Any]) -> str:
-    """The operation, the index and the extent, as a line of a message."""
+    """The operation, the index and the extent."""
     try:
         ir.evaluate(graph, *arrays)
-    except IndexError as error:
-        found = re.search(r"= (\w+)\(", "".join(getattr(error, "__notes__", ())))  # the node that was evaluated
-        return f"  {f'{found[1]}: ' if found else ''}{error}\n"
+    except OutOfRange as error:
+        return error.which
     return ""
 
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from codegen.ir import OutOfRange
 from codegen.records import NamedTuple, record
-from codegen.runtime.launcher import OutOfRange
 from codegen.symbols import LEAST
 
 from .check import Check, Gathered, Recipe

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..lazily import lazily
 from .aval import DTYPES, MOST_BYTES, Aval, aval_of, dtype_name, parse_aval
-from .evaluate import Evaluation, evaluate, evaluate_node
+from .evaluate import Evaluation, OutOfRange, check_refused, evaluate, evaluate_node
 from .graph import Graph, Node, Region, apply, input_node
 from .op import CONSTANT, INPUT, OPS, Op, define
 from .verify import VerifyError, verify
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from .text import ParseError, node_names, node_text, parse, print_graph
 
 __all__ = [
-    "CONSTANT", "DTYPES", "INPUT", "MOST_BYTES", "OPS", "Aval", "Evaluation", "Graph", "Node", "Op", "ParseError",
-    "Region", "VerifyError", "apply", "aval_of", "define", "dtype_name", "evaluate", "evaluate_node", "input_node",
-    "node_names", "node_text", "parse", "parse_aval", "print_dot", "print_graph", "verify",
+    "CONSTANT", "DTYPES", "INPUT", "MOST_BYTES", "OPS", "Aval", "Evaluation", "Graph", "Node", "Op", "OutOfRange",
+    "ParseError", "Region", "VerifyError", "apply", "aval_of", "check_refused", "define", "dtype_name", "evaluate",
+    "evaluate_node", "input_node", "node_names", "node_text", "parse", "parse_aval", "print_dot", "print_graph",
+    "verify",
 ]
 
 # Text is for those who look.

@@ -13,15 +13,32 @@ import numpy as np
 
 from ..blas import one_thread
 from ..garbage import ignoring
-from .aval import aval_of
+from . import aval as avals
+from .aval import Aval, aval_of
 from .graph import Graph, Node
-from .op import CONSTANT
+from .op import CONSTANT, Op
 
-__all__ = ["Evaluation", "evaluate", "evaluate_node", "last_readers", "takes_any_layout", "unshared"]
+__all__ = [
+    "Evaluation", "OutOfRange", "check_refused", "evaluate", "evaluate_node", "last_readers", "takes_any_layout",
+    "unshared",
+]  # fmt: skip
 
 _NO_PARAMETERS: dict[str, Any] = {}
 #: Traits of operations that treat every element alike, wherever it lies.
 _ANY_LAYOUT = frozenset(("elementwise", "move"))
+#: Traits of operations whose references run other graphs, or Python of the user's.
+_NOT_ITS_OWN = frozenset(("regions", "host"))
+
+
+class OutOfRange(IndexError):
+    """An index is outside of its axis: nothing was read or written there.
+
+    which   the operation, the index and the extent, where they are known
+    """
+
+    def __init__(self, message: str, which: str = "") -> None:
+        super().__init__(message)
+        self.which = which
 
 
 def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
@@ -31,8 +48,8 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
 
     Nodes that no output needs are not computed; a value is dropped after its last reader.
     nan, inf and overflow pass silently, as in compiled code.
-    Raises TypeError for the wrong number of arrays, ValueError for one of another aval; what a
-    reference raises (an index out of range) keeps its type and gets a note that shows the node.
+    Raises TypeError for the wrong number of arrays, ValueError for one of another aval, OutOfRange for an
+    index; what else a reference raises keeps its type.  Each error gets a note that shows the node.
     """
     return Evaluation(graph)(*arrays)
 
@@ -76,12 +93,13 @@ class Evaluation:
         with ignoring(all="ignore"), one_thread():
             for node, reference, operands, keywords, packs, read_last in self._steps:
                 given = [values[i] for i in operands]
-                if packs:
-                    given = [np.asarray(array, order="C") for array in given]
                 try:
+                    if packs:
+                        given = [np.asarray(array, order="C") for array in given]
                     value = reference(*given, **keywords)
                 except Exception as error:
                     _add_note(self._graph, node, error)
+                    check_refused(error, node.op, node.aval)
                     raise
                 put(_as_aval(node, value))
                 for i in read_last:
@@ -99,7 +117,21 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     if not takes_any_layout(node):
         arrays = [np.asarray(array, order="C") for array in arrays]
     with ignoring(all="ignore"):
-        return _as_aval(node, _reference_of(node)(*arrays, **node.keywords))
+        try:
+            value = _reference_of(node)(*arrays, **node.keywords)
+        except Exception as error:
+            check_refused(error, node.op, node.aval)
+            raise
+    return _as_aval(node, value)
+
+
+def check_refused(error: Exception, op: Op, aval: Aval) -> None:
+    """Raise what says more than the error of an operation's reference: which operation, and its index or its bytes."""
+    if type(error) is IndexError and _NOT_ITS_OWN.isdisjoint(op.traits):
+        raise OutOfRange("an index is out of range", f"{op.name}: {error}") from None
+    if isinstance(error, MemoryError) and type(error) is not MemoryError and "host" not in op.traits:  # NumPy's
+        what = f"{aval.nbytes} bytes of {aval}, the result of {op.name}"
+        raise MemoryError(f"no memory for {what}{avals.place()}") from None
 
 
 def _values_of(constants: Sequence[Node]) -> list[np.ndarray]:
@@ -159,6 +191,10 @@ def _add_note(graph: Graph, node: Node, error: Exception) -> None:
 def unshared(array: np.ndarray, taken: set[int]) -> np.ndarray:
     """The array, or a packed copy if its memory belongs to something else."""
     if id(array) in taken or not (array.flags.owndata and array.flags.c_contiguous):
-        array = np.array(array, order="C")
+        try:
+            array = np.array(array, order="C")
+        except MemoryError:
+            what = f"{array.nbytes} bytes of a result, {aval_of(array)}"
+            raise MemoryError(f"no memory for {what}{avals.place()}") from None
     taken.add(id(array))
     return array

@@ -77,7 +77,7 @@ class EarlyCall:
 def _run(plan: Plan, arguments: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """As the launcher's slow path, without any code of its own."""
     inputs = checked_arguments(arguments, plan.inputs, plan.name)
-    outputs = tuple([np.empty(a.shape, a.dtype) for a in plan.outputs])
+    outputs = tuple([memory.new(a) for a in plan.outputs])
     space = memory.workspace(plan.workspace_bytes)
     base = memory.address_of(space)
     addresses = [memory.address_of(array) for array in (*inputs, *outputs)]

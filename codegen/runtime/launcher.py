@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import DTYPES, Aval, dtype_name
+from ..ir import DTYPES, Aval, OutOfRange, dtype_name
+from ..ir import aval as avals
 from ..kernel.nest import Status
 from ..lazily import later
 from ..records import record
@@ -171,7 +172,7 @@ def storage(plan: Plan) -> Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray
     """A function that makes the outputs of one call, and its workspace, aligned: from the pool if there is one."""
     size = plan.workspace_bytes
     if not is_native():
-        return lambda: (tuple([np.empty(a.shape, a.dtype) for a in plan.outputs]), memory.workspace(size))
+        return lambda: (tuple([memory.new(a) for a in plan.outputs]), memory.workspace(size))
     # A program that does nothing has its outputs made all the same.
     nothing = Plan(plan.name, (), (*plan.outputs, Aval((size,), np.bool_)), (), 0, (), False)
     make = _builtin(nothing, StepTable((), is_long=False), raise_status)
@@ -193,23 +194,25 @@ def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str
     ]
 
 
-class OutOfRange(IndexError):
-    """A kernel found an index outside of its axis: nothing was read or written there."""
-
-
 class Refused(ArithmeticError):
     """A kernel has no result for these numbers: the references decide (`decided`)."""
 
 
-def raise_status(code: int) -> None:
-    """Raise what `run_program` returned (step << 32 | status) as an exception."""
+def raise_status(code: int, size: int = 0) -> None:
+    """Raise what `run_program` returned (step << 32 | status) as an exception.
+
+    size    of memory that is not there: bytes of a result in step 0, of the temporaries in another
+    """
     status = code & 0xFFFFFFFF
     if status == Status.INDEX_OUT_OF_RANGE:
         raise OutOfRange("an index is out of range")
     if status == Status.REFUSED:
         raise Refused("a matrix is singular, or not positive definite")
     if status == Status.NO_MEMORY:
-        raise MemoryError("no memory for the states of a loop, or for what a thread keeps")
+        what = "the states of a loop, or what a thread keeps"
+        if size:
+            what = f"{size} bytes of {'temporaries' if code >> 32 else 'a result'}"
+        raise MemoryError(f"no memory for {what}{avals.place()}")
     raise RuntimeError(f"step {code >> 32} of a program failed with status {status}")
 
 

@@ -23,7 +23,8 @@ outputs: an array is made around it and then told that it owns it, by way of the
 `launch` is a METH_FASTCALL function whose `self` is a bytes object that holds the plan's address.
 It checks each argument against its spec; on any difference it calls the plan's `slow` with the same
 arguments, and what that returns or raises is the result.  A step whose status is not zero ends the
-run: `fail(step << 32 | status)` is called, which raises (unless it says that something was raised).
+run: `fail(step << 32 | status, bytes that are missing)` is called, which raises (unless the status says that
+something was raised).
 
 `run_steps` (`steps_ir`) is the same loop for callers that bring their own pointers: the ctypes path, programs that
 stop in Python between native segments, and loops (`loop_ir`).  All but loops, which run within it, come by
@@ -61,7 +62,6 @@ declare void @Py_DecRef(ptr)
 declare ptr @PyTuple_New(i64)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyErr_NoMemory()
 
 ; The word of the plan with this number.
 define internal i64 @word(ptr %plan, i64 %number) alwaysinline {
@@ -91,6 +91,32 @@ one:
   br label %next
 done:
   ret void
+}
+
+; Null, with the exception that the plan's `fail` raises.
+define internal ptr @fail(ptr %plan, i64 %status, i64 %bytes) noinline {
+entry:
+  %numbers = alloca [2 x ptr]
+  %code = call ptr @PyLong_FromLongLong(i64 %status)
+  %no.code = icmp eq ptr %code, null
+  br i1 %no.code, label %give.up, label %size
+size:
+  %size.object = call ptr @PyLong_FromLongLong(i64 %bytes)
+  %no.size = icmp eq ptr %size.object, null
+  br i1 %no.size, label %drop, label %say
+say:
+  %second = getelementptr ptr, ptr %numbers, i64 1
+  store ptr %code, ptr %numbers
+  store ptr %size.object, ptr %second
+  %raises = call ptr @address(ptr %plan, i64 $fail)
+  %never = call ptr @PyObject_Vectorcall(ptr %raises, ptr %numbers, i64 2, ptr null)
+  call void @Py_DecRef(ptr %size.object)
+  br label %drop
+drop:
+  call void @Py_DecRef(ptr %code)
+  br label %give.up
+give.up:
+  ret ptr null
 }
 
 define ptr @launch(ptr %self, ptr %arguments, i64 %count) {
@@ -131,7 +157,7 @@ on.heap:
   %no.heap = icmp eq ptr %heap, null
   br i1 %no.heap, label %no.memory, label %framed
 no.memory:
-  %error = call ptr @PyErr_NoMemory()
+  %no.frame = call ptr @fail(ptr %plan, i64 $NO_FRAME, i64 %bytes)
   ret ptr null
 framed:
   %frame = phi ptr [ %stack, %on.stack ], [ %heap, %on.heap ]
@@ -211,7 +237,7 @@ new.array:
   %no.data = icmp eq ptr %object.data, null
   br i1 %no.data, label %no.data.left, label %wrap
 no.data.left:
-  %error.data = call ptr @PyErr_NoMemory()
+  %no.result.memory = call ptr @fail(ptr %plan, i64 $NO_MEMORY, i64 %size)
   br label %failed
 wrap:
   call void @Py_IncRef(ptr %descr)                  ; the next call takes this reference
@@ -321,18 +347,10 @@ not.raised:
   %is.for.python = and i1 %is.told, %says.more
   br i1 %is.for.python, label %missed, label %say
 say:
-  %code = call ptr @PyLong_FromLongLong(i64 %status)
-  %no.code = icmp eq ptr %code, null
-  br i1 %no.code, label %give.up, label %call.fail
+  %never = call ptr @fail(ptr %plan, i64 %status, i64 0)
+  ret ptr %never
 give.up:
   ret ptr null
-call.fail:
-  %fail = call ptr @address(ptr %plan, i64 $fail)
-  %cell.of.code = alloca ptr
-  store ptr %code, ptr %cell.of.code
-  %never = call ptr @PyObject_Vectorcall(ptr %fail, ptr %cell.of.code, i64 1, ptr null)
-  call void @Py_DecRef(ptr %code)
-  ret ptr %never
 
 failed:
   %made = phi i64 [ %o, %no.data.left ], [ %o, %no.wrap ], [ %o, %new.scalar ], [ %n.outputs, %make.tuple ],
@@ -373,6 +391,7 @@ def launcher_ir(offsets: dict[str, int], *, is_linux: bool, processor: str) -> s
     words = {name: number for number, name in enumerate(PLAN)}
     arguments = ARGUMENTS.substitute(words, **offsets)
     own = dict(STACK_BYTES=STACK_BYTES, ARGUMENTS=arguments, INTERRUPTED=Status.INTERRUPTED.value)
+    own |= dict(NO_MEMORY=Status.NO_MEMORY.value, NO_FRAME=1 << 32 | Status.NO_MEMORY.value)
     own |= dict(INDEX_OUT_OF_RANGE=Status.INDEX_OUT_OF_RANGE.value, REFUSED=Status.REFUSED.value)
     launch = _LAUNCH.substitute(words, **own, **offsets)
     return running + pool_ir(has_huge_pages=is_linux) + launch + entered_ir(offsets)

@@ -17,8 +17,9 @@ import numpy as np
 
 from ..garbage import ignoring
 from ..ir import Aval, dtype_name
+from ..ir import aval as avals
 
-__all__ = ["POOL_BYTES", "address_of", "as_argument", "pointer_table", "view", "words", "workspace"]
+__all__ = ["POOL_BYTES", "address_of", "as_argument", "new", "pointer_table", "view", "words", "workspace"]
 
 
 def _physical_bytes() -> int:
@@ -69,9 +70,20 @@ def words(values: Sequence[int]) -> ctypes.Array:
         raise MemoryError(f"{max(values, key=abs)} bytes or iterations: a size does not fit 64 bits") from None
 
 
+def new(aval: Aval) -> np.ndarray:
+    """An array for a result.  Raises MemoryError that says how many bytes there is no room for."""
+    try:
+        return np.empty(aval.shape, aval.dtype)
+    except MemoryError:
+        raise MemoryError(f"no memory for {aval.nbytes} bytes of a result, {aval}{avals.place()}") from None
+
+
 def workspace(size: int) -> np.ndarray:
     """`size` bytes (and at least one) that start at a multiple of `ALIGNMENT`."""
-    memory = np.empty(size + ALIGNMENT, np.uint8)
+    try:
+        memory = np.empty(size + ALIGNMENT, np.uint8)
+    except MemoryError:
+        raise MemoryError(f"no memory for {size} bytes of temporaries{avals.place()}") from None
     start = -address_of(memory) % ALIGNMENT
     return memory[start : start + max(size, 1)]
 

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import OutOfRange
 from ..records import record
 from . import engine, objects
 from .ahead import Ahead
-from .launcher import OutOfRange, method_definition, new_builtin
+from .launcher import method_definition, new_builtin
 from .native import NEW_COPY, Self, is_made, native, numpy_function
 from .record_ir import (
     ASSIGN,

@@ -62,6 +62,18 @@ def test_the_message_has_the_shape_and_the_line(name):
         ad.jit(lambda x: huge_sizes.SIZES[name](x, 2**62))(np.arange(1.0, 5.0))
 
 
+@pytest.mark.parametrize("patience", [0, 8])
+@pytest.mark.parametrize("route", ["recorded", "compiled", "eager"])
+@pytest.mark.parametrize("name", ["tile", "repeats", "one repeat", "cumsum", "sort", "scan"])
+def test_a_lack_of_memory_says_how_many_bytes_and_where(name, route, patience, monkeypatch):
+    monkeypatch.setattr(ad.config, "patience", patience)
+    monkeypatch.setattr(ad.config, "eager", route == "eager")
+    run = huge_sizes.ROUTES["recorded" if route == "eager" else route]
+    for _ in range(2):  # met, known
+        with pytest.raises(MemoryError, match=huge_sizes.SAYS_WHAT):
+            run(lambda x: huge_sizes.SIZES[name](x, 2**56), np.arange(1.0, 5.0))
+
+
 def test_an_aval_holds_no_more_bytes_than_64_bits_count():
     assert Aval((2**60 - 1,), np.float64).nbytes == 2**63 - 8
     assert Aval((2**62, 0), np.bool_).size == 0
