@@ -8,7 +8,7 @@ BIN := .venv/bin
 # The environment is made again when what it was made from changes.
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: demo test smoke lint bench ab clean
+.PHONY: demo test smoke lint docs bench ab clean
 
 demo: .venv/examples.done
 	$(BIN)/autodiff demo
@@ -23,13 +23,17 @@ lint: .venv/test.done
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# The site is build/docs/index.html; -E: docstrings are read anew, too.
+docs: .venv/docs.done
+	$(BIN)/sphinx-build -q -E -W --keep-going -n -j auto docs build/docs
+
 bench: .venv/bench.done
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 ab: .venv/bench.done
 	$(BIN)/python benchmarks/mechanisms.py $(AB_ARGS)
 
-.venv/examples.done .venv/test.done: .venv/%.done: .venv/python.done
+.venv/examples.done .venv/test.done .venv/docs.done: .venv/%.done: .venv/python.done
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
 	$(BIN)/python -m compileall -q autodiff codegen  # as pip does with what it copies: a start takes half as long
 	touch $@

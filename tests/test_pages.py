@@ -1,0 +1,123 @@
+"""README.md and the pages of docs/ do what they say: Python and commands give what is shown, links lead somewhere.
+
+A fenced `python` block is either a session (`>>>`, run as a doctest) or a program, where an expression with a comment
+behind it must have that value.  All blocks of a page share their names.  A `console` block is run line by line.
+"""
+
+import ast
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import autodiff as ad
+from autodiff.cli import app
+from autodiff.tape import misses
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\S*).*\n((?:(?!```).*\n)*?)```$", re.MULTILINE)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def blocks(page, *languages):
+    """(language, text) of the fenced blocks of a page that are in one of these languages."""
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [(language, text) for language, text in found if language in languages]
+
+
+def name(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+class Checker(doctest.OutputChecker):
+    """Pages show places as they are in a file of one's own: `called at train.py:41, in loss`."""
+
+    PLACE = re.compile(r"(?:<doctest [^>]*>|[\w-]+\.(?:py|md)):\d+(?:, in [\w.<>]+)?")
+
+    def check_output(self, want, got, optionflags):
+        want, got = (self.PLACE.sub("PLACE", text) for text in (want, got))
+        return super().check_output(want, got, optionflags)
+
+
+def run_session(text, names, page):
+    test = doctest.DocTest(doctest.DocTestParser().get_examples(text), names, page.stem, str(page), 0, text)
+    test.globs = names  # the page's own, which the next block sees
+    report = []
+    runner = doctest.DocTestRunner(Checker(), verbose=False, optionflags=OPTIONS)
+    runner.run(test, out=report.append, clear_globs=False)
+    assert not runner.failures, "".join(report)
+
+
+def run_program(text, names, page):
+    lines = text.splitlines()
+    for statement in ast.parse(text).body:
+        source = ast.unparse(statement)
+        _, hash_, comment = lines[statement.end_lineno - 1][statement.end_col_offset :].partition("# ")
+        if isinstance(statement, ast.Expr) and hash_:
+            assert repr(eval(source, names)) == comment, source
+        else:
+            exec(compile(ast.Module([statement], []), page.name, "exec"), names)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name)
+def test_the_python_of_a_page_runs_and_gives_what_it_shows(page, monkeypatch, tmp_path, cold):
+    monkeypatch.setattr(ad.config, "patience", 8)  # as users have it
+    monkeypatch.chdir(tmp_path)
+    misses.forget()  # what other pages did is nothing that `ad.explain` says on this one
+    names = {"__name__": "page"}
+    with np.printoptions(precision=8):
+        for _, text in blocks(page, "python"):
+            (run_session if text.startswith(">>> ") else run_program)(text, names, page)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=name)
+def test_the_commands_of_a_page_print_what_it_shows(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for _, text in blocks(page, "console"):
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            program, *arguments = shlex.split(command)
+            assert program == "autodiff", command
+            result = CliRunner().invoke(app, arguments)
+            if shown:
+                assert Checker().check_output(shown, result.output, OPTIONS), f"{command}\n{result.output}"
+            else:
+                assert result.exit_code == 0, result.output
+
+
+COMMANDS = [c for _, b in blocks(ROOT / "README.md", "sh") for c in b.splitlines() if c.startswith("autodiff inspect")]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_of_the_readme_works(line, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(app, shlex.split(line)[1:])
+    assert result.exit_code == 0, result.output
+
+
+def test_the_readme_begins_with_the_two_commands_that_the_makefile_has():
+    commands = [line.split("#")[0].split() for line in blocks(ROOT / "README.md", "sh")[0][1].splitlines()]
+    assert commands == [["make", "demo"], ["make", "test"]]
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {"demo", "test", "docs"} <= set(targets)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_what_a_page_points_to_is_there(page):
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:examples|autodiff|codegen|benchmarks|docs|tests)/[\w/.-]*)`", text)
+    assert [p for p in named if not (ROOT / p).exists()] == []
+    links = re.findall(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)", text)
+    assert [p for p in links if not (page.parent / p).exists()] == []
+
+
+def test_every_block_of_python_is_found_by_these_tests():
+    any_form = re.compile(r"^\s*[`~]{3,}\s*\{?(?:python|py|pycon|code-block)", re.MULTILINE)
+    for page in PAGES:
+        assert len(any_form.findall(page.read_text(encoding="utf-8"))) == len(blocks(page, "python")), name(page)

@@ -1,0 +1,49 @@
+"""The reference in docs/ has an entry for every public name, and no other."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_documentation import SPACES
+
+import autodiff as ad
+from autodiff import errors
+
+DOCS = Path(__file__).parent.parent / "docs"
+#: `{names} ad.linalg`, with the names in the block; or an entry by hand, `{py:data} ad.pi`.
+LISTED = re.compile(r"^```\{names\} (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BY_HAND = re.compile(r"^:*`*\{py:\w+\} ([\w.]+)", re.MULTILINE)
+
+
+def test_every_public_name_stands_in_the_reference_once():
+    public = {f"ad.{space}{name}" for space, module in SPACES.items() for name in module.__all__}
+    modules = {f"ad.{space}".rstrip(".") for space in SPACES} - {"ad"} | {"ad.ops"}
+    entries = Counter()
+    for page in (DOCS / "reference").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        entries.update(f"{space}.{name}" for space, names in LISTED.findall(text) for name in names.split())
+        entries.update(BY_HAND.findall(text))
+    assert {name for name, times in entries.items() if times > 1} == set()
+    assert public - modules - set(entries) == set()
+    assert set(entries) - public == set()
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="names that NumPy 2 removed are not listed")
+def test_the_page_of_limits_names_every_function_of_numpy_that_is_not_there():
+    told = set(re.findall(r"`([\w.]+)`", (DOCS / "limits.md").read_text(encoding="utf-8")))
+    spaces = {"": (np, ad), "linalg.": (np.linalg, ad.linalg), "fft.": (np.fft, ad.fft)}
+    missing = {
+        prefix + name
+        for prefix, (theirs, ours) in spaces.items()
+        for name in theirs.__all__
+        if callable(f := getattr(theirs, name)) and not isinstance(f, type) and name not in ours.__all__
+    }
+    assert missing - told - {"test"} == set()
+
+
+def test_every_kind_of_error_stands_on_the_page_of_error_messages():
+    told = (DOCS / "errors.md").read_text(encoding="utf-8")
+    assert [name for name in errors.__all__ if isinstance(getattr(errors, name), type)
+            and issubclass(getattr(errors, name), Exception) and f"## ad.{name}" not in told] == []  # fmt: skip
