@@ -56,7 +56,7 @@ def coefficients(fit: Fit) -> tuple[list[float], float]:
         done.append(float(np.float32(float(lowest))) if fit.single else float(lowest))
         rest = [r - mpf(done[-1]) * x**k for x, r in zip(nodes, rest, strict=True)]
     points = [low + (high - low) * (j + mpf(1) / 3) / 300 for j in range(300)]
-    error = max(abs(fit.weight(x) * (fit.target(x) - mp.polyval(done[::-1], x))) for x in points)
+    error = max(abs(fit.weight(x) * (fit.target(x) - mp.fsum(c * x**k for k, c in enumerate(done)))) for x in points)
     return done, float(mp.log(error, 2))
 
 

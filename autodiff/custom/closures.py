@@ -30,7 +30,7 @@ from ..errors import GradientError, UserLine
 from ..tape.node import Node
 from ..tape.walk import by_number, gradient_inputs
 from ..tensor import Tensor
-from .reads import is_fixed, is_library_function, reads_of
+from .reads import ATTRIBUTE_READS, is_fixed, is_library_function, reads_of
 
 __all__ = ["Path", "closed_over", "held_by", "holder", "names_of", "refuse_closed", "standing", "tracked_by"]
 
@@ -273,7 +273,7 @@ def _attribute_of(value: Any, name: str) -> Any:
 @lru_cache(maxsize=1024)
 def _attribute_names(code: CodeType) -> dict[str, None]:
     """The attributes that a code object, and the functions that it defines, read of anything."""
-    read = {str(i.argval): None for i in dis.get_instructions(code) if i.opname in ("LOAD_ATTR", "LOAD_METHOD")}
+    read = {str(i.argval): None for i in dis.get_instructions(code) if i.opname in ATTRIBUTE_READS}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             read.update(_attribute_names(constant))

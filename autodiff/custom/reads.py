@@ -54,8 +54,8 @@ else:  # for who gives rules objects of his own
     objects = later("autodiff.custom.objects")
 
 __all__ = [
-    "Key", "can_be_watched", "class_parts", "function_key", "held_by", "is_fixed", "is_library_function",
-    "is_unchanging", "reads_of", "static_key",
+    "ATTRIBUTE_READS", "Key", "can_be_watched", "class_parts", "function_key", "held_by", "is_fixed",
+    "is_library_function", "is_unchanging", "reads_of", "static_key",
 ]  # fmt: skip
 
 _BY_VALUE = (str, bytes, bool, int, type(None), type(...), type(NotImplemented), np.dtype, range)
@@ -339,17 +339,22 @@ def _reads_nothing(code: CodeType) -> bool:
     return not (_global_paths(code) or _imports(code))
 
 
+#: The instructions that read a global, and those that read an attribute, in any version of Python that was tried.
+_GLOBAL_READS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
+ATTRIBUTE_READS = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"))
+
+
 @lru_cache(maxsize=1024)
 def _global_paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
     """What a code object, and the functions it defines, read from globals: `np.pi` is ("np", "pi")."""
     found: dict[tuple[str, ...], None] = {}
     path: list[str] = []
     for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+        if instruction.opname in _GLOBAL_READS:
             if path:
                 found[tuple(path)] = None
             path = [str(instruction.argval)]
-        elif path and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+        elif path and instruction.opname in ATTRIBUTE_READS:
             path.append(str(instruction.argval))
         elif path and instruction.opname not in ("CACHE", "PUSH_NULL"):
             found[tuple(path)] = None

@@ -22,7 +22,7 @@ import numpy as np
 from ..tape.watched import Watch
 from .call import Call
 from .objects import is_object
-from .reads import can_be_watched, class_parts, is_fixed, is_library_function, reads_of
+from .reads import ATTRIBUTE_READS, can_be_watched, class_parts, is_fixed, is_library_function, reads_of
 
 __all__ = ["Watching", "watched"]
 
@@ -188,6 +188,6 @@ def _is_watchable(code: CodeType) -> bool:
             return False
         if name in ("STORE_DEREF", "DELETE_DEREF") and argument in code.co_freevars:
             return False
-        if name in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR") and str(argument).startswith("__"):
+        if (name in ATTRIBUTE_READS or name == "STORE_ATTR") and str(argument).startswith("__"):
             return False
     return all([_is_watchable(c) for c in code.co_consts if isinstance(c, CodeType)])

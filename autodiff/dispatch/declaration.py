@@ -10,8 +10,8 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from opcode import opmap
-from types import FunctionType
+from opcode import hasconst, opmap
+from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
 from codegen.records import NamedTuple
@@ -216,18 +216,35 @@ def place_of(implementation: Callable) -> str:
     return caller() if code is None else f"{short_name(code.co_filename)}:{code.co_firstlineno}"
 
 
-#: What an empty body compiles to, whichever of docstring, `...` and `pass` it is written with.
-_IDLE = frozenset([opmap[name] for name in ("RESUME", "NOP", "COPY_FREE_VARS", "RETURN_VALUE") if name in opmap])
-_CONSTANTS = frozenset([opmap[name] for name in ("LOAD_CONST", "RETURN_CONST") if name in opmap])
-
-
 def has_body(function: Callable) -> bool:
-    """Whether a declaration does something: more than a docstring, `...`, `pass` or `return None`."""
+    """True of a declaration that does something: more than a docstring, `...`, `pass` or `return None`."""
     code = getattr(function, "__code__", None)
-    if code is None:
-        return True
-    # Two bytes each; what needs more is not idle.
-    steps = zip(code.co_code[::2], code.co_code[1::2], strict=True)
-    return any(
-        step not in _IDLE and not (step in _CONSTANTS and code.co_consts[argument] is None) for step, argument in steps
-    )
+    return code is None or not _steps(code) <= _IDLE
+
+
+def _steps(code: CodeType) -> set[tuple[int, Any]]:
+    """The instructions of a code object, two bytes each: what is done, and with which constant or number.
+
+    The number of cells that a function has is left out: it says nothing of the body.
+    """
+    pairs = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    return {(op, code.co_consts[k] if op in hasconst else 0 if op == _CELLS else k) for op, k in pairs}
+
+
+_CELLS = opmap["COPY_FREE_VARS"]
+
+
+def _idle(cell: Any = None) -> Callable:
+    """A function that does nothing, in each way of writing it, with a cell."""
+
+    def idle() -> None:
+        """Nothing."""
+        nonlocal cell
+        ...
+        return None
+
+    return idle
+
+
+#: What the running version of Python makes of an empty body; each version has its own instructions for it.
+_IDLE = _steps(_idle().__code__)

@@ -100,18 +100,17 @@ def refuse_forgotten(rule: Any, where: str, what: str) -> None:
 _RETURN_NONE = re.compile(r"\breturn\s*(None\s*)?([;#]|$)")
 
 
+#: The instructions with which the running version of Python ends a function that has no `return`.
+_END = [(i.opname, i.argval) for i in dis.get_instructions(lambda: None)][1:]
+
+
 def _ends_without_return(function: Any) -> bool:
     """True of a function that can come to its end, and says `return None` nowhere, as far as its source is known."""
     code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     if code is None or code.co_name == "<lambda>":
         return False
-    names = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    pairs = zip([("", None), *names], names, strict=False)
-    ends = [
-        name == "RETURN_CONST" or (name == "RETURN_VALUE" and before == ("LOAD_CONST", None))
-        for before, (name, value) in pairs
-        if value is None
-    ]
+    steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    ends = [steps[k : k + len(_END)] == _END for k in range(len(steps))]
     lines = {line for *_, line in code.co_lines() if line is not None}
     return any(ends) and not any([_RETURN_NONE.search(getline(code.co_filename, n).rstrip()) for n in lines])
 

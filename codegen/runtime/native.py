@@ -15,6 +15,7 @@ import importlib
 import os
 import sys
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -186,9 +187,7 @@ _GET_HANDLER = 305
 @functools.cache
 def _offsets() -> dict[str, int]:
     """Where the launcher finds the fields of objects; empty when the self-check does not confirm them."""
-    from .slots import is_known_python  # when the first program is called again
-
-    if os.environ.get("AUTODIFF_LAUNCHER", "1") == "0" or not is_known_python():
+    if os.environ.get("AUTODIFF_LAUNCHER", "1") == "0" or not _is_tried():
         return {}
     head = object.__basicsize__
     offsets = dict(
@@ -207,6 +206,25 @@ def _offsets() -> dict[str, int]:
         SIZE=head,
     )
     return offsets if _is_confirmed(offsets) else {}
+
+
+#: For a warning that is given once, whether it is raised or shown.
+_unsaid = [
+    "autodiff was not tried on this Python ({}): programs are called by ctypes and recorded in Python, with the same "
+    "results, but slower; AUTODIFF_LAUNCHER=0 says that this is known"
+]
+
+
+def _is_tried() -> bool:
+    """True for a Python whose objects are known.  Another is warned of, once."""
+    from .slots import is_known_python  # when the first program is called again
+
+    if is_known_python():
+        return True
+    if _unsaid:
+        here = f"{sys.implementation.name} {sys.version.split()[0]}"
+        warnings.warn(_unsaid.pop().format(here), RuntimeWarning, stacklevel=2)
+    return False
 
 
 def _is_copy(array: np.ndarray) -> bool:

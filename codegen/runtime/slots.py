@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 #: Versions of CPython that the tests ran on: their objects look as they are read here.
-_VERSIONS = ((3, 11), (3, 14))
+_VERSIONS = ((3, 11), (3, 15))
 #: Where a member descriptor has its definition and that one the offset; where a slot wrapper has its base.
 _DEFINITION = 40
 _OFFSET = 16

@@ -11,7 +11,7 @@ HERE = {"version_info": sys.version_info, "implementation": sys.implementation}
 OTHERS = {
     "another implementation": {"implementation": types.SimpleNamespace(name="pypy")},
     "an older version": {"version_info": (3, 10, 14)},
-    "a version that was not tried": {"version_info": (3, 15, 0)},
+    "a version that was not tried": {"version_info": (3, slots._VERSIONS[1][1] + 1, 0)},
     "a debug build": {"gettotalrefcount": lambda: 0},
     "a build that traces references": {"getobjects": lambda limit: []},
 }
@@ -28,9 +28,12 @@ def test_in_a_python_that_is_not_known_no_address_is_followed(other, monkeypatch
 
     monkeypatch.setattr(slots, "sys", types.SimpleNamespace(**HERE | other))
     monkeypatch.setattr(native, "_is_confirmed", followed)
+    monkeypatch.setattr(native, "_unsaid", ["not tried: {}"])
     monkeypatch.setattr(native.ctypes, "string_at", followed)
     assert not slots.is_known_python()
-    assert native._offsets.__wrapped__() == {}
+    with pytest.warns(RuntimeWarning, match="not tried: cpython 3"):
+        assert native._offsets.__wrapped__() == {}
+    assert native._offsets.__wrapped__() == {}  # said once
 
 
 def test_a_build_without_the_interpreters_lock_is_refused(monkeypatch):

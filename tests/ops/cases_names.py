@@ -36,7 +36,8 @@ CASES = [
         name, getattr(ad, name), getattr(np, name), dtypes=("f64", "f32", "i64", "bool"), shapes=PAIR)],
     *[c for name in ("fmax", "fmin") for c in cases(
         f"{name}-nan", getattr(ad, name), getattr(np, name), (_holed, _holed), shapes=(("[6]", "[6]"),), smooth=False)],
-    *[c for name in ("fabs", "fix", "angle", "isposinf", "isneginf", "isreal", "iscomplex") for c in cases(
+    *cases("fix", ad.fix, np.trunc, shapes=("[5]",), smooth=False),
+    *[c for name in ("fabs", "angle", "isposinf", "isneginf", "isreal", "iscomplex") for c in cases(
         name, getattr(ad, name), getattr(np, name), shapes=("[5]",), smooth=name == "fabs")],
     *[c for k in (0, 1) for c in cases(f"modf-{k}", lambda x, k=k: ad.modf(x)[k], lambda x, k=k: np.modf(x)[k],
                                        _middling, shapes=("[5]",), smooth=k == 0)],

@@ -138,6 +138,7 @@ def called(theirs, ours, given):
     return theirs(*places, **names), ours(*places, **names)
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")
 @pytest.mark.parametrize("name", [name for name in NAMES if OF_ONE.get(name, {}) is not None])
 def test_arguments_are_taken_by_numpys_names_and_numpys_defaults_change_nothing(name):
     theirs, ours = both(name)

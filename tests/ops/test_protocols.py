@@ -59,7 +59,7 @@ def test_every_universal_function_we_serve_gives_numpys_values(ufunc):
         lambda t: np.zeros_like(t) + t,
         lambda t: np.round(t) * t,
         lambda t: np.around(t) * t,
-        lambda t: np.fix(t) * t,
+        pytest.param(lambda t: np.fix(t) * t, marks=pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")),
         lambda t: np.degrees(t),
         lambda t: np.gradient(t, 2.0, axis=1, edge_order=2),
         lambda t: np.isin(t, [1.0, 5.0], assume_unique=True) * t,

@@ -111,6 +111,7 @@ def test_a_captured_tensor_may_come_to_require_a_gradient():
     np.testing.assert_array_equal(w.grad.numpy(), X)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
 def test_a_captured_array_of_another_shape_or_dtype_is_traced_again():
     k = np.arange(3.0)
     f = ad.jit(lambda x: x * k)

@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import warnings
 from contextlib import suppress
 from functools import partial
 
@@ -37,7 +38,8 @@ def resized(a):
 
 
 def reshaped(a):
-    a.shape = (1, -1)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # NumPy 2.5 advises against it
+        a.shape = (1, -1)
     a[...] = 0
 
 
