@@ -81,9 +81,14 @@ def elementwise(
             if not _wants(x):
                 found.append(None)
                 continue
-            term = None if rest is None else _scaled(rest, adjoint_of(_forced(partial)), masked, masks)
+            factors, after = adjoint_of(_forced(partial)), ()
+            if isinstance(factors, tuple) and x.shape != y.shape and x_bar is None:
+                # What is the same for all that is added up is multiplied with the sum.
+                after = tuple([f for f in factors if f.shape == x.shape])
+                factors = tuple([f for f in factors if f.shape != x.shape])
+            term = None if rest is None else _scaled(rest, factors, masked, masks)
             x_bar = term if x_bar is None else x_bar if term is None else named("add")(x_bar, term)
-            found.append(None if x_bar is None else sum_to(x_bar, x.shape))
+            found.append(None if x_bar is None else _scaled(sum_to(x_bar, x.shape), after, masked, masks))
         return tuple(found)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:

@@ -196,3 +196,27 @@ def test_a_logarithm_of_a_quotient_has_a_gradient_where_the_square_of_the_diviso
     for f in (lambda x, y: x * ad.log(x / y), ad.special.rel_entr, ad.special.kl_div):
         for g in (ad.grad(f, 1), ad.jit(ad.grad(f, 1))):
             np.testing.assert_allclose(g(x, y), -3e19, rtol=1e-5)
+
+
+@pytest.mark.parametrize("divisor", [1e-25, -1e-20, 1e-19, 3.0, 1e20, -1e25])
+@pytest.mark.parametrize("shape", [(), (4,), (3, 1), (3, 4)])
+def test_a_divisor_of_many_is_not_squared(shape, divisor):
+    """d/db of sum(w x / b): each factor is a number of floats, and 1 / b**2 is none."""
+    rng = np.random.default_rng(3)
+    x, w = (rng.uniform(0.5, 2, (3, 4)) * scale for scale in (1e-3, 1e-3 * divisor**2 if abs(divisor) < 1 else 1e30))
+    w = np.maximum(w, 1e-36)
+    b = np.full(shape, divisor) * rng.uniform(1, 2, shape)
+    args = [a.astype(np.float32) for a in (x, b, w)]
+    wide = -(args[2].astype(float) * args[0] / np.square(args[1], dtype=float))
+    while wide.ndim > len(shape):
+        wide = wide.sum(0)
+    for axis, n in enumerate(shape):
+        wide = wide.sum(axis, keepdims=True) if n == 1 else wide
+
+    def f(x, b, w):
+        return ad.sum(w * (x / b))
+
+    leaf = ad.tensor(args[1], requires_grad=True)
+    f(args[0], leaf, args[2]).backward()
+    for found in (ad.grad(f, 1)(*args), ad.jit(ad.grad(f, 1))(*args), ad.grad(ad.jit(f), 1)(*args), leaf.grad.numpy()):
+        np.testing.assert_allclose(found, wide, rtol=4e-6)
