@@ -13,7 +13,7 @@ from .arrays import on_arrays
 from .comparison import less
 from .declare import unary
 from .selection import where
-from .special_series import ERFCX, more_by_erf, series
+from .special_series import ERFCX, halves, more_by_erf, series
 
 __all__ = ["erfc", "log_ndtr", "mills", "ndtr", "weighted"]
 
@@ -102,19 +102,42 @@ ndtr = unary(
 )
 
 
-def _below(k: Any, x: Any) -> Any:
-    """`ndtr` by fewer operations, within some ulps."""
-    one, half, two, three = (k.constant(c, like=x) for c in (1.0, 0.5, 2.0, 3.0))
-    size = k.minimum(k.mul(k.abs(x), k.constant(_ROOT_HALF, like=x)), k.constant(64.0, like=x))
-    above, twice = k.add(size, three), k.add(one, k.mul(two, size))
-    inverse = k.div(half, k.mul(above, twice))  # one division for both of `_scaled_tail`, and the half
-    t = k.mul(k.mul(k.sub(size, three), k.add(twice, twice)), inverse)
-    tail = k.mul(_bell(k, x, 0.5), k.mul(series(k, ERFCX, t), k.mul(above, inverse)))
-    return k.select(k.lt(x, k.constant(0.0, like=x)), tail, k.sub(one, tail))
+#: exp(x² / 2) ndtr(-x) as a quotient of polynomials, lowest first, up to where exp(-x² / 2) is 0: of doubles within
+#: 2**-53.1, of floats 2**-27.  Rational least squares of 60-digit values (mpmath), weighted anew twelve times.  All
+#: coefficients are positive, so nothing cancels.  Beside one division these are 19 products (of floats 9); the series
+#: in (x - 3) / (x + 3) takes 27 (13).  gelu, ns: f64 3.2 rather than 4.35, f32 1.1 rather than 1.5 (one thread, AVX2).
+_TAIL_F64 = (
+    (0.5, 0.7756658888848021, 0.5951900204959605, 0.2901470901481306, 0.09806371715211587, 0.023733337581180743,
+     0.0041127702642851805, 0.000493791910513309, 3.755862217336085e-05, 1.3991333641746084e-06),
+    (1.0, 2.3492163385724596, 2.564783487525046, 1.7180486777719552, 0.7843413541147847, 0.2559301702467354,
+     0.060721393981244265, 0.01040333172546495, 0.0012412598721090067, 9.414550429401527e-05, 3.5071072506287404e-06),
+)
+_TAIL_F32 = (
+    (0.5000000032066371, 0.4402824521644961, 0.1847099980963703, 0.04113096999888759, 0.00419027758993069),
+    (1.0, 1.6784499230347614, 1.2086240376196913, 0.47336432070599377, 0.10310583866643841, 0.010503364587136355),
+)
+
+
+def _below(k: Any, x: Any) -> tuple[Any, Any]:
+    """`ndtr` by fewer operations, within some ulps; and exp(-x² / 2)."""
+    (top, bottom), end = (_TAIL_F32, 15.0) if k.dtype(x) == "f32" else (_TAIL_F64, 40.0)
+    size, most = k.abs(x), k.constant(end, like=x)
+    size = k.select(k.lt(size, most), size, most)  # of nan too
+    square, half = k.mul(size, size), k.constant(0.5, like=x)
+    bell = k.exp(k.neg(k.mul(half, square)))
+    # With what the square is rounded by, as in `_bell`.
+    bell = k.sub(bell, k.mul(bell, k.mul(half, k.fma(size, size, k.neg(square)))))
+    tail = k.mul(bell, k.div(halves(k, top, size), halves(k, bottom, size)))
+    return k.select(k.lt(x, k.constant(0.0, like=x)), tail, k.sub(k.constant(1.0, like=x), tail)), bell
+
+
+def _weighted(k: Any, x: Any) -> Any:
+    return k.mul(x, _below(k, x)[0])
 
 
 def _weighted_slope(k: Any, x: Any) -> Any:
-    return k.add(_below(k, x), k.mul(x, _density(k, x)))
+    below, bell = _below(k, x)
+    return k.add(below, k.mul(x, k.mul(k.constant(1 / math.sqrt(2 * math.pi), like=x), bell)))
 
 
 weighted_slope = unary(
@@ -126,9 +149,9 @@ weighted_slope = unary(
 )
 weighted = unary(
     "weighted",
-    on_arrays(lambda k, x: k.mul(x, _below(k, x))),
+    on_arrays(_weighted),
     partials=lambda y, x: (lambda: weighted_slope(x),),
-    lower=Map(lambda k, x: k.mul(x, _below(k, x))),
+    lower=Map(_weighted),
     doc="x ndtr(x), with all its digits far below 0.   f[...]  →  f[...]",
 )
 

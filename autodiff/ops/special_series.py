@@ -14,7 +14,7 @@ import numpy as np
 
 __all__ = [
     "BESSEL0_FAR", "BESSEL0_NEAR", "BESSEL1_FAR", "BESSEL1_NEAR", "ERFCX", "LGAMMA_12", "LGAMMA_23",
-    "clenshaw", "more_by_erf", "series",
+    "clenshaw", "halves", "more_by_erf", "series",
 ]  # fmt: skip
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
@@ -112,10 +112,11 @@ def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
     powers = _powers(_told(k, coefficients, t))
     if len(powers) == 1:
         return k.constant(powers[0], like=t)
-    return _by_halves(k, powers, t)
+    return halves(k, powers, t)
 
 
-def _by_halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
+def halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
+    """The sum of powers of t, the lowest first: even and odd ones, of which neither waits for the other."""
     square = k.mul(t, t)
     if len(powers) < 20:
         odd, even = (_horner(k, powers[first::2], square) for first in (1, 0))
@@ -132,7 +133,7 @@ def more_by_erf(k: Any, whole: Any, scale: Any, x: Any) -> Any:
     high = float(np.float32(first)) if k.dtype(t) == "f32" else first
     low = (first - high) + _FIRST_LOW
     # The first power is two numbers, and what the sum with it is rounded by is added to the others.
-    rest = k.add(k.mul(_by_halves(k, tuple(others), t), t), k.constant(low, like=t))
+    rest = k.add(k.mul(halves(k, tuple(others), t), t), k.constant(low, like=t))
     constant = k.constant(high, like=t)
     total = k.fma(scale, constant, whole)
     return k.add(total, k.fma(scale, rest, k.fma(scale, constant, k.sub(whole, total))))
