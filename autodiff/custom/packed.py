@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import tree
 from ..tensor import Tensor
 from .reads import static_key
 
-__all__ = ["Packed", "as_it_is"]
+__all__ = ["Packed", "as_it_is", "own_copy"]
 
 
 def as_it_is(value: Any) -> Any:
@@ -24,11 +26,16 @@ def _itself(value: Any) -> Tensor | None:
     return value if isinstance(value, Tensor) else None
 
 
+def own_copy(leaf: Any) -> Any:
+    """A leaf that is no tensor, as a call keeps it: of an array a copy, which no later write changes."""
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
 class Packed:
     """A structure, places of tensors, and everything else by value.
 
     places   for each leaf: the place of a tensor (int), or None
-    statics  the leaves that are no tensors, in order
+    statics  the leaves that are no tensors, in order; arrays among them are copies
     """
 
     __slots__ = ("places", "statics", "structure")
@@ -47,7 +54,7 @@ class Packed:
         leaves, self.structure = tree.flatten(value)
         tensors = [tensor_of(x) for x in leaves]
         self.places = tuple([None if t is None else place_of(t) for t in tensors])
-        self.statics = tuple([x for x, t in zip(leaves, tensors, strict=True) if t is None])
+        self.statics = tuple([own_copy(x) for x, t in zip(leaves, tensors, strict=True) if t is None])
 
     @staticmethod
     def of(structure: Any, leaves: Sequence[Any], place_of: Callable[[Tensor], int]) -> Packed:

@@ -41,7 +41,7 @@ from .call import Call, Shape, Site, shape_of
 from .closures import closed_over, holder
 from .context import ForwardContext, Said, attributes, said
 from .forward import Entered, completed
-from .packed import Packed
+from .packed import Packed, own_copy
 
 __all__ = ["straight_call"]
 
@@ -107,6 +107,7 @@ def made_for(site, run, names, name, general, finish, shapes, new_shape, holds):
 
 _NOTHING = Said()  # what no context was told
 _HANDLE = "h{i} = new(n{i}.kind.out.cls); h{i}.node = n{i}; h{i}.masked = True"
+_STATIC = "a{i} if type(a{i}) is not ndarray else a{i}.copy(), "  # no later write changes it
 _SAVED = """
         for key_name, value in saved:
             if is_tensor(type(value)):
@@ -121,7 +122,7 @@ _SAVED = """
                     extras += (v,)
             elif type(value) in holds_none:
                 key += (key_name, None)
-                statics += (value,)
+                statics += (value if type(value) is not ndarray else value.copy(),)
             else:
                 return finish(({arguments},), ({inner},), ctx, y, line, asked, looked, covered, since)
 """
@@ -153,7 +154,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         told="told = said(ctx)" if has_context else "",
         unusual=f"told.constant or told.dirty or ctx.__dict__ or {moved}" if has_context else moved,
         saved="saved, key = told.saved or (), (told.materialize,)" if has_context else "key = (True,)",
-        statics="".join([f"a{i}, " for i in count if not is_tensor[i]]),
+        statics="".join([_STATIC.format(i=i) for i in count if not is_tensor[i]]),
         places=places.strip() if has_context else "",
         inputs=", ".join([f"n{i}" for i in tensors]),
         masked=f"now.body != 0 and is_masked(({''.join([f'a{i}, ' for i in tensors])}))",
@@ -175,6 +176,7 @@ def _template(is_tensor: tuple[bool, ...], has_context: bool, may_hold: bool) ->
         "kinds": _KINDS,
         "new": object.__new__,
         "new_line": tuple.__new__,
+        "ndarray": np.ndarray,
         "new_number": new_number,
         "rich_node": rich_node,
         "said": said,
@@ -275,7 +277,7 @@ def straight_call(
         for k, node in enumerate(body):
             number.setdefault(node, -1 - k)
         extras: list[Any] = []
-        statics = [a for a, t in zip(arguments, is_tensor, strict=True) if not t]
+        statics = [own_copy(a) for a, t in zip(arguments, is_tensor, strict=True) if not t]
         said_too = () if ctx is None else tuple(ctx.__dict__.items())
         key = [told.materialize, structure, len(body), len(said_too)]
         for name, value in (*(told.saved or ()), *said_too):
@@ -286,7 +288,7 @@ def straight_call(
                     place = number[value.node] = first + len(inputs) + len(extras)
                     extras.append(value.node)
             elif type(value) in _HOLDS_NONE:
-                statics.append(value)
+                statics.append(own_copy(value))
             else:
                 return None
             key += name, place

@@ -184,3 +184,59 @@ def test_an_array_beside_a_tensor_is_copied_by_every_transformation(way):
         b[:] = 100.0
         for g in found:
             assert g.detach().tolist() == expected
+
+
+def _keeping(save, saved, *types, host=False):
+    """x * a with a rule of its own: `save(ctx, a)` keeps the array, `saved(ctx)` reads it back."""
+
+    @ad.function
+    def product(x, a): ...
+
+    @product.forward(ad.Tensor, *types, host=host)
+    def _(ctx, x, a):
+        save(ctx, a)
+        return x * a
+
+    @product.backward(ad.Tensor, *types)
+    def _(ctx, g):
+        return g * saved(ctx), None
+
+    return product
+
+
+#: The array of a user's, as a forward keeps it for its backward.
+KEPT = {
+    "by name": (lambda ctx, a: ctx.save_for_backward(a=a), lambda ctx: ctx.saved_variables.a),
+    "in a list": (lambda ctx, a: ctx.save_for_backward(a=[a, 1.0]), lambda ctx: ctx.saved_variables.a[0]),
+    "on ctx": (lambda ctx, a: setattr(ctx, "a", a), lambda ctx: ctx.a),
+    "as an input": (lambda ctx, a: None, lambda ctx: ctx.inputs[1]),
+}
+
+
+@pytest.mark.parametrize("route", ["recorded", "grad of a tensor", "vjp", "twice"])
+@pytest.mark.parametrize("host", [False, True])
+@pytest.mark.parametrize("how", KEPT)
+def test_an_array_that_a_forward_keeps_is_the_one_of_that_time(how, host, route):
+    for n in (3, 3000):
+        product = _keeping(*KEPT[how], np.ndarray, host=host)
+        for _ in range(3):
+            a, x = np.full(n, 2.0), ad.tensor(np.ones(n), requires_grad=True)
+            if route == "recorded":
+                y = ad.sum(product(x, a))
+                a[:] = 100.0
+                y.backward()
+                found = x.grad
+            elif route == "vjp":
+                pull = ad.vjp(lambda x, a=a, f=product: ad.sum(f(x, a)), x)[1]
+                a[:] = 100.0
+                (found,) = pull(ad.tensor(1.0))
+            elif route == "twice":
+                y = ad.sum(product(x, a))
+                y.backward(retain_graph=True)
+                a[:] = 100.0
+                y.backward()
+                found = x.grad / 2.0
+            else:
+                found = ad.grad(lambda x, a=a, f=product: ad.sum(f(x, a)))(x)
+                a[:] = 100.0
+            assert found.detach().numpy()[-1] == 2.0, (how, n, route)
