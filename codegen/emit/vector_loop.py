@@ -23,8 +23,7 @@ from .quotients import is_by_doubles, quotient
 from .reductions import Reduction, collapsed, combined, halved
 from .rising import away_from_edges
 from .runs import RUN
-from .strides import VARYING, Apart
-from .types import LLVM_TYPES, first_lanes, steps, struct_type
+from .types import first_lanes, steps, struct_type
 from .vector_memory import VectorMemory
 
 if TYPE_CHECKING:
@@ -355,54 +354,6 @@ class VectorLoop(VectorMemory):
         for j, result in enumerate(results):
             self.vectors[result] = self.value(f"extractvalue {struct} {whole}, {j}")
 
-    def is_varying(self, value: Value) -> bool:
-        """Whether lanes have it, and not one number for all of them."""
-        return self.plan.strides.get(value, 0) is VARYING or value in self.plan.partial
-
-    def vector(self, value: Value) -> str:
-        """A value as a vector."""
-        known = self.vectors.get(value)
-        if known is None:
-            known = self.vectors[value] = self._made_vector(value)
-        return known
-
-    def _made_vector(self, value: Value) -> str:
-        type = value.type
-        assert isinstance(type, ScalarType)
-        owner = value.owner
-        if isinstance(owner, Operation) and owner.name == "arith.constant":
-            return self.literal(owner.attributes["value"], type)
-        name = self.body.names[value]
-        stride = self.plan.strides.get(value, 0)
-        if stride:
-            first = self.spread(LLVM_TYPES[type], name, self.body.value)
-            return self.value(f"add {self.spelled(type)} {first}, {self.offsets(stride, LLVM_TYPES[type])}")
-        return self.spread(LLVM_TYPES[type], name, self.body.value if value in self.inside else self.hoist)
-
-    def offsets(self, stride: int | Apart, type: str = "i64") -> str:
-        """By how much each lane is beyond the first."""
-        if isinstance(stride, int):
-            return steps(type, self.lanes, stride)
-        step = self.spread("i64", self.body.names[stride.step], self.body.value)
-        far = self.value(f"mul <{self.lanes} x i64> {step}, {steps('i64', self.lanes, stride.factor)}")
-        assert type == "i64", "positions are i64"
-        return far
-
-    def spread(self, type: str, name: str, write) -> str:
-        vector = f"<{self.lanes} x {type}>"
-        first = write(f"insertelement {vector} poison, {type} {name}, i64 0")
-        return write(f"shufflevector {vector} {first}, {vector} poison, <{self.lanes} x i32> zeroinitializer")
-
-    def splat(self, type: ScalarType, name: str) -> str:
-        """A number of before the loop in all lanes."""
-        return self.spread(LLVM_TYPES[type], name, self.hoist)
-
-    def hoist(self, instruction: str) -> str:
-        """A line before the loop."""
-        name = f"%t.{self.body.next_number()}"
-        self.hoisted.append(f"  {name} = {instruction}")
-        return name
-
     # ---- reductions ----
 
     def _identities(self, lanes: int) -> list[str]:
@@ -433,19 +384,3 @@ class VectorLoop(VectorMemory):
                 body.names[reduction.store.operands[0]] = total
                 body.store(reduction.store)
         return totals[: sum(r.load is None for r in self.plan.reductions)]
-
-    # ---- Writer ----
-
-    def value(self, instruction: str) -> str:
-        return self.body.value(instruction)
-
-    def line(self, instruction: str) -> None:
-        """An instruction without a result."""
-        self.body.lines.append(f"  {instruction}")
-
-    def declare(self, name: str, result: str, arguments: tuple[str, ...]) -> str:
-        return self.body.declare(name, result, arguments)
-
-    def elementary(self, name: str, type: ScalarType) -> str:
-        return self.body.needs.function(name, type, self.lanes, is_called=self.plan.is_large)
-

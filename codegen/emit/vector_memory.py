@@ -10,57 +10,37 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
 from .every import STEPS, load_every, load_rows, taken
-from .loop_plan import LoopPlan
-from .operations import Writer
 from .pairs import Pair
 from .phases import DEAR
 from .rising import load_rising
 from .strides import VARYING, Apart, Stride
 from .types import ALIGNMENT, LLVM_TYPES
-
-if TYPE_CHECKING:
-    from .body import Body
+from .vector_values import VectorValues
 
 __all__ = ["VectorMemory"]
 
 
-class VectorMemory(Writer):
+class VectorMemory(VectorValues):
     """What a planned loop does with memory.
 
-    vectors   the names of values by lanes        mask   of the lanes in use, "" for all
+    mask      of the lanes in use, "" for all
     whole     whether all lanes are in use, where asking costs less than the mask; "" elsewhere
     rows      vectors that several loads take their elements of, by the first of these
     active    how many lanes are in use, the first ones; 0 where only the run knows
     updated   memory that the loop both reads and writes
     """
 
-    body: Body
-    plan: LoopPlan
-    vectors: dict[Value, str]
     rows: dict[Operation, list[str]]
     mask: str
     whole: str
     active: int
     updated: set[Value]
     _stored: set[Operation]
-
-    @abstractmethod
-    def vector(self, value: Value) -> str:
-        """A value as a vector."""
-
-    @abstractmethod
-    def line(self, instruction: str) -> None:
-        """An instruction without a result."""
-
-    @abstractmethod
-    def offsets(self, stride: int | Apart, type: str = "i64") -> str:
-        """By how much each lane is beyond the first."""
 
     def load(self, operation: Operation) -> None:
         memory, *indices = operation.operands
