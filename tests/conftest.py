@@ -38,10 +38,9 @@ def pytest_collection_modifyitems(config, items):
     """Leave slow tests out unless they are asked for, by --slow or by -m."""
     if config.getoption("--slow") or "slow" in config.getoption("-m"):
         return
-    skip = pytest.mark.skip(reason="slow: run with --slow or -m slow")
-    for item in items:
-        if item.get_closest_marker("slow"):
-            item.add_marker(skip)
+    slow = {item for item in items if item.get_closest_marker("slow")}
+    config.hook.pytest_deselected(items=[*slow])
+    items[:] = [item for item in items if item not in slow]
 
 
 def pytest_ignore_collect(collection_path, config):

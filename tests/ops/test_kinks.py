@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from covering import covering
 
 import autodiff as ad
 
@@ -102,8 +103,7 @@ SMOOTH = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("name", SMOOTH)
+@covering(name=SMOOTH, route=ROUTES)
 def test_the_second_derivative_is_the_limit(name, route):
     f, x, expected = SMOOTH[name]
     np.testing.assert_allclose(ROUTES[route](f, x), expected, rtol=1e-6, atol=1e-12)

@@ -5,9 +5,12 @@ has a corner, the gradient lies between its sides and a second derivative is nan
 number, whichever way it is computed.
 """
 
+import functools
+
 import mpmath as mp
 import numpy as np
 import pytest
+from covering import covering
 
 import autodiff as ad
 
@@ -125,30 +128,46 @@ def _line(f, a, v):
     return 2 * (here - low) / h, 2 * (high - here) / h, turns[0] / h**2, is_corner
 
 
-def _ways(f, a, v):
-    """v · gradient and v · Hessian · v, each way they are computed."""
-    with np.errstate(all="ignore"):
-        yield "grad", ad.grad(f)(a), ad.hvp(f, (a,), (v,))
-        yield "jit", ad.jit(ad.grad(f))(a), ad.jit(lambda a: ad.hvp(f, (a,), (v,)))(a)
-        t = ad.tensor(a, requires_grad=True)
-        (g,) = ad.grad(f(t), [t], create_graph=True)
-        (twice,) = ad.grad((g * v).sum(), [t], allow_unused=True)
-        yield "backward", g.detach().numpy(), np.zeros_like(a) if twice is None else twice.numpy()
+def _recorded(f, a, v):
+    t = ad.tensor(a, requires_grad=True)
+    (g,) = ad.grad(f(t), [t], create_graph=True)
+    (twice,) = ad.grad((g * v).sum(), [t], allow_unused=True)
+    return g.detach().numpy(), np.zeros_like(a) if twice is None else twice.numpy()
 
 
-def _check(name, a, v, rtol):
-    f, exact, is_unknown = FUNCTIONS[name]
+#: The gradient and the product of the Hessian with v, each way they are computed.
+WAYS = {
+    "grad": lambda f, a, v: (ad.grad(f)(a), ad.hvp(f, (a,), (v,))),
+    "jit": lambda f, a, v: (ad.jit(ad.grad(f))(a), ad.jit(lambda a: ad.hvp(f, (a,), (v,)))(a)),
+    "backward": _recorded,
+}
+
+
+@functools.cache
+def _line_at(name, matrix, dtype, exponent):
+    """A matrix, a direction, and the function along it in many digits; an error where there is no inverse or factor."""
+    a = (MATRICES[matrix] * 10.0**exponent).astype(dtype)
+    v = np.random.default_rng(9).normal(size=(3, 3)).astype(dtype)
     try:
         with mp.workdps(DIGITS):
-            found = _line(exact, a, v)
-    except (TypeError, ValueError, ZeroDivisionError):  # there is no inverse, or no factor
+            return a, v, _line(FUNCTIONS[name][1], a, v)
+    except (TypeError, ValueError, ZeroDivisionError) as error:
+        return a, v, error
+
+
+def _check(name, matrix, way, dtype=np.float64, exponent=0):
+    f, _, is_unknown = FUNCTIONS[name]
+    a, v, found = _line_at(name, matrix, dtype, exponent)
+    if isinstance(found, Exception):
         with pytest.raises(ad.LinAlgError):
             np.asarray(f(a))
         return
     if found is None or not _is_representable(found[:3], a.dtype):
         found = found and (mp.nan,) * 4
-    for way, g, hv in _ways(f, a, v):
-        _compare(way, g.astype(np.float64), hv.astype(np.float64), a, v, found, rtol, is_unknown)
+    with np.errstate(all="ignore"):
+        g, hv = WAYS[way](f, a, v)
+    rtol = 1e-9 if dtype is np.float64 else 1e-4
+    _compare(way, g.astype(np.float64), hv.astype(np.float64), a, v, found, rtol, is_unknown)
 
 
 def _is_representable(numbers, dtype):
@@ -187,20 +206,18 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "matrix"), CASES)
-def test_derivatives_at_special_matrices_are_those_of_many_digits_or_nan(name, matrix):
-    _check(name, MATRICES[matrix], np.random.default_rng(9).normal(size=(3, 3)), 1e-9)
+@covering(case=CASES, way=WAYS)
+def test_derivatives_at_special_matrices_are_those_of_many_digits_or_nan(case, way):
+    _check(*case, way)
 
 
 SCALES = [(np.float64, 150), (np.float64, -150), (np.float32, 20), (np.float32, -20)]
+SCALED = [c for c in CASES if c[1] in ("regular", "singular", "repeated")]
 
 
-@pytest.mark.parametrize(("dtype", "exponent"), SCALES)
-@pytest.mark.parametrize(("name", "matrix"), [c for c in CASES if c[1] in ("regular", "singular", "repeated")])
-def test_derivatives_of_very_large_and_very_small_matrices_are_those_of_many_digits(name, matrix, dtype, exponent):
-    a = (MATRICES[matrix] * 10.0**exponent).astype(dtype)
-    v = np.random.default_rng(9).normal(size=(3, 3)).astype(dtype)
-    _check(name, a, v, 1e-9 if dtype is np.float64 else 1e-4)
+@covering(times=2, case=SCALED, scale=SCALES, way=WAYS)
+def test_derivatives_of_very_large_and_very_small_matrices_are_those_of_many_digits(case, scale, way):
+    _check(*case, way, *scale)
 
 
 def _products(x):

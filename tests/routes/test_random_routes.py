@@ -3,7 +3,25 @@
 import numpy as np
 import pytest
 from random_routes import Oracle, function, shown, written
-from test_routes import BATCH, INSIDE, V, X, backward, check_first, check_inside, check_second, close, eagerly, slope
+from test_routes import (
+    BATCH,
+    FIRST,
+    INSIDE,
+    SECOND,
+    SECOND_TRACED,
+    TRACED,
+    V,
+    X,
+    backward,
+    check_first,
+    check_inside,
+    check_kept,
+    check_repeated,
+    check_second,
+    close,
+    eagerly,
+    slope,
+)
 
 import autodiff as ad
 
@@ -42,10 +60,16 @@ def check_some(program, oracle):
 
 def check_all(program, oracle):
     """All routes, recorded with and without reads."""
-    check_first(function(program), oracle, False)
-    check_first(function(program, True), oracle, True)
-    check_second(function(program), oracle, False)
-    check_inside(function(program), oracle, list(INSIDE))
+    run, reading = function(program), function(program, True)
+    check_repeated(run, oracle, False)
+    check_repeated(reading, oracle, True)
+    check_kept(run, oracle)
+    for check, f, names in (
+        (check_first, run, FIRST | TRACED), (check_first, reading, FIRST), (check_second, run, SECOND | SECOND_TRACED),
+        (check_inside, run, INSIDE),
+    ):
+        for name in names:
+            check(f, oracle, name)
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ compared with a pure function in NumPy, whose gradient is taken by complex steps
 
 import numpy as np
 import pytest
+from covering import covering
 from route_programs import PROGRAMS
 
 import autodiff as ad
@@ -106,20 +107,22 @@ def close(found, wanted, what, rtol=1e-9):
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=0, atol=rtol * size, err_msg=what)
 
 
-def check_first(run, oracle, reads):
-    """Values and first derivatives by every route."""
+def check_first(run, oracle, name):
+    """First derivatives by one route."""
+    close((FIRST | TRACED)[name](run), slope(oracle, X, X), name)
+
+
+def check_repeated(run, oracle, reads):
+    """Values, and first derivatives by routes that learn: several times, and of batches."""
     value, wanted = np.real(oracle(X, X)), slope(oracle, X, X)
     close(run(ad.tensor(X)).detach(), value, "value")
     close(ad.value_and_grad(run)(X)[0], value, "value with a gradient")
     for i in range(5):
         close(backward(run, X), wanted, f"backward, {i + 1} times")
-    for name, route in (FIRST if reads else FIRST | TRACED).items():
-        close(route(run), wanted, name)
     if reads:
         return
-    for name in ("jit", "vmap"):
-        route = TRACED[{"jit": "grad of jit", "vmap": "vmap of grad"}[name]]
-        close(route(run), wanted, f"{name} again")
+    for i, name in enumerate(["grad of jit", "vmap of grad"] * 2):
+        close(TRACED[name](run), wanted, f"{name}, {i // 2 + 1} times")
     values = [np.real(oracle(x, x)) for x in BATCH]
     close(ad.jit(run)(X), value, "value of jit")
     close(ad.vmap(run)(BATCH), values, "vmap")
@@ -128,26 +131,29 @@ def check_first(run, oracle, reads):
     close(ad.vmap(ad.grad(run), 1, 1)(BATCH.T).T, slopes, "vmap of grad along axis 1")
 
 
-def check_inside(run, oracle, names=tuple(INSIDE)):
+def check_inside(run, oracle, name):
     """First and second derivatives where f runs inside of control flow."""
     wanted, second = slope(oracle, X, X), curvature(oracle, X)
-    for name in names:
-        f = INSIDE[name](run)
-        close(ad.grad(f)(X), wanted, f"grad inside {name}")
-        close(ad.jvp(f, (X,), (V,))[1], wanted @ V, f"jvp inside {name}")
-        close(ad.hvp(f, X, V), second @ V, f"hvp inside {name}", 1e-6)
+    f = INSIDE[name](run)
+    close(ad.grad(f)(X), wanted, f"grad inside {name}")
+    close(ad.jvp(f, (X,), (V,))[1], wanted @ V, f"jvp inside {name}")
+    close(ad.hvp(f, X, V), second @ V, f"hvp inside {name}", 1e-6)
 
 
-def check_second(run, oracle, reads):
-    """Second derivatives by every route."""
+def check_second(run, oracle, name):
+    """Second derivatives by one route."""
     wanted = curvature(oracle, X)
-    for name, route in (SECOND if reads else SECOND | SECOND_TRACED).items():
-        found = np.asarray(route(run))
-        close(found, wanted if found.ndim == 2 else wanted @ V, name, 1e-6)
+    found = np.asarray((SECOND | SECOND_TRACED)[name](run))
+    close(found, wanted if found.ndim == 2 else wanted @ V, name, 1e-6)
+
+
+def check_kept(run, oracle):
+    """Second derivatives by a gradient that is recorded, several times."""
+    wanted = curvature(oracle, X) @ V
     for i in range(3):
         first, second = kept_graph(run, X)
         close(first, slope(oracle, X, X), f"create_graph, {i + 1} times")
-        close(second, wanted @ V, f"backward of a gradient, {i + 1} times", 1e-6)
+        close(second, wanted, f"backward of a gradient, {i + 1} times", 1e-6)
 
 
 @pytest.fixture(autouse=True)
@@ -158,28 +164,40 @@ def patient():
     ad.config.patience = before
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_first_derivatives_are_the_same_on_every_route(name):
-    check_first(*PROGRAMS[name])
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_second_derivatives_are_the_same_on_every_route(name):
-    check_second(*PROGRAMS[name])
-
-
 TRACEABLE = [name for name, p in PROGRAMS.items() if not p.reads]
+READING = [name for name, p in PROGRAMS.items() if p.reads]
 
 
-@pytest.mark.parametrize("number", range(len(TRACEABLE)), ids=TRACEABLE)
-def test_derivatives_are_the_same_inside_of_control_flow(number):
-    """Each program inside of two of the containers in turn."""
-    run, oracle, _ = PROGRAMS[TRACEABLE[number]]
-    names = list(INSIDE) * 2
-    check_inside(run, oracle, names[number % 7 : number % 7 + 2])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients_are_the_same_each_time(name):
+    check_repeated(*PROGRAMS[name])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TRACEABLE)
-def test_derivatives_are_the_same_inside_of_each_kind_of_control_flow(name):
-    check_inside(PROGRAMS[name].run, PROGRAMS[name].oracle)
+@covering(times=4, name=TRACEABLE, route=FIRST | TRACED)
+def test_first_derivatives_are_the_same_on_every_route(name, route):
+    check_first(PROGRAMS[name].run, PROGRAMS[name].oracle, route)
+
+
+@covering(name=READING, route=FIRST)
+def test_first_derivatives_of_programs_that_read_values_are_the_same(name, route):
+    check_first(PROGRAMS[name].run, PROGRAMS[name].oracle, route)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_second_derivatives_are_the_same_each_time(name):
+    check_kept(PROGRAMS[name].run, PROGRAMS[name].oracle)
+
+
+@covering(times=2, name=TRACEABLE, route=SECOND | SECOND_TRACED)
+def test_second_derivatives_are_the_same_on_every_route(name, route):
+    check_second(PROGRAMS[name].run, PROGRAMS[name].oracle, route)
+
+
+@covering(name=READING, route=SECOND)
+def test_second_derivatives_of_programs_that_read_values_are_the_same(name, route):
+    check_second(PROGRAMS[name].run, PROGRAMS[name].oracle, route)
+
+
+@covering(name=TRACEABLE, container=INSIDE)
+def test_derivatives_are_the_same_inside_of_control_flow(name, container):
+    check_inside(PROGRAMS[name].run, PROGRAMS[name].oracle, container)

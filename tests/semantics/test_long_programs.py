@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from covering import covering
 
 import autodiff as ad
 from codegen import compiler
@@ -79,7 +80,6 @@ TRANSFORMED = {
     "grad of scan": lambda f: ad.grad(lambda x: ad.scan(lambda c, e: (c * e + f(x), c), 1.0, D)[0]),
 }
 
-each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 each_transformation = pytest.mark.parametrize("name", TRANSFORMED)
 
 
@@ -124,8 +124,7 @@ def text_of(f, x, monkeypatch):
     return length
 
 
-@each_transformation
-@each_program
+@covering(times=2, program=PROGRAMS, name=TRANSFORMED)
 def test_nothing_recurses_over_the_nodes_of_a_program(program, name, monkeypatch):
     f = TRANSFORMED[name](lambda x: program(600, x))
     assert shallow(lambda: text_of(f, X, monkeypatch)) > 10_000
