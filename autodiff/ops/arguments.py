@@ -22,7 +22,8 @@ from .conversion import numbers_of
 from .primitive import Operation
 
 __all__ = [
-    "axes_of", "axis_of", "check_known", "check_parts", "integer", "kept", "records", "reduced_shape", "shape_of",
+    "axes_of", "axis_of", "built", "check_known", "check_parts", "integer", "kept", "records", "reduced_shape",
+    "shape_of",
 ]  # fmt: skip
 
 
@@ -81,6 +82,14 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tu
     if len(set(axes)) < len(axes):
         raise ShapeError(f"{function}: an axis is named twice in {tuple(axis)} for {aval}\n  called at {caller()}")
     return axes
+
+
+def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """So many numbers of 8 bytes, by `make()`.  Raises MemoryError that says how many bytes there is no room for."""
+    try:
+        return make()
+    except MemoryError:
+        raise MemoryError(f"{function}: no memory for {8 * count} bytes of numbers\n  called at {caller()}") from None
 
 
 def check_parts(function: str, count: int) -> None:

@@ -7,12 +7,14 @@ one again and again is repeated, others are looked up.  So the gradient of a bor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError, caller
 from ..tensor import Tensor
+from .arguments import built
 from .arithmetic import multiply, subtract
 from .conversion import as_tensor, cast_to
 from .creation import linspace
@@ -59,7 +61,7 @@ def bordered(
             continue
         if mode in _TAKEN:
             borders: Any = np.pad  # its modes are literals to type checkers
-            places = borders(np.arange(n), pair, mode=mode)
+            places = built("pad", n + sum(pair), partial(borders, np.arange(n), pair, mode=mode))
             before, after = (_taken(x, some, axis) for some in (places[: pair[0]], places[pair[0] + n :]))
         elif mode == "linear_ramp":
             before, after = (_ramp(x, axis, pair[i], given[i], i) for i in range(2))

@@ -24,7 +24,7 @@ from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, integer, records
+from .arguments import axis_of, built, integer, records
 from .arithmetic import multiply
 from .conversion import as_tensor, cast_to
 from .creation import extents_of
@@ -351,7 +351,7 @@ def fftfreq(n, d=1.0):
     """
     (count,) = extents_of("fft.fftfreq", n)
     Aval((count,), np.float64)  # raises for one that is too large
-    return as_tensor(np.fft.fftfreq(count, d))
+    return as_tensor(built("fft.fftfreq", count, lambda: np.fft.fftfreq(count, d)))
 
 
 @function
@@ -366,7 +366,7 @@ def rfftfreq(n, d=1.0):
     """
     (count,) = extents_of("fft.rfftfreq", n)
     Aval((count,), np.float64)
-    return as_tensor(np.fft.rfftfreq(count, d))
+    return as_tensor(built("fft.rfftfreq", count // 2 + 1, lambda: np.fft.rfftfreq(count, d)))
 
 
 def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:

@@ -16,7 +16,7 @@ from ..custom import function
 from ..errors import DTypeError, ShapeError, caller
 from ..tape import of_its_own, place_leaf, record
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer
+from .arguments import axis_of, built, check_parts, integer
 from .arithmetic import negative, subtract
 from .bits import bitwise_xor
 from .conversion import as_tensor, numbers_of
@@ -162,12 +162,8 @@ def repeat(x, repeats, axis=None):
         if len(counts) not in (1, x.shape[along]):
             raise ShapeError(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}\n  called at {caller()}")
         if len(counts) > 1:
-            wanted = Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
-            try:
-                places = np.repeat(np.arange(len(counts)), counts)
-            except MemoryError:
-                what = f"{wanted.nbytes} bytes of places"
-                raise MemoryError(f"repeat: no memory for {what}\n  called at {caller()}") from None
+            Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
+            places = built("repeat", sum(counts), lambda: np.repeat(np.arange(len(counts)), counts))
             return gathered(x, [index_tensor(places, "repeat", len(counts))], (along,), along)
         (repeats,) = counts
     times = _count(repeats, "repeat")

@@ -64,7 +64,7 @@ def test_the_message_has_the_shape_and_the_line(name):
 
 @pytest.mark.parametrize("patience", [0, 8])
 @pytest.mark.parametrize("route", ["recorded", "compiled", "eager"])
-@pytest.mark.parametrize("name", ["tile", "repeats", "one repeat", "cumsum", "sort", "scan"])
+@pytest.mark.parametrize("name", ["tile", "repeats", "one repeat", "cumsum", "sort", "scan", "pad wrap", "fftfreq"])
 def test_a_lack_of_memory_says_how_many_bytes_and_where(name, route, patience, monkeypatch):
     monkeypatch.setattr(ad.config, "patience", patience)
     monkeypatch.setattr(ad.config, "eager", route == "eager")
