@@ -94,8 +94,13 @@ class Entry:
 
     @property
     def has_fixed(self) -> Callable[[], bool] | None:
-        """A function that tells if what decided the trace has the same contents still; None where nothing did."""
-        fixed = self.fixed
+        """A function that tells if what decided the trace is the same still; None where nothing did that may change.
+
+        Contents of arrays and tensors, and choices that a class registered with an abstract base class changes.
+        """
+        fixed, choices = self.fixed, self.choices
+        if choices.are_abstract:
+            return lambda: choices.hold() and all([np.array_equal(_present(h), value) for h, value in fixed])
         return (lambda: all([np.array_equal(_present(h), value) for h, value in fixed])) if fixed else None
 
     @property
@@ -194,7 +199,7 @@ def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]
 
 def native_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Native | None:
     """What machine code does at a call, for an entry that has a caller."""
-    if entry.fixed or not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
+    if entry.has_fixed is not None or not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
         return None  # it takes the values of all that count, and looks at none; some only have a history
     return native_entry(entry.executable, *_written(entry, structure, parts, leaves))
 

@@ -33,7 +33,7 @@ from .tape.node import CONSTANT, Node, new_number
 from .tape.plan import freeze, is_number, source
 from .tape.record import ARGUMENT, argument, keeps_lines, state
 from .tape.walk import history, needed
-from .tensor import AbstractTensor, Tensor
+from .tensor import AbstractTensor, Tensor, standing
 from .transforms.arguments import checked_numbers
 from .transforms.functional import vjp
 
@@ -185,9 +185,10 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
         aval = _aval_of(x)
         if aval is None:
             return x
-        t = argument(aval, weak=isinstance(x, (bool, int, float)))
+        number = isinstance(x, np.generic)
+        t = argument(aval, weak=not number and isinstance(x, (bool, int, float)), number=number)
         arguments.append(t.node)
-        return t
+        return standing(t, x)
 
     name = getattr(f, "__name__", "f")
     name = name if name.isidentifier() else "f"

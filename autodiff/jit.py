@@ -20,8 +20,6 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
-import numpy as np
-
 from codegen.forks import in_child
 from codegen.ir import Aval, OutOfRange
 from codegen.lazily import later
@@ -33,15 +31,14 @@ from .calling import MISS
 from .config import config
 from .dispatch import include, observed
 from .errors import check_callable
-from .ops import as_tensor
 from .tape.leaves import leaf
 from .tape.lost import note_lost
 from .tape.misses import note
 from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
-from .tensor import AbstractTensor, Tensor
-from .transforms.arguments import own, plain_results
+from .tensor import AbstractTensor, Tensor, standing
+from .transforms.arguments import copied_constant, own, plain_results
 
 if TYPE_CHECKING:
     from codegen.runtime import entered
@@ -179,6 +176,7 @@ class _Traced:
     front     the entries that are tried first, the latest last: held here, where `entries` may have forgotten them
     callers   of these, for plain code: see `autodiff.calling`
     natives   of these the ones for machine code: see `autodiff.entering`
+    tells_arrays  some trace chose methods by an argument being an array: where one is a tensor is another signature
     gone      of keys of which a static argument is gone: their entries go at the next call that Python sees
     """
 
@@ -192,6 +190,7 @@ class _Traced:
         self.natives: tuple[Native, ...] = ()
         self.gone: list[signatures.Watch] = []
         self.traced_last: tuple | None = None
+        self.tells_arrays = False
         self.lock = threading.RLock()
         _functions.add(self)
 
@@ -222,7 +221,7 @@ class _Traced:
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
         parts = signatures.leaves_of(self.f, leaves, structure)
-        key = (structure, tuple([p.key for p in parts]), grad_mode.get())
+        key = self._key(structure, parts, leaves)
         values = [p.value for p in parts if p.value is not None]
         while self.gone:
             self._drop(self.gone.pop().key)
@@ -237,6 +236,9 @@ class _Traced:
                     entry = self._trace(parts, leaves, structure)
                     if entry.enclosing:
                         return entry, values
+                    if not self.tells_arrays and signatures.tells_arrays(entry.choices):
+                        self.tells_arrays = True
+                        key = self._key(structure, parts, leaves)
                     self.entries.put(key, entry)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", signatures.why_traced(key, self.traced_last))
                     self.traced_last = key
@@ -247,6 +249,11 @@ class _Traced:
             if self._repeat(entry, structure, parts, leaves):
                 self._put_first(key, entry)
         return entry, values
+
+    def _key(self, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> tuple:
+        """The signature of a call."""
+        arrays = signatures.arrays_among(leaves) if self.tells_arrays else ()
+        return structure, tuple([p.key for p in parts]), grad_mode.get(), arrays
 
     def _forgotten(self, key: Any) -> Entry | None:
         """An entry of the front that is no more among all entries, which know nothing of calls that go by callers."""
@@ -350,7 +357,7 @@ class _Traced:
             weak = kind not in ("array", signatures.SCALAR)
             t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == signatures.SCALAR)
             arguments.append(t.node)
-            given.append(t)
+            given.append(standing(t, x))
         args, kwargs = tree.unflatten(structure, given)
         captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
         start, small = now.start, now.small
@@ -378,7 +385,7 @@ def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Eager mode: the function itself, so that a debugger finds values in it."""
     leaves, structure = tree.flatten((args, kwargs))
     is_plain = not any(isinstance(x, AbstractTensor) for x in leaves)
-    leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else own(x) for x in leaves]
+    leaves = [own(x) if isinstance(x, AbstractTensor) else copied_constant(x) for x in leaves]
     args, kwargs = tree.unflatten(structure, leaves)
     result = f(*args, **kwargs)
     if not is_plain or state.now.transforming:

@@ -1,7 +1,7 @@
 """What one call of a jit function looks like: the kinds of its arguments, which say whether a trace fits.
 
     argument                      in the signature
-    array, tensor                 ("array", shape, dtype, whether it tracks)
+    array, tensor                 ("array", shape, dtype, whether it tracks); which of them it is, where methods tell
     NumPy scalar                  ("scalar", (), dtype, False): no dimensions, and dispatches as a number
     Python number                 (its class's name, (), dtype, False): weak, its value is a run-time argument
     anything else                 ("static", its value)
@@ -27,14 +27,17 @@ from codegen.ir import DTYPES, Aval
 from . import tree
 from .custom.objects import is_object
 from .custom.reads import is_fixed, static_key
+from .dispatch import Choices
+from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, caller, check_not_masked
 from .ops import as_tensor
 from .tape.record import number_like_traced
 from .tape.watched import WATCHED, plain
-from .tensor import AbstractTensor, Tensor
+from .tensor import AbstractTensor, StandsForArray, Tensor, standing
 
 __all__ = [
-    "SCALAR", "Leaf", "Same", "Static", "Statics", "as_value", "has_key", "kind_of", "leaves_of", "watch", "why_traced",
+    "SCALAR", "Leaf", "Same", "Static", "Statics", "arrays_among", "as_value", "has_key", "kind_of", "leaves_of",
+    "tells_arrays", "watch", "why_traced",
 ]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
@@ -159,7 +162,9 @@ def _leaf_of(x: Any) -> Leaf:
         return Leaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value)
     if isinstance(x, Tensor):
         out = x.node.kind.out
-        return Leaf(("array", out.shape, out.aval.dtype, out.requires_grad), x)
+        stands = dispatched(type(x))
+        named = stands.__name__ if stands in _WEAK else SCALAR if issubclass(stands, np.generic) else "array"
+        return Leaf((named, out.shape, out.aval.dtype, out.requires_grad), x)
     if kind in _WEAK:
         return Leaf((kind.__name__, (), _WEAK[kind], False), x)
     if isinstance(x, AbstractTensor):
@@ -323,8 +328,8 @@ def as_value(part: Leaf, x: Any) -> Any:
     if part.value is None:
         return _stripped(x)
     if part.key[0] != "array":
-        return number_like_traced(x, part.key[2], part.key[0] != SCALAR)
-    return as_tensor(x)
+        return x if isinstance(x, Tensor) else number_like_traced(x, part.key[2], part.key[0] != SCALAR)
+    return standing(as_tensor(x), x)
 
 
 def kind_of(part: Leaf, x: Any) -> tuple[str, Any]:
@@ -338,11 +343,21 @@ def kind_of(part: Leaf, x: Any) -> tuple[str, Any]:
     return ("array", len(part.key[1])) if part.key[0] == "array" else ("number", type(x))
 
 
+def arrays_among(leaves: Sequence[Any]) -> tuple[bool, ...]:
+    """For each argument whether it is an array, or stands for one: to be in a signature where dispatch tells."""
+    return tuple([isinstance(x, (np.ndarray, StandsForArray)) for x in leaves])
+
+
+def tells_arrays(choices: Choices) -> bool:
+    """Whether a trace may choose other methods where an argument is an array than where it is a tensor."""
+    return any([function.names_arrays for function in choices.answers])
+
+
 def why_traced(key: tuple, last: tuple | None) -> str:
     """How a call signature differs from the one that was traced before it."""
     if last is None:
         return "the first call"
-    structure, parts, mode = key
+    structure, parts, mode, arrays = key
     if structure != last[0]:
         return f"the arguments are nested as {structure}, before as {last[0]}"
     names = tree.names(structure)
@@ -351,6 +366,8 @@ def why_traced(key: tuple, last: tuple | None) -> str:
             return f"argument {name} is {_signed(part)}, before it was {_signed(was)}"
     if mode != last[2]:
         return "gradients are on" if mode else "gradients are off"
+    if arrays != last[3]:
+        return "arguments that were arrays are tensors, or the other way, and methods name arrays"
     return "it was traced before, and dropped: a method was registered that it would have used, or the table was full"
 
 

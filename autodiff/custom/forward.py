@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import ConcretizationError, UserLine, user_line
 from ..tape.node import Node, new_number
 from ..tape.record import grad_mode, identity_of, is_masked, state
-from ..tensor import Tensor, handle
+from ..tensor import StandsForArray, Tensor, handle, standing
 from .boundary import bounded
 from .call import Site
 from .closures import closed_over, held_by, names_of
@@ -28,6 +28,7 @@ class Entered:
     packed   the arguments by name;  needs: for each, whether it needs a gradient
     inputs   nodes of the tensors in them;  place: their numbers
     given, inner   the caller's handles, and those that forward gets, in order;  named: the nodes of the latter
+    standing       by the number of an input: the caller's handle, where that stands for an array
     also_held      inputs that forward may read without their argument, too: it is given other nodes for these
     since    the number of what forward records first
     asked, looked, covered   what the recording had counted before
@@ -35,7 +36,7 @@ class Entered:
 
     __slots__ = (
         "also_held", "asked", "covered", "given", "inner", "inputs", "line", "looked", "named", "needs", "packed",
-        "place", "run", "since", "site",
+        "place", "run", "since", "site", "standing",
     )  # fmt: skip
 
     def __init__(self, site: Site, run: Callable, arguments: dict[str, Any], line: UserLine | None) -> None:
@@ -47,6 +48,7 @@ class Entered:
         self.given: list[Tensor] = []
         self.inner: list[Tensor] = []
         self.named: list[Node] = []
+        self.standing: dict[int, Tensor] = {}
         self.packed = {name: Packed(value, self._place_of) for name, value in arguments.items()}
         tracks = grad_mode.get() and any([n.kind.out.requires_grad for n in self.inputs])
         self.needs = [
@@ -66,6 +68,8 @@ class Entered:
         if number is None:
             number = self.place[t.node] = len(self.inputs)
             self.inputs.append(t.node)
+        if isinstance(t, StandsForArray):
+            self.standing[number] = t
         return number
 
     @property
@@ -80,7 +84,7 @@ class Entered:
             node = identity_of(node)
             self.place[node] = p
         self.named.append(node)
-        self.inner.append(handle(node, masked=True))
+        self.inner.append(standing(handle(node, masked=True), self.standing.get(p)))
         return self.inner[-1]
 
     def closed(self, outputs: Outputs) -> list[Node]:

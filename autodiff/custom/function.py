@@ -2,7 +2,8 @@
 
 A `forward` method runs inside a boundary; so does an ordinary method for whose types a `backward` is
 registered: its rule replaces the derivative of its program.  Arrays dispatch as, and arrive as, the
-constant tensor of their dtype and rank, unless a method names np.ndarray.  Where no method takes
+constant tensor of their dtype and rank, unless a method names np.ndarray; an array argument of a traced
+function does, too, which is a tensor there (`tensor.standing`).  Where no method takes
 a number but one takes a 0-d tensor, the number is converted; where none takes a structured value,
 `ad.dense` writes it out.
 """
@@ -19,6 +20,7 @@ from codegen.ir import DTYPES
 from codegen.lazily import later
 
 from ..dispatch import GenericFunction
+from ..dispatch.late import is_own
 from ..dispatch.method import Method
 from ..dispatch.resolution import types_of_call
 from ..dispatch.signature import ANY, dispatched, type_name
@@ -27,7 +29,7 @@ from ..tape.leaves import leaf, number_leaf, taken
 from ..tape.misses import note
 from ..tape.record import identity_of
 from ..tape.watched import WATCHED, WatchedArray, plain
-from ..tensor import AbstractTensor, Tensor, handle
+from ..tensor import AbstractTensor, StandsForArray, Tensor, handle, named
 
 if TYPE_CHECKING:
     from . import call as calls
@@ -123,14 +125,22 @@ class Function(GenericFunction):
 
     # ------------------------------------------------------------ arguments
 
-    adopted = (np.ndarray, WatchedArray)
+    adopted = (np.ndarray, WatchedArray, StandsForArray)
 
     def adopt(self, argument: Any) -> Any:
         """An array of one of our dtypes as a constant tensor (a copy: a tensor's value never changes)."""
+        if isinstance(argument, Tensor):
+            return handle(argument.node, argument.masked)
         if type(argument) is not np.ndarray:
             check_not_masked(argument)
         dtype = argument.dtype
         return taken(argument, dtype) if dtype in _KNOWN else argument
+
+    def give_back(self, given: Sequence[Any], adopted: Sequence[Any]) -> None:
+        """What a method updated in place is updated for its caller, who has another handle on it."""
+        for old, new in zip(given, adopted, strict=True):
+            if isinstance(old, StandsForArray) and isinstance(old, Tensor) and new.node is not old.node:
+                old.node, old.masked = new.node, new.masked
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
         """Numbers as 0-d tensors; then structured values, and a user's own types, written out."""
@@ -156,6 +166,21 @@ class Function(GenericFunction):
         module = method.implementation.__module__ or ""
         is_ours = (module == "autodiff" or module.startswith(_OPERATIONS)) and self.__name__ != "dense"
         return "Tensor by ad.dense" if is_body and is_ours and _is_structured(cls) else ""
+
+    def _changed(self, method: Method) -> None:
+        if not is_own(method.implementation):
+            self._look_for_arrays()
+        super()._changed(method)
+
+    def choose_again(self) -> None:
+        """Also after a class was registered with an abstract base class: NumPy's may be the one."""
+        if self.is_abstract:
+            self._look_for_arrays()
+        super().choose_again()
+
+    def _look_for_arrays(self) -> None:
+        self.names_arrays = any(choice.names(np.ndarray) for m in self.table for choice in m.signature.choices)
+        named.arrays = named.arrays or self.names_arrays
 
     # ------------------------------------------------------------ rules
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+from abc import get_cache_token
 from collections import namedtuple
 from enum import Enum
 from functools import lru_cache
@@ -150,7 +151,8 @@ def _generic_key(function: Any, within: tuple) -> Key:
     if len(within) > _MAX_DEPTH:
         return None, False
     parts = [function_key(method.implementation, (*within, function)) for method in function.table]
-    return (function, tuple([key for key, _ in parts])), all(pure for _, pure in parts)
+    chosen = get_cache_token() if function.is_abstract else None  # classes may be registered with a base class of these
+    return (function, tuple([key for key, _ in parts]), chosen), all(pure for _, pure in parts)
 
 
 def is_fixed(module: str | None) -> bool:

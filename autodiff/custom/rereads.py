@@ -17,6 +17,7 @@ through each time.
 from __future__ import annotations
 
 import builtins
+from abc import get_cache_token
 from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -57,7 +58,10 @@ class Reread:
     changes   how often the rule was gone through before
     """
 
-    __slots__ = ("_cells", "_classes", "_epoch", "_functions", "_is_counted", "_names", "_numbers", "changes", "key")
+    __slots__ = (
+        "_cells", "_classes", "_epoch", "_functions", "_is_counted", "_names", "_numbers", "_registered", "changes",
+        "key",
+    )  # fmt: skip
 
     def __init__(self, changes: int, key: Key | None = None) -> None:
         self.changes = changes
@@ -68,6 +72,7 @@ class Reread:
         self._numbers: list[tuple[Callable[[], Any], type, Any]] = []
         self._classes: list[tuple[type, tuple[type, ...], list[Any]]] = []
         self._epoch: int | None = None
+        self._registered: object = None
         self._is_counted = False  # while it is made: whether numbers count by value
 
     @classmethod
@@ -97,6 +102,8 @@ class Reread:
             if cls.__mro__ is not order or list(map(id, held_by(cls))) != list(map(id, held)):
                 return False
         if self._epoch is not None and self._epoch != epoch.now:
+            return False
+        if self._registered is not None and self._registered != get_cache_token():
             return False
         try:
             for cell, value in self._cells:
@@ -182,6 +189,8 @@ class Reread:
         if is_fixed(function.__module__) or any([function is other for other in within]):
             return
         self._epoch = epoch.now
+        if function.is_abstract:
+            self._registered = get_cache_token()
         self._by_value([method.implementation for method in function.table], (*within, function))
 
     def _class(self, cls: type, within: tuple) -> None:

@@ -41,6 +41,9 @@ class Converting(Registry):
         """
         return argument
 
+    def give_back(self, given: Sequence[Any], adopted: Sequence[Any]) -> None:
+        """A method has run with the arguments `adopted` in the place of those given."""
+
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
         """Other arguments to try where no method takes these; None when there is nothing to convert.
 

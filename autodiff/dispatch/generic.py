@@ -26,7 +26,7 @@ from .late import complete
 from .method import RULES, Method
 from .reliance import cache_now, enter, functions, is_kept, note
 from .resolution import not_found
-from .signature import type_name
+from .signature import dispatched, type_name
 from .warm import completed, with_arity
 
 __all__ = ["GenericFunction", "all_functions"]
@@ -139,8 +139,7 @@ class GenericFunction(Converting):
             if bound is None:
                 return self._call_otherwise(args, keywords)
             args, keywords = bound
-        if self.is_abstract and self._registered != get_cache_token():
-            self.choose_again()
+        self.see_registered()
         if not is_kept(self._cache):
             self.choose_cache()
         run = self._cache.get(_key(args))
@@ -192,6 +191,11 @@ class GenericFunction(Converting):
 
         return checked
 
+    def see_registered(self) -> None:
+        """Choose again if a class was registered with an abstract base class, and some method names one."""
+        if self.is_abstract and self._registered != get_cache_token():
+            self.choose_again()
+
     def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
         """What was last found to serve a call with such arguments, and the arguments it gets."""
         run = self._kept.get(_key(args))
@@ -220,11 +224,14 @@ class GenericFunction(Converting):
 
     def _call_adopted(self, *args: Any, **keywords: Any) -> Any:
         """A call with an argument that may dispatch as another class than its own."""
-        args = self.adopt_all(args)
+        given, args = args, self.adopt_all(args)
         if not keywords and not any([isinstance(a, self.adopted) for a in args]):
-            return self(*args)  # as if it had been given these: what is recorded natively, is
-        run = self._run(tuple(map(type, args))) or self._call_converted
-        return run(*args, **keywords)
+            run: Callable = self  # as if it had been given these: what is recorded natively, is
+        else:
+            run = self._run(tuple(map(type, args))) or self._call_converted
+        y = run(*args, **keywords)
+        self.give_back(given, args)
+        return y
 
     def _call_converted(self, *args: Any, **keywords: Any) -> Any:
         """A call that no method takes as it is."""
@@ -256,7 +263,7 @@ class GenericFunction(Converting):
         classes = tuple([type(None) if t is None else t for t in types])
         args = self.adopt_all(args)
         classes += tuple(map(type, args[len(classes) :]))
-        if len(classes) != len(args) or not all(issubclass(type(a), c) for a, c in zip(args, classes, strict=True)):
+        if len(classes) != len(args) or not all(map(_fits, args, classes)):
             raise DispatchError(
                 f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)})"
                 f" are not of the types ({', '.join(map(type_name, classes))})\n  called at {caller()}"
@@ -318,7 +325,7 @@ class GenericFunction(Converting):
                 case _:
                     (classes,) = rest
                     method = self.find(classes)
-            return method, *[method and self.rule_for(kind, method, classes) for kind in RULES]
+            return method, *[method and self.rule_for(kind, method, classes) for kind in RULES], self.names_arrays
         except AmbiguityError as error:
             return str(error)
 
@@ -330,6 +337,10 @@ class GenericFunction(Converting):
 
     def __reduce__(self) -> str:
         return self.__qualname__
+
+
+def _fits(argument: Any, cls: type) -> bool:
+    return issubclass(type(argument), cls) or issubclass(dispatched(type(argument)), cls)
 
 
 def _key(args: tuple) -> Any:

@@ -74,6 +74,8 @@ class Registry(_WithSite):
         self._listeners: list[Listener] = []
         #: True if some type is an abstract base class: a class may be registered with it at any time.
         self.is_abstract = False
+        #: True if some method names a class of arrays: an array and a tensor then are different calls.
+        self.names_arrays = False
         #: What relies on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
         self.watchers: weakref.WeakValueDictionary[int, Any] | None = None
         self._chosen: dict[tuple, Method | None] = {}

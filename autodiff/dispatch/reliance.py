@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from abc import get_cache_token
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -73,11 +74,28 @@ class Choices:
     answers   function -> {question: answer}, as `GenericFunction.answer` gives them
     """
 
-    __slots__ = ("__weakref__", "_drop", "answers")
+    __slots__ = ("__weakref__", "_drop", "_registered", "answers")
 
     def __init__(self) -> None:
         self.answers: dict[Any, dict[tuple, Any]] = {}
         self._drop: Callable[[], Any] | None = None
+        self._registered = get_cache_token()
+
+    @property
+    def are_abstract(self) -> bool:
+        """True if a class may come to be another choice by being registered with an abstract base class."""
+        return any([function.is_abstract for function in self.answers])
+
+    def hold(self) -> bool:
+        """True if these are the choices still, after classes were registered with abstract base classes."""
+        registered = get_cache_token()
+        if self._registered != registered:
+            for function in list(self.answers):
+                function.see_registered()
+            if self._drop is None:
+                return False
+            self._registered = registered
+        return True
 
     def note(self, function: Any, question: tuple, answer: Any) -> None:
         """Remember how a function answered."""

@@ -30,6 +30,7 @@ NoneType = type(None)
 
 def type_name(cls: type) -> str:
     """How a type is written in messages: `Tensor[float32, 2]`, `None` for its type."""
+    cls = dispatched(cls)
     return "None" if cls is NoneType else cls.__name__
 
 

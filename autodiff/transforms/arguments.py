@@ -24,9 +24,9 @@ from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, tracked_node
 from ..tape.node import Node
-from ..tape.record import ALIASES, grad_mode, identity_of, state
+from ..tape.record import ALIASES, grad_mode, identity_of, number_like_traced, state
 from ..tape.walk import gradient_inputs, value_inputs
-from ..tensor import AbstractTensor, Tensor, handle, tensor_class
+from ..tensor import AbstractTensor, StandsForArray, Tensor, handle, standing, tensor_class
 
 __all__ = [
     "Arguments", "array_of", "checked_numbers", "constant_of", "copied_constant", "fresh", "is_differentiable",
@@ -60,10 +60,10 @@ def fresh(x: Any, what: str | Callable[[], str], *, shares: bool) -> Tensor:
         _refuse_discrete(t.dtype, what)
         if state.now.captures is not None:
             state.now.meet(t)
-        return handle(identity_of(t.node))
+        return standing(handle(identity_of(t.node)), x)
     array = array_of(x)
     _refuse_discrete(array.dtype, what)
-    return handle(tracked_node(array if shares else array.copy()))
+    return standing(handle(tracked_node(array if shares else array.copy())), x)
 
 
 def leaf_name(structure: Any, root: str, function: str, number: int) -> str:
@@ -164,14 +164,16 @@ def constant_of(x: Any) -> Any:
     """
     if isinstance(x, (np.ndarray, np.generic)):
         array = array_of(x)
-        return leaf(array) if array.dtype in _KNOWN else as_tensor(x)
+        if isinstance(x, np.generic):
+            return number_like_traced(array, array.dtype, weak=False) if array.dtype in _KNOWN else as_tensor(x)
+        return standing(leaf(array) if array.dtype in _KNOWN else as_tensor(x), x)
     if not isinstance(x, Tensor):
         return x
     if x.node.leaf is not None:
         return own(x)
     if state.now.captures is not None:
         state.now.meet(x)
-    return handle(x.node, x.masked)
+    return standing(handle(x.node, x.masked), x)
 
 
 def own(x: Any) -> Any:
@@ -179,16 +181,16 @@ def own(x: Any) -> Any:
 
     A number argument of `jit` stays one: it dispatches, and takes part in dtypes, as a number.
     """
-    if not isinstance(x, Tensor) or type(x) is not tensor_class(x.aval):
+    if not isinstance(x, Tensor) or not (type(x) is tensor_class(x.aval) or isinstance(x, StandsForArray)):
         return x
     if state.now.captures is not None:
         state.now.meet(x)
-    return handle(identity_of(x.node, requires_grad=x.node.kind.out.requires_grad), x.masked)
+    return standing(handle(identity_of(x.node, requires_grad=x.node.kind.out.requires_grad), x.masked), x)
 
 
 def copied_constant(x: Any) -> Any:
     """The same with memory of its own: for a call whose results may be computed later."""
-    return as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else constant_of(x)
+    return standing(as_tensor(x), x) if isinstance(x, np.ndarray) else constant_of(x)
 
 
 def name_of(f: Callable, transformation: str) -> str:

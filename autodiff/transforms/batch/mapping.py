@@ -21,7 +21,7 @@ from ...tape.lost import note_lost
 from ...tape.node import new_number
 from ...tape.record import state
 from ...tape.walk import history
-from ...tensor import AbstractTensor, Tensor
+from ...tensor import AbstractTensor, Tensor, standing
 from ..arguments import constant_of, is_differentiable, is_plain, name_of, own, plain_results
 from ..modes import tracking
 from .axes import (
@@ -122,6 +122,7 @@ class Given:
         self.structure = leaves.structure
         self.mapped_at = [i for i, axis in enumerate(leaves.axes) if axis is not None]
         self.values = [_shared(x, is_array) for x in leaves.values]
+        self.given = leaves.values
         for i in self.mapped_at:
             axis = leaves.axes[i]
             assert axis is not None
@@ -152,7 +153,7 @@ class Given:
 
     def _call(self, f: Callable, examples: list[Tensor]) -> Any:
         mapped = dict(zip(self.mapped_at, examples, strict=True))
-        values = [mapped[i] if i in mapped else own(x) for i, x in enumerate(self.values)]
+        values = [standing(mapped[i], self.given[i]) if i in mapped else own(x) for i, x in enumerate(self.values)]
         args, kwargs = rebuilt(self.structure, values, f"an example of {self.name}", _MEND_EXAMPLE)
         return f(*args, **kwargs)
 
@@ -164,7 +165,7 @@ class Given:
 def _shared(x: Any, is_array: bool) -> Any:
     """A leaf that all examples share: arrays as tensors."""
     if isinstance(x, np.ndarray):
-        return constant_of(x) if is_array else as_tensor(x)
+        return constant_of(x) if is_array else standing(as_tensor(x), x)
     return x
 
 
