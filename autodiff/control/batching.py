@@ -23,10 +23,14 @@ from ..tape.node import Node
 from ..tape.record import record
 from ..tensor import Tensor
 from ..transforms.batch.walk import OfAll
-from .body import Body, Traced, again, trace
+from .body import Body, again, hooked_like, tracks_of
 from .packing import record_packed
+from .trace import Traced, trace
 
-__all__ = ["checkpoint_of_all", "cond_batch", "looped_of_all", "scan_batch", "while_backwards_batch", "while_batch"]
+__all__ = [
+    "checkpoint_of_all", "cond_batch", "looped_of_all", "scan_batch", "tracking_after",
+    "while_backwards_batch", "while_batch",
+]  # fmt: skip
 
 Pairs = list[tuple[Tensor, bool]]
 
@@ -37,9 +41,9 @@ def applied(body: Body, given: Sequence[Tensor], mapped: Sequence[bool], size: i
     walk = OfAll(size, stands, again)
     for node, t, m in zip([*body.arguments, *body.hidden], given, mapped, strict=True):
         if m:
-            walk.found[node] = t
+            walk.found[node] = walk.hooked(node, t)
         else:
-            stands[node] = t.node
+            stands[node] = hooked_like(node, t.node)
     walk.go(body.order)
     return [walk.of(n) for n in body.results]
 
@@ -74,6 +78,12 @@ def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[l
         if after == found:
             return found
         found = after
+
+
+def tracking_after(body: Body, states: Sequence[Tensor], rest: list[bool]) -> list[bool]:
+    """The results of a step, after any number of steps, through which gradients flow.   rest: of the other inputs"""
+    found = until_stable(tracks_of(states), rest, body.tracking)
+    return body.tracking([*found, *rest])
 
 
 def packed_parts(

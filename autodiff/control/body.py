@@ -1,6 +1,6 @@
 """Bodies: a function recorded once on arguments without values, to be run again and again.
 
-    body = trace(f, (carry, x))           arguments, results, and what f met on the way: hidden inputs
+    body = Body(arguments, hidden, ...)   see `trace`: what f met on the way are hidden inputs
     body.graph                            frozen, for the compiler: inputs are arguments, then hidden ones
     body.apply(carry, x, hidden)          recorded again on tensors, for derivatives
 
@@ -10,8 +10,8 @@ Bodies with the same nodes are one object, so that a loop in a program that repe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from codegen import ir
@@ -20,20 +20,18 @@ from codegen.lowering import Move
 from codegen.runtime.cache import LRU
 
 from .. import tree
-from ..custom.host import Unlearnt
 from ..errors import DTypeError, ShapeError, caller
-from ..ops import as_tensor
-from ..tape.node import Node, RichNode, new_number, rich_node
+from ..tape.node import Node, RichNode, rich_node
 from ..tape.plan import freeze
-from ..tape.record import argument, grad_mode, record_again, state
-from ..tape.tracing import tracing
+from ..tape.record import DETACH, argument, grad_mode, identity_of, record, record_again
+from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from ..transforms.functional import vjp
 from ..transforms.modes import enable_grad
 
 __all__ = [
-    "RECOMPUTED", "Body", "Nesting", "Recorded", "Traced", "Weak", "again", "check_kept", "clone", "float_places",
-    "inside_calls", "interned", "is_float", "mode_of", "placed", "recomputed", "trace",
+    "RECOMPUTED", "Body", "Recorded", "again", "check_kept", "clone", "cut", "float_places", "hooked_like",
+    "inside_calls", "interned", "is_float", "mode_of", "placed", "recomputed", "tracks_of",
 ]  # fmt: skip
 
 _bodies = LRU(1024)
@@ -62,7 +60,7 @@ class Body(ir.Region):
     def __init__(
         self, arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]
     ) -> None:
-        self.arguments = [_bare(n) for n in arguments]
+        self.arguments = [_bare(n, n.hooks) for n in arguments]
         self.hidden = [_bare(n) for n in hidden]
         stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
         self.order, self.results = _copied(order, results, stands)
@@ -82,15 +80,43 @@ class Body(ir.Region):
     def __repr__(self) -> str:
         return f"{{{len(self.graph.nodes)} operations, {len(self.arguments)} arguments, {len(self.hidden)} hidden}}"
 
+    def tracking(self, flags: Sequence[bool]) -> list[bool]:
+        """The results through which gradients flow, where they do through the inputs of which the flag is set."""
+        found = {n for n, tracks in zip([*self.arguments, *self.hidden], flags, strict=True) if tracks}
+        for node in self.order:
+            if node.kind.out.requires_grad and not found.isdisjoint(gradient_inputs(node)):
+                found.add(node)
+        return [n in found for n in self.results]
+
+    def read(self) -> list[bool]:
+        """For each input, whether a float result depends on it."""
+        found = {n for n in self.results if is_float(n.kind.out.aval)}
+        for node in reversed(self.order):
+            if node in found:
+                found.update(node.inputs)
+        return [n in found for n in (*self.arguments, *self.hidden)]
+
+    @property
+    def has_hooks(self) -> bool:
+        """True if a step calls hooks on the way back, also in the bodies inside it."""
+        for node in (*self.arguments, *self.order):
+            if node.hooks:
+                return True
+            given = [] if node.call is None else [p.unpack(lambda _: None) for p in node.call.arguments.values()]
+            if any([isinstance(x, Body) and x.has_hooks for x in tree.leaves(given)]):
+                return True
+        return False
+
     def apply(self, given: Sequence[Tensor], recorded: Recorded = None) -> list[Tensor]:
         """Record the body on tensors: the arguments, then the hidden inputs.
 
         recorded    (number of a node in `order`, new inputs) -> new node; by default the same operation
         """
-        stands = {n: t.node for n, t in zip([*self.arguments, *self.hidden], given, strict=True)}
+        inputs = zip([*self.arguments, *self.hidden], given, strict=True)
+        stands: dict[Node, Node] = {n: hooked_like(n, t.node) if n.hooks else t.node for n, t in inputs}
         for number, node in enumerate(self.order):
-            inputs = [stands[i] for i in node.inputs]
-            stands[node] = recorded(number, inputs) if recorded else again(node, inputs)
+            read = [stands[i] for i in node.inputs]
+            stands[node] = recorded(number, read) if recorded else again(node, read)
         return [handle(stands[n]) for n in self.results]
 
     def moving(self, given: Sequence[Tensor], places: Sequence[int], recorded: Recorded = None) -> Callable:
@@ -119,6 +145,19 @@ class Body(ir.Region):
         return placed(found, places, len(given))
 
 
+def tracks_of(*groups: Sequence[Tensor]) -> list[bool]:
+    """For each tensor whether gradients flow through it."""
+    return [t.node.kind.out.requires_grad for group in groups for t in group]
+
+
+def cut(found: Sequence[Tensor], tracking: Sequence[bool]) -> list[Tensor]:
+    """Results of a rule, of which those that depend on nothing by a gradient have no history."""
+    return [
+        record(DETACH, (t,)) if t.node.kind.out.requires_grad and not tracks else t
+        for t, tracks in zip(found, tracking, strict=True)
+    ]
+
+
 def mode_of(*bodies: Body) -> AbstractContextManager[None]:
     """The grad mode that a use of bodies is recorded in: on, also under no_grad, if one computed under enable_grad."""
     computed = [n for body in bodies for n in body.results if n.inputs]
@@ -143,133 +182,6 @@ def placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any
     return found
 
 
-class Weak:
-    """Stands for a Python number among the examples of `trace`: it takes the dtype of what it meets."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Aval) -> None:
-        self.aval = aval
-
-
-class Nesting:
-    """A nesting whose leaves are tensors or None: taken apart, and put together again with other tensors."""
-
-    __slots__ = ("_there", "structure")
-
-    def __init__(self, structure: tree.Structure, there: Sequence[bool]) -> None:
-        self.structure = structure
-        self._there = tuple(there)
-
-    @classmethod
-    def of(cls, value: Any) -> tuple[list[Any], Nesting]:
-        """The leaves that are not None, and the nesting."""
-        leaves, structure = tree.flatten(value)
-        return [x for x in leaves if x is not None], cls(structure, [x is not None for x in leaves])
-
-    def filled(self, values: Sequence[Any]) -> Any:
-        """The nesting with these in place of its tensors."""
-        given = iter(values)
-        return tree.unflatten(self.structure, [next(given) if there else None for there in self._there])
-
-    def names(self, root: str) -> list[str]:
-        """What each tensor is called, for messages."""
-        return [n for n, there in zip(tree.names(self.structure, root), self._there, strict=True) if there]
-
-    def parts(self) -> list[Nesting]:
-        """The nestings of the children."""
-        found, start = [], 0
-        for child in self.structure.children:
-            found.append(Nesting(child, self._there[start : start + child.size]))
-            start += child.size
-        return found
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Nesting) and (self.structure, self._there) == (other.structure, other._there)
-
-    __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
-
-    def __repr__(self) -> str:
-        """As the structure's, with None where nothing is."""
-        there = iter(self._there)
-        return "".join([c if c != "*" or next(there) else "None" for c in repr(self.structure)])
-
-
-class Traced:
-    """One use of a body: the body, the nesting of its result, and the hidden inputs of this use."""
-
-    __slots__ = ("body", "hidden", "result")
-
-    def __init__(self, body: Body, result: Nesting, hidden: list[Tensor]) -> None:
-        self.body = body
-        self.result = result
-        self.hidden = hidden
-
-
-def trace(f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = None) -> Traced:
-    """Record f on arguments like `examples`: nestings of avals (or Weak ones); anything else is passed as it is.
-
-    values   gives arguments that f may be run on once, where a rule in it has to be known by its values first
-    """
-    try:
-        return _traced(f, examples)
-    except Unlearnt:
-        if state.now.tracing or values is None:
-            raise  # the outermost trace has values
-    f(*values())
-    return _traced(f, examples)
-
-
-def _traced(f: Any, examples: Sequence[Any]) -> Traced:
-    leaves, structure = tree.flatten(tuple(examples))
-    since = new_number()
-    made = [_argument_of(x) for x in leaves]
-    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Weak))]
-    with _tracing(since):
-        found, nesting = Nesting.of(f(*tree.unflatten(structure, made)))
-        results = [as_tensor(x).node for x in found]
-    order, hidden = _walk(results, arguments, since)
-    return Traced(interned(arguments, hidden, results, order), nesting, [handle(n) for n in hidden])
-
-
-def _argument_of(example: Any) -> Any:
-    weak = isinstance(example, Weak)
-    aval = example.aval if weak else example
-    return argument(aval, weak=weak, requires_grad=aval.dtype.kind in "fc") if isinstance(aval, Aval) else example
-
-
-@contextmanager
-def _tracing(since: float) -> Iterator[None]:
-    """As in `jit`: values cannot be asked for."""
-    now = state.now
-    literal = now.literal
-    try:  # an interrupt may come at any call from here on
-        now.literal = False
-        with tracing(since):
-            yield
-    finally:
-        now.literal = literal
-
-
-def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:
-    """The nodes that were recorded on the way to the results, by creation; and where they began but at arguments."""
-    inside: list[Node] = []
-    outside: list[Node] = []
-    known = set(arguments)
-    stack = list(results)
-    while stack:
-        node = stack.pop()
-        if node in known:
-            continue
-        known.add(node)
-        if node.number < since or node.value is not None or node.leaf is not None:
-            outside.append(node)
-        else:
-            inside.append(node)
-            stack.extend(node.inputs)
-    return sorted(inside, key=lambda n: n.number), sorted(outside, key=lambda n: n.number)
-
-
 def interned(
     arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]
 ) -> Body:
@@ -283,7 +195,7 @@ def interned(
             call = node.call.whole_key()
             pure = pure and node.call.is_pure
         parts.append((node.kind, call, bool(node.hooks), *[number[i] for i in node.inputs]))
-    if not pure or any(n.hooks for n in order):
+    if not pure or any(n.hooks for n in (*arguments, *order)):
         return Body(arguments, hidden, results, order)
     key = (len(arguments), tuple(parts), tuple([number[n] for n in results]))
     found = _bodies.get(key)
@@ -293,9 +205,24 @@ def interned(
     return found
 
 
-def _bare(node: Node) -> Node:
-    """A node without value or history that stands for an argument: a body holds nobody's data."""
-    return argument(node.kind.out.aval, requires_grad=node.kind.out.requires_grad).node
+def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
+    """A node without value or history that stands for an argument: a body holds nobody's data.
+
+    hooks   those that a step registers on an argument; on a hidden input they stay outside
+    """
+    made = argument(node.kind.out.aval, requires_grad=node.kind.out.requires_grad).node
+    if hooks:
+        made.hooks = hooks
+    return made
+
+
+def hooked_like(node: Node, made: Node) -> Node:
+    """What stands for a node of a body, with the hooks of that one: they see the gradients of each use."""
+    if not node.hooks or made.hooks is node.hooks or not made.kind.out.requires_grad:
+        return made
+    seen = identity_of(made)
+    seen.hooks = node.hooks
+    return seen
 
 
 def _copied(order: Sequence[Node], results: Sequence[Node], stands: dict[Node, Node]) -> tuple[list[Node], list[Node]]:
@@ -378,7 +305,8 @@ def _between(node: Node, starts: set[Node]) -> set[Node]:
 def again(node: Node, inputs: list[Node]) -> Node:
     """A node of a body on other inputs: recorded anew, so that it tracks exactly if they do and it is not cut."""
     if node.call is None and node.body is None and node.inputs:
-        return record_again(node, tuple([handle(i) for i in inputs])).node
+        made = record_again(node, tuple([handle(i) for i in inputs])).node
+        return hooked_like(node, made) if node.hooks else made
     if node.body is not None and node.kind.out.requires_grad:
         flow = inputs if node.flow is None else inputs[node.flow]
         if not grad_mode.get() or not any([i.kind.out.requires_grad for i in flow]):

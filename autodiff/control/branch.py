@@ -18,15 +18,18 @@ from codegen.nested import Choice
 from .. import tree
 from ..config import config
 from ..custom import function
+from ..custom.context import wanted
 from ..errors import DTypeError, ShapeError, caller, check_callable
 from ..ops import as_tensor, zeros_like
-from ..ops.primitive import primitive
+from ..ops.primitive import primitive, zeros_of
 from ..tape.record import record, state
 from ..tensor import AbstractTensor, Tensor
 from ..transforms.arguments import own
+from ..transforms.forward import jvp
 from .batching import cond_batch
-from .body import Body, float_places, mode_of, placed, trace
+from .body import Body, cut, float_places, mode_of, placed, tracks_of
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
+from .trace import Like, trace, values_of
 
 __all__ = ["cond"]
 
@@ -93,25 +96,54 @@ def _(ctx, *bars):
     branches, chosen, operands, of_yes, of_no = ctx.inputs
     y_bars = [bars[k] for k in float_places(branches.choice.results)]
     everything = [list(operands), list(of_yes), list(of_no)]
-    wanted = [[k for k in float_places(xs) if xs[k].requires_grad] for xs in everything]
+    groups = [wanted(ctx, name) for name in ("operands", "of_yes", "of_no")]
+    moving = [[k for k, is_wanted in enumerate(group) if is_wanted] for group in groups]
 
     def pullback(body: Body, which: int) -> Callable:
         """The cotangents of everything, from one branch: zero for what the other one reads."""
 
         def pulled(everything, y_bars):
             split = len(everything[0])
-            places = [*wanted[0], *[split + k for k in wanted[which]]]
+            places = [*moving[0], *[split + k for k in moving[which]]]
             found = body.pull([*everything[0], *everything[which]], y_bars, places)
-            bars = [[zeros_like(xs[k]) for k in ks] for xs, ks in zip(everything, wanted, strict=True)]
-            bars[0], bars[which] = ([found[k] for k in wanted[0]], [found[split + k] for k in wanted[which]])
+            bars = [[zeros_like(xs[k]) for k in ks] for xs, ks in zip(everything, moving, strict=True)]
+            bars[0], bars[which] = ([found[k] for k in moving[0]], [found[split + k] for k in moving[which]])
             return bars
 
         return pulled
 
     found = cond(chosen, pullback(branches.yes, 1), pullback(branches.no, 2), everything, y_bars)
-    groups = [tuple(placed(values, ks, len(xs))) or None
-              for values, ks, xs in zip(found, wanted, everything, strict=True)]
-    return {"branches": None, "chosen": None, "operands": groups[0], "of_yes": groups[1], "of_no": groups[2]}
+    found = [tuple(placed(values, ks, len(xs))) or None
+             for values, ks, xs in zip(found, moving, everything, strict=True)]
+    return {"branches": None, "chosen": None, "operands": found[0], "of_yes": found[1], "of_no": found[2]}
+
+
+@_branched.jvp
+def _(ctx, _branches, _chosen, operand_dots, yes_dots, no_dots):
+    branches, chosen, operands, of_yes, of_no = ctx.inputs
+    everything = [list(operands), list(of_yes), list(of_no)]
+    dots = [list(d or [None] * len(xs)) for d, xs in zip((operand_dots, yes_dots, no_dots), everything, strict=True)]
+    moving = [[k for k, dot in enumerate(given) if dot is not None] for given in dots]
+    results = branches.choice.results
+    floats = float_places(results)
+
+    def pushforward(body: Body, which: int) -> Callable:
+        """The tangents of the float results of one branch."""
+
+        def pushed(everything, directions):
+            places = [*moving[0], *[len(everything[0]) + k for k in moving[which]]]
+            if not places:
+                return [zeros_of(results[k]) for k in floats]
+            inputs = [*everything[0], *everything[which]]
+            along = [*directions[0], *directions[which]]
+            _, found = jvp(body.moving(inputs, places), ([inputs[k] for k in places],), (along,))
+            return [found[k] for k in floats]
+
+        return pushed
+
+    directions = [[given[k] for k in ks] for given, ks in zip(dots, moving, strict=True)]
+    found = cond(chosen, pushforward(branches.yes, 1), pushforward(branches.no, 2), everything, directions)
+    return tuple(placed(found, floats, len(results)))
 
 
 def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> Any:
@@ -136,18 +168,22 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     chosen = as_tensor(chosen, "cond", "chosen")
     if chosen.aval != Aval((), np.dtype(np.bool_)):
         raise DTypeError(f"cond: takes a bool[] to choose by, not {chosen.aval}\n  called at {caller()}")
-    leaves, structure = tree.flatten(operands)
+    user, structure = tree.flatten(operands)
     taken = (AbstractTensor, np.ndarray, np.generic, int, float)
-    leaves = [as_tensor(x) if isinstance(x, taken) else x for x in leaves]
+    leaves = [as_tensor(x) if isinstance(x, taken) else x for x in user]
+    like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
     if config.eager and not state.now.tracing:
-        return (if_true if chosen else if_false)(*tree.unflatten(structure, [own(x) for x in leaves]))
-    examples = tree.unflatten(structure, [x.aval if isinstance(x, Tensor) else x for x in leaves])
-    yes, no = [trace(f, *examples, values=lambda: tree.unflatten(structure, leaves)) for f in (if_true, if_false)]
+        return (if_true if chosen else if_false)(*tree.unflatten(structure, values_of(like, leaves)))
+    examples = tree.unflatten(structure, like)
+    yes, no = [trace(f, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
+               for f in (if_true, if_false)]
     _check(yes, no)
     branches = Branches(len(yes.hidden), yes.body, no.body)
     given = tuple([x for x in leaves if isinstance(x, Tensor)])
     with mode_of(yes.body, no.body):
-        return yes.result.filled(_branched(branches, chosen, given, tuple(yes.hidden), tuple(no.hidden)))
+        found = _branched(branches, chosen, given, tuple(yes.hidden), tuple(no.hidden))
+        of_each = [traced.body.tracking(tracks_of(given, traced.hidden)) for traced in (yes, no)]
+        return yes.result.filled(cut(found, [a or b for a, b in zip(*of_each, strict=True)]))
 
 
 def _check(yes: Any, no: Any) -> None:

@@ -16,14 +16,17 @@ from codegen.lowering import Map
 
 from .. import tree
 from ..custom import function
+from ..custom.context import wanted
 from ..errors import check_callable
 from ..ops import as_tensor
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
 from ..transforms.batch.walk import CALLS
+from ..transforms.forward import jvp
 from .batching import checkpoint_of_all
-from .body import RECOMPUTED, float_places, mode_of, trace
+from .body import RECOMPUTED, cut, float_places, mode_of, placed, tracks_of
+from .trace import Like, trace, values_of
 
 __all__ = ["checkpoint"]
 
@@ -59,8 +62,23 @@ def _(ctx, *bars):
     body, inputs = ctx.inputs.body, [record(_barrier, (x,)) for x in ctx.inputs.inputs]
     floats = float_places([n.aval for n in body.graph.outputs])
     # The body was recorded with the others as constants: what it computes of these alone has no rule.
-    wanted = [k for k in float_places(inputs) if ctx.inputs.inputs[k].requires_grad]
-    return {"body": None, "inputs": tuple(body.pull(inputs, [bars[k] for k in floats], wanted))}
+    places = [k for k, is_wanted in enumerate(wanted(ctx, "inputs")) if is_wanted]
+    return {"body": None, "inputs": tuple(body.pull(inputs, [bars[k] for k in floats], places))}
+
+
+@_checkpointed.jvp
+def _(ctx, _body, dots):
+    body, inputs = ctx.inputs
+    places = [k for k, dot in enumerate(dots) if dot is not None]
+    results = [n.aval for n in body.graph.outputs]
+    floats = float_places(results)
+
+    def pushed(inputs: list[Tensor], directions: list[Tensor]) -> list[Tensor]:
+        _, found = jvp(body.moving(inputs, places), ([inputs[k] for k in places],), (directions,))
+        return [found[k] for k in floats]
+
+    found = checkpoint(pushed)(list(inputs), [dots[k] for k in places])
+    return tuple(placed(found, floats, len(results)))
 
 
 def checkpoint(f: Callable) -> Callable:
@@ -78,9 +96,10 @@ def checkpoint(f: Callable) -> Callable:
 
     @wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = tree.flatten((args, kwargs))
-        leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in leaves]
-        examples = tree.unflatten(structure, [x.aval if isinstance(x, Tensor) else x for x in leaves])
+        user, structure = tree.flatten((args, kwargs))
+        leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in user]
+        like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
+        examples = tree.unflatten(structure, like)
         kept: list[Any] = []
         nesting = tree.LEAF
 
@@ -91,10 +110,11 @@ def checkpoint(f: Callable) -> Callable:
             kept = [None if isinstance(x, VALUES) else x for x in found]
             return [x if isinstance(x, VALUES) else None for x in found]
 
-        traced = trace(tensors_of, *examples, values=lambda: tree.unflatten(structure, leaves))
+        traced = trace(tensors_of, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
         given = tuple([x for x in leaves if isinstance(x, Tensor)])
         with mode_of(traced.body):
-            found = traced.result.filled(_checkpointed(traced.body, (*given, *traced.hidden)))
+            results = _checkpointed(traced.body, (*given, *traced.hidden))
+            found = traced.result.filled(cut(results, traced.body.tracking(tracks_of(given, traced.hidden))))
         return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
 
     return run

@@ -17,7 +17,7 @@ from ..tape.record import is_cut
 from ..tensor import Tensor, handle
 from ..transforms.forward import jvp
 from ..transforms.rules import missing_rule
-from .body import Body, Recorded, again
+from .body import Body, Recorded, again, hooked_like
 
 __all__ = ["knowing"]
 
@@ -62,6 +62,8 @@ def knowing(body: Body, known: Sequence[Tensor]) -> Recorded:
             return again(body.order[number], inputs)
         tracks = any(i.kind.out.requires_grad for i in inputs) and not is_cut(body.order[number])
         tracks = tracks and value.dtype.kind in "fc"
-        return (_known(body, number, value, tuple([handle(i) for i in inputs])) if tracks else value).node
+        if not tracks:
+            return value.node
+        return hooked_like(body.order[number], _known(body, number, value, tuple([handle(i) for i in inputs])).node)
 
     return recorded

@@ -27,21 +27,23 @@ from codegen.runtime import memory
 from .. import tree
 from ..config import config
 from ..custom import function
+from ..custom.context import wanted
 from ..errors import ConcretizationError, DispatchError, ShapeError, caller, check_callable
 from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.arguments import check_parts
 from ..ops.primitive import primitive, zeros_of
 from ..tape.record import number_like_traced, record, state
 from ..tape.watched import seen_within
-from ..tensor import Tensor
+from ..tensor import Tensor, standing
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
-from .batching import differing, looped_of_all, scan_batch, until_stable
-from .body import Body, Nesting, Traced, Weak, check_kept, float_places, is_float, mode_of, placed, trace
+from .batching import differing, looped_of_all, scan_batch, tracking_after, until_stable
+from .body import Body, check_kept, cut, float_places, is_float, mode_of, placed, tracks_of
 from .fission import apart
 from .known import knowing
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
+from .trace import Like, Nesting, Traced, is_python_number, trace
 
 __all__ = ["fori_loop", "scan"]
 
@@ -154,7 +156,8 @@ def _(ctx, last_bars, given_bars, before_bars):
     kept = ctx.saved_variables
     bars = _filled(last_bars, last), _filled(given_bars, given), before_bars
     state_bars, scanned_bars, hidden_bars = _backwards(
-        loop, states, scanned, hidden, kept.before, [p.detach() for p in kept.products], *bars
+        loop, states, scanned, hidden, kept.before, [p.detach() for p in kept.products], *bars,
+        [list(wanted(ctx, name)) for name in ("states", "scanned", "hidden")],
     )
     return {"loop": None, "states": state_bars, "scanned": scanned_bars, "hidden": hidden_bars}
 
@@ -165,14 +168,15 @@ def _filled(bars: Any, avals: Sequence[Aval]) -> list[Tensor]:
     return [zeros_of(a) if b is None else b for b, a in zip(bars, avals, strict=True) if is_float(a)]
 
 
-def _backwards(loop, states, scanned, hidden, before, products, last_bars, given_bars, before_bars):
+def _backwards(loop, states, scanned, hidden, before, products, last_bars, given_bars, before_bars, wants):
     """The loop of pullbacks, from the last step to the first."""
-    tracks = [x.requires_grad for x in (*states, *scanned, *hidden)]
-    moving = until_stable(tracks[: len(states)], tracks[len(states) :], lambda flags: differing(loop.body, flags))
+    of_states, of_scanned, of_hidden = wants
+    moving = until_stable(of_states, [*of_scanned, *of_hidden], lambda flags: differing(loop.body, flags))
     floats = [k for k in float_places(states) if moving[k]]
-    wanted_x = [k for k in float_places(scanned) if scanned[k].requires_grad]
-    wanted_h = [k for k in float_places(hidden) if hidden[k].requires_grad]
     split = len(states) + len(scanned)
+    read = loop.body.read()
+    wanted_x = [k for k in float_places(scanned) if of_scanned[k] and read[len(states) + k]]
+    wanted_h = [k for k in float_places(hidden) if of_hidden[k] and read[split + k]]
     places = [*floats, *[len(states) + k for k in wanted_x], *[split + k for k in wanted_h]]
     kept_bars = [None if not before_bars else before_bars[k] for k in floats]
     body = loop.body
@@ -272,16 +276,20 @@ def _scanned(
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
     if config.eager and not state.now.tracing:
-        return _by_hand(f, init, tensors, nesting, length, reverse)
+        return _by_hand(f, init, tensors, elements, nesting, length, reverse)
     avals = [x.aval.with_shape(x.shape[1:]) for x in tensors]
-    element = nesting.filled([Weak(a) for a in avals] if called == "fori_loop" else avals)
-    first = (lambda: nesting.filled([x[0] for x in tensors])) if length else None
+    like = [Like(a, 0 if called == "fori_loop" else x) for a, x in zip(avals, elements, strict=True)]
+    element = nesting.filled(like)
+    first = (lambda: nesting.filled([x.value(t[0]) for x, t in zip(like, tensors, strict=True)])) if length else None
     start, carry = Nesting.of(init)
-    is_number = [type(s) in (bool, int, float) for s in start]
+    is_number = [is_python_number(s) for s in start]
     states = [as_tensor(s, called, "init") for s in start]
     traced, states = _fitting(f, states, carry, element, first, is_number, called)
     with mode_of(traced.body):
         last, given = _in_parts(traced.body, states, tensors, traced.hidden, length, reverse)
+        if length:
+            tracking = tracking_after(traced.body, states, tracks_of(tensors, traced.hidden))
+            last, given = cut(last, tracking[: len(states)]), cut(given, tracking[len(states) :])
     return carry.filled(last), traced.result.parts()[1].filled(given)
 
 
@@ -339,7 +347,7 @@ def _fitting(
     element, first   what an element is like, and what gives one, if there is any
     called           what the user called
     """
-    examples = [Weak(s.aval) if w else s.aval for w, s in zip(is_number, states, strict=True)]
+    examples = [Like(s.aval, 0) if w else s.aval for w, s in zip(is_number, states, strict=True)]
     traced = trace(f, carry.filled(examples), element, values=first and (lambda: [carry.filled(states), first()]))
     if traced.result.structure.cls is not tuple or len(traced.result.structure.children) != 2:
         found = "one value" if traced.result.structure.cls is None else traced.result
@@ -358,7 +366,7 @@ def _fitting(
 
 
 def _by_hand(
-    f: Callable, carry: Any, tensors: list[Tensor], nesting: Nesting, length: int, reverse: bool
+    f: Callable, carry: Any, tensors: list[Tensor], elements: list[Any], nesting: Nesting, length: int, reverse: bool
 ) -> tuple[Any, Any]:
     """Eager mode: a Python loop, to step through."""
     if not length:
@@ -368,7 +376,7 @@ def _by_hand(
     check_parts("scan", length)
     given: list[Any] = [None] * length
     for t in range(length - 1, -1, -1) if reverse else range(length):
-        carry, y = f(carry, nesting.filled([x[t] for x in tensors]))
+        carry, y = f(carry, nesting.filled([standing(x[t], xs) for x, xs in zip(tensors, elements, strict=True)]))
         given[t] = tree.map(own, y)  # the next step may update what is also in its carry
     return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *given)
 

@@ -22,7 +22,8 @@ from codegen.nested import Repetition, Retreat
 
 from ..config import config
 from ..custom import function
-from ..errors import DTypeError, ShapeError, caller, check_callable
+from ..custom.context import wanted as wanted_of
+from ..errors import DTypeError, GradientError, ShapeError, caller, check_callable
 from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive
 from ..tape.record import record, state
@@ -31,9 +32,10 @@ from ..tensor import Tensor
 from ..transforms.arguments import own
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
-from .batching import while_backwards_batch, while_batch
-from .body import Body, Nesting, Traced, check_kept, float_places, mode_of, placed, trace
+from .batching import tracking_after, while_backwards_batch, while_batch
+from .body import Body, check_kept, cut, float_places, mode_of, placed, tracks_of
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
+from .trace import Nesting, Traced, trace
 
 __all__ = ["while_loop"]
 
@@ -151,14 +153,14 @@ def _(ctx, *bars):
     repeat, states, of_condition, of_step = ctx.inputs
     repeat = seen_within(repeat)  # its numbers are parameters
     floats = float_places(states)
-    wanted = tuple([k for k in float_places(of_step) if of_step[k].requires_grad])
+    places = tuple([k for k, is_wanted in enumerate(wanted_of(ctx, "of_step")) if is_wanted])
     given = [zeros_like(states[k]) if bars[k] is None else bars[k] for k in floats]
-    state_bars, hidden_bars = _gone_back(repeat, wanted, states, of_condition, of_step, tuple(given))
+    state_bars, hidden_bars = _gone_back(repeat, places, states, of_condition, of_step, tuple(given))
     return {
         "repeat": None,
         "states": tuple(placed(state_bars, floats, len(states))),
         "of_condition": None,
-        "of_step": tuple(placed(hidden_bars, wanted, len(of_step))) or None,
+        "of_step": tuple(placed(hidden_bars, places, len(of_step))) or None,
     }
 
 
@@ -221,23 +223,30 @@ def _(ctx, dots, directions):
     """<J^T bars, d> = <bars, J d>: its derivative is that of the loop's tangent along d."""
     repeat, wanted, states, of_condition, of_step, bars = ctx.inputs
     repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
+    if repeat.step.has_hooks:
+        raise GradientError(
+            "while_loop: a second derivative through a step with hooks is not known: they change the gradients that it"
+            f" is derived from\n  called at {caller()}\n"
+            "  use fori_loop or scan, where the number of steps is known, or register the hooks outside of the loop"
+        )
     floats = float_places(states)
+    second = [k for k, is_wanted in enumerate(wanted_of(ctx, "of_step")) if is_wanted]
 
     def tangent(now_floats, hidden_floats):
         now, hidden = list(states), list(of_step)
-        for xs, places, values in ((now, floats, now_floats), (hidden, wanted, hidden_floats)):
+        for xs, places, values in ((now, floats, now_floats), (hidden, second, hidden_floats)):
             for place, value in zip(places, values, strict=True):
                 xs[place] = value
         return _pushed(repeat, wanted, now, of_condition, hidden, dots, directions)
 
-    moved, pullback = vjp(tangent, [states[k] for k in floats], [of_step[k] for k in wanted])
+    moved, pullback = vjp(tangent, [states[k] for k in floats], [of_step[k] for k in second])
     state_bars, hidden_bars = pullback(list(bars))
     return {
         "repeat": None,
         "wanted": None,
         "states": tuple(placed(state_bars, floats, len(states))),
         "of_condition": None,
-        "of_step": tuple(placed(hidden_bars, wanted, len(of_step))) or None,
+        "of_step": tuple(placed(hidden_bars, second, len(of_step))) or None,
         "bars": tuple(moved),
     }
 
@@ -270,7 +279,9 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     _check(asked.body, step, states, nesting)
     repeat = Repeat(len(asked.hidden), asked.body, step.body)
     with mode_of(step.body):
-        return nesting.filled(_repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden)))
+        found = _repeated(repeat, tuple(states), tuple(asked.hidden), tuple(step.hidden))
+        after = tracking_after(step.body, states, tracks_of(step.hidden))
+        return nesting.filled(cut(found, [a or b for a, b in zip(tracks_of(states), after, strict=True)]))
 
 
 def _check(condition: Body, step: Traced, states: Sequence[Tensor], nesting: Nesting) -> None:

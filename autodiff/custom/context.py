@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ..errors import GradientError, caller
 from ..tensor import Tensor
 
-__all__ = ["BackwardContext", "Fields", "ForwardContext", "Said", "attributes", "said"]
+__all__ = ["BackwardContext", "Fields", "ForwardContext", "Said", "attributes", "said", "wanted"]
 
 
 class Fields(Sequence):
@@ -291,7 +291,10 @@ class BackwardContext:
     Values are read when they are asked for; once the graph is released that is an error.
     """
 
-    def __init__(self, function: str, place: str, reader: Reader, needs: Fields) -> None:
+    def __init__(
+        self, function: str, place: str, reader: Reader, needs: Fields, wanted: Callable[[str], Any]
+    ) -> None:
+        self.__wanted = wanted
         self.__function = function
         self.__place = place
         self.__reader = reader
@@ -373,3 +376,11 @@ class BackwardContext:
     def set_materialize_grads(self, _flag: bool) -> None:
         """Not here: raises GradientError."""
         raise self.__refuse("set_materialize_grads")
+
+
+_wanted_of: Callable[[BackwardContext], Callable[[str], Any]] = attrgetter("_BackwardContext__wanted")
+
+
+def wanted(ctx: BackwardContext, name: str) -> Any:
+    """For every tensor in an argument, whether its gradient is wanted now; in the argument's own container."""
+    return _wanted_of(ctx)(name)

@@ -13,8 +13,9 @@ from ..custom.function import Function, function
 from ..tape import another
 from .arguments import integer
 from .arithmetic import divide, multiply
-from .conversion import as_tensor, cast_to
+from .conversion import cast_to
 from .declare import unary
+from .promotion import common
 
 __all__ = ["ceil", "floor", "rint", "round_", "trunc"]
 
@@ -78,7 +79,7 @@ def round_(x, decimals=0):
 
     As in NumPy, decimals are reached by scaling, so the last digit of the result may differ from what exact
     decimal rounding gives.  Integers are rounded only by negative `decimals`.
-    Raises TypeError for `decimals` that are no integer.
+    Raises TypeError for `decimals` that are no integer, DTypeError for complex x: round its parts.
 
     >>> import autodiff as ad
     >>> ad.round([0.5, 1.5, 2.345])
@@ -88,7 +89,7 @@ def round_(x, decimals=0):
     >>> ad.round(1250, -2)
     i64[] 1200
     """
-    x, decimals = as_tensor(x, "round", "x"), integer(decimals, "round", "decimals")
+    (x,), decimals = common("round", [("x", x)], "fib"), integer(decimals, "round", "decimals")
     if decimals >= 0 and x.dtype.kind in "ib":
         return another(x)
     if decimals == 0:

@@ -36,10 +36,16 @@ def needs_of(call: Call, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
     }
 
 
-def context_of(call: Call, reader: Reading, needs: dict[str, bool]) -> BackwardContext:
+def context_of(
+    call: Call, reader: Reading, needs: dict[str, bool], is_wanted: Callable[[int], bool] = lambda _: True
+) -> BackwardContext:
     """The context of one run of a rule."""
     fields = Fields(list(needs), list(needs.values()), "needs_input_grad")
-    return BackwardContext(call.function.__name__, str(call.line), reader, fields)
+
+    def wanted(name: str) -> Any:
+        return call.arguments[name].unpack(is_wanted)
+
+    return BackwardContext(call.function.__name__, str(call.line), reader, fields, wanted)
 
 
 def by_output(call: Call, bar_at: Callable[[int], Any], zeros_at: Callable[[int], Any]) -> tuple:

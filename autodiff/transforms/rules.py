@@ -109,7 +109,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     watching = watching_at(node)
     own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
     reader = reading.from_node(node, own)
-    ctx = reading.context_of(call, reader, needs)
+    ctx = reading.context_of(call, reader, needs, places.__contains__)
     none = reading.zeros_or_none
     given = reading.by_output(
         call,

@@ -1,0 +1,179 @@
+"""Recording a function as a body: on arguments without values that dispatch as what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+
+from .. import tree
+from ..custom.host import Unlearnt
+from ..dispatch.signature import dispatched
+from ..ops import as_tensor
+from ..tape.node import Node, new_number
+from ..tape.record import argument, number_like_traced, state
+from ..tape.tracing import tracing
+from ..tensor import Tensor, handle, standing
+from ..transforms.arguments import own
+from .body import Body, interned, is_float
+
+__all__ = ["Like", "Nesting", "Traced", "is_python_number", "trace", "values_of"]
+
+
+class Like:
+    """Stands among the examples of `trace` for what was given as a number or an array: it dispatches as that does.
+
+    aval    of the tensor that it becomes
+    given   what it stands for; a Python number takes the dtype of what it meets
+    """
+
+    __slots__ = ("aval", "given", "number", "weak")
+
+    def __init__(self, aval: Aval, given: Any) -> None:
+        cls = dispatched(type(given))
+        self.aval = aval
+        self.given = given
+        self.weak = cls in _PYTHON
+        self.number = issubclass(cls, np.generic)
+
+    def value(self, t: Tensor) -> Tensor:
+        """The same for a run outside of a trace, on a tensor with a value."""
+        if isinstance(self.given, Tensor) or not (self.weak or self.number):
+            return standing(own(t), self.given)
+        return number_like_traced(self.given, self.aval.dtype, self.weak)
+
+
+def values_of(like: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+    """The leaves for a run outside of a trace: of the same types as in one."""
+    return [x.value(t) if isinstance(x, Like) else t for x, t in zip(like, leaves, strict=True)]
+
+
+_PYTHON = frozenset((bool, int, float, complex))
+
+
+def is_python_number(x: Any) -> bool:
+    """True for a Python number, and for a number argument of a traced function."""
+    return dispatched(type(x)) in _PYTHON
+
+
+class Nesting:
+    """A nesting whose leaves are tensors or None: taken apart, and put together again with other tensors."""
+
+    __slots__ = ("_there", "structure")
+
+    def __init__(self, structure: tree.Structure, there: Sequence[bool]) -> None:
+        self.structure = structure
+        self._there = tuple(there)
+
+    @classmethod
+    def of(cls, value: Any) -> tuple[list[Any], Nesting]:
+        """The leaves that are not None, and the nesting."""
+        leaves, structure = tree.flatten(value)
+        return [x for x in leaves if x is not None], cls(structure, [x is not None for x in leaves])
+
+    def filled(self, values: Sequence[Any]) -> Any:
+        """The nesting with these in place of its tensors."""
+        given = iter(values)
+        return tree.unflatten(self.structure, [next(given) if there else None for there in self._there])
+
+    def names(self, root: str) -> list[str]:
+        """What each tensor is called, for messages."""
+        return [n for n, there in zip(tree.names(self.structure, root), self._there, strict=True) if there]
+
+    def parts(self) -> list[Nesting]:
+        """The nestings of the children."""
+        found, start = [], 0
+        for child in self.structure.children:
+            found.append(Nesting(child, self._there[start : start + child.size]))
+            start += child.size
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Nesting) and (self.structure, self._there) == (other.structure, other._there)
+
+    __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
+
+    def __repr__(self) -> str:
+        """As the structure's, with None where nothing is."""
+        there = iter(self._there)
+        return "".join([c if c != "*" or next(there) else "None" for c in repr(self.structure)])
+
+
+class Traced:
+    """One use of a body: the body, the nesting of its result, and the hidden inputs of this use."""
+
+    __slots__ = ("body", "hidden", "result")
+
+    def __init__(self, body: Body, result: Nesting, hidden: list[Tensor]) -> None:
+        self.body = body
+        self.result = result
+        self.hidden = hidden
+
+
+def trace(f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = None) -> Traced:
+    """Record f on arguments like `examples`: nestings of avals (or Like ones); anything else is passed as it is.
+
+    values   gives arguments that f may be run on once, where a rule in it has to be known by its values first
+    """
+    try:
+        return _traced(f, examples)
+    except Unlearnt:
+        if state.now.tracing or values is None:
+            raise  # the outermost trace has values
+    f(*values())
+    return _traced(f, examples)
+
+
+def _traced(f: Any, examples: Sequence[Any]) -> Traced:
+    leaves, structure = tree.flatten(tuple(examples))
+    since = new_number()
+    made = [_argument_of(x) for x in leaves]
+    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Like))]
+    with _tracing(since):
+        found, nesting = Nesting.of(f(*tree.unflatten(structure, made)))
+        results = [as_tensor(x).node for x in found]
+    order, hidden = _walk(results, arguments, since)
+    return Traced(interned(arguments, hidden, results, order), nesting, [handle(n) for n in hidden])
+
+
+def _argument_of(example: Any) -> Any:
+    if isinstance(example, Like):
+        t = argument(example.aval, weak=example.weak, requires_grad=is_float(example.aval), number=example.number)
+        return standing(t, example.given)
+    return argument(example, requires_grad=is_float(example)) if isinstance(example, Aval) else example
+
+
+@contextmanager
+def _tracing(since: float) -> Iterator[None]:
+    """As in `jit`: values cannot be asked for."""
+    now = state.now
+    literal = now.literal
+    try:  # an interrupt may come at any call from here on
+        now.literal = False
+        with tracing(since):
+            yield
+    finally:
+        now.literal = literal
+
+
+def _walk(results: Sequence[Node], arguments: Sequence[Node], since: int) -> tuple[list[Node], list[Node]]:
+    """The nodes that were recorded on the way to the results, by creation; and where they began but at arguments."""
+    inside: list[Node] = []
+    outside: list[Node] = []
+    known = set(arguments)
+    stack = list(results)
+    while stack:
+        node = stack.pop()
+        if node in known:
+            continue
+        known.add(node)
+        if node.number < since or node.value is not None or node.leaf is not None:
+            outside.append(node)
+        else:
+            inside.append(node)
+            stack.extend(node.inputs)
+    return sorted(inside, key=lambda n: n.number), sorted(outside, key=lambda n: n.number)
