@@ -5,24 +5,26 @@ Integers wrap, and division and remainder by an integer zero give 0, as in NumPy
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from codegen.lowering import Map
 
 from ..custom.function import Function, function
-from ..tape import another
+from ..tape import another, record
 from ..tensor import Tensor
 from .bits import bitwise_and, bitwise_or
-from .cancelling import by_size
+from .cancelling import by_side, by_size
 from .comparison import equal
 from .conversion import as_tensor, cast_to
 from .declare import binary, unary
-from .primitive import adjoint_of, elementwise_aval, primitive, spread_to, sum_to
+from .primitive import adjoint_of, elementwise, elementwise_aval, primitive, spread_to, sum_to
 from .selection import where
 
 __all__ = [
-    "abs_", "add", "divide", "floor_divide", "hypot", "mod", "mul0", "multiply", "negative", "positive", "reciprocal",
-    "sign", "subtract",
+    "abs_", "add", "cosine", "divide", "floor_divide", "hypot", "mod", "mul0", "multiply", "negative", "positive",
+    "reciprocal", "sign", "subtract",
 ]
 
 _I64 = np.dtype(np.int64)
@@ -219,7 +221,7 @@ abs_ = unary(
     accepts="fib",
     partials=lambda y, x: (lambda: sign(x),),
     lower=Map(lambda k, x: k.abs(x)),
-    cancels=by_size(lambda x: (x,)),
+    cancels=by_side,
     doc="""|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0
 
     >>> import autodiff as ad
@@ -270,7 +272,7 @@ def _hypot_scalar(k, a, b):
 hypot: Function = binary(
     "hypot",
     np.hypot,
-    partials=lambda y, a, b: (lambda: _cosine(a, y), lambda: _cosine(b, y)),
+    partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
     lower=Map(_hypot_scalar),
     cancels=by_size(lambda a, b: (a, b)),
     doc="""sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0
@@ -284,7 +286,36 @@ hypot: Function = binary(
 )
 
 
-def _cosine(a: Tensor, length: Tensor) -> Tensor:
-    """a / length, and 0 where the length is 0, with derivative 0 there."""
+def cosine(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
+    """a / length for the length of (a, b), and 0 where it is 0, with derivative 0 there."""
+    return record(_cosine, (a, b, length))
+
+
+def _over_length(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
+    """The cosine over the length."""
     is_zero = equal(length, 0)
-    return where(is_zero, 0, a / where(is_zero, 1, length))
+    return where(is_zero, 0, cosine(a, b, length) / where(is_zero, 1, length))
+
+
+def _cosine_reference(a: np.ndarray, b: np.ndarray, length: np.ndarray) -> np.ndarray:
+    is_zero = length == 0
+    return np.where(is_zero, 0, a / np.where(is_zero, length.dtype.type(1), length)).astype(a.dtype)
+
+
+def _cosine_scalar(k: Any, a: Any, b: Any, length: Any) -> Any:
+    zero, one = k.constant(0, like=a), k.constant(1, like=a)
+    is_zero = k.eq(length, zero)
+    return k.select(is_zero, zero, k.div(a, k.select(is_zero, one, length)))
+
+
+#: A function of the two sides: the derivative by the longer one, 1 / length - a² / length³, is a difference of equals.
+_cosine = elementwise(
+    "cosine",
+    _cosine_reference,
+    partials=lambda y, a, b, length: (
+        lambda: (cosine(b, a, length), _over_length(b, a, length)),
+        lambda: (-y, _over_length(b, a, length)),
+        None,
+    ),
+    lower=Map(_cosine_scalar),
+)

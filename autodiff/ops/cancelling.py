@@ -1,4 +1,4 @@
-"""A cotangent divided by the size that it is a multiple of, before anything is computed.
+"""Derivatives of kinks that cancel: of sizes such as |x|, and of the extremes of two.
 
 The derivative of a size y = |x| is x / y, with a kink at 0; that of y² is smooth there.  The chain rule makes the one
 of the other: y_bar = 2 y, times x / y.  Its value is right at 0, where the quotient is taken for 0; its own derivative
@@ -7,38 +7,87 @@ at how their cotangent was recorded, and where it is a multiple of y they take t
 
     divided(2 * y * w + v, y)     2 * w, v
 
+A second derivative has the first as a factor: y_bar = c sign(x), of which |x| takes c, since on both sides of 0 the
+square of sign(x) is 1.  So all even functions of |x| have theirs, cos(|x|) too.  A share p of a tie, in the derivative
+of `maximum` and `minimum`, is its own square, and p (1 - p) is 0, for the same reason.  What results is the mean of
+both sides.  In forward mode it is the product of a tangent and c that is looked at: see `transforms.forward`.
+
 Products, quotients, sums and choices are gone through, and some moves.  A multiple that stands further away is none:
-then the second derivative at the kink is that of the quotient, 0.
+then the second derivative at the kink is that of the quotient, 0.  The same holds of other functions of a norm or
+`hypot` than its powers, as cos(norm(x)), and of |x| that is computed twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from codegen.ir import OPS
 
-from ..tape import Node, constant, record
+from ..tape import Node, Primitive, constant, record
+from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
 from .primitive import dtype_name_of, named, spread_to, times, zeros_of
 
-__all__ = ["by_size", "divided"]
+__all__ = ["by_share", "by_side", "by_size", "cancelling", "divided", "is_move", "split"]
 
 #: Operations between a cotangent and the size, at most.
 DEPTH = 12
 
-_Is = Callable[[Node], bool]
+#: A test for a node: its result is a tensor where the answer is known when the program runs.
+_Is = Callable[[Node], Tensor | bool]
 #: A multiple and a rest; None: zero.
 _Split = tuple[Tensor | None, Tensor | None]
+#: What inputs get of multiples, and the rest of a cotangent.
+_Taken = tuple[list[Tensor | None], Tensor | None]
 
 
 def divided(g: Tensor, y: Tensor) -> _Split:
     """c and v with g = c * y + v (None: zero), by the operations that g was recorded by.   T[...], T[...]  →  T[...]"""
-    kind, inputs = y.node.kind, y.node.inputs
-    return _split(g.node, lambda n: n is y.node or (n.kind is kind and n.inputs == inputs), DEPTH)
+    return _split(g.node, _is_same(y.node), DEPTH)
 
 
-def by_size(numerators: Callable[..., tuple]) -> Callable[..., tuple[list[Tensor | None], Tensor | None]]:
+def split(t: Tensor, node: Node) -> _Split:
+    """c and v with t = c * node + v, as `divided`."""
+    return _split(t.node, lambda n: n is node, DEPTH)
+
+
+def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
+    """The part of c in which the kink of a size's derivative cancels, and the rest.
+
+    path   the size, and moves of its elements
+    """
+    size, done, rest = path[0], None, c
+    name, xs = size.kind.op.name, [handle(i) for i in size.inputs]
+    if name in ("maximum", "minimum"):
+        tests = [(_is_share(*[x.node for x in pair]), named("share")(*pair)) for pair in (xs, xs[::-1])]
+    else:
+        tests = [(_is_same(path[-1]), handle(path[-1]))]
+        if name == "abs":
+            tests.append((_is_side(size), named("sign")(*xs)))
+    for test, factor in tests:
+        multiple, left = _split(rest.node, test, DEPTH)
+        if multiple is not None:
+            done = _added(done, named("mul")(multiple, factor))
+            if left is None:
+                return done, None
+            rest = left
+    return done, rest
+
+
+def is_move(op: Primitive) -> bool:
+    """True for an operation on elements through which a multiple of a size is seen."""
+    return op.name in _MOVES.values() and OPS[op.name] is op
+
+
+def _is_same(y: Node) -> _Is:
+    """The test for a node that is y, or another of the same operation on the same inputs."""
+    return lambda n: n is y or (n.kind is y.kind and n.inputs == y.inputs)
+
+
+def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
     """How an elementwise operation y, each of whose derivatives is a numerator over y, takes a multiple of y.
 
     numerators   numerators(*xs) -> tensors
@@ -46,19 +95,99 @@ def by_size(numerators: Callable[..., tuple]) -> Callable[..., tuple[list[Tensor
     Gives what inputs get of the multiple, and the rest of the cotangent: see `cancels` of `elementwise`.
     """
 
-    def cancels(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> tuple[list[Tensor | None], Tensor | None]:
+    def cancels(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
         c, rest = divided(y_bar, y)
         return [None if c is None else times(c, top, masked) for top in numerators(*xs)], rest
 
     return cancels
 
 
+def by_side(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
+    """How |x| takes a multiple of its derivative sign(x), whose square is 1 on both sides of 0; then one of itself."""
+    side, rest = _split(y_bar.node, _is_side(y.node), DEPTH)
+    if rest is None:
+        return [side], None
+    (found,), rest = by_size(lambda x: (x,))(rest, y, xs, masked)
+    return [_added(side, found)], rest
+
+
+def by_share(is_largest: bool) -> Callable[..., _Taken]:
+    """How an extreme of two takes multiples of its derivatives, shares of 1 and 0, which a tie parts evenly.
+
+    Beside a tie a share is its own square, and the product of both is 0.  At the tie both sides say so, too.
+    """
+
+    def cancels(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
+        found: list[Tensor | None] = []
+        rest: Tensor | None = y_bar
+        for pair in _pairs(xs, is_largest):
+            c, rest = (None, None) if rest is None else _split(rest.node, _is_share(*[x.node for x in pair]), DEPTH)
+            found.append(None if c is None else named("mul0")(named("share")(*pair), c))
+        return found, rest
+
+    return cancels
+
+
+def _pairs(xs: tuple, is_largest: bool) -> tuple[tuple, tuple]:
+    """For each of two arguments the larger and the smaller where the argument is the extreme."""
+    a, b = xs
+    return ((a, b), (b, a)) if is_largest else ((b, a), (a, b))
+
+
+def _is_side(y: Node) -> _Is:
+    """The test for sign(x), the derivative of y = |x|."""
+    return lambda n: n.kind.op.name == "sign" and _agree([(n.inputs[0], y.inputs[0])])
+
+
+def _is_share(a: Node, b: Node) -> _Is:
+    """The test for the share of a in the larger of a and b."""
+
+    def test(n: Node) -> Tensor | bool:
+        if n.kind.op.name != "share" or n.inputs == (b, a):
+            return False
+        return _agree(list(zip(n.inputs, (a, b), strict=True)))
+
+    return test
+
+
+def _is_index(n: Node) -> bool:
+    aval = n.kind.out.aval
+    return aval.dtype == np.int64 and not aval.shape
+
+
+def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
+    """True if the nodes of each pair are one, or made alike; a condition where that depends on indices, as of x[i]."""
+    found: Tensor | bool = True
+    for _ in range(DEPTH):
+        if not pairs:
+            return found
+        a, b = pairs.pop()
+        if a is b:
+            continue
+        if a.kind.op is CONSTANT or b.kind.op is CONSTANT:
+            if a.kind is not b.kind:
+                return False
+        elif _is_index(a) and _is_index(b):
+            same = named("equal")(handle(a), handle(b))
+            found = named("bitwise_and")(found, same) if isinstance(found, Tensor) else same
+        elif a.kind is b.kind and a.kind.out.requires_grad and a.inputs and not isinstance(a, RichNode):
+            pairs.extend(zip(a.inputs, b.inputs, strict=True))  # not beyond the history, of which rules know no more
+        else:
+            return False
+    return False
+
+
 def _split(node: Node, is_size: _Is, depth: int) -> _Split:
     while node.kind.op in (SAME, IDENTITY) and node.inputs:
         node = node.inputs[0]
     t, op = handle(node), node.kind.op
-    if is_size(node):
-        return spread_to(constant(1.0, dtype_name_of(t)), t.shape), None
+    is_met = is_size(node)
+    if is_met is not False:
+        one = spread_to(constant(1.0, dtype_name_of(t)), t.shape)
+        if is_met is True:
+            return one, None
+        zero = zeros_of(t.aval)
+        return named("where")(is_met, one, zero), named("where")(is_met, zero, t)
     if depth and node.inputs and OPS.get(op.name) is op and op.name in _RULES:
         return _RULES[op.name](t, node, lambda n, what=is_size: _split(n, what, depth - 1), is_size)
     return None, t
@@ -130,7 +259,7 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> 
     forward = OPS[_MOVES[op.name]]
 
     def is_moved(n: Node) -> bool:
-        if n.kind.op is not forward or not n.inputs or not is_size(n.inputs[0]) or list(n.inputs[1:]) != starts:
+        if n.kind.op is not forward or not n.inputs or list(n.inputs[1:]) != starts or is_size(n.inputs[0]) is not True:
             return False
         if op.name == "transpose":
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))

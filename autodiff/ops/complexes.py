@@ -26,7 +26,7 @@ from codegen.lowering import Call
 from ..custom import Function, function
 from ..tape import another, constant, record
 from ..tensor import Tensor
-from .arithmetic import abs_, add, divide, multiply, sign
+from .arithmetic import abs_, add, cosine, multiply, sign
 from .cancelling import divided
 from .comparison import equal, isfinite, isinf, isnan, logical_and, logical_or
 from .conversion import as_tensor, cast_to
@@ -94,7 +94,8 @@ def _direction(x: Tensor) -> Tensor:
     parts = [where(is_end, where(i, sign(p), zero), p) for p, i in zip(parts, infinite, strict=True)]
     length = where(is_end, where(logical_and(*infinite), math.sqrt(2), add(zero, 1.0)), size)
     # By parts: a quotient of complex numbers loses those near the ends of the range.
-    along, across = [divide(p, length) for p in parts]
+    re, im = parts
+    along, across = cosine(re, im, length), cosine(im, re, length)
     return add(cast_to(along, x.dtype), _imaginary(across, x))
 
 

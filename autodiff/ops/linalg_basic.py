@@ -19,14 +19,14 @@ from .arguments import axes_of, axis_of, integer, records
 from .arithmetic import abs_, multiply
 from .batching import along
 from .cancelling import divided
-from .comparison import equal, greater, less, not_equal
+from .comparison import equal, greater, less, logical_and, not_equal
 from .conversion import as_tensor, cast_to
 from .power import power
 from .primitive import linear, primitive, times, zero_of, zeros_of
 from .reductions import max_, min_, summed, unreduced, widened
 from .selection import where
 from .shaping import spread, transposed
-from .statistics import floating, root_of_squares
+from .statistics import floating, root_of_squares, squared_size
 from .template import remembered
 
 __all__ = ["diag", "diagonal", "in_range", "norm", "trace"]
@@ -207,11 +207,10 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     if axis is None and ord is not None and x.ndim > 1:
         axis = tuple(range(x.ndim))
     axes = axes_of("norm", axis, x.aval)
-    sizes = abs_(x) if x.dtype.kind == "c" else x
     if ord in (None, "fro") or (ord == 2 and len(axes) == 1):
-        y = _euclidean(sizes, axes)
+        y = _euclidean(x, axes)
     elif len(axes) == 1 and isinstance(ord, (int, float)):
-        y = _vector_norm(sizes, ord, axes)
+        y = _vector_norm(abs_(x) if x.dtype.kind == "c" else x, ord, axes)
     elif len(axes) == 2 and ord in (1, -1, 2, -2, math.inf, -math.inf, "nuc"):
         rows, columns = [axis_of("norm", a, x.aval) for a in axis]
         y = _matrix_norm(x, ord, rows, columns)
@@ -227,7 +226,7 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
 def _norm_pull(y_bar: Tensor, y: Tensor, xs: tuple, params: tuple, masked: bool) -> tuple:
     (x, _), (axes,) = xs, params
     multiple, rest = divided(y_bar, y)
-    return (None if multiple is None else times(spread(multiple, axes, x.shape), x, masked), rest)
+    return (None if multiple is None else times(cast_to(spread(multiple, axes, x.shape), x.dtype), x, masked), rest)
 
 
 #: The norm y of x, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
@@ -253,10 +252,10 @@ def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     it; the gradient 94, 130; NumPy's norms alone 310).
     """
     if not x.aval.size:
-        return root_of_squares(summed(multiply(x, x), axes))
+        return root_of_squares(summed(squared_size(x), axes))
     scale, back = in_range(max_(abs_(record(DETACH, (x,))), axes))
-    scaled = multiply(x, spread(scale, axes, x.shape))
-    return record(_norm, (x, multiply(root_of_squares(summed(multiply(scaled, scaled), axes)), back)), (axes,))
+    scaled = multiply(x, cast_to(spread(scale, axes, x.shape), x.dtype))
+    return record(_norm, (x, multiply(root_of_squares(summed(squared_size(scaled), axes)), back)), (axes,))
 
 
 def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
@@ -266,7 +265,8 @@ def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
     """
     far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
     one, large, small, most, least = (constant(2.0**n, dtype_name(top.dtype)) for n in (0, step, -step, far, -far))
-    is_large, is_small = greater(top, most), less(top, least)
+    # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
+    is_large, is_small = greater(top, most), logical_and(less(top, least), not_equal(top, zero_of(top.dtype)))
     scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
     return scale, back
 

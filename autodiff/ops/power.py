@@ -20,12 +20,12 @@ from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
 from .arithmetic import mul0
-from .bits import bitwise_and, bitwise_or
+from .bits import bitwise_and
 from .comparison import equal, greater
 from .complexes import real_part
 from .conversion import cast_to
 from .declare import public
-from .elementwise import log
+from .elementwise import log, sqrt
 from .primitive import elementwise
 from .promotion import common
 from .selection import where
@@ -101,24 +101,30 @@ def power_to(x: Any, exponent: float) -> Any:
 def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
     def by_base():
         # x⁰ is constant, also at 0, where x⁻¹ is infinite.  A strong product, no choice: its derivative by p is x⁻¹.
-        return mul0(p, power(x, p - 1))
+        return mul0(p, record(_lower_power, (x, p - 1)))
 
     def by_exponent():
-        # 0ᵖ is constant for p > 0: there y is 0.  At p = 0 it jumps, and 0 is taken.  Up to p = 1 log x is seen by
-        # the derivative by x, which is infinite there.
-        unseen = bitwise_and(equal(x, 0), bitwise_or(equal(p, 0), greater(real_part(p), 1)))
-        return mul0(y, where(unseen, 0, log(x)))
+        # 0ᵖ is constant for p > 0: there y is 0.  At p = 0 it jumps, and 0 is taken, that of the root of 0, whose slope
+        # is infinite as that of log x.  Up to p = 1 log x is seen by the derivative by x, which is infinite there.
+        is_zero = equal(x, 0)
+        jumps = bitwise_and(is_zero, equal(p, 0))
+        logarithm = where(jumps, sqrt(x), log(x))
+        return mul0(y, where(bitwise_and(is_zero, greater(real_part(p), 1)), 0, logarithm))
 
     return by_base, by_exponent
 
 
-_power = elementwise(
-    "power",
-    np.power,
-    accepts="fc",
-    partials=_power_partials,
-    lower=Map(lambda k, x, p: k.pow(x, p)),
-)
+def _lower_power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
+    # As of `power`, but for 0⁰: this one is the derivative of 0¹, whose own derivative by the exponent is infinite.
+    is_flat = bitwise_and(equal(x, 0), greater(real_part(p), 0))
+    return lambda: mul0(p, record(_lower_power, (x, p - 1))), lambda: mul0(y, where(is_flat, 0, log(x)))
+
+
+_power, _lower_power = [
+    elementwise(name, np.power, accepts="fc", partials=partials, lower=Map(lambda k, x, p: k.pow(x, p)))
+    for name, partials in (("power", _power_partials), ("lower_power", _lower_power_partials))
+]
+
 
 def _integer_power_reference(x: np.ndarray, p: np.ndarray) -> np.ndarray:
     if np.any(p < 0):

@@ -18,8 +18,9 @@ from ..errors import DTypeError, caller
 from ..tape import another, constant, record
 from ..tensor import Tensor
 from .bits import bitwise_and, bitwise_not, bitwise_or
-from .comparison import equal, greater, greater_equal, less, less_equal, truth
-from .conversion import as_tensor, cast_to
+from .cancelling import by_share
+from .comparison import greater, greater_equal, less, less_equal, truth
+from .conversion import as_tensor
 from .declare import binary, public, unary
 from .primitive import elementwise
 from .promotion import common
@@ -84,19 +85,26 @@ where = public(
 # ---------------------------------------------------------------- extremes
 
 
-def _share(wins: Any, a: Tensor, b: Tensor) -> Tensor:
-    """1 where a wins, one half where they tie, 0 elsewhere, in the dtype of a and b."""
-    one = cast_to(wins(a, b), a.dtype)
-    return where(equal(a, b), 0.5, one)
+def _share_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    half, one, zero = a.dtype.type(0.5), a.dtype.type(1), a.dtype.type(0)
+    return np.where(a == b, half, np.where(a > b, one, zero))
 
 
+def _share_scalar(k: Any, a: Any, b: Any) -> Any:
+    half, one, zero = (k.constant(c, like=a) for c in (0.5, 1.0, 0.0))
+    return k.select(k.eq(a, b), half, k.select(k.gt(a, b), one, zero))
+
+
+#: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
+_share = elementwise("share", _share_reference, partials=None, lower=Map(_share_scalar))
 maximum = binary(
     "maximum",
     np.maximum,
     accepts="fi",
-    partials=lambda y, a, b: (lambda: _share(greater, a, b), lambda: _share(greater, b, a)),
+    partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
     lower=Map(lambda k, a, b: k.maximum(a, b)),
     masks=True,
+    cancels=by_share(is_largest=True),
     traits=("commutative",),
     on_bool=lambda a, b: bitwise_or(a, b),
     doc="""The larger of two, element by element; nan if either is.   T[...], T[...]  →  T[...]
@@ -114,9 +122,10 @@ minimum = binary(
     "minimum",
     np.minimum,
     accepts="fi",
-    partials=lambda y, a, b: (lambda: _share(less, a, b), lambda: _share(less, b, a)),
+    partials=lambda y, a, b: (lambda: _share(b, a), lambda: _share(a, b)),
     lower=Map(lambda k, a, b: k.minimum(a, b)),
     masks=True,
+    cancels=by_share(is_largest=False),
     traits=("commutative",),
     on_bool=lambda a, b: bitwise_and(a, b),
     doc="""The smaller of two, element by element; nan if either is.   T[...], T[...]  →  T[...]

@@ -20,12 +20,13 @@ from ..custom import function
 from ..errors import DispatchError, caller
 from ..tensor import Tensor
 from .arguments import check_parts, integer
-from .arithmetic import add, divide, mul0, multiply, negative, subtract
+from .arithmetic import add, divide, mul0, multiply, subtract
 from .arrays import on_arrays
 from .comparison import equal, greater, greater_equal, less, logical_and
 from .declare import binary, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .inverse_error import erfinv
+from .primitive import Operation, elementwise
 from .promotion import common
 from .selection import where
 from .special_bessel import i0, i0e, i1, i1e
@@ -259,24 +260,6 @@ def _log_ratio(k: Any, x: Any, y: Any) -> Any:
     return k.select(k.logical_and(k.gt(ratio, half), k.lt(ratio, k.constant(2.0, like=x))), near, far)
 
 
-log_ratio = binary(
-    "log_ratio",
-    on_arrays(_log_ratio),
-    partials=lambda z, x, y: (lambda: divide(1.0, x), lambda: divide(-1.0, y)),
-    lower=Map(_log_ratio),
-    doc="log(x1 / x2) of positive numbers, with all digits near 1 and without overflow.   f[...], f[...]  →  f[...]",
-)
-
-
-ratio_lack = binary(
-    "ratio_lack",
-    on_arrays(lambda k, x, y: k.div(k.sub(y, x), y)),
-    partials=lambda z, x, y: (lambda: divide(-1.0, y), lambda: (divide(x, y), divide(1.0, y))),
-    lower=Map(lambda k, x, y: k.div(k.sub(y, x), y)),
-    doc="1 - x1 / x2, with all digits near 0.   f[...], f[...]  →  f[...]",
-)
-
-
 def _is_inside(k: Any, x: Any, y: Any) -> Any:
     zero = k.constant(0.0, like=x)
     return k.logical_and(k.gt(x, zero), k.gt(y, zero))
@@ -309,21 +292,59 @@ def _kl_div(k: Any, x: Any, y: Any) -> Any:
     return _at_the_edge(k, x, y, inside, y)
 
 
-def _inside(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor], at_zero: float) -> Tensor:
-    """A derivative of such a share: `at_zero` where x is 0, and 0 outside of its domain."""
-    is_inside = logical_and(greater(x, 0.0), greater(y, 0.0))
-    inside = slope(where(is_inside, x, 1.0), where(is_inside, y, 1.0))
-    is_nothing = logical_and(equal(x, 0.0), greater_equal(y, 0.0))
-    return where(is_nothing, at_zero, where(is_inside, inside, 0.0))
+def _entropy_by_x(k: Any, x: Any, y: Any, *, more: float) -> Any:
+    zero, extra = k.constant(0.0, like=x), k.constant(more, like=x)
+    inside = k.add(_log_ratio(k, x, y), extra)
+    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
+    return k.select(is_nothing, k.sub(extra, k.constant(1.0, like=x)), k.select(_is_inside(k, x, y), inside, zero))
+
+
+def _entropy_by_y(k: Any, x: Any, y: Any, *, more: float) -> Any:
+    # more - 1 - x / y, of which the lack has all digits near 0.
+    zero, extra = k.constant(0.0, like=x), k.constant(more, like=x)
+    inside = k.neg(k.div(x, y)) if more else k.div(k.sub(y, x), y)
+    is_nothing = k.logical_and(k.eq(x, zero), k.ge(y, zero))
+    return k.select(is_nothing, k.sub(k.constant(1.0, like=x), extra), k.select(_is_inside(k, x, y), inside, zero))
+
+
+def _of_domain(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """A derivative of second order: the limit at the edges of the domain, 0 outside of it."""
+    is_there = logical_and(greater_equal(x, 0.0), greater_equal(y, 0.0))
+    return where(is_there, slope(where(is_there, x, 1.0), where(is_there, y, 1.0)), 0.0)
+
+
+def _entropy_slope(name: str, program: Callable[..., Any], partials: Callable[..., tuple]) -> Operation:
+    """A derivative of `kl_div` (more = 0) or `rel_entr` (more = 1).
+
+    Where x is 0 that by x is taken for `more` less 1, though it is -inf: what does not occur counts for nothing.  Its
+    own derivatives are the limits there: inf by x.
+    """
+    return elementwise(name, on_arrays(program), partials=partials, lower=Map(program), params=("more",))
+
+
+def _by_both(x: Tensor, y: Tensor) -> Tensor:
+    return _of_domain(x, y, lambda x, y: divide(-1.0, y))
+
+
+entropy_by_x = _entropy_slope(
+    "entropy_by_x",
+    _entropy_by_x,
+    lambda z, x, y, *, more: (lambda: _of_domain(x, y, lambda x, y: divide(1.0, x)), lambda: _by_both(x, y)),
+)
+entropy_by_y = _entropy_slope(
+    "entropy_by_y",
+    _entropy_by_y,
+    lambda z, x, y, *, more: (
+        lambda: _by_both(x, y),
+        lambda: (_of_domain(x, y, divide), _of_domain(x, y, lambda x, y: divide(1.0, y))),
+    ),
+)
 
 
 rel_entr = binary(
     "rel_entr",
     on_arrays(_rel_entr),
-    partials=lambda z, x, y: (
-        lambda: _inside(x, y, lambda x, y: add(log_ratio(x, y), 1.0), 0.0),
-        lambda: _inside(x, y, lambda x, y: negative(divide(x, y)), 0.0),
-    ),
+    partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
     lower=Map(_rel_entr),
     doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 
@@ -337,10 +358,7 @@ rel_entr = binary(
 kl_div = binary(
     "kl_div",
     on_arrays(_kl_div),
-    partials=lambda z, x, y: (
-        lambda: _inside(x, y, log_ratio, -1.0),
-        lambda: _inside(x, y, ratio_lack, 1.0),
-    ),
+    partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=0.0), lambda: entropy_by_y(x, y, more=0.0)),
     lower=Map(_kl_div),
     doc="""x log(x / y) - x + y: convex, and never negative.   f[...], f[...]  →  f[...]
 

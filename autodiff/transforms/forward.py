@@ -3,18 +3,22 @@
 The walk goes over the recorded nodes by rising creation number.  An operation with a JVP rule pushes
 its tangents; one without, and a custom function, has its VJP transposed: with u a fresh variable,
 `u ↦ vjp(u)` is linear, and its own VJP applied to the tangents is the tangent of the result.
+
+The tangent of a size such as |x| has a kink.  What is a product of it and of c, where c is a multiple of the size, has
+none: it is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 from .. import tree
 from ..custom.boundary import MappedCall
 from ..errors import DTypeError, GradientError, ShapeError, caller
-from ..ops import as_tensor, zeros_like
+from ..ops import add, as_tensor, multiply, zeros_like
+from ..ops.cancelling import cancelling, is_move, split
 from ..tape.ask import evaluate
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
@@ -31,7 +35,7 @@ from .arguments import (
     tracks_outside,
 )
 from .emitted import emitted
-from .gradient import recording_rules
+from .gradient import is_looked_at, recording_rules, untracked
 from .pushing import push_rule
 from .reverse import pull_back
 from .rules import missing_rule
@@ -45,6 +49,7 @@ def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[No
     order   a history by creation
     """
     found: dict[Any, Any] = dict(tangents)  # of a call of several outputs: by the call and the output
+    kinks: dict[Node, tuple[_Kink, ...]] = {}
     now = state.now
     for node in order:
         if node in found:
@@ -60,6 +65,8 @@ def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[No
             before, now.literal = now.literal, True
             try:
                 tangent = _pushed(node, found)
+                if tangent is not None and ("cancels" in node.kind.op.traits or kinks):
+                    tangent = _smooth(node, tangent, found, kinks)
             finally:
                 now.literal = before
         if tangent is not None:
@@ -77,6 +84,57 @@ def _pushed(node: Node, tangents: dict[Node, Tensor]) -> Tensor | None:
             return None
         raise missing_rule(node)
     return _transposed(node, node, tangents)
+
+
+class _Kink(NamedTuple):
+    """A tangent that has a kink, and what it is the tangent of: a size, and moves of its elements."""
+
+    tangent: Node
+    path: tuple[Node, ...]
+
+    @property
+    def ends(self) -> tuple[Node, Node]:
+        """The size, and its elements where they were moved to."""
+        return self.path[0], self.path[-1]
+
+
+def _smooth(
+    node: Node, tangent: Tensor, tangents: dict[Node, Tensor], kinks: dict[Node, tuple[_Kink, ...]]
+) -> Tensor:
+    """A tangent without the kinks that cancel in it; notes those that are left."""
+    op, left = node.kind.op, []
+    for kink in dict.fromkeys([k for i in node.inputs for k in kinks.get(i, ())]):
+        if node.inputs[0] is kink.path[-1] and is_move(op):
+            left.append(_Kink(tangent.node, (*kink.path, node)))
+            continue
+        multiple, rest = split(tangent, kink.tangent)
+        if multiple is None or multiple.shape != handle(kink.path[-1]).shape:
+            continue
+        smooth, bent = cancelling(multiple, kink.path)
+        if smooth is not None:
+            terms = [
+                rest, None if bent is None else multiply(bent, handle(kink.tangent)),
+                _transposed(*kink.ends, tangents, cotangent=partial(_through, kink.path, smooth)),
+            ]  # fmt: skip
+            there = [t for t in terms if t is not None]
+            tangent = reduce(add, there) if there else zeros_like(tangent)
+        if bent is not None:
+            left.append(kink)
+    if "cancels" in op.traits:
+        left.append(_Kink(tangent.node, (node,)))
+    if left:
+        kinks[node] = tuple(left)
+    return tangent
+
+
+def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
+    """The cotangent of a size, from that of its moved elements, a multiple of u."""
+    bar = multiply(multiple, u)
+    for node in reversed(path[1:]):
+        op, xs = node.kind.op, tuple([handle(i) for i in node.inputs])
+        assert op.pull is not None, node
+        bar = op.pull(bar, handle(node), xs, node.kind.params, False)[0]
+    return bar
 
 
 def push_call(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
@@ -100,8 +158,11 @@ def push_call(node: Node, tangents: dict[Node, Tensor]) -> dict[Any, Tensor]:
     return found
 
 
-def _transposed(node: Node, like: Node, tangents: dict[Node, Tensor], slot: int | None = None) -> Tensor | None:
-    """The tangent of a node from its VJP: d/du of <vjp(u), tangents>."""
+def _transposed(
+    node: Node, like: Node, tangents: dict[Node, Tensor], slot: int | None = None,
+    cotangent: Callable[[Tensor], Tensor] = lambda u: u,
+) -> Tensor | None:
+    """The tangent of a node from its VJP: d/du of <vjp(cotangent(u)), tangents>; u has the aval of `like`."""
     from .rules import call_rule
 
     aval = like.kind.out.aval if slot is None else node.call.avals[slot]
@@ -114,7 +175,7 @@ def _transposed(node: Node, like: Node, tangents: dict[Node, Tensor], slot: int 
         else:
             assert node.kind.op.pull is not None, node
             xs = [handle(i) for i in node.inputs]
-            bars = list(node.kind.op.pull(u, handle(node), xs, node.kind.params, False) or ())
+            bars = list(node.kind.op.pull(cotangent(u), handle(node), xs, node.kind.params, False) or ())
         seeds = [(b.node, tangents[i]) for b, i in zip(bars, inputs, strict=True)
                  if b is not None and i in tangents and b.node.kind.out.requires_grad]
         if not seeds:
@@ -191,9 +252,12 @@ def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool
         tracks = grad_mode.get() and not is_array and (
             tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
         )
-        with recording_rules(tracks):
+        is_kept = is_looked_at(past)
+        with recording_rules(tracks or is_kept):
             found = push_forward(past, given)
-            dots = [_tangent_of(o, found) for o in outs]
+            dots: list[Any] = [_tangent_of(o, found) for o in outs]
+        if is_kept and not tracks:
+            dots = untracked(dots)
         shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
         return [*shown, *dots]
 

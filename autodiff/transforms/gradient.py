@@ -34,7 +34,8 @@ from ..tape.formulas import Misfit
 from ..tape.misses import ANOTHER_SIZE, compared, note
 from ..tape.node import Node
 from ..tape.plan import COUNTS, Drawn, Plan, build, data, draw, plans
-from ..tape.record import Recording, grad_mode, state
+from ..tape.record import DETACH, Recording, grad_mode, state
+from ..tape.record import record as recorded
 from ..tape.sizes import Answer, Size, size_of
 from ..tape.walk import history, needed, still_true, structure
 from ..tensor import Tensor, handle
@@ -45,7 +46,8 @@ from .rules import found_out, rules_that_ask
 from .watched_rules import Watches
 
 __all__ = [
-    "Group", "emit", "emit_with_history", "group_of", "live_beside", "recording_rules", "separate", "solve",
+    "Group", "emit", "emit_with_history", "group_of", "is_looked_at", "live_beside", "recording_rules", "separate",
+    "solve", "untracked",
 ]
 
 
@@ -85,9 +87,24 @@ def emit(
     hooked: Callable[[dict[Any, Callable], Tensor], Tensor] = run_hooks,
 ) -> list[Tensor | None]:  # fmt: skip
     """Run the rules; the gradient of each group as a pending tensor (None: not reached)."""
-    with recording_rules(tracks):
+    is_kept = is_looked_at(past)
+    with recording_rules(tracks or is_kept):
         found = pull_back(past, seeds, [n for g in groups for n in g.nodes], hooked)
-        return [_total(group, found, hooked) for group in groups]
+        gradients = [_total(group, found, hooked) for group in groups]
+    return untracked(gradients) if is_kept and not tracks else gradients
+
+
+def is_looked_at(past: Sequence[Node]) -> bool:
+    """True if rules look at how cotangents were recorded, and these would forget it: evaluated at once, not tracked.
+
+    See `ops.cancelling`.
+    """
+    return config.eager and any(["cancels" in n.kind.op.traits for n in past])
+
+
+def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The tensors without their histories."""
+    return [t if t is None else recorded(DETACH, (t,)) for t in tensors]
 
 
 def emit_with_history(

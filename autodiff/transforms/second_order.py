@@ -31,7 +31,7 @@ from .batch.passes import at_once, together
 from .emitted import emitted
 from .forward import jvp, paired, push_forward
 from .functional import gradient_of
-from .gradient import emit, group_of, recording_rules, solve
+from .gradient import emit, group_of, is_looked_at, recording_rules, solve, untracked
 
 __all__ = ["hessian", "hvp", "jacobian"]
 
@@ -134,9 +134,11 @@ def _push(x: Tensor, past: Sequence[Node], results: Sequence[Tensor], a: Argumen
     tracks = not a.plain and _tracks(past, a)
 
     def push(e: Tensor) -> list[Any]:
-        with recording_rules(tracks):
+        is_kept = is_looked_at(past)
+        with recording_rules(tracks or is_kept):
             found = push_forward(past, {x.node: e})
-        return [found.get(r.node) for r in results]
+        dots = [found.get(r.node) for r in results]
+        return untracked(dots) if is_kept and not tracks else dots
 
     return push
 

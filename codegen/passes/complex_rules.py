@@ -326,7 +326,7 @@ _RULES: dict[str, Rule] = {
     "div": lambda node, inputs: _quotient(node, *inputs),
     "reciprocal": _reciprocal,
     "power_static": _power_static,
-    "power": _power,
+    **dict.fromkeys(("power", "lower_power"), _power),
     "where": lambda node, inputs: _chosen(node, *inputs),
     "either": lambda node, inputs: _chosen(node, *inputs),
     "equal": _equal("is_equal"),

@@ -298,7 +298,7 @@ REWRITES: dict[str, tuple[Rewrite, ...]] = {
     "neg": (twice,),
     "bitwise_not": (twice,),
     "abs": (even,),
-    "power": (power_one,),
+    **dict.fromkeys(("power", "lower_power"), (power_one,)),
     "where": (where_same, where_known, where_not),
     "cast": (cast_same, cast_cast),
     "reshape": (same_shape, reshape_reshape),

@@ -98,6 +98,10 @@ def _sinc(x):
 
 _ALPHA, _SCALE = mpmath.mpf("1.6732632423543772848170429916717"), mpmath.mpf("1.0507009873554804934193349852946")
 
+def _slope(operation):
+    return lambda x, y: operation(ad.asarray(x), ad.asarray(y), more=0.0)
+
+
 TABLE = [
     # exponentials and logarithms
     Row("exp", ad.exp, mpmath.exp, GROWTH, (2, 2, 2), 2000),
@@ -190,8 +194,8 @@ TABLE = [
     Row("subtract", ad.subtract, lambda x, y: x - y, PAIRS, (1, 0, 0)),
     Row("hypot", ad.hypot, mpmath.hypot, PAIRS[:2], (3, 4, 16)),
     Row("arctan2", ad.arctan2, mpmath.atan2, PAIRS, (3, 3, 16)),
-    Row("log_ratio", sp.log_ratio, lambda x, y: mpmath.log(x / y), RATIOS, (4, 2, 3)),
-    Row("ratio_lack", sp.ratio_lack, lambda x, y: 1 - x / y, RATIOS[:6], (2, 3, 4)),
+    Row("entropy_by_x", _slope(sp.entropy_by_x), lambda x, y: mpmath.log(x / y), RATIOS, (4, 2, 3)),
+    Row("entropy_by_y", _slope(sp.entropy_by_y), lambda x, y: 1 - x / y, RATIOS[:6], (2, 3, 4)),
     Row("turn", turn, lambda x, y: x / (x * x + y * y), PAIRS[:6], (4, 16, 32)),
     Row("power", ad.power, lambda x, y: x**y, [(1.5, 2.5), (0.3, -7.3), (1e-20, 1.7), (1e20, 0.4), (1e-30, -0.6),
         (7.0, 20.5)],

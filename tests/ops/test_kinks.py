@@ -1,5 +1,6 @@
 """Derivatives of first and second order at zeros, ties and equal arguments: the limit where a function is smooth."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 from covering import covering
@@ -25,6 +26,34 @@ def hessian_of_products(f, x):
     return np.array([ad.hvp(f, x, e) for e in np.eye(x.size)])
 
 
+def forward_over_forward(f, x):
+    def tangent(x, e):
+        return ad.jvp(f, (x,), (e,))[1]
+
+    return np.array([[ad.jvp(lambda x, e=e: tangent(x, e), (x,), (d,))[1] for d in np.eye(x.size)]
+                     for e in np.eye(x.size)])  # fmt: skip
+
+
+def reverse_over_forward(f, x):
+    return np.array([ad.grad(lambda x, e=e: ad.jvp(f, (x,), (e,))[1])(x) for e in np.eye(x.size)])
+
+
+def eagerly(route):
+    def run(f, x):
+        ad.config.eager = True
+        try:
+            return route(f, x)
+        finally:
+            ad.config.eager = False
+
+    return run
+
+
+def once(f):
+    """f inside of a loop whose number of steps is known when it runs."""
+    return lambda x: ad.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, f(x)), (0, ad.zeros_like(f(x))))[1]
+
+
 ROUTES = {
     "hessian": lambda f, x: ad.hessian(f)(x),
     "recorded": recorded_hessian,
@@ -33,6 +62,12 @@ ROUTES = {
     "jit inside": lambda f, x: ad.hessian(ad.jit(f))(x),
     "vmap": lambda f, x: ad.vmap(ad.hessian(f))(np.stack([x, x + 0.5]))[0],
     "checkpoint": lambda f, x: ad.hessian(ad.checkpoint(f))(x),
+    "forward over forward": forward_over_forward,
+    "reverse over forward": reverse_over_forward,
+    "forward mode of all": lambda f, x: ad.jacobian(ad.jacobian(f, mode="forward"), mode="forward")(x),
+    "while_loop": lambda f, x: forward_over_forward(once(f), x),
+    "eager": eagerly(recorded_hessian),
+    "eager, forward": eagerly(forward_over_forward),
 }
 
 
@@ -42,6 +77,19 @@ def _complex(x):
 
 def _spectrum(x):
     return ad.abs(ad.fft.fft(x)) ** 2
+
+
+def _extremes(f):
+    """A function of the larger and the smaller of two elements."""
+
+    def of_elements(x):
+        a, b = x[0], x[1]
+        return f(ad.maximum(a, b), ad.minimum(a, b))
+
+    return of_elements
+
+
+CROSS = np.array([[0.0, 1], [1, 0]])
 
 
 #: Functions that are smooth where a size in them is 0, a point, and the Hessian there.
@@ -92,6 +140,29 @@ SMOOTH = {
         lambda x: ad.special.beta(x[0], x[1]), np.full(2, 2.0),
         np.array([[0.17592592592592593, 0.06843691478455484], [0.06843691478455484, 0.17592592592592593]]),
     ),
+    # Even functions of |x|: both sides of 0 agree.
+    "cos(abs(x))": (lambda x: ad.sum(ad.cos(ad.abs(x))), ZERO, -EYE),
+    "cosh(abs(x)) abs(x)**2": (lambda x: ad.sum(ad.cosh(ad.abs(x)) * ad.abs(x) ** 2), ZERO, 2 * EYE),
+    "sinc(abs(x))": (lambda x: ad.sum(ad.sinc(ad.abs(x))), ZERO, -np.pi**2 / 3 * EYE),
+    "i0(abs(x))": (lambda x: ad.sum(ad.special.i0(ad.abs(x))), ZERO, EYE / 2),
+    "i0e": (lambda x: ad.sum(ad.special.i0e(x)), ZERO, 1.5 * EYE),
+    "abs(x) tanh(abs(x))": (lambda x: ad.sum(ad.abs(x) * ad.tanh(ad.abs(x))), ZERO, 2 * EYE),
+    "cos(3 abs(x - 1))": (lambda x: ad.sum(ad.cos(3 * ad.abs(x - 1))), np.ones(2), -9 * EYE),
+    "log1p(abs(x)**2)": (lambda x: ad.sum(ad.log1p(ad.abs(x) ** 2)), ZERO, 2 * EYE),
+    "sign(x) abs(x) x": (lambda x: ad.sum(ad.sign(x) * ad.abs(x) * x), ZERO, 2 * EYE),
+    # Symmetric functions of the larger and the smaller of two that tie.
+    "max * min": (_extremes(lambda p, q: p * q), 3 * np.ones(2), CROSS),
+    "exp(max) exp(min)": (_extremes(lambda p, q: ad.exp(p) * ad.exp(q)), np.ones(2), np.exp(2) * np.ones((2, 2))),
+    "(max + min)**2": (_extremes(lambda p, q: (p + q) ** 2), 3 * np.ones(2), 2 * np.ones((2, 2))),
+    "(max - min)**2": (_extremes(lambda p, q: (p - q) ** 2), 3 * np.ones(2), 2 * (2 * EYE - 1)),
+    "max**2 + min**2": (_extremes(lambda p, q: p**2 + q**2), 3 * np.ones(2), 2 * EYE),
+    "max**3 + min**3": (_extremes(lambda p, q: p**3 + q**3), 3 * np.ones(2), 18 * EYE),
+    "max * min of x[i] anew": (
+        lambda x: ad.maximum(x[0], x[1]) * ad.minimum(x[0], x[1]), 3 * np.ones(2), CROSS),
+    "max * min, the other way": (lambda x: ad.sum(ad.maximum(x, x[::-1]) * ad.minimum(x, x[::-1])), ZERO, 2 * CROSS),
+    "max with a number": (lambda x: ad.sum(ad.maximum(x, 1.0) ** 2 + ad.minimum(x, 1.0) ** 2), np.ones(2), 2 * EYE),
+    "abs(a - b)**2": (lambda x: ad.abs(x[0] - x[1]) ** 2, 3 * np.ones(2), 2 * (2 * EYE - 1)),
+    "cos(abs(a - b))": (lambda x: ad.cos(ad.abs(x[0] - x[1])), 3 * np.ones(2), 1 - 2 * EYE),
     # Kinks stay kinks: of |x| itself the second derivative is 0, and adds nothing to that of a smooth part.
     "abs": (lambda x: ad.sum(ad.abs(x)), ZERO, 0 * EYE),
     "abs(x)**2 + abs(x)": (lambda x: ad.sum(ad.abs(x) ** 2 + ad.abs(x)), ZERO, 2 * EYE),
@@ -211,6 +282,7 @@ def test_one_over_the_root_is_numpys_power_everywhere(dtype):
         (2.0, 0.0, [[0.0, 0.5], [0.5, np.log(2.0) ** 2]]),
         (1.0, 0.0, [[0.0, 1.0], [1.0, 0.0]]),
         (0.0, 2.0, [[2.0, 0.0], [0.0, 0.0]]),
+        (0.0, 0.0, [[0.0, np.inf], [np.inf, 0.0]]),
         (0.0, 3.0, [[0.0, 0.0], [0.0, 0.0]]),
         (1.0, 1.0, [[0.0, 1.0], [1.0, 0.0]]),
     ],
@@ -222,3 +294,33 @@ def test_a_power_has_its_mixed_derivatives_where_an_exponent_or_a_base_is_zero(x
 
 def test_a_power_to_1_has_no_finite_derivative_by_its_exponent_and_base_at_0():
     assert ad.grad(lambda x: ad.grad(lambda p: ad.power(x, p))(1.0))(0.0) == -np.inf
+    assert ad.grad(lambda p: ad.grad(lambda x: ad.power(x, p))(0.0))(1.0) == -np.inf
+    assert ad.jvp(lambda p: ad.jvp(lambda x: ad.power(x, p), 0.0, 1.0)[1], 1.0, 1.0)[1] == -np.inf
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("f", [ad.special.rel_entr, ad.special.kl_div], ids=["rel_entr", "kl_div"])
+def test_a_relative_entropy_has_the_limits_of_its_second_derivatives_at_the_edges_of_its_domain(f, order):
+    def second(i, j, x, y):
+        one = ad.grad(lambda *xs: ad.grad(f, i)(*xs), j)
+        return one(x, y), ad.jit(one)(x, y)
+
+    for at, expected in (((0.0, 1.0), [np.inf, -1.0, 0.0]), ((0.0, 4.0), [np.inf, -0.25, 0.0]),
+                         ((1.0, 0.0), [1.0, -np.inf, np.inf]), ((2.0, 4.0), [0.5, -0.25, 0.125])):  # fmt: skip
+        by_x, by_both, by_y = second(0, 0, *at), second(*order, *at), second(1, 1, *at)
+        np.testing.assert_array_equal([by_x[0], by_both[0], by_y[0]], expected)
+        np.testing.assert_array_equal([by_x[1], by_both[1], by_y[1]], expected)
+
+
+SIDES = [(1.0, 1e-9), (1e-12, 1.0), (3.0, 4.0), (-1e150, 1e130), (1e-150, 1e-170), (0.0, 2.0)]
+
+
+@pytest.mark.parametrize("sides", SIDES)
+def test_the_second_derivatives_of_a_length_have_their_digits_however_far_its_sides_differ(sides):
+    a, b = (mp.mpf(s) for s in sides)
+    length = mp.hypot(a, b)
+    expected = np.array([[float(b * b / length**3), float(-a * b / length**3)],
+                         [float(-a * b / length**3), float(a * a / length**3)]])  # fmt: skip
+    for f in (lambda x: ad.hypot(x[0], x[1]), lambda x: ad.abs(_complex(x))):
+        for route in ("hessian", "recorded", "hvp", "forward over forward", "reverse over forward"):
+            np.testing.assert_allclose(ROUTES[route](f, np.array(sides)), expected, rtol=1e-14, atol=0)

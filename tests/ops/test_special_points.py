@@ -35,9 +35,6 @@ OTHERS = {
 DECIDED = {
     "rel_entr": "the edge of its domain gets 0 from both sides", "kl_div": "as rel_entr",
     "betaln": "at 0 and -0.0, where it is infinite", "beta": "as betaln",
-    "i0e": "a kink adds nothing to the second derivative, as that of abs",
-    "power": "by the exponent the derivative of 0 ** 0 is 0, and what is made of it",
-    "sinc of abs": "an even function of a size whose cotangent is no multiple of it",
 }  # fmt: skip
 
 
