@@ -11,30 +11,55 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import Any, TypeVar
+from weakref import ref
 
 import numpy as np
+
+from .forks import in_child
 
 __all__ = ["Lasting", "Paused", "ignoring", "reset_in_context", "set_in_context"]
 
 
 class Paused:
-    """No collection inside of `with`, which ends as it began; also where it is nested, and in several threads.
+    """No collection in any thread inside of `with`, also where pauses are nested or overlap.
 
         with Paused(), _lock:
 
     A finaliser that a collection runs may ask for any lock.  Where one is held meanwhile that the owner of the other
     waits for, both wait for ever.
+
+    The thresholds are changed, not `gc.disable`: that belongs to the user, whose rules, hooks and other threads may
+    turn the collector on or off, or keep `gc.isenabled()` for later, in the midst of a pause.  Thresholds that are
+    set meanwhile hold from then on.
     """
 
-    __slots__ = ("_was_on",)
+    __slots__ = ("__weakref__",)
 
     def __enter__(self) -> None:
-        self._was_on = gc.isenabled()
-        gc.disable()
+        global _usual
+        _inside.add(ref(self))
+        found = gc.get_threshold()
+        if found[0] != _NEVER:  # never ours, so that no order of threads or interrupts makes a pause the usual
+            _usual = found
+            gc.set_threshold(_NEVER, *found[1:])
 
     def __exit__(self, *_: object) -> None:
-        if self._was_on:
-            gc.enable()
+        _inside.discard(ref(self))
+        # Of a pause that an interrupt kept from ending only a reference without its object stays.
+        if not any([pause() for pause in tuple(_inside)]):
+            _resume()
+
+
+def _resume() -> None:
+    if gc.get_threshold()[0] == _NEVER:
+        gc.set_threshold(*_usual)
+
+
+@in_child
+def _resume_in_child() -> None:
+    """End the pauses of the parent's other threads, which a fork does not take along."""
+    _inside.clear()
+    _resume()
 
 
 class Lasting(Paused):
@@ -97,6 +122,12 @@ class ignoring(np.errstate):
     def __exit__(self, *raised: Any) -> None:
         return _undisturbed(super().__exit__, *raised)
 
+
+#: A first threshold that nothing reaches.
+_NEVER = 2**31 - 1
+#: The thresholds outside of pauses.
+_usual = gc.get_threshold()
+_inside: set[ref[Paused]] = set()
 
 _COLLECTS_BETWEEN = sys.version_info >= (3, 12)
 _is_on, _turn_off, _turn_on = gc.isenabled, gc.disable, gc.enable

@@ -263,6 +263,7 @@ def test_importing_leaves_the_collector_of_cycles_as_it_was_even_if_it_fails(swi
     program = f"""
 import gc
 gc.{switch}()
+before = gc.get_threshold()
 {broken}
 failed = False
 try:
@@ -271,5 +272,6 @@ except ImportError:
     failed = True
 assert failed == {bool(broken)}
 assert gc.isenabled() == {switch == "enable"}
+assert gc.get_threshold() == before
 """
     subprocess.run([sys.executable, "-c", program], check=True)

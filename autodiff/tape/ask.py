@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 
 from codegen.blas import one_thread
-from codegen.garbage import ignoring
+from codegen.garbage import Paused, ignoring
 from codegen.ir import OutOfRange, check_refused
 
 from ..config import config
@@ -28,7 +28,7 @@ from .misses import ANOTHER_SIZE, compared, note
 from .natively import is_answered
 from .node import Node, RichNode
 from .parts import values_in_parts
-from .plan import COUNTS, build, data, draw, located, plans, settle, source
+from .plan import COUNTS, Plan, build, data, draw, located, plans, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, grad_mode, new_number, state
 from .sizes import Answer, size_of
 from .walk import needed, still_true, structure, value_inputs
@@ -99,6 +99,17 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
     if not now.tracing and values_in_parts(roots, start, _evaluate_beside):
         return
     since = streak.prices.now()
+    with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
+        plan, order = _planned(roots, asked, live, purpose, start, tracks)
+    results = plan.run(order)
+    plan.commit(order, results)
+    streak.note_spent(plan, since)
+
+
+def _planned(
+    roots: list[Node], asked: Sequence[Node], live: Sequence[Node], purpose: tuple, start: float, tracks: bool
+) -> tuple[Plan, Sequence[Node]]:
+    """The plan that computes pending nodes, and the recording in canonical order."""
     order = needed(roots)
     along, watched = stored_along(order, roots, tracks)
     roots += along
@@ -127,9 +138,7 @@ def _evaluate(now: Recording, roots: list[Node], ends_recording: bool) -> None:
             checks.add(purpose, Recipe(plan, order, parts, frozenset(), asked, live, watched), start)
         else:
             checks.note_length(purpose, plan, asked[0], live, start)
-    results = plan.run(order)
-    plan.commit(order, results)
-    streak.note_spent(plan, since)
+    return plan, order
 
 
 def _answer_again(roots: Sequence[Node], number: dict[Node, int], new: dict[Node, Node]) -> Answer:

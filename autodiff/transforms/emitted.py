@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codegen.garbage import Paused
 from codegen.lazily import later
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
@@ -183,7 +184,8 @@ def emitted(
         given = gathered[1]
         if not emission.outside or _are_older([given[k] for k in emission.outside], roots, results, targets):
             return emission.on(now, given)
-    return _looked_up(now, purpose, roots, results, targets, sees, (run, first or run), is_cut, since)
+    with Paused():  # nearly all that rules record is still in use
+        return _looked_up(now, purpose, roots, results, targets, sees, (run, first or run), is_cut, since)
 
 
 def _are_older(nodes: Sequence[Node], roots: Sequence[Node], results: int, targets: int) -> bool:

@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import set_in_context
+from codegen.garbage import Paused, set_in_context
 from codegen.records import record
 
 from ..config import config
@@ -158,8 +158,30 @@ def solve(
 
     Values of the results, of `also`, and of small live tensors are kept in their nodes.
     """
-    now = state.now
     since = streak.prices.now()
+    with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
+        plan, order, remade = _planned(seeds, groups, retain, also, past, live, repeat, through)
+    try:
+        results = plan.run(order)
+    except Misfit:
+        plan = remade("a rule cannot compute with a number as it did before")
+        results = plan.run(order)
+    plan.commit(order, results)
+    streak.note_spent(plan, since)
+    now = state.now
+    now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
+    if not now.tracing:
+        end_recording(now)
+    return separate(plan, results, order)
+
+
+def _planned(
+    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
+    past: Sequence[Node] | None, live: Sequence[Node] | None, repeat: tuple[tuple, Sequence[Node]] | None,
+    through: Sequence[int] | None,
+) -> tuple[Plan, Sequence[Node], Callable[[str], Plan]]:  # fmt: skip
+    """The plan for `solve`, the recording in canonical order, and a function that makes the plan anew."""
+    now = state.now
     if past is None:
         past = history([r for r, _ in seeds])
     inside = frozenset(past)
@@ -195,18 +217,7 @@ def solve(
         else:
             note("backward", ANOTHER_SIZE)
             size.note_answered(repeat, partial(recipe, plan))
-    try:
-        results = plan.run(order)
-    except Misfit:
-        why = "a rule cannot compute with a number as it did before"
-        plan = _make(key, past, seeds, groups, kept, number, order, why)
-        results = plan.run(order)
-    plan.commit(order, results)
-    streak.note_spent(plan, since)
-    now.asked, now.looked = now.asked + 1, now.looked + 1  # a rule that goes back has looked, or changed a .grad
-    if not now.tracing:
-        end_recording(now)
-    return separate(plan, results, order)
+    return plan, order, partial(_make, key, past, seeds, groups, kept, number, order)
 
 
 def _key(
@@ -292,7 +303,7 @@ def _make(
             asked = state.now.asked
             gradients = emit(past, seeds, groups, tracks=False)
     if state.now.asked != asked and not why:
-        why = "; ".join([found_out[rule] for rule in asking]) or "a value was asked for: the rules run each time"
+        why = "; ".join([found_out[ref(rule)] for rule in asking]) or "a value was asked for: the rules run each time"
     watches.see_returned(gradients)
     if not why and watches.looked_at_array():
         why = "a rule looks at the contents of an array that it reads: it runs each time"

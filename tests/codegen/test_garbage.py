@@ -11,11 +11,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import autodiff as ad
 from autodiff.dispatch import reliance
 from autodiff.ops import recorder
 from codegen import compiler
 from codegen.garbage import Lasting, Paused, ignoring, reset_in_context, set_in_context
 from codegen.ir.text import parse
+
+
+def collects():
+    """True if the collector looks at much that is made now."""
+    seen = []
+
+    def note(phase, info):
+        seen.append(phase)
+
+    gc.callbacks.append(note)
+    made = [[] for _ in range(10_000)]
+    gc.callbacks.remove(note)
+    return len(made) > len(seen) > 0
 
 
 @pytest.fixture(params=[True, False])
@@ -28,33 +42,159 @@ def was_on(request):
 
 def test_a_pause_ends_as_it_began(was_on):
     with Paused():
-        assert not gc.isenabled()
+        assert not collects()
         with Paused():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled() == was_on
+            assert not collects()
+        assert not collects()
+    assert collects() == was_on
 
 
 def test_a_pause_ends_as_it_began_after_an_exception(was_on):
     with pytest.raises(ZeroDivisionError), Paused():
         raise ZeroDivisionError
-    assert gc.isenabled() == was_on
+    assert collects() == was_on
+
+
+def test_pauses_of_several_threads_end_with_the_last(was_on):
+    is_inside, may_go = threading.Event(), threading.Event()
+
+    def pause():
+        with Paused():
+            is_inside.set()
+            may_go.wait(10)
+
+    other = threading.Thread(target=pause)
+    with Paused():
+        other.start()
+        assert is_inside.wait(10)
+    assert not collects()
+    may_go.set()
+    other.join()
+    assert collects() == was_on
+
+
+def test_many_threads_leave_the_collector_as_it_was(was_on):
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
+
+    def pause():
+        for _ in range(2_000):
+            with Paused():
+                pass
+
+    threads = [threading.Thread(target=pause) for _ in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+    finally:
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert gc.get_threshold() == before
+    assert collects() == was_on
+
+
+@pytest.mark.parametrize("turn", [gc.enable, gc.disable])
+def test_the_collector_stays_as_the_user_turns_it_in_a_pause(turn, was_on):
+    with Paused():
+        assert gc.isenabled() == was_on
+        turn()
+        with Paused():
+            assert not collects()
+    assert collects() == (turn is gc.enable)
+
+
+def test_thresholds_that_are_set_in_a_pause_hold(was_on):
+    before = gc.get_threshold()
+    try:
+        for inner in (111, 0):
+            with Paused():
+                gc.set_threshold(inner, 7, 8)
+                with Paused():
+                    assert not collects()
+            assert gc.get_threshold()[:2] == (inner, 7)
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_a_pause_whose_end_is_interrupted_ends_with_the_next(was_on):
+    class Interrupted(Paused):
+        def __exit__(self, *raised):
+            raise KeyboardInterrupt  # as from a signal at the first instruction
+
+    with pytest.raises(KeyboardInterrupt), Interrupted():
+        pass
+    assert not collects()
+    with Paused():
+        pass
+    assert collects() == was_on
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_does_not_stay_in_the_pause_of_another_thread():
+    script = """
+import gc, os, threading
+from codegen.garbage import Paused
+before, is_inside, may_go = gc.get_threshold(), threading.Event(), threading.Event()
+def pause():
+    with Paused():
+        is_inside.set()
+        may_go.wait(10)
+other = threading.Thread(target=pause)
+other.start()
+is_inside.wait(10)
+assert gc.get_threshold() != before
+child = os.fork()
+if not child:
+    os._exit(gc.get_threshold() != before)
+assert os.waitpid(child, 0)[1] == 0
+may_go.set()
+other.join()
+assert gc.get_threshold() == before
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True)
+
+
+def test_what_rules_record_is_not_collected_and_what_runs_is(monkeypatch):
+    """A run may be long, and what other threads drop meanwhile would stay."""
+    seen = []
+
+    @ad.function
+    def twice(x): ...
+
+    @twice.forward(ad.Tensor, host=True)
+    def _(ctx, x):
+        seen.append(("run", collects()))
+        return x * 2.0
+
+    @twice.backward(ad.Tensor)
+    def _(ctx, y_bar):
+        seen.append(("rule", collects()))
+        return y_bar * 2.0
+
+    assert collects()
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    ad.sum(twice(x) * x).backward()
+    np.testing.assert_array_equal(x.grad, [4.0, 8.0])
+    assert ("rule", False) in seen and ("rule", True) not in seen
+    assert ("run", True) in seen and ("run", False) not in seen
+    assert collects()
 
 
 def test_planning_does_not_collect_and_leaves_the_collector_as_it_was(was_on, monkeypatch):
     seen = []
     make = compiler.make_program
-    monkeypatch.setattr(compiler, "make_program", lambda graph, begin: seen.append(gc.isenabled()) or make(graph))
+    monkeypatch.setattr(compiler, "make_program", lambda graph, begin: seen.append(collects()) or make(graph))
     compiler.clear()
     compiler.compile_graph(parse("f(x: f64[9]) { a = exp(x)  b = sum(a, axis=(0,))  return b }"))
     assert seen == [False]
-    assert gc.isenabled() == was_on
+    assert collects() == was_on
 
 
 def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(thawed, was_on):
     with Lasting():
         made = [[] for _ in range(10)]
-    assert gc.isenabled() == was_on
+    assert collects() == was_on
     assert gc.get_freeze_count() == 0
     assert any(made is found for found in gc.get_objects(generation=2))
     made[0].append(Lost(made))
@@ -129,7 +269,7 @@ def test_a_variable_of_a_context_is_set_without_a_collection_in_the_midst_of_it(
     assert gc.isenabled()
     with Paused():
         set_in_context(variable, 2)
-        assert not gc.isenabled()
+        assert not collects()
     assert seen == [(1, False), ("token", False), ("refused", False), (2, False)]
 
 
@@ -159,14 +299,14 @@ def test_tables_that_threads_share_are_looked_at_without_a_collection(monkeypatc
 
     class Seen(list):
         def __iter__(self):
-            seen.append(gc.isenabled())
+            seen.append(collects())
             return super().__iter__()
 
     seen = []
     monkeypatch.setattr(reliance, "_functions", Seen())
-    assert gc.isenabled()
+    assert collects()
     assert reliance.functions() == []
-    assert gc.isenabled()
+    assert collects()
     assert seen == [False]
 
 
