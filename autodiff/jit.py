@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet, ref
+from weakref import ref
 
 from codegen.forks import in_child
 from codegen.ir import Aval, OutOfRange
@@ -150,13 +150,14 @@ def _enters() -> bool:
                            config.transforming)
 
 
-_functions: WeakSet[_Traced] = WeakSet()
+_functions: set[ref[_Traced]] = set()
 
 
 def _forget_entries() -> None:
     """All functions are traced again: what was compiled for them was compiled in another mode."""
-    for function in list(_functions):
-        function.forget()
+    for reference in list(_functions):
+        if (function := reference()) is not None:
+            function.forget()
 
 
 config.forgetting.append(_forget_entries)
@@ -165,8 +166,9 @@ config.forgetting.append(_forget_entries)
 @in_child
 def _renew_locks() -> None:
     """A forked child has no thread that would end a trace that was going on: it makes its own."""
-    for function in _functions:
-        function.lock = threading.RLock()
+    for reference in list(_functions):
+        if (function := reference()) is not None:
+            function.lock = threading.RLock()
 
 
 class _Traced:
@@ -192,7 +194,7 @@ class _Traced:
         self.traced_last: tuple | None = None
         self.tells_arrays = False
         self.lock = threading.RLock()
-        _functions.add(self)
+        _functions.add(ref(self, _functions.discard))
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Find or make the entry of this call, and run it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from .ir import CONSTANT, INPUT, Aval, Graph, Node
 from .ir.graph import Region
@@ -47,7 +47,7 @@ def apart(graph: Graph) -> Apart:
 
 
 #: Bodies of loops are the same objects in many graphs.
-_regions: WeakKeyDictionary[Region, Apart] = WeakKeyDictionary()
+_regions: dict[ref[Region], Apart] = {}
 
 
 class _Taken:
@@ -81,9 +81,9 @@ class _Taken:
         if value in regions:
             return "again", regions[value]
         regions[value] = len(regions)
-        found = _regions.get(value)
+        found = _regions.get(ref(value))
         if found is None:
-            found = _regions[value] = apart(value.graph)
+            found = _regions[ref(value, _regions.pop)] = apart(value.graph)
         self.lengths += [len(self.numbers) + k for k in found.lengths]
         self.numbers += found.numbers
         return found.digest
@@ -158,7 +158,7 @@ def _node(node: Node, inputs: list[Node], numbers: Iterator[int], regions: dict[
 def _region(region: Region, numbers: Iterator[int], regions: dict[Region, Region]) -> Region:
     """A body with other numbers; the very one where they are the same."""
     if region not in regions:
-        old = _regions[region].numbers
+        old = _regions[ref(region)].numbers
         given = [next(numbers) for _ in old]
         is_same = not any([type(n) is Symbol for n in given]) and given == [*old]
         regions[region] = region if is_same else Region(with_numbers(region.graph, iter(given)))

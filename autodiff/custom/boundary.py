@@ -18,9 +18,10 @@ intermediate can be differentiated through: second order is right.
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -45,7 +46,7 @@ _TOKEN_KIND = leaf_kind(out_of(Aval((), np.int64)))
 _KINDS: dict[Out, Kind] = {}
 
 _next_token = itertools.count(1).__next__
-_calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
+_calls: dict[int, ref[Call]] = {}
 
 
 def boundary_kind(aval: Aval) -> Kind:
@@ -107,7 +108,7 @@ def _boundary_node(call: Call, inputs: Sequence[Node], flow: Any) -> RichNode:
 
 def call_of(token: int) -> Call:
     """The call that a token stands for, as long as its boundary is alive."""
-    return _calls[token]
+    return _calls[token]()  # type: ignore[return-value]
 
 
 def bounded(
@@ -212,7 +213,7 @@ def outputs_of(
 def _token(call: Call) -> Node:
     """A number that finds the call again, as an input of the graph: not part of any key."""
     number = _next_token()
-    _calls[number] = call
+    _calls[number] = ref(call, partial(_calls.pop, number))
     return rich_node(_TOKEN_KIND, (), np.asarray(number), call=call)
 
 

@@ -13,10 +13,10 @@ What a host forward returns and saves is learnt from its first run outside of a 
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -239,7 +239,7 @@ class Recipe(NamedTuple):
     closed: tuple[str, ...] | None = None
 
 
-_learnt: weakref.WeakKeyDictionary[Any, dict[tuple, Recipe]] = weakref.WeakKeyDictionary()
+_learnt: dict[ref[Any], dict[tuple, Recipe]] = {}
 _LEARNT_LIMIT = 1024
 _KNOWN = frozenset(DTYPES.values())
 
@@ -308,7 +308,7 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str
                 places[id(x)] = p
     if said(ctx).dirty:
         return  # an array has no handle whose value could be replaced
-    table = _learnt.setdefault(visit.method, {})
+    table = _learnt.setdefault(ref(visit.method, _learnt.pop), {})
     if len(table) >= _LEARNT_LIMIT:
         table.clear()
     table[visit.key()] = _made(places, ctx, outputs.as_returned())[0]._replace(closed=closed)
@@ -349,7 +349,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
 
     Raises Unlearnt when nothing is known about its outputs yet.
     """
-    recipe = _learnt.get(visit.method, {}).get(visit.key()) or _declared(visit)
+    recipe = _learnt.get(ref(visit.method), {}).get(visit.key()) or _declared(visit)
     if recipe is None:
         raise Unlearnt(
             f"{visit.function.__name__} ({visit.method.place}) needs values, and its outputs are not known\n"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-import weakref
 from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 from codegen.forks import renewed_in_child
 
@@ -77,7 +77,7 @@ class Registry(_WithSite):
         #: True if some method names a class of arrays: an array and a tensor then are different calls.
         self.names_arrays = False
         #: What relies on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
-        self.watchers: weakref.WeakValueDictionary[int, Any] | None = None
+        self.watchers: dict[int, ref[Any]] | None = None
         self._chosen: dict[tuple, Method | None] = {}
 
     # ------------------------------------------------------------ registering
@@ -237,7 +237,7 @@ class Registry(_WithSite):
         self._forget()
         epoch.now += 1
         watchers = self.watchers
-        for reference in () if watchers is None else watchers.valuerefs():  # all at once: other threads may add to them
+        for reference in () if watchers is None else list(watchers.values()):  # at once: other threads may add to them
             choices = reference()
             if choices is not None:
                 choices.look_again(self)

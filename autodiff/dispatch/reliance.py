@@ -15,11 +15,12 @@ costs as much as there were functions called since the last time, and otherwise 
 from __future__ import annotations
 
 import threading
-import weakref
 from abc import get_cache_token
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+from weakref import ref
 
 from codegen.forks import in_child, renewed_in_child
 from codegen.garbage import Paused
@@ -38,10 +39,10 @@ class _KeepsNothing(dict):
         pass
 
 
-_functions: weakref.WeakSet = weakref.WeakSet()
+_functions: set[ref[Any]] = set()
 
 #: Those that answer from their caches.
-_answering: weakref.WeakSet = weakref.WeakSet()
+_answering: set[ref[Any]] = set()
 
 _NOTHING = _KeepsNothing()
 _lock = renewed_in_child(globals(), "_lock")
@@ -110,8 +111,8 @@ class Choices:
         for function in self.answers:
             with Paused(), _lock:
                 if function.watchers is None:
-                    function.watchers = weakref.WeakValueDictionary()
-            function.watchers[id(self)] = self
+                    function.watchers = {}
+            function.watchers[id(self)] = ref(self, partial(function.watchers.pop, id(self)))
 
     def look_again(self, function: Any) -> None:
         """After a change of `function`: drop what relies on an answer that is another now."""
@@ -125,13 +126,13 @@ class Choices:
 def enter(function: Any) -> None:
     """Count a new generic function among those that are alive."""
     with Paused(), _lock:
-        _functions.add(function)
+        _functions.add(ref(function, _functions.discard))
 
 
 def functions() -> list[Any]:
     """Every generic function that is alive."""
     with Paused(), _lock:
-        return list(_functions)
+        return [function for r in list(_functions) if (function := r()) is not None]
 
 
 def note(function: Any, *question: Any) -> None:
@@ -152,7 +153,7 @@ def cache_now(function: Any, cache: dict) -> dict:
     with Paused(), _lock:
         if _observers:
             return _NOTHING
-        _answering.add(function)
+        _answering.add(ref(function, _answering.discard))
         return cache
 
 
@@ -195,6 +196,7 @@ def observed() -> Iterator[Choices]:
 
 
 def _close_caches() -> None:
-    for function in list(_answering):
-        function.choose_cache()
+    for reference in list(_answering):
+        if (function := reference()) is not None:
+            function.choose_cache()
     _answering.clear()

@@ -18,8 +18,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import ref
 
 from codegen.forks import held_over_fork
 from codegen.garbage import Paused
@@ -94,8 +95,8 @@ class _Any:
     sized: AnySize
     answer: Answer
     choices: Any
-    made: WeakKeyDictionary[Plan, tuple]  # and their keys
-    latest: WeakValueDictionary[tuple[int, ...], Plan]
+    made: dict[ref[Plan], tuple]  # and their keys
+    latest: dict[tuple[int, ...], ref[Plan]]
     ordinary: LRU
     checked: dict[tuple, int]
     met: dict[tuple[int, ...], int]
@@ -121,13 +122,13 @@ class _Any:
         if min(values) < LEAST or not self.expects(numbers) or not self.is_fit(*values):
             return None
         with Paused(), _lock:
-            plan = self.latest.pop(values, None)
+            plan = _held(self.latest.pop(values, None))
         if plan is None:
             plan = self.new(values)
         else:
             note_found(plan, None)
         with Paused(), _lock:
-            self.made[plan] = key
+            self.made[ref(plan, self.made.pop)] = key
         plans.put(key, plan)
         return plan
 
@@ -144,12 +145,16 @@ class _Any:
     def drop(self) -> None:
         """A method was registered that changes what the rules would record."""
         with Paused(), _lock:
-            made = list(self.made.items())
+            made = [(plan, key) for r, key in list(self.made.items()) if (plan := r()) is not None]
             self.latest.clear()
         for plan, key in made:
             plan.valid = False
             if plans.get(key) is plan:
                 plans.pop(key)
+
+
+def _held(plan: ref[Plan] | None) -> Plan | None:
+    return None if plan is None else plan()
 
 
 class _Form:
@@ -174,13 +179,13 @@ class _Form:
             if self.any is not found or not self.is_varied() or values in found.ordinary:
                 return None
             with Paused(), _lock:
-                plan = found.latest.pop(values, None)
+                plan = _held(found.latest.pop(values, None))
             if plan is not None:  # what a step does twice
                 note_found(plan, None)
             elif not is_waiting(found.sized, values):  # else it gets a key: it may come to be compiled
                 plan = found.new(values)
                 with Paused(), _lock:
-                    found.latest[values] = plan
+                    found.latest[values] = ref(plan, partial(found.latest.pop, values))
             return plan
 
         def run_at(values: tuple[int, ...]) -> Callable[[tuple[int, ...], tuple], tuple] | None:
@@ -363,7 +368,7 @@ def _for_any(
     lasting = answer._replace(drawn=answer.drawn._replace(graph=graph.graph, places={}))  # holds no node
     return _Any(
         texts, unknowns.names, unknowns.positions, expected, is_fit, AnySize(graph), lasting, choices,
-        WeakKeyDictionary(), WeakValueDictionary(), LRU(256), {}, {},
+        {}, {}, LRU(256), {}, {},
     )  # fmt: skip
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from codegen.lazily import later
 
@@ -35,7 +35,7 @@ else:  # for who has rules of their own
 __all__ = ["call_rule", "found_out", "missing_rule", "rules_that_ask"]
 
 #: Rules that were found to ask for values: they run each time, and each was reported once.
-found_out: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+found_out: dict[ref[Any], str] = {}
 
 
 class _Asking(threading.local):
@@ -140,13 +140,13 @@ def _report(rule: Any) -> None:
     """Say once that a rule asks for values."""
     if _asking.rules is not None and rule not in _asking.rules:
         _asking.rules.append(rule)
-    if rule not in found_out:
-        found_out[rule] = (
+    if ref(rule) not in found_out:
+        found_out[ref(rule, found_out.pop)] = (
             f"the {rule.kind} of {rule.function.__name__} ({rule.place}) asks for values, or goes back itself: it runs"
             " each time; with host=True it gets arrays, written in ad.* operations it is compiled"
         )
         if state.now.tracing:  # a backward that is recorded says it itself
-            explained("rule", found_out[rule])
+            explained("rule", found_out[ref(rule)])
         import logging  # most rules do not
 
-        logging.getLogger("autodiff").info(found_out[rule])
+        logging.getLogger("autodiff").info(found_out[ref(rule)])

@@ -12,7 +12,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import ref
 
 from ..kernel.form import form_of
 from ..lazily import later
@@ -59,7 +59,7 @@ class KernelTable:
 
     def __init__(self, maxsize: int, disk: Callable[[], DiskCache | None] = lambda: None) -> None:
         self._table = LRU(maxsize)
-        self._living: WeakValueDictionary[str, NativeKernel] = WeakValueDictionary()
+        self._living: dict[str, ref[NativeKernel]] = {}
         self.disk = disk
         self.compiled_modules = self.disk_objects = 0
 
@@ -89,7 +89,7 @@ class KernelTable:
             of_form[form] = key
             if key in found or key in missing:
                 continue
-            native = self._table.get(key) or self._living.get(key)
+            native = self._known(key)
             if native is None:
                 missing[key] = emitted.named(f"{_PREFIX}{key}")
             else:
@@ -102,6 +102,12 @@ class KernelTable:
                 self.compiled_modules += 1
                 self._keep(code, found)
         return {number: found[key] for number, key in keys.items()}
+
+    def _known(self, key: str) -> NativeKernel | None:
+        found = self._table.get(key)
+        if found is None and (living := self._living.get(key)) is not None:
+            found = living()
+        return found
 
     def _from_disk(self, disk: DiskCache, missing: dict[str, Emitted], found: dict[str, NativeKernel]) -> None:
         """Move what is on disk from `missing` to `found`.  An object brings all its kernels with it."""
@@ -118,7 +124,7 @@ class KernelTable:
         """The kernels of these keys, from here or from disk; None if one of them is nowhere."""
         found: dict[str, NativeKernel] = {}
         for key in keys:
-            native = found.get(key) or self._table.get(key) or self._living.get(key)
+            native = found.get(key) or self._known(key)
             if native is None:
                 code = objects.loaded(key, disk, None, Passes.VECTORS)
                 if code is None:
@@ -132,7 +138,8 @@ class KernelTable:
     def _keep(self, code: engine.Code, found: dict[str, NativeKernel]) -> None:
         for name in code.names:
             key = name.removeprefix(_PREFIX)
-            found[key] = self._living[key] = NativeKernel(code.address(name), code, key)
+            found[key] = kernel = NativeKernel(code.address(name), code, key)
+            self._living[key] = ref(kernel, functools.partial(self._living.pop, key))
             self._table.put(key, found[key])
 
     def clear(self) -> None:
@@ -143,7 +150,7 @@ class KernelTable:
     @property
     def code_bytes(self) -> int:
         """Bytes of the object files of all kernels that are loaded."""
-        kernels = [kernel for r in self._living.valuerefs() if (kernel := r()) is not None]  # others may add to them
+        kernels = [kernel for r in list(self._living.values()) if (kernel := r()) is not None]  # others may add to them
         codes: dict[int, Any] = {id(kernel.code): kernel.code for kernel in kernels}
         return sum(code.size for code in codes.values())
 
