@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from covering import covering
 from mpmath import mp, mpf
 from nests import DTYPES, call, elementwise
 
@@ -115,10 +116,9 @@ def test_the_coefficients_are_what_the_tool_makes():
     mp.dps = digits
 
 
-@EACH_TYPE
-@EACH_FUNCTION
-@pytest.mark.parametrize(("machine", "count"), [("widest", 120), ("masks", 30), ("plain", 50)])
-def test_errors_are_within_what_the_docstring_says(machine, count, name, type, rng):
+@covering(times=2, name=FUNCTIONS, type=TYPES, machine=MACHINES)
+def test_errors_are_within_what_the_docstring_says(machine, name, type, rng):
+    count = {"widest": 120, "masks": 30, "plain": 50}[machine]
     x = points(name, type, rng, count)
     arguments = [x]
     if name in OF_TWO:
@@ -251,9 +251,7 @@ def test_what_rounding_took_from_a_reduced_angle_is_added_again(name, rng):
         assert errors_in_ulps(run(name, F64, x, machine="masks"), exact, x.dtype).max() <= 0.7
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", ["sin", "cos"])
-@pytest.mark.parametrize("low", [0.0, 0.15, 0.3, 0.45, 0.6])
+@covering(times=2, machine=MACHINES, name=["sin", "cos"], low=[0.0, 0.15, 0.3, 0.45, 0.6])
 def test_errors_of_angles_have_no_side(name, low, machine, rng):
     """They add up in a chain of sines otherwise: .013 ulp each were 8 % of the error of a hundred."""
     x = rng.uniform(low, low + 0.15, 100_000)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from covering import covering
 
 import autodiff as ad
 from codegen import compiler
@@ -95,9 +96,7 @@ def results(f, *args):
     return ad.tree.leaves(ad.jit(f)(*args))
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("name", PROGRAMS)
+@covering(times=4, name=PROGRAMS, shape=SHAPES, dtype=["f8", "f4"])
 def test_a_whole_loop_gives_the_bits_of_its_steps(name, shape, dtype, monkeypatch):
     a = RNG.normal(size=shape).astype(dtype)
     whole = results(PROGRAMS[name], a)
