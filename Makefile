@@ -19,7 +19,7 @@ demo: $(VENV)/examples.done
 	$(BIN)/autodiff demo
 
 test: $(VENV)/test.done
-	$(BIN)/python -m pytest -q -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST_ARGS)
 
 smoke: $(VENV)/test.done
 	$(BIN)/python -m pytest -q -m smoke tests $(PYTEST_ARGS)
