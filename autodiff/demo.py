@@ -35,7 +35,10 @@ def run(quiet: bool = False) -> dict[str, Any]:
     Raises Error when scikit-learn, which ships the data, is not installed.
     """
     if importlib.util.find_spec("sklearn") is None:
-        raise Error("the demo reads scikit-learn's handwritten digits\n  pip install scikit-learn")
+        raise Error(
+            "the demo reads scikit-learn's handwritten digits, and scikit-learn is not installed\n"
+            "  pip install scikit-learn, or all that the examples need: pip install 'autodiff-native[examples]'"
+        )
     spec = importlib.util.spec_from_file_location("digits", example_file("digits.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

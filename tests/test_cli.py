@@ -10,6 +10,7 @@ import typer
 from mlir_tools import verify_with_mlir_opt
 from typer.testing import CliRunner
 
+import autodiff as ad
 from autodiff.cli import app
 from autodiff.cli.arguments import parse_argnums, parse_arguments
 from autodiff.inspection import STAGES
@@ -339,6 +340,18 @@ def test_argnums_count_from_either_end():
     assert parse_argnums("0, -1", 3) == (0, -1)
     with pytest.raises(typer.BadParameter):
         parse_argnums("3", 3)
+
+
+# ---------------------------------------------------------------- the installation
+
+
+def test_the_version_is_that_of_the_package():
+    assert run("--version").output == f"autodiff {ad.__version__}\n"
+
+
+def test_the_demo_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'autodiff-native[examples]'" in fails("demo")
 
 
 # ---------------------------------------------------------------- bench

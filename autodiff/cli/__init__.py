@@ -8,8 +8,9 @@
     bench     the benchmarks of a checkout
     doctor    what this installation can do
 
-Every command takes --json.  Text goes to stdout and is the same in every run; what is wrong goes to stderr as
-one message, with an exit code that is not zero (2 for a command line that makes no sense).
+`autodiff --version` prints the version.  Every command takes --json.  Text goes to stdout and is the same in every
+run; what is wrong goes to stderr as one message, with an exit code that is not zero (2 for a command line that makes no
+sense).
 """
 
 from __future__ import annotations

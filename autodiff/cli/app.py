@@ -23,10 +23,24 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Automatic differentiation whose gradients you can read.",
 )
 
 AsJson = typer.Option(False, "--json", help="Print JSON.")
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        typer.echo(f"autodiff {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_say_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Automatic differentiation whose gradients you can read."""
 
 
 def say(data: Any, text: str, as_json: bool) -> None:
