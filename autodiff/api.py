@@ -35,13 +35,14 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """A new leaf with a copy of `data`: numbers, nested lists, arrays, tensors.
 
     dtype           float32, float64, int32, int64 or bool; by default that of the data (float: float64)
-    requires_grad   whether backward accumulates gradients in `.grad`
+    requires_grad   True: backward accumulates gradients in `.grad`
 
-    Raises DTypeError for a dtype this library does not have, or a discrete one that is to require grad;
-    DispatchError for what is no array.  While `jit` traces, what an array or tensor holds at each call counts.
+    Raises DTypeError for a dtype that this library does not have, and for integers that are to require grad;
+    DispatchError for data that NumPy cannot make an array of.  While `jit` traces, the contents of an array or tensor
+    at each call count.
 
-    An array that is used as it is (`x * a`) is read when the result is asked for, and read-only until then; what is
-    written through a view of it that was made earlier is not noticed.  Of a copy nothing can be written to.
+    An array that is used as it is (`x * a`) is copied each time it is recorded; of a tensor made here there is one
+    copy.
 
     >>> import autodiff as ad
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
@@ -193,7 +194,13 @@ class CacheInfo(NamedTuple):
 
 
 def cache_info() -> CacheInfo:
-    """What the caches did so far in this process.
+    """Counts of the caches' hits, misses and compiles in this process.
+
+    hits       recordings answered by a known program
+    misses     recordings for which rules ran, or a program was made
+    compiles   programs compiled to machine code
+    entries    compiled programs that are kept
+    bytes      the size of their machine code
 
     >>> import autodiff as ad
     >>> first = float(ad.sum(ad.ones(3) * 2))
@@ -207,7 +214,7 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache() -> None:
-    """Forget all plans and executables.  Counters go on.
+    """Forget all compiled programs.  The counts of `cache_info` go on.
 
     >>> import autodiff as ad
     >>> ad.clear_cache()

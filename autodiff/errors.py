@@ -93,7 +93,7 @@ class LinAlgError(Error, np.linalg.LinAlgError):
 
 
 class ConcretizationError(Error, TypeError):
-    """The value of something that has none yet was asked for while `jit` traces.
+    """A value was needed inside `jit`, `vmap` or a loop, where there is none yet.
 
     >>> import autodiff as ad
     >>> ad.jit(lambda x: x if x > 0 else -x)(1.0)
@@ -149,7 +149,7 @@ class AmbiguityError(DispatchError):
 
 
 class LostGradientWarning(UserWarning):
-    """A value became a number or an array without history, so no gradient flows through what is computed from it.
+    """A differentiated value became a number or an array, so no gradient flows through what is computed from it.
 
     Given once per line.  `ad.stop_gradient(x)` says that it is meant.
 

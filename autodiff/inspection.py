@@ -160,10 +160,10 @@ class Inspection:
 def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[int] = 0, **kwargs: Any) -> Inspection:
     """Every stage of a function on arguments like these, or of a recorded tensor.
 
-    f          a function; or a tensor: then what it is still pending on
-    args       arrays, tensors, numbers, or avals such as `ad.inspect(f, "f64[256,10]")`
-    backward   the gradient with respect to `argnums` instead (for a non-scalar result it takes the
-               result's cotangent as a further input)
+    f          a function; or a tensor, whose pending operations are shown
+    args       arrays, tensors, numbers, or descriptions of them: `ad.inspect(f, "f64[256,10]")`
+    backward   the program of the gradient with respect to `argnums`; for a result that is no scalar it has the result's
+               cotangent as a further input
 
     Nothing is computed.
 

@@ -74,13 +74,13 @@ def jit(
 ) -> Callable:
     """A function that is traced once per call signature and then runs as native code.
 
-    static_argnums, static_argnames   arguments that are Python values for the trace, however they are
-                                      passed: each value is another signature
+    static_argnums, static_argnames   arguments that stay Python values in f, however they are passed;
+                                      f is traced for each value of them
 
-    Arguments and results are any nesting of arrays, numbers, tensors and structured types; other
-    objects are static.  From plain code NumPy arrays come back; with tensors, tensors.
-    Raises ConcretizationError where the function needs the value of an argument, DispatchError for what is
-    no function, or has no such parameters.
+    Arguments and results are any nesting of arrays, numbers, tensors and structured types.  With a tensor among the
+    arguments tensors come back, else NumPy arrays.  Numbers and objects that f reads from outside are frozen.
+    Raises ConcretizationError where f needs the value of an argument; DispatchError for an object that cannot be a part
+    of a signature, for anything but a function, and for names that are no parameters.
 
     >>> import autodiff as ad, numpy as np
     >>> @ad.jit

@@ -132,7 +132,7 @@ def _bases(base: type, dtype: Any, rank: Any) -> tuple[type, ...]:
 
 
 class AbstractTensor(metaclass=_Lattice):
-    """What behaves like an array: `Tensor`, structured types, a user's own.
+    """The base of all arrays: `Tensor`, structured types, and classes of your own.
 
     A class deriving from it gets all operators as calls of the generic functions; it takes part in
     the rest by methods of `ad.dense`, `ad.project` and `ad.tree.register`.
@@ -254,7 +254,7 @@ class Tensor(AbstractTensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to or through this value (False inside a custom forward).
+        """True if gradients flow to or through this value (False inside a custom forward).
 
         >>> import autodiff as ad
         >>> w = ad.tensor(3.0, requires_grad=True)
@@ -265,7 +265,7 @@ class Tensor(AbstractTensor):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operation stands behind it, as far as gradients go (as in PyTorch).
+        """True if gradients end at this tensor: no recorded operation made it (as in PyTorch).
 
         >>> import autodiff as ad
         >>> w = ad.tensor(3.0, requires_grad=True)

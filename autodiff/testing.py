@@ -75,8 +75,8 @@ class Case(NamedTuple):
 def check_gradients(f: Callable, *args: Any, order: int = 2, argnums: int | Sequence[int] | None = None) -> None:
     """Check the derivatives of f at `args`, up to `order`, in forward and reverse mode.
 
-    args      any nesting of arrays, tensors, structured values; what is not float stays constant
-    argnums   which arguments to move; by default all that hold float arrays, or, if none does, float numbers
+    args      any nesting of arrays, tensors, structured values; leaves that are not float stay constant
+    argnums   the arguments to differentiate; by default all that hold float arrays, or, if none does, float numbers
 
     Raises GradientError (also an AssertionError) that names the input, the first bad entry, both numbers, and the
     rule's file and line; DTypeError when there is nothing to differentiate; whatever f and its rules raise.

@@ -54,7 +54,8 @@ class Structure:
     children    structures of the children
     size        number of leaves
 
-    >>> flatten({"w": 1, "b": (2, 3)})[1]
+    >>> import autodiff as ad
+    >>> ad.tree.flatten({"w": 1, "b": (2, 3)})[1]
     {'w': *, 'b': (*, *)}
     """
 
@@ -85,11 +86,12 @@ class Structure:
 
 
 def exactly(rest: Any) -> Any:
-    """What is equal only where it is alike: 1, True and 1.0 are equal, 0.0 and -0.0 too, programs tell them apart.
+    """A key that tells apart what Python calls equal: 1, True and 1.0, 0.0 and -0.0.
 
     So it is with what a dataclass compares and hashes.  Any other object is alike where its class says it is equal.
 
-    >>> exactly(1) == exactly(True), exactly(0.0) == exactly(-0.0)
+    >>> import autodiff as ad
+    >>> ad.tree.exactly(1) == ad.tree.exactly(True), ad.tree.exactly(0.0) == ad.tree.exactly(-0.0)
     (False, False)
     """
     cls = type(rest)
@@ -208,19 +210,22 @@ def register(
     flatten: Callable[[Any], tuple[Sequence, Hashable]],
     unflatten: Callable[[Any, Sequence], Any],
 ) -> type:
-    """Make the instances of a class containers.
+    """Make instances of a class containers, whose children are leaves or trees.
 
-    flatten(instance) → (children, rest), where rest is hashable and says all that is no child;
-    unflatten(rest, children) → instance.  Only instances of exactly this class; registering again
-    replaces.  Returns the class.
-    Raises DispatchError for what is no class, or no function.
+    flatten     a function of an instance that returns (children, rest), where rest is hashable and holds all that
+                is no child
+    unflatten   a function of (rest, children) that returns the instance
 
+    It holds for instances of exactly this class, not of its subclasses; registering again replaces.  Returns the
+    class.  Raises DispatchError for anything but a class and two functions.
+
+    >>> import autodiff as ad
     >>> class Line:
     ...     def __init__(self, slope, name):
     ...         self.slope, self.name = slope, name
-    >>> register(Line, lambda x: ((x.slope,), x.name), lambda name, children: Line(*children, name))
+    >>> ad.tree.register(Line, lambda x: ((x.slope,), x.name), lambda name, children: Line(*children, name))
     <class '...Line'>
-    >>> leaves([Line(2.0, "a"), 1.0])
+    >>> ad.tree.leaves([Line(2.0, "a"), 1.0])
     [2.0, 1.0]
     """
     if not isinstance(cls, type):
@@ -242,7 +247,8 @@ _FLAT_LIMIT = 4096
 def flatten(tree: Any) -> tuple[list, Structure]:
     """The leaves of a tree, in order, and its structure.
 
-    >>> flatten({"w": 1, "b": (2, None)})
+    >>> import autodiff as ad
+    >>> ad.tree.flatten({"w": 1, "b": (2, None)})
     ([1, 2, None], {'w': *, 'b': (*, *)})
     """
     container = _CONTAINERS.get(type(tree), _UNKNOWN)
@@ -254,9 +260,10 @@ def flatten(tree: Any) -> tuple[list, Structure]:
 
 
 def split(container: Any) -> tuple[Sequence, Hashable]:
-    """The children of a container, not of a leaf, and what of it is no child.
+    """The children of a container, and the rest of it that is no child.
 
-    >>> split({"w": 1, "b": 2})
+    >>> import autodiff as ad
+    >>> ad.tree.split({"w": 1, "b": 2})
     ((1, 2), ('w', 'b'))
     """
     cls = type(container)
@@ -296,8 +303,9 @@ def _flat(cls: type, rest: Hashable, count: int) -> Structure:
 def unflatten(structure: Structure, leaves: Sequence) -> Any:
     """The tree of this structure with these leaves.  Raises ShapeError when their number differs.
 
-    >>> leaves, structure = flatten([1, (2, 3)])
-    >>> unflatten(structure, [x * 10 for x in leaves])
+    >>> import autodiff as ad
+    >>> leaves, structure = ad.tree.flatten([1, (2, 3)])
+    >>> ad.tree.unflatten(structure, [x * 10 for x in leaves])
     [10, (20, 30)]
     """
     if len(leaves) != structure.size:
@@ -319,9 +327,10 @@ def _class_of(structure: Structure) -> type:
 
 
 def joiner(structure: Structure) -> Callable[[Sequence], Any]:
-    """What puts the children of a structure's outermost container together.
+    """A function that puts the children of a structure's outermost container together.
 
-    >>> joiner(flatten((1, 2))[1])([3, 4])
+    >>> import autodiff as ad
+    >>> ad.tree.joiner(ad.tree.flatten((1, 2))[1])([3, 4])
     (3, 4)
     """
     container: Any = _CONTAINERS[_class_of(structure)]
@@ -331,16 +340,18 @@ def joiner(structure: Structure) -> Callable[[Sequence], Any]:
 def leaves(tree: Any) -> list:
     """The leaves of a tree, in order.
 
-    >>> leaves({"w": 1, "b": (2, None)})
+    >>> import autodiff as ad
+    >>> ad.tree.leaves({"w": 1, "b": (2, None)})
     [1, 2, None]
     """
     return flatten(tree)[0]
 
 
 def names(structure: Structure, root: str = "") -> list[str]:
-    """What each leaf is called in Python, for messages, where the tree is called `root`: `params['w'][0]`.
+    """The name of each leaf in Python, for messages, in a tree that is called `root`: `params['w'][0]`.
 
-    >>> names(flatten({"w": [1, 2]})[1], "params")
+    >>> import autodiff as ad
+    >>> ad.tree.names(ad.tree.flatten({"w": [1, 2]})[1], "params")
     ["params['w'][0]", "params['w'][1]"]
     """
     if structure.cls is None:
@@ -360,13 +371,14 @@ def _labels(structure: Structure) -> list[str]:
 
 
 def map(function: Callable, tree: Any, *rest: Any) -> Any:  # the public name is ad.tree.map
-    """`function` of every leaf, or of the corresponding leaves of several trees, in the structure of the first.
+    """Apply `function` to every leaf, or to corresponding leaves of several trees; gives the structure of the first.
 
     Dicts correspond by key, in whatever order.  Where the first tree has a leaf, the others may
     have anything, which is passed as it is.
     Raises ShapeError naming the first place where the trees differ.
 
-    >>> map(lambda x, dx: x + dx, {"a": 1, "b": 2}, {"b": 20, "a": 10})
+    >>> import autodiff as ad
+    >>> ad.tree.map(lambda x, dx: x + dx, {"a": 1, "b": 2}, {"b": 20, "a": 10})
     {'a': 11, 'b': 22}
     """
     first, structure = flatten(tree)
@@ -377,11 +389,12 @@ def map(function: Callable, tree: Any, *rest: Any) -> Any:  # the public name is
 
 
 def flatten_up_to(structure: Structure, tree: Any, what: str = "tree") -> list:
-    """What stands in `tree` where `structure` has its leaves; None stands for a whole subtree.
+    """The parts of `tree` at the places where `structure` has its leaves; None stands for a whole subtree.
 
     Raises ShapeError naming the first place, from `what` on, where the trees differ.
 
-    >>> flatten_up_to(flatten({"w": 1, "b": (2, 3)})[1], {"b": None, "w": [10]})
+    >>> import autodiff as ad
+    >>> ad.tree.flatten_up_to(ad.tree.flatten({"w": 1, "b": (2, 3)})[1], {"b": None, "w": [10]})
     [[10], None, None]
     """
     return _aligned(structure, tree, what, none_stands_for_all=True)

@@ -20,6 +20,8 @@ exclude_patterns = ["_ext"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
 myst_heading_anchors = 3
 
+smartquotes = False  # text of docstrings has Python's quotes
+
 html_theme = "furo"
 html_title = f"autodiff {release}"
 html_static_path = ["_static"]

@@ -6,6 +6,7 @@ behind it must have that value.  All blocks of a page share their names.  A `con
 
 import ast
 import doctest
+import gc
 import re
 import shlex
 from pathlib import Path
@@ -71,9 +72,13 @@ def test_the_python_of_a_page_runs_and_gives_what_it_shows(page, monkeypatch, tm
     monkeypatch.chdir(tmp_path)
     misses.forget()  # what other pages did is nothing that `ad.explain` says on this one
     names = {"__name__": "page"}
-    with np.printoptions(precision=8):
-        for _, text in blocks(page, "python"):
-            (run_session if text.startswith(">>> ") else run_program)(text, names, page)
+    try:
+        with np.printoptions(precision=8):
+            for _, text in blocks(page, "python"):
+                (run_session if text.startswith(">>> ") else run_program)(text, names, page)
+    finally:
+        names.clear()
+        gc.collect()  # the page's functions go, those with ambiguous methods among them
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=name)

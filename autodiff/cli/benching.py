@@ -16,19 +16,19 @@ __all__ = ["bench"]
 #: An installed package has no benchmarks: they are programs of the repository.
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "run.py"
 
-_ROWS = typer.Argument(None, metavar="[ROW]...", help="By default all, which takes minutes.")
+_ROWS = typer.Argument(None, metavar="[ROW]...", help="The rows to measure; all by default, which takes minutes.")
 
 
 @reported
 def bench(
     rows: list[str] = _ROWS,
-    threads: int = typer.Option(None, min=1, help="By default as many as there are cores."),
-    rounds: int = typer.Option(7, min=1, help="Of which the median counts."),
-    full: bool = typer.Option(False, "--full", help="Rows that count do all that is asked: minutes more."),
-    quiet: bool = typer.Option(False, "--quiet", help="Do not measure under load."),
+    threads: int = typer.Option(None, min=1, help="The number of threads; by default that of the cores."),
+    rounds: int = typer.Option(7, min=1, help="The number of rounds, whose median is reported."),
+    full: bool = typer.Option(False, "--full", help="Measure the largest cases too: minutes more."),
+    quiet: bool = typer.Option(False, "--quiet", help="Skip the measurements under CPU load."),
     as_json: bool = AsJson,
 ) -> None:
-    """Time programs beside NumPy, C, JAX, PyTorch and others.  In one run; a peer that is not there is left out."""
+    """Time programs beside NumPy, C, JAX, PyTorch and others in one run; a peer that is not installed is left out."""
     if not PROGRAM.exists():
         raise Error(
             "the benchmarks are in benchmarks/ of a checkout, and this is an installed package\n"

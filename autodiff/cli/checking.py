@@ -22,15 +22,15 @@ __all__ = ["check"]
 @reported
 def check(
     target: str = typer.Argument(help="FILE.py:FUNCTION."),
-    args: str = typer.Option("", help="What it is called with: 'f64[5,3], f64[3], 0.5'."),
-    argnums: str = typer.Option("", help="Arguments to move: '0' or '0,2'; by default all that are float arrays."),
-    order: int = typer.Option(2, min=1, help="Up to which derivative."),
-    low: float = typer.Option(0.1, help="Elements are random numbers from here"),
-    high: float = typer.Option(1.1, help="to here."),
-    seed: int = typer.Option(0, help="Other random numbers."),
+    args: str = typer.Option("", help="The arguments of the call: 'f64[5,3], f64[3], 0.5'."),
+    argnums: str = typer.Option("", help="Arguments to differentiate: '0' or '0,2'; by default all float arrays."),
+    order: int = typer.Option(2, min=1, help="The highest order of derivative to check."),
+    low: float = typer.Option(0.1, help="The lowest random element."),
+    high: float = typer.Option(1.1, help="The highest random element."),
+    seed: int = typer.Option(0, help="The seed of the random elements."),
     as_json: bool = AsJson,
 ) -> None:
-    """Check the derivatives of a function against differences.  At a random point, in both modes."""
+    """Check the derivatives of a function against differences, at a random point, in both modes."""
 
     path, _, name = target.partition(":")
     if not name:

@@ -17,7 +17,7 @@ __all__ = ["doctor"]
 
 @reported
 def doctor(as_json: bool = AsJson) -> None:
-    """Say what this installation can do.  Versions, CPU, native call path, and a gradient that is checked."""
+    """Report versions, processor, native call path and settings, and check a gradient."""
     facts = _facts()
     failed = [name for name, value in facts.items() if value.startswith("FAILS")]
     width = max(map(len, facts))

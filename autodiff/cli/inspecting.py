@@ -29,7 +29,7 @@ _SHOWN = 6
 @reported
 def inspect_(
     target: str = typer.Argument(help="FILE.py:FUNCTION; or FILE.py, to run it and list the graphs it compiled."),
-    args: str = typer.Option("", help="What it is called with: 'f64[256,10], f64[10], 0.5, {\"w\": f32[3]}'."),
+    args: str = typer.Option("", help="The arguments of the call: 'f64[256,10], f64[10], 0.5, {\"w\": f32[3]}'."),
     stage: str = typer.Option("fused", help=f"One of {', '.join(STAGES)}."),
     which: str = typer.Option("forward", "--pass", help="forward or backward."),
     argnums: str = typer.Option("0", help="Arguments to differentiate: '0' or '0,2'."),

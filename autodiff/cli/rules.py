@@ -24,12 +24,12 @@ __all__ = ["rules"]
 @reported
 def rules(
     name: str = typer.Argument(
-        "", help="A function of this library (matmul, linalg.solve), or FILE.py:FUNCTION; none: ambiguities."
+        "", help="A function of this library (matmul, linalg.solve), or FILE.py:FUNCTION; without one, all ambiguities."
     ),
     args: str = typer.Option("", help="Say which method and which rule would run for these: 'f64[3,3], f64[3]'."),
     as_json: bool = AsJson,
 ) -> None:
-    """List the methods and rules of a generic function.  With where they were written, and what they leave open."""
+    """List the methods and rules of a generic function, with file and line, and the gaps in them."""
     if not name:
         every = [m for f in all_functions() for m in _methods(f)]
         found = [located(str(a), every) for a in ambiguities()]

@@ -13,7 +13,7 @@ __all__ = ["cache", "demo"]
 
 @reported
 def demo(as_json: bool = AsJson) -> None:
-    """Train a classifier of handwritten digits, with a custom loss.  What was compiled, and how fast it runs."""
+    """Train a classifier of handwritten digits with a custom loss, and report compiles and times."""
     from ..demo import run
 
     report = run(quiet=as_json)
@@ -23,7 +23,7 @@ def demo(as_json: bool = AsJson) -> None:
 
 @reported
 def cache(
-    clear: bool = typer.Option(False, "--clear", help="Remove all of it."),
+    clear: bool = typer.Option(False, "--clear", help="Remove all machine code that is kept."),
     as_json: bool = AsJson,
 ) -> None:
     """Say where machine code is kept on disk, and how much.  AUTODIFF_CACHE=0 turns it off."""

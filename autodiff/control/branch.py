@@ -150,7 +150,8 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     """`if_true(*operands)` if `chosen`, else `if_false(*operands)`; only that one is run.
 
     chosen     bool[], known when the program runs; a Python bool is decided at once
-    operands   any nestings of tensors, arrays, numbers;  both functions give the same nesting of the same avals
+    operands   any nestings of tensors, arrays, numbers;  both functions return the same nesting,
+               shapes and dtypes
 
     Differentiable to any order, in both modes.  Raises DTypeError where `chosen` is no bool[], ShapeError where the
     two results differ.

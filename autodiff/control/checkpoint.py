@@ -82,10 +82,10 @@ def _(ctx, _body, dots):
 
 
 def checkpoint(f: Callable) -> Callable:
-    """The same function; what happens in it is computed again in the backward pass instead of kept.
+    """The same function, whose intermediate values are computed again in the backward pass instead of kept.
 
-    f   of any nestings of tensors, arrays and numbers, also by keyword; other arguments are static, and other leaves
-        of its result come back as they are.  It is recorded, so it asks for no values
+    f   a function of any nestings of tensors, arrays and numbers, also by keyword; other arguments are static, and
+        other leaves of its result come back as they are.  It may not evaluate
 
     >>> import autodiff as ad, numpy as np
     >>> ad.grad(lambda x: ad.checkpoint(lambda x: ad.sin(x) * ad.exp(x))(x).sum())(np.array([0.0]))

@@ -251,14 +251,14 @@ def _pushed(loop, states, scanned, hidden, before, products, state_dots, scanned
 def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
     """A loop with a state: `carry, ys[t] = f(carry, xs[t])` for t = 0, 1, ... ; returns (last carry, ys).
 
-    f         (carry, x) -> (carry, y), recorded once; the carry keeps its avals
+    f         (carry, x) -> (carry, y), recorded once; the carry keeps its shapes and dtypes
     init      the first carry;  xs: leaves T[length, ...];  each any nesting of tensors, arrays, numbers
     length    number of steps, where there are no xs
     reverse   from the last element to the first; ys are in the order of xs all the same
 
     Differentiable to any order, in both modes.  For a gradient the carries and products of all steps are kept;
-    with `checkpoint(f)` only the carries.  Raises ShapeError or DTypeError where a carry changes its aval, or leaves
-    of xs differ in length.
+    with `checkpoint(f)` only the carries.  Raises ShapeError or DTypeError where a carry changes its
+    shape or dtype, or leaves of xs differ in length.
 
     >>> import autodiff as ad
     >>> ad.scan(lambda total, x: (total + x, total), ad.tensor(0.0), ad.tensor([1.0, 2.0, 3.0]))
@@ -385,9 +385,10 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """`for i in range(lower, upper): value = body(i, value)`, as one operation; returns the last value.
 
     lower, upper   ints;  i is an i64[] inside, and a number to what it meets: float32 stays float32
-    init           any nesting of tensors, arrays, numbers;  the value keeps its avals
+    init           any nesting of tensors, arrays, numbers;  the value keeps its shapes and dtypes
 
-    Differentiable to any order, in both modes.  Raises ShapeError or DTypeError where a value changes its aval.
+    Differentiable to any order, in both modes.  Raises ShapeError or DTypeError where a
+    value changes its shape or dtype.
 
     >>> import autodiff as ad
     >>> ad.fori_loop(1, 5, lambda i, x: x * i, ad.tensor(1.0, dtype="float32"))

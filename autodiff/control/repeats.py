@@ -254,12 +254,12 @@ def _(ctx, dots, directions):
 def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     """`while condition(value): value = body(value)`, as one operation; returns the last value.
 
-    condition   value -> bool[];  body: value -> value of the same avals;  both recorded once
+    condition   value -> bool[];  body: value -> value of the same shapes and dtypes;  both recorded once
     init        any nesting of tensors, arrays, numbers
 
     Differentiable to any order, in both modes.  Reverse mode runs the loop once more and keeps its states; where the
     number of steps is known, `fori_loop` and `scan` do not.  Raises ShapeError or DTypeError where a value changes
-    its aval, or the condition is no bool.
+    its shape or dtype, or the condition is no bool.
 
     >>> import autodiff as ad
     >>> ad.while_loop(lambda x: x < 100.0, lambda x: x * 3.0, ad.tensor(1.0))

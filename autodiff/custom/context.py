@@ -126,7 +126,7 @@ class ForwardContext(_Own):
 
     @property
     def needs_input_grad(self) -> Fields:
-        """For every declared parameter, whether a gradient may be asked for; by name and position.
+        """True for each declared parameter whose gradient may be asked for; by name and position.
 
         >>> import autodiff as ad
         >>> @ad.function
@@ -225,7 +225,7 @@ class ForwardContext(_Own):
         self.__said.constant = (*self.__said.constant, *outputs)
 
     def set_materialize_grads(self, flag: bool) -> None:
-        """Whether the cotangent of an unused output is zeros (the default) or None.
+        """Choose zeros (True, the default) or None as the cotangent of an unused output.
 
         >>> import autodiff as ad
         >>> @ad.function
@@ -311,17 +311,20 @@ class BackwardContext:
 
     @property
     def saved_variables(self) -> Fields:
-        """What forward saved, by name, attribute and position.  Raises GradientError after the graph is released."""
+        """The values that forward saved, by name, attribute and position.
+
+        Raises GradientError after the graph is released.
+        """
         return Fields(*self.__open("saved_variables").saved(), "saved_variables", self.__open)
 
     @property
     def saved_tensors(self) -> tuple:
-        """What forward saved, as a tuple (the PyTorch habit)."""
+        """The values that forward saved, as a tuple (as in PyTorch)."""
         return tuple(self.__open("saved_tensors").saved()[1])
 
     @property
     def needs_input_grad(self) -> Fields:
-        """For every declared parameter, whether its gradient is wanted now; by name and position."""
+        """True for each declared parameter whose gradient is wanted now; by name and position."""
         return self.__needs
 
     @property
@@ -345,7 +348,7 @@ class BackwardContext:
 
     @property
     def outputs(self) -> Any:
-        """What the call returned, in its own container."""
+        """The results of the call, in their own container."""
         return self.__open("outputs").outputs()
 
     def __getattr__(self, name: str) -> Any:

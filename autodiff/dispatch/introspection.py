@@ -147,7 +147,7 @@ def _written_out(f: GenericFunction, method: Method, classes: Sequence[type]) ->
 
 
 def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
-    """The backward rule of a call; None when the method that runs is differentiated by what it is made of.
+    """The backward rule of a call; None when the method's own program is differentiated.
 
     Arguments are values or classes, as for `which`.  Raises DispatchError when the call runs a
     forward that no backward serves, and what `which` raises.
@@ -178,7 +178,7 @@ def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
 
 
 def ambiguities(function: Any = None) -> Ambiguities:
-    """All ambiguities of one generic function, or of all there are: methods and rules.
+    """All ambiguities of one generic function, or of all: among methods and rules.
 
     >>> import autodiff as ad
     >>> @ad.function
@@ -212,10 +212,10 @@ class Unreachable(NamedTuple):
 
 
 def coverage(f: Any) -> list[Gap | Unreachable]:
-    """What a function's methods leave open: forwards without a backward of their own, methods that never run.
+    """The gaps in a function's methods: forwards without a backward of their own, methods that never run.
 
-    A forward that no backward serves, or only one written for larger types, is a `Gap`: such a backward may
-    read what this forward does not save.  A method or rule is `Unreachable` when more specific ones take
+    A forward without a backward, or with only one for larger types, is a `Gap`: such a backward may read values
+    that this forward does not save.  A method or rule is `Unreachable` when more specific ones take
     every member of its unions.  Empty when there is neither.
 
     >>> import autodiff as ad

@@ -102,10 +102,11 @@ class Registry(_WithSite):
         return self._decorate("method", types)
 
     def forward(self, *types: Any, host: bool = False, out: Any = None) -> Any:
-        """Add half of a pair: takes `ctx`, computes, saves what its backward reads.
+        """Add a method with a rule of its own: it takes `ctx`, computes, and saves values for its backward.
 
-        host   it is called with NumPy arrays, when values are known, and may return such: SciPy's functions, say
-        out    what a host forward returns, as "f64[3]", or a function of the arguments' avals: a trace need not run it
+        host   True: it is called with NumPy arrays and may return them, to call SciPy's functions, say
+        out    the shape and dtype of the result of a host forward, as "f64[3]", or a function of those of the
+               arguments: then a trace need not run it
 
         >>> import autodiff as ad
         >>> @ad.function

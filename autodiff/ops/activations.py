@@ -39,7 +39,7 @@ def silu(x):
 
 @function
 def gelu(x, approximate=False):
-    """x times the probability that a normal number is below it.   f[...]  →  f[...]     approximate: by tanh
+    """x times the probability that a standard normal number is below it.   f[...]  →  f[...]     approximate: by tanh
 
     Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 

@@ -110,7 +110,7 @@ def _bounds(x: Tensor, indices: Tensor, axis: int | None = -1) -> Bounds:
 @records(_take_along)
 @remembered(2, _bounds)
 def take_along_axis(x, indices, axis=-1):
-    """For each row along an axis the elements by their numbers in that row (axis None: of x flattened).
+    """Elements of each row along an axis, by their indices in that row (axis None: of x flattened).
 
     x: T[..., n, ...]  indices: i64[..., k, ...]  →  T[..., k, ...]     the other axes broadcast
 

@@ -62,7 +62,7 @@ bitwise_not: Function = unary(
     accepts="ib",
     partials=None,
     lower=Map(lambda k, x: k.bit_not(x)),
-    doc="""~x: every bit the other way; of bool, logical not.   i[...]  →  i[...]
+    doc="""All bits inverted, ~x; of bool, logical not.   i[...]  →  i[...]
 
     >>> import autodiff as ad
     >>> ad.bitwise_invert([0, 5])

@@ -36,7 +36,7 @@ _BOOL = np.dtype(np.bool_)
 
 @function
 def select(condlist, choicelist, default=0):
-    """For each element the choice of the first condition that holds there; `default` where none does.
+    """The choice of the first condition that holds for an element; `default` where none does.
 
     condlist: [bool[...], ...]  choicelist: [T[...], ...]  →  T[...]     all are broadcast
 
@@ -63,7 +63,7 @@ def select(condlist, choicelist, default=0):
 
 @function
 def isin(element, test_elements, *, invert=False):
-    """Which elements are among the test elements; with `invert`, which are not.   T[...], T[...]  →  bool[...]
+    """True for elements that are among the test elements; with `invert`, that are not.   T[...], T[...]  →  bool[...]
 
     Nan is among nothing.  By sorting: n log m comparisons.
 
@@ -92,7 +92,7 @@ def _place_without_nan(of: Any, name: str, fill: float, x: Any, axis: Any, keepd
 
 @function
 def nanargmax(x, axis=None, *, keepdims=False):
-    """Where along an axis the largest element first stands (None: in x flattened), nan taken for -inf.
+    """Index of the first largest element along an axis (None: in x flattened), nan taken for -inf.
 
     x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
 
@@ -107,7 +107,7 @@ def nanargmax(x, axis=None, *, keepdims=False):
 
 @function
 def nanargmin(x, axis=None, *, keepdims=False):
-    """Where along an axis the smallest element first stands (None: in x flattened), nan taken for inf.
+    """Index of the first smallest element along an axis (None: in x flattened), nan taken for inf.
 
     x: T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: a value would have to be known
 
@@ -138,10 +138,9 @@ def _places(name: str, x: Any) -> Sequence[Tensor]:
 
 @function
 def nonzero(x):
-    """The places of all elements that are not zero: one row of numbers for each axis.   T[...]  →  (i64[k], ...)
+    """The indices of all elements that are not zero: one array for each axis.   T[...]  →  (i64[k], ...)
 
-    Asks for the values of x: raises ConcretizationError for what depends on what `jit` traces; ShapeError for a 0-d
-    array.
+    Evaluates x: raises ConcretizationError inside `jit` and `vmap`; ShapeError for a 0-d array.
 
     >>> import autodiff as ad
     >>> ad.nonzero([[0.0, 2.0], [3.0, 0.0]])
@@ -155,7 +154,7 @@ def nonzero(x):
 
 @function
 def flatnonzero(x):
-    """The places of all elements that are not zero, in x as one row.   T[...]  →  i64[k]     asks, as `nonzero`
+    """The indices of all elements that are not zero, in x flattened.   T[...]  →  i64[k]     evaluates, as `nonzero`
 
     >>> import autodiff as ad
     >>> ad.flatnonzero([[0.0, 2.0], [3.0, 0.0]])
@@ -167,7 +166,9 @@ def flatnonzero(x):
 
 @function
 def argwhere(x):
-    """The places of all elements that are not zero, one in each row.   T[...]  →  i64[k, rank]     asks, as `nonzero`
+    """The indices of all elements that are not zero, one in each row.
+
+    T[...]  →  i64[k, rank]     evaluates, as `nonzero`
 
     >>> import autodiff as ad
     >>> ad.argwhere([[0.0, 2.0], [3.0, 0.0]])
@@ -183,7 +184,7 @@ def argwhere(x):
 
 @function
 def array_equal(a, b, equal_nan=False):
-    """Whether shapes and all elements are the same; with `equal_nan` nan is as nan.   T[...], T[...]  →  bool[]
+    """True if shapes and all elements are equal; with `equal_nan` nan equals nan.   T[...], T[...]  →  bool[]
 
     >>> import autodiff as ad
     >>> ad.array_equal([1, 2], [1.0, 2.0])

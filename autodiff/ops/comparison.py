@@ -40,10 +40,10 @@ def _comparison(
         traits=traits,
         doc=f"""x1 {sign} x2, element by element.   T[...], T[...]  →  bool[...]     {sign == "!="} where either is nan
 
-        >>> import autodiff as ad
-        >>> ad.{name}([1.0, 2.0, 3.0, ad.nan], 2.0)
-        bool[4] {shown}
-        """,
+    >>> import autodiff as ad
+    >>> ad.{name}([1.0, 2.0, 3.0, ad.nan], 2.0)
+    bool[4] {shown}
+    """,
     )
 
 
@@ -80,7 +80,7 @@ isnan = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isnan(x)),
-    doc="""Which elements are nan, or have a part that is.   T[...]  →  bool[...]     integers never are
+    doc="""True for elements that are nan, or have a part that is.   T[...]  →  bool[...]     integers never are
 
     >>> import autodiff as ad
     >>> ad.isnan([1.0, ad.inf, ad.nan])
@@ -93,7 +93,7 @@ isinf = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isinf(x)),
-    doc="""Which elements are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are
+    doc="""True for elements that are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are
 
     >>> import autodiff as ad
     >>> ad.isinf([1.0, -ad.inf, ad.nan])
@@ -108,7 +108,7 @@ isfinite = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.isfinite(x)),
-    doc="""Which elements are neither nan nor infinite.   T[...]  →  bool[...]     integers always are
+    doc="""True for elements that are neither nan nor infinite.   T[...]  →  bool[...]     integers always are
 
     >>> import autodiff as ad
     >>> ad.isfinite([1.0, ad.inf, ad.nan])
@@ -126,7 +126,7 @@ def truth(x: Any, name: str, argument: str) -> Tensor:
 
 @function
 def logical_and(x1, x2):
-    """Where both are True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+    """True where both are; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.logical_and([0, 1, 2], [3, 0, 4])
@@ -137,7 +137,7 @@ def logical_and(x1, x2):
 
 @function
 def logical_or(x1, x2):
-    """Where either is True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+    """True where either is; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.logical_or([0, 1], [0, 0])
@@ -148,7 +148,7 @@ def logical_or(x1, x2):
 
 @function
 def logical_xor(x1, x2):
-    """Where exactly one is True; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
+    """True where exactly one is; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.logical_xor([0, 1, 2], [3, 0, 4])
@@ -159,7 +159,7 @@ def logical_xor(x1, x2):
 
 @function
 def logical_not(x):
-    """Where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]
+    """True where x is False; numbers count as True unless they are zero.   T[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.logical_not([0.0, 0.5])

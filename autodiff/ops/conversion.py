@@ -136,7 +136,7 @@ def numbers_of(value: Any) -> Any:
 
 @function
 def dense(x):
-    """A structured value as a tensor: what an operation without a method for its type works on.
+    """A structured value written out as a tensor, for operations without a method for its type.
 
     A type that derives from `ad.AbstractTensor` adds a method; it is differentiated like any program:
 

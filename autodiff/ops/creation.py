@@ -241,7 +241,7 @@ def full_like(x, fill_value, *, dtype=None):
 
 @remembered(0)
 def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
-    """start, start + step, ... below `stop`; `arange(n)` counts from 0.   →  dtype[n]
+    """Numbers from `start` in steps of `step` below `stop`; `arange(n)` counts from 0.   →  dtype[n]
 
     Integers give int64, floats float64.  How many there are is static, where they start is not.
     As in NumPy, rounding may add or lose the last element of a range of floats: prefer `linspace`.

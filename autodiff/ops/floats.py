@@ -62,7 +62,7 @@ signbit = unary(
     result="bool",
     partials=None,
     lower=Map(lambda k, x: k.lt(k.copysign(k.constant(1.0, like=x), x), k.constant(0.0, like=x))),
-    doc="""Which elements have the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
+    doc="""True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.signbit([0.0, -0.0])
@@ -217,7 +217,7 @@ def ldexp(x1, x2):
 
 @function
 def modf(x):
-    """(what is behind the point, what is before it), both with the sign of x.   f[...]  →  f[...], f[...]
+    """The fractional and the integer part of x, both with its sign.   f[...]  →  f[...], f[...]
 
     Of the whole part no gradient flows.
 
@@ -354,7 +354,7 @@ def _infinite(name: str, x: Any, is_negative: bool) -> Tensor:
 
 @function
 def isposinf(x):
-    """Which elements are +inf.   f[...]  →  bool[...]
+    """True for elements that are +inf.   f[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.isposinf([ad.inf, -ad.inf])
@@ -365,7 +365,7 @@ def isposinf(x):
 
 @function
 def isneginf(x):
-    """Which elements are -inf.   f[...]  →  bool[...]
+    """True for elements that are -inf.   f[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.isneginf([ad.inf, -ad.inf])
@@ -376,7 +376,7 @@ def isneginf(x):
 
 @function
 def iscomplex(x):
-    """Which elements have an imaginary part that is not 0.   T[...]  →  bool[...]
+    """True for elements whose imaginary part is not 0.   T[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.iscomplex([1j, 2.0])
@@ -388,7 +388,7 @@ def iscomplex(x):
 
 @function
 def isreal(x):
-    """Which elements have no imaginary part, or one of 0.   T[...]  →  bool[...]
+    """True for elements without an imaginary part, or with one of 0.   T[...]  →  bool[...]
 
     >>> import autodiff as ad
     >>> ad.isreal([1j, 2.0])

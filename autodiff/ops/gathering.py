@@ -349,7 +349,7 @@ def _bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, *, mode: str =
 @records(_take)
 @remembered(2, _bounds_of_take)
 def take(x, indices, axis=None, *, mode="raise"):
-    """Elements, or slices along an axis, by their numbers (None: of x flattened).
+    """Elements, or slices along an axis, by their indices (None: of x flattened).
 
     x: T[..., n, ...]  indices: i64[k...]  →  T[..., k..., ...]
 

@@ -18,7 +18,7 @@ __all__ = ["project", "stop_gradient", "unbroadcast"]
 
 @function
 def unbroadcast(g, like):
-    """The cotangent of a value that was broadcast: g summed over what broadcasting `like` repeated.
+    """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.
 
     g: T[...]  like: U[k...]  →  T[k...]
 
@@ -37,7 +37,7 @@ def unbroadcast(g, like):
 
 @function
 def project(g, like):
-    """A gradient in the structure of what it is the gradient of.
+    """A gradient in the structure of the value that it belongs to.
 
     For a tensor: in its shape (summed where that was broadcast) and its float dtype.  For a structured
     value, of its type: the cotangent of `dense(like)` pulled back to what `like` holds.  A `Diagonal`

@@ -61,7 +61,7 @@ def tri(N, M=None, k=0, dtype=np.float64):
 
 @function
 def indices(dimensions, dtype=np.int64):
-    """The place of each element along each axis of an array with these extents.   →  i64[rank, *dimensions]
+    """The index of each element along each axis of an array with these extents.   →  i64[rank, *dimensions]
 
     sparse    a tuple, each with its own axis alone, the others of extent 1
 
@@ -148,7 +148,7 @@ def diagflat(x, k=0):
 
 @function
 def broadcast_arrays(*tensors):
-    """All of them in the one shape that they broadcast to.   T[...], ...  →  (T[...], ...)
+    """The arrays in the one shape that they broadcast to.   T[...], ...  →  (T[...], ...)
 
     Raises ShapeError where there is none.
 

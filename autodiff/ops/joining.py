@@ -243,7 +243,7 @@ def nested(data: list | tuple, what: str) -> Tensor:
 
 @function
 def split(x, indices_or_sections, axis=0):
-    """x taken apart along an axis: a list of as many equal parts, or of the parts between these places.
+    """The parts of x along an axis, in a list: so many equal ones, or those between these indices.
 
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]
 

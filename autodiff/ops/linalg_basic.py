@@ -130,7 +130,7 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
 @function
 @remembered(1)
 def diag(x, k=0):
-    """Of a matrix, its k-th diagonal; of a vector, the matrix that has it there, and zeros elsewhere.
+    """The k-th diagonal of a matrix; or the matrix with a vector there and zeros elsewhere.
 
     x: T[n, m]  →  T[...]          x: T[n]  →  T[n + |k|, n + |k|]
 

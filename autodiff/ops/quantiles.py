@@ -152,7 +152,7 @@ _PLACES = {
 
 @function
 def quantile(x, q, axis=None, *, method="linear", keepdims=False):
-    """What lies at a share q, from 0 to 1, of the way through the elements in order.
+    """The q-th quantile along an axis, q from 0 to 1.
 
     x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all; integers give float64
 
@@ -177,7 +177,9 @@ def _quantile(x, q, axis=None, *, method="linear", keepdims=False, weights=None)
 
 @function
 def percentile(x, q, axis=None, *, method="linear", keepdims=False):
-    """`quantile` of q in hundredths.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
+    """The q-th percentile along an axis, q from 0 to 100: see `quantile`.
+
+    x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
 
@@ -195,7 +197,9 @@ def _percentile(x, q, axis=None, *, method="linear", keepdims=False, weights=Non
 
 @function
 def median(x, axis=None, *, keepdims=False):
-    """The middle element, or the mean of the two in the middle; nan if there is one.   f[..., n, ...]  →  f[..., ...]
+    """The median: the middle element, or the mean of the two in the middle; nan if there is one.
+
+    f[..., n, ...]  →  f[..., ...]
 
     Raises ShapeError when x has no such axis.
 

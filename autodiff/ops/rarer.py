@@ -212,7 +212,7 @@ def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
 
 @function
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Whether |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
+    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
 
     T[...], T[...]  →  bool[...]
 
@@ -230,7 +230,7 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 
 @function
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Whether `isclose` is true for all.   T[...], T[...]  →  bool[]
+    """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
 
     Raises ShapeError when a and b do not broadcast.
 
@@ -320,7 +320,7 @@ def rot90(x, k=1, axes=(0, 1)):
 
 @function
 def flipud(x):
-    """x with its rows in the other order.   T[m, ...]  →  T[m, ...]
+    """x with its rows in reverse order.   T[m, ...]  →  T[m, ...]
 
     Raises ShapeError for a 0-d x.
 
@@ -336,7 +336,7 @@ def flipud(x):
 
 @function
 def fliplr(x):
-    """x with its columns in the other order.   T[m, n, ...]  →  T[m, n, ...]
+    """x with its columns in reverse order.   T[m, n, ...]  →  T[m, n, ...]
 
     Raises ShapeError for less than two axes.
 

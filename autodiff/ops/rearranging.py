@@ -115,7 +115,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 @function
 @remembered(1)
 def tile(x, repetitions):
-    """Copies of x side by side, along each axis as often as said.
+    """Copies of x side by side, along each axis as often as `reps` says.
 
     x: T[n...]  →  T[r·n...]     of x and `repetitions`, the shorter is filled up with ones on the left
 
@@ -141,7 +141,7 @@ def tile(x, repetitions):
 @function
 @remembered(1)
 def repeat(x, repeats, axis=None):
-    """Each element along an axis several times in a row; axis None: of x as one row.
+    """Each element along an axis repeated several times; axis None: of x flattened.
 
     x: T[..., n, ...]  →  T[..., r·n, ...]     `repeats` is one number for all, or a list or array of one for each
 
@@ -223,7 +223,7 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
 
 @function
 def unstack(x, *, axis=0):
-    """The slices of x along an axis, which they do not have.   T[..., n, ...]  →  n of T[..., ...]
+    """The slices of x along an axis, without that axis.   T[..., n, ...]  →  n of T[..., ...]
 
     Raises ShapeError when x has no such axis.
 

@@ -246,7 +246,7 @@ def _quantified(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tens
 @records(_any)
 @remembered(1)
 def any_(x, axis=None, *, keepdims=False):
-    """Whether any element over an axis, several, or (None) all of them is True.
+    """True if any element over an axis, several, or (None) all of them is True.
 
     x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
 
@@ -264,7 +264,7 @@ def any_(x, axis=None, *, keepdims=False):
 @records(_all)
 @remembered(1)
 def all_(x, axis=None, *, keepdims=False):
-    """Whether all elements over an axis, several, or (None) all of them are True.
+    """True if all elements over an axis, several, or (None) all of them are True.
 
     x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
 
@@ -321,7 +321,7 @@ def _place(operation: Operation, x: Any, axis: Any, keepdims: bool) -> Tensor:
 @records(_argmax)
 @remembered(1)
 def argmax(x, axis=None, *, keepdims=False):
-    """Where along an axis the largest element first stands (None: in x flattened).
+    """Index of the first largest element along an axis (None: in x flattened).
 
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
@@ -337,7 +337,7 @@ def argmax(x, axis=None, *, keepdims=False):
 @records(_argmin)
 @remembered(1)
 def argmin(x, axis=None, *, keepdims=False):
-    """Where along an axis the smallest element first stands (None: in x flattened).
+    """Index of the first smallest element along an axis (None: in x flattened).
 
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 

@@ -94,7 +94,7 @@ def _row(name: str, what: str, x: Tensor) -> None:
 
 @function
 def searchsorted(a, v, side="left", sorter=None):
-    """Where elements would be inserted in a sorted row: before equal ones, or with side="right" behind them.
+    """Indices at which to insert elements in a sorted row: before equal ones, or with side="right" behind them.
 
     a: T[n]  v: T[...]  →  i64[...]     sorter: i64[n], the order of a, as `argsort` gives it
 
@@ -113,7 +113,7 @@ def searchsorted(a, v, side="left", sorter=None):
 
 @function
 def digitize(x, bins, right=False):
-    """The number of the bin that each element is in, of bins whose edges rise, or fall.
+    """The index of the bin that each element is in, of bins whose edges rise, or fall.
 
     x: T[...]  bins: T[n]  →  i64[...]     i where bins[i-1] <= x < bins[i], with `right` bins[i-1] < x <= bins[i]
 
@@ -136,7 +136,7 @@ def digitize(x, bins, right=False):
 
 @function
 def histogram(x, bins=10, range=None, density=None, weights=None):
-    """How many elements are in each bin, and the edges: between the smallest and the largest, or those of `range`.
+    """Counts of elements in bins, and the edges: between the smallest and the largest element, or in `range`.
 
     x: f[...]  bins: int, or the edges f[n+1]  →  (counts: i64[n], or the sums of weights; edges: f[n+1])
 
@@ -196,7 +196,7 @@ def _rises(what: str, known: Any) -> None:
 
 @function
 def interp(x, xp, fp, left=None, right=None, period=None):
-    """What a line through points is worth: between them straight, outside as at the ends, or `left` and `right`.
+    """Linear interpolation between points; beyond the ends as at the ends, or `left` and `right`.
 
     x: f[...]  xp: f[n], rising  fp: f[n]  →  f[...]     gradients go to all three; period: x and xp count modulo it
 

@@ -28,7 +28,7 @@ def _bounds_of_segments(data: Tensor, segment_ids: Tensor, num_segments: int) ->
 @function
 @remembered(2, _bounds_of_segments)
 def segment_sum(data, segment_ids, num_segments):
-    """For each segment the sum of the rows that belong to it: y[s] = sum of data[i] where segment_ids[i] is s.
+    """The sum of the rows of each segment: y[s] = sum of data[i] where segment_ids[i] is s.
 
     data: T[k..., ...]  segment_ids: i64[k...]  →  T[num_segments, ...]     a segment without rows is zero
 

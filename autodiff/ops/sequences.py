@@ -37,7 +37,7 @@ __all__ = ["convolve", "correlate", "ediff1d", "gradient", "polyval", "trapezoid
 
 @function
 def trapezoid(y, x=None, dx=1.0, axis=-1):
-    """The area under samples, by trapezoids between them.
+    """The integral of samples, by the trapezoidal rule.
 
     y: T[..., n, ...]  x: f[n], or of y's shape; None: samples dx apart  →  T[..., ...]
 
@@ -80,7 +80,7 @@ def ediff1d(x, to_end=None, to_begin=None):
 
 @function
 def gradient(f, *varargs, axis=None, edge_order=1):
-    """The slopes of samples, by differences of second order; at the ends of the first, or of `edge_order` 2.
+    """The derivative of samples, by differences of second order; at the ends of the first, or of `edge_order` 2.
 
     f: T[..., n, ...]  →  T[..., n, ...]     a tuple of these, one for each axis, where there are several axes
 
@@ -192,7 +192,9 @@ def polyval(p, x):
 
 @function
 def vander(x, N=None, increasing=False):
-    """The powers of each element as a row, from the highest to 1; `increasing`: from 1 on.   T[n]  →  T[n,N]
+    """The Vandermonde matrix: powers of each element as a row, from the highest to 1; `increasing`: from 1 on.
+
+    T[n]  →  T[n,N]
 
     Raises ShapeError unless x is one row, and for a negative N.
 

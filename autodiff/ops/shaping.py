@@ -199,7 +199,7 @@ def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 @records(_transpose)
 @remembered(1)
 def transpose(x, axes=None):
-    """x with its axes in another order: axis `axes[i]` comes to place i; None reverses them.
+    """x with its axes in another order: axis `axes[i]` becomes axis i; None reverses them.
 
     x: T[n, m, ...]  →  T[..., m, n]
 
@@ -241,7 +241,7 @@ def swapaxes(x, axis1, axis2):
 @function
 @remembered(1)
 def moveaxis(x, source, destination):
-    """x with the axes `source` at the places `destination`; the others keep their order.
+    """x with the axes `source` moved to `destination`; the others keep their order.
 
     x: T[...]  →  T[...]
 

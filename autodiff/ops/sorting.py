@@ -57,7 +57,7 @@ _argsort = primitive(
 @records(_argsort)
 @remembered(1)
 def argsort(x, axis=-1, *, descending=False, stable=True):
-    """The numbers of the elements along an axis in rising (`descending`: falling) order; axis None: of x as one row.
+    """Indices that sort x along an axis in rising (`descending`: falling) order; axis None: of x flattened.
 
     x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan is above all
 
@@ -79,7 +79,7 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
 @function
 @remembered(1)
 def sort(x, axis=-1, *, descending=False, stable=True):
-    """The elements along an axis in rising (`descending`: falling) order; axis None: of x as one row.
+    """The elements along an axis in rising (`descending`: falling) order; axis None: of x flattened.
 
     x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan is above all
 

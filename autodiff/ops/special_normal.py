@@ -93,7 +93,7 @@ ndtr = unary(
     on_arrays(_ndtr),
     partials=lambda y, x: (lambda: density(x),),
     lower=Map(_ndtr),
-    doc="""The probability that a normal number is below x.   f[...]  →  f[...]
+    doc="""The probability that a standard normal number is below x.   f[...]  →  f[...]
 
     >>> import autodiff as ad
     >>> ad.special.ndtr([0.0, -1.96])

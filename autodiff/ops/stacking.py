@@ -140,7 +140,7 @@ def column_stack(tensors):
 
 @function
 def array_split(x, indices_or_sections, axis=0):
-    """As `split`, but into parts that need not be equal: the first ones are longer by one.
+    """`split` into parts that need not be equal: the first ones are longer by one.
 
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]
 
@@ -212,7 +212,9 @@ def dsplit(x, indices_or_sections):
 
 @function
 def append(x, values, axis=None):
-    """x and, behind it, `values`; axis None: both as one row.   T[..., m, ...], T[..., n, ...]  →  T[..., m + n, ...]
+    """x with `values` behind it along an axis; axis None: both flattened.
+
+    T[..., m, ...], T[..., n, ...]  →  T[..., m + n, ...]
 
     >>> import autodiff as ad
     >>> ad.append([[1, 2]], 3)

@@ -151,7 +151,7 @@ def _weights(weights: Any, x: Tensor) -> Tensor:
 
 @function
 def corrcoef(x, y=None, rowvar=True):
-    """The correlations of rows of observations: covariances, as of `cov`, over both spreads.   T[k, n]  →  f[k, k]
+    """The correlation coefficients of rows of observations: `cov` over both standard deviations.   T[k, n]  →  f[k, k]
 
     Raises ShapeError for more than two axes.
 
@@ -276,7 +276,7 @@ def _vecmat(a, b, *, axes=None, dtype=None, casting="same_kind"):
 
 @function
 def count_nonzero(x, axis=None, *, keepdims=False):
-    """How many elements are not zero.   x: T[..., n, ...]  →  i64[..., ...]
+    """The number of elements that are not zero.   x: T[..., n, ...]  →  i64[..., ...]
 
     Raises ShapeError when x has no such axis.
 
@@ -291,7 +291,7 @@ def count_nonzero(x, axis=None, *, keepdims=False):
 
 @function
 def bincount(x, weights=None, minlength=0, *, length=None):
-    """How often each number occurs, or the sum of its weights.   x: i64[n]  weights: f[n]  →  i64[k], or f[k]
+    """Counts of each number from 0 on, or the sums of their weights.   x: i64[n]  weights: f[n]  →  i64[k], or f[k]
 
     length    what k is; None: one more than the largest number, which is asked for (so not under `jit`), or `minlength`
 

@@ -92,7 +92,7 @@ for _name, _attribute in {
     "ndim": _Told(lambda x: len(x.shape), "Number of dimensions."),
     "size": _Told(lambda x: x.aval.size, "Number of elements, zeros included."),
     "requires_grad": _Told(
-        lambda x: any(t.requires_grad for t in _tensors(x)), "Whether gradients flow to what it holds."
+        lambda x: any(t.requires_grad for t in _tensors(x)), "True if gradients flow to the tensors it holds."
     ),
     "grad": property(_get_grad, _set_grad, doc=_get_grad.__doc__),
     "requires_grad_": _requires_grad_,

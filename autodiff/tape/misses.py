@@ -85,10 +85,10 @@ def note(what: str, reason: str) -> None:
 
 
 def explain() -> Explanation:
-    """Why values and gradients were recorded anew: the latest misses of the caches, oldest first.
+    """The reasons why programs were recorded or compiled anew: the latest ones, oldest first.
 
-    Each has `what`, `line`, `reason`, `times` and `compiles`; printed, one reads after the other.  A loop that
-    shows up about as many times as it turns is one that the cache does not serve; the reason says what changes in it.
+    Each has `what`, `line`, `reason`, `times` and `compiles`; printed, one reads after the other.  A line of a
+    loop with about as many `times` as the loop has turns is compiled or recorded anew each turn; the reason says why.
 
     >>> import autodiff as ad
     >>> for n in (3, 4):

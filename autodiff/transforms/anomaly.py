@@ -29,7 +29,7 @@ _mode: ContextVar[bool] = ContextVar("autodiff_anomaly", default=False)
 
 
 class detect_anomaly:
-    """Inside, a backward whose gradients become NaN or inf raises GradientError at the first rule that makes one.
+    """Raise GradientError inside the block at the first rule whose gradient is nan or inf.
 
     The error names the operation, the line that recorded it (if that was inside, too) and the rule.  Slow: for
     looking, not for production.

@@ -206,7 +206,7 @@ def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Seque
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """(f(*primals), its tangent): the directional derivative of f along `tangents`.
 
-    primals, tangents   equally long tuples or lists of equal nestings; each tangent has its primal's aval.  Or one
+    primals, tangents   equally long tuples or lists of equal nestings, shapes and dtypes.  Or one
                         argument of f and its direction by themselves
 
     Raises ShapeError or DTypeError for a tangent that does not fit, GradientError where a rule is missing.

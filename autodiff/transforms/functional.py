@@ -158,7 +158,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     The pullback may be called any number of times.  With `has_aux` f returns a pair, and its second part, of which
     there is no gradient, comes third.
 
-    Raises GradientError when a cotangent does not have the aval of its result.
+    Raises GradientError when a cotangent does not have the shape and dtype of its result.
 
     >>> import autodiff as ad, numpy as np
     >>> y, pullback = ad.vjp(lambda x: x * x, np.array([1.0, 2.0]))

@@ -382,7 +382,7 @@ for _name, _function in {
     """),
     "requires_grad_": requires_grad_,
     "requires_grad": vars(Tensor)["requires_grad"].setter(requires_grad_),
-    "grad_fn": property(_grad_fn, doc="""What made this tensor (name(), the line if known); None for a leaf.
+    "grad_fn": property(_grad_fn, doc="""The operation that made this tensor, by name() and line; None for a leaf.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(3.0, requires_grad=True)

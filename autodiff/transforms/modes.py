@@ -44,10 +44,11 @@ class _Mode:
 
 
 class no_grad(_Mode):
-    """What is recorded inside tracks no gradients; leaves may be updated in place.
+    """Record operations without gradients inside the block; leaves may be updated in place.
 
-    Gradients flow through a value computed before, and through the elements of it that `x[i] = v` leaves as they are.
-    It means the same inside of a function that is differentiated, traced, mapped or looped.
+    Gradients flow on through values that were computed before the block.  Of `x[i] = v` inside it, the elements that
+    are set become constants; gradients flow through the others.
+    It means the same inside functions of `grad`, `jit`, `vmap` and loops.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(1.0, requires_grad=True)
@@ -61,7 +62,7 @@ class no_grad(_Mode):
 
 
 class enable_grad(_Mode):
-    """What is recorded inside tracks gradients, also under no_grad.
+    """Record operations with gradients inside the block, also under `no_grad`.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(3.0, requires_grad=True)
@@ -83,7 +84,7 @@ def tracking() -> AbstractContextManager[None]:
 
 
 def is_grad_enabled() -> bool:
-    """Whether what is recorded now tracks gradients.
+    """True if operations are recorded with gradients now.
 
     >>> import autodiff as ad
     >>> with ad.no_grad():

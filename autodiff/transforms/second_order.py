@@ -232,7 +232,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     """The product of the Hessian of f with a direction, without the Hessian: forward mode over reverse.
 
     primals, tangents   one argument of f and its direction by themselves; or equally long tuples or lists of them,
-                        of equal nestings and avals
+                        of equal nestings, shapes and dtypes
 
     Returns H·v: for one primal in its nesting, for several a tuple.
     Raises GradientError when f returns no scalar, ShapeError or DTypeError for a direction that does not fit.

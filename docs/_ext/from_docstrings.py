@@ -12,6 +12,8 @@ an arrow, parameters with two spaces behind their names, sessions); `contents` m
 import importlib
 import inspect
 import re
+import textwrap
+from typing import NamedTuple
 
 import numpy as np
 from docutils import nodes
@@ -23,6 +25,20 @@ import autodiff as ad
 #: A line that explains one parameter, or several: `axis, keepdims   as of ...`.
 PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: {2,}|:  *)(\S.*)$")
 CALL = re.compile(r"^[\w.]+\(.*\)$")
+
+
+class Space(NamedTuple):
+    """The module of a docstring, and the parameters of its function: `axis` in it is no public name."""
+
+    name: str
+    parameters: frozenset = frozenset()
+
+
+def parameters_of(thing):
+    try:
+        return frozenset(inspect.signature(thing).parameters)
+    except (TypeError, ValueError):
+        return frozenset()
 
 
 def lookup(name):
@@ -41,11 +57,11 @@ def documentation(thing):
 
 
 def inline(text, space):
-    """Nodes of running text: what stands in backticks is code, *what* stands between stars is emphasised."""
+    """Nodes of running text: code in backticks, which links to public names, and emphasis between stars."""
     made = []
     for part in re.split(r"(`[^`]+`|(?<![\w*])\*\w[\w ]*\*(?![\w*]))", text):
         if part.startswith("`"):
-            made.append(nodes.literal(part, part.strip("`"), space=space))
+            made.append(nodes.literal(part, part.strip("`"), space=space.name, without=space.parameters))
         elif len(part) > 2 and part[0] == part[-1] == "*":
             made.append(nodes.emphasis(part, part.strip("*")))
         elif part:
@@ -58,7 +74,7 @@ def paragraph(text, space):
     made = nodes.paragraph()
     for part in re.split(r" {3,}", text):
         if made.children:
-            made += nodes.Text("   ")
+            made += nodes.Text(", ")
         if "→" in part and "`" not in part:
             shape = re.sub(r" {2,}", " ", part)
             made += nodes.literal(shape, shape, classes=["shape"])
@@ -96,6 +112,8 @@ def contents(text, space):
     """The nodes of a docstring: what it says, then its sessions."""
     made, sessions = [], []
     for number, block in enumerate(re.split(r"\n\s*\n", text)):
+        is_set_off = block.startswith("    ")
+        block = textwrap.dedent(block)
         lines = block.splitlines()
         if lines[0].startswith(">>>"):
             sessions.append(block.removeprefix(">>> import autodiff as ad\n"))
@@ -103,8 +121,8 @@ def contents(text, space):
         if number == 0 and len(lines) == 1:
             made += first_line(lines[0], space)
             continue
-        if lines[0].startswith("    "):
-            made.append(nodes.literal_block(inspect.cleandoc(block), inspect.cleandoc(block), language="text"))
+        if is_set_off and not PARAMETER.match(lines[0]):
+            made.append(nodes.literal_block(block, block, language="python"))
             continue
         while lines:
             if PARAMETER.match(lines[0]) and "→" not in lines[0]:
@@ -206,8 +224,8 @@ class Names(SphinxDirective):
             shown = []
             for name in same:
                 full = f"{space}.{name}"
-                shown += [nodes.Text(", ")] * bool(shown) + [nodes.literal(full, full, space=space)]
-            rows.append([shown, inline(summary(documentation(thing)), space)])
+                shown += [nodes.Text(", ")] * bool(shown) + [nodes.literal(full, full)]
+            rows.append([shown, inline(summary(documentation(thing)), Space(space, parameters_of(thing)))])
         return [table(rows)]
 
     def described(self, kind, signatures, content):
@@ -221,7 +239,7 @@ class Names(SphinxDirective):
 
     def entry(self, space, same, thing):
         names = [f"{space}.{name}" for name in same]
-        told = contents(documentation(thing), space)
+        told = contents(documentation(thing), Space(space, parameters_of(thing)))
         if isinstance(thing, type) and getattr(thing, "__name__", "").startswith(same[0]):
             kind = "exception" if issubclass(thing, BaseException) else "class"
             made_by_call = kind == "class" and thing not in (ad.Tensor, ad.AbstractTensor)
@@ -250,12 +268,13 @@ class Names(SphinxDirective):
                     operations.append((call, f"`ad.{member}`.  {summary(told)}"))
                     continue
                 bound = isinstance(static, classmethod | staticmethod)
-                made += self.described("method", [full + signature(thing, method=not bound)], contents(told, "ad"))
+                told = contents(told, Space("ad", parameters_of(thing)))
+                made += self.described("method", [full + signature(thing, method=not bound)], told)
             else:
-                made += self.described("property", [full], contents(told, "ad"))
+                made += self.described("property", [full], contents(told, Space("ad")))
         if operations and cls is ad.Tensor:
             made.append(nodes.paragraph("", "These operations are methods too, of the tensor as their first argument:"))
-            made.append(table([[nodes.literal(t, t)], inline(told, "ad")] for t, told in operations))
+            made.append(table([[nodes.literal(t, t)], inline(told, Space("ad"))] for t, told in operations))
         return made
 
 

@@ -17,9 +17,9 @@ class LinkNames(SphinxTransform):
     def apply(self):
         for literal in list(self.document.findall(nodes.literal)):
             found = NAME.match(literal.astext())
-            space = literal.attributes.pop("space", None)
+            space, without = literal.attributes.pop("space", None), literal.attributes.pop("without", ())
             inside = isinstance(literal.parent, nodes.reference | addnodes.pending_xref | nodes.term)
-            if not found or inside or not (space or found[1].startswith("ad.")):
+            if not found or inside or found[1] in without or not (space or found[1].startswith("ad.")):
                 continue
             link = addnodes.pending_xref(
                 "", literal.deepcopy(), refdomain="py", reftype="public_name", reftarget=found[1], refwarn=False,

@@ -167,7 +167,7 @@ def _chained(chain: Sequence[Tensor], split: dict[tuple[int, int], int], first: 
 
 @function
 def matrix_rank(A, tol=None, *, rtol=None):
-    """How many singular values are above a limit: the largest times max(m, n) times the dtype's precision.
+    """The number of singular values above a limit: the largest times max(m, n) times the dtype's precision.
 
     f[..., m, n]  →  i64[...]     tol: the limit itself; rtol: over the largest singular value
 

@@ -32,7 +32,7 @@ __all__ = ["categorical", "choice", "permutation"]
 
 @function
 def categorical(key, logits, axis=-1, shape=None):
-    """The number of a class, each as likely as softmax(logits) says.
+    """The index of a class, drawn with the probabilities softmax(logits).
 
     key: i32[2], logits: f[..., n, ...]  →  i64[shape]
 

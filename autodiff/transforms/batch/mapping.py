@@ -44,13 +44,13 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
 
     f: a... → b...     vmap(f): a[n, ...] → b[n, ...]
 
-    in_axes    the axis of the examples in every array of every argument; or a tuple of one entry for each argument, or
-               any prefix of their nesting.  None: all examples share it.  Keyword arguments have them along axis 0
-    out_axes   where they go to in the results: a number, or a prefix of the result's nesting.  None: for a result
-               that is the same for all.  What does not differ is repeated otherwise
+    in_axes    the axis of the examples in all arguments; or a tuple of one entry for each argument, or any prefix
+               of their nesting.  None: all examples share it.  Keyword arguments have them along axis 0
+    out_axes   the axis of the examples in the results: a number, or a prefix of the result's nesting.  None: a
+               result that is the same for all examples is given once
 
-    f is called once, on one example without values: what it records becomes the same for all.  So where f asks
-    for a value it is a ConcretizationError: `ad.where` and `ad.cond` choose for each example.  It composes with all
+    f is called once, on one example that has no values yet; its operations are then done for all.  So where f needs
+    a value it is a ConcretizationError: `ad.where` and `ad.cond` choose for each example.  It composes with all
     transformations: `vmap(grad(f))` gives each example's gradient.  NumPy in, NumPy out; with tensors, tensors.
 
     Structured values, and those of registered classes, have the examples along an axis of every tensor that they hold
