@@ -16,7 +16,7 @@ release = version = autodiff.__version__
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 extensions += ["from_docstrings", "linked_names", "command_line", "refused_parameters"]  # in _ext
-exclude_patterns = ["_ext"]
+exclude_patterns = ["_ext", "README.md"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
 myst_heading_anchors = 3
 

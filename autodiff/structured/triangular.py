@@ -17,7 +17,7 @@ __all__ = ["LowerTriangular", "UpperTriangular"]
 class LowerTriangular(PartOfSquare):
     """The lower triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]
 
-    What x has above the diagonal does not matter, and the gradient has zeros there.  `.matrix` is the triangle.
+    Elements of x above the diagonal are not read, and the gradient has zeros there.  `.matrix` is the triangle.
     Raises ShapeError for anything but a square matrix.
 
     >>> import autodiff as ad
@@ -33,7 +33,7 @@ class LowerTriangular(PartOfSquare):
 class UpperTriangular(PartOfSquare):
     """The upper triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]
 
-    What x has below the diagonal does not matter, and the gradient has zeros there.  `.matrix` is the triangle.
+    Elements of x below the diagonal are not read, and the gradient has zeros there.  `.matrix` is the triangle.
     Raises ShapeError for anything but a square matrix.
 
     >>> import autodiff as ad

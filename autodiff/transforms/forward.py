@@ -204,7 +204,7 @@ def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Seque
 
 
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """(f(*primals), its tangent): the directional derivative of f along `tangents`.
+    """The result of f, and its derivative in the direction `tangents`.
 
     primals, tangents   equally long tuples or lists of equal nestings, shapes and dtypes.  Or one
                         argument of f and its direction by themselves

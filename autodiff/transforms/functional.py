@@ -153,7 +153,7 @@ def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = F
 
 
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """(f(*primals), pullback): pullback(cotangents of the result) gives a tuple, one entry per primal.
+    """The result of f and its pullback: pullback(cotangents of the result) gives a tuple, one entry per primal.
 
     The pullback may be called any number of times.  With `has_aux` f returns a pair, and its second part, of which
     there is no gradient, comes third.

@@ -312,7 +312,7 @@ def refuse_discrete_leaf(dtype: np.dtype) -> None:
     """Raise DTypeError: only float (and complex) tensors can require gradients."""
     if dtype.kind not in "fc":
         raise DTypeError(
-            f"tensors of {dtype} cannot require gradients: they are limits, and its values are discrete\n"
+            f"tensors of {dtype} cannot require gradients: a gradient is a limit, and their values are discrete\n"
             f"  called at {caller()}\n"
             "  make it float: ad.tensor(data, dtype=ad.float64, requires_grad=True)"
         )

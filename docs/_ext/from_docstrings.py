@@ -246,12 +246,15 @@ class Names(SphinxDirective):
             shown = [name + (signature(thing) if made_by_call else "") for name in names]
             return self.described(kind, shown, [*told, *self.members(names[0], thing)])
         if callable(thing) and not isinstance(thing, type):
-            return self.described("function", [name + signature(thing) for name in names], told)
+            forms = re.findall(rf"^{same[0]}\(.*\)$", documentation(thing), re.MULTILINE)  # as the docstring has them
+            shown = [f"{space}.{form}" for form in forms] or [name + signature(thing) for name in names]
+            return self.described("function", shown, told)
         return self.described("data", names, told)
 
     def members(self, name, cls, chosen=()):
         """Entries for what a class adds to its bases; of tensors, for everything, operations in a table."""
         known = chosen or sorted(dir(cls) if cls is ad.Tensor else vars(cls))
+        is_structured = issubclass(cls, ad.AbstractTensor) and cls not in (ad.Tensor, ad.AbstractTensor)
         made, operations = [], []
         for member in known:
             static = inspect.getattr_static(cls, member)
@@ -259,6 +262,8 @@ class Names(SphinxDirective):
             told = documentation(thing)
             hidden = member.startswith("_") or inspect.ismemberdescriptor(static)
             if hidden or not told or told == documentation(type(static)):
+                continue
+            if is_structured and (member == "aval" or not isinstance(static, property)):
                 continue
             full = f"{name}.{member}"
             if callable(thing) and not isinstance(static, property):
