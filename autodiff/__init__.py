@@ -52,11 +52,12 @@ with _Lasting():
         vjp,
     )
 
-if _TYPE_CHECKING:
+if _TYPE_CHECKING:  # where editors find the documentation of what is imported later; types are in the stub
+    from . import fft, linalg, random, special
     from .control import checkpoint, cond, fori_loop, scan, while_loop
+    from .custom.context import BackwardContext, ForwardContext
     from .dispatch import ambiguities, coverage, methods, which, which_backward
     from .inspection import inspect
-    from .ops import fft, linalg, random, special
     from .ops.activations import *  # noqa: F403  as `ops.LATER` has them
     from .ops.choosing import *  # noqa: F403
     from .ops.floats import *  # noqa: F403
@@ -92,7 +93,9 @@ __getattr__, __dir__ = _lazily(
     | dict.fromkeys(("ambiguities", "coverage", "methods", "which", "which_backward"), "dispatch")
     | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
     | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"}
-    | dict.fromkeys(("fft", "linalg", "random", "special", *ops.LATER), "ops"),
+    | dict.fromkeys(("BackwardContext", "ForwardContext"), "custom.context")
+    | {name: name for name in ("fft", "linalg", "random", "special")}
+    | dict.fromkeys(ops.LATER, "ops"),
 )  # fmt: skip
 _late("autodiff.structured")
 _late("autodiff.control")
@@ -107,14 +110,14 @@ floating, integer, complexfloating = _np.floating, _np.integer, _np.complexfloat
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
 __all__ = [
-    "AbstractTensor", "AmbiguityError", "Cholesky", "ConcretizationError", "DTypeError", "Diagonal", "DispatchError",
-    "Error", "Fill", "GradientError", "LinAlgError", "LostGradientWarning", "LowerTriangular", "Matrix", "Number",
-    "OneHot", "Permutation", "Scalar", "ShapeError", "Symmetric", "Tensor", "UniformScaling", "UpperTriangular",
-    "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info", "checkpoint", "clear_cache", "complex64",
-    "complex128", "complexfloating", "cond", "config", "coverage", "e", "enable_grad", "float32", "float64", "floating",
-    "fori_loop", "function", "grad", "inf", "inspect", "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp",
-    "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops", "pi", "scan", "tensor", "tree", "value_and_grad",
-    "vjp", "which", "which_backward", "while_loop",
+    "AbstractTensor", "AmbiguityError", "BackwardContext", "Cholesky", "ConcretizationError", "DTypeError", "Diagonal",
+    "DispatchError", "Error", "Fill", "ForwardContext", "GradientError", "LinAlgError", "LostGradientWarning",
+    "LowerTriangular", "Matrix", "Number", "OneHot", "Permutation", "Scalar", "ShapeError", "Symmetric", "Tensor",
+    "UniformScaling", "UpperTriangular", "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info",
+    "checkpoint", "clear_cache", "complex64", "complex128", "complexfloating", "cond", "config", "coverage", "e",
+    "enable_grad", "float32", "float64", "floating", "fori_loop", "function", "grad", "inf", "inspect", "int32",
+    "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops",
+    "pi", "scan", "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward", "while_loop",
 ]
 __all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "jacobian", "linalg", "random"]
 __all__ += ["special", "vmap", *ops.__all__, *ops.LATER]

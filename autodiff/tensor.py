@@ -24,7 +24,7 @@ import numpy as np
 
 from codegen.ir import DTYPES, Aval
 
-from .dispatch import complete, is_own, name_union
+from .dispatch import NamedUnion, complete, is_own
 
 __all__ = [
     "AbstractTensor", "Matrix", "Number", "Scalar", "StandsForArray", "Tensor", "Vector", "handle", "named",
@@ -292,17 +292,52 @@ _sealed = True
 Tensor._parameters_ = (Tensor, ..., ...)
 AbstractTensor._parameters_ = (AbstractTensor, ..., ...)
 
+
+
+def _of_rank(rank: int, axes: str, example: str) -> type:
+    """A class of the lattice that has a name and a documentation of its own."""
+    cls = _class_of(Tensor, ..., rank)
+    cls.__doc__ = f"""A tensor with {axes}, of any dtype: `ad.Tensor[..., {rank}]`.
+
+    A type for signatures and annotations; made by `ad.tensor` and by operations, never by calling the class.
+
+    >>> import autodiff as ad
+    >>> {example}
+    True
+    """
+    return cls
+
+
 if TYPE_CHECKING:
     Scalar = Tensor
     Vector = Tensor
     Matrix = Tensor
 else:
-    Scalar = Tensor[..., 0]
-    Vector = Tensor[..., 1]
-    Matrix = Tensor[..., 2]
+    Scalar = _of_rank(0, "no axes", "isinstance(ad.tensor(2.0), ad.Scalar)")
+    Vector = _of_rank(1, "one axis", "isinstance(ad.ones(3), ad.Vector)")
+    Matrix = _of_rank(2, "two axes", "isinstance(ad.ones((3, 2)), ad.Matrix)")
 
-#: Python and NumPy scalars, bool included: arguments that dispatch as numbers, not as tensors.
-Number = name_union(bool | int | float | complex | np.generic, "Number")
+
+class Number(metaclass=NamedUnion):
+    """A Python or NumPy scalar, bool included: bool, int, float, complex or np.generic.
+
+    A type for signatures and annotations: such arguments dispatch as numbers, not as tensors, also where `jit` makes
+    run-time values of them.  A 0-d array or tensor is an `ad.Scalar`.  Raises TypeError when it is called.
+
+    >>> import autodiff as ad, numpy as np
+    >>> isinstance(2, ad.Number), isinstance(np.float32(2), ad.Number), isinstance(ad.tensor(2), ad.Number)
+    (True, True, False)
+    >>> @ad.function
+    ... def times(x, c): ...
+    >>> @times.method
+    ... def _(x: ad.Tensor, c: ad.Number):
+    ...     return x * c
+    >>> times(ad.tensor([1.0, 2.0]), 3)
+    f64[2] [3. 6.]
+    """
+
+    members = (bool, int, float, complex, np.generic)
+
 
 _new = object.__new__
 

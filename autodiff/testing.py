@@ -72,7 +72,9 @@ class Case(NamedTuple):
     tangent: Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 
 
-def check_gradients(f: Callable, *args: Any, order: int = 2, argnums: int | Sequence[int] | None = None) -> None:
+def check_gradients(
+    f: Callable[..., Any], *args: Any, order: int = 2, argnums: int | Sequence[int] | None = None
+) -> None:
     """Check the derivatives of f at `args`, up to `order`, in forward and reverse mode.
 
     args      any nesting of arrays, tensors, structured values; leaves that are not float stay constant

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -31,6 +31,13 @@ __all__ = [
     "LEAF", "Structure", "exactly", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "split",
     "unflatten",
 ]  # fmt: skip
+
+_T = TypeVar("_T")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
 
 
 class _Container(NamedTuple):
@@ -206,10 +213,10 @@ def _data_class(cls: Any) -> _Container:
 
 
 def register(
-    cls: type,
-    flatten: Callable[[Any], tuple[Sequence, Hashable]],
-    unflatten: Callable[[Any, Sequence], Any],
-) -> type:
+    cls: type[_T],
+    flatten: Callable[[_T], tuple[Sequence[Any], Hashable]],
+    unflatten: Callable[[Any, Sequence[Any]], _T],
+) -> type[_T]:
     """Make instances of a class containers, whose children are leaves or trees.
 
     flatten     a function of an instance that returns (children, rest), where rest is hashable and holds all that
@@ -244,7 +251,7 @@ _FLAT: dict[tuple, Structure] = {}
 _FLAT_LIMIT = 4096
 
 
-def flatten(tree: Any) -> tuple[list, Structure]:
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
     """The leaves of a tree, in order, and its structure.
 
     >>> import autodiff as ad
@@ -259,7 +266,7 @@ def flatten(tree: Any) -> tuple[list, Structure]:
     return found, structure
 
 
-def split(container: Any) -> tuple[Sequence, Hashable]:
+def split(container: Any) -> tuple[Sequence[Any], Hashable]:
     """The children of a container, and the rest of it that is no child.
 
     >>> import autodiff as ad
@@ -300,7 +307,7 @@ def _flat(cls: type, rest: Hashable, count: int) -> Structure:
     return structure
 
 
-def unflatten(structure: Structure, leaves: Sequence) -> Any:
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The tree of this structure with these leaves.  Raises ShapeError when their number differs.
 
     >>> import autodiff as ad
@@ -326,7 +333,7 @@ def _class_of(structure: Structure) -> type:
     return structure.cls
 
 
-def joiner(structure: Structure) -> Callable[[Sequence], Any]:
+def joiner(structure: Structure) -> Callable[[Sequence[Any]], Any]:
     """A function that puts the children of a structure's outermost container together.
 
     >>> import autodiff as ad
@@ -337,7 +344,7 @@ def joiner(structure: Structure) -> Callable[[Sequence], Any]:
     return partial(container.join, structure.rest)
 
 
-def leaves(tree: Any) -> list:
+def leaves(tree: Any) -> list[Any]:
     """The leaves of a tree, in order.
 
     >>> import autodiff as ad
@@ -370,7 +377,13 @@ def _labels(structure: Structure) -> list[str]:
 # ---------------------------------------------------------------- map
 
 
-def map(function: Callable, tree: Any, *rest: Any) -> Any:  # the public name is ad.tree.map
+@overload
+def map(function: Callable[[Any], Any], tree: Any) -> Any: ...
+@overload
+def map(function: Callable[[Any, Any], Any], tree: Any, rest: Any, /) -> Any: ...
+@overload
+def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any: ...
+def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # the public name is ad.tree.map
     """Apply `function` to every leaf, or to corresponding leaves of several trees; gives the structure of the first.
 
     Dicts correspond by key, in whatever order.  Where the first tree has a leaf, the others may
@@ -388,7 +401,7 @@ def map(function: Callable, tree: Any, *rest: Any) -> Any:  # the public name is
     return unflatten(structure, [function(*row) for row in zip(first, *columns, strict=True)])
 
 
-def flatten_up_to(structure: Structure, tree: Any, what: str = "tree") -> list:
+def flatten_up_to(structure: Structure, tree: Any, what: str = "tree") -> list[Any]:
     """The parts of `tree` at the places where `structure` has its leaves; None stands for a whole subtree.
 
     Raises ShapeError naming the first place, from `what` on, where the trees differ.

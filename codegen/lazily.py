@@ -2,8 +2,8 @@
 
     __getattr__, __dir__ = lazily(globals(), {"print_dot": "dot", "parse": "text"})
 
-`from package import parse` works as ever, and so do `package.parse`, `dir(package)` and `import *`; what
-is never asked for is never read from disk.
+`from package import parse` works as ever, and so do `package.parse` and `import *`; `dir(package)` lists the public
+names, those of `__all__`.  What is never asked for is never read from disk.
 
     launcher_ir = later("codegen.runtime.launcher_ir")
 
@@ -45,7 +45,7 @@ def lazily(package: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[
         value = package[name] = module if name == home else getattr(module, name)
         return value
 
-    return find, lambda: sorted({*package, *homes})
+    return find, lambda: sorted(package.get("__all__", {*package, *homes}))
 
 
 class _Later:

@@ -15,7 +15,7 @@ from autodiff.dispatch import (
     ambiguities,
     methods,
 )
-from autodiff.dispatch.signature import choice_of, name_union
+from autodiff.dispatch.signature import NamedUnion, choice_of
 from autodiff.errors import AmbiguityError, DispatchError, Error
 
 # ---------------------------------------------------------------- binding
@@ -228,9 +228,22 @@ def test_a_choice_drops_members_that_others_contain():
 
 
 def test_a_named_union_is_written_by_its_name():
-    assert name_union(Puppy | Robot, "Toy") == Puppy | Robot
-    assert str(choice_of(Robot | Puppy, "")) == "Toy"
+    class Toy(metaclass=NamedUnion):
+        members = (Puppy, Robot)
+
+    assert str(choice_of(Robot | Puppy, "")) == str(choice_of(Toy, "")) == "Toy"
+    assert choice_of(Toy | None, "") == choice_of(Robot | Puppy | None, "")
     assert str(choice_of(Robot | Puppy | None, "")) == "Robot | Puppy | None"
+
+
+def test_a_named_union_has_the_instances_and_subclasses_of_its_members_and_none_of_its_own():
+    class Toy(metaclass=NamedUnion):
+        members = (Puppy, Robot)
+
+    assert isinstance(Puppy(), Toy) and issubclass(Robot, Toy) and issubclass(Toy, Toy)
+    assert not isinstance(Dog(), Toy) and not issubclass(Dog, Toy)
+    with pytest.raises(TypeError, match=r"ad\.Toy stands for Puppy, Robot: call one of these"):
+        Toy()
 
 
 def test_a_shorter_list_of_types_leaves_the_rest_open_and_a_longer_one_is_refused():

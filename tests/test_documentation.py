@@ -21,8 +21,8 @@ NAMES = {
 FUNCTIONS = {name: f for name, f in NAMES.items() if callable(f) and not isinstance(f, type)}
 #: Parameters that mean the same everywhere.
 USUAL = {"axis", "keepdims", "dtype", "shape"}
-#: What has no documentation of its own: numbers, a union of types, an instance, and NumPy's dtypes.
-PLAIN = {"Number", "tree.LEAF"} | {
+#: Values without documentation of their own: numbers, an instance, and NumPy's dtypes.
+PLAIN = {"tree.LEAF"} | {
     name
     for name, x in NAMES.items()
     if x is None or isinstance(x, float) or (isinstance(x, type) and issubclass(x, np.generic))

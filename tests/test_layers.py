@@ -24,6 +24,7 @@ ENGINE = [
     ["autodiff.entry"],
     ["autodiff.tensor_calls"],
     ["autodiff.api", "autodiff.jit", "autodiff.inspection", "autodiff.tangents", "autodiff.testing"],
+    ["autodiff.fft", "autodiff.linalg", "autodiff.random", "autodiff.special"],
     ["autodiff"],
     ["autodiff.demo"],
     ["autodiff.cli"],

@@ -24,15 +24,15 @@ from .method import Method
 from .registry import epoch
 from .reliance import Choices, include, note, observed
 from .resolution import Ambiguity, not_found
-from .signature import Choice, Signature, choice_of, name_union, type_name
+from .signature import Choice, NamedUnion, Signature, choice_of, type_name
 
 if TYPE_CHECKING:
     from .introspection import Gap, Match, Unreachable, ambiguities, coverage, methods, which, which_backward
 
 __all__ = [
-    "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "Signature", "Unreachable",
-    "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include", "is_own", "late",
-    "methods", "name_union", "not_found", "note", "observed", "type_name", "which", "which_backward",
+    "Ambiguity", "Choice", "Choices", "Gap", "GenericFunction", "Match", "Method", "NamedUnion", "Signature",
+    "Unreachable", "all_functions", "ambiguities", "choice_of", "complete", "coverage", "epoch", "include", "is_own",
+    "late", "methods", "not_found", "note", "observed", "type_name", "which", "which_backward",
 ]
 
 # For those who ask what would run.

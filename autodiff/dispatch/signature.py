@@ -21,7 +21,7 @@ from typing import Any
 from ..errors import DispatchError, caller, user_frame
 
 __all__ = [
-    "ANY", "Choice", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "name_union", "pasted",
+    "ANY", "Choice", "NamedUnion", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "pasted",
     "type_name",
 ]
 
@@ -119,10 +119,26 @@ def _within(a: type, b: type) -> bool:
 _NAMES: dict[Choice, str] = {}
 
 
-def name_union(union: Any, name: str) -> Any:
-    """Let messages write a union by its name: `Number`.  Returns the union."""
-    _NAMES[choice_of(union, name)] = name
-    return union
+class NamedUnion(type):
+    """The metaclass of a class that stands for several others, its `members`: `Number`.
+
+    In signatures it is the union of them, in messages its name; nothing is an instance of it alone.
+    """
+
+    members: tuple[type, ...]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        _NAMES[Choice(cls.members)] = name
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.members)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return other is cls or issubclass(other, cls.members)
+
+    def __call__(cls, *_args: Any, **_keywords: Any) -> Any:
+        raise TypeError(f"ad.{cls.__name__} stands for {', '.join(map(type_name, cls.members))}: call one of these")
 
 
 #: What a parameter without a type takes.
@@ -241,6 +257,8 @@ def choice_of(spec: Any, where: str) -> Choice:
             members.append(object)
         elif part is typing.Never or part is typing.NoReturn:
             continue
+        elif isinstance(part, NamedUnion):
+            members += part.members
         elif isinstance(part, type) and not isinstance(part, types.GenericAlias):
             members.append(part)
         elif isinstance(part, tuple):

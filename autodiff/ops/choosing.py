@@ -137,7 +137,7 @@ def _places(name: str, x: Any) -> Sequence[Tensor]:
 
 
 @function
-def nonzero(x):
+def nonzero(x) -> tuple[Tensor, ...]:
     """The indices of all elements that are not zero: one array for each axis.   T[...]  →  (i64[k], ...)
 
     Evaluates x: raises ConcretizationError inside `jit` and `vmap`; ShapeError for a 0-d array.

@@ -151,7 +151,7 @@ _mantissa_of = unary(
 
 
 @function
-def frexp(x):
+def frexp(x) -> tuple[Tensor, Tensor]:
     """(mantissa, exponent) with x = mantissa · 2**exponent and 1/2 <= |mantissa| < 1.   f[...]  →  f[...], i32[...]
 
     Zero, infinities and nan are their own mantissas, with exponent 0.  Of the exponent no gradient flows.
@@ -216,7 +216,7 @@ def ldexp(x1, x2):
 
 
 @function
-def modf(x):
+def modf(x) -> tuple[Tensor, Tensor]:
     """The fractional and the integer part of x, both with its sign.   f[...]  →  f[...], f[...]
 
     Of the whole part no gradient flows.
@@ -254,7 +254,7 @@ fmod: Function = binary(
 
 
 @function
-def divmod(x1, x2):
+def divmod(x1, x2) -> tuple[Tensor, Tensor]:
     """(x1 // x2, x1 % x2), as Python's.   T[...], T[...]  →  T[...], T[...]     no gradient flows to the quotient
 
     >>> import autodiff as ad

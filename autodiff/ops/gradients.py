@@ -36,7 +36,7 @@ def unbroadcast(g, like):
 
 
 @function
-def project(g, like):
+def project(g, like) -> Any:
     """A gradient in the structure of the value that it belongs to.
 
     For a tensor: in its shape (summed where that was broadcast) and its float dtype.  For a structured

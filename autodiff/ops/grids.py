@@ -147,7 +147,7 @@ def diagflat(x, k=0):
 
 
 @function
-def broadcast_arrays(*tensors):
+def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
     """The arrays in the one shape that they broadcast to.   T[...], ...  →  (T[...], ...)
 
     Raises ShapeError where there is none.

@@ -242,7 +242,7 @@ def nested(data: list | tuple, what: str) -> Tensor:
 
 
 @function
-def split(x, indices_or_sections, axis=0):
+def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """The parts of x along an axis, in a list: so many equal ones, or those between these indices.
 
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]

@@ -222,7 +222,7 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
 
 
 @function
-def unstack(x, *, axis=0):
+def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, without that axis.   T[..., n, ...]  →  n of T[..., ...]
 
     Raises ShapeError when x has no such axis.
@@ -239,7 +239,7 @@ def unstack(x, *, axis=0):
 
 
 @function
-def meshgrid(*arrays, indexing="xy"):
+def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
     """The coordinates of all points of a grid, given its coordinates along each axis.
 
     T[n], U[m], ...  →  T[m, n, ...], U[m, n, ...], ...     with indexing="ij": [n, m, ...]

@@ -135,7 +135,7 @@ def digitize(x, bins, right=False):
 
 
 @function
-def histogram(x, bins=10, range=None, density=None, weights=None):
+def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tensor, Tensor]:
     """Counts of elements in bins, and the edges: between the smallest and the largest element, or in `range`.
 
     x: f[...]  bins: int, or the edges f[n+1]  →  (counts: i64[n], or the sums of weights; edges: f[n+1])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def ediff1d(x, to_end=None, to_begin=None):
 
 
 @function
-def gradient(f, *varargs, axis=None, edge_order=1):
+def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     """The derivative of samples, by differences of second order; at the ends of the first, or of `edge_order` 2.
 
     f: T[..., n, ...]  →  T[..., n, ...]     a tuple of these, one for each axis, where there are several axes

@@ -139,7 +139,7 @@ def column_stack(tensors):
 
 
 @function
-def array_split(x, indices_or_sections, axis=0):
+def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """`split` into parts that need not be equal: the first ones are longer by one.
 
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]
@@ -170,7 +170,7 @@ def _split_along(name: str, x: Any, sections: Any, axis: int) -> list[Tensor]:
 
 
 @function
-def hsplit(x, indices_or_sections):
+def hsplit(x, indices_or_sections) -> list[Tensor]:
     """`split` along the second axis; of a row along its only one.   T[m, n, ...]  →  [T[m, n1, ...], ...]
 
     Raises ShapeError for a 0-d x, and when the extent is no multiple of the number of parts.
@@ -184,7 +184,7 @@ def hsplit(x, indices_or_sections):
 
 
 @function
-def vsplit(x, indices_or_sections):
+def vsplit(x, indices_or_sections) -> list[Tensor]:
     """`split` along the first axis of a matrix, or more.   T[m, n, ...]  →  [T[m1, n, ...], ...]
 
     Raises ShapeError for less than two axes, and when the extent is no multiple of the number of parts.
@@ -200,7 +200,7 @@ def vsplit(x, indices_or_sections):
 
 
 @function
-def dsplit(x, indices_or_sections):
+def dsplit(x, indices_or_sections) -> list[Tensor]:
     """`split` along the third axis.   T[l, m, n, ...]  →  [T[l, m, n1, ...], ...]
 
     >>> import autodiff as ad

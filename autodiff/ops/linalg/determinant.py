@@ -308,7 +308,7 @@ def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
 
 
 @function
-def slogdet(a):
+def slogdet(a) -> SlogdetResult:
     """The sign of each determinant, and the logarithm of its size: no overflow.
 
     a: T[..., n, n]  →  (sign: T[...], logabsdet: f[...])     T float or complex; integers and bool give float64

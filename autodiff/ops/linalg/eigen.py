@@ -142,7 +142,7 @@ def _decomposed(name: str, a: object) -> tuple[Tensor, Tensor]:
 
 
 @function
-def eigh(a):
+def eigh(a) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors, as columns, of symmetric or Hermitian matrices.
 
     a: T[..., n, n]  →  (eigenvalues: f[..., n], eigenvectors: T[..., n, n])     integers and bool give float64

@@ -1,0 +1,10 @@
+"""Fourier transforms, by NumPy's names: `ad.fft.fft`, `rfft`, `fftfreq`, ..."""
+
+from .ops.fft import *  # noqa: F403
+from .ops.fft import __all__ as __all__
+from .ops.fft import __doc__ as __doc__
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
