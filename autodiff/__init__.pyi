@@ -265,14 +265,15 @@ class Tensor(AbstractTensor):
     def abs(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
         """|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0"""
     def all(self, axis: _Axes | None = None, *, keepdims: bool = False, where: _ArrayLike = True) -> Tensor:
-        """Whether all elements over an axis, several, or (None) all of them are True."""
+        """True if all elements over an axis, several, or (None) all of them are True."""
     def any(self, axis: _Axes | None = None, *, keepdims: bool = False, where: _ArrayLike = True) -> Tensor:
-        """Whether any element over an axis, several, or (None) all of them is True."""
+        """True if any element over an axis, several, or (None) all of them is True."""
     def argmax(self, axis: SupportsIndex | None = None, *, keepdims: bool = False) -> Tensor:
-        """Where along an axis the largest element first stands (None: in x flattened)."""
+        """Index of the first largest element along an axis (None: in x flattened)."""
     def argmin(self, axis: SupportsIndex | None = None, *, keepdims: bool = False) -> Tensor:
-        """Where along an axis the smallest element first stands (None: in x flattened)."""
-    def argsort(self, axis: SupportsIndex = -1, *, descending: bool = False, stable: bool = True) -> Tensor: ...
+        """Index of the first smallest element along an axis (None: in x flattened)."""
+    def argsort(self, axis: SupportsIndex = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+        """Indices that sort x along an axis in rising (`descending`: falling) order; axis None: of x flattened."""
     def astype(
         self,
         dtype: DTypeLike,
@@ -361,7 +362,7 @@ class Tensor(AbstractTensor):
     def relu(self) -> Tensor:
         """max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0"""
     def repeat(self, repeats: _ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
-        """Each element along an axis several times in a row; axis None: of x as one row."""
+        """Each element along an axis repeated several times; axis None: of x flattened."""
     def reshape(self, *shape: _Shape, order: _Order = "C", copy: bool | None = None) -> Tensor:
         """x in another shape of as many elements, in row-major order."""
     def round(self, decimals: SupportsIndex = 0) -> Tensor:
@@ -403,7 +404,7 @@ class Tensor(AbstractTensor):
     def swapaxes(self, axis1: SupportsIndex, axis2: SupportsIndex) -> Tensor:
         """x with two axes exchanged.   T[..., n, ..., m, ...]  →  T[..., m, ..., n, ...]"""
     def take(self, indices: _ArrayLike, axis: SupportsIndex | None = None, *, mode: str = "raise") -> Tensor:
-        """Elements, or slices along an axis, by their numbers (None: of x flattened)."""
+        """Elements, or slices along an axis, by their indices (None: of x flattened)."""
     def tanh(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
         """The hyperbolic tangent.   f[...]  →  f[...]"""
     def trace(
@@ -415,7 +416,7 @@ class Tensor(AbstractTensor):
     ) -> Tensor:
         """The sum of a diagonal, as of `diagonal`, of each matrix in x."""
     def transpose(self, *axes: _Axes | Sequence[_Axes] | None) -> Tensor:
-        """x with its axes in another order: axis `axes[i]` comes to place i; None reverses them."""
+        """x with its axes in another order: axis `axes[i]` becomes axis i; None reverses them."""
     def var(
         self,
         axis: _Axes | None = None,
@@ -1094,7 +1095,7 @@ def bitwise_and(
     """x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]"""
 @_operation
 def bitwise_invert(x: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
-    """~x: every bit the other way; of bool, logical not.   i[...]  →  i[...]"""
+    """All bits inverted, ~x; of bool, logical not.   i[...]  →  i[...]"""
 @_operation
 def bitwise_left_shift(
     x1: _ArrayLike, x2: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind"
@@ -1401,15 +1402,15 @@ def isclose(
 def iscomplex(x: _ArrayLike) -> Tensor: ...
 @_operation
 def isfinite(x: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
-    """Which elements are neither nan nor infinite.   T[...]  →  bool[...]     integers always are"""
+    """True for elements that are neither nan nor infinite.   T[...]  →  bool[...]     integers always are"""
 @_operation
 def isin(element: _ArrayLike, test_elements: _ArrayLike, *, invert: bool = False) -> Tensor: ...
 @_operation
 def isinf(x: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
-    """Which elements are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are"""
+    """True for elements that are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are"""
 @_operation
 def isnan(x: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
-    """Which elements are nan, or have a part that is.   T[...]  →  bool[...]     integers never are"""
+    """True for elements that are nan, or have a part that is.   T[...]  →  bool[...]     integers never are"""
 @_operation
 def isneginf(x: _ArrayLike) -> Tensor: ...
 @_operation
@@ -1799,7 +1800,7 @@ def sign(x: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "
     """-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows"""
 @_operation
 def signbit(x: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
-    """Which elements have the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]"""
+    """True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]"""
 @_operation
 def silu(x: _ArrayLike) -> Tensor: ...
 @_operation

@@ -54,7 +54,7 @@ def logit(x: _ArrayLike) -> Tensor:
 def multigammaln(a: _ArrayLike, d: SupportsIndex) -> Tensor: ...
 @_operation
 def ndtr(x: _ArrayLike) -> Tensor:
-    """The probability that a normal number is below x.   f[...]  →  f[...]"""
+    """The probability that a standard normal number is below x.   f[...]  →  f[...]"""
 @_operation
 def polygamma(n: SupportsIndex, x: _ArrayLike) -> Tensor: ...
 @_operation

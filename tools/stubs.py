@@ -8,7 +8,7 @@
 
 An operation's parameters, their order and their defaults are those of its signature (`inspect.signature`).  Types come
 from annotations of its declaration; a parameter without one has the type that its name has everywhere (`_NAMES`), or
-that follows from its default; a result without one is a Tensor.  `tests/test_types.py` runs this again.
+that follows from its default; a result without one is a Tensor.  `tests/test_type_checkers.py` runs this again.
 
 Editors show the documentation that stands in the source under the same name.  What no `def` of the source names, such
 as `exp = unary(...)` and the methods of tensors, has its first line here.

@@ -115,7 +115,23 @@ class _Own:
 
 
 class ForwardContext(_Own):
-    """What a forward method gets as `ctx`.  Any other attribute set on it is kept for backward."""
+    """The `ctx` of a forward method.  Any attribute that is set on it is kept for backward.
+
+    A type for annotations; made for each call, never by calling the class.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def scaled(x, rate): ...
+    >>> @scaled.forward
+    ... def _(ctx: ad.ForwardContext, x: ad.Tensor, rate: ad.Number):
+    ...     ctx.rate = rate
+    ...     return x * rate
+    >>> @scaled.backward(ad.Tensor, ad.Number)
+    ... def _(ctx: ad.BackwardContext, y_bar: ad.Tensor):
+    ...     return y_bar * ctx.rate
+    >>> ad.grad(scaled)(2.0, 3)
+    np.float64(3.0)
+    """
 
     def __init__(self, function: str, names: Sequence[str], needs: Sequence[bool], inputs: Sequence[Any]) -> None:
         self.__function = function
@@ -286,9 +302,19 @@ class Reader(Protocol):
 
 
 class BackwardContext:
-    """What a backward method gets as `ctx`: made anew for each run, so nothing keeps the graph alive.
+    """The `ctx` of a backward method or a jvp rule, made anew for each run, so that it keeps no graph alive.
 
-    Values are read when they are asked for; once the graph is released that is an error.
+    A type for annotations, never called.  Values are read when they are asked for: an error once the graph is released.
+
+    >>> import autodiff as ad
+    >>> @ad.function
+    ... def square(x: ad.Tensor):
+    ...     return x * x
+    >>> @square.backward(ad.Tensor)
+    ... def _(ctx: ad.BackwardContext, y_bar: ad.Tensor):
+    ...     return 2 * ctx.inputs.x * y_bar
+    >>> ad.grad(square)(3.0)
+    np.float64(6.0)
     """
 
     def __init__(
