@@ -54,6 +54,11 @@ def test_each_name_has_a_sentence_of_its_own():
     assert not without and not [n for n, x in OF_TENSORS.items() if not told_of(x)]
 
 
+def test_the_first_line_names_a_thing_or_says_what_to_do():
+    clause = re.compile(r"(What|Whether|Where|Which|How|Who|When|That|Why|If|So|Inside)\b")
+    assert not [n for n, x in (OURS | OF_RULES | OF_TENSORS).items() if clause.match(told_of(x))]
+
+
 def test_each_name_has_an_example_and_what_it_says_is_what_happens(capsys, monkeypatch):
     """Also of operations, which are no functions, so that pytest does not find what their documentation says."""
     monkeypatch.setattr(ad.config, "patience", 8)  # as users have it: what is met once need not be compiled

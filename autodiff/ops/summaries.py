@@ -233,7 +233,7 @@ def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str
 
 @function
 def matvec(a, b):
-    """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     or ShapeError
+    """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     ShapeError for others
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
@@ -254,7 +254,9 @@ def _matvec(a, b, *, axes=None, dtype=None, casting="same_kind"):
 
 @function
 def vecmat(a, b):
-    """The products of vectors, conjugated, with matrices.   T[..., m], T[..., m, n]  →  T[..., n]     or ShapeError
+    """The products of vectors, conjugated, with matrices.
+
+    T[..., m], T[..., m, n]  →  T[..., n]     ShapeError for others
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 

@@ -24,6 +24,9 @@ import autodiff as ad
 
 #: A line that explains one parameter, or several: `axis, keepdims   as of ...`.
 PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: {2,}|:  *)(\S.*)$")
+#: Running text is split at code, at emphasis, and at the names of our errors, which link to their entries.
+ERRORS = {name for name in ad.__all__ if name.endswith("Error")}
+MARKED = re.compile(rf"(`[^`]+`|(?<![\w*])\*\w[\w ]*\*(?![\w*])|\b(?:{'|'.join(sorted(ERRORS))})\b)")
 CALL = re.compile(r"^[\w.]+\(.*\)$")
 
 
@@ -59,8 +62,8 @@ def documentation(thing):
 def inline(text, space):
     """Nodes of running text: code in backticks, which links to public names, and emphasis between stars."""
     made = []
-    for part in re.split(r"(`[^`]+`|(?<![\w*])\*\w[\w ]*\*(?![\w*]))", text):
-        if part.startswith("`"):
+    for part in MARKED.split(text):
+        if part.startswith("`") or part in ERRORS:
             made.append(nodes.literal(part, part.strip("`"), space=space.name, without=space.parameters))
         elif len(part) > 2 and part[0] == part[-1] == "*":
             made.append(nodes.emphasis(part, part.strip("*")))
@@ -76,7 +79,7 @@ def paragraph(text, space):
         if made.children:
             made += nodes.Text(", ")
         if "→" in part and "`" not in part:
-            shape = re.sub(r" {2,}", " ", part)
+            shape = re.sub(r" {2,}", ", ", re.sub(r" *→ *", " → ", part)).strip()
             made += nodes.literal(shape, shape, classes=["shape"])
         else:
             made.extend(inline(part, space))
