@@ -270,7 +270,9 @@ def test_a_variable_of_a_context_is_set_without_a_collection_in_the_midst_of_it(
     with Paused():
         set_in_context(variable, 2)
         assert not collects()
-    assert seen == [(1, False), ("token", False), ("refused", False), (2, False)]
+    # From Python 3.12 on none comes in the midst of a call, so nothing is turned off.
+    is_on = sys.version_info >= (3, 12)
+    assert seen == [(1, is_on), ("token", is_on), ("refused", is_on), (2, is_on)]
 
 
 def test_what_numpy_says_is_turned_off_and_on_without_a_collection_in_the_midst_of_it(monkeypatch):
