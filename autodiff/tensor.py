@@ -72,7 +72,7 @@ class _Lattice(type):
 
 def _dtype_class(dtype: Any) -> type:
     """float32 for anything that names it; an abstract class such as np.floating as it is."""
-    if isinstance(dtype, type) and dtype in _CATEGORIES:  # NumPy 1.26 holds dtypes and these for equal
+    if dtype in _CATEGORIES:
         return dtype
     try:
         kind = np.dtype(dtype)

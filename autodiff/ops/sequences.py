@@ -289,7 +289,5 @@ def correlate(a, v, mode="valid"):
     return flip(_slid(v, a, mode))
 
 
-for _function in (convolve, correlate, ediff1d, gradient, polyval, unwrap, vander):
+for _function in (convolve, correlate, ediff1d, gradient, polyval, trapezoid, unwrap, vander):
     serves(_function, getattr(np, _function.__name__))
-if hasattr(np, "trapezoid"):
-    serves(trapezoid, np.trapezoid)

@@ -173,7 +173,7 @@ NEW_COPY, _NEW_FROM_DESCR = 85, 94
 
 def numpy_function(number: int) -> int:
     """An entry of NumPy's C-API table."""
-    core = importlib.import_module(("numpy._core" if hasattr(np, "_core") else "numpy.core") + "._multiarray_umath")
+    core = importlib.import_module("numpy._core._multiarray_umath")
     get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
