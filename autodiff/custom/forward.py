@@ -161,6 +161,9 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
         now.bounded = entered.covered + now.looked - entered.looked
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
+        looked = now.looked - entered.looked
+        if looked and not closed and not any([n.kind.out.requires_grad for n in entered.inputs]):
+            now.bounded = entered.covered + looked  # of constants: there is no history to lose
     if dirty:
         leaves = rebind_callers(dirty, entered.given, outputs, leaves)
     return outputs.rebuilt(leaves)

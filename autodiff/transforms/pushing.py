@@ -39,7 +39,7 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
             refuse_closed(name, "jvp", call.function.__name__, call.method.place, call.line)
     given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
     needs = needs_of(call, lambda place: tangent_at(place) is not None)
-    looked = state.now.looked
+    looked = state.now.looked - state.now.bounded
     reader = from_node(node)
     try:
         with standing(rule, call.reads, lambda place: reader.tensor_at(place).node):
@@ -48,7 +48,7 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
         error.add_note(f"in the jvp rule of {where}")
         raise
     found = {slot: _checked(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
-    if state.now.looked == looked:
+    if state.now.looked - state.now.bounded == looked:
         return found
     closed = tracked_by(rule, call.reads, lambda place: reader.tensor_at(place).node)
     sources = [*node.inputs, *[t.node for t in tangents.values()], *closed]

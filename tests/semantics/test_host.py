@@ -371,3 +371,53 @@ def test_a_forward_that_only_decides_by_values_can_be_differentiated_again():
     second = ad.grad(lambda x: ad.grad(lambda x: f(x).sum())(x).sum())
     np.testing.assert_allclose(second(X), 6 * X)
     np.testing.assert_allclose(second(-X), np.full(3, 3.0))
+
+
+def _solves_with_rules():
+    """Products with the inverse of a matrix and of its transpose: the rule of each calls the other."""
+    a = np.array([[2.0, 1.0], [0.0, 3.0]])
+
+    @ad.function
+    def solve(transposed, b): ...
+
+    @solve.forward(bool, ad.Vector, host=True)
+    def _(ctx, transposed, b):
+        ctx.save_for_backward(transposed=transposed)
+        return np.linalg.solve(a.T if transposed else a, b)
+
+    @solve.backward(bool, ad.Vector)
+    def _(ctx, grad_output):
+        return {"b": solve(not ctx.saved_variables.transposed, grad_output)}
+
+    return a, lambda b: solve(False, b)
+
+
+@pytest.mark.parametrize("around", [lambda f: f, ad.jit], ids=["recorded", "jit"])
+def test_a_second_derivative_through_a_host_function_of_a_constant_gradient_is_zero(around):
+    """The rule hands the constant gradient of a sum to a host function: what that makes is a constant, too."""
+    a, solve = _solves_with_rules()
+    b = np.array([1.0, -2.0])
+    inverse = np.linalg.inv(a)
+    assert np.array_equal(around(ad.hessian(lambda b: ad.sum(solve(b))))(b), np.zeros((2, 2)))
+    squares = around(ad.hessian(lambda b: ad.sum(solve(b) ** 2)))(b)
+    np.testing.assert_allclose(squares, 2 * inverse.T @ inverse, rtol=1e-12)
+    ad.check_gradients(solve, b)
+
+
+def test_a_jvp_rule_written_with_host_functions_has_derivatives_of_its_own():
+    @ad.function
+    def sine(x): ...
+
+    @ad.function
+    def cosine(x): ...
+
+    sine.forward(ad.Tensor, host=True)(lambda ctx, x: np.sin(x))
+    cosine.forward(ad.Tensor, host=True)(lambda ctx, x: np.cos(x))
+    sine.jvp(ad.Tensor)(lambda ctx, dx: dx * cosine(ctx.inputs.x))
+    cosine.jvp(ad.Tensor)(lambda ctx, dx: -dx * sine(ctx.inputs.x))
+
+    def slope(x):
+        return ad.jvp(sine, (x,), (1.0,))[1]
+
+    assert np.allclose(ad.jvp(slope, (1.0,), (1.0,)), (np.cos(1.0), -np.sin(1.0)))
+    assert np.allclose(ad.jvp(lambda x: ad.jvp(slope, (x,), (1.0,))[1], (1.0,), (1.0,)), (-np.sin(1.0), -np.cos(1.0)))
