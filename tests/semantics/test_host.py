@@ -134,6 +134,28 @@ def test_out_gives_what_a_trace_needs_to_know_without_a_run():
         ad.jit(wrong)(X)
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["called before", "declared"])
+def test_a_host_forward_may_return_its_argument_under_jit(known):
+    """As a function does that only looks: what is returned is a value of its own all the same."""
+    seen = []
+
+    @ad.function
+    def peek(x): ...
+
+    @peek.forward(ad.Tensor, host=True, out=None if known else lambda x: x)
+    def _(ctx, x):
+        seen.append(x.copy())
+        return x
+
+    peek.backward(ad.Tensor)(lambda ctx, g: g)
+    f, x = ad.jit(peek), X.copy()
+    y = f(x)
+    x[0] = 7.0
+    assert np.array_equal(y, X) and np.array_equal(seen[-1], X) and np.array_equal(f(x), x)
+    assert np.array_equal(ad.jit(ad.grad(lambda x: ad.sum(peek(x) ** 2)))(X), 2 * X)
+    assert np.array_equal(ad.jit(ad.vmap(peek))(X), X)
+
+
 def test_several_outputs_of_several_dtypes_come_out_of_one_host_call():
     calls = []
 
