@@ -24,9 +24,10 @@ test: $(VENV)/test.done
 smoke: $(VENV)/test.done
 	$(BIN)/python -m pytest -q -m smoke tests $(PYTEST_ARGS)
 
-lint: $(VENV)/test.done
+lint: $(VENV)/types.done
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_type_checkers.py
 
 # The site is build/docs/index.html; -E: docstrings are read anew, too.
 docs: $(VENV)/docs.done
@@ -48,6 +49,11 @@ $(VENV)/bench.done: $(VENV)/examples.done
 	-for peer in torch jax numba drjit autograd; do \
 	  $(INSTALL) $$peer; \
 	done
+	touch $@
+
+# pyright is asked where it can be had; mypy is among what tests need.
+$(VENV)/types.done: $(VENV)/test.done
+	-$(INSTALL) -e '.[types]'
 	touch $@
 
 $(VENV)/python.done: $(SOURCES)

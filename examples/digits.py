@@ -58,10 +58,10 @@ def loss(w1, b1, w2, b2, x, target):
 
 def load(rng):
     """Training and held-out images (f32[n,64]) and labels (i64[n]), shuffled."""
-    digits = load_digits()
-    order = rng.permutation(len(digits.target))
-    x = (digits.data[order] / 16.0).astype(np.float32)
-    label = digits.target[order]
+    images, digits = load_digits(return_X_y=True)
+    order = rng.permutation(len(digits))
+    x = (images[order] / 16.0).astype(np.float32)
+    label = digits[order]
     return x[:1400], label[:1400], x[1400:], label[1400:]
 
 
@@ -77,7 +77,7 @@ def initial(rng):
 
 def recorded_step(parameters, x, target, rate):
     """Record, ask for gradients, update in place: the loop that people write.  The loss, still pending."""
-    value = loss(*parameters, x, target)
+    value = loss(*[*parameters, x, target])
     value.backward()
     with ad.no_grad():
         for p in parameters:
@@ -89,7 +89,7 @@ def recorded_step(parameters, x, target, rate):
 @ad.jit
 def jit_step(parameters, x, target, rate):
     """The same step as one native call: (loss, new parameters)."""
-    value, gradients = ad.value_and_grad(lambda p: loss(*p, x, target))(parameters)
+    value, gradients = ad.value_and_grad(lambda p: loss(*[*p, x, target]))(parameters)
     return value, [p - rate * g for p, g in zip(parameters, gradients, strict=True)]
 
 
@@ -114,13 +114,14 @@ def train(parameters, x, target, held_out, show):
     """Mini-batch gradient descent with a falling rate, in place.  Returns the held-out accuracy."""
     images, targets = ad.tensor(x), ad.tensor(target)
     x_held, label_held = held_out
+    accuracy = 0.0
     for epoch in range(1, EPOCHS + 1):
         rate = 0.5 / (1 + 0.05 * epoch)
         total = ad.tensor(0.0, dtype=ad.float32)
         for i in range(0, len(x) - BATCH + 1, BATCH):
             total += recorded_step(parameters, images[i : i + BATCH], targets[i : i + BATCH], rate)
         with ad.no_grad():
-            scores = predict(*parameters, x_held).numpy()
+            scores = predict(*[*parameters, x_held]).numpy()
         accuracy = float(np.mean(scores.argmax(axis=1) == label_held))
         show(epoch, total.item() / (len(x) // BATCH), accuracy)
     return accuracy
@@ -143,7 +144,7 @@ def time_per_step(start, x, target, rounds=9):
     """Median seconds of one step, each way.  They take turns on the same mini-batches: one epoch a round."""
     images, targets = ad.tensor(x), ad.tensor(target)
     tensors = [ad.tensor(p, requires_grad=True) for p in start]
-    found = {"recorded": [], "jit": [], "numpy": []}
+    found: dict[str, list[float]] = {"recorded": [], "jit": [], "numpy": []}
     for _ in range(rounds):
         arrays = {"jit": start, "numpy": start}
         for way, step in (("recorded", recorded_step), ("jit", jit_step), ("numpy", numpy_step)):

@@ -34,10 +34,10 @@ def conjugate_gradients(product, b, tolerance):
 
 
 def main():
-    data = load_breast_cancer()
-    x = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
+    measured, is_benign = load_breast_cancer(return_X_y=True)
+    x = (measured - measured.mean(axis=0)) / measured.std(axis=0)
     x = np.column_stack([x, np.ones(len(x))])
-    y = 2.0 * data.target - 1.0
+    y = 2.0 * is_benign - 1.0
 
     value_and_gradient = ad.jit(ad.value_and_grad(loss))
     hessian_times = ad.jit(lambda w, v, x, y: ad.hvp(lambda w: loss(w, x, y), (w,), (v,)))

@@ -46,7 +46,7 @@ def normal_cdf(x):
 simulated = ad.jit(ad.value_and_grad(price, argnums=(0, 1)))
 keys = random.split(random.key(0), 8).numpy()
 runs = [simulated(100.0, 0.2, key) for key in keys]
-found = np.mean([[value, *slopes] for value, slopes in runs], axis=0)
+found = np.mean([[float(value), *map(float, slopes)] for value, slopes in runs], axis=0)
 value, slopes = ad.value_and_grad(formula, argnums=(0, 1))(100.0, 0.2)
 exact = np.array([value, *slopes])
 print("price, delta, vega simulated:", found.round(3), " exact:", exact.round(3))
@@ -75,7 +75,7 @@ def step(guess, rate, key):
     return ad.tree.map(lambda p, g: p - rate * g, guess, ad.grad(bound)(guess, now)), key
 
 
-guess = {"mean": np.zeros(2), "log_std": np.zeros(2), "tilt": 0.0}
+guess = {"mean": np.zeros(2), "log_std": np.zeros(2), "tilt": np.zeros(())}
 for i in range(2000):
     guess, key = step(guess, 0.02 / (1 + i / 100), key)
 

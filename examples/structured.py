@@ -23,7 +23,7 @@ def loss(d, x, y):
 # ---------------------------------------------------------------- a type of one's own
 
 
-class LowRank(ad.AbstractTensor[..., 2]):
+class LowRank(ad.AbstractTensor):
     """u @ v.   f[n,r], f[r,n] stand for f[n,n]"""
 
     def __init__(self, u, v):

@@ -18,10 +18,10 @@ CLIP = 0.5
 
 def load(rng):
     """Training and held-out measurements, standardised (f64[n,30]), and diagnoses (f64[n], 0 or 1)."""
-    data = load_breast_cancer()
-    order = rng.permutation(len(data.target))
-    x = (data.data[order] - data.data.mean(axis=0)) / data.data.std(axis=0)
-    y = data.target[order].astype(np.float64)
+    measured, is_benign = load_breast_cancer(return_X_y=True)
+    order = rng.permutation(len(is_benign))
+    x = (measured[order] - measured.mean(axis=0)) / measured.std(axis=0)
+    y = is_benign[order].astype(np.float64)
     return x[:448], y[:448], x[448:], y[448:]
 
 

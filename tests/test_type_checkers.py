@@ -1,8 +1,10 @@
 """Type checkers and editors know the library: the stubs are those of the declarations, and say what is so."""
 
 import ast
+import doctest
 import importlib.util
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -10,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_pages import blocks
 
 import autodiff as ad
 
@@ -110,36 +113,75 @@ def test_a_program_that_type_checkers_accept_runs(program, capsys):
     program()
 
 
-#: How each is called, with the names of files behind it.
-CHECKERS = {
-    "mypy": ["mypy", "--strict", "--follow-imports=silent", "--python-version=3.11", "--config-file="],
-    "pyright": ["pyright", "--project", "."],
+#: Rules for the two marked files alone: pages and examples leave annotations out, use packages without types, give a
+#: name another value, and show values.
+NOT_ASKED = (
+    "MissingParameterType MissingTypeStubs Redeclaration UnknownArgumentType UnknownLambdaType UnknownMemberType "
+    "UnknownParameterType UnknownVariableType UnusedExpression"
+)
+PYRIGHT = {
+    "pythonVersion": "3.11",
+    "extraPaths": [str(ROOT)],
+    "typeCheckingMode": "strict",
+    "strict": ["accepted.py", "refused.py"],
+    **{f"report{rule}": False for rule in NOT_ASKED.split()},
+}
+MYPY = """
+[mypy]
+python_version = 3.11
+follow_imports = silent
+ignore_missing_imports = true
+check_untyped_defs = true
+allow_redefinition = true
+disable_error_code = no-redef
+[mypy-accepted,refused]
+disallow_any_generics = true
+disallow_incomplete_defs = true
+disallow_subclassing_any = true
+disallow_untyped_calls = true
+disallow_untyped_decorators = true
+disallow_untyped_defs = true
+extra_checks = true
+strict_equality = true
+warn_return_any = true
+"""
+COMMANDS = {
+    "mypy": ["mypy", "--config-file=mypy.ini"],
+    "pyright": ["pyright", "--project=.", f"--pythonpath={sys.executable}"],
 }
 
 
-def refusals(checker, folder):
-    """Lines in which a type checker finds an error, by the name of the file; programs are copied into a folder."""
+def as_program(text):
+    """The Python of a block: of a session what is typed, without what raises."""
+    if not text.startswith(">>> "):
+        return text
+    typed = doctest.DocTestParser().get_examples(text)
+    return "".join(example.source if example.exc_msg is None else "pass\n" for example in typed)
+
+
+def programs():
+    """The files to check, by name: the marked ones, the examples, README.md and the tutorial."""
+    files = {file.name: file.read_text(encoding="utf-8") for file in PROGRAMS.glob("*.py")}
+    files |= {f"example_{f.name}": f.read_text(encoding="utf-8") for f in (ROOT / "examples").glob("*.py")}
+    for page in [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "docs" / "tutorial").glob("*.md")]:
+        text = "\n".join(as_program(block) for _, block in blocks(page, "python"))
+        files["page_" + re.sub(r"\W+", "_", page.stem) + ".py"] = text
+    return files
+
+
+@pytest.mark.parametrize("checker", COMMANDS)
+def test_a_type_checker_accepts_what_is_right_and_refuses_what_is_not(checker, tmp_path):
     if importlib.util.find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed")
-    for file in PROGRAMS.glob("*.py"):
-        (folder / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
-    (folder / "pyrightconfig.json").write_text(
-        f'{{"typeCheckingMode": "strict", "pythonVersion": "3.11", "extraPaths": ["{ROOT}"]}}', encoding="utf-8"
-    )
-    command = [sys.executable, "-m", *CHECKERS[checker], "accepted.py", "refused.py"]
-    found = subprocess.run(
-        command, cwd=folder, env=os.environ | {"MYPYPATH": str(ROOT)}, capture_output=True, text=True, timeout=600
-    )
-    assert found.returncode in (0, 1) and not found.stderr, found.stdout + found.stderr
-    lines = {file.name: set() for file in PROGRAMS.glob("*.py")}
-    for name, line in re.findall(r"(\w+\.py):(\d+):.*\berror\b", found.stdout):
-        lines[name].add(int(line))
-    return lines, found.stdout
-
-
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_type_checker_accepts_what_is_right_and_refuses_what_is_not(checker, tmp_path):
-    lines, told = refusals(checker, tmp_path)
-    marked = (PROGRAMS / "refused.py").read_text(encoding="utf-8").splitlines()
-    assert not lines["accepted.py"], told
-    assert lines["refused.py"] == {i for i, line in enumerate(marked, 1) if line.endswith("# refused")}, told
+    files = programs()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text(MYPY, encoding="utf-8")
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(PYRIGHT), encoding="utf-8")
+    command = [sys.executable, "-m", *COMMANDS[checker], *files]
+    environment = os.environ | {"MYPYPATH": str(ROOT)}
+    found = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    refused = {(n, int(line)) for n, line in re.findall(r"(\w+\.py):(\d+):.*\berror\b", found.stdout)}
+    marked = files["refused.py"].splitlines()
+    expected = {("refused.py", i) for i, line in enumerate(marked, 1) if line.endswith("# refused")}
+    assert found.returncode == 1 and refused == expected, found.stdout + found.stderr
