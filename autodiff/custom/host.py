@@ -329,7 +329,7 @@ class _HostForward:
             values = {name: p.unpack(held.__getitem__) for name, p in visit.packed.items()}
             ctx = visit.context(values)
             result = visit.run(ctx, values)
-            as_inputs = {what for tag, what in recipe.tags if tag == "input"}  # others are results, also if they are given
+            as_inputs = {what for tag, what in recipe.tags if tag == "input"}  # others are results, given or not
             found, computed = _made({id(x): i for i, x in enumerate(held) if i in as_inputs}, ctx, result)
             if found.avals[: len(recipe.avals)] != recipe.avals or found.trees[: len(recipe.trees)] != recipe.trees:
                 raise GradientError(
