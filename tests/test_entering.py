@@ -191,7 +191,8 @@ def test_tuples_of_results_that_follow_one_another_are_as_any(f, expected):
         for x, y in zip(xs, ys, strict=True):
             assert x == y if type(y) is str else np.asarray(x).tolist() == np.asarray(y).tolist()
     counts = [sys.getrefcount(x) for x in ad.tree.leaves(g(X)) if type(x) is np.ndarray]
-    assert counts and set(counts) == {3}  # the list's, the loop's, and that of the question
+    # The list's, the loop's, and before Python 3.14 that of the question.
+    assert counts and set(counts) == {sys.getrefcount(x) for x in [object()]}
 
 
 @pytest.mark.parametrize(

@@ -387,7 +387,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def printed(program, environment, **more):
-    run = [sys.executable, "-W", "error", "-c", program]
+    run = [sys.executable, "-W", "error", "-W", "ignore:This process:DeprecationWarning", "-c", program]  # of its forks
     return subprocess.run(run, env={**environment, **more}, check=True, capture_output=True, text=True).stdout
 
 

@@ -10,6 +10,9 @@ import autodiff as ad
 from autodiff.dispatch import GenericFunction
 from autodiff.ops.forms import WITHOUT_EFFECT
 
+#: Older ones lack some of the functions and parameters that are tried here, and do not tell what a ufunc takes.
+pytestmark = pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="the forms are NumPy 2.4's")
+
 #: The modules of NumPy's whose names are ours too.
 SPACES = {"np": (np, ad), "np.linalg": (np.linalg, ad.linalg), "np.fft": (np.fft, ad.fft)}
 NAMES = [

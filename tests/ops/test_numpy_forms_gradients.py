@@ -175,7 +175,7 @@ def test_wrong_use_is_a_type_error_that_says_what_to_do(call, says):
 def test_what_has_no_value_is_a_value_error():
     t = ad.tensor([1.0, 2.0])
     for wrong in (
-        lambda: ad.max(t, where=t > 1), lambda: ad.sum(t, where=[True, False, True]), lambda: ad.where(True, x=t),
+        lambda: ad.max(t, where=t > 1), lambda: ad.sum(t, where=[True, False, True]), lambda: ad.where(True, t),
         lambda: ad.sum(t, initial=[1.0, 2.0]), lambda: ad.reshape(t, 2, order="X"),
         lambda: ad.quantile(t, 0.5, weights=[1.0, 1.0]),
         lambda: ad.linalg.eigh(ad.eye(2), UPLO="X"), lambda: ad.pad(t, 1, "mean", constant_values=1.0),
