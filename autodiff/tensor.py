@@ -72,7 +72,7 @@ class _Lattice(type):
 
 def _dtype_class(dtype: Any) -> type:
     """float32 for anything that names it; an abstract class such as np.floating as it is."""
-    if dtype in _CATEGORIES:
+    if isinstance(dtype, type) and dtype in _CATEGORIES:  # NumPy 2.0 holds np.dtype("int64") and np.integer for equal
         return dtype
     try:
         kind = np.dtype(dtype)

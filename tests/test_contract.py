@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from codegen.ir import DTYPES
 
 #: Of each function the parameters that it is promised to have, in this order, under these names.
 PROMISED = {
@@ -38,6 +39,14 @@ def test_functions_take_what_is_promised(name):
     assert list(found.parameters)[: len(promised)] == promised
     kinds = {found.parameters[p].kind for p in promised}
     assert kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
+
+
+@pytest.mark.filterwarnings("ignore:Converting")  # NumPy 2.0 to 2.3, of np.dtype("int64") == np.integer
+@pytest.mark.parametrize("name", DTYPES)
+def test_a_dtype_names_a_type_of_tensors_however_it_is_written(name):
+    dtype = DTYPES[name]
+    assert ad.Tensor[dtype] is ad.Tensor[dtype.type] is ad.Tensor[dtype.name]
+    assert ad.Tensor[dtype] is not ad.Tensor[np.integer] and ad.Tensor[dtype] is not ad.Tensor[np.floating]
 
 
 def test_tensors_types_errors_and_settings_are_there():
