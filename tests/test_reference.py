@@ -1,5 +1,6 @@
 """The reference in docs/ has an entry for every public name, and no other."""
 
+import contextlib
 import re
 from collections import Counter
 from pathlib import Path
@@ -41,6 +42,24 @@ def test_the_page_of_limits_names_every_function_of_numpy_that_is_not_there():
         if callable(f := getattr(theirs, name)) and not isinstance(f, type) and name not in ours.__all__
     }
     assert missing - told - {"test"} == set()
+
+
+def test_the_page_of_limits_names_every_elementwise_function_that_takes_no_complex_numbers_where_numpy_does():
+    told = set(re.findall(r"`([\w.]+)`", (DOCS / "limits.md").read_text(encoding="utf-8")))
+    z = np.array([0.3 + 0.2j, 0.5 - 0.1j])
+    real_only = set()
+    for name in ad.__all__:
+        theirs = getattr(np, name, None)
+        if not ((isinstance(theirs, np.ufunc) and theirs.signature is None) or name in ("clip", "sinc")):
+            continue
+        arguments = (z,) * (3 if name == "clip" else getattr(theirs, "nin", 1))
+        with contextlib.suppress(TypeError):  # NumPy refuses them too
+            theirs(*arguments)
+            try:
+                getattr(ad, name)(*arguments)
+            except ad.DTypeError:
+                real_only.add(name)
+    assert len(real_only) > 20 and real_only - told == set()
 
 
 def test_every_kind_of_error_stands_on_the_page_of_error_messages():

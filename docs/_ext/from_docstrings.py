@@ -245,10 +245,10 @@ class Names(SphinxDirective):
         told = contents(documentation(thing), Space(space, parameters_of(thing)))
         if isinstance(thing, type) and getattr(thing, "__name__", "").startswith(same[0]):
             kind = "exception" if issubclass(thing, BaseException) else "class"
-            made_by_call = kind == "class" and thing not in (ad.Tensor, ad.AbstractTensor)
+            made_by_call = kind == "class" and not re.search("never by\\s+calling|deriving", documentation(thing))
             shown = [name + (signature(thing) if made_by_call else "") for name in names]
             return self.described(kind, shown, [*told, *self.members(names[0], thing)])
-        if callable(thing) and not isinstance(thing, type):
+        if callable(thing) and not isinstance(thing, type) and same[0][0].islower():
             forms = re.findall(rf"^{same[0]}\(.*\)$", documentation(thing), re.MULTILINE)  # as the docstring has them
             shown = [f"{space}.{form}" for form in forms] or [name + signature(thing) for name in names]
             return self.described("function", shown, told)
@@ -263,7 +263,7 @@ class Names(SphinxDirective):
             static = inspect.getattr_static(cls, member)
             thing = getattr(cls, member)
             told = documentation(thing)
-            hidden = member.startswith("_") or inspect.ismemberdescriptor(static)
+            hidden = member.startswith("_") or inspect.ismemberdescriptor(static) or told.startswith("Not here")
             if hidden or not told or told == documentation(type(static)):
                 continue
             if is_structured and (member == "aval" or not isinstance(static, property)):
