@@ -4,6 +4,9 @@ import logging
 import sys
 from pathlib import Path
 
+from pygments.lexers.python import PythonConsoleLexer
+from sphinx.highlighting import lexers
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
 
@@ -13,6 +16,9 @@ project = "autodiff"
 author = "the authors of autodiff"
 copyright = author
 release = version = autodiff.__version__
+
+# Code of peers, which looks like Python but is not run by the tests unless they are installed.
+lexers.update({"torch": PythonConsoleLexer(), "jax": PythonConsoleLexer()})
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 extensions += ["from_docstrings", "linked_names", "command_line", "refused_parameters"]  # in _ext

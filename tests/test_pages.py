@@ -1,14 +1,19 @@
 """README.md and the pages of docs/ do what they say: Python and commands give what is shown, links lead somewhere.
 
 A fenced `python` block is either a session (`>>>`, run as a doctest) or a program, where an expression with a comment
-behind it must have that value.  All blocks of a page share their names.  A `console` block is run line by line.
+behind it must have that value.  All blocks of a page share their names.  A `console` block is run line by line.  A
+program whose first line is `# fit.py` is a file of this name, which a `console` block may run: `$ python fit.py`.
+Blocks of `torch` and `jax` are sessions too, which run where these libraries are installed.
 """
 
 import ast
 import doctest
 import gc
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +28,7 @@ ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\S*).*\n((?:(?!```).*\n)*?)```$", re.MULTILINE)
+PEERS = ["torch", "jax"]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -62,6 +68,25 @@ def run_session(text, names, page):
     assert not runner.failures, "".join(report)
 
 
+def write_files(page, folder):
+    for _, text in blocks(page, "python"):
+        if found := re.match(r"# ([\w-]+\.py)\n", text):
+            (folder / found[1]).write_text(text, encoding="utf-8")
+
+
+def printed_by(command, folder):
+    """What a command of a page prints."""
+    program, *arguments = shlex.split(command)
+    if program == "python":
+        run = [sys.executable, str(folder / arguments[0]), *arguments[1:]]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        result = subprocess.run(run, capture_output=True, text=True, timeout=300, cwd=folder, env=environment)
+        return result.returncode, result.stdout + result.stderr
+    assert program == "autodiff", command
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.output
+
+
 def run_program(text, names, page):
     lines = text.splitlines()
     for statement in ast.parse(text).body:
@@ -89,18 +114,26 @@ def test_the_python_of_a_page_runs_and_gives_what_it_shows(page, monkeypatch, tm
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=name)
-def test_the_commands_of_a_page_print_what_it_shows(page, monkeypatch):
+def test_the_commands_of_a_page_print_what_it_shows(page, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
+    write_files(page, tmp_path)
     for _, text in blocks(page, "console"):
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             command, _, shown = part.partition("\n")
-            program, *arguments = shlex.split(command)
-            assert program == "autodiff", command
-            result = CliRunner().invoke(app, arguments)
+            code, output = printed_by(command, tmp_path)
             if shown:
-                assert Checker().check_output(shown, result.output, OPTIONS), f"{command}\n{result.output}"
+                assert Checker().check_output(shown, output, OPTIONS), f"{command}\n{output}"
             else:
-                assert result.exit_code == 0, result.output
+                assert code == 0, output
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, *PEERS)], ids=name)
+def test_the_code_of_a_peer_on_a_page_runs_and_gives_what_it_shows(page, peer):
+    pytest.importorskip(peer)
+    names = {"__name__": "page"}
+    for _, text in blocks(page, peer):
+        run_session(text, names, page)
 
 
 COMMANDS = [c for _, b in blocks(ROOT / "README.md", "sh") for c in b.splitlines() if c.startswith("autodiff inspect")]
