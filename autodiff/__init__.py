@@ -54,6 +54,8 @@ with _Lasting():
 
 if _TYPE_CHECKING:  # where editors find the documentation of what is imported later; types are in the stub
     from . import fft, linalg, random, special
+    from .array_api import __array_namespace_info__ as __array_namespace_info__
+    from .array_api import can_cast, finfo, from_dlpack, iinfo, isdtype, result_type
     from .control import checkpoint, cond, fori_loop, scan, while_loop
     from .custom.context import BackwardContext, ForwardContext
     from .dispatch import ambiguities, coverage, methods, which, which_backward
@@ -91,6 +93,9 @@ __getattr__, __dir__ = _lazily(
         ("Cholesky", "Diagonal", "Fill", "LowerTriangular", "OneHot", "Permutation", "Symmetric", "UniformScaling",
          "UpperTriangular", "structured"), "structured")
     | dict.fromkeys(("ambiguities", "coverage", "methods", "which", "which_backward"), "dispatch")
+    | dict.fromkeys(
+        ("__array_namespace_info__", "can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"),
+        "array_api")
     | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
     | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"}
     | dict.fromkeys(("BackwardContext", "ForwardContext"), "custom.context")
@@ -107,6 +112,8 @@ int32, int64 = _np.int32, _np.int64
 complex64, complex128 = _np.complex64, _np.complex128
 bool_ = _np.bool_
 floating, integer, complexfloating = _np.floating, _np.integer, _np.complexfloating
+globals()["bool"] = bool_  # the Array API's name, which is not exported
+__array_api_version__ = "2024.12"
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
 __all__ = [
@@ -120,4 +127,5 @@ __all__ = [
     "pi", "scan", "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward", "while_loop",
 ]
 __all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "jacobian", "linalg", "random"]
+__all__ += ["can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"]
 __all__ += ["special", "vmap", *ops.__all__, *ops.LATER]

@@ -33,6 +33,12 @@ from . import tree as tree
 from .api import cache_info as cache_info
 from .api import clear_cache as clear_cache
 from .api import max_compiles as max_compiles
+from .array_api import can_cast as can_cast
+from .array_api import finfo as finfo
+from .array_api import from_dlpack as from_dlpack
+from .array_api import iinfo as iinfo
+from .array_api import isdtype as isdtype
+from .array_api import result_type as result_type
 from .config import config as config
 from .dispatch import ambiguities as ambiguities
 from .dispatch import coverage as coverage
@@ -126,6 +132,8 @@ class AbstractTensor(metaclass=_Lattice):
     broadcast_to: Any
     clip: Any
     conj: Any
+    conjugate: Any
+    copy: Any
     cos: Any
     cumprod: Any
     cumsum: Any
@@ -231,6 +239,13 @@ class Tensor(AbstractTensor):
     @property
     def size(self) -> int: ...
     @property
+    def itemsize(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor: ...
+    @property
     def is_leaf(self) -> bool: ...
     grad: _Gradient
     @property
@@ -298,6 +313,10 @@ class Tensor(AbstractTensor):
         """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]"""
     def conj(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
         """The conjugate.   c[...]  →  c[...]     real arrays are themselves"""
+    def conjugate(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
+        """The conjugate.   c[...]  →  c[...]     real arrays are themselves"""
+    def copy(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
+        """+x: x itself.   T[...]  →  T[...]"""
     def cos(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
         """The cosine of x in radians.   f[...]  →  f[...]"""
     def cumprod(self, axis: SupportsIndex | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
@@ -576,6 +595,9 @@ class OneHot(_Structured):
 # ---------------------------------------------------------------- functions of one's own
 
 class _Fields(Sequence[Any]):
+    @property
+    def _fields(self) -> tuple[str | None, ...]: ...
+    def _asdict(self) -> dict[str, Any]: ...
     def __getattr__(self, name: str, /) -> Any: ...
     @overload
     def __getitem__(self, key: SupportsIndex | str, /) -> Any: ...

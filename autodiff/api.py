@@ -16,12 +16,13 @@ from codegen.records import NamedTuple
 from .config import config
 from .errors import DispatchError, Error, caller, check_not_masked
 from .ops import as_tensor, astype, dtype_of
+from .ops.conversion import numpys
 from .ops.forms import check_without_effect
 from .tape.check import checks
 from .tape.leaves import copied_natively, leaf, learn
 from .tape.parts import clear_parts
 from .tape.plan import COUNTS, plans
-from .tape.record import state
+from .tape.record import another, state
 from .tape.sizes import clear_sizes
 from .tape.streak import clear_streak
 from .tensor import AbstractTensor, Tensor
@@ -67,6 +68,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     if isinstance(data, AbstractTensor):
         data = as_tensor(data).detach().numpy()
     check_not_masked(data)
+    data = numpys(data)
     wanted = None if dtype is None else dtype_of(dtype, "tensor")
     try:
         array = np.array(data, dtype=wanted, order="C")
@@ -112,7 +114,8 @@ def asarray(
 
     A nesting of lists may hold tensors of one shape, with numbers among them if they are 0-d: gradients go to each.
 
-    copy   True: always copy.  False: raise ValueError where a copy would be needed.
+    copy   True: a tensor of its own, through which gradients flow.
+           False: raise ValueError where a copy would be needed.
     a, order, device, like   NumPy's: another name of `data`; a tensor has no layout, and is in the CPU's memory
 
     >>> import autodiff as ad
@@ -144,7 +147,7 @@ def asarray(
         if copy is False:
             raise ValueError(f"asarray: {t.aval} has to be copied to become {wanted}\n  called at {caller()}")
         return astype(t, wanted)
-    return tensor(t, requires_grad=False) if copy and not isinstance(data, (list, tuple)) else t
+    return another(t) if copy and t is data else t
 
 
 #: Versions of the Array-API standard whose names this namespace has (not every function of each).

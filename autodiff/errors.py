@@ -23,7 +23,7 @@ from codegen.records import NamedTuple
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
     "LostGradientWarning", "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "is_ours",
-    "short_name", "user_frame", "user_line", "warn", "with_article",
+    "is_shown", "short_name", "user_frame", "user_line", "warn", "with_article",
 ]
 
 
@@ -165,7 +165,9 @@ class LostGradientWarning(UserWarning):
 
 
 #: Packages whose frames are not the user's: ours, and what calls back into us.
-_OURS = frozenset(("autodiff", "codegen", "contextlib", "copy", "copyreg", "multipledispatch", "numpy", "pickle"))
+_OURS = frozenset((
+    "autodiff", "codegen", "contextlib", "copy", "copyreg", "multipledispatch", "numpy", "pickle", "scipy",
+))  # fmt: skip
 
 #: What calls the command line is no user's program.
 _COMMAND_LINE = "autodiff.cli.app"
@@ -212,6 +214,21 @@ def user_frame() -> FrameType | None:
     while frame is not None and is_ours(name := frame.f_globals.get("__name__")):
         frame = None if name == _COMMAND_LINE else frame.f_back
     return frame
+
+
+#: Packages that draw, show and compare values: an array that they make of a tensor loses no gradient.
+_SHOWING = frozenset(("IPython", "_pytest", "matplotlib", "mpl_toolkits", "seaborn"))
+
+
+def is_shown() -> bool:
+    """True if values are asked for by a package that shows them, or by numpy.testing."""
+    frame: FrameType | None = sys._getframe(1)
+    name = ""
+    while frame is not None and is_ours(name := frame.f_globals.get("__name__") or ""):
+        if name.startswith("numpy.testing"):
+            return True
+        frame = frame.f_back
+    return name.partition(".")[0] in _SHOWING
 
 
 def user_line() -> UserLine | None:

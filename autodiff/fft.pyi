@@ -20,6 +20,10 @@ def fftn(
 @_operation
 def fftshift(x: _ArrayLike, axes: _Axes | Sequence[_Axes] | None = None) -> Tensor: ...
 @_operation
+def hfft(
+    x: _ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None
+) -> Tensor: ...
+@_operation
 def ifft(
     x: _ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None
 ) -> Tensor: ...
@@ -33,6 +37,10 @@ def ifftn(
 ) -> Tensor: ...
 @_operation
 def ifftshift(x: _ArrayLike, axes: _Axes | Sequence[_Axes] | None = None) -> Tensor: ...
+@_operation
+def ihfft(
+    x: _ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None
+) -> Tensor: ...
 @_operation
 def irfft(
     x: _ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None

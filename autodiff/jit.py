@@ -31,6 +31,7 @@ from .calling import MISS
 from .config import config
 from .dispatch import include, observed
 from .errors import check_callable
+from .ops.conversion import numpys
 from .tape.leaves import leaf
 from .tape.lost import note_lost
 from .tape.misses import note
@@ -222,6 +223,7 @@ class _Traced:
         """The entry of a call signature, and the values of its run-time leaves."""
         args, kwargs = self.statics.marked(args, kwargs)
         leaves, structure = tree.flatten((args, kwargs))
+        leaves = [numpys(x) for x in leaves]
         parts = signatures.leaves_of(self.f, leaves, structure)
         key = self._key(structure, parts, leaves)
         values = [p.value for p in parts if p.value is not None]

@@ -253,6 +253,47 @@ class Tensor(AbstractTensor):
         return self.node.kind.out.aval.size
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of one element.
+
+        >>> import autodiff as ad
+        >>> ad.tensor([1, 2], dtype=ad.float32).itemsize
+        4
+        """
+        return self.node.kind.out.aval.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements.
+
+        >>> import autodiff as ad
+        >>> ad.ones((2, 3)).nbytes
+        48
+        """
+        return self.size * self.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the value is, as the Array-API standard asks: always the CPU.
+
+        >>> import autodiff as ad
+        >>> ad.ones(2).device
+        'cpu'
+        """
+        return "cpu"
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself, for the device 'cpu' (Array-API standard).  Raises ValueError for another.
+
+        >>> import autodiff as ad
+        >>> ad.ones(2).to_device("cpu")
+        f64[2] [1. 1.]
+        """
+        if device != "cpu":
+            raise ValueError(f"to_device: there is no device {device!r}; tensors are on the 'cpu'")
+        return self
+
+    @property
     def requires_grad(self) -> bool:
         """True if gradients flow to or through this value (False inside a custom forward).
 

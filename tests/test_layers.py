@@ -23,7 +23,10 @@ ENGINE = [
     ["autodiff.signature", "autodiff.calling", "autodiff.entering"],
     ["autodiff.entry"],
     ["autodiff.tensor_calls"],
-    ["autodiff.api", "autodiff.jit", "autodiff.inspection", "autodiff.tangents", "autodiff.testing"],
+    [
+        "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspection", "autodiff.tangents",
+        "autodiff.testing",
+    ],
     ["autodiff.fft", "autodiff.linalg", "autodiff.random", "autodiff.special"],
     ["autodiff"],
     ["autodiff.demo"],

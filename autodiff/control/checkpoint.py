@@ -19,6 +19,7 @@ from ..custom import function
 from ..custom.context import wanted
 from ..errors import check_callable
 from ..ops import as_tensor
+from ..ops.conversion import numpys
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
@@ -97,6 +98,7 @@ def checkpoint(f: Callable) -> Callable:
     @wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         user, structure = tree.flatten((args, kwargs))
+        user = [numpys(x) for x in user]
         leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in user]
         like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
         examples = tree.unflatten(structure, like)

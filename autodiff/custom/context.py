@@ -48,6 +48,15 @@ class Fields(Sequence):
             return object.__getattribute__(self, "_Fields__read")()[names.index(name)]
         return object.__getattribute__(self, name)
 
+    @property
+    def _fields(self) -> tuple[str | None, ...]:
+        """The names in order, as named tuples have them; None for a value that was saved without a name."""
+        return self.__names
+
+    def _asdict(self) -> dict[str, Any]:
+        """The values that have a name, by name."""
+        return {n: v for n, v in zip(self.__names, self.__read(), strict=True) if n is not None}
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(_unknown(self.__what, name, self.__names))
 

@@ -335,6 +335,14 @@ class GenericFunction(Converting):
         count = len(self.table)
         return f"<{self.__name__}: generic function of {count} method{'' if count == 1 else 's'}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first line of the documentation, the methods folded."""
+        from html import escape  # for notebooks only
+
+        head, *rest = map(escape, (repr(self)[1:-1], *(self.__doc__ or "").strip().splitlines()[:1]))
+        lines = escape("\n".join(map(str, self.table)))
+        return f"<details><summary><code>{head}</code> {''.join(rest)}</summary><pre>{lines}</pre></details>"
+
     def __reduce__(self) -> str:
         return self.__qualname__
 

@@ -25,8 +25,8 @@ from .primitive import primitive
 from .template import remembered
 
 __all__ = [
-    "DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of",
-    "holds_tensors", "known_value", "numbers_of",
+    "DEFAULT_DTYPES", "WEAK", "as_tensor", "astype", "cast", "cast_to", "dense", "dtype_of", "foreign_array",
+    "holds_tensors", "known_value", "numbers_of", "numpys",
 ]
 
 #: Types of numbers that take the dtype of what they meet (NEP 50); subclasses, such as np.float64, do not.
@@ -49,8 +49,8 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     """A tensor of whatever an operation takes.
 
     A tensor is itself; a structured value is written out by `dense`; an array becomes a constant, copied
-    unless nobody can write to it; a number gets its default dtype (float: float64, int: int64); a nesting of lists
-    with tensors of one shape in it is joined into one.
+    unless nobody can write to it, and so does an array of another library; a number gets its default
+    dtype (float: float64, int: int64); a nesting of lists with tensors of one shape in it is joined into one.
 
     `function` and `argument` are named in errors.  Raises DTypeError for arrays of a dtype that this
     library does not have, DispatchError for anything else, OverflowError for an int beyond 64 bits.
@@ -64,7 +64,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
         return x if isinstance(x, Tensor) else as_tensor(x, function, argument)
     if type(x) in WEAK:
         return number_leaf(x, DEFAULT_DTYPES[type(x)])
-    where = f"{function}: " if function else ""
+    given, where = x, f"{function}: " if function else ""
     what = f"argument {argument!r}" if argument else "an argument"
     if isinstance(x, (list, tuple)):
         if holds_tensors(x):
@@ -75,10 +75,12 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
         x = np.asarray(x)
     check_not_masked(x)
     if not isinstance(x, (np.ndarray, np.generic)):
+        x = foreign_array(x, where, what)
+    if x is None:
         raise DispatchError(
-            f"{where}{what} is {_described(x)}, not a tensor\n"
+            f"{where}{what} is {_described(given)}, not a tensor\n"
             f"  called at {caller()}\n"
-            f"  tensors, NumPy arrays and numbers are taken; ad.asarray(x) converts what NumPy can read"
+            f"  tensors, numbers, and arrays are taken: NumPy's, and objects with __array__ or __dlpack__"
         )
     dtype = x.dtype.newbyteorder("=")
     if dtype not in _KNOWN:
@@ -101,6 +103,34 @@ def _array_of(x: list | tuple, where: str, what: str) -> np.ndarray:
         return np.asarray(x)
     except ValueError as error:
         raise DispatchError(f"{where}{what} is no array: {error}\n  called at {caller()}") from None
+
+
+def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndarray | None:
+    """The array in an object of another library, read by `__array__` or DLPack; None for any other object.
+
+    Raises DispatchError where the library refuses to give it: memory of a GPU, a gradient of its own.
+    """
+    has_array = hasattr(type(x), "__array__")
+    if isinstance(x, type) or not (has_array or hasattr(type(x), "__dlpack__")):
+        return None
+    try:
+        found = np.asarray(x) if has_array else np.from_dlpack(x)
+    except Exception as error:
+        kind = f"{type(x).__module__.partition('.')[0]}.{type(x).__qualname__}"
+        raise DispatchError(
+            f"{where}{what} is a {kind}, which gives no array: {error}\n"
+            f"  called at {caller()}\n"
+            "  pass its values as a NumPy array, in the memory of the CPU and without a history of its own"
+        ) from error
+    return found
+
+
+def numpys(x: Any) -> Any:
+    """An array of another library as a NumPy array; anything else as it is."""
+    if type(x) in WEAK or isinstance(x, (AbstractTensor, np.ndarray, np.generic)):
+        return x
+    array = foreign_array(x)
+    return x if array is None else array
 
 
 def _described(x: Any) -> str:

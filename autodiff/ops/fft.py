@@ -3,7 +3,7 @@
     y = ad.fft.rfft(signal)
     ad.fft.irfft(y * response, n=len(signal))
 
-    along one axis   fft, ifft, rfft, irfft
+    along one axis   fft, ifft, rfft, irfft, hfft, ihfft
     along several    fft2, ifft2, rfft2, irfft2, fftn, ifftn, rfftn, irfftn
     helpers          fftfreq, rfftfreq, fftshift, ifftshift
 
@@ -26,6 +26,7 @@ from ..tape import record
 from ..tensor import Tensor
 from .arguments import axis_of, built, integer, records
 from .arithmetic import multiply
+from .complexes import conj
 from .conversion import as_tensor, cast_to
 from .creation import extents_of
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
@@ -37,8 +38,8 @@ from .rearranging import roll
 from .slicing import part
 
 __all__ = [
-    "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft", "irfft2", "irfftn",
-    "rfft", "rfft2", "rfftfreq", "rfftn",
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 # ---------------------------------------------------------------- arguments
@@ -159,6 +160,41 @@ def irfft(x, n=None, axis=-1, norm=None):
     n = _extent("irfft", n, 2 * (x.shape[axis] - 1))
     y = record(to_real, (_resized(x, axis, n // 2 + 1),), (axis, n))
     return _scaled("irfft", y, norm, n, inverse=True)
+
+
+@function
+def hfft(x, n=None, axis=-1, norm=None):
+    """The real `fft` of a signal with x[-i] = conj(x[i]), of which x is the first half.
+
+    x: T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
+
+    norm as for `fft`.  Raises what `fft` raises.
+
+    >>> import autodiff as ad
+    >>> ad.fft.hfft([1.0, 2.0, 3.0])
+    f64[4] [ 8. -2.  0. -2.]
+    """
+    x, axis = _on_axis("hfft", x, axis, to_complex=True)
+    n = _extent("hfft", n, 2 * (x.shape[axis] - 1))
+    y = record(to_real, (conj(_resized(x, axis, n // 2 + 1)),), (axis, n))
+    return _scaled("hfft", y, norm, n, inverse=False)
+
+
+@function
+def ihfft(x, n=None, axis=-1, norm=None):
+    """The inverse of `hfft`: the first half of a signal with x[-i] = conj(x[i]).
+
+    x: f[..., m, ...]  →  c[..., n // 2 + 1, ...]
+
+    n and norm as for `ifft`.  Raises what `fft` raises, and DTypeError for complex numbers.
+
+    >>> import autodiff as ad
+    >>> ad.fft.ihfft([8.0, -2.0, 0.0, -2.0])
+    c128[3] [1.+0.j 2.+0.j 3.+0.j]
+    """
+    x, axis = _on_axis("ihfft", x, axis, to_complex=False)
+    n = _extent("ihfft", n, x.shape[axis])
+    return _scaled("ihfft", conj(record(of_real, (_resized(x, axis, n),), (axis,))), norm, n, inverse=True)
 
 
 # ---------------------------------------------------------------- along several axes

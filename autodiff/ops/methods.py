@@ -10,7 +10,7 @@ import numpy as np
 from ..tensor import AbstractTensor
 from .along import take_along_axis
 from .angles import cos, sin, tanh
-from .arithmetic import abs_
+from .arithmetic import abs_, positive
 from .comparison import equal
 from .complexes import conj, imag, real
 from .contraction import dot, inner, matmul, outer, tensordot
@@ -88,6 +88,8 @@ attach({
     "repeat": repeat,
     "argsort": argsort,
     "conj": conj,
+    "conjugate": conj,
+    "copy": positive,
     "astype": astype,
     "broadcast_to": broadcast_to,
     "expand_dims": expand_dims,

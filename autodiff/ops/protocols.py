@@ -6,6 +6,7 @@ here raises where the tensor requires grad or is being traced, and otherwise get
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from codegen.lazily import imported
 
 from .. import tree
 from ..custom.function import Function
-from ..errors import ConcretizationError, DispatchError, GradientError, caller
+from ..errors import ConcretizationError, DispatchError, Error, GradientError, caller, is_shown
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
 from . import angles, arithmetic, bits, comparison, creation, elementwise, rounding, selection, statistics
@@ -76,6 +77,7 @@ FUNCTIONS: dict[Any, Callable] = {
     np.result_type: lambda *xs: np.result_type(*[x.dtype if isinstance(x, Tensor) else x for x in xs]),
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
+    np.copy: lambda a, order="K", subok=False: arithmetic.positive(a),
     np.clip: selection.clip,
     np.round: rounding.round_,
     np.around: rounding.round_,
@@ -86,6 +88,13 @@ FUNCTIONS: dict[Any, Callable] = {
     np.full_like: creation.full_like,
     np.linspace: creation.linspace,
 } | ({np.astype: astype} if hasattr(np, "astype") else {})  # from NumPy 2.1 on
+
+
+#: Functions of NumPy that compare, show or write values: where they read a tensor no gradient is lost.
+READERS = frozenset((
+    np.allclose, np.array2string, np.array_equiv, np.array_repr, np.array_str, np.save, np.savetxt, np.savez,
+    np.savez_compressed, np.may_share_memory, np.shares_memory,
+))  # fmt: skip
 
 
 def serves(function: Callable, *numpy_functions: Any) -> None:
@@ -104,7 +113,7 @@ for _one, _function in (*UFUNCS.items(), *FUNCTIONS.items()):
 def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
     """NumPy calls this for every universal function that meets a tensor."""
     ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
-    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    name = _name(ufunc) + ("" if method == "__call__" else f".{method}")
     if ours is None or "out" in keywords:
         return _by_numpy(name, getattr(ufunc, method), inputs, keywords, ours)
     told = _read(ours, inputs, keywords)
@@ -116,12 +125,19 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
 def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
     """NumPy calls this for its other functions when a tensor is among the arguments."""
     ours = FUNCTIONS.get(function) or _later(function)
+    if function in READERS:
+        return _read_by_numpy(_name(function), function, args, keywords)
     if ours is None or keywords.get("out") is not None:
         return _by_numpy(_name(function), function, args, keywords, ours)
     told = _read(ours, args, keywords)
     if isinstance(told, Refusal):
         return _by_numpy(f"{_name(function)} with {told.name}=", function, args, keywords, None)
-    found = ours(*told[0], **told[1])
+    try:
+        found = ours(*told[0], **told[1])
+    except Error:
+        if is_shown():
+            return _read_by_numpy(_name(function), function, args, keywords)
+        raise
     return _by_numpy(_name(function), function, args, keywords, None) if found is NotImplemented else found
 
 
@@ -138,6 +154,11 @@ _HOMES = {"numpy.fft": "fft", "numpy.linalg": "linalg"}
 def _later(function: Any) -> Callable | None:
     """What stands for a function of NumPy and is not yet imported: its module says so when it is."""
     name = function.__name__
+    if _is_scipys(function):
+        ours = _like_scipys(_RENAMED.get(name, name))
+        if ours is not None:
+            UFUNCS[function] = ours
+        return ours
     known = imported(__package__).LATER | {"i0": "special"}
     home = _HOMES.get(getattr(function, "__module__", ""), known.get(name))
     if home is None:
@@ -146,9 +167,36 @@ def _later(function: Any) -> Callable | None:
     return UFUNCS.get(function) if isinstance(function, np.ufunc) else FUNCTIONS.get(function)
 
 
-def _name(function: Callable) -> str:
-    """np.linalg.svd, as users write it."""
+#: Universal functions of scipy.special that have another name here.
+_RENAMED = {"log_expit": "log_sigmoid", "psi": "digamma"}
+
+
+def _is_scipys(function: Any) -> bool:
+    """True for a universal function of scipy.special, which is imported by whoever calls one."""
+    scipy = sys.modules.get("scipy.special")
+    return isinstance(function, np.ufunc) and getattr(scipy, function.__name__, None) is function
+
+
+def _like_scipys(name: str) -> Callable | None:
+    """The function of `ad.special`, or of `ad` itself, that has this name."""
+    special, ops = imported(f"{__package__}.special"), imported(__package__)
+    home = special if name in special.__all__ else ops if name in {*ops.__all__, *ops.LATER} else None
+    return None if home is None else getattr(home, name)
+
+
+def _name(function: Any) -> str:
+    """np.linalg.svd, scipy.special.expit: a function's name as users write it."""
+    if isinstance(function, np.ufunc):
+        return f"{'scipy.special' if _is_scipys(function) else 'np'}.{function.__name__}"
     return f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
+
+
+def _there_are(name: str) -> str:
+    """For a message on a function of SciPy's: the ones that have a counterpart."""
+    if not name.startswith("scipy.special"):
+        return ""
+    there = ", ".join(imported(f"{__package__}.special").__all__)
+    return f"\n  ad.special has {there};\n  a function of your own whose forward has host=True can call SciPy's"
 
 
 def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: Callable | None) -> Any:
@@ -163,7 +211,7 @@ def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: 
         raise GradientError(
             f"{name} {what}, so the gradient of a tensor that requires grad would be lost\n"
             f"  called at {caller()}\n"
-            f"  use {mend}t.detach().numpy() for the value alone"
+            f"  use {mend}t.detach().numpy() for the value alone{_there_are(name)}"
         )
     try:
         arrays = [np.asarray(x) if isinstance(x, Tensor) else x for x in tensors]
@@ -172,6 +220,22 @@ def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: 
             f"{name} {what}, and what is traced has no value yet\n"
             f"  called at {caller()}\n"
             f"  use {mend}ad.* functions, or a function whose rules are declared with host=True: it may call NumPy"
+            f"{_there_are(name)}"
+        ) from None
+    args, keywords = tree.unflatten(structure, arrays)
+    return function(*args, **keywords)
+
+
+def _read_by_numpy(name: str, function: Callable, args: tuple, keywords: dict) -> Any:
+    """Let NumPy compare, show or write the values of tensors."""
+    given, structure = tree.flatten(_written_out((args, keywords)))
+    try:
+        arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in given]
+    except ConcretizationError:
+        raise ConcretizationError(
+            f"{name} reads values, and what is traced has no value yet\n"
+            f"  called at {caller()}\n"
+            "  call it outside of the traced function; ad.allclose and ad.equal compare what is traced"
         ) from None
     args, keywords = tree.unflatten(structure, arrays)
     return function(*args, **keywords)

@@ -21,6 +21,7 @@ from .. import tree
 from ..config import config
 from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked, with_article
 from ..ops import as_tensor
+from ..ops.conversion import numpys
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, tracked_node
 from ..tape.node import Node
@@ -111,7 +112,8 @@ class Arguments:
         self.parts: list[tuple[Any, list[Any]]] = []
         for i in self.numbers:
             leaves, structure = tree.flatten(args[i])
-            if structure is tree.LEAF and args[i] is not None and not is_differentiable(args[i]):
+            leaves = [x if is_differentiable(x) else numpys(x) for x in leaves]
+            if structure is tree.LEAF and args[i] is not None and not is_differentiable(leaves[0]):
                 raise DTypeError(
                     f"argument {i} of {name} is {with_article(type(args[i]).__name__)}:"
                     " only float arrays have gradients\n"
@@ -168,7 +170,8 @@ def constant_of(x: Any) -> Any:
             return number_like_traced(array, array.dtype, weak=False) if array.dtype in _KNOWN else as_tensor(x)
         return standing(leaf(array) if array.dtype in _KNOWN else as_tensor(x), x)
     if not isinstance(x, Tensor):
-        return x
+        array = numpys(x)
+        return x if array is x else as_tensor(array)
     if x.node.leaf is not None:
         return own(x)
     if state.now.captures is not None:

@@ -19,6 +19,7 @@ from ..custom.boundary import MappedCall
 from ..errors import DTypeError, GradientError, ShapeError, caller
 from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
+from ..ops.conversion import numpys
 from ..tape.ask import evaluate
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
@@ -218,7 +219,8 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     name = name_of(f, "jvp")
     primals, tangents = paired(f"jvp of {name}", primals, tangents)
     leaves, structure = tree.flatten(tuple(primals))
-    directions = tree.flatten_up_to(structure, tuple(tangents))
+    leaves = [numpys(x) for x in leaves]
+    directions = [numpys(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
     made_plain = is_plain([*leaves, *directions])
     called = partial(leaf_name, structure, "primal", f"jvp of {name}")
     made = [

@@ -6,14 +6,22 @@ and a handle (`autodiff.tensor`) knows neither.
 
 from __future__ import annotations
 
-import copy
 import threading
 from typing import Any
 
 import numpy as np
 
 from ..config import config
-from ..errors import ConcretizationError, DTypeError, GradientError, LostGradientWarning, ShapeError, caller, warn
+from ..errors import (
+    ConcretizationError,
+    DTypeError,
+    GradientError,
+    LostGradientWarning,
+    ShapeError,
+    caller,
+    is_shown,
+    warn,
+)
 from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
@@ -35,6 +43,8 @@ def _refuse_losing_gradient(t: Tensor, what: str) -> None:
     if t.node.kind.out.requires_grad and not t.masked and grad_mode.get():
         if t.node.value is None and not _is_tracing() and is_traced(t.node):
             return  # it has left its trace and never has a value: who asks for it is told so
+        if is_shown():
+            return
         raise GradientError(
             f"{what} of a {t.aval} that requires grad would lose its gradient\n"
             f"  called at {caller()}\n"
@@ -181,6 +191,16 @@ def show(t: Tensor) -> str:
     text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
     joint = "\n" if "\n" in text else " "
     return f"{t.aval}{flag}{joint}{text}"
+
+
+def page(t: Tensor) -> str:
+    """What a notebook shows: shape and dtype in a line of their own, the elements below."""
+    from html import escape  # for notebooks only
+
+    text = show(t)
+    at = text.find("[", text.find("]")) if t.shape else -1  # where the elements begin
+    head, elements = (text, "") if at < 0 else (text[:at].rstrip(), text[at:])
+    return f"<div><code>{escape(head)}</code>{elements and f'<pre>{escape(elements)}</pre>'}</div>"
 
 
 def text(t: Tensor, spec: str) -> str:
@@ -335,6 +355,11 @@ def _restored(value: np.ndarray, requires_grad: bool) -> Tensor:
     return handle(leaf_node(value, requires_grad))
 
 
+def _copy(t: Tensor) -> Tensor:
+    """copy.copy: another leaf, or of a computed tensor another handle with the same history."""
+    return another(t) if t.node.kind.out.requires_grad and t.node.leaf is None else _deepcopy(t, {})
+
+
 def _deepcopy(t: Tensor, memo: dict) -> Tensor:
     function, arguments = _reduce(t)
     return function(*arguments)
@@ -369,6 +394,7 @@ for _name, _function in {
     "__bool__": truth,
     "__index__": index,
     "__repr__": show,
+    "_repr_html_": page,
     "__format__": text,
     "detach": detach,
     "grad": property(_get_grad, _set_grad, doc="""The accumulated gradient of a leaf: a tensor, or None.
@@ -395,6 +421,6 @@ for _name, _function in {
     "backward": _backward,
     "__reduce__": _reduce,
     "__deepcopy__": _deepcopy,
-    "__copy__": lambda t: copy.deepcopy(t),
+    "__copy__": _copy,
 }.items():
     setattr(Tensor, _name, _function)

@@ -49,6 +49,11 @@ def _both(label, name, shapes, *args, of_real=True, of_complex=True, **keywords)
 CASES = [
     *[c for name in ("fft", "ifft") for c in _both(name, name, SHAPES)],
     *_both("rfft", "rfft", SHAPES, of_complex=False),
+    *_both("hfft", "hfft", ("[2]", "[5]", "[3,4]")),
+    *_both("ihfft", "ihfft", ("[2]", "[5]", "[3,4]"), of_complex=False),
+    *[c for n in (4, 7) for c in _both(f"hfft-{n}", "hfft", ("[4]",), n)],
+    *[c for norm in ("ortho", "forward") for c in _both(f"hfft-{norm}", "hfft", ("[4,3]",), axis=0, norm=norm)],
+    *_both("ihfft-7-ortho", "ihfft", ("[4]",), 7, of_complex=False, norm="ortho"),
     *_both("irfft", "irfft", ("[2]", "[5]", "[6]", "[3,4]", "[0,4]")),
     *[c for n in (2, 4, 7) for c in _both(f"irfft-{n}", "irfft", ("[4]", "[3,4]"), n)],
     *[c for n in (2, 7) for name in ("fft", "ifft") for c in _both(f"{name}-{n}", name, ("[4]", "[3,4]"), n)],

@@ -100,6 +100,7 @@ OF_ONE = {
     "np.interp": {"x": X / 5}, "np.ldexp": {"x2": np.array([1, 2, 3])}, "np.reshape": {"shape": (9,)},
     "np.atleast_1d": None, "np.atleast_2d": None, "np.atleast_3d": None, "np.logspace": {}, "np.polyval": {"x": X},
     "np.linalg.solve": {"b": X}, "np.linalg.lstsq": {"a": X[:, :2], "b": X}, "np.linalg.multi_dot": {"arrays": [X, X]},
+    "np.result_type": None, "np.can_cast": None, "np.isdtype": None,  # of dtypes: tests/test_array_namespace.py
     "np.take_along_axis": {"axis": 0}, "np.unwrap": {"p": X}, "np.arange": {"start_or_stop": 4},
 } | {
     f"np.{name}": {"x1": np.array([6, 3]), "x2": np.array([2, 1])}

@@ -18,6 +18,7 @@ from codegen.ir import DTYPES, Aval
 
 from ... import tree
 from ...errors import DispatchError, ShapeError, caller
+from ...ops.conversion import numpys
 from ...ops.shaping import transposed
 from ...tensor import AbstractTensor, Tensor
 from ..arguments import is_differentiable
@@ -114,7 +115,7 @@ def leaves_of_arguments(args: tuple, kwargs: dict[str, Any], in_axes: Any, name:
     values, structure = tree.flatten((args, kwargs))
     places, _ = structure.children
     axes = _spread(in_axes, places, "in_axes") + [0] * (structure.size - places.size)
-    return Leaves(values, axes, structure)
+    return Leaves([numpys(x) for x in values], axes, structure)
 
 
 def result_axes(out_axes: Any, structure: tree.Structure) -> list[int | None]:

@@ -1,0 +1,201 @@
+"""Parts of the Array-API standard that are no operations: dtypes, limits, the namespace's own description.
+
+    ad.result_type(x, ad.float32)       ad.isdtype(x.dtype, "real floating")       ad.finfo(ad.float32).eps
+
+Code that is written for any array library, such as SciPy's with SCIPY_ARRAY_API=1, takes the namespace of its argument
+(`x.__array_namespace__()`, which is `ad` for a tensor) and calls what stands here beside operations.
+
+Source: Python array API standard 2024.12, "Data type functions" and "Inspection".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import DTYPES
+
+from .errors import DispatchError, DTypeError, caller
+from .ops import as_tensor, dtype_of
+from .ops.conversion import WEAK, foreign_array
+from .tensor import AbstractTensor, Tensor
+
+__all__ = [
+    "NamespaceInfo", "__array_namespace_info__", "can_cast", "finfo", "from_dlpack", "iinfo", "isdtype",
+    "result_type",
+]  # fmt: skip
+
+
+def _dtype(x: Any, function: str) -> Any:
+    """The dtype of an array, tensor or dtype; a Python number as it is, for its dtype depends on what it meets."""
+    if type(x) in WEAK:
+        return x
+    if isinstance(x, (AbstractTensor, np.ndarray, np.generic)):
+        return np.dtype(x.dtype)
+    return dtype_of(x, function)
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype:
+    """The dtype of a result of these arrays, tensors, numbers and dtypes together, as NumPy's `result_type` finds it.
+
+    Raises DTypeError for a dtype that this library does not have.
+
+    >>> import autodiff as ad
+    >>> ad.result_type(ad.tensor([1], dtype=ad.int32), ad.float32, 2.0)
+    dtype('float64')
+    >>> ad.result_type(ad.float32, 2.0)
+    dtype('float32')
+    """
+    found = np.result_type(*[_dtype(x, "result_type") for x in arrays_and_dtypes])
+    return dtype_of(found, "result_type")
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether values of a dtype, or those of an array or tensor, can be converted to another dtype by NumPy's rule.
+
+    casting   NumPy's name of the rule: "no", "equiv", "safe", "same_kind" or "unsafe"
+
+    >>> import autodiff as ad
+    >>> ad.can_cast(ad.float32, ad.float64), ad.can_cast(ad.tensor([1.0]), ad.int64)
+    (True, False)
+    """
+    return bool(np.can_cast(_dtype(from_, "can_cast"), dtype_of(to, "can_cast"), casting))  # type: ignore[arg-type]
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is another one, or is of a kind, or of one of several kinds in a tuple.
+
+    kind   a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating",
+           or "numeric"
+
+    Raises ValueError for the name of another kind.
+
+    >>> import autodiff as ad
+    >>> ad.isdtype(ad.float32, "real floating"), ad.isdtype(ad.int64, ("complex floating", ad.float64))
+    (True, False)
+    """
+    if isinstance(kind, tuple):
+        return any([isdtype(dtype, k) for k in kind])
+    if isinstance(kind, str):
+        if kind not in _KINDS:
+            raise ValueError(
+                f"isdtype: {kind!r} is not the name of a kind\n"
+                f"  called at {caller()}\n"
+                f"  it is one of {', '.join(map(repr, _KINDS))}, a dtype, or a tuple of these"
+            )
+        return np.dtype(dtype).kind in _KINDS[kind]
+    return bool(np.dtype(dtype) == np.dtype(kind))
+
+
+#: Kinds of dtypes by the standard's names: letters of NumPy's kinds.
+_KINDS = {
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
+    "complex floating": "c", "numeric": "iufc",
+}  # fmt: skip
+
+
+def finfo(dtype: Any) -> np.finfo:
+    """Limits of a float dtype, or of that of an array or tensor: eps, max, min, smallest_normal.  As NumPy's `finfo`.
+
+    >>> import autodiff as ad
+    >>> float(ad.finfo(ad.float64).eps)
+    2.220446049250313e-16
+    """
+    return np.finfo(_floats(dtype))
+
+
+def _floats(dtype: Any) -> np.dtype:
+    found = np.dtype(dtype.dtype) if hasattr(dtype, "dtype") and not isinstance(dtype, type) else np.dtype(dtype)
+    if found.kind not in "fc":
+        raise DTypeError(f"finfo: {found} has no floating point\n  called at {caller()}\n  ad.iinfo is for integers")
+    return found
+
+
+def iinfo(dtype: Any) -> np.iinfo:
+    """Limits of an integer dtype, or of that of an array or tensor: min, max, bits.  As NumPy's `iinfo`.
+
+    >>> import autodiff as ad
+    >>> ad.iinfo(ad.int32).max
+    2147483647
+    """
+    found = np.dtype(dtype.dtype) if hasattr(dtype, "dtype") and not isinstance(dtype, type) else np.dtype(dtype)
+    if found.kind not in "iu":
+        raise DTypeError(f"iinfo: {found} is no integer dtype\n  called at {caller()}\n  ad.finfo is for floats")
+    return np.iinfo(found)
+
+
+def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor with the values of an array that another library gives by DLPack: PyTorch's, JAX's, CuPy's on the CPU.
+
+    device, copy   as in the standard: None or "cpu"; a tensor never shares memory that can be written to, so copy=False
+                   raises ValueError
+
+    Raises DispatchError for an object that does not speak DLPack, or whose memory is not the CPU's.
+
+    >>> import autodiff as ad, numpy as np
+    >>> ad.from_dlpack(np.array([1.0, 2.0]))
+    f64[2] [1. 2.]
+    """
+    _check_device("from_dlpack", device)
+    if copy is False:
+        raise ValueError(
+            f"from_dlpack: the array has to be copied, for its owner may write to it\n  called at {caller()}"
+        )
+    if isinstance(x, AbstractTensor):
+        return as_tensor(x)
+    if not hasattr(type(x), "__dlpack__"):
+        raise DispatchError(
+            f"from_dlpack: a {type(x).__name__} has no __dlpack__\n  called at {caller()}\n"
+            "  ad.asarray takes lists, numbers, and objects with __array__"
+        )
+    return as_tensor(x if isinstance(x, np.ndarray) else foreign_array(x, "from_dlpack: ", "x"), "from_dlpack", "x")
+
+
+def _check_device(function: str, device: Any) -> None:
+    if device not in (None, "cpu"):
+        raise ValueError(
+            f"{function}: there is no device {device!r}\n  called at {caller()}\n  tensors are on the 'cpu'"
+        )
+
+
+class NamespaceInfo:
+    """The description of this namespace that the standard asks for (`ad.__array_namespace_info__()`)."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """The optional features.
+
+        A mask indexes where its values are known, which is everywhere but in a trace.
+        """
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """The device of every tensor."""
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        """All devices: the CPU."""
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
+        """The dtypes of Python's numbers that meet no tensor."""
+        _check_device("default_dtypes", device)
+        names = {
+            "real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64",
+        }  # fmt: skip
+        return {kind: np.dtype(name) for kind, name in names.items()}
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
+        """The dtypes that there are, by name; those of a kind, or of one of several in a tuple."""
+        _check_device("dtypes", device)
+        return {d.name: d for d in DTYPES.values() if kind is None or isdtype(d, kind)}
+
+
+def __array_namespace_info__() -> NamespaceInfo:
+    """The description of this namespace that the Array-API standard asks for.
+
+    >>> import autodiff as ad
+    >>> sorted(ad.__array_namespace_info__().dtypes(kind="integral"))
+    ['int32', 'int64']
+    """
+    return NamespaceInfo()
