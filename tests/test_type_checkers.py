@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Optional, Union
 
 import pytest
 from test_pages import blocks
@@ -76,6 +77,33 @@ def test_what_is_written_by_hand_has_the_parameters_of_the_function():
     assert not differing
 
 
+def test_a_function_written_by_hand_takes_them_by_place_or_name_as_the_function_does():
+    """Those with several signatures say it of the first: it is the one that editors show."""
+    differing = []
+    for name, (told, *_) in stub("").items():
+        if isinstance(told, ast.FunctionDef) and name != "grad":
+            real = inspect.signature(getattr(ad, name)).parameters.values()
+            by_place = [p.name for p in real if p.kind is p.POSITIONAL_OR_KEYWORD]
+            by_name = [p.name for p in real if p.kind is p.KEYWORD_ONLY]
+            given = [p.arg for p in (*told.args.posonlyargs, *told.args.args)], [p.arg for p in told.args.kwonlyargs]
+            moved = set(given[1]) & set(by_place)  # has_aux, which an overload asks for by name
+            given = given[0] + [n for n in given[1] if n in moved], [n for n in given[1] if n not in moved]
+            differing += [(name, given)] if given != (by_place, by_name) else []
+    assert not differing
+
+
+@pytest.mark.parametrize("name", ["Tensor", "ForwardContext", "BackwardContext"])
+def test_a_method_written_by_hand_has_the_parameters_of_the_method(name):
+    (told,) = stub("")[name]
+    differing = {}
+    for method in told.body:
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("__") and not method.decorator_list:
+            real = list(inspect.signature(getattr(getattr(ad, name), method.name)).parameters)[1:]
+            is_attached = real == ["args", "keywords"]  # an operation as a method: made from its declaration
+            differing |= {} if is_attached or parameters_of(method) == real else {method.name: real}
+    assert not differing
+
+
 @pytest.mark.parametrize("name", ["AbstractTensor", "Tensor", "ForwardContext", "BackwardContext"])
 def test_a_class_of_the_stub_has_the_public_attributes_that_there_are(name):
     (told,) = stub("")[name]
@@ -105,6 +133,25 @@ def test_a_type_for_annotations_has_a_documentation_of_its_own(name):
     assert told and told not in others and told != inspect.getdoc(int | float)
 
 
+TYPES = {name: getattr(ad, name) for name in ("AbstractTensor", "Tensor", "Scalar", "Vector", "Matrix", "Number")}
+
+
+@pytest.mark.parametrize("written", ["ad.{}", "ad.{} | None", "Optional[ad.{}]", "'ad.{}'", "Union[str, ad.{}, None]"])
+@pytest.mark.parametrize("name", TYPES)
+def test_a_bare_decorator_reads_a_type_from_its_annotation_as_it_is_given_by_hand(name, written):
+    names = {"ad": ad, "Optional": Optional, "Union": Union}
+    exec(f"def f(ctx, x: {written.format(name)}): ...", names)  # its body is never run
+    bare, given = ad.function(lambda_of_x()), ad.function(lambda_of_x())
+    spec = eval(written.format(name).strip("'"), names)
+    assert str(bare.forward(names["f"]).signature) == str(given.forward(spec)(lambda ctx, x: x).signature)
+
+
+def lambda_of_x():
+    def f(x): ...
+
+    return f
+
+
 # ---------------------------------------------------------------- type checkers
 
 
@@ -123,7 +170,7 @@ PYRIGHT = {
     "pythonVersion": "3.11",
     "extraPaths": [str(ROOT)],
     "typeCheckingMode": "strict",
-    "strict": ["accepted.py", "refused.py"],
+    "strict": ["accepted.py", "names.py", "refused.py"],
     **{f"report{rule}": False for rule in NOT_ASKED.split()},
 }
 MYPY = """
@@ -160,8 +207,10 @@ def as_program(text):
 
 
 def programs():
-    """The files to check, by name: the marked ones, the examples, README.md and the tutorial."""
+    """The files to check, by name: the marked ones, every public name, the examples, README.md and the tutorial."""
     files = {file.name: file.read_text(encoding="utf-8") for file in PROGRAMS.glob("*.py")}
+    every = [f"{space}.{n}" if space else n for space, module in SPACES.items() for n in module.__all__]
+    files["names.py"] = "\n".join(["import autodiff as ad", *[f"print(ad.{name})" for name in every]])
     files |= {f"example_{f.name}": f.read_text(encoding="utf-8") for f in (ROOT / "examples").glob("*.py")}
     for page in [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "docs" / "tutorial").glob("*.md")]:
         text = "\n".join(as_program(block) for _, block in blocks(page, "python"))
