@@ -1542,7 +1542,7 @@ def max(
 def maximum(
     x1: _ArrayLike, x2: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind"
 ) -> Tensor:
-    """The larger of two, element by element; nan if either is.   T[...], T[...]  →  T[...]"""
+    """The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]"""
 @_operation
 def mean(
     x: _ArrayLike,
@@ -1571,7 +1571,7 @@ def min(
 def minimum(
     x1: _ArrayLike, x2: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind"
 ) -> Tensor:
-    """The smaller of two, element by element; nan if either is.   T[...], T[...]  →  T[...]"""
+    """The smaller of two elements; nan if either is.   T[...], T[...]  →  T[...]"""
 @_operation
 def mish(x: _ArrayLike) -> Tensor: ...
 @_operation

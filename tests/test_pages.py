@@ -42,20 +42,13 @@ def name(page):
     return page.relative_to(ROOT).as_posix()
 
 
-def here(shown):
-    """What a page shows, as the installed NumPy writes it: before NumPy 2 a scalar had no name around it."""
-    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-        return shown
-    return re.sub(r"\bnp\.(True|False)_", r"\1", re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", shown))
-
-
 class Checker(doctest.OutputChecker):
     """Pages show places as they are in a file of one's own: `called at train.py:41, in loss`."""
 
     PLACE = re.compile(r"(?:<doctest [^>]*>|[\w-]+\.(?:py|md)):\d+(?:, in [\w.<>]+)?")
 
     def check_output(self, want, got, optionflags):
-        want, got = (self.PLACE.sub("PLACE", text) for text in (here(want), got))
+        want, got = (self.PLACE.sub("PLACE", text) for text in (want, got))
         return super().check_output(want, got, optionflags)
 
 
@@ -93,7 +86,7 @@ def run_program(text, names, page):
         source = ast.unparse(statement)
         _, hash_, comment = lines[statement.end_lineno - 1][statement.end_col_offset :].partition("# ")
         if isinstance(statement, ast.Expr) and hash_:
-            assert repr(eval(source, names)) == here(comment), source
+            assert repr(eval(source, names)) == comment, source
         else:
             exec(compile(ast.Module([statement], []), page.name, "exec"), names)
 

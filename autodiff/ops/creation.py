@@ -146,7 +146,7 @@ def empty(shape, dtype=None, order="C", *, device=None, like=None):
 
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
-    """One value everywhere, which broadcasts.   T[...]  →  dtype[shape]     by default the dtype of the value
+    """An array filled with one value, which broadcasts.   T[...]  →  dtype[shape]     by default the dtype of the value
 
     Raises ShapeError when the value does not broadcast to the shape.
 
@@ -222,7 +222,7 @@ def empty_like(x, *, dtype=None):
 
 @function
 def full_like(x, fill_value, *, dtype=None):
-    """One value in the shape, and by default the dtype, of x.   T[...], T[...]  →  dtype[...]
+    """An array filled with one value, in the shape and by default the dtype of x.   T[...], T[...]  →  dtype[...]
 
     Raises ShapeError when the value does not broadcast to the shape of x.
 
@@ -243,7 +243,7 @@ def full_like(x, fill_value, *, dtype=None):
 def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     """Numbers from `start` in steps of `step` below `stop`; `arange(n)` counts from 0.   →  dtype[n]
 
-    Integers give int64, floats float64.  How many there are is static, where they start is not.
+    Integers give int64, floats float64.  The number of elements is static, the start is not.
     As in NumPy, rounding may add or lose the last element of a range of floats: prefer `linspace`.
     Raises ValueError for a step of 0.
 

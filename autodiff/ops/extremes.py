@@ -146,9 +146,9 @@ def _without(x: Tensor, value: float) -> tuple[Tensor, Tensor | None]:
 @function
 @remembered(1)
 def nansum(x, axis=None, *, dtype=None, keepdims=False):
-    """The sum of all that is not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
+    """The sum of the elements that are not nan, as `sum` otherwise.   T[..., n, ...]  →  T[..., ...]
 
-    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
@@ -168,11 +168,11 @@ def nansum(x, axis=None, *, dtype=None, keepdims=False):
 @function
 @remembered(1)
 def nanmean(x, axis=None, *, keepdims=False):
-    """The mean of all that is not nan, as `mean` otherwise; of nothing else it is nan.
+    """The mean of the elements that are not nan, as `mean` otherwise; nan where all are nan.
 
     x: f[..., n, ...]  →  f[..., ...]
 
-    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0
 
@@ -202,11 +202,11 @@ def _nan_extreme(name: str, extreme: Callable[..., Tensor], start: float, x: Any
 @function
 @remembered(1)
 def nanmax(x, axis=None, *, keepdims=False):
-    """The largest of all that is not nan, as `max` otherwise; of nothing else it is nan.
+    """The largest element that is not nan, as `max` otherwise; nan where all are nan.
 
     x: T[..., n, ...]  →  T[..., ...]
 
-    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
 
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0
@@ -223,11 +223,11 @@ def nanmax(x, axis=None, *, keepdims=False):
 @function
 @remembered(1)
 def nanmin(x, axis=None, *, keepdims=False):
-    """The smallest of all that is not nan, as `min` otherwise; of nothing else it is nan.
+    """The smallest element that is not nan, as `min` otherwise; nan where all are nan.
 
     x: T[..., n, ...]  →  T[..., ...]
 
-    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis, or nothing along it.
 
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0

@@ -414,7 +414,7 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
 
 @function
 def fftshift(x, axes=None):
-    """Frequency zero in the middle, along all axes or those named.   T[...]  →  T[...]
+    """x with frequency zero moved to the middle, along all axes or those named.   T[...]  →  T[...]
 
     Raises ShapeError when x has no such axis.
 

@@ -302,7 +302,7 @@ def _without_nan(name: str, extreme: Any, x1: Any, x2: Any) -> Tensor:
 
 @function
 def fmax(x1, x2):
-    """The larger of two; of a number and nan the number.   T[...], T[...]  →  T[...]
+    """The larger of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
 
@@ -315,7 +315,7 @@ def fmax(x1, x2):
 
 @function
 def fmin(x1, x2):
-    """The smaller of two; of a number and nan the number.   T[...], T[...]  →  T[...]
+    """The smaller of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
 

@@ -32,7 +32,7 @@ def _filled(name: str, x: Any, axis: Any, value: float) -> Tensor:
 
 @function
 def nanprod(x, axis=None, *, keepdims=False):
-    """The product of all that is not nan; what is nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]
+    """The product of the elements that are not nan; nan gets a gradient of exactly 0.   T[..., n, ...]  →  T[..., ...]
 
     Raises ShapeError when x has no such axis.
 
@@ -92,11 +92,11 @@ def _nancumprod(x, axis=None, *, dtype=None):
 
 @function
 def nanvar(x, axis=None, *, ddof=0, keepdims=False):
-    """The variance of all that is not nan, as `var` otherwise; of nothing else it is nan.
+    """The variance of the elements that are not nan, as `var` otherwise; nan where all are nan.
 
     x: f[..., n, ...]  →  f[..., ...]
 
-    What is nan gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
+    A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis.
 
     where, mean   as of `var`
 
@@ -114,7 +114,7 @@ def _nanvar(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False
 
 @function
 def nanstd(x, axis=None, *, ddof=0, keepdims=False):
-    """The standard deviation of all that is not nan: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
+    """The standard deviation without nan elements: the square root of `nanvar`.   f[..., n, ...]  →  f[..., ...]
 
     Raises ShapeError when x has no such axis.
 

@@ -103,7 +103,7 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     x: T[..., n, ...]  →  T[..., ...]     bool and int32 are multiplied as int64
 
     The product of nothing is 1.  Derivatives of every order are right where elements are zero.
-    `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+    x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
 
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0

@@ -212,7 +212,7 @@ def median(x, axis=None, *, keepdims=False):
 
 @function
 def nanquantile(x, q, axis=None, *, method="linear", keepdims=False):
-    """`quantile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
+    """The `quantile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 1.
 
@@ -230,7 +230,7 @@ def _nanquantile(x, q, axis=None, *, method="linear", keepdims=False, weights=No
 
 @function
 def nanpercentile(x, q, axis=None, *, method="linear", keepdims=False):
-    """`percentile` of what is not nan; nan where nothing else is.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
+    """The `percentile` without nan elements; nan where all are.   x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]
 
     Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to 100.
 
@@ -248,7 +248,7 @@ def _nanpercentile(x, q, axis=None, *, method="linear", keepdims=False, weights=
 
 @function
 def nanmedian(x, axis=None, *, keepdims=False):
-    """`median` of what is not nan; nan where nothing else is.   f[..., n, ...]  →  f[..., ...]
+    """The `median` without nan elements; nan where all are.   f[..., n, ...]  →  f[..., ...]
 
     Raises ShapeError when x has no such axis.
 

@@ -223,7 +223,7 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
 
 @function
 def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
-    """The slices of x along an axis, without that axis.   T[..., n, ...]  →  n of T[..., ...]
+    """The slices of x along an axis, in a tuple; they do not have that axis.   T[..., n, ...]  →  n of T[..., ...]
 
     Raises ShapeError when x has no such axis.
 

@@ -94,7 +94,7 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
 
     x: T[..., n, ...]  →  T[..., ...]     bool and int32 are summed as int64
 
-    The sum of nothing is 0.  `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+    The sum of nothing is 0.  x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
 
     initial   a number to begin with
     where     a mask of the elements that count; all others are left out, with a gradient of 0
@@ -181,7 +181,7 @@ def max_(x, axis=None, *, keepdims=False):
 
     x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
 
-    Elements that tie share the gradient evenly; the others get exactly 0.
+    Equal largest or smallest elements share the gradient evenly; the others get exactly 0.
     Raises ShapeError when x has no such axis, or nothing along it.
 
     initial   a number that is one more element; needed for `where`
@@ -201,7 +201,7 @@ def min_(x, axis=None, *, keepdims=False):
 
     x: T[..., n, ...]  →  T[..., ...]     complex numbers are ordered by real parts, equal ones by imaginary parts
 
-    Elements that tie share the gradient evenly; the others get exactly 0.
+    Equal largest or smallest elements share the gradient evenly; the others get exactly 0.
     Raises ShapeError when x has no such axis, or nothing along it.
 
     initial   a number that is one more element; needed for `where`

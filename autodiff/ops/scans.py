@@ -191,7 +191,7 @@ def cumsum(x, axis=None, *, dtype=None):
 
     x: T[..., n, ...]  →  T[..., n, ...]     bool and int32 are summed as int64
 
-    `dtype` is converted to first.  Raises ShapeError when x has no such axis.
+    x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad
     >>> ad.cumsum([[1, 2], [3, 4]], axis=0)
@@ -211,7 +211,7 @@ def cumprod(x, axis=None, *, dtype=None):
 
     x: T[..., n, ...]  →  T[..., n, ...]     bool and int32 are multiplied as int64
 
-    Derivatives of every order are right where elements are zero.  `dtype` is converted to first.
+    Derivatives of every order are right where elements are zero.  x is converted to `dtype` first.
     Raises ShapeError when x has no such axis.
 
     >>> import autodiff as ad

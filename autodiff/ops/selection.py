@@ -107,7 +107,7 @@ maximum = binary(
     cancels=by_share(is_largest=True),
     traits=("commutative",),
     on_bool=lambda a, b: bitwise_or(a, b),
-    doc="""The larger of two, element by element; nan if either is.   T[...], T[...]  →  T[...]
+    doc="""The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.
 
@@ -128,7 +128,7 @@ minimum = binary(
     cancels=by_share(is_largest=False),
     traits=("commutative",),
     on_bool=lambda a, b: bitwise_and(a, b),
-    doc="""The smaller of two, element by element; nan if either is.   T[...], T[...]  →  T[...]
+    doc="""The smaller of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.
 

@@ -73,7 +73,7 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
 
     x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64
 
-    The mean of nothing is nan.  `dtype` is converted to first, and is that of the result.
+    The mean of nothing is nan.  x is converted to `dtype` first, which is that of the result.
     Raises ShapeError when x has no such axis.
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0

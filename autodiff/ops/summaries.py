@@ -36,7 +36,7 @@ __all__ = [
 
 @function
 def average(x, axis=None, weights=None, *, keepdims=False):
-    """The mean, in which each element counts as much as its weight.
+    """The mean weighted by `weights`.
 
     x: f[..., n, ...]  weights: f[n], or of x's shape; None: all the same  →  f[..., ...]
 
@@ -178,7 +178,7 @@ def _correlations(c: Tensor) -> Tensor:
 
 @function
 def vdot(a, b):
-    """The sum of products of all elements, those of a conjugated.   T[...], T[...]  →  T[]     as one row each
+    """The sum of products of all elements, with a conjugated.   T[...], T[...]  →  T[]     as one row each
 
     Raises ShapeError when a and b differ in size.
 
@@ -194,7 +194,7 @@ def vdot(a, b):
 
 @function
 def vecdot(a, b, *, axis=-1):
-    """The sums of products along an axis, elements of a conjugated.   T[..., n], T[..., n]  →  T[...]
+    """The sums of products along an axis, with a conjugated.   T[..., n], T[..., n]  →  T[...]
 
     Raises ShapeError when one has no such axis, and when the two do not broadcast.
 

@@ -189,7 +189,7 @@ def matrix_rank(A, tol=None, *, rtol=None):
 
 @function
 def cond(x, p=None):
-    """The condition number of each matrix: how much a solution may move for a right side that does.
+    """The condition number of each matrix: the most that a relative error of b may grow in a solution of a @ x = b.
 
     f[..., m, m]  →  f[...]     p: the order of the norm; None and 2: by singular values, also where m != n
 

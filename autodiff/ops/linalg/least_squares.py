@@ -33,7 +33,7 @@ class LstsqResult(NamedTuple):
 
 @function
 def lstsq(a, b, rcond=None) -> LstsqResult:
-    """The x for which |b - a @ x| is least, of the least norm if there are several.
+    """The least-squares solution: x of the least |b - a @ x|, of the least norm if there are several.
 
     a: T[..., m, n]  b: T[..., m, k] or T[m]  →  (x: T[..., n, k] or T[n], residuals: f[..., k], rank: i64[...],
     singular_values: f[..., min(m, n)])

@@ -109,7 +109,7 @@ def solved(a: Tensor, b: Tensor) -> Tensor:
 
 @records(_solve)
 def solve(a, b):
-    """x with a @ x = b.
+    """The solution x of a @ x = b.
 
     a: T[..., n, n]  b: T[..., n, m] or T[n]  →  T[..., n, m] or T[..., n]     float or complex; integers give float64
 
@@ -288,7 +288,7 @@ def solved_triangular(a: Tensor, b: Tensor, lower: bool, refuses: bool = True) -
 
 @records(_solve_triangular)
 def solve_triangular(a, b, *, lower=False):
-    """x with triangle(a) @ x = b: the upper triangle of a, or with `lower` the lower one; the other is not read.
+    """The solution x of triangle(a) @ x = b: the upper triangle, or with `lower` the lower one; the other is not read.
 
     a: T[..., n, n]  b: T[..., n, m] or T[n]  →  T[..., n, m] or T[..., n]     float or complex; integers give float64
 

@@ -81,7 +81,7 @@ _uniform = remembered(1)(lambda key, shape, dtype: _unit("uniform", key, shape, 
 
 @function
 def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
-    """Uniform in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]
+    """Uniform numbers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]
 
     Differentiable in the bounds.  Raises ShapeError when they do not broadcast to shape.
 

@@ -65,7 +65,7 @@ def _pair(words: Tensor) -> Tensor:
 
 
 def key(seed):
-    """The key of a seed.   i[]  →  i32[2]
+    """A key made from a seed.   i[]  →  i32[2]
 
     Raises TypeError for a seed that is no integer.
 
@@ -82,7 +82,7 @@ def key(seed):
 @function
 @remembered(1)
 def split(key, num=2):
-    """New keys out of one that is not used again.   key: i32[2]  →  i32[num, 2]     num: int or shape
+    """New keys made from one, which is not used again.   key: i32[2]  →  i32[num, 2]     num: int or shape
 
     Raises TypeError for what is no key, ShapeError for a negative number.
 
@@ -95,7 +95,7 @@ def split(key, num=2):
 
 @function
 def fold_in(key, data):
-    """The key of a number under a key: one for each step of a loop, say.   key: i32[2], data: i[]  →  i32[2]
+    """A key made from a key and a number: one for each step of a loop.   key: i32[2], data: i[]  →  i32[2]
 
     Raises TypeError for what is no key, or data that is no integer.
 
@@ -114,7 +114,7 @@ def fold_in(key, data):
 @function
 @remembered(1)
 def bits(key, shape=(), dtype=np.int32):
-    """Random bits.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
+    """Random bits, as integers.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
 
     Raises TypeError for what is no key, DTypeError for another dtype.
     Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
