@@ -42,8 +42,9 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     DispatchError for data that NumPy cannot make an array of.  While `jit` traces, the contents of an array or tensor
     at each call count.
 
-    An array that is used as it is (`x * a`) is copied each time it is recorded; of a tensor made here there is one
-    copy.
+    An array that is used as it is (`x * a`) is copied when it is recorded: a tensor made of it once saves the copies.
+    Under `ad.grad` and its kin at plain arrays a large one is not copied, and read-only until the call returns; what is
+    written within the call through a view that was made earlier is not noticed.  Of a copy nothing can be written to.
 
     >>> import autodiff as ad
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
