@@ -120,6 +120,7 @@ def test_the_commands_of_a_page_print_what_it_shows(page, monkeypatch, tmp_path)
                 assert code == 0, output
 
 
+@pytest.mark.filterwarnings("ignore")  # theirs
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, *PEERS)], ids=name)
 def test_the_code_of_a_peer_on_a_page_runs_and_gives_what_it_shows(page, peer):
