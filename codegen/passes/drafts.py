@@ -28,6 +28,7 @@ from .exact import exact_nodes
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
 from .joins import JOIN, placed_parts
+from .numbered import numbers
 from .pairs import PAIR
 from .prepare import Prepared, computed_by, gemm_of
 from .recur import results_together
@@ -159,6 +160,6 @@ def _words(unit: Unit, fused: Fused) -> str:
         return unit.node.op.name
     assert unit.group is not None
     words = [r.node.op.name for r in unit.group.roots]
-    on_the_way = [fused.reaches.nodes[j] for j in islice(unit.tree, _LOOKED_AT)]
+    on_the_way = [fused.reaches.nodes[j] for j in islice(numbers(unit.tree), _LOOKED_AT)]
     words += [n.op.name for n in sorted(on_the_way, key=lambda n: -fused.reaches.weight(n))]
     return "_".join(list(dict.fromkeys(words))[:_NAMED])

@@ -24,6 +24,7 @@ from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
 from ..records import record
 from .fuse import Fused
+from .numbered import numbers
 from .recur import RESULT
 
 __all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]
@@ -77,14 +78,7 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
     for unit in fused.units:
         if unit.node is not None and isinstance(unit.node.op.lower, Call) and unit.node.op is not RESULT:
             fixed.update(unit.node.inputs, [unit.node])
-    readers: dict[int, set[int]] = {}
-    for number, unit in enumerate(fused.units):
-        for leaf in unit.leaves:
-            readers.setdefault(leaf, set()).add(number)
-
-    def readers_of(node: Node) -> set[int]:
-        return readers.get(fused.reaches.leaf(node).last, set())
-
+    readers: dict[Node, set[int]] = {}
     found: dict[Node, Node] = {}
     taken: set[Node] = set()
     for unit in fused.units:
@@ -98,9 +92,19 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
             continue
         if node in fixed and node not in graph.outputs:
             continue
-        if readers_of(node).isdisjoint(readers_of(x)):
+        readers = readers or _readers(fused)
+        if readers.get(node, set()).isdisjoint(readers.get(x, set())):
             found[node] = x
             taken.add(x)
+    return found
+
+
+def _readers(fused: Fused) -> dict[Node, set[int]]:
+    """For each stored value the places of the units that read it."""
+    found: dict[Node, set[int]] = {}
+    for place, unit in enumerate(fused.units):
+        for j in numbers(unit.leaves):
+            found.setdefault(fused.reaches.leaves[j], set()).add(place)
     return found
 
 
@@ -129,19 +133,20 @@ def _pairs(
     for j, value in enumerate(values):
         place.setdefault(value, j)
     # By size, in the order of the arguments: a dict, from which what is taken goes.
-    open_targets: dict[Any, dict[int, tuple[_Places, _Places]]] = {}
+    open_targets: dict[Any, dict[int, tuple[_Places, _Places]]] = {_size(old): {} for old in ending}
     for j in sorted(function.writes):
         new = values[j]
-        if isinstance(new, Node) and new not in several and accesses[j] and all(a.is_store for a in accesses[j]):
+        if not isinstance(new, Node) or new in several or _size(new) not in open_targets:
+            continue
+        if accesses[j] and all([a.is_store for a in accesses[j]]):
             stores = _stores(accesses[j], is_scattered=isinstance(new.op.lower, Scatter))
-            open_targets.setdefault(_size(new), {})[j] = stores
+            open_targets[_size(new)][j] = stores
     pairs: dict[int, int] = {}
     for old in ending:
-        source = place[old]
-        if source in function.writes or any(a.is_store for a in accesses[source]):
+        source, targets = place[old], open_targets[_size(old)]
+        if not targets or source in function.writes or any([a.is_store for a in accesses[source]]):
             continue
         loads = _last_loads(accesses[source])
-        targets = open_targets.get(_size(old), {})
         target = next((j for j, stores in targets.items() if _may_share(loads, stores)), None)
         if target is not None:
             del targets[target]
@@ -188,10 +193,7 @@ class _Access:
     operation: Operation
     index: Value
     path: tuple[tuple[Operation, int], ...]
-
-    @property
-    def is_store(self) -> bool:
-        return self.operation.name == "memref.store"
+    is_store: bool
 
 
 def _accesses(function: Function, count: int) -> list[list[_Access]]:
@@ -208,7 +210,7 @@ def _accesses(function: Function, count: int) -> list[list[_Access]]:
                 at = operation.name == "memref.store"
                 j = number.get(operation.operands[at])
                 if j is not None:
-                    found[j].append(_Access(operation, operation.operands[at + 1], here))
+                    found[j].append(_Access(operation, operation.operands[at + 1], here, at))
     return found
 
 

@@ -17,7 +17,7 @@ from ..kernel.edges import Edge, Probed
 from ..kernel.index import Atom, Index
 from ..lowering import Move
 from .demand import is_fused
-from .numbered import EMPTY, Numbered
+from .numbered import EMPTY, Numbered, count, numbers, one, without
 
 __all__ = ["TREE_LIMIT", "Reach", "Reaches"]
 
@@ -96,21 +96,21 @@ class Reaches:
 
     def reads(self, reads: Numbered) -> list[tuple[Node | None, Index]]:
         """The reads that a set of numbers stands for."""
-        return [self._reads[j] for j in reads]
+        return [self._reads[j] for j in numbers(reads)]
 
     def reads_of(self, leaf: Node, reads: Numbered) -> list[Index]:
         """Where these reads read one leaf."""
-        return [self._reads[j][1] for j in reads & self._reads_of.get(leaf, EMPTY)]
+        return [self._reads[j][1] for j in numbers(reads & self._reads_of.get(leaf, EMPTY))]
 
     def moving(self, reads: Numbered) -> list[Index]:
         """Where these reads read anything, but what is the same for every element."""
-        return [self._reads[j][1] for j in reads - self._fixed]
+        return [self._reads[j][1] for j in numbers(without(reads, self._fixed))]
 
     def leaf(self, node: Node) -> Numbered:
         """A stored node alone, as in `leaves`."""
         found = self._leaf.get(node)
         if found is None:
-            found = self._leaf[node] = Numbered.of([len(self.leaves)])
+            found = self._leaf[node] = one(len(self.leaves))
             self.leaves.append(node)
             if node.aval.size <= 1:
                 self.small |= found
@@ -136,8 +136,8 @@ class Reaches:
             return
         too_large = (
             own.moves > _MOVES_LIMIT
-            or len(own.tree) > TREE_LIMIT
-            or len(own.reads - self._fixed) > _READS_LIMIT
+            or count(own.tree) > TREE_LIMIT
+            or count(without(own.reads, self._fixed)) > _READS_LIMIT
         )
         if too_large and node.aval.size > 1:
             self.roots.add(node)
@@ -147,7 +147,7 @@ class Reaches:
     def _computed(self, node: Node) -> Reach:
         """The reach of a node that is computed element by element."""
         edges, inputs = self.probed.edges(node), node.inputs
-        tree, reads, leaves, moves, price = EMPTY, EMPTY, EMPTY, 0, 0
+        tree, reads, leaves, moves, price = one(self.number[node]), EMPTY, EMPTY, 0, 0
         for edge in edges.reads:
             x = inputs[edge.input]
             part = self._seen.get(x) or self._entering(x)
@@ -162,7 +162,7 @@ class Reaches:
             reads |= self._one_read(None, index)
         if type(node.op.lower) is Move:
             moves += 1
-        return Reach(tree | Numbered.of([self.number[node]]), reads, leaves, moves, price + edges.weight)
+        return Reach(tree, reads, leaves, moves, price + edges.weight)
 
     def _whole(self, node: Node) -> Reach:
         """What a node reads that is computed as a whole."""
@@ -184,13 +184,13 @@ class Reaches:
 
     def _through(self, edge: Edge, node: Node, seen: Reach) -> Numbered:
         """The reads of `node` as seen by a reader through this edge."""
-        moving = seen.reads - self._fixed
+        moving = without(seen.reads, self._fixed)
         if not moving:
             return seen.reads
-        if self._reads[moving.last][0] is node:
+        if not seen.tree:
             return self._one_read(node, edge.flat)
         images: dict[Atom, Index] | None = None
-        reads = seen.reads - moving
+        reads = without(seen.reads, moving)
         for leaf, flat in self.reads(moving):
             key = flat, id(edge)
             at = self._seen_through.get(key)
@@ -211,7 +211,7 @@ class Reaches:
         key = (leaf, at)
         found = self._read.get(key)
         if found is None:
-            found = self._read[key] = Numbered.of([len(self._reads)])
+            found = self._read[key] = one(len(self._reads))
             self._reads.append(key)
             if leaf is not None:
                 self._reads_of[leaf] = self._reads_of.get(leaf, EMPTY) | found

@@ -19,7 +19,7 @@ from ..ir import Node
 from ..kernel.edges import HEAVY
 from ..kernel.group import Cut, Group, Root
 from ..kernel.index import flatten
-from .numbered import EMPTY, Numbered
+from .numbered import EMPTY, Numbered, has, numbers
 from .reach import Reaches
 
 __all__ = ["cut_sweeps", "find_turns"]
@@ -53,7 +53,7 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
     done: set[Node] = set()
     for stage in range(max([r.stage for r in group.roots], default=0) + 1):
         roots = [r for r in group.roots if r.stage == stage and not r.row]
-        cost = sum([reaches.weight(reaches.nodes[j]) for j in _tree(roots, reaches)])
+        cost = sum([reaches.weight(reaches.nodes[j]) for j in numbers(_tree(roots, reaches))])
         cost += _REDUCTION_COST * len(roots)
         group.cost = max(group.cost, cost)
         if cost > _COST_LIMIT:
@@ -62,7 +62,7 @@ def cut_sweeps(group: Group, reaches: Reaches) -> None:
                 group.cuts[stage] = cut
         done.update([r.node for r in roots if not r.is_reduction and r.stored])
         # Any stage may fill it; the first that can, does.
-        done.update([reaches.nodes[j] for j in _tree(roots, reaches) if reaches.nodes[j] in group.scratch])
+        done.update([reaches.nodes[j] for j in numbers(_tree(roots, reaches)) if reaches.nodes[j] in group.scratch])
 
 
 def find_turns(group: Group, reaches: Reaches, turning: Sequence[int]) -> None:
@@ -87,7 +87,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches, turning: Sequence[int])
     edges, axes = reaches.probed.edges, reaches.probed.axes
     first = root.node.inputs[0] if root.is_reduction else root.node
     tree = reaches.of(root.node).tree
-    if not any([j in tree for j in turning]):
+    if not any([has(tree, j) for j in turning]):
         return set()
     whole = axes.of(root.domain)
     ((last, _),) = whole[-1].terms
@@ -96,7 +96,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches, turning: Sequence[int])
     seen = set(views)
     while views and len(seen) < _VIEWS:
         node, index = views.pop()
-        if reaches.number.get(node, -1) not in tree:
+        if node not in reaches.number or not has(tree, reaches.number[node]):
             continue
         for axis, place in edges(node).turns:
             at = index[axis]
@@ -162,7 +162,7 @@ def _here(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) ->
     axes, edges = reaches.probed.axes, reaches.probed.edges
     found = {r.node.inputs[0] if r.is_reduction else r.node for r in roots}
     ordered: list[Node] = []
-    for j in reversed(list(_tree(roots, reaches))):
+    for j in reversed(list(numbers(_tree(roots, reaches)))):
         node = reaches.nodes[j]
         if node not in found or node in done or node.aval.size != group.total:
             continue

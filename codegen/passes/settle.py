@@ -10,7 +10,7 @@ from ..ir.op import INPUT
 from ..kernel.edges import HEAVY
 from ..kernel.group import Group, Root
 from .demand import is_fused
-from .numbered import EMPTY, Numbered
+from .numbered import EMPTY, Numbered, numbers, of, one, without
 from .prepare import Prepared
 from .reach import Reaches
 from .unit import Unit, fit
@@ -47,36 +47,33 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     The first unit that computes such a value stores it, if it computes all of it; else a new unit
     before that one does.  `units` are in the order in which they run, and stay so.
     """
-    readers: dict[Node, list[Node]] = {}
-    for node in nodes:
-        for i in node.inputs:
-            readers.setdefault(i, []).append(node)
-    dear = Numbered.where([_is_dear(node, reaches) for node in reaches.nodes])
-    # Read by a root, or by what is computed as a whole: wherever else it is computed, it is shared.
-    always = Numbered.where(
-        [any([r in reaches.roots or not is_fused(r) for r in readers.get(n, ())]) for n in reaches.nodes]
-    )
+    dear = of([j for j, node in enumerate(reaches.nodes) if _is_dear(node, reaches)])
+    always: Numbered | None = None
     seen = found = EMPTY
     for unit in units:
-        shared = unit.tree & seen & dear - found
+        shared = without(unit.tree & seen & dear, found)
         if shared:
-            read = [reaches.number.get(i, -1) for j in unit.tree - seen for i in reaches.nodes[j].inputs]
-            found |= shared & (always | Numbered.of([j for j in read if j >= 0]))
+            if always is None:
+                always = _always_shared(nodes, reaches)
+            new_here = [reaches.nodes[j] for j in numbers(without(unit.tree, seen))]
+            found |= shared & (always | _read_by(new_here, reaches))
         seen |= unit.tree
+    if not found:
+        return set()
     first: dict[int, Unit] = {}
     missing = found
     for unit in units:
         here = unit.tree & missing
-        first.update(dict.fromkeys(here, unit))
-        missing -= here
+        first.update(dict.fromkeys(numbers(here), unit))
+        missing = without(missing, here)
     before: dict[Unit, list[Unit]] = {}
     hosted: dict[Unit, Numbered] = {}
     new: set[Node] = set()
-    for j in found:
+    for j in numbers(found):
         node = reaches.nodes[j]
         unit = first[j]
         if _hosts(unit, node, reaches):
-            hosted[unit] = hosted.get(unit, EMPTY) | Numbered.of([j])
+            hosted[unit] = hosted.get(unit, EMPTY) | one(j)
         elif reaches.of(node).tree & hosted.get(unit, EMPTY) or reaches.of(node).leaves & unit.made:
             # It needs what the first unit makes, or only then stores.
             continue
@@ -87,6 +84,16 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     if before:
         units[:] = [u for unit in units for u in (*before.get(unit, ()), unit)]
     return new
+
+
+def _always_shared(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
+    """Numbers of nodes that a root reads, or a step of its own: wherever else they are computed, they are shared."""
+    return _read_by([n for n in nodes if n in reaches.roots or not is_fused(n)], reaches)
+
+
+def _read_by(nodes: Iterable[Node], reaches: Reaches) -> Numbered:
+    """Numbers of the computed nodes that these read."""
+    return of([reaches.number[i] for n in nodes for i in n.inputs if i in reaches.number])
 
 
 def _is_dear(node: Node, reaches: Reaches) -> bool:
@@ -122,13 +129,13 @@ def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> s
     for unit in units:
         if unit.group is None and unit.node is not None:
             stored.add(unit.node)
-        stored.update([n for j in unit.leaves - unit.made if (n := reaches.leaves[j]).op is not INPUT])
+        stored.update([n for j in numbers(without(unit.leaves, unit.made)) if (n := reaches.leaves[j]).op is not INPUT])
         # A root reads what earlier stages of its unit make: nothing does in the first stage.
         first = min([r.stage for r in unit.roots.values()], default=0)
         for root in unit.roots.values():
             if root.stage == first:
                 continue
-            for j in reaches.of(root.node).leaves & unit.made:
+            for j in numbers(reaches.of(root.node).leaves & unit.made):
                 own = unit.roots[reaches.leaves[j]]
                 if not own.is_reduction and not own.row and own.stage < root.stage:
                     stored.add(own.node)
@@ -155,10 +162,10 @@ def choose_scratch(group: Group, reaches: Reaches) -> None:
     for stage in range(1, stages + 1):
         shared = trees[stage] & before
         before |= trees[stage]
-        wanted = {i for j in trees[stage] - shared for i in reaches.nodes[j].inputs}
+        wanted = {i for j in numbers(without(trees[stage], shared)) for i in reaches.nodes[j].inputs}
         wanted |= {r.node.inputs[0] for r in group.roots if r.is_reduction and r.stage == stage}
         wanted |= {r.node for r in group.roots if not r.is_reduction and r.stage == stage}
-        for j in shared:
+        for j in numbers(shared):
             node = reaches.nodes[j]
             size = group.inner * node.aval.dtype.itemsize
             if (

@@ -11,7 +11,7 @@ from ..kernel.group import Group, Root
 from ..records import field, record
 from ..symbols import typical
 from .loops import chain
-from .numbered import EMPTY, Numbered
+from .numbered import EMPTY, Numbered, numbers
 from .reach import Reach, Reaches
 
 __all__ = ["Unit", "fit"]
@@ -71,7 +71,7 @@ def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | N
     """
     inner = group.inner
     reach = reaches.of(root.node)
-    made = [reaches.leaves[j] for j in reach.leaves & unit.made]
+    made = [reaches.leaves[j] for j in numbers(reach.leaves & unit.made)]
     if _is_tail(group, unit, root, made):
         root.is_tail = True
         return inner, group.strides
