@@ -4,10 +4,9 @@ import mpmath
 import numpy as np
 
 import autodiff as ad
+from autodiff.ops import special as sp  # with what has no public name
 
 from .cases import away, between, case, cases, distinct
-
-sp = ad.special
 
 
 def _by_mpmath(f):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import mpmath
 
 import autodiff as ad
+from autodiff.ops import special as sp  # with what has no public name
 from autodiff.ops.slopes import (
     arc_slope,
     arccosh_slope,
@@ -19,7 +20,6 @@ from autodiff.ops.slopes import (
 
 __all__ = ["TABLE", "Row", "exact"]
 
-sp = ad.special
 
 
 class Row(NamedTuple):
