@@ -120,11 +120,12 @@ def _tanh_softplus(k, x):
 
 def _tanh_softplus_slope(k, x, y):
     # 4 p e / (p² + 1)² for e = exp(x) and p = 1 + e, where x is above 0 in powers of exp(-x).
-    one = k.constant(1.0, like=x)
+    # The 4 is there from the start: at the end it would multiply what a tiny share is rounded by.
+    one, four = k.constant(1.0, like=x), k.constant(4.0, like=x)
     small, is_above = k.exp(k.neg(k.abs(x))), k.gt(x, k.constant(0.0, like=x))
     p, q = k.add(one, small), k.select(is_above, small, one)
-    share = k.div(k.mul(q, small), k.add(k.mul(p, p), k.mul(q, q)))
-    return k.mul(k.constant(4.0, like=x), k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q))))
+    share = k.div(k.mul(q, k.mul(four, small)), k.add(k.mul(p, p), k.mul(q, q)))
+    return k.div(k.mul(p, share), k.add(k.mul(p, p), k.mul(q, q)))
 
 
 tanh_softplus_slope = binary(

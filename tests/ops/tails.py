@@ -54,6 +54,8 @@ GROWTH = [-740.0, -600.0, -100.0, -80.0, -40.0, -20.0, -8.5, -3.0, -1.0, -0.1, -
           10.0, 16.0, 20.0, 40.0, 80.0, 88.0, 300.0, 709.5]
 #: The same, not where x sigmoid(x) and its like have a derivative of 0.
 BENT = [{-1.0: -0.7, -0.1: -0.3, 1.5: 0.9}.get(x, x) for x in GROWTH]
+#: Far below, where exp(x) has few digits left, and what multiplies it shows how they were rounded.
+FAR = [*BENT, -743.0, -734.5964216818527]
 #: Numbers of every size.
 POSITIVE = [1e-300, 1e-150, 1e-38, 1e-30, 1e-15, 1e-5, 0.1, 0.7, 1.3, 5.0, 300.0, 1e8, 1e15, 1e30, 1e150, 1e300]
 SIZES = [*POSITIVE, *[-x for x in POSITIVE]]
@@ -136,9 +138,9 @@ TABLE = [
     Row("sigmoid", ad.sigmoid, _logistic, GROWTH, (3, 4, 6), 2200),
     Row("softplus", ad.softplus, _softplus, GROWTH, (3, 3, 4), 2200),
     Row("log_sigmoid", ad.log_sigmoid, lambda x: -_softplus(-x), GROWTH, (3, 3, 4), 2200),
-    Row("silu", ad.silu, lambda x: x * _logistic(x), BENT, (3, 6, 12), 2200),
-    Row("mish", ad.mish, lambda x: x * mpmath.tanh(_softplus(x)), BENT, (4, 8, 16), 2200),
-    Row("tanh_softplus", ad.ops.activations.tanh_softplus, lambda x: mpmath.tanh(_softplus(x)), BENT, (3, 6, 12), 2200),
+    Row("silu", ad.silu, lambda x: x * _logistic(x), FAR, (3, 6, 12), 2200),
+    Row("mish", ad.mish, lambda x: x * mpmath.tanh(_softplus(x)), FAR, (4, 8, 16), 2200),
+    Row("tanh_softplus", ad.ops.activations.tanh_softplus, lambda x: mpmath.tanh(_softplus(x)), FAR, (3, 6, 12), 2200),
     Row("elu", ad.elu, _elu, GROWTH, (2, 2, 2), 2000),
     Row("selu", ad.selu, lambda x: _SCALE * _elu(x, _ALPHA), GROWTH, (4, 4, 4), 2000),
     Row("gelu", ad.gelu, lambda x: x * mpmath.ncdf(x), BELL, (6, 10, 16), 2400),
