@@ -52,7 +52,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype:
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
-    """Whether values of a dtype, or those of an array or tensor, can be converted to another dtype by NumPy's rule.
+    """True if a dtype, or that of an array or tensor, can be converted to another dtype by NumPy's rule.
 
     casting   NumPy's name of the rule: "no", "equiv", "safe", "same_kind" or "unsafe"
 
@@ -64,7 +64,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is another one, or is of a kind, or of one of several kinds in a tuple.
+    """True if a dtype is another one, or is of a kind, or of one of several kinds in a tuple.
 
     kind   a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating",
            or "numeric"

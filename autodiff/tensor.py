@@ -274,7 +274,7 @@ class Tensor(AbstractTensor):
 
     @property
     def device(self) -> str:
-        """Where the value is, as the Array-API standard asks: always the CPU.
+        """The place of the value, as the Array-API standard has it: always the CPU.
 
         >>> import autodiff as ad
         >>> ad.ones(2).device
