@@ -13,7 +13,7 @@ INSTALL := PIP_CONSTRAINT=$(CONSTRAINTS) $(BIN)/python -m pip install --quiet --
 # The environment is made again when what it was made from changes.
 SOURCES := pyproject.toml $(CONSTRAINTS)
 
-.PHONY: demo test smoke lint docs bench ab clean
+.PHONY: demo test smoke lint docs gallery bench ab clean
 
 demo: $(VENV)/examples.done
 	$(BIN)/autodiff demo
@@ -33,13 +33,17 @@ lint: $(VENV)/types.done
 docs: $(VENV)/docs.done
 	$(BIN)/sphinx-build -q -E -W --keep-going -n -j auto docs build/docs
 
+# The pictures of the gallery, drawn again by the examples.
+gallery: $(VENV)/examples.done $(VENV)/viz.done
+	$(BIN)/python tools/gallery.py $(GALLERY_ARGS)
+
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 ab: $(VENV)/bench.done
 	$(BIN)/python benchmarks/mechanisms.py $(AB_ARGS)
 
-$(VENV)/examples.done $(VENV)/test.done $(VENV)/docs.done: $(VENV)/%.done: $(VENV)/python.done
+$(VENV)/examples.done $(VENV)/test.done $(VENV)/docs.done $(VENV)/viz.done: $(VENV)/%.done: $(VENV)/python.done
 	$(INSTALL) -e '.[$*]'
 	$(BIN)/python -m compileall -q autodiff codegen  # as pip does with what it copies: a start takes half as long
 	touch $@

@@ -74,7 +74,24 @@ def main():
     print(f"graphs compiled: {ad.cache_info().compiles - before}, evaluations: {result.nfev}")
     theirs, _, their_scale = stats.gamma.fit(x, floc=0)
     assert np.allclose([shape, scale], [theirs, their_scale], rtol=1e-4)
+    return {"x": x, "fitted": result.x}
+
+
+def draw(figure, found):
+    """The likelihood by both parameters, and the fitted density over the data."""
+    left, right = figure.subplots(1, 2)
+    a, b = np.meshgrid(np.linspace(0.6, 1.6, 41), np.linspace(0.2, 1.2, 41))
+    each = ad.vmap(loss, in_axes=(0, None))(np.stack([a.ravel(), b.ravel()], axis=1), found["x"]).reshape(a.shape)
+    left.contour(np.exp(a), np.exp(b), each, each.min() + np.array([0.002, 0.01, 0.03, 0.1, 0.2]), cmap="viridis_r")
+    left.plot(*np.exp(found["fitted"]), "+", color="C3", ms=10)
+    left.set(title="-log likelihood, and its minimum", xlabel="shape", ylabel="scale")
+    x = np.linspace(0.01, 25, 400)
+    right.hist(found["x"], bins=50, density=True, color="C4", alpha=0.5)
+    right.plot(x, stats.gamma.pdf(x, np.exp(found["fitted"][0]), scale=np.exp(found["fitted"][1])))
+    right.set(title="the fitted density")
 
 
 if __name__ == "__main__":
-    main()
+    from _plot import run
+
+    run(main, draw)

@@ -75,7 +75,22 @@ def main():
     print("graphs compiled for four widths:", compiles)
     assert np.abs(fitted[0.1] - [2.0, -1.0]).max() < 0.05 < np.abs(fitted[100.0] - [2.0, -1.0]).max()
     assert compiles == 1
+    return {"t": t, "y": y, "fitted": fitted}
+
+
+def draw(figure, found):
+    """The measurements, and the lines fitted with the largest and the smallest width."""
+    axes = figure.subplots()
+    t = found["t"]
+    axes.plot(t, found["y"], ".", color="black", ms=3)
+    for width, line in found["fitted"].items():
+        if width in (100.0, 0.1):
+            axes.plot(t, line[0] * t + line[1], label="least squares" if width == 100.0 else f"width {width}")
+    axes.set(title="a line through measurements of which every tenth is far off")
+    axes.legend(loc="center right")
 
 
 if __name__ == "__main__":
-    main()
+    from _plot import run
+
+    run(main, draw)

@@ -57,7 +57,21 @@ def main():
     print(f"graphs compiled: {compiles};  accuracy {np.mean(np.sign(x @ w) == y):.3f}")
     assert norms[-1] < 1e-12 and len(norms) < 15
     assert compiles == 2
+    return {"norms": norms, "projected": x @ w, "y": y}
+
+
+def draw(figure, found):
+    """The gradient by step, and the scores of both groups."""
+    left, right = figure.subplots(1, 2)
+    left.semilogy(found["norms"], "o-", ms=4)
+    left.set(title="length of the gradient", xlabel="step of Newton's method")
+    for label, name in ((1.0, "benign"), (-1.0, "malignant")):
+        right.hist(found["projected"][found["y"] == label], bins=np.linspace(-20, 20, 61), alpha=0.7, label=name)
+    right.set(title="log-odds that it is benign", xlabel="x @ w")
+    right.legend()
 
 
 if __name__ == "__main__":
-    main()
+    from _plot import run
+
+    run(main, draw)

@@ -74,7 +74,23 @@ def main():
     step, direction = 1e-6, np.ones(6)
     difference = (both(start + step * direction)[1] - both(start - step * direction)[1]) / (2 * step)
     assert np.allclose(product(start, direction), difference, rtol=1e-4, atol=1e-4)
+    return {"start": start, "fitted": result.x}
+
+
+def draw(figure, found):
+    """The pelts of both animals, and the course of the fitted model."""
+    axes = figure.subplots()
+    year = np.arange(1900, 1921)
+    fitted, guess = np.exp(course(found["fitted"])), np.exp(course(found["start"]))
+    for i, (name, color) in enumerate((("hare", "C0"), ("lynx", "C1"))):
+        axes.plot(year, np.exp(LOG_PELTS[:, i]), "o", color=color, ms=4, label=f"{name}, counted")
+        axes.plot(year, fitted[:, i], color=color, label=f"{name}, fitted")
+        axes.plot(year, guess[:, i], color=color, lw=0.8, ls=":")
+    axes.set(title="thousands of pelts (dotted: the first guess)", xticks=year[::5], ylim=(0, 100))
+    axes.legend(ncols=4, loc="upper center")
 
 
 if __name__ == "__main__":
-    main()
+    from _plot import run
+
+    run(main, draw)

@@ -4,7 +4,8 @@
 
 `ad.Diagonal` holds n numbers and stands for an n-by-n matrix; its methods of `@` cost n·m instead of n·n·m,
 backwards too, and its gradient is a `Diagonal`.  Below is a type that the library has never heard of: a matrix
-of low rank joins with a few methods, and without a rule.
+of low rank joins with a few methods.  A rule for its product and a projection are optional: without them both are
+found by differentiating the methods.
 """
 
 import re
@@ -38,9 +39,28 @@ def _(x):
     return x.u @ x.v
 
 
-@ad.matmul.method(LowRank, ad.Tensor)
-def _(x1, x2):
-    return x1.u @ (x1.v @ x2)
+@ad.project.method(object, LowRank)
+def _(g, like):
+    """A gradient by all n·n elements becomes one by u and v."""
+    return LowRank(g @ like.v.T, like.u.T @ g)
+
+
+@ad.matmul.forward(LowRank, ad.Matrix)
+def _(ctx, x1, x2):
+    short = x1.v @ x2
+    ctx.save_for_backward(x1=x1, x2=x2, short=short)
+    return x1.u @ short
+
+
+@ad.matmul.backward(LowRank, ad.Matrix)
+def _(ctx, grad_output):
+    """The gradient by x1 in its own type: no matrix of n·n elements is made."""
+    s, needs = ctx.saved_variables, ctx.needs_input_grad
+    back = s.x1.u.T @ grad_output
+    return {
+        "x1": LowRank(grad_output @ s.short.T, back @ s.x2.T) if needs.x1 else None,
+        "x2": s.x1.v.T @ back if needs.x2 else None,
+    }
 
 
 # ---------------------------------------------------------------- measuring
@@ -57,21 +77,22 @@ def milliseconds(f, *args):
     return result, 1e3 * best
 
 
-def megabytes(f, *args):
-    """What a program reads, writes and keeps in between: `ad.inspect` counts it, without running anything."""
-    counts = re.findall(r"(\d+) bytes", str(ad.inspect(f, *args).stats))
-    return sum(map(int, counts)) / 2**20
+def counted(f, *args):
+    """Megabytes moved and millions of operations: `ad.inspect` counts them, without running anything."""
+    found = dict(re.findall(r"(.+?)  +(\d+)", str(ad.inspect(f, *args).stats)))
+    return [int(found[name]) / 1e6 for name in ("bytes moved", "scalar operations")]
 
 
 def compare(name, structured, x, y):
-    """Print time and memory of value and gradient, structured and dense.  Gives both gradients and the gain."""
+    """Print what value and gradient cost, structured and dense.  Gives both gradients, the gain, and the counts."""
     both = ad.value_and_grad(loss)
     step, dense = ad.jit(both), np.asarray(structured)
     (_, g), fast = milliseconds(step, structured, x, y)
     (_, dense_g), slow = milliseconds(step, dense, x, y)
-    little, much = megabytes(both, structured, x, y), megabytes(both, dense, x, y)
-    print(f"{name:<10} {fast:8.2f} ms {little:6.1f} MB     dense {slow:8.2f} ms {much:6.1f} MB    {slow / fast:6.0f} x")
-    return g, dense_g, slow / fast
+    little, much = counted(both, structured, x, y), counted(both, dense, x, y)
+    for title, ms, (megabytes, operations) in ((name, fast, little), ("dense", slow, much)):
+        print(f"{title:<10} {ms:8.2f} ms {megabytes:8.1f} MB moved {operations:8.1f} million operations")
+    return g, dense_g, slow / fast, (little, much)
 
 
 def main():
@@ -80,15 +101,16 @@ def main():
     x, y = rng.normal(size=(n, m)), rng.normal(size=(n, m))
 
     print(f"value and gradient of sum((a @ x - y)²), n = {n}, m = {m}")
-    g, dense, gain = compare("Diagonal", ad.Diagonal(rng.normal(size=n)), x, y)
+    g, dense, gain, diagonal = compare("Diagonal", ad.Diagonal(rng.normal(size=n)), x, y)
     assert type(g) is ad.Diagonal, "the gradient of a Diagonal is a Diagonal"
     assert np.allclose(g.diagonal, np.diag(dense)), "and it is the diagonal of the dense gradient"
     assert gain > 10, "scaling rows costs far less than a product"
 
     a = LowRank(rng.normal(size=(n, r)), rng.normal(size=(r, n)))
-    g, dense, _ = compare("LowRank", a, x, y)
+    g, dense, _, low_rank = compare("LowRank", a, x, y)
     assert type(g) is LowRank, "a type of one's own keeps its structure as well"
-    assert np.allclose(g.u, dense @ a.v.T), "its gradient is the dense one, projected"
+    projected = ad.project(dense, a)
+    assert np.allclose(g.u, projected.u) and np.allclose(g.v, projected.v), "its gradient is the dense one, projected"
 
     print("\nthe methods:")
     for cls in (ad.Diagonal, LowRank):
@@ -97,7 +119,23 @@ def main():
     # Where no method takes a type, ad.dense writes it out, and the gradient is projected back.
     total = ad.grad(lambda a: ad.sum(ad.exp(a)))(ad.Diagonal([0.0, 1.0]))
     assert np.allclose(total.diagonal, np.exp([0.0, 1.0]))
+    small = LowRank(a.u[:5], a.v[:, :5])
+    total = ad.grad(lambda a: ad.sum(ad.exp(a)))(small)
+    assert np.allclose(total.u, np.exp(small.u @ small.v) @ small.v.T)
+    return {"LowRank": low_rank, "Diagonal": diagonal}
+
+
+def draw(figure, found):
+    """Counts of value and gradient, structured and dense."""
+    rows = {"dense": found["Diagonal"][1]} | {name: little for name, (little, _) in found.items()}
+    for i, (axes, title) in enumerate(zip(figure.subplots(1, 2), ("MB moved", "million operations"), strict=True)):
+        bars = axes.barh(list(rows), [row[i] for row in rows.values()], color=["C4", "C0", "C0"])
+        axes.bar_label(bars, fmt="%.0f", padding=4)
+        axes.set(title=title, xticks=[])
+        axes.margins(x=0.15)
 
 
 if __name__ == "__main__":
-    main()
+    from _plot import run
+
+    run(main, draw, size=(7.2, 2.2))

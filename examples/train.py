@@ -80,6 +80,7 @@ def main():
     batches = len(x) // BATCH
     steps, done = EPOCHS * batches, 0
     compiles = [ad.cache_info().compiles]  # after each step
+    course = []  # mean loss and rate, epoch by epoch
     for epoch in range(1, EPOCHS + 1):
         total = ad.tensor(0.0)
         for i in range(0, len(x), BATCH):
@@ -87,6 +88,7 @@ def main():
             compiles.append(ad.cache_info().compiles)
             done += 1
         mean = total.item() / batches
+        course.append((mean, rate_at(done, steps)))
         if epoch % 10 == 0:
             print(f"epoch {epoch:2d}  rate {rate_at(done, steps):.3f}  loss {mean:.4f}")
     with ad.no_grad():
@@ -98,7 +100,19 @@ def main():
         hook.remove()
     assert accuracy > 0.95, accuracy
     assert later == 0
+    return {"course": course, "compiles": compiles}
+
+
+def draw(figure, found):
+    """The loss by epoch, and the number of compiled graphs by step."""
+    left, right = figure.subplots(1, 2)
+    left.semilogy(*zip(*enumerate((mean for mean, _ in found["course"]), 1), strict=True))
+    left.set(title="mean loss of each epoch", xlabel="epoch")
+    right.plot(np.array(found["compiles"]) - found["compiles"][0], color="C1")
+    right.set(title="graphs compiled so far", xlabel="step", ylim=(0, None))
 
 
 if __name__ == "__main__":
-    main()
+    from _plot import run
+
+    run(main, draw, size=(7.2, 2.6))

@@ -61,31 +61,9 @@ def step(weights, points, labels, noise):
     return ad.tree.map(lambda w, g, n: w - 0.2 * (g.mean(axis=0) + n), weights, gradients, noise)
 
 
-weights = start(rng)
-before = total(weights)
-for _ in range(200):
-    noise = {name: 1e-3 * rng.normal(size=w.shape) for name, w in weights.items()}
-    weights = step(weights, points, labels, noise)
-after = total(weights)
-print(f"private descent: loss {before:.3f} -> {after:.3f}")
-
-# The same by a loop over the examples.
-one = ad.jit(clipped)
-begun = time.perf_counter()
-by_loop = [one(weights, p, y) for p, y in zip(points, labels, strict=True)]
-loop_s = time.perf_counter() - begun
-mapped = ad.jit(ad.vmap(clipped, (None, 0, 0)))
-mapped(weights, points, labels)
-begun = time.perf_counter()
-at_once = mapped(weights, points, labels)
-vmap_s = time.perf_counter() - begun
-print(f"{POINTS} gradients: a loop {1e3 * loop_s:.1f} ms, vmap {1e3 * vmap_s:.2f} ms")
-
 # ---- an ensemble: the weights differ, the points do not
 
-ensemble = ad.tree.map(lambda *ws: np.stack(ws), *[start(rng) for _ in range(5)])
 everyone = ad.vmap(ad.vmap(score, in_axes=(None, 0)), in_axes=(0, None))
-print(f"an ensemble of 5 on {POINTS} points:", everyone(ensemble, points).shape)
 
 
 @ad.jit
@@ -94,22 +72,64 @@ def train(ensemble):
     return ad.tree.map(lambda w, g: w - 0.5 * g, ensemble, ad.vmap(ad.grad(total))(ensemble))
 
 
-for _ in range(300):
-    ensemble = train(ensemble)
-odds = everyone(ensemble, points)
-single = ((odds > 0) == turn).mean(axis=1)
-together = ((odds.mean(axis=0) > 0) == turn).mean()
-print(f"accuracy: each {single.round(2)}, together {together:.2f}")
+def main():
+    weights = start(rng)
+    before = total(weights)
+    for _ in range(200):
+        noise = {name: 1e-3 * rng.normal(size=w.shape) for name, w in weights.items()}
+        weights = step(weights, points, labels, noise)
+    after = total(weights)
+    print(f"private descent: loss {before:.3f} -> {after:.3f}")
 
-# ---- the sensitivity of each output to each input
+    # The same by a loop over the examples.
+    one = ad.jit(clipped)
+    begun = time.perf_counter()
+    by_loop = [one(weights, p, y) for p, y in zip(points, labels, strict=True)]
+    loop_s = time.perf_counter() - begun
+    mapped = ad.jit(ad.vmap(clipped, (None, 0, 0)))
+    mapped(weights, points, labels)
+    begun = time.perf_counter()
+    at_once = mapped(weights, points, labels)
+    vmap_s = time.perf_counter() - begun
+    print(f"{POINTS} gradients: a loop {1e3 * loop_s:.1f} ms, vmap {1e3 * vmap_s:.2f} ms")
 
-sensitivity = ad.vmap(ad.jacobian(lambda p: ad.stack([score(weights, p), ad.sigmoid(score(weights, p))])))(points)
-print("sensitivity of 2 outputs to 2 inputs, for each point:", sensitivity.shape)
+    ensemble = ad.tree.map(lambda *ws: np.stack(ws), *[start(rng) for _ in range(5)])
+    print(f"an ensemble of 5 on {POINTS} points:", everyone(ensemble, points).shape)
+    for _ in range(5000):
+        ensemble = train(ensemble)
+    odds = everyone(ensemble, points)
+    single = ((odds > 0) == turn).mean(axis=1)
+    together = ((odds.mean(axis=0) > 0) == turn).mean()
+    print(f"accuracy: each {single.round(2)}, together {together:.2f}")
 
-for name in weights:
-    np.testing.assert_allclose(at_once[name], np.stack([g[name] for g in by_loop]), rtol=1e-9, atol=1e-12)
-h = 1e-6
-moved = points + h * np.array([1.0, 0.0])
-difference = [(score(weights, p) - score(weights, q)) / h for p, q in zip(moved, points, strict=True)]
-np.testing.assert_allclose(sensitivity[:, 0, 0], np.array(difference).reshape(-1), atol=1e-4)
-assert after < before and sensitivity.shape == (POINTS, 2, 2) and single.min() > 0.5
+    # ---- the sensitivity of each output to each input
+
+    sensitivity = ad.vmap(ad.jacobian(lambda p: ad.stack([score(weights, p), ad.sigmoid(score(weights, p))])))(points)
+    print("sensitivity of 2 outputs to 2 inputs, for each point:", sensitivity.shape)
+
+    for name in weights:
+        np.testing.assert_allclose(at_once[name], np.stack([g[name] for g in by_loop]), rtol=1e-9, atol=1e-12)
+    h = 1e-6
+    moved = points + h * np.array([1.0, 0.0])
+    difference = [(score(weights, p) - score(weights, q)) / h for p, q in zip(moved, points, strict=True)]
+    np.testing.assert_allclose(sensitivity[:, 0, 0], np.array(difference).reshape(-1), atol=1e-4)
+    assert after < before and sensitivity.shape == (POINTS, 2, 2) and single.min() > 0.5
+    return ensemble
+
+
+def draw(figure, ensemble):
+    """The decision of each network, and of the mean of all."""
+    side = np.linspace(-1.1, 1.1, 81)
+    grid = np.stack(np.meshgrid(side, side), axis=-1)
+    odds = np.asarray(everyone(ensemble, grid.reshape(-1, 2))).reshape(-1, 81, 81)
+    names = [f"network {i}" for i in range(1, 6)] + ["all together"]
+    for axes, values, name in zip(figure.subplots(1, 6), [*odds, odds.mean(axis=0)], names, strict=True):
+        axes.contourf(side, side, values, [-1e9, 0, 1e9], colors=["#fbe3c8", "#cfdcee"])
+        axes.scatter(*points.T, s=2, c=np.where(turn, "C0", "C1"))
+        axes.set(title=name, xticks=[], yticks=[], aspect="equal")
+
+
+if __name__ == "__main__":
+    from _plot import run
+
+    run(main, draw, size=(9.0, 1.9))

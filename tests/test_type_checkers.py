@@ -211,7 +211,8 @@ def programs():
     files = {file.name: file.read_text(encoding="utf-8") for file in PROGRAMS.glob("*.py")}
     every = [f"{space}.{n}" if space else n for space, module in SPACES.items() for n in module.__all__]
     files["names.py"] = "\n".join(["import autodiff as ad", *[f"print(ad.{name})" for name in every]])
-    files |= {f"example_{f.name}": f.read_text(encoding="utf-8") for f in (ROOT / "examples").glob("*.py")}
+    files |= {f"example_{f.name}": f.read_text(encoding="utf-8") for f in (ROOT / "examples").glob("[!_]*.py")}
+    files |= {f.name: f.read_text(encoding="utf-8") for f in (ROOT / "examples").glob("_*.py")}  # what they import
     for page in [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "docs" / "tutorial").glob("*.md")]:
         text = "\n".join(as_program(block) for _, block in blocks(page, "python"))
         files["page_" + re.sub(r"\W+", "_", page.stem) + ".py"] = text
