@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Optional, Union
 
+import numpy as np
 import pytest
 from test_pages import blocks
 
@@ -167,7 +168,6 @@ NOT_ASKED = (
     "UnknownParameterType UnknownVariableType UnusedExpression"
 )
 PYRIGHT = {
-    "pythonVersion": "3.11",
     "extraPaths": [str(ROOT)],
     "typeCheckingMode": "strict",
     "strict": ["accepted.py", "names.py", "refused.py"],
@@ -175,7 +175,6 @@ PYRIGHT = {
 }
 MYPY = """
 [mypy]
-python_version = 3.11
 follow_imports = silent
 ignore_missing_imports = true
 check_untyped_defs = true
@@ -223,6 +222,8 @@ def programs():
 def test_a_type_checker_accepts_what_is_right_and_refuses_what_is_not(checker, tmp_path):
     if importlib.util.find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed")
+    if sys.version_info < (3, 12) and np.lib.NumpyVersion(np.__version__) < "2.2.0":
+        pytest.skip("for the stubs of this NumPy on this Python nothing but an array is like an array")
     files = programs()
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -234,4 +235,5 @@ def test_a_type_checker_accepts_what_is_right_and_refuses_what_is_not(checker, t
     refused = {(n, int(line)) for n, line in re.findall(r"(\w+\.py):(\d+):.*\berror\b", found.stdout)}
     marked = files["refused.py"].splitlines()
     expected = {("refused.py", i) for i, line in enumerate(marked, 1) if line.endswith("# refused")}
-    assert found.returncode == 1 and refused == expected, found.stdout + found.stderr
+    wrong = [f"{name}:{i}: {files[name].splitlines()[i - 1]}" for name, i in sorted(refused ^ expected)]
+    assert not wrong and found.returncode == 1, "\n".join([*wrong, found.stdout, found.stderr])

@@ -155,7 +155,7 @@ def of_arrays() -> None:
     gradient = ad.grad(energy)(a)
     assert isinstance(gradient, np.ndarray)
     value, gradient = ad.jit(ad.value_and_grad(energy))(a)
-    assert isinstance(value, np.float64) and isinstance(gradient, np.ndarray)
+    assert isinstance(value, np.floating) and isinstance(gradient, np.ndarray)
     assert ad.jit(energy)(a, scale=2.0) > 0 and ad.vmap(ad.sin)(a).shape == (2,)
 
 
