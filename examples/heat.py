@@ -98,7 +98,7 @@ def draw(figure, results):
     for axes, (name, title) in zip(panels, titles.items(), strict=True):
         limits = {} if name == "measured" else {"vmin": -1.4, "vmax": 1.4}
         image = axes.imshow(results[name], cmap="inferno" if name == "measured" else "PuOr", origin="lower", **limits)
-        figure.colorbar(image, ax=axes, shrink=0.75)
+        figure.colorbar(image, ax=axes, shrink=0.6)
         axes.set(title=title, xticks=[], yticks=[])
 
 
