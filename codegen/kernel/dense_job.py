@@ -47,6 +47,10 @@ class Job:
         memory = self.elements.place(self.node.inputs[which])
         return Matrix(self.f, memory, b.times(rows * columns), columns, stable=True)
 
+    def rows(self, which: int) -> int:
+        """Of an input."""
+        return number(self.computed.inputs[which].aval.shape[-2])
+
     def columns(self, which: int) -> int:
         """Of an input."""
         return number(self.computed.inputs[which].aval.shape[-1])

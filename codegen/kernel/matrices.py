@@ -59,6 +59,10 @@ class Matrix:
         """Write an element."""
         self.f.store(x, self.memory, self.place(i, j))
 
+    def below(self, number: Index, rows: int) -> Matrix:
+        """One of several matrices of so many rows that lie one below the other."""
+        return replace(self, start=self.start.plus(number.times(rows * self.row)))
+
     @property
     def adjoint(self) -> Matrix:
         """The conjugate transpose, in the same memory."""

@@ -245,3 +245,30 @@ def test_the_slope_of_a_root_at_either_zero_is_infinite_and_falls(f):
         total = ad.jit(ad.grad(lambda x: ad.sum(f(x))))
         assert ad.grad(lambda x: ad.sum(f(x)))(x) == total(x) == np.inf
         assert ad.hessian(lambda x: ad.sum(f(x)))(x) == -np.inf
+
+
+@pytest.mark.parametrize("n", [3, 6])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_changes_of_one_matrix_are_those_of_each_by_itself(n, rank, rng):
+    """Directions of a Hessian product share the matrix's factorisation, to the third order, regular or singular."""
+    a = rng.normal(size=(n, n))
+    a[:, :rank] = 0
+    directions = rng.normal(size=(3, 2, n, n))
+
+    def product(a, v):
+        return ad.hvp(la.det, (a,), (v,))
+
+    def both(a, v):
+        third = ad.grad(lambda a: ad.sum(product(a, v) ** 2))(a)
+        return product(a, v), third, ad.jvp(lambda a: product(a, v), (a,), (v,))[1]
+
+    together = ad.vmap(ad.vmap(both, in_axes=(None, 0)), in_axes=(None, 0))
+    by_itself = zip(*[both(a, v) for row in directions for v in row], strict=True)
+    expected = [np.reshape(each, directions.shape) for each in by_itself]
+    for found in (together(a, directions), ad.jit(together)(a, directions)):
+        for one, true in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, true, rtol=1e-9, atol=1e-9)
+    many = ad.vmap(ad.hessian(la.det))(np.stack([a, a + np.eye(n)]))
+    np.testing.assert_allclose(many[1], ad.hessian(la.det)(a + np.eye(n)), rtol=1e-9, atol=1e-9)
+    flat = np.stack([[ad.hvp(la.det, (a,), (e.reshape(n, n),)) for e in np.eye(n * n)]]).reshape(n, n, n, n)
+    np.testing.assert_allclose(ad.hessian(la.det)(a), flat.transpose(2, 3, 0, 1), rtol=1e-9, atol=1e-9)

@@ -16,14 +16,14 @@ from ...tape import record
 from ...tensor import Tensor
 from ..arguments import records
 from ..arithmetic import add, multiply, negative
-from ..batching import along
+from ..batching import along, to_front, with_examples
 from ..complexes import conjugated, imaginary_part, real_aval, real_part
 from ..conversion import cast_to
 from ..creation import eye
 from ..joining import joined
 from ..primitive import expect, primitive, spread_to, zeros_of
 from ..reductions import summed
-from ..shaping import expand_dims, reshaped
+from ..shaping import expand_dims, reshaped, transposed
 from ..slicing import part
 from .matrices import adjoint, flipped_axes, square, square_aval
 from .solving import factorised, inverse_or_nan, solved_factored
@@ -59,6 +59,8 @@ def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
 def _of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
     """The value of `run` for finite matrices, nan for the others."""
     is_finite = np.logical_and.reduce([np.isfinite(x).all((-1, -2), keepdims=True) for x in arrays])
+    if is_finite.all():
+        return run(*arrays)
     found = run(*[np.where(is_finite, x, x.dtype.type(0)) for x in arrays])
     return np.where(is_finite, found, found.dtype.type(np.nan))
 
@@ -75,12 +77,14 @@ def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
 
     v (diag(p diag(e')) - p * e') uᴴ,     where p[i, i] = 0
     """
-    uh, s, v, sign = _decomposed(a)
-    turned, others = uh @ e @ v, _products_without_two(s)
+    n = a.shape[-1]
+    changes = e.reshape(*a.shape[:-2], e.shape[-2] // max(n, 1), n, n)
+    uh, s, v, sign = _decomposed(a[..., None, :, :])
+    turned, others = uh @ changes @ v, _products_without_two(s)
     inside = -others * turned
-    index = np.arange(a.shape[-1])
+    index = np.arange(n)
     inside[..., index, index] = (others @ turned[..., index, index][..., None])[..., 0]
-    return sign * (v @ inside @ uh)
+    return (sign * (v @ inside @ uh)).reshape(e.shape)
 
 
 def _products_without_two(s: np.ndarray) -> np.ndarray:
@@ -124,16 +128,27 @@ def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
     return joined((joined((x, column), axis + 1), joined((row, corner), axis + 1)), axis)
 
 
+def _each_by_itself(a: Tensor, *of_changes: Tensor) -> tuple[Tensor, ...]:
+    """The matrix of each change, and changes, or what has their shape: [..., m, n, n]."""
+    (*batch, n, _), rows = a.shape, of_changes[0].shape[-2]
+    shape = (*batch, rows // max(n, 1), n, n)
+    return spread_to(expand_dims(a, len(batch)), shape), *[reshaped(x, shape) for x in of_changes]
+
+
 def _change_vjp(y_bar, y, a, e):
-    turned = adjoint(a)
-    return (
-        lambda: _change_of_change(turned, adjoint(e), y_bar),
-        lambda: record(_adjugate_change, (turned, y_bar)),
-    )
+    def of_a():
+        each, changes, y_bars = _each_by_itself(a, e, y_bar)
+        return summed(_change_of_change(adjoint(each), adjoint(changes), y_bars), (a.ndim - 2,))
+
+    return of_a, lambda: record(_adjugate_change, (adjoint(a), y_bar))
 
 
 def _change_jvp(dxs, y, a, e):
-    of_a = None if dxs[0] is None else _change_of_change(a, e, dxs[0])
+    of_a = None
+    if dxs[0] is not None:
+        each, changes = _each_by_itself(a, e)
+        moved = spread_to(expand_dims(dxs[0], a.ndim - 2), each.shape)
+        of_a = reshaped(_change_of_change(each, changes, moved), e.shape)
     of_e = None if dxs[1] is None else record(_adjugate_change, (a, dxs[1]))
     return add(of_a, of_e) if of_a is not None and of_e is not None else of_e if of_a is None else of_a
 
@@ -141,12 +156,25 @@ def _change_jvp(dxs, y, a, e):
 def _change_aval(a: Aval, e: Aval) -> Aval:
     square_aval("adjugate_change", a)
     expect("adjugate_change", (a, e), "fc")
-    if a != e:
+    *batch, rows, n = e.shape
+    if (*batch, n) != (*a.shape[:-2], a.shape[-1]) or (rows % n if n else rows):
         raise ShapeError(f"adjugate_change: {e} is no change of {a}\n  called at {caller()}")
-    return a
+    return e
 
 
-#: The change of the adjugate of a with e: cofactors of cofactors, which every matrix has.  Linear in e.
+def _change_batch(op, size, xs, mapped):
+    """The changes of all examples below each other, where they are of the same matrices: those are factorised once."""
+    a, e = xs
+    if mapped[0]:
+        return record(op, with_examples(size, xs, mapped))
+    *batch, rows, n = e.shape[1:]
+    at = len(batch)
+    together = reshaped(transposed(e, (*range(1, at + 1), 0, at + 1, at + 2)), (*batch, size * rows, n))
+    return to_front(reshaped(record(op, (a, together)), (*batch, size, rows, n)), at)
+
+
+#: The change of the adjugate of a with each of m changes: cofactors of cofactors, which every matrix has.
+#: a: [..., n, n], e: [..., m n, n], one change below the other  →  [..., m n, n]     Linear in e.
 _adjugate_change = primitive(
     "adjugate_change",
     lambda a, e: _of_finite(_change_reference, a, e),
@@ -154,7 +182,7 @@ _adjugate_change = primitive(
     vjp=_change_vjp,
     jvp=_change_jvp,
     lower=Dense("adjugate_change"),
-    batch=along(),
+    batch=_change_batch,
     heavy=True,
     keeps_mask=False,
 )
