@@ -99,7 +99,8 @@ def test_nothing_is_collected_while_a_module_is_imported(is_main, tmp_path, monk
         seen.append(later(names[1]).is_on)
 
     for name in names:
-        (tmp_path / f"{name}.py").write_text("import gc\nis_on = gc.isenabled()\n")
+        (tmp_path / f"{name}.py").write_text("import gc\nis_on = gc.isenabled() and gc.get_threshold()[0] < 2**30\n")
+    before = gc.get_threshold()
     assert gc.isenabled()
     try:
         if is_main:
@@ -112,4 +113,4 @@ def test_nothing_is_collected_while_a_module_is_imported(is_main, tmp_path, monk
         for name in names:
             sys.modules.pop(name, None)
     assert seen == [False, False]
-    assert gc.isenabled()
+    assert gc.isenabled() and gc.get_threshold() == before
