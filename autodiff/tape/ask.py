@@ -18,7 +18,7 @@ import numpy as np
 
 from codegen.blas import one_thread
 from codegen.garbage import Paused, ignoring
-from codegen.ir import OutOfRange, check_refused
+from codegen.ir import OutOfRange, refused
 
 from ..config import config
 from . import sized_checks, streak
@@ -167,10 +167,11 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
                 value = op.reference(*map(data, inputs), **op.keywords(node.kind.params))
             value = np.ascontiguousarray(value, aval.dtype).reshape(aval.shape)
         except Exception as error:
-            try:
-                check_refused(error, op, aval)
-            except OutOfRange as found:
-                raise located(found) from None
+            told = refused(error, op, aval)
+            if isinstance(told, OutOfRange):
+                raise located(told) from None
+            if told is not None:
+                raise told from None
             raise
         settle(node, value)
 

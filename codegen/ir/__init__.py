@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..lazily import lazily
 from .aval import DTYPES, MOST_BYTES, Aval, aval_of, dtype_name, parse_aval
-from .evaluate import Evaluation, OutOfRange, check_refused, evaluate, evaluate_node
+from .evaluate import Evaluation, OutOfRange, evaluate, evaluate_node, refused
 from .graph import Graph, Node, Region, apply, input_node
 from .op import CONSTANT, INPUT, OPS, Op, define
 from .verify import VerifyError, verify
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONSTANT", "DTYPES", "INPUT", "MOST_BYTES", "OPS", "Aval", "Evaluation", "Graph", "Node", "Op", "OutOfRange",
-    "ParseError", "Region", "VerifyError", "apply", "aval_of", "check_refused", "define", "dtype_name", "evaluate",
-    "evaluate_node", "input_node", "node_names", "node_text", "parse", "parse_aval", "print_dot", "print_graph",
-    "verify",
+    "ParseError", "Region", "VerifyError", "apply", "aval_of", "define", "dtype_name", "evaluate", "evaluate_node",
+    "input_node", "node_names", "node_text", "parse", "parse_aval", "print_dot", "print_graph", "refused", "verify",
 ]
 
 # Text is for those who look.

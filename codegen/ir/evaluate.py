@@ -19,7 +19,13 @@ from .graph import Graph, Node
 from .op import CONSTANT, Op
 
 __all__ = [
-    "Evaluation", "OutOfRange", "check_refused", "evaluate", "evaluate_node", "last_readers", "takes_any_layout",
+    "Evaluation",
+    "OutOfRange",
+    "evaluate",
+    "evaluate_node",
+    "last_readers",
+    "refused",
+    "takes_any_layout",
     "unshared",
 ]  # fmt: skip
 
@@ -98,8 +104,10 @@ class Evaluation:
                         given = [np.asarray(array, order="C") for array in given]
                     value = reference(*given, **keywords)
                 except Exception as error:
-                    _add_note(self._graph, node, error)
-                    check_refused(error, node.op, node.aval)
+                    told = refused(error, node.op, node.aval)
+                    _add_note(self._graph, node, told or error)
+                    if told is not None:
+                        raise told from None
                     raise
                 put(_as_aval(node, value))
                 for i in read_last:
@@ -120,18 +128,21 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
         try:
             value = _reference_of(node)(*arrays, **node.keywords)
         except Exception as error:
-            check_refused(error, node.op, node.aval)
+            told = refused(error, node.op, node.aval)
+            if told is not None:
+                raise told from None
             raise
     return _as_aval(node, value)
 
 
-def check_refused(error: Exception, op: Op, aval: Aval) -> None:
-    """Raise what says more than the error of an operation's reference: which operation, and its index or its bytes."""
+def refused(error: Exception, op: Op, aval: Aval) -> Exception | None:
+    """The error that says more than that of an operation's reference: which operation, and its index or its bytes."""
     if type(error) is IndexError and _NOT_ITS_OWN.isdisjoint(op.traits):
-        raise OutOfRange("an index is out of range", f"{op.name}: {error}") from None
+        return OutOfRange("an index is out of range", f"{op.name}: {error}")
     if isinstance(error, MemoryError) and type(error) is not MemoryError and "host" not in op.traits:  # NumPy's
         what = f"{aval.nbytes} bytes of {aval}, the result of {op.name}"
-        raise MemoryError(f"no memory for {what}{avals.place()}") from None
+        return MemoryError(f"no memory for {what}{avals.place()}")
+    return None
 
 
 def _values_of(constants: Sequence[Node]) -> list[np.ndarray]:

@@ -117,11 +117,22 @@ def test_copies_of_a_leaf_keep_value_dtype_and_requires_grad(duplicate, dtype):
             assert t.grad is None and other.grad is not None
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, pickle.dumps])
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickle.dumps])
 def test_copies_of_a_tensor_with_history_are_refused_with_advice(duplicate):
     y = parameter() * 2.0
     with pytest.raises(ad.GradientError, match=r"called at test_backward.py:\d+, in test_copies.*\n.*t.detach\(\)"):
         duplicate(y)
+
+
+def test_copy_of_a_tensor_with_history_has_the_same_history():
+    x = parameter()
+    y = x * 2.0
+    other = copy.copy(y)
+    assert other is not y
+    other += 1.0  # another handle: y stays as it is
+    np.testing.assert_array_equal(y.detach(), 2.0 * x.detach())
+    other.sum().backward()
+    np.testing.assert_array_equal(x.grad, np.full(x.shape, 2.0))
 
 
 def test_a_pickled_tensor_of_a_refined_class_comes_back_as_that_class():
