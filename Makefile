@@ -28,6 +28,7 @@ lint: $(VENV)/types.done
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_type_checkers.py
+	$(BIN)/python tools/scoreboard.py --check
 
 # The site is build/docs/index.html; -E: docstrings are read anew, too.
 docs: $(VENV)/docs.done
