@@ -85,6 +85,13 @@ if _TYPE_CHECKING:  # where editors find the documentation of what is imported l
     from .testing import check_gradients
     from .transforms import hessian, hvp, jacobian, jvp, vmap
 
+
+def _hint(name: str) -> str:
+    from .elsewhere import OF_FUNCTIONS, hint  # for this message only
+
+    return hint(OF_FUNCTIONS, name)
+
+
 # What many programs never use is imported when it is first asked for.
 __getattr__, __dir__ = _lazily(
     globals(),
@@ -101,6 +108,7 @@ __getattr__, __dir__ = _lazily(
     | dict.fromkeys(("BackwardContext", "ForwardContext"), "custom.context")
     | {name: name for name in ("fft", "linalg", "random", "special")}
     | dict.fromkeys(ops.LATER, "ops"),
+    _hint,
 )  # fmt: skip
 _late("autodiff.structured")
 _late("autodiff.control")

@@ -75,7 +75,8 @@ class GradientError(Error, RuntimeError):
         ...
     autodiff.errors.GradientError: numpy() of a f64[2] that requires grad would lose its gradient
       called at ...
-      write t.detach().numpy(), or compute with ad.* functions
+      compute with ad.* functions: ad.asarray makes tensors of operands, ad.stack one of a list of tensors;
+      t.detach().numpy() has the value alone, through which no gradient flows
     """
 
 
@@ -166,7 +167,8 @@ class LostGradientWarning(UserWarning):
 
 #: Packages whose frames are not the user's: ours, and what calls back into us.
 _OURS = frozenset((
-    "autodiff", "codegen", "contextlib", "copy", "copyreg", "multipledispatch", "numpy", "pickle", "scipy",
+    "autodiff", "codegen", "contextlib", "copy", "copyreg", "jax", "multipledispatch", "numpy", "pandas", "pickle",
+    "scipy", "sklearn", "torch",
 ))  # fmt: skip
 
 #: What calls the command line is no user's program.

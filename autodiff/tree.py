@@ -239,8 +239,25 @@ def register(
         raise DispatchError(f"tree.register takes a class, not {cls!r}\n  called at {caller()}")
     check_callable(flatten, "tree.register (flatten)")
     check_callable(unflatten, "tree.register (unflatten)")
-    _CONTAINERS[cls] = _Container(flatten, unflatten)
+    _CONTAINERS[cls] = _Container(_checked(cls, flatten), unflatten)
     return cls
+
+
+def _checked(cls: type, flatten: Callable[[Any], tuple[Sequence, Hashable]]) -> Callable[[Any], tuple]:
+    """A user's `flatten` whose result is looked at: an array in the place of the children would be taken for them."""
+
+    def split(instance: Any) -> tuple[Sequence, Hashable]:
+        found = flatten(instance)
+        if type(found) is tuple and len(found) == 2 and isinstance(found[0], (tuple, list)):
+            return found
+        given = f"({', '.join([type(x).__name__ for x in found])})" if type(found) is tuple else type(found).__name__
+        raise DispatchError(
+            f"tree.register: flatten of {cls.__name__} returned {given}, not (children, rest)\n"
+            f"  called at {caller()}\n"
+            "  children is a tuple or list, of one child too: return (x.value,), x.unit"
+        )
+
+    return split
 
 
 # ---------------------------------------------------------------- apart and together

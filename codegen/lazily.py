@@ -30,17 +30,20 @@ from .garbage import Paused
 __all__ = ["imported", "later", "lazily"]
 
 
-def lazily(package: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazily(
+    package: dict[str, Any], homes: Mapping[str, str], hint: Callable[[str], str] = lambda name: ""
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The functions `__getattr__` and `__dir__` of a package.
 
     package     its globals(), which then hold what was asked for
     homes       for each name the module in the package that defines it, or that it is
+    hint        the end of the message about a name that is not there
     """
 
     def find(name: str) -> Any:
         home = homes.get(name)
         if home is None:
-            raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}{hint(name)}")
         module = imported(f"{package['__name__']}.{home}")
         value = package[name] = module if name == home else getattr(module, name)
         return value

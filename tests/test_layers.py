@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 
 #: Lowest first.  A module may import what stands on its own floor or below it.
 ENGINE = [
-    ["autodiff.errors", "autodiff.config"],
+    ["autodiff.errors", "autodiff.config", "autodiff.elsewhere"],
     ["autodiff.tree"],
     ["autodiff.dispatch"],
     ["autodiff.tensor"],

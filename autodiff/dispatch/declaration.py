@@ -21,6 +21,8 @@ from ..errors import DispatchError, caller, short_name
 __all__ = ["Declaration", "Parameters", "has_body", "place_of"]
 
 _Kind = inspect._ParameterKind
+#: Parameters of PyTorch, and how they are called here.
+_AXES = {"dim": "axis", "dims": "axis", "keepdim": "keepdims"}
 _BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
 
 #: Ways to call one function that are remembered; only `**options` can make more.
@@ -160,7 +162,7 @@ class Declaration:
         """Raise what is wrong with a call that does not bind.  `others`: further names that the function takes."""
         known = dict.fromkeys([*self.fixed, *self.keywords, *others])
         unknown = [name for name in keywords if name not in known and not self.open]
-        meant = difflib.get_close_matches(unknown[0], known, 1) if unknown else []
+        meant = difflib.get_close_matches(_AXES.get(unknown[0], unknown[0]), known, 1) if unknown else []
         says: Any = "takes no such arguments"
         try:
             self.signature.bind(*args, **keywords)

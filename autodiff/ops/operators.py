@@ -40,6 +40,8 @@ def _takes(function: Function, left: Any, right: Any, other: Any) -> bool:
     if isinstance(other, _ARRAYS):
         _taken.add(type(other))
         return True
+    if any([hasattr(type(other), name) for name in ("__dlpack__", "__pandas_priority__")]):
+        return True  # PyTorch's, JAX's and pandas': the tensor wins, for their results would have no history
     method = function.find((type(left), type(right)))
     place = 0 if other is left else 1
     return method is not None and method.signature.choices[place].names(type(other))

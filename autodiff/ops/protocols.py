@@ -266,6 +266,7 @@ for _attribute, _value in {
     "__dlpack__": _dlpack,
     "__dlpack_device__": lambda self: (1, 0),  # the CPU
     "__array_priority__": 1000.0,
+    "__pandas_priority__": 10_000,  # pandas leaves `series * t` to the tensor
     "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function,
 }.items():

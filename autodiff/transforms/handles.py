@@ -48,7 +48,8 @@ def _refuse_losing_gradient(t: Tensor, what: str) -> None:
         raise GradientError(
             f"{what} of a {t.aval} that requires grad would lose its gradient\n"
             f"  called at {caller()}\n"
-            "  write t.detach().numpy(), or compute with ad.* functions"
+            "  compute with ad.* functions: ad.asarray makes tensors of operands, ad.stack one of a list of tensors;\n"
+            "  t.detach().numpy() has the value alone, through which no gradient flows"
         )
 
 
@@ -383,7 +384,17 @@ def _backward(
     backward(t, gradient, retain_graph, create_graph, inputs)
 
 
+def _missing(t: Tensor, name: str) -> Any:
+    """The error about an attribute that is not there, with the word for it here where another library has it."""
+    from ..elsewhere import OF_TENSORS, hint  # for this message only
+
+    raise AttributeError(
+        f"{type(t).__name__!r} object has no attribute {name!r}{hint(OF_TENSORS, name)}", name=name, obj=t
+    )
+
+
 for _name, _function in {
+    "__getattr__": _missing,
     "numpy": numpy,
     "__array__": array,
     "item": item,
