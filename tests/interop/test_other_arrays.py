@@ -118,6 +118,7 @@ def test_a_class_with_the_method_is_no_array():
         ad.asarray(Wrapped)
 
 
+@pytest.mark.smoke
 def test_from_dlpack():
     np.testing.assert_array_equal(ad.from_dlpack(Lent([1.0, 2.0])).numpy(), [1.0, 2.0])
     t = ad.tensor([1.0], requires_grad=True)

@@ -86,6 +86,7 @@ def test_what_is_read_in_a_forward_decides_for_that_value_only():
     assert float(f(ad.tensor([1.0, 2.0]))[0]) == 3.0
 
 
+@pytest.mark.smoke
 def test_copies():
     x = leaf()
     for y in (x.copy(), np.copy(x)):
