@@ -3,12 +3,14 @@
     import autodiff as ad
     ad.cat         AttributeError: module 'autodiff' has no attribute 'cat': it is called ad.concatenate here
 
-Read only where a name is not there, so nothing of this costs a program that is right.
+A program that is right pays nothing for it.
 """
 
 from __future__ import annotations
 
-__all__ = ["OF_FUNCTIONS", "OF_TENSORS", "hint"]
+from typing import NoReturn
+
+__all__ = ["OF_FUNCTIONS", "OF_TENSORS", "Missing", "hint"]
 
 _CPU = "tensors are on the CPU: leave it out"
 
@@ -75,3 +77,19 @@ def hint(names: dict[str, str], name: str) -> str:
     """The end of a message about a missing name: nothing where no library has it."""
     told = names.get(name)
     return "" if told is None else f": {told}"
+
+
+class Missing:
+    """In the place of an attribute that tensors do not have, to say its name here.
+
+    Not a `__getattr__`: NumPy looks for some of its protocols in each `np.asarray(t)`, which would take twice as long.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, t: object, owner: type | None = None) -> NoReturn:
+        name = owner.__name__ if owner is not None else type(t).__name__
+        raise AttributeError(f"{name!r} object has no attribute {self.name!r}{hint(OF_TENSORS, self.name)}")

@@ -25,6 +25,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval
 
 from .dispatch import NamedUnion, complete, is_own
+from .elsewhere import OF_TENSORS, Missing
 
 __all__ = [
     "AbstractTensor", "Matrix", "Number", "Scalar", "StandsForArray", "Tensor", "Vector", "handle", "named",
@@ -65,6 +66,9 @@ class _Lattice(type):
             return None
         base = Tensor if Tensor in (mine[0], theirs[0]) else AbstractTensor
         return _class_of(base, dtype, rank)
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if name not in OF_TENSORS]
 
     def __repr__(cls) -> str:
         return cls.__name__ if _parameters(cls) else super().__repr__()
@@ -315,6 +319,9 @@ class Tensor(AbstractTensor):
         """
         return self.node.leaf is not None or not self.node.kind.out.requires_grad
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in OF_TENSORS]
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a 0-d tensor")
@@ -330,6 +337,8 @@ def _reduce_class(cls: type) -> Any:
 copyreg.pickle(_Lattice, _reduce_class)
 
 _sealed = True
+for _name in OF_TENSORS:
+    setattr(Tensor, _name, Missing(_name))
 Tensor._parameters_ = (Tensor, ..., ...)
 AbstractTensor._parameters_ = (AbstractTensor, ..., ...)
 

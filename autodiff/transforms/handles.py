@@ -384,17 +384,7 @@ def _backward(
     backward(t, gradient, retain_graph, create_graph, inputs)
 
 
-def _missing(t: Tensor, name: str) -> Any:
-    """The error about an attribute that is not there, with the word for it here where another library has it."""
-    from ..elsewhere import OF_TENSORS, hint  # for this message only
-
-    raise AttributeError(
-        f"{type(t).__name__!r} object has no attribute {name!r}{hint(OF_TENSORS, name)}", name=name, obj=t
-    )
-
-
 for _name, _function in {
-    "__getattr__": _missing,
     "numpy": numpy,
     "__array__": array,
     "item": item,
