@@ -119,6 +119,7 @@ class AbstractTensor(metaclass=_Lattice):
     grad: Any
     requires_grad: Any
     requires_grad_: Any
+    def copy(self) -> Any: ...
     detach: Any
     numpy: Any
     T: Any
@@ -133,7 +134,6 @@ class AbstractTensor(metaclass=_Lattice):
     clip: Any
     conj: Any
     conjugate: Any
-    copy: Any
     cos: Any
     cumprod: Any
     cumsum: Any
@@ -244,6 +244,7 @@ class Tensor(AbstractTensor):
     def nbytes(self) -> int: ...
     @property
     def device(self) -> str: ...
+    def copy(self) -> Tensor: ...
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor: ...
     @property
     def is_leaf(self) -> bool: ...
@@ -315,8 +316,6 @@ class Tensor(AbstractTensor):
         """The conjugate.   c[...]  →  c[...]     real arrays are themselves"""
     def conjugate(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
         """The conjugate.   c[...]  →  c[...]     real arrays are themselves"""
-    def copy(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
-        """+x: x itself.   T[...]  →  T[...]"""
     def cos(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
         """The cosine of x in radians.   f[...]  →  f[...]"""
     def cumprod(self, axis: SupportsIndex | None = None, *, dtype: DTypeLike | None = None) -> Tensor:

@@ -27,19 +27,24 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _dtype(x: Any, function: str) -> Any:
-    """The dtype of an array, tensor or dtype; a Python number as it is, for its dtype depends on what it meets."""
-    if type(x) in WEAK:
-        return x
+def _dtype(x: Any, function: str) -> np.dtype:
+    """The dtype of an array or tensor, or one that is named, of this library or not.  Raises DTypeError for others."""
     if isinstance(x, (AbstractTensor, np.ndarray, np.generic)):
         return np.dtype(x.dtype)
-    return dtype_of(x, function)
+    try:
+        return np.dtype(x if x is not None else "")  # NumPy takes None for float64
+    except TypeError:
+        raise DTypeError(
+            f"{function}: {x!r} is not a dtype\n"
+            f"  called at {caller()}\n"
+            "  ad.float32, np.uint8 and t.dtype are dtypes; arrays and tensors have one"
+        ) from None
 
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype:
     """The dtype of a result of these arrays, tensors, numbers and dtypes together, as NumPy's `result_type` finds it.
 
-    Raises DTypeError for a dtype that this library does not have.
+    Raises DTypeError for a dtype that this library does not have, DispatchError where nothing is given.
 
     >>> import autodiff as ad
     >>> ad.result_type(ad.tensor([1], dtype=ad.int32), ad.float32, 2.0)
@@ -47,11 +52,14 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype:
     >>> ad.result_type(ad.float32, 2.0)
     dtype('float32')
     """
-    found = np.result_type(*[_dtype(x, "result_type") for x in arrays_and_dtypes])
-    return dtype_of(found, "result_type")
+    if not arrays_and_dtypes:
+        raise DispatchError(f"result_type: takes one array or dtype at least\n  called at {caller()}")
+    # The dtype of a Python number depends on what it meets.
+    found = [x if type(x) in WEAK else _dtype(x, "result_type") for x in arrays_and_dtypes]
+    return dtype_of(np.result_type(*found), "result_type")
 
 
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     """True if a dtype, or that of an array or tensor, can be converted to another dtype by NumPy's rule.
 
     casting   NumPy's name of the rule: "no", "equiv", "safe", "same_kind" or "unsafe"
@@ -60,7 +68,14 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     >>> ad.can_cast(ad.float32, ad.float64), ad.can_cast(ad.tensor([1.0]), ad.int64)
     (True, False)
     """
-    return bool(np.can_cast(_dtype(from_, "can_cast"), dtype_of(to, "can_cast"), casting))  # type: ignore[arg-type]
+    if casting not in _CASTING:
+        raise ValueError(
+            f"can_cast: there is no rule {casting!r}\n  called at {caller()}\n  it is one of {', '.join(_CASTING)}"
+        )
+    return bool(np.can_cast(_dtype(from_, "can_cast"), dtype_of(to, "can_cast"), casting))
+
+
+_CASTING = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
@@ -69,7 +84,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     kind   a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating",
            or "numeric"
 
-    Raises ValueError for the name of another kind.
+    Raises ValueError for the name of another kind, DTypeError for other things than dtypes.
 
     >>> import autodiff as ad
     >>> ad.isdtype(ad.float32, "real floating"), ad.isdtype(ad.int64, ("complex floating", ad.float64))
@@ -84,8 +99,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:
                 f"  called at {caller()}\n"
                 f"  it is one of {', '.join(map(repr, _KINDS))}, a dtype, or a tuple of these"
             )
-        return np.dtype(dtype).kind in _KINDS[kind]
-    return bool(np.dtype(dtype) == np.dtype(kind))
+        return _dtype(dtype, "isdtype").kind in _KINDS[kind]
+    return bool(_dtype(dtype, "isdtype") == _dtype(kind, "isdtype"))
 
 
 #: Kinds of dtypes by the standard's names: letters of NumPy's kinds.
@@ -102,14 +117,10 @@ def finfo(dtype: Any) -> np.finfo:
     >>> float(ad.finfo(ad.float64).eps)
     2.220446049250313e-16
     """
-    return np.finfo(_floats(dtype))
-
-
-def _floats(dtype: Any) -> np.dtype:
-    found = np.dtype(dtype.dtype) if hasattr(dtype, "dtype") and not isinstance(dtype, type) else np.dtype(dtype)
+    found = _dtype(dtype, "finfo")
     if found.kind not in "fc":
         raise DTypeError(f"finfo: {found} has no floating point\n  called at {caller()}\n  ad.iinfo is for integers")
-    return found
+    return np.finfo(found)
 
 
 def iinfo(dtype: Any) -> np.iinfo:
@@ -119,7 +130,7 @@ def iinfo(dtype: Any) -> np.iinfo:
     >>> ad.iinfo(ad.int32).max
     2147483647
     """
-    found = np.dtype(dtype.dtype) if hasattr(dtype, "dtype") and not isinstance(dtype, type) else np.dtype(dtype)
+    found = _dtype(dtype, "iinfo")
     if found.kind not in "iu":
         raise DTypeError(f"iinfo: {found} is no integer dtype\n  called at {caller()}\n  ad.finfo is for floats")
     return np.iinfo(found)

@@ -28,12 +28,13 @@ from . import tree
 from .config import config
 from .errors import Error, UserLine, caller, check_callable
 from .ops import as_tensor
+from .stand_ins import standing
 from .tape.leaves import leaf
 from .tape.node import CONSTANT, Node, new_number
 from .tape.plan import freeze, is_number, source
 from .tape.record import ARGUMENT, argument, keeps_lines, state
 from .tape.walk import history, needed
-from .tensor import AbstractTensor, Tensor, standing
+from .tensor import AbstractTensor, Tensor
 from .transforms.arguments import checked_numbers
 from .transforms.functional import vjp
 

@@ -32,13 +32,14 @@ from .config import config
 from .dispatch import include, observed
 from .errors import check_callable
 from .ops.conversion import numpys
+from .stand_ins import standing
 from .tape.leaves import leaf
 from .tape.lost import note_lost
 from .tape.misses import note
 from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
-from .tensor import AbstractTensor, Tensor, standing
+from .tensor import AbstractTensor, Tensor
 from .transforms.arguments import copied_constant, own, plain_results
 
 if TYPE_CHECKING:

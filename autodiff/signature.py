@@ -31,9 +31,10 @@ from .dispatch import Choices
 from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, caller, check_not_masked
 from .ops import as_tensor
+from .stand_ins import StandsForArray, standing
 from .tape.record import number_like_traced
 from .tape.watched import WATCHED, plain
-from .tensor import AbstractTensor, StandsForArray, Tensor, standing
+from .tensor import AbstractTensor, Tensor
 
 __all__ = [
     "SCALAR", "Leaf", "Same", "Static", "Statics", "arrays_among", "as_value", "has_key", "kind_of", "leaves_of",
@@ -349,7 +350,7 @@ def arrays_among(leaves: Sequence[Any]) -> tuple[bool, ...]:
 
 
 def tells_arrays(choices: Choices) -> bool:
-    """Whether a trace may choose other methods where an argument is an array than where it is a tensor."""
+    """True if a trace may choose other methods for an array than for a tensor."""
     return any([function.names_arrays for function in choices.answers])
 
 

@@ -26,10 +26,10 @@ from codegen.ir import DTYPES, Aval
 
 from .dispatch import NamedUnion, complete, is_own
 from .elsewhere import OF_TENSORS, Missing
+from .errors import caller
 
 __all__ = [
-    "AbstractTensor", "Matrix", "Number", "Scalar", "StandsForArray", "Tensor", "Vector", "handle", "named",
-    "number_class", "standing", "tensor_class",
+    "AbstractTensor", "Matrix", "Number", "Scalar", "Tensor", "Vector", "handle", "tensor_class",
 ]  # fmt: skip
 
 _CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
@@ -294,7 +294,9 @@ class Tensor(AbstractTensor):
         f64[2] [1. 1.]
         """
         if device != "cpu":
-            raise ValueError(f"to_device: there is no device {device!r}; tensors are on the 'cpu'")
+            raise ValueError(
+                f"to_device: there is no device {device!r}\n  called at {caller()}\n  tensors are on the 'cpu'"
+            )
         return self
 
     @property
@@ -400,69 +402,6 @@ def tensor_class(aval: Aval) -> type:
 
 #: By dtype class and rank.
 _TENSOR_CLASSES: dict[tuple, type] = {}
-
-
-_NUMBER_CLASSES: dict[tuple[np.dtype, bool], type] = {}
-_PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
-
-
-def number_class(aval: Aval, weak: bool) -> type:
-    """The class of a number argument of a traced function: a 0-d tensor that dispatches as the number it stands for.
-
-    weak   a Python number; otherwise a NumPy scalar
-    """
-    found = _NUMBER_CLASSES.get((aval.dtype, weak))
-    if found is None:
-        base = tensor_class(aval)
-        number = _PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
-        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": None, "__dispatches_as__": number}
-        made = _Lattice.__new__(_Lattice, f"Traced[{number.__name__}]", (base,), namespace)
-        found = _NUMBER_CLASSES.setdefault((aval.dtype, weak), made)
-    return found
-
-
-class _Named:
-    """Tells whether a method of any function names NumPy's arrays."""
-
-    arrays = False
-
-
-named = _Named()
-
-
-class StandsForArray:
-    """Marks the handles of an array argument of a traced function: tensors that dispatch as the array."""
-
-    __slots__ = ()
-    __dispatches_as__ = np.ndarray
-
-
-def array_class(aval: Aval) -> type:
-    """The class of a handle that stands for an array of this aval."""
-    key = aval.dtype.type, aval.ndim
-    found = _ARRAY_CLASSES.get(key)
-    if found is None:
-        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": None}
-        made = _Lattice.__new__(_Lattice, "Traced[ndarray]", (StandsForArray, tensor_class(aval)), namespace)
-        found = _ARRAY_CLASSES.setdefault(key, made)
-    return found
-
-
-_ARRAY_CLASSES: dict[tuple, type] = {}
-
-
-def standing(t: Tensor, given: Any) -> Tensor:
-    """The tensor that a function gets for what was given: it dispatches as an array if that was one.
-
-    Only where a method names arrays anywhere: else no call could tell, and recording handles of the usual class is
-    faster.
-    """
-    if not named.arrays or not isinstance(given, (np.ndarray, StandsForArray)):
-        return t
-    made: Tensor = _new(array_class(t.aval))
-    made.node = t.node
-    made.masked = t.masked
-    return made
 
 
 def handle(node: Any, masked: bool = False) -> Tensor:

@@ -37,7 +37,7 @@ html_show_sphinx = False
 pygments_style, pygments_dark_style = "friendly", "github-dark"
 maximum_signature_line_length = 88
 
-# What is copied from a session is what was typed.
+# The copy button takes the lines that were typed.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

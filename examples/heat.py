@@ -54,7 +54,7 @@ def _(ctx, grad_output):
 
 
 def flow_of(log_k):
-    """What an edge carries: the mean conductivity of its ends.   f[N,N] -> f[edges]"""
+    """The conductivity of each edge: the mean conductivity of its ends.   f[N,N] -> f[edges]"""
     k = ad.exp(log_k)
     return ad.concatenate([ad.ravel(k[:-1] + k[1:]), ad.ravel(k[:, :-1] + k[:, 1:])]) / 2
 

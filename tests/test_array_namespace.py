@@ -53,6 +53,31 @@ def test_dtypes_and_their_kinds():
         ad.finfo(ad.int64)
     with pytest.raises(ad.DTypeError, match="not a dtype of this library"):
         ad.result_type(np.uint8)
+    assert ad.isdtype(np.uint8, "unsigned integer")  # one that this library does not have has a kind
+
+
+@pytest.mark.parametrize("asked", [
+    lambda x: ad.isdtype(x, "bool"), lambda x: ad.isdtype(ad.float32, x), ad.finfo, ad.iinfo, ad.result_type,
+    lambda x: ad.can_cast(x, ad.float64), lambda x: ad.can_cast(ad.float32, x),
+])  # fmt: skip
+@pytest.mark.parametrize("given", [None, 5, object()])
+def test_what_is_no_dtype_is_refused_at_the_users_line(asked, given):
+    if asked is ad.result_type and given == 5:
+        assert asked(given) == np.int64  # a number has a dtype among others
+        return
+    with pytest.raises(ad.DTypeError, match=r"(?s)dtype.*test_array_namespace\.py"):
+        asked(given)
+
+
+def test_misuse_is_named():
+    with pytest.raises(ad.DispatchError, match=r"(?s)one array or dtype at least.*test_array_namespace\.py"):
+        ad.result_type()
+    with pytest.raises(ValueError, match=r"(?s)no rule 'nonsense'.*test_array_namespace\.py.*same_kind"):
+        ad.can_cast(ad.float32, ad.float64, "nonsense")
+    with pytest.raises(TypeError, match="copy"):
+        ad.ones(2).copy(deep=True)
+    with pytest.raises(ValueError, match=r"(?s)no device 'cuda'.*test_array_namespace\.py"):
+        ad.ones(2).to_device("cuda")
 
 
 def test_the_namespace_describes_itself():

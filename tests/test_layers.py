@@ -13,7 +13,7 @@ ENGINE = [
     ["autodiff.errors", "autodiff.config", "autodiff.elsewhere"],
     ["autodiff.tree"],
     ["autodiff.dispatch"],
-    ["autodiff.tensor"],
+    ["autodiff.tensor", "autodiff.stand_ins"],
     ["autodiff.tape"],
     ["autodiff.custom"],
     ["autodiff.ops"],

@@ -94,7 +94,7 @@ def _steps(x, shift):
     return ad.sum(h)
 
 
-#: What reads x[i + shift] for i of 0, 1, 2, in as many ways as there are routes to a value.
+#: The ways to read x[i + shift] for i of 0, 1, 2: one for each route to a value.
 INDEXED = {
     "gather": lambda x, shift: ad.sum(x[ad.tensor(np.arange(3)) + shift] * x),
     "along": lambda x, shift: ad.sum(ad.take_along_axis(x * x, ad.tensor(np.arange(3)) + shift)),
@@ -131,7 +131,7 @@ def _eager(f):
     return run
 
 
-#: How such a function is run.
+#: The ways to run such a function.
 INDEX_ROUTES = {
     "recorded": _recorded, "backward": _backward, "eager": _eager,
     "jit": ad.jit, "jit of grad": lambda f: ad.jit(ad.grad(f)), "grad of jit": lambda f: ad.grad(ad.jit(f)),

@@ -68,7 +68,7 @@ def write_files(page, folder):
 
 
 def printed_by(command, folder):
-    """What a command of a page prints."""
+    """The text that a command of a page prints."""
     program, *arguments = shlex.split(command)
     if program == "python":
         run = [sys.executable, str(folder / arguments[0]), *arguments[1:]]

@@ -27,7 +27,7 @@ _spec.loader.exec_module(accepted)
 
 
 def stub(space):
-    """What a stub defines at its top: by name, its statements (several of an overloaded function)."""
+    """The statements at the top of a stub by name (several of an overloaded function)."""
     file = ROOT / "autodiff" / f"{space or '__init__'}.pyi"
     found = {}
     for statement in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -117,7 +117,7 @@ def test_a_class_of_the_stub_has_the_public_attributes_that_there_are(name):
     assert real - names - refused == set()
 
 
-#: What tensors of one's own have once there is one.
+#: The attributes that tensors of one's own have once there is one.
 LATE = {"aval", "detach", "dtype", "grad", "ndim", "numpy", "requires_grad", "requires_grad_", "shape", "size"}
 
 

@@ -67,7 +67,7 @@ _SEVERAL = (
     "quantile roll softmax squeeze std sum var vector_norm"
 )
 ALONG_SEVERAL = frozenset(_SEVERAL.split())
-#: Where a name means something else than elsewhere.
+#: Parameters whose name means something else than elsewhere, by function.
 BY_FUNCTION = {
     ("add_at", "key"): "Any",
     ("broadcast_arrays", "tensors"): OPERAND,
@@ -247,7 +247,7 @@ def operators(result: str = "Tensor", other: str = "_Other") -> Iterator[str]:
 
 
 def abstract() -> Iterator[str]:
-    """What all tensors have, a user's own among them: nothing is known of the results."""
+    """Attributes of all tensors, a user's own among them: nothing is known of the results."""
     for name in sorted({"T", "imag", "mT", "real", *METHODS}):
         if not name.startswith("__"):
             yield f"    {name}: Any"

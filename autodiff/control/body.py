@@ -217,7 +217,7 @@ def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
 
 
 def hooked_like(node: Node, made: Node) -> Node:
-    """What stands for a node of a body, with the hooks of that one: they see the gradients of each use."""
+    """The replacement of a body's node, with the hooks of that node: they see the gradients of each use."""
     if not node.hooks or made.hooks is node.hooks or not made.kind.out.requires_grad:
         return made
     seen = identity_of(made)

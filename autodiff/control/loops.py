@@ -32,9 +32,10 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, caller, che
 from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.arguments import check_parts
 from ..ops.primitive import primitive, zeros_of
+from ..stand_ins import standing
 from ..tape.record import number_like_traced, record, state
 from ..tape.watched import seen_within
-from ..tensor import Tensor, standing
+from ..tensor import Tensor
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp

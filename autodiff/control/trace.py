@@ -14,10 +14,11 @@ from .. import tree
 from ..custom.host import Unlearnt
 from ..dispatch.signature import dispatched
 from ..ops import as_tensor
+from ..stand_ins import standing
 from ..tape.node import Node, new_number
 from ..tape.record import argument, number_like_traced, state
 from ..tape.tracing import tracing
-from ..tensor import Tensor, handle, standing
+from ..tensor import Tensor, handle
 from ..transforms.arguments import own
 from .body import Body, interned, is_float
 
@@ -81,7 +82,7 @@ class Nesting:
         return tree.unflatten(self.structure, [next(given) if there else None for there in self._there])
 
     def names(self, root: str) -> list[str]:
-        """What each tensor is called, for messages."""
+        """The name of each tensor, for messages."""
         return [n for n, there in zip(tree.names(self.structure, root), self._there, strict=True) if there]
 
     def parts(self) -> list[Nesting]:

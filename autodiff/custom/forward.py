@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ConcretizationError, UserLine, user_line
+from ..stand_ins import StandsForArray, standing
 from ..tape.node import Node, new_number
 from ..tape.record import grad_mode, identity_of, is_masked, state
-from ..tensor import StandsForArray, Tensor, handle, standing
+from ..tensor import Tensor, handle
 from .boundary import bounded
 from .call import Site
 from .closures import closed_over, held_by, names_of

@@ -3,7 +3,7 @@
 A `forward` method runs inside a boundary; so does an ordinary method for whose types a `backward` is
 registered: its rule replaces the derivative of its program.  Arrays dispatch as, and arrive as, the
 constant tensor of their dtype and rank, unless a method names np.ndarray; an array argument of a traced
-function does, too, which is a tensor there (`tensor.standing`).  Where no method takes
+function does, too, which is a tensor there (`stand_ins.standing`).  Where no method takes
 a number but one takes a 0-d tensor, the number is converted; where none takes a structured value,
 `ad.dense` writes it out.
 """
@@ -25,11 +25,12 @@ from ..dispatch.method import Method
 from ..dispatch.resolution import types_of_call
 from ..dispatch.signature import ANY, dispatched, type_name
 from ..errors import UserLine, check_not_masked
+from ..stand_ins import StandsForArray, named
 from ..tape.leaves import leaf, number_leaf, taken
 from ..tape.misses import note
 from ..tape.record import identity_of
 from ..tape.watched import WATCHED, WatchedArray, plain
-from ..tensor import AbstractTensor, StandsForArray, Tensor, handle, named
+from ..tensor import AbstractTensor, Tensor, handle
 
 if TYPE_CHECKING:
     from . import call as calls
@@ -137,7 +138,7 @@ class Function(GenericFunction):
         return taken(argument, dtype) if dtype in _KNOWN else argument
 
     def give_back(self, given: Sequence[Any], adopted: Sequence[Any]) -> None:
-        """What a method updated in place is updated for its caller, who has another handle on it."""
+        """Give the caller, who has another handle, each update that a method made in place."""
         for old, new in zip(given, adopted, strict=True):
             if isinstance(old, StandsForArray) and isinstance(old, Tensor) and new.node is not old.node:
                 old.node, old.masked = new.node, new.masked

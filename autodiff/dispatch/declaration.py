@@ -248,5 +248,5 @@ def _idle(cell: Any = None) -> Callable:
     return idle
 
 
-#: What the running version of Python makes of an empty body; each version has its own instructions for it.
+#: The instructions of an empty body in the running version of Python; each version has its own.
 _IDLE = _steps(_idle().__code__)

@@ -336,7 +336,7 @@ class GenericFunction(Converting):
         return f"<{self.__name__}: generic function of {count} method{'' if count == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the first line of the documentation, the methods folded."""
+        """The page for a notebook: the first line of the documentation, the methods folded."""
         from html import escape  # for notebooks only
 
         head, *rest = map(escape, (repr(self)[1:-1], *(self.__doc__ or "").strip().splitlines()[:1]))

@@ -85,7 +85,7 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tu
 
 
 def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """So many numbers of 8 bytes, by `make()`.  Raises MemoryError that says how many bytes there is no room for."""
+    """The numbers that `make()` gives.  Raises MemoryError with the number of bytes that there is no room for."""
     try:
         return make()
     except MemoryError:

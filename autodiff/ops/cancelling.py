@@ -40,7 +40,7 @@ DEPTH = 12
 _Is = Callable[[Node], Tensor | bool]
 #: A multiple and a rest; None: zero.
 _Split = tuple[Tensor | None, Tensor | None]
-#: What inputs get of multiples, and the rest of a cotangent.
+#: The cotangents that inputs get of multiples, and the rest of a cotangent.
 _Taken = tuple[list[Tensor | None], Tensor | None]
 
 
@@ -88,11 +88,11 @@ def _is_same(y: Node) -> _Is:
 
 
 def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
-    """How an elementwise operation y, each of whose derivatives is a numerator over y, takes a multiple of y.
+    """The rule for multiples of y, an elementwise operation whose derivatives are numerators over y.
 
     numerators   numerators(*xs) -> tensors
 
-    Gives what inputs get of the multiple, and the rest of the cotangent: see `cancels` of `elementwise`.
+    The rule gives the cotangents of the inputs, and the rest of that of y: see `cancels` of `elementwise`.
     """
 
     def cancels(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
@@ -103,7 +103,7 @@ def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
 
 
 def by_side(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
-    """How |x| takes a multiple of its derivative sign(x), whose square is 1 on both sides of 0; then one of itself."""
+    """The cotangent of |x| for a multiple of sign(x), whose square is 1 on both sides of 0; then for one of |x|."""
     side, rest = _split(y_bar.node, _is_side(y.node), DEPTH)
     if rest is None:
         return [side], None
@@ -112,7 +112,7 @@ def by_side(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
 
 
 def by_share(is_largest: bool) -> Callable[..., _Taken]:
-    """How an extreme of two takes multiples of its derivatives, shares of 1 and 0, which a tie parts evenly.
+    """The rule of an extreme of two for multiples of its derivatives: shares of 1 and 0, which a tie parts evenly.
 
     Beside a tie a share is its own square, and the product of both is 0.  At the tie both sides say so, too.
     """

@@ -63,6 +63,20 @@ def _holds(self: Any, element: Any) -> bool:
     return bool(any_(equal(self, element)))
 
 
+def copy(self: Any) -> Any:
+    """A tensor of its own with the same value: in-place updates of one leave the other; gradients flow through it.
+
+    >>> import autodiff as ad
+    >>> x = ad.ones(2)
+    >>> y = x.copy()
+    >>> y[0] = 5.0
+    >>> x, y
+    (f64[2] [1. 1.], f64[2] [5. 1.])
+    """
+    return positive(self)
+
+
+setattr(AbstractTensor, copy.__name__, copy)
 attach({
     "sum": sum_,
     "mean": mean,
@@ -89,7 +103,6 @@ attach({
     "argsort": argsort,
     "conj": conj,
     "conjugate": conj,
-    "copy": positive,
     "astype": astype,
     "broadcast_to": broadcast_to,
     "expand_dims": expand_dims,

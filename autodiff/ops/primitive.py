@@ -83,7 +83,7 @@ def elementwise(
                 continue
             factors, after = adjoint_of(_forced(partial)), ()
             if isinstance(factors, tuple) and x.shape != y.shape and x_bar is None:
-                # What is the same for all that is added up is multiplied with the sum.
+                # A factor that is the same for all terms is multiplied with their sum.
                 after = tuple([f for f in factors if f.shape == x.shape])
                 factors = tuple([f for f in factors if f.shape != x.shape])
             term = None if rest is None else _scaled(rest, factors, masked, masks)

@@ -114,6 +114,8 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
     """NumPy calls this for every universal function that meets a tensor."""
     ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
     name = _name(ufunc) + ("" if method == "__call__" else f".{method}")
+    if keywords and _is_scipys(ufunc):
+        return _by_numpy(f"{name} with {'= and '.join(keywords)}=", getattr(ufunc, method), inputs, keywords, None)
     if ours is None or "out" in keywords:
         return _by_numpy(name, getattr(ufunc, method), inputs, keywords, ours)
     told = _read(ours, inputs, keywords)
@@ -124,9 +126,11 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
 
 def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
     """NumPy calls this for its other functions when a tensor is among the arguments."""
-    ours = FUNCTIONS.get(function) or _later(function)
-    if function in READERS:
-        return _read_by_numpy(_name(function), function, args, keywords)
+    ours = FUNCTIONS.get(function)
+    if ours is None:
+        if function in READERS:
+            return _read_by_numpy(_name(function), function, args, keywords)
+        ours = _later(function)
     if ours is None or keywords.get("out") is not None:
         return _by_numpy(_name(function), function, args, keywords, ours)
     told = _read(ours, args, keywords)
@@ -195,6 +199,8 @@ def _there_are(name: str) -> str:
     """For a message on a function of SciPy's: the ones that have a counterpart."""
     if not name.startswith("scipy.special"):
         return ""
+    if "=" in name:
+        return "\n  or leave the keyword out: the function alone is recorded"
     there = ", ".join(imported(f"{__package__}.special").__all__)
     return f"\n  ad.special has {there};\n  a function of your own whose forward has host=True can call SciPy's"
 

@@ -23,7 +23,8 @@ import numpy as np
 from codegen import ir
 from codegen.ir import DTYPES, Aval, Op
 
-from ..tensor import number_class, tensor_class
+from ..stand_ins import number_class
+from ..tensor import tensor_class
 
 __all__ = [
     "CONSTANT", "LEAF", "NUMBERS", "SMALL", "Alive", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode",

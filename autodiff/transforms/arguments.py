@@ -22,12 +22,13 @@ from ..config import config
 from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked, with_article
 from ..ops import as_tensor
 from ..ops.conversion import numpys
+from ..stand_ins import StandsForArray, standing
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, tracked_node
 from ..tape.node import Node
 from ..tape.record import ALIASES, grad_mode, identity_of, number_like_traced, state
 from ..tape.walk import gradient_inputs, value_inputs
-from ..tensor import AbstractTensor, StandsForArray, Tensor, handle, standing, tensor_class
+from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
     "Arguments", "array_of", "checked_numbers", "constant_of", "copied_constant", "fresh", "is_differentiable",

@@ -195,7 +195,7 @@ def show(t: Tensor) -> str:
 
 
 def page(t: Tensor) -> str:
-    """What a notebook shows: shape and dtype in a line of their own, the elements below."""
+    """The page for a notebook: shape and dtype in a line of their own, the elements below."""
     from html import escape  # for notebooks only
 
     text = show(t)

@@ -79,7 +79,7 @@ def without(s: Numbered, other: Numbered) -> Numbered:
 
 
 def count(s: Numbered) -> int:
-    """How many numbers a set holds."""
+    """The number of elements of a set."""
     return s.bit_count() if isinstance(s, int) else sum([m.bit_count() for m in s.words.values()])
 
 

@@ -28,6 +28,9 @@ class Lent:
     def __dlpack_device__(self):
         return self.values.__dlpack_device__()
 
+    def __mul__(self, other):
+        return NotImplemented  # it does not know tensors
+
 
 class Refusing:
     """An array that cannot be read, as one in the memory of a GPU."""
@@ -137,3 +140,46 @@ def test_asarray_with_a_copy_keeps_the_gradient():
     assert y is not x
     ad.sum(y * y).backward()
     np.testing.assert_array_equal(x.grad.numpy(), [2.0, 4.0])
+
+
+# ---------------------------------------------------------------- operators
+
+
+class Column:
+    """As a column of pandas: it leaves operators to what has a higher priority, and is an array to NumPy."""
+
+    __pandas_priority__ = 3000
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def __mul__(self, other):
+        if getattr(other, "__pandas_priority__", 0) > self.__pandas_priority__:
+            return NotImplemented
+        return Column(self.values * np.asarray(other))
+
+    __rmul__ = __mul__
+
+
+@pytest.mark.parametrize("kind", [Column, Lent])
+@pytest.mark.parametrize("product", [lambda w, c: w * c, lambda w, c: c * w], ids=["left", "right"])
+def test_in_an_operator_with_an_array_of_another_library_the_tensor_wins(kind, product):
+    c = kind([1.0, 2.0])
+    np.testing.assert_array_equal(ad.grad(lambda w: ad.sum(product(w, c)))(np.ones(2)), [1.0, 2.0])
+    w = ad.tensor([1.0, 1.0], requires_grad=True)
+    ad.sum(product(w, c)).backward()
+    np.testing.assert_array_equal(w.grad, [1.0, 2.0])
+
+
+def test_an_object_that_is_merely_readable_keeps_its_own_operator():
+    class Quantity:
+        def __array__(self, dtype=None, copy=None):
+            return np.ones(2)
+
+        def __rmul__(self, other):
+            return "its own"
+
+    assert ad.tensor([1.0, 2.0]) * Quantity() == "its own"

@@ -44,6 +44,16 @@ def test_each_function_of_scipy_special_records_or_says_what_there_is(name):
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize(
+    "keywords", [{"where": [True, True], "out": np.ones(2)}, {"dtype": np.float32}, {"out": np.zeros(2)}]
+)
+def test_keywords_of_universal_functions_are_refused_by_scipys_name(keywords):
+    with pytest.raises(ad.GradientError, match=rf"scipy\.special\.expit with {'= and '.join(keywords)}=.*lost"):
+        scipy.special.expit(ad.tensor([0.5, 1.0], requires_grad=True), **keywords)
+    values = scipy.special.expit(ad.tensor([0.5, 1.0]), **keywords)  # no gradient is lost: SciPy computes
+    assert type(values) is np.ndarray
+
+
 def test_where_no_gradient_is_lost_scipy_computes():
     found = scipy.special.j0(ad.tensor([0.5, 1.0]))
     assert type(found) is np.ndarray

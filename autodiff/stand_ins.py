@@ -1,0 +1,83 @@
+"""Handles of the arguments of a traced function that dispatch as what was given: a number, or an array.
+
+    number_class(aval, weak)   the class of a number argument
+    standing(t, given)         the handle of an array argument
+
+Both are tensors, of the class that their aval has and of one more below it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import Aval
+
+from .tensor import AbstractTensor, Tensor, tensor_class
+
+__all__ = ["StandsForArray", "named", "number_class", "standing"]
+
+_LATTICE = type(AbstractTensor)
+
+_NUMBER_CLASSES: dict[tuple[np.dtype, bool], type] = {}
+_PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def number_class(aval: Aval, weak: bool) -> type:
+    """The class of a number argument of a traced function: a 0-d tensor that dispatches as the number it stands for.
+
+    weak   a Python number; otherwise a NumPy scalar
+    """
+    found = _NUMBER_CLASSES.get((aval.dtype, weak))
+    if found is None:
+        base = tensor_class(aval)
+        number = _PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
+        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": None, "__dispatches_as__": number}
+        made = _LATTICE.__new__(_LATTICE, f"Traced[{number.__name__}]", (base,), namespace)
+        found = _NUMBER_CLASSES.setdefault((aval.dtype, weak), made)
+    return found
+
+
+class _Named:
+    """Tells whether a method of any function names NumPy's arrays."""
+
+    arrays = False
+
+
+named = _Named()
+
+
+class StandsForArray:
+    """Marks the handles of an array argument of a traced function: tensors that dispatch as the array."""
+
+    __slots__ = ()
+    __dispatches_as__ = np.ndarray
+
+
+def array_class(aval: Aval) -> type:
+    """The class of a handle that stands for an array of this aval."""
+    key = aval.dtype.type, aval.ndim
+    found = _ARRAY_CLASSES.get(key)
+    if found is None:
+        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": None}
+        made = _LATTICE.__new__(_LATTICE, "Traced[ndarray]", (StandsForArray, tensor_class(aval)), namespace)
+        found = _ARRAY_CLASSES.setdefault(key, made)
+    return found
+
+
+_ARRAY_CLASSES: dict[tuple, type] = {}
+
+
+def standing(t: Tensor, given: Any) -> Tensor:
+    """The tensor that a function gets for what was given: it dispatches as an array if that was one.
+
+    Only where a method names arrays anywhere: else no call could tell, and recording handles of the usual class is
+    faster.
+    """
+    if not named.arrays or not isinstance(given, (np.ndarray, StandsForArray)):
+        return t
+    made: Tensor = object.__new__(array_class(t.aval))
+    made.node = t.node
+    made.masked = t.masked
+    return made
