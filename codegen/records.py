@@ -194,7 +194,7 @@ def _from(cls: Any, values: Iterable[Any]) -> Any:
 def _changed(self: Any, /, **changes: Any) -> Any:
     """The same with some values changed."""
     if unknown := [name for name in changes if name not in self._fields]:
-        raise ValueError(f"Got unexpected field names: {unknown}")
+        raise TypeError(f"Got unexpected field names: {unknown}")
     return type(self)(*[changes.get(name, value) for name, value in zip(self._fields, self, strict=True)])
 
 

@@ -196,7 +196,7 @@ def _compare(way, g, hv, a, v, found, rtol, is_unknown):
 
 
 #: Of these a matrix that rounding keeps from being singular is no matter of this law, and pinv jumps at singular ones.
-_INVERSES = ("slogdet", "inv", "solve", "pinv", "lstsq", "cond", "cholesky")
+_INVERSES = ("slogdet", "inv", "solve", "pinv", "lstsq", "cond", "cholesky", "qr-r")
 _JUMPS = ("pinv", "lstsq")
 CASES = [
     (name, matrix)
