@@ -40,6 +40,7 @@ from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
+from .transforms.anomaly import is_watching
 from .transforms.arguments import copied_constant, own, plain_results
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class _Traced:
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Find or make the entry of this call, and run it."""
-        if config.eager and not state.now.tracing:
+        if (config.eager or is_watching()) and not state.now.tracing:
             return _eagerly(self.f, args, kwargs)
         entry, values = self.entry(args, kwargs)
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
@@ -387,7 +388,7 @@ class _Traced:
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Eager mode: the function itself, so that a debugger finds values in it."""
+    """The function itself: eager mode, so that a debugger finds values in it, or a search for anomalies."""
     leaves, structure = tree.flatten((args, kwargs))
     is_plain = not any(isinstance(x, AbstractTensor) for x in leaves)
     leaves = [own(x) if isinstance(x, AbstractTensor) else copied_constant(x) for x in leaves]

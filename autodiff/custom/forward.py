@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from codegen.lazily import imported
+
 from ..errors import ConcretizationError, UserLine, user_line
 from ..stand_ins import StandsForArray, standing
 from ..tape.node import Node, new_number
@@ -143,6 +145,10 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: boo
     """What a call returns, given what its forward has said and returned."""
     now, site, name = state.now, entered.site, entered.site.function.__name__
     told = said(ctx)
+    if result is None:
+        where = f"{name}: its forward ({site.method.place}), called at {entered.line},"
+        forgotten = imported("autodiff.custom.forgotten")
+        forgotten.refuse_forgotten(site.method, where, "return the result; `return None` says that there is none")
     try:
         outputs = Outputs(name, result, told.constant)
         dirty = dirty_places(name, entered.inner, entered.given, entered.named, told.dirty, outputs)

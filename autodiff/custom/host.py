@@ -1,11 +1,7 @@
 """Host rules: forwards and backwards that need Python and values each time (SciPy, a C library, `float(g)`).
 
 Recorded, a host forward simply runs: on read-only arrays when it is declared so, on tensors when it asks
-by itself.  In a trace there are no values, so it becomes a host call: one operation of the graph whose
-reference is Python, between compiled segments.
-
-    host(inputs)  ->  one array, or all of them packed into words of 64 bits
-    host_part(packed)  ->  each of them
+by itself.  In a trace there are no values, so it becomes a host call.
 
 What a host forward returns and saves is learnt from its first run outside of a trace: `Unlearnt` tells
 `jit` to make one.  A host backward needs no learning: a gradient has its primal's aval.
@@ -13,148 +9,32 @@ What a host forward returns and saves is learnt from its first run outside of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import reset_in_context, set_in_context
 from codegen.ir import DTYPES, Aval, parse_aval
-from codegen.lowering import Call as HostLowering
 
 from .. import tree
 from ..errors import ConcretizationError, GradientError, caller
-from ..tape.ask import evaluate, value_of
+from ..tape.ask import value_of
 from ..tape.leaves import leaf
-from ..tape.loans import give_back
-from ..tape.node import Node, Primitive
-from ..tape.record import Recording, grad_mode, record, state, use
+from ..tape.node import Node
+from ..tape.record import grad_mode, state
 from ..tensor import Tensor
 from .closures import held_by
 from .context import ForwardContext, attributes, said
+from .host_call import arrays_of, host_call, in_own_recording
 from .outputs import Outputs
 from .packed import Packed
 
-__all__ = ["Unlearnt", "Visit", "arrays_of", "host_call", "in_own_recording", "learn", "run_on_arrays", "run_traced"]
-
-_WORD = 8
-
+__all__ = ["Unlearnt", "Visit", "learn", "run_on_arrays", "run_traced"]
 
 class Unlearnt(ConcretizationError):
     """A trace met a host forward whose outputs are not known yet: it has to run outside of a trace once."""
-
-
-# ---------------------------------------------------------------- the operation
-
-
-def _packed_reference(*arrays: np.ndarray, run: Callable, avals: tuple[Aval, ...]) -> np.ndarray:
-    values = [np.ascontiguousarray(v, a.dtype) for v, a in zip(run(*map(_read_only, arrays)), avals, strict=True)]
-    if len(values) == 1:
-        return values[0].reshape(avals[0].shape)
-    words = np.zeros(sum(map(_words, avals)), np.int64)
-    at = 0
-    for value, aval in zip(values, avals, strict=True):
-        words[at : at + _words(aval)].view(np.uint8)[: value.nbytes] = value.reshape(-1).view(np.uint8)
-        at += _words(aval)
-    return words
-
-
-def _words(aval: Aval) -> int:
-    return -(-aval.size * aval.dtype.itemsize // _WORD)
-
-
-def _part_reference(words: np.ndarray, *, at: int, aval: Aval) -> np.ndarray:
-    flat = np.ascontiguousarray(words)[at : at + _words(aval)].view(np.uint8)
-    return flat[: aval.size * aval.dtype.itemsize].view(aval.dtype).reshape(aval.shape)
-
-
-def _packed_aval(*_: Aval, run: Callable, avals: tuple[Aval, ...]) -> Aval:
-    return avals[0] if len(avals) == 1 else Aval((sum(map(_words, avals)),), np.int64)
-
-
-class _OfEach(NamedTuple):
-    """A host call for every example in turn: equal ones are the same graph shape.
-
-    reference    of an operation on one example, and its parameters;  aval: of what it gives
-    mapped       which inputs differ between examples
-    """
-
-    reference: Callable
-    params: tuple[tuple[str, Any], ...]
-    aval: Aval
-    size: int
-    mapped: tuple[bool, ...]
-
-    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        found = np.empty((self.size, *self.aval.shape), self.aval.dtype)
-        for i in range(self.size):
-            one = [a[i, ...] if m else a for a, m in zip(arrays, self.mapped, strict=True)]
-            found[i] = self.reference(*one, **dict(self.params))
-        return [found]
-
-
-def _batch(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool, ...], **params: Any) -> Tensor:
-    """Python is called once for each example, inside of one host call."""
-    aval = op.infer(*[x.aval.with_shape(x.shape[m:]) for x, m in zip(xs, mapped, strict=True)], **params)
-    assert op.reference is not None
-    run = _OfEach(op.reference, tuple(params.items()), aval, size, tuple(mapped))
-    return record(_HOST, xs, (run, (aval.with_shape((size, *aval.shape)),)))
-
-
-#: run(*arrays) -> arrays of `avals`: called by Python each time, between native segments.
-_HOST = Primitive(
-    "host", infer=_packed_aval, reference=_packed_reference, params=("run", "avals"), lower=HostLowering(),
-    discrete=True, heavy=True, batch=_batch, traits=("host",),
-)
-_PART = Primitive(
-    "host_part", infer=lambda words, *, at, aval: aval, reference=_part_reference, params=("at", "aval"),
-    lower=HostLowering(), discrete=True, heavy=True, batch=_batch,
-)
-
-
-def host_call(run: Callable, inputs: Sequence[Tensor], avals: Sequence[Aval]) -> list[Tensor]:
-    """Record a call of `run(*arrays) -> arrays` of these avals.  Equal `run`s are the same graph shape."""
-    if not avals:
-        return []
-    packed = record(_HOST, tuple(inputs), (run, tuple(avals)))
-    if len(avals) == 1:
-        return [packed]
-    parts, at = [], 0
-    for aval in avals:
-        parts.append(record(_PART, (packed,), (at, aval)))
-        at += _words(aval)
-    return parts
-
-
-@contextmanager
-def in_own_recording() -> Iterator[None]:
-    """Run a host rule inside of a run: what it records has nothing to do with what is being computed."""
-    now = state.now
-    use(Recording())
-    token = set_in_context(grad_mode, False)
-    try:
-        yield
-    finally:
-        give_back(state.now.lent)
-        reset_in_context(grad_mode, token)
-        use(now)
-
-
-def arrays_of(tensors: Sequence[Tensor]) -> list[np.ndarray]:
-    """The values of tensors as read-only arrays, computed now.  Counts as asking for them."""
-    evaluate([t.node for t in tensors], ends_recording=False)
-    return [_read_only(value_of(t.node)) for t in tensors]
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-# ---------------------------------------------------------------- forward
 
 
 class Visit(NamedTuple):
@@ -227,6 +107,7 @@ class Recipe(NamedTuple):
     saved, attributes   names
     constant  leaves that are marked non-differentiable
     closed    names of tracking values that it read without being given them; None: not known
+    declared  True: by `out=`; else learnt from a run
     """
 
     tags: tuple[tuple[str, Any], ...]
@@ -237,6 +118,7 @@ class Recipe(NamedTuple):
     constant: tuple[int, ...]
     materialize: bool
     closed: tuple[str, ...] | None = None
+    declared: bool = False
 
 
 _learnt: dict[ref[Any], dict[tuple, Recipe]] = {}
@@ -332,9 +214,12 @@ class _HostForward:
             as_inputs = {what for tag, what in recipe.tags if tag == "input"}  # others are results, given or not
             found, computed = _made({id(x): i for i, x in enumerate(held) if i in as_inputs}, ctx, result)
             if found.avals[: len(recipe.avals)] != recipe.avals or found.trees[: len(recipe.trees)] != recipe.trees:
+                which = f"{visit.function.__name__}: this host forward ({visit.method.place})"
+                gives, known = f"{which} gives {_told(found.avals)}", _told(recipe.avals)
+                if recipe.declared:
+                    raise GradientError(f"{gives}, and its out= says {known}\n  let out= say what forward returns")
                 raise GradientError(
-                    f"{visit.function.__name__}: this host forward ({visit.method.place}) gives"
-                    f" {_told(found.avals)} inside jit, and gave {_told(recipe.avals)} for such inputs before\n"
+                    f"{gives} inside jit, and gave {known} for such inputs before\n"
                     "  its outputs and what it saves may depend in shape and dtype on those of its inputs only"
                 )
             kept = computed[: len(recipe.avals)]
@@ -396,10 +281,26 @@ def _say(recipe: Recipe, ctx: ForwardContext, leaves: list[Any]) -> Any:
 
 def _declared(visit: Visit) -> Recipe | None:
     """The recipe of a forward that declares `out=` and was not run yet, where no backward will read what it saved."""
-    out = visit.method.out
+    out, function, place = visit.method.out, visit.function.__name__, visit.method.place
     if out is None or any(visit.needs):
         return None
     avals = [n.kind.out.aval for n in visit.inputs]
-    texts, structure = tree.flatten(out(*avals) if callable(out) else out)
-    made = tuple([x if isinstance(x, Aval) else parse_aval(x) for x in texts])
-    return Recipe(tuple([("array", i) for i in range(len(made))]), made, (structure,), None, (), (), True)
+    if callable(out):
+        try:
+            signature(out).bind(*avals)
+        except TypeError:
+            given = ", ".join(map(str, avals))
+            raise GradientError(
+                f"{function}: the out= of its forward ({place}) does not take the {len(avals)} arrays of this call\n"
+                f"  called at {caller()}\n  a function given as out= gets one shape and dtype for each: {given}"
+            ) from None
+        out = out(*avals)
+    texts, structure = tree.flatten(out)
+    try:
+        made = tuple([x if isinstance(x, Aval) else parse_aval(str(x)) for x in texts])
+    except ValueError as error:
+        raise GradientError(
+            f"{function}: the out= of its forward ({place}) names no array: {error}\n  called at {caller()}"
+        ) from None
+    tags = tuple([("array", i) for i in range(len(made))])
+    return Recipe(tags, made, (structure,), None, (), (), True, declared=True)

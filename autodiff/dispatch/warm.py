@@ -16,9 +16,10 @@ from typing import Any
 
 from .declaration import Parameters
 
-__all__ = ["completed", "with_arity"]
+__all__ = ["OMITTED", "completed", "with_arity"]
 
-_OMITTED: Any = object()
+#: The value of a parameter that a call leaves out.
+OMITTED: Any = object()
 
 #: Parameters up to which the call is written out.
 _MOST = 8
@@ -47,13 +48,13 @@ def _written_out(count: int) -> Callable:
             f"  return self._call(({listed},), keywords) if run is None else run({listed})",
         ]
     lines.append(" return self._call((), keywords)")
-    env: dict[str, Any] = {"__name__": __name__, "OMITTED": _OMITTED, "given": _given}
+    env: dict[str, Any] = {"__name__": __name__, "OMITTED": OMITTED, "given": _given}
     exec("\n".join(lines), env)  # our own text; nothing of the user's is in it
     return env["call"]
 
 
 def _given(*arguments: Any) -> tuple:
-    return tuple([a for a in arguments if a is not _OMITTED])
+    return tuple([a for a in arguments if a is not OMITTED])
 
 
 def completed(full: Callable, count: int, tail: tuple) -> Callable:

@@ -42,6 +42,14 @@ def records(operation: Operation) -> Callable[[Callable[..., Any]], Function]:
     return declare
 
 
+#: What is meant by who gives something else than an axis there.
+_MEANT = {
+    **dict.fromkeys(("max", "amax"), "ad.maximum(a, b) compares elements of two arrays"),
+    **dict.fromkeys(("min", "amin"), "ad.minimum(a, b) compares elements of two arrays"),
+    **{name: f"arrays stand in a list: ad.{name}([a, b])" for name in ("stack", "concatenate")},
+}
+
+
 def integer(value: Any, name: str, what: str) -> int:
     """An int out of anything that is one.  Raises TypeError naming the function and what it got."""
     try:
@@ -52,6 +60,8 @@ def integer(value: Any, name: str, what: str) -> int:
             told = str(value.aval) if value.node.value is not None else f"a traced {value.aval}"
             if value.node.value is None and value.dtype.kind == "i":
                 way_out = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
+        if what == "an axis" and name in _MEANT:
+            way_out = f"\n  {_MEANT[name]}"
         raise TypeError(
             f"{name}: {what} is an integer, not {told or f'{type(value).__name__} ({value!r})'}\n"
             f"  called at {caller()}{way_out}"

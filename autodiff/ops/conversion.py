@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -185,13 +186,27 @@ def dense(x):
     Raises DispatchError for a type without a method.
     """
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
-        name = type(x).__name__
-        raise DispatchError(
+        called = imported("autodiff.dispatch.called")
+        raise DispatchError(_no_tensor(type(x).__name__, called.operation_called(), called.public_name))
+    return as_tensor(x, "dense", "x")
+
+
+def _no_tensor(name: str, called: tuple[Any, str] | None, public_name: Callable) -> str:
+    """The message for a value of a user's type where the operation `called`, with these types, needs a tensor."""
+    if called is None or called[0] is dense or name not in called[1]:
+        return (
             f"dense: no method for {name}, so it cannot be used where a tensor is needed\n"
             f"  called at {caller()}\n"
             f"  add one:  @ad.dense.method({name})"
         )
-    return as_tensor(x, "dense", "x")
+    operation, types = called
+    return (
+        f"{operation.__name__}: no method for {types}, and ad.dense has none to make a tensor of {name}\n"
+        f"  called at {caller()}\n"
+        f"  add one for this operation:  @{public_name(operation)}.method{types}\n"
+        f"  or let all operations take it as a plain tensor, without what else it means, such as a unit:"
+        f"  @ad.dense.method({name})"
+    )
 
 
 CONVERSIONS.append(as_tensor)
@@ -212,6 +227,7 @@ def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:
             f"{function}: {dtype!r} is not a dtype of this library\n"
             f"  called at {caller()}\n"
             f"  dtypes are {', '.join(map(str, DTYPES.values()))}"
+            + ("\n  a shape of several numbers is a tuple: (2, 3)" if isinstance(dtype, int) else "")
         )
     return found
 

@@ -32,7 +32,7 @@ class detect_anomaly:
     """Raise GradientError inside the block at the first rule whose gradient is nan or inf.
 
     The error names the operation, the line that recorded it (if that was inside, too) and the rule.  Slow: for
-    looking, not for production.
+    looking, not for production.  A `jit` function is run as plain Python inside the block.
 
     >>> import autodiff as ad
     >>> x = ad.tensor([0.0, 1.0], requires_grad=True)

@@ -59,7 +59,8 @@ def _is_tracing() -> bool:
 
 
 #: What to write instead of what asks for a value, where there is none.
-_AS_AN_ARRAY = "use functions of ad instead of NumPy's; NumPy's array a is read at a traced place by ad.asarray(a)[i]"
+_AS_AN_ARRAY = """use functions of ad instead of NumPy's: ad.stack([a, b]) is np.array([a, b]) of tensors;
+  NumPy's array a is read at a traced place by ad.asarray(a)[i]"""
 _AS_AN_INDEX = "use ad.fori_loop or ad.scan instead of range(); an array, or a list, a is read by ad.asarray(a)[i]"
 _AS_A_NUMBER = "leave it a tensor: ad.exp and the like instead of math.exp, ad.astype instead of float() and int()"
 _AS_A_TRUTH = """use ad.where, ad.cond or ad.while_loop instead of `if` and `while`, & and | instead of `and` and `or`,

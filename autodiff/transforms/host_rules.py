@@ -20,7 +20,7 @@ from ..custom.boundary import call_of
 from ..custom.call import Call
 from ..custom.closures import standing, tracked_by
 from ..custom.historyless import without_history
-from ..custom.host import arrays_of, host_call, in_own_recording
+from ..custom.host_call import arrays_of, host_call, in_own_recording
 from ..ops import as_tensor
 from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf

@@ -9,6 +9,7 @@ import numpy as np
 from .. import tree
 from ..custom.call import Call
 from ..custom.closures import refuse_closed, standing, tracked_by
+from ..custom.forgotten import refuse_forgotten
 from ..custom.historyless import without_history
 from ..errors import GradientError, with_article
 from ..ops import as_tensor
@@ -16,7 +17,7 @@ from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
 from .reading import context_of, from_node, needs_of
-from .returned import GradientShapeError, refuse_forgotten
+from .returned import GradientShapeError
 
 __all__ = ["push_rule"]
 
@@ -64,7 +65,8 @@ def _or_none(tangent: Any) -> Any:
 def _by_slot(call: Call, returned: Any, where: str) -> dict[int, Any]:
     result = call.result
     if returned is None:
-        refuse_forgotten(call.rule("jvp"), where, "the tangents of the outputs")
+        mend = "return the tangents of the outputs; `return None` says that they are zero"
+        refuse_forgotten(call.rule("jvp"), where, mend)
         return {}
     if result.structure is None:
         parts = [returned]

@@ -9,11 +9,7 @@ argument, both avals and the user's line.
 
 from __future__ import annotations
 
-import dis
-import inspect
-import re
 from collections.abc import Collection
-from linecache import getline
 from operator import attrgetter
 from typing import Any
 
@@ -23,13 +19,14 @@ from codegen.ir import Aval
 
 from .. import tree
 from ..custom.call import Call
+from ..custom.forgotten import refuse_forgotten
 from ..custom.packed import Packed
 from ..errors import DTypeError, GradientError, ShapeError, with_article
 from ..ops import as_tensor, astype, project
 from ..tape.node import Node
 from ..tensor import AbstractTensor, Tensor, handle
 
-__all__ = ["GradientShapeError", "gradients_by_place", "refuse_forgotten"]
+__all__ = ["GradientShapeError", "gradients_by_place"]
 
 #: Of a complex gradient for a real input, what counts.
 _real_part = attrgetter("real")
@@ -58,7 +55,7 @@ def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int,
     """What backward returned, by parameter."""
     names = list(call.arguments)
     if returned is None:
-        refuse_forgotten(call.rule(), where, "the gradients")
+        refuse_forgotten(call.rule(), where, "return the gradients; `return None` says that they are zero")
     if isinstance(returned, dict) and not _is_the_gradient(call, returned):
         return _checked_names(names, returned, needs, where)
     tensors = [n for n, p in call.arguments.items() if _is_tensor_argument(p, nodes)]
@@ -82,37 +79,6 @@ def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int,
         f"{where} returned {with_article(type(returned).__name__)} for {len(tensors)} tensor arguments\n"
         f"  return a dict with the keys {', '.join(map(repr, tensors))}, or a tuple in the order of the parameters"
     )
-
-
-def refuse_forgotten(rule: Any, where: str, what: str) -> None:
-    """Raise GradientError for a rule that gave None because its code ends without a `return`.
-
-    `return None` says zero; Python itself cannot tell the two apart, so the code is looked at.
-    """
-    if rule is not None and _ends_without_return(rule.implementation):
-        raise GradientError(
-            f"{where} returned nothing: its code can end without `return`\n"
-            f"  return {what}; `return None` says that they are zero"
-        )
-
-
-#: A line of a program that says `return None`.
-_RETURN_NONE = re.compile(r"\breturn\s*(None\s*)?([;#]|$)")
-
-
-#: The instructions with which the running version of Python ends a function that has no `return`.
-_END = [(i.opname, i.argval) for i in dis.get_instructions(lambda: None)][1:]
-
-
-def _ends_without_return(function: Any) -> bool:
-    """True of a function that can come to its end, and says `return None` nowhere, as far as its source is known."""
-    code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
-    if code is None or code.co_name == "<lambda>":
-        return False
-    steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    ends = [steps[k : k + len(_END)] == _END for k in range(len(steps))]
-    lines = {line for *_, line in code.co_lines() if line is not None}
-    return any(ends) and not any([_RETURN_NONE.search(getline(code.co_filename, n).rstrip()) for n in lines])
 
 
 def _is_the_gradient(call: Call, returned: dict) -> bool:

@@ -165,7 +165,29 @@ def test_it_nests_and_ends():
     assert x.grad.tolist() == [np.inf, 0.5]
 
 
-def test_under_jit_nothing_can_be_looked_at_and_nothing_breaks():
-    f = ad.jit(ad.grad(lambda x: ad.sqrt(x).sum()))
+@pytest.mark.parametrize("calls", [0, 1, 5])
+@pytest.mark.parametrize("kind", ["jit of grad", "grad of jit", "backward through jit", "jit of a method"])
+def test_a_jit_function_is_run_as_plain_python_and_watched(kind, calls):
+    def f(x):
+        return ad.sqrt(x).sum()
+
+    compiled = ad.jit(f)
+
+    def backward(x):
+        t = parameter(x)
+        compiled(t).backward()
+        return t.grad.numpy()
+
+    run = {
+        "jit of grad": ad.jit(ad.grad(f)), "grad of jit": ad.grad(compiled), "backward through jit": backward,
+        "jit of a method": ad.jit(lambda x, n: ad.value_and_grad(f)(x)[n], static_argnums=1),
+    }[kind]  # fmt: skip
+    more = (1,) if kind == "jit of a method" else ()
+    for _ in range(calls):
+        assert np.asarray(run(np.zeros(1), *more)).tolist() == [np.inf]
     with ad.detect_anomaly():
-        assert f(np.zeros(1)).tolist() == [np.inf]
+        with pytest.raises(ad.GradientError, match=r"sqrt made inf(.|\n)*recorded at test_anomaly.py:\d+, in f"):
+            run(np.zeros(1), *more)
+        found = run(np.full(1, 4.0), *more)
+        assert np.asarray(found).tolist() == [0.25] and (kind == "backward through jit" or type(found) is np.ndarray)
+    assert np.asarray(run(np.zeros(1), *more)).tolist() == [np.inf]

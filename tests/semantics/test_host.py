@@ -130,8 +130,22 @@ def test_out_gives_what_a_trace_needs_to_know_without_a_run():
     def wrong(x): ...
 
     wrong.forward(ad.Tensor, host=True, out="f64[7]")(lambda ctx, x: np.sin(x))
-    with pytest.raises(ad.GradientError, match=r"wrong: this host forward .*gives f64\[3\] .*f64\[7\]"):
+    with pytest.raises(ad.GradientError, match=r"wrong: .* gives f64\[3\], and its out= says f64\[7\]"):
         ad.jit(wrong)(X)
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [(lambda x, y: x, r"does not take the 1 arrays of this call\n  called at test_host.py:.*\n.*: f64\[3\]"),
+     ("f99[2]", r"names no array: not an aval: 'f99\[2\]'"), (3, "names no array")],
+)  # fmt: skip
+def test_an_out_that_fits_no_call_is_refused_by_name(out, message):
+    @ad.function
+    def odd(x): ...
+
+    odd.forward(ad.Tensor, host=True, out=out)(lambda ctx, x: np.sin(x))
+    with pytest.raises(ad.GradientError, match=rf"odd: the out= of its forward \(test_host.py:\d+\) {message}"):
+        ad.jit(odd)(X)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["called before", "declared"])
