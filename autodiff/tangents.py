@@ -48,14 +48,15 @@ def _structured(x: Any, start: int) -> Iterator[tuple[int, AbstractTensor]]:
 
 
 def _projected(value: AbstractTensor, start: int, directions: Directions) -> Directions:
-    """Directions of the leaves of one structured value.
+    """Directions of the leaves of one structured value; none are changed where its type is never written out.
 
     A projection leaves what it gave as it is.  Other methods of `project` add up, say, what goes to a number in several
     places: directions are not theirs to change.
     """
     leaves, structure = tree.flatten(value)
     moved = [i for i in range(len(leaves)) if start + i in directions]
-    if not moved:
+    method = dense.find((type(value),))
+    if not moved or method is None or method.signature.takes((object,)):
         return {}
 
     def along(dxs: list) -> list:

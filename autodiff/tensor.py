@@ -18,6 +18,7 @@ Operators, reductions and `backward` are attached by the rooms that define them
 from __future__ import annotations
 
 import copyreg
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -275,6 +276,16 @@ class Tensor(AbstractTensor):
         48
         """
         return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis: those of a C-ordered array, as `numpy()` gives one.
+
+        >>> import autodiff as ad
+        >>> ad.ones((2, 3)).strides
+        (24, 8)
+        """
+        return tuple([self.itemsize * prod(self.shape[i + 1 :]) for i in range(self.ndim)])
 
     @property
     def device(self) -> str:

@@ -234,9 +234,9 @@ def clear() -> None:
 
 
 @contextmanager
-def recorded() -> Iterator[list[Graph]]:
-    """The graphs that are compiled inside, in order."""
-    graphs: list[Graph] = []
+def recorded(into: list[Graph] | None = None) -> Iterator[list[Graph]]:
+    """The graphs that are compiled inside, in order; `into` is the list to append them to."""
+    graphs: list[Graph] = [] if into is None else into
     _recordings.append(graphs)
     try:
         yield graphs

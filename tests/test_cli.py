@@ -167,10 +167,18 @@ def test_a_script_lists_the_graphs_that_it_compiled(user_file):
     result = run("inspect", user_file, "--json")
     assert "as a script" in result.stderr
     (row,) = json.loads(result.stdout)["graphs"]
-    assert row["inputs"] == ["f64[2]"] and row["outputs"] == ["f64[2]"]
+    assert row["inputs"] == ["f64[2]"] and row["outputs"] == ["f64[2]"] and row["place"].startswith("user.py:")
     listed = run("inspect", user_file).stdout
-    assert listed.startswith("1 graph compiled") and "(f64[2]) -> (f64[2])" in listed
+    assert listed.startswith("1 graph compiled") and "(f64[2]) -> (f64[2])" in listed and "user.py:" in listed
     assert "return" in run("inspect", user_file, "--graph", "0", "--stage", "graph").stdout
+    assert "return" in run("inspect", user_file, "--stage", "graph").stdout
+
+
+def test_a_stage_of_one_of_several_graphs_has_to_be_named(tmp_path):
+    file = tmp_path / "two.py"
+    file.write_text("import autodiff as ad\nad.jit(ad.sin)(ad.ones(2))\nad.jit(lambda x: x @ x)(ad.ones(3))\n")
+    assert "compiled 2 graphs: say which one by --graph N" in fails("inspect", str(file), "--stage", "llvm")
+    assert "two.py:3" in run("inspect", str(file)).stdout
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from codegen import compiler
 
 from ..api import clear_cache
 from ..config import config
-from ..errors import Error
+from ..errors import Error, caller
 from ..inspection import STAGES, inspect
 from .app import AsJson, reported, say, user_errors
 from .arguments import arguments_for, parse_argnums
@@ -30,7 +30,7 @@ _SHOWN = 6
 def inspect_(
     target: str = typer.Argument(help="FILE.py:FUNCTION; or FILE.py, to run it and list the graphs it compiled."),
     args: str = typer.Option("", help="The arguments of the call: 'f64[256,10], f64[10], 0.5, {\"w\": f32[3]}'."),
-    stage: str = typer.Option("fused", help=f"One of {', '.join(STAGES)}."),
+    stage: str = typer.Option("", help=f"One of {', '.join(STAGES)}; fused if none is said.", show_default=False),
     which: str = typer.Option("forward", "--pass", help="forward or backward."),
     argnums: str = typer.Option("0", help="Arguments to differentiate: '0' or '0,2'."),
     graph: int = typer.Option(-1, help="With FILE.py alone: the number of the graph to show.", show_default=False),
@@ -38,6 +38,8 @@ def inspect_(
 ) -> None:
     """Show one stage of a function, from tape to assembly.  Nothing is run but the tracing."""
     path, _, name = target.partition(":")
+    asks_for_text = bool(name or stage)
+    stage = stage or "fused"
     if stage not in STAGES:
         raise typer.BadParameter(f"no stage {stage!r}: there are {', '.join(STAGES)}")
     if which not in ("forward", "backward"):
@@ -45,8 +47,8 @@ def inspect_(
     if name:
         text = _stage_of_function(path, name, args, stage, which, argnums)
         say({"target": target, "pass": which, "stage": stage, "text": text}, text.rstrip("\n"), as_json)
-    elif graph >= 0:
-        text = _stage_of_graph(path, graph, stage)
+    elif graph >= 0 or asks_for_text:
+        graph, text = _stage_of_graph(path, graph, stage)
         say({"target": target, "graph": graph, "stage": stage, "text": text}, text.rstrip("\n"), as_json)
     else:
         _list_graphs(path, as_json)
@@ -68,15 +70,18 @@ def _list_graphs(path: str, as_json: bool) -> None:
         {
             "graph": i,
             "name": g.name,
+            "place": place,
             "inputs": [str(n.aval) for n in g.inputs],
             "outputs": [str(n.aval) for n in g.outputs],
             "operations": len(g.nodes),
         }
-        for i, g in enumerate(_compiled_by(path))
+        for i, (g, place) in enumerate(_compiled_by(path))
     ]
+    longest = max([len(r["name"]) for r in rows], default=0), max([len(r["place"]) for r in rows], default=0)
     lines = [f"{_counted(rows)} compiled; --graph N --stage X shows one"]
     lines += [
-        f"{r['graph']:4d}  {r['operations']:4d} operations  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})"
+        f"{r['graph']:4d}  {r['name']:{longest[0]}}  {r['place']:{longest[1]}}  {r['operations']:4d} operations"
+        f"  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})"
         for r in rows
     ]
     say({"target": path, "graphs": rows}, "\n".join(lines), as_json)
@@ -91,23 +96,35 @@ def _short(avals: Any) -> str:
     return ", ".join([*avals[:_SHOWN], *([f"... {more} more"] if more > 0 else [])])
 
 
-def _stage_of_graph(path: str, number: int, stage: str) -> str:
+def _stage_of_graph(path: str, number: int, stage: str) -> tuple[int, str]:
+    """The text of a graph, and its number, which need not be said where there is but one."""
     if stage == "tape":
         raise Error("the tape of a graph that a script compiled is gone; look at its graph")
     graphs = _compiled_by(path)
+    if number < 0 and len(graphs) == 1:
+        number = 0
+    if number < 0:
+        raise Error(f"{path} compiled {_counted(graphs)}: say which one by --graph N; without --stage they are listed")
     if number >= len(graphs):
         raise Error(f"{path} compiled {_counted(graphs)}, numbered from 0: there is no --graph {number}")
-    return str(getattr(compiler.stages(graphs[number]), stage.replace("llvm-opt", "llvm_optimized")))
+    return number, str(getattr(compiler.stages(graphs[number][0]), stage.replace("llvm-opt", "llvm_optimized")))
 
 
-def _compiled_by(path: str) -> Sequence[Any]:
-    """Run a script as `__main__`; the graphs that it compiled, as if it were the first."""
+class _Placed(list):
+    """Graphs, each with the user's line that had it compiled."""
+
+    def append(self, graph: Any) -> None:
+        super().append((graph, caller()))
+
+
+def _compiled_by(path: str) -> Sequence[tuple[Any, str]]:
+    """Run a script as `__main__`; the graphs that it compiled, as if it were the first, and the lines that asked."""
     is_file(path)
     clear_cache()
     before, sys.argv = sys.argv, [path]
     patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
     try:
-        with compiler.recorded() as graphs, beside(Path(path)), user_errors(path):
+        with compiler.recorded(_Placed()) as graphs, beside(Path(path)), user_errors(path):
             runpy.run_path(path, run_name="__main__")
     finally:
         sys.argv = before

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from codegen.ir import Aval
 
 from .. import tree
@@ -182,4 +184,5 @@ def cotangent_of(gradient: Any, like: Any) -> Tensor:
     g = dense(gradient)
     if g.shape != like.shape:
         raise ShapeError(f"project: a {g.aval} is no gradient of a {_told(like)}\n  called at {caller()}")
-    return cast_to(g, like.dtype) if like.dtype.kind in "fc" else g
+    dtype = np.dtype(like.dtype)  # a user's type may say np.float64, which is none yet
+    return cast_to(g, dtype) if dtype.kind in "fc" else g

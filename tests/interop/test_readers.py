@@ -100,7 +100,8 @@ def test_copies():
 
 def test_attributes_of_arrays():
     t = ad.ones((2, 3), dtype=ad.float32)
-    assert (t.itemsize, t.nbytes, t.device) == (4, 24, "cpu")
+    assert (t.itemsize, t.nbytes, t.device, t.strides) == (4, 24, "cpu", (12, 4))
+    assert ad.ones(()).strides == np.ones(()).strides and ad.ones((0, 3)).strides == (24, 8)
     assert t.to_device("cpu") is t
     with pytest.raises(ValueError, match="no device 'cuda'"):
         t.to_device("cuda")

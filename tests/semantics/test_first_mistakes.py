@@ -65,3 +65,58 @@ def test_a_forward_may_say_that_it_returns_nothing():
         return None
 
     assert look(ad.tensor(X)) is None and seen == [(2,)]
+
+
+class Length(ad.AbstractTensor):
+    """A type without a dense form; its dtype is written as people write it."""
+
+    shape, dtype = (), ad.float64
+
+    def __init__(self, metres):
+        self.metres = metres
+
+
+ad.tree.register(Length, lambda x: ((x.metres,), None), lambda rest, children: Length(children[0]))
+
+
+def _squared(factor):
+    @ad.function
+    def squared(x): ...
+
+    @squared.forward(Length)
+    def _(ctx, x):
+        ctx.save_for_backward(metres=x.metres)
+        return x.metres * x.metres
+
+    @squared.backward(Length)
+    def _(ctx, grad_output):
+        return Length(factor * ctx.saved_variables.metres * grad_output)
+
+    return squared
+
+
+def test_rules_of_a_type_without_a_dense_form_are_checked():
+    assert ad.grad(_squared(2.0))(Length(2.0)).metres == 4.0
+    ad.check_gradients(_squared(2.0), Length(2.0))
+    ad.check_gradients(lambda x: x.metres**3, Length(ad.tensor(2.0)))
+    with pytest.raises(ad.GradientError, match="the derivative is wrong at first order, in reverse mode"):
+        ad.check_gradients(_squared(2.5), Length(2.0))
+
+
+def test_a_dtype_given_as_numpys_class_is_one():
+    @ad.dense.method(Length)
+    def _(x):
+        return ad.asarray(x.metres)
+
+    @ad.function
+    def tripled(x): ...
+
+    @tripled.forward(Length)
+    def _(ctx, x):
+        return x.metres * 3.0
+
+    @tripled.backward(Length)
+    def _(ctx, grad_output):
+        return grad_output * 3.0
+
+    assert ad.grad(tripled)(Length(2.0)).metres == 3.0
