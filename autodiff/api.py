@@ -200,7 +200,8 @@ class CacheInfo(NamedTuple):
 def cache_info() -> CacheInfo:
     """Counts of the caches' hits, misses and compiles in this process.
 
-    hits       recordings answered by a known program
+    hits       recordings answered by a known program; calls of a `jit` function that has traced such arguments before
+               are not counted
     misses     recordings for which rules ran, or a program was made
     compiles   programs compiled to machine code
     entries    compiled programs that are kept

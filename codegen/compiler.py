@@ -234,9 +234,9 @@ def clear() -> None:
 
 
 @contextmanager
-def recorded(into: list[Graph] | None = None) -> Iterator[list[Graph]]:
+def recorded(into: list[Any] | None = None) -> Iterator[list[Any]]:
     """The graphs that are compiled inside, in order; `into` is the list to append them to."""
-    graphs: list[Graph] = [] if into is None else into
+    graphs: list[Any] = [] if into is None else into
     _recordings.append(graphs)
     try:
         yield graphs

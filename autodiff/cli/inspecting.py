@@ -110,7 +110,7 @@ def _stage_of_graph(path: str, number: int, stage: str) -> tuple[int, str]:
     return number, str(getattr(compiler.stages(graphs[number][0]), stage.replace("llvm-opt", "llvm_optimized")))
 
 
-class _Placed(list):
+class _GraphsWithLines(list):
     """Graphs, each with the user's line that had it compiled."""
 
     def append(self, graph: Any) -> None:
@@ -124,7 +124,7 @@ def _compiled_by(path: str) -> Sequence[tuple[Any, str]]:
     before, sys.argv = sys.argv, [path]
     patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
     try:
-        with compiler.recorded(_Placed()) as graphs, beside(Path(path)), user_errors(path):
+        with compiler.recorded(_GraphsWithLines()) as graphs, beside(Path(path)), user_errors(path):
             runpy.run_path(path, run_name="__main__")
     finally:
         sys.argv = before
