@@ -45,8 +45,12 @@ def project(tmp_path, monkeypatch):
     """A project of a few files, with the tool pointed at it."""
     monkeypatch.setattr(scoreboard, "ROOT", tmp_path)
     monkeypatch.setattr(scoreboard, "COMMITTED", tmp_path / "scoreboard.json")
+    monkeypatch.setattr(scoreboard, "ROADS", tmp_path / "roads.py")
     files = {
         "autodiff/__init__.py": "",
+        "roads.py": "import json, pathlib\nfile = pathlib.Path(__file__).with_name('roads.txt')\n"
+        "n = int(file.read_text()) if file.exists() else 3\nfile.write_text(str(n - 1))\n"
+        "print(json.dumps({'roads': n}))\n",
         "autodiff/tape/planted.py": PLANTED.lstrip(),
         "autodiff/one.py": "from . import two\nclass _Entry: ...\n",
         "autodiff/two.py": "def late():\n    from .one import Entry\n",
@@ -95,6 +99,39 @@ def test_a_figure_that_got_worse_fails_and_one_that_got_better_does_not(project,
     assert "better: 1 before" in capsys.readouterr().out
 
 
+def test_a_road_more_is_looked_at_again(project):
+    assert scoreboard.of_calls({}) == {"roads": 3}
+    (project / "roads.txt").write_text("5")
+    assert scoreboard.of_calls({"roads": 4}) == {"roads": 4} and (project / "roads.txt").read_text() == "3"
+    (project / "roads.txt").write_text("9")
+    assert scoreboard.of_calls({"roads": 4}) == {"roads": 7}  # thrice, and it stays worse
+
+
+def test_a_road_is_a_set_of_functions(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("AUTODIFF_CACHE", "0")
+    spec = importlib.util.spec_from_file_location("roads", FILE.with_name("roads.py"))
+    roads = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(roads)
+    monkeypatch.setattr(roads, "OURS", (__file__,))
+    monkeypatch.setattr(roads, "REST_S", 0.0)
+    turn = iter(range(1000))
+
+    def inner():
+        return next(turn)
+
+    def outer():
+        return inner() if next(turn) % 3 else None
+
+    met = roads.Entered(outer)
+    assert {name.rpartition(".")[2] for _, name in met.functions} <= {"outer", "inner"} and met.deepest <= 2
+    assert len(met.files) == 1 and met.changes == 1
+    assert roads.roads(outer) == 2 and roads.roads(inner) == 1
+    assert len(roads.Entered(outer, until="outer").functions) == 1
+
+
 def test_the_committed_figures_have_every_measure():
     committed = json.loads(FILE.with_suffix(".json").read_text(encoding="utf-8"))
-    assert set(committed) == set(re.findall(r'^            "([^"]+)":', FILE.read_text(encoding="utf-8"), re.MULTILINE))
+    own, of_calls = [re.findall(r'^ {8,12}"([^"]+)":', f.read_text(encoding="utf-8"), re.MULTILINE)
+                     for f in (FILE, FILE.with_name("roads.py"))]  # fmt: skip
+    assert set(committed) == {*own, *of_calls}

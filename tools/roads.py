@@ -1,0 +1,183 @@
+"""Measures of one call: how many roads it takes, how deep it goes, how much of the library it enters.
+
+    python tools/roads.py        print each measure as JSON (tools/scoreboard.py shows it beside the committed one)
+
+A road is the set of functions of the library that a call enters; a call that is made again and again should soon enter
+the same ones each time.  Native code is not seen: the road is what Python does around it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+os.environ["AUTODIFF_CACHE"] = "0"  # all is new, in each process
+
+import numpy as np  # noqa: E402  the settings above come first
+
+import autodiff as ad  # noqa: E402  the settings above come first
+
+OURS = (f"{ROOT}/autodiff/", f"{ROOT}/codegen/", "<string>")
+TIMES = 40
+#: After these calls there is a rest: code that is compiled in the background becomes ready.
+RESTS, REST_S = (8, 16, 24), 0.6
+
+
+class Entered:
+    """The functions of the library that a call entered, up to one of the name `until`."""
+
+    def __init__(self, call: Callable[[], object], until: str = "") -> None:
+        self.functions: set[tuple[str, str]] = set()
+        self.deepest = self.changes = self._depth = 0
+        self._last, self._until, self._is_over = "", until, False
+        sys.setprofile(self._profile)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+
+    @property
+    def files(self) -> set[str]:
+        return {file for file, _ in self.functions}
+
+    def _profile(self, frame: FrameType, event: str, _: object) -> None:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if self._is_over or not file.startswith(OURS):
+            return
+        if event == "call":
+            self._is_over = name == self._until
+            self.functions.add((file, frame.f_code.co_qualname))
+            self._depth += 1
+            self.deepest = max(self.deepest, self._depth)
+            self.changes += file != self._last
+            self._last = file
+        elif event == "return" and self._depth:
+            self._depth -= 1
+
+
+def roads(call: Callable[[], object]) -> int:
+    """How many different roads the same call takes in a row."""
+    seen = set()
+    for i in range(TIMES):
+        seen.add(frozenset(Entered(call).functions))
+        if i in RESTS:
+            time.sleep(REST_S)
+    return len(seen)
+
+
+# ---------------------------------------------------------------- the calls
+
+V = np.arange(6.0)
+
+
+def of_tensor(loss: Callable) -> Callable[[], None]:
+    """A backward of `loss` at a tensor, whose gradient is dropped."""
+    x = ad.tensor(np.arange(5.0), requires_grad=True)
+
+    def call() -> None:
+        loss(x).backward()
+        x.grad = None
+
+    return call
+
+
+def hooked(x):
+    y = ad.sin(x) * 1.5
+    y.register_hook(lambda g: g * 0.5)
+    return (y * y).sum()
+
+
+def in_place(x):
+    y = ad.cos(x) * 1.5
+    y[1:] = y[:-1] * 2.0
+    y *= x
+    return y.sum()
+
+
+def second_order(x):
+    (g,) = ad.grad((ad.tanh(x) ** 2).sum(), [x], create_graph=True)
+    return (g * g).sum()
+
+
+def lengths() -> Callable[[], None]:
+    """A recording of another length at each call, of five."""
+    count = iter(range(10**9))
+
+    def loss(x):
+        for _ in range(4 + next(count) % 5):
+            x = ad.sin(x) * 1.01
+        return x.sum()
+
+    return of_tensor(loss)
+
+
+def sizes() -> Callable[[], None]:
+    """Data of another size at each call, of seven."""
+    count, data, w = iter(range(10**9)), np.arange(100.0), ad.tensor(1.5, requires_grad=True)
+
+    def call() -> None:
+        ad.log1p(data[: 21 + next(count) % 7] * w).sum().backward()
+        w.grad = None
+
+    return call
+
+
+def custom() -> Callable[[], None]:
+    """A chain of two calls of a user's function with a rule."""
+
+    @ad.function
+    def square(y): ...
+
+    @square.forward(ad.Tensor)
+    def _(ctx, y):
+        ctx.save_for_backward(y=y)
+        return y * y
+
+    @square.backward(ad.Tensor)
+    def _(ctx, grad_output):
+        return grad_output * 2.0 * ctx.saved_variables.y
+
+    return of_tensor(lambda x: square(square(x) * 0.5).sum())
+
+
+def applied(f: Callable, *args: object) -> Callable[[], object]:
+    """The call f(*args)."""
+    return lambda: f(*args)
+
+
+def figures() -> dict[str, int]:
+    """The measures by name, less being better in each.
+
+    Names of operations differ between the calls, so that each program is new in its turn.
+    """
+    tensor = ad.tensor(V, requires_grad=True)
+    before = Entered(of_tensor(lambda x: (ad.exp(x) * x).sum()), until="compile_graph")
+    whole = Entered(of_tensor(lambda x: (ad.sinh(x) * x).sum()))
+    return {
+        "functions of a first backward": len(whole.functions),
+        "files of a first backward": len(whole.files),
+        "deepest chain before the compiler": before.deepest,
+        "changes of file before the compiler": before.changes,
+        "roads of 40 calls: backward": roads(of_tensor(lambda x: (ad.cosh(x) * x).sum())),
+        "roads: value_and_grad": roads(applied(ad.value_and_grad(lambda x: (ad.sin(x) * x).sum()), V)),
+        "roads: jit": roads(applied(ad.jit(lambda x: (ad.exp(x) * x).sum()), V)),
+        "roads: item": roads(lambda: (ad.tanh(tensor) * 2.0).sum().item()),
+        "roads: with a hook": roads(of_tensor(hooked)),
+        "roads: in place": roads(of_tensor(in_place)),
+        "roads: second order": roads(of_tensor(second_order)),
+        "roads: lengths": roads(lengths()),
+        "roads: sizes": roads(sizes()),
+        "roads: custom function": roads(custom()),
+        "roads: vmap of grad": roads(applied(ad.vmap(ad.grad(lambda x: (ad.sin(x) ** 2).sum())), np.ones((3, 4)))),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(figures()))
