@@ -165,6 +165,9 @@ class Config:
         for mark in [mark for mark, thread in self.transforming.items() if thread != mine]:
             del self.transforming[mark]  # machine code knows this dict
 
+    def __reduce__(self) -> str:
+        return "config"  # each process has one
+
     def __repr__(self) -> str:
         return (
             f"config(eager={self.eager}, patience={self.patience}, threads={self.threads}, "

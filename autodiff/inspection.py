@@ -150,12 +150,35 @@ class Inspection:
         """A stage by the name that the command line uses.  Raises Error for another name."""
         if name not in STAGES:
             raise Error(f"no stage {name!r}: there are {', '.join(STAGES)}")
-        return str(getattr(self, {"llvm-opt": "llvm_optimized"}.get(name, name)))
+        return str(getattr(self, _attribute(name)))
+
+    def __reduce__(self) -> tuple:
+        texts = {name: getattr(self, name) for name in (*map(_attribute, STAGES), "dot")}
+        return _Texts, (self.name, texts)
 
     def __str__(self) -> str:
         return "\n\n".join(f"-- {name} --\n{self.stage(name)}" for name in ("tape", "fused", "stats"))
 
     __repr__ = __str__
+
+
+class _Texts(Inspection):
+    """An inspection that came out of a pickle: its texts, without the nodes."""
+
+    def __init__(self, name: str, texts: dict[str, str]) -> None:
+        self.name = name
+        self._texts = texts
+
+    def __getattribute__(self, name: str) -> Any:
+        texts = super().__getattribute__("__dict__").get("_texts", {})
+        return texts[name] if name in texts else super().__getattribute__(name)
+
+    def __reduce__(self) -> tuple:
+        return _Texts, (self.name, self._texts)
+
+
+def _attribute(stage: str) -> str:
+    return stage.replace("llvm-opt", "llvm_optimized")
 
 
 def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[int] = 0, **kwargs: Any) -> Inspection:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -48,14 +48,15 @@ if TYPE_CHECKING:
     from codegen.runtime.entered import Entry as Native
 
     from . import entry as entries
+    from . import sending, tensor_calls
     from . import signature as signatures
-    from . import tensor_calls
     from .custom import host
     from .entry import Entry
     from .signature import Leaf, Statics
 else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
+    sending = later("autodiff.sending")
     host = later("autodiff.custom.host")
     signatures = later("autodiff.signature")
     tensor_calls = later("autodiff.tensor_calls")
@@ -123,11 +124,28 @@ class Compiled:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
-    def __reduce__(self) -> str:
-        return self.__qualname__  # by name, as functions are
+    def __reduce__(self) -> Any:
+        if sending.goes_by_name(self):
+            return self.__qualname__
+        f = self.traced.f
+        if isinstance(f, FunctionType) and not sending.is_found(f):
+            sending.refuse(self)
+        return _arriving, (sending.keys.key_of(self),), (f, self.traced.statics)
+
+    def __setstate__(self, state: tuple) -> None:
+        f, statics = state
+        if hasattr(self, "traced") and (not sending.keys.has_arrived(self) or sending.same(self.traced.f, f)):
+            return
+        Compiled.__init__(self, f, _Traced(f, statics))
 
     def __repr__(self) -> str:
         return f"<jit of {self.traced.f!r}>"
+
+
+def _arriving(key: str) -> Compiled:
+    """The function that was sent with this key; before its first arrival one without anything."""
+    found: Compiled | None = sending.keys.find(key)
+    return sending.keys.keep(key, Compiled.__new__(Compiled)) if found is None else found
 
 
 def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> Any:

@@ -17,7 +17,6 @@ Operators, reductions and `backward` are attached by the rooms that define them
 
 from __future__ import annotations
 
-import copyreg
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -112,10 +111,15 @@ def _class_of(base: type, dtype: Any, rank: Any) -> type:
     found = _CLASSES.get(key)
     if found is None:
         name = f"{base.__name__}[{_dtype_name(dtype)}{'' if rank is ... else f', {rank}'}]"
-        namespace = {"__slots__": (), "__module__": "autodiff", "_parameters_": key}
+        namespace = {"__slots__": (), "__qualname__": _qualname(*key), "_parameters_": key}
         made = _Lattice.__new__(_Lattice, name, _bases(base, dtype, rank), namespace)
         found = _CLASSES.setdefault(key, made)
     return found
+
+
+def _qualname(base: type, dtype: Any, rank: Any) -> str:
+    """A name without dots, by which pickle finds the class: see `__getattr__`."""
+    return f"{base.__name__}_of_{'any' if dtype is ... else dtype.__name__}_rank_{'any' if rank is ... else rank}"
 
 
 def _dtype_name(dtype: Any) -> str:
@@ -335,19 +339,25 @@ class Tensor(AbstractTensor):
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in OF_TENSORS]
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]
 
 
-def _reduce_class(cls: type) -> Any:
-    """How a class of the lattice is pickled: by base, dtype and rank; any other by its name."""
-    base, dtype, rank = _parameters(cls) or (cls, ..., ...)
-    return cls.__qualname__ if base is cls else (_class_of, (base, dtype, rank))
+def __getattr__(name: str) -> type:
+    """A class of the lattice by its qualified name, as pickle asks for it."""
+    base, _, rest = name.partition("_of_")
+    dtype, _, rank = rest.rpartition("_rank_")
+    if base not in ("Tensor", "AbstractTensor") or not rank:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _class_of(
+        globals()[base], ... if dtype == "any" else getattr(np, dtype), ... if rank == "any" else int(rank)
+    )
 
-
-copyreg.pickle(_Lattice, _reduce_class)
 
 _sealed = True
 for _name in OF_TENSORS:

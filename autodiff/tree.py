@@ -25,6 +25,7 @@ import numpy as np
 
 from codegen.records import NamedTuple
 
+from .along import PARTS, take_along
 from .errors import DispatchError, ShapeError, caller, check_callable
 
 __all__ = [
@@ -240,7 +241,21 @@ def register(
     check_callable(flatten, "tree.register (flatten)")
     check_callable(unflatten, "tree.register (unflatten)")
     _CONTAINERS[cls] = _Container(_checked(cls, flatten), unflatten)
+    _REGISTERED[cls] = flatten, unflatten
+    take_along(cls)
     return cls
+
+
+#: The functions that a class was registered with.
+_REGISTERED: dict[type, tuple[Callable, Callable]] = {}
+
+
+def _register_sent(cls: type, told: tuple[Callable, Callable] | None) -> None:
+    if told is not None and cls not in _REGISTERED:
+        register(cls, *told)
+
+
+PARTS["tree"] = (_REGISTERED.get, _register_sent)
 
 
 def _checked(cls: type, flatten: Callable[[Any], tuple[Sequence, Hashable]]) -> Callable[[Any], tuple]:

@@ -10,7 +10,8 @@ ROOT = Path(__file__).parent.parent
 
 #: Lowest first.  A module may import what stands on its own floor or below it.
 ENGINE = [
-    ["autodiff.errors", "autodiff.config", "autodiff.elsewhere"],
+    ["autodiff.errors", "autodiff.config", "autodiff.elsewhere", "autodiff.sending"],
+    ["autodiff.along"],
     ["autodiff.tree"],
     ["autodiff.dispatch"],
     ["autodiff.tensor", "autodiff.stand_ins"],

@@ -17,7 +17,9 @@ import inspect
 from abc import get_cache_token
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from codegen.lazily import later
 
 from ..errors import AmbiguityError, DispatchError, caller
 from .converting import Converting, remember
@@ -28,6 +30,11 @@ from .reliance import cache_now, enter, functions, is_kept, note
 from .resolution import not_found
 from .signature import dispatched, type_name
 from .warm import completed, with_arity
+
+if TYPE_CHECKING:
+    from . import sent
+else:  # for who sends functions to other processes
+    sent = later("autodiff.dispatch.sent")
 
 __all__ = ["GenericFunction", "all_functions"]
 
@@ -343,8 +350,11 @@ class GenericFunction(Converting):
         lines = escape("\n".join(map(str, self.table)))
         return f"<details><summary><code>{head}</code> {''.join(rest)}</summary><pre>{lines}</pre></details>"
 
-    def __reduce__(self) -> str:
-        return self.__qualname__
+    def __reduce__(self) -> Any:
+        return sent.reduced(self)
+
+    def __setstate__(self, state: tuple) -> None:
+        sent.arrive(self, state)
 
 
 def _fits(argument: Any, cls: type) -> bool:

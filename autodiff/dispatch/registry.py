@@ -16,7 +16,9 @@ from typing import Any
 from weakref import ref
 
 from codegen.forks import renewed_in_child
+from codegen.lazily import imported
 
+from ..along import PARTS, take_along
 from ..errors import DispatchError, caller, user_line
 from .declaration import Declaration, place_of
 from .late import complete, is_own
@@ -78,6 +80,8 @@ class Registry(_WithSite):
         self.names_arrays = False
         #: What relies on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
         self.watchers: dict[int, ref[Any]] | None = None
+        #: How many methods and rules were added, replaced or deleted.
+        self.changes = 0
         self._chosen: dict[tuple, Method | None] = {}
 
     # ------------------------------------------------------------ registering
@@ -179,6 +183,9 @@ class Registry(_WithSite):
             choices = [choice_of(spec, where) for spec in types] or annotated_types(implementation, parameters, where)
         self._refuse_empty(choices, where)
         method = Method(self, implementation, self._signature(choices), kind, **options)
+        for choice in choices:
+            for cls in choice.members:
+                take_along(cls)
         table = self.rules[kind] if kind in RULES else self.table
         with _REGISTERING:
             old = table.add(method)
@@ -229,6 +236,7 @@ class Registry(_WithSite):
 
     def _changed(self, method: Method) -> None:
         """Make every choice again, and say so."""
+        self.changes += 1
         self.choose_again()
         for listener in list(self._listeners):
             listener(self, method)
@@ -284,6 +292,12 @@ class Registry(_WithSite):
     def _forget(self) -> None:
         """Drop every choice that calls have made."""
         self._chosen = {}
+
+
+PARTS["methods"] = (
+    lambda cls: imported("autodiff.dispatch.sent").taken_along(cls),
+    lambda _, told: imported("autodiff.dispatch.sent").registered(told),
+)
 
 
 def _check_rule(implementation: Callable, where: str) -> None:

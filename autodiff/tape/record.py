@@ -148,6 +148,9 @@ class State(threading.local):
     def __init__(self) -> None:
         self.now = Recording()
 
+    def __reduce__(self) -> str:
+        return "state"  # each process has one
+
 
 state = State()
 

@@ -1,0 +1,112 @@
+"""Generic functions in pickles, and the methods of a class that go with it.
+
+    a function of the library     by its public name
+    in a module                   by its name
+    any other                     by its declaration and methods; what arrives again is the same function
+    a class without a module      takes along its methods on functions that go by name (cloudpickle alone sends such)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from .. import sending
+from .called import public_name
+from .late import is_own
+from .method import RULES, Method
+from .registry import Registry
+
+if TYPE_CHECKING:
+    from .generic import GenericFunction
+
+__all__ = ["arrive", "reduced", "taken_along"]
+
+
+def reduced(function: GenericFunction) -> Any:
+    """How pickle is told to make a function again."""
+    if is_own(function):
+        home, _, name = public_name(function).rpartition(".")
+        return (_of_library, (f"autodiff{home.removeprefix('ad')}", name)) if home else function.__qualname__
+    if sending.goes_by_name(function):
+        return function.__qualname__
+    declared = function.__wrapped__
+    if isinstance(declared, FunctionType) and not sending.is_found(declared):
+        sending.refuse(function)
+    told = [_told(m) for m in _methods(function) if m.implementation is not declared]
+    return _arriving, (type(function), sending.keys.key_of(function), declared), (function.changes, told)
+
+
+def _of_library(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+def _methods(function: Registry) -> Iterator[Method]:
+    """All methods and rules, but for the rules that are attached to one."""
+    yield from function.table
+    for kind in RULES:
+        yield from function.rules[kind]
+
+
+def _told(method: Method) -> tuple:
+    """A method as it is sent: its types, and all that registering it takes."""
+    types = tuple([choice.members for choice in method.signature.choices])
+    attached = [(rule.kind, rule.implementation, rule.host) for rule in method.rules.values()]
+    return method.kind, types, method.implementation, method.host, method.out, attached
+
+
+def _arriving(cls: type, key: str, declared: FunctionType) -> Any:
+    """The function that was sent with this key; before its first arrival one with no methods but its body."""
+    found = sending.keys.find(key)
+    if found is None:
+        made = next(c for c in cls.__mro__ if "__call__" not in c.__dict__ or c.__name__ == "GenericFunction")
+        found = sending.keys.keep(key, made.declare(declared))  # type: ignore[attr-defined]
+        found.sent_changes = None
+    return found
+
+
+def arrive(function: GenericFunction, state: tuple) -> None:
+    """Give a function that has arrived the methods that it was sent with; what was made here has its own."""
+    changes, told = state
+    known = function.__dict__.get("sent_changes", changes)
+    if known == changes:
+        return
+    for method in [m for m in _methods(function) if m.implementation is not function.__wrapped__]:
+        method.delete()
+    for one in told:
+        _add(function, *one)
+    function.__dict__["sent_changes"] = changes
+
+
+def _add(function: Any, kind: str, types: tuple, run: Any, host: bool, out: Any, attached: list) -> None:
+    options = {"host": host, **({"out": out} if kind == "forward" else {})} if kind in ("forward", "backward") else {}
+    method = getattr(function, kind)(*types, **options)(run)
+    for rule, implementation, is_host in attached:
+        getattr(method, rule)(implementation, **({"host": is_host} if rule == "backward" else {}))
+
+
+# ---------------------------------------------------------------- classes
+
+
+def taken_along(cls: type) -> list[tuple]:
+    """The methods that name a class, on functions that go by name: (function, method as it is sent)."""
+    from .generic import all_functions
+
+    return [
+        (function, _told(method))
+        for function in all_functions()
+        if is_own(function) or (sending.is_found(function) and function.__module__ != "__main__")
+        for method in _methods(function)
+        if any([cls in choice.members for choice in method.signature.choices])
+    ]
+
+
+def registered(methods: list[tuple]) -> None:
+    """Register methods that arrived with a class, but for those that are there."""
+    for function, told in methods:
+        kind, types, run, *_ = told
+        known = [m for m in _methods(function) if m.kind == kind and _told(m)[1] == types]
+        if not any([sending.same(m.implementation, run) for m in known]):
+            _add(function, *told)

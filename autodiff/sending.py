@@ -1,0 +1,153 @@
+"""Pickles of functions and classes: by name where the name finds the very object, else by value.
+
+Plain pickle knows names only.  cloudpickle, which Dask, Ray, joblib and loky use, writes functions and classes of
+`__main__`, of notebooks, and those without a name, by value; so do our functions, with their methods, and classes take
+along the methods that were registered for them.  What arrives again is the same object: a key travels with it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from types import CellType, CodeType, FrameType, FunctionType, MethodType
+from typing import Any
+from uuid import uuid4
+from weakref import ref
+
+import numpy as np
+
+__all__ = ["Keys", "cloudpickle_runs", "goes_by_name", "is_found", "keys", "refuse", "same"]
+
+#: So many objects that have arrived are kept: they will probably arrive again.
+_KEPT = 128
+
+
+class Keys:
+    """The objects that were sent or have arrived, by the keys that travel with them."""
+
+    def __init__(self) -> None:
+        self._keys: dict[int, tuple[str, ref]] = {}
+        self._sent: dict[str, ref] = {}
+        self._arrived: dict[str, Any] = {}
+
+    def key_of(self, x: Any) -> str:
+        """The key of an object, new where it is sent for the first time."""
+        for key, known in self._arrived.items():
+            if known is x:
+                return key
+        key, reference = self._keys.get(id(x), ("", None))
+        if reference is None or reference() is not x:
+            key, reference = uuid4().hex, ref(x)
+            self._keys = {i: pair for i, pair in self._keys.items() if pair[1]() is not None}
+            self._sent = {k: r for k, r in self._sent.items() if r() is not None}
+            self._keys[id(x)], self._sent[key] = (key, reference), reference
+        return key
+
+    def find(self, key: str) -> Any:
+        """The object of this key; None where it never was here, or is forgotten."""
+        found = self._sent.get(key)
+        return self._arrived.get(key) if found is None else found()
+
+    def keep(self, key: str, x: Any) -> Any:
+        """x, which has arrived with this key."""
+        self._arrived[key] = x
+        while len(self._arrived) > _KEPT:
+            del self._arrived[next(iter(self._arrived))]
+        return x
+
+    def has_arrived(self, x: Any) -> bool:
+        """True if it was made in another process."""
+        return any([known is x for known in self._arrived.values()])
+
+
+#: Of all functions in this process.
+keys = Keys()
+
+
+def is_found(x: Any) -> bool:
+    """True if the module and name of an object find this very object."""
+    found = sys.modules.get(getattr(x, "__module__", None) or "")
+    for part in x.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is x
+
+
+def cloudpickle_runs() -> bool:
+    """True if the pickler that asks is one of cloudpickle's: a pickler says nothing of itself to what it pickles."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (frame.f_globals.get("__name__") or "").startswith("autodiff."):
+        frame = frame.f_back
+    return frame is not None and "cloudpickle" in (frame.f_globals.get("__name__") or "")
+
+
+def goes_by_name(x: Any) -> bool:
+    """True if an object is to be pickled by its name, as the pickler that asks does with functions."""
+    if not is_found(x):
+        return False
+    module = x.__module__
+    if not cloudpickle_runs():
+        return True
+    registered = sys.modules["cloudpickle"].list_registry_pickle_by_value() if "cloudpickle" in sys.modules else ()
+    return module != "__main__" and not any([f"{module}.".startswith(f"{name}.") for name in registered])
+
+
+def refuse(x: Any) -> None:
+    """Raise PicklingError for an object that plain pickle would have to write by value."""
+    if not cloudpickle_runs():
+        raise pickle.PicklingError(
+            f"{x!r} is found under no name, so that pickle cannot send it\n"
+            "  give it a name in a module; or send it by cloudpickle.dumps, which writes functions by value"
+        )
+
+
+def same(a: Any, b: Any, met: frozenset = frozenset()) -> bool:
+    """True if two functions, or two values that functions read, are alike for all that can be seen."""
+    if a is b or (id(a), id(b)) in met:
+        return True
+    if type(a) is not type(b):
+        return False
+    met |= {(id(a), id(b))}
+    if isinstance(a, FunctionType):
+        return a.__code__ == b.__code__ and _all_same(_read_by(a), _read_by(b), met)
+    if isinstance(a, MethodType):
+        return same(a.__func__, b.__func__, met) and same(a.__self__, b.__self__, met)
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.dtype.kind != "O" and a.tobytes() == b.tobytes()
+    if isinstance(a, (tuple, list)):
+        return _all_same(a, b, met)
+    if isinstance(a, dict):
+        return list(a) == list(b) and _all_same(list(a.values()), list(b.values()), met)
+    if isinstance(a, (int, float, complex, str, bytes, frozenset, set, np.generic, range)):
+        return repr(a) == repr(b)
+    if isinstance(a, type):
+        return False
+    try:
+        held = a.__reduce_ex__(2), b.__reduce_ex__(2)  # as pickle sees them
+    except Exception:
+        return False
+    return isinstance(held[0], tuple) and same(*held, met)
+
+
+def _all_same(a: Any, b: Any, met: frozenset) -> bool:
+    return len(a) == len(b) and all([same(x, y, met) for x, y in zip(a, b, strict=True)])
+
+
+_EMPTY = object()
+
+
+def _read_by(f: FunctionType) -> list:
+    """The values that a function reads from outside: defaults, closed-over variables, globals."""
+    names: list[str] = []
+    codes = [f.__code__]
+    for code in codes:  # it grows by the functions inside
+        names += code.co_names
+        codes += [c for c in code.co_consts if isinstance(c, CodeType)]
+    read = [f.__globals__.get(name, _EMPTY) for name in names]
+    return [f.__defaults__, f.__kwdefaults__, [*map(_held, f.__closure__ or ())], read]
+
+
+def _held(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it has no value yet
+        return _EMPTY
