@@ -1,4 +1,4 @@
-"""What a class of `__main__`, or without a name, takes along when cloudpickle sends it by value.
+"""Registrations of a class that travel with it where cloudpickle sends it by value: of `__main__`, or without a name.
 
 Its pickle is made of its attributes, so one of them stands for all that was registered for it: its methods
 (`dispatch`), and how it is taken apart (`tree`).

@@ -16,17 +16,14 @@ A structure is hashable and compared by value, so it can be part of a cache key.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from codegen.records import NamedTuple
-
-from .along import PARTS, take_along
-from .errors import DispatchError, ShapeError, caller, check_callable
+from .containers import CONTAINERS, container_of, register
+from .errors import ShapeError, caller
 
 __all__ = [
     "LEAF", "Structure", "exactly", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "split",
@@ -39,19 +36,6 @@ _T = TypeVar("_T")
 def __dir__() -> list[str]:
     """The public names."""
     return sorted(__all__)
-
-
-class _Container(NamedTuple):
-    """How one class of containers is taken apart and put together.
-
-    split   container → (children, rest): rest is hashable and says the number and names of children
-    join    (rest, children) → container
-    labels  rest → how each child is written after its parent, `['w']` or `.w`; None: by number
-    """
-
-    split: Callable[[Any], tuple[Sequence, Hashable]]
-    join: Callable[[Any, Sequence], Any]
-    labels: Callable[[Any], list[str]] | None = None
 
 
 class Structure:
@@ -143,138 +127,6 @@ _STAR = _Star()
 LEAF = Structure(None, None, (), 1)
 
 
-# ---------------------------------------------------------------- containers
-
-
-def _bracketed(keys: Sequence) -> list[str]:
-    return [f"[{key!r}]" for key in keys]
-
-
-def _dotted(fields: Sequence[str]) -> list[str]:
-    return [f".{name}" for name in fields]
-
-
-def _join_default_dict(rest: tuple, children: Sequence) -> defaultdict:
-    factory, keys = rest
-    return defaultdict(factory, zip(keys, children, strict=True))
-
-
-_CONTAINERS: dict[type, _Container | None] = {
-    tuple: _Container(lambda t: (t, len(t)), lambda _, children: tuple(children)),
-    list: _Container(lambda t: (t, len(t)), lambda _, children: list(children)),
-    dict: _Container(
-        lambda d: (tuple(d.values()), tuple(d)),
-        lambda keys, children: dict(zip(keys, children, strict=True)),
-        _bracketed,
-    ),
-    OrderedDict: _Container(
-        lambda d: (tuple(d.values()), tuple(d)),
-        lambda keys, children: OrderedDict(zip(keys, children, strict=True)),
-        _bracketed,
-    ),
-    defaultdict: _Container(
-        lambda d: (tuple(d.values()), (d.default_factory, tuple(d))),
-        _join_default_dict,
-        lambda rest: _bracketed(rest[1]),
-    ),
-}
-
-
-def _container_of(cls: type) -> _Container | None:
-    """How to take a class apart that has not been met before; None for a leaf.  Remembered."""
-    container = None
-    if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
-        container = _named_tuple(cls)
-    elif hasattr(cls, "__dataclass_fields__"):  # dataclasses.is_dataclass, without its import
-        container = _data_class(cls)
-    return _CONTAINERS.setdefault(cls, container)
-
-
-def _named_tuple(cls: Any) -> _Container:
-    labels = _dotted(cls._fields)
-    return _Container(lambda t: (t, None), lambda _, children: cls._make(children), lambda _: labels)
-
-
-def _data_class(cls: Any) -> _Container:
-    from dataclasses import fields as fields_of
-
-    fields = tuple([field.name for field in fields_of(cls)])
-    labels = _dotted(fields)
-
-    def split(instance: Any) -> tuple[Sequence, Hashable]:
-        return [getattr(instance, name) for name in fields], None
-
-    def join(_: Hashable, children: Sequence) -> Any:
-        instance = object.__new__(cls)
-        for name, child in zip(fields, children, strict=True):
-            object.__setattr__(instance, name, child)  # also where the class is frozen
-        return instance
-
-    return _Container(split, join, lambda _: labels)
-
-
-def register(
-    cls: type[_T],
-    flatten: Callable[[_T], tuple[Sequence[Any], Hashable]],
-    unflatten: Callable[[Any, Sequence[Any]], _T],
-) -> type[_T]:
-    """Make instances of a class containers, whose children are leaves or trees.
-
-    flatten     a function of an instance that returns (children, rest), where rest is hashable and holds all that
-                is no child
-    unflatten   a function of (rest, children) that returns the instance
-
-    It holds for instances of exactly this class, not of its subclasses; registering again replaces.  Returns the
-    class.  Raises DispatchError for anything but a class and two functions.
-
-    >>> import autodiff as ad
-    >>> class Line:
-    ...     def __init__(self, slope, name):
-    ...         self.slope, self.name = slope, name
-    >>> ad.tree.register(Line, lambda x: ((x.slope,), x.name), lambda name, children: Line(*children, name))
-    <class '...Line'>
-    >>> ad.tree.leaves([Line(2.0, "a"), 1.0])
-    [2.0, 1.0]
-    """
-    if not isinstance(cls, type):
-        raise DispatchError(f"tree.register takes a class, not {cls!r}\n  called at {caller()}")
-    check_callable(flatten, "tree.register (flatten)")
-    check_callable(unflatten, "tree.register (unflatten)")
-    _CONTAINERS[cls] = _Container(_checked(cls, flatten), unflatten)
-    _REGISTERED[cls] = flatten, unflatten
-    take_along(cls)
-    return cls
-
-
-#: The functions that a class was registered with.
-_REGISTERED: dict[type, tuple[Callable, Callable]] = {}
-
-
-def _register_sent(cls: type, told: tuple[Callable, Callable] | None) -> None:
-    if told is not None and cls not in _REGISTERED:
-        register(cls, *told)
-
-
-PARTS["tree"] = (_REGISTERED.get, _register_sent)
-
-
-def _checked(cls: type, flatten: Callable[[Any], tuple[Sequence, Hashable]]) -> Callable[[Any], tuple]:
-    """A user's `flatten` whose result is looked at: an array in the place of the children would be taken for them."""
-
-    def split(instance: Any) -> tuple[Sequence, Hashable]:
-        found = flatten(instance)
-        if type(found) is tuple and len(found) == 2 and isinstance(found[0], (tuple, list)):
-            return found
-        given = f"({', '.join([type(x).__name__ for x in found])})" if type(found) is tuple else type(found).__name__
-        raise DispatchError(
-            f"tree.register: flatten of {cls.__name__} returned {given}, not (children, rest)\n"
-            f"  called at {caller()}\n"
-            "  children is a tuple or list, of one child too: return (x.value,), x.unit"
-        )
-
-    return split
-
-
 # ---------------------------------------------------------------- apart and together
 
 _UNKNOWN: Any = object()
@@ -290,7 +142,7 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     >>> ad.tree.flatten({"w": 1, "b": (2, None)})
     ([1, 2, None], {'w': *, 'b': (*, *)})
     """
-    container = _CONTAINERS.get(type(tree), _UNKNOWN)
+    container = CONTAINERS.get(type(tree), _UNKNOWN)
     if container is None:
         return [tree], LEAF
     found: list = []
@@ -306,7 +158,7 @@ def split(container: Any) -> tuple[Sequence[Any], Hashable]:
     ((1, 2), ('w', 'b'))
     """
     cls = type(container)
-    known = _CONTAINERS.get(cls) or _container_of(cls)
+    known = CONTAINERS.get(cls) or container_of(cls)
     assert known is not None, "a leaf has no children"
     return known.split(container)
 
@@ -315,12 +167,12 @@ def _flatten(tree: Any, container: Any, found: list) -> Structure:
     """The structure of a tree, after appending its leaves."""
     cls = type(tree)
     if container is _UNKNOWN:
-        container = _container_of(cls)
+        container = container_of(cls)
     if container is None:
         found.append(tree)
         return LEAF
     children, rest = container.split(tree)
-    get = _CONTAINERS.get
+    get = CONTAINERS.get
     if all([get(type(child), _UNKNOWN) is None for child in children]):
         found.extend(children)
         return _flat(cls, rest, len(children))
@@ -355,7 +207,7 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
 
 
 def _unflatten(structure: Structure, leaves: Iterator) -> Any:
-    container: Any = _CONTAINERS[_class_of(structure)]
+    container: Any = CONTAINERS[_class_of(structure)]
     children = [next(leaves) if child.cls is None else _unflatten(child, leaves) for child in structure.children]
     return container.join(structure.rest, children)
 
@@ -372,7 +224,7 @@ def joiner(structure: Structure) -> Callable[[Sequence[Any]], Any]:
     >>> ad.tree.joiner(ad.tree.flatten((1, 2))[1])([3, 4])
     (3, 4)
     """
-    container: Any = _CONTAINERS[_class_of(structure)]
+    container: Any = CONTAINERS[_class_of(structure)]
     return partial(container.join, structure.rest)
 
 
@@ -400,7 +252,7 @@ def names(structure: Structure, root: str = "") -> list[str]:
 
 
 def _labels(structure: Structure) -> list[str]:
-    container: Any = _CONTAINERS[_class_of(structure)]
+    container: Any = CONTAINERS[_class_of(structure)]
     if container.labels is not None:
         return container.labels(structure.rest)
     return [f"[{i}]" for i in range(len(structure.children))]
@@ -451,7 +303,7 @@ def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: b
         return [tree]
     if tree is None and none_stands_for_all:
         return [None] * structure.size
-    container: Any = _CONTAINERS[structure.cls]
+    container: Any = CONTAINERS[structure.cls]
     if type(tree) is not structure.cls:
         raise ShapeError(
             f"the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}\n"

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 ENGINE = [
     ["autodiff.errors", "autodiff.config", "autodiff.elsewhere", "autodiff.sending"],
     ["autodiff.along"],
+    ["autodiff.containers"],
     ["autodiff.tree"],
     ["autodiff.dispatch"],
     ["autodiff.tensor", "autodiff.stand_ins"],

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from .. import sending
 from .called import public_name
-from .late import is_own
+from .late import complete, is_own
 from .method import RULES, Method
 from .registry import Registry
+from .reliance import functions
 
 if TYPE_CHECKING:
     from .generic import GenericFunction
@@ -26,7 +27,7 @@ __all__ = ["arrive", "reduced", "taken_along"]
 
 
 def reduced(function: GenericFunction) -> Any:
-    """How pickle is told to make a function again."""
+    """The value of `__reduce__` for a function."""
     if is_own(function):
         home, _, name = public_name(function).rpartition(".")
         return (_of_library, (f"autodiff{home.removeprefix('ad')}", name)) if home else function.__qualname__
@@ -92,11 +93,10 @@ def _add(function: Any, kind: str, types: tuple, run: Any, host: bool, out: Any,
 
 def taken_along(cls: type) -> list[tuple]:
     """The methods that name a class, on functions that go by name: (function, method as it is sent)."""
-    from .generic import all_functions
-
+    complete()
     return [
         (function, _told(method))
-        for function in all_functions()
+        for function in sorted(functions(), key=lambda f: (f.__module__, f.__qualname__))
         if is_own(function) or (sending.is_found(function) and function.__module__ != "__main__")
         for method in _methods(function)
         if any([cls in choice.members for choice in method.signature.choices])

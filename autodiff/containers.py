@@ -1,0 +1,158 @@
+"""How classes of containers are taken apart and put together: Python's own, dataclasses, and those of users."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+from codegen.records import NamedTuple
+
+from .along import PARTS, take_along
+from .errors import DispatchError, caller, check_callable
+
+__all__ = ["CONTAINERS", "Container", "container_of", "register"]
+
+_T = TypeVar("_T")
+
+
+class Container(NamedTuple):
+    """How one class of containers is taken apart and put together.
+
+    split   container → (children, rest): rest is hashable and says the number and names of children
+    join    (rest, children) → container
+    labels  rest → how each child is written after its parent, `['w']` or `.w`; None: by number
+    """
+
+    split: Callable[[Any], tuple[Sequence, Hashable]]
+    join: Callable[[Any, Sequence], Any]
+    labels: Callable[[Any], list[str]] | None = None
+
+
+def _bracketed(keys: Sequence) -> list[str]:
+    return [f"[{key!r}]" for key in keys]
+
+
+def _dotted(fields: Sequence[str]) -> list[str]:
+    return [f".{name}" for name in fields]
+
+
+def _join_default_dict(rest: tuple, children: Sequence) -> defaultdict:
+    factory, keys = rest
+    return defaultdict(factory, zip(keys, children, strict=True))
+
+
+CONTAINERS: dict[type, Container | None] = {
+    tuple: Container(lambda t: (t, len(t)), lambda _, children: tuple(children)),
+    list: Container(lambda t: (t, len(t)), lambda _, children: list(children)),
+    dict: Container(
+        lambda d: (tuple(d.values()), tuple(d)),
+        lambda keys, children: dict(zip(keys, children, strict=True)),
+        _bracketed,
+    ),
+    OrderedDict: Container(
+        lambda d: (tuple(d.values()), tuple(d)),
+        lambda keys, children: OrderedDict(zip(keys, children, strict=True)),
+        _bracketed,
+    ),
+    defaultdict: Container(
+        lambda d: (tuple(d.values()), (d.default_factory, tuple(d))),
+        _join_default_dict,
+        lambda rest: _bracketed(rest[1]),
+    ),
+}
+
+
+def container_of(cls: type) -> Container | None:
+    """How to take a class apart that has not been met before; None for a leaf.  Remembered."""
+    container = None
+    if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
+        container = _named_tuple(cls)
+    elif hasattr(cls, "__dataclass_fields__"):  # dataclasses.is_dataclass, without its import
+        container = _data_class(cls)
+    return CONTAINERS.setdefault(cls, container)
+
+
+def _named_tuple(cls: Any) -> Container:
+    labels = _dotted(cls._fields)
+    return Container(lambda t: (t, None), lambda _, children: cls._make(children), lambda _: labels)
+
+
+def _data_class(cls: Any) -> Container:
+    from dataclasses import fields as fields_of
+
+    fields = tuple([field.name for field in fields_of(cls)])
+    labels = _dotted(fields)
+
+    def split(instance: Any) -> tuple[Sequence, Hashable]:
+        return [getattr(instance, name) for name in fields], None
+
+    def join(_: Hashable, children: Sequence) -> Any:
+        instance = object.__new__(cls)
+        for name, child in zip(fields, children, strict=True):
+            object.__setattr__(instance, name, child)  # also where the class is frozen
+        return instance
+
+    return Container(split, join, lambda _: labels)
+
+
+def register(
+    cls: type[_T],
+    flatten: Callable[[_T], tuple[Sequence[Any], Hashable]],
+    unflatten: Callable[[Any, Sequence[Any]], _T],
+) -> type[_T]:
+    """Make instances of a class containers, whose children are leaves or trees.
+
+    flatten     a function of an instance that returns (children, rest), where rest is hashable and holds all that
+                is no child
+    unflatten   a function of (rest, children) that returns the instance
+
+    It holds for instances of exactly this class, not of its subclasses; registering again replaces.  Returns the
+    class.  Raises DispatchError for anything but a class and two functions.
+
+    >>> import autodiff as ad
+    >>> class Line:
+    ...     def __init__(self, slope, name):
+    ...         self.slope, self.name = slope, name
+    >>> ad.tree.register(Line, lambda x: ((x.slope,), x.name), lambda name, children: Line(*children, name))
+    <class '...Line'>
+    >>> ad.tree.leaves([Line(2.0, "a"), 1.0])
+    [2.0, 1.0]
+    """
+    if not isinstance(cls, type):
+        raise DispatchError(f"tree.register takes a class, not {cls!r}\n  called at {caller()}")
+    check_callable(flatten, "tree.register (flatten)")
+    check_callable(unflatten, "tree.register (unflatten)")
+    CONTAINERS[cls] = Container(_checked(cls, flatten), unflatten)
+    _REGISTERED[cls] = flatten, unflatten
+    take_along(cls)
+    return cls
+
+
+#: The functions that a class was registered with.
+_REGISTERED: dict[type, tuple[Callable, Callable]] = {}
+
+
+def _register_sent(cls: type, told: tuple[Callable, Callable] | None) -> None:
+    if told is not None and cls not in _REGISTERED:
+        register(cls, *told)
+
+
+PARTS["tree"] = (_REGISTERED.get, _register_sent)
+
+
+def _checked(cls: type, flatten: Callable[[Any], tuple[Sequence, Hashable]]) -> Callable[[Any], tuple]:
+    """A user's `flatten` whose result is looked at: an array in the place of the children would be taken for them."""
+
+    def split(instance: Any) -> tuple[Sequence, Hashable]:
+        found = flatten(instance)
+        if type(found) is tuple and len(found) == 2 and isinstance(found[0], (tuple, list)):
+            return found
+        given = f"({', '.join([type(x).__name__ for x in found])})" if type(found) is tuple else type(found).__name__
+        raise DispatchError(
+            f"tree.register: flatten of {cls.__name__} returned {given}, not (children, rest)\n"
+            f"  called at {caller()}\n"
+            "  children is a tuple or list, of one child too: return (x.value,), x.unit"
+        )
+
+    return split
