@@ -13,7 +13,7 @@ INSTALL := PIP_CONSTRAINT=$(CONSTRAINTS) $(BIN)/python -m pip install --quiet --
 # The environment is made again when what it was made from changes.
 SOURCES := pyproject.toml $(CONSTRAINTS)
 
-.PHONY: demo test smoke lint docs gallery bench ab clean
+.PHONY: demo test smoke lint docs gallery bench against ab clean
 
 demo: $(VENV)/examples.done
 	$(BIN)/autodiff demo
@@ -40,6 +40,10 @@ gallery: $(VENV)/examples.done $(VENV)/viz.done
 
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+# This checkout beside another one, say of the commit before: make against OTHER=../before ROWS="tiny recorded"
+against: $(VENV)/bench.done
+	$(BIN)/python benchmarks/against.py $(OTHER) $(ROWS) $(BENCH_ARGS)
 
 ab: $(VENV)/bench.done
 	$(BIN)/python benchmarks/mechanisms.py $(AB_ARGS)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -59,16 +59,25 @@ class Found:
 
 
 class _Peer:
-    """One worker process.  `peer` may be "ours without NAME": a mechanism is switched off, see mechanisms.py."""
+    """One worker process.
+
+    peer   also "ours without NAME": a mechanism is switched off, see mechanisms.py; "ours again": a second one of
+           the same; "ours of FOLDER": of another checkout, see against.py
+    """
 
     def __init__(self, row: str, case: str, peer: str, threads: int, result: Path):
         environment = {**os.environ, "AUTODIFF_CACHE": "0", "AUTODIFF_THREADS": str(threads)}
         for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
             environment[f"{name}_NUM_THREADS"] = str(threads)
         self._result = result
+        worker, folder = WORKER, peer.removeprefix("ours of ")
+        if folder != peer:
+            worker, environment["PYTHONPATH"] = Path(folder) / "benchmarks" / "worker.py", folder
+        if folder != peer or peer == "ours again":
+            peer = "ours"
         self.seconds = 0.0  # of a call, when it was ready
         self._process = subprocess.Popen(
-            [sys.executable, WORKER, row, case, peer, result], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, worker, row, case, peer, result], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if not peer.startswith("ours") else None, text=True, env=environment,
         )  # fmt: skip
 
@@ -99,17 +108,19 @@ class _Peer:
 
 
 def measure(
-    row: str, case: str, peers: list[str], *, threads: int, rounds: int = 9, seconds: float = 0.05, loaded: int = 0
-) -> Found:
+    row: str, case: str, peers: list[str], *, threads: int, rounds: int = 9, seconds: float = 0.05, loaded: int = 0,
+    statistic: Callable[[list[float]], float] = statistics.median,
+) -> Found:  # fmt: skip
     """Median seconds per call of each peer, taking turns; and the error against the row's reference.
 
-    loaded    so many rounds more, with one core kept busy
+    loaded      so many rounds more, with one core kept busy
+    statistic   what is taken of all turns in place of the median
 
     A peer that is not installed, or fails, is said to be absent and why.
     """
     found = Found(case)
     with tempfile.TemporaryDirectory() as folder:
-        started = {peer: _Peer(row, case, peer, threads, Path(folder) / f"{peer}.npz") for peer in peers}
+        started = {p: _Peer(row, case, p, threads, Path(folder) / f"{i}.npz") for i, p in enumerate(peers)}
         running: dict[str, _Peer] = {}
         for peer, worker in started.items():
             said = worker.answer()  # it is ready, or absent; they get ready together, and nobody is measured yet
@@ -122,7 +133,7 @@ def measure(
         for worker in timed.values():
             if worker.seconds < ENOUGH_LOADED_S:
                 worker.run(seconds)  # now it knows how long a call takes, and third calls may make what later ones use
-        found.values = _take_turns(timed, rounds, seconds, ENOUGH_S, FEWEST)
+        found.values = _take_turns(timed, rounds, seconds, ENOUGH_S, FEWEST, statistic)
         if loaded:
             with _busy_core():
                 found.loaded = _take_turns(timed, loaded, LOADED_TURN * seconds, ENOUGH_LOADED_S, FEWEST_LOADED)
@@ -138,9 +149,10 @@ def measure(
 
 
 def _take_turns(
-    running: dict[str, _Peer], rounds: int, seconds: float, enough_s: float, fewest: int
-) -> dict[str, float]:
-    """The median seconds of a call of each."""
+    running: dict[str, _Peer], rounds: int, seconds: float, enough_s: float, fewest: int,
+    statistic: Callable[[list[float]], float] = statistics.median,
+) -> dict[str, float]:  # fmt: skip
+    """The median seconds of a call of each, or another statistic of them."""
     times: dict[str, list[float]] = {peer: [] for peer in running}
     spent = dict.fromkeys(running, 0.0)
     for _ in range(rounds):
@@ -150,7 +162,7 @@ def _take_turns(
                 once = worker.run(seconds)
                 times[peer].append(once)
                 spent[peer] += max(once, seconds)
-    return {peer: statistics.median(t) for peer, t in times.items()}
+    return {peer: statistic(t) for peer, t in times.items()}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -405,3 +406,19 @@ def test_a_program_that_gets_faster_is_timed_as_it_is_in_the_end(bench):
 
     assert bench("worker").timed(program, 1e-3, once=10.0) < 1e-3  # not one call, as what was known would say
     assert len(calls) > 2
+
+
+def test_two_checkouts_take_turns_and_the_noise_stands_beside(bench):
+    line = bench("against").compared("tiny", "n = 8 f64", FOLDER.parent, 1, 1)
+    assert re.fullmatch(r" *\d+\.\d\d  ± +\d+\.\d%   (slower|faster|as before) +n = 8 f64   [\d.,]+ µs before", line), line
+
+
+@pytest.mark.parametrize(
+    ("folder", "row", "message"),
+    [("tests", "tiny", "is no checkout"), ("", "none", "no row 'none' in both"), ("", "shapes", "counts what is no time")],
+)
+def test_what_cannot_be_compared_is_told(bench, monkeypatch, capsys, folder, row, message):
+    monkeypatch.setattr(sys, "argv", ["against.py", str(FOLDER.parent / folder), row])
+    with pytest.raises(SystemExit):
+        bench("against").main()
+    assert message in capsys.readouterr().err
