@@ -36,6 +36,7 @@ with _Lasting():
         LinAlgError,
         LostGradientWarning,
         ShapeError,
+        WorkerError,
     )
     from .jit import jit
     from .ops import *  # noqa: F403  every public operation, under its own name
@@ -84,6 +85,7 @@ if _TYPE_CHECKING:  # where editors find the documentation of what is imported l
     )
     from .testing import check_gradients
     from .transforms import hessian, hvp, jacobian, jvp, vmap
+    from .workers import shards, sum_over
 
 
 def _hint(name: str) -> str:
@@ -106,6 +108,7 @@ __getattr__, __dir__ = _lazily(
     | dict.fromkeys(("hessian", "hvp", "jacobian", "jvp", "vmap"), "transforms")
     | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"}
     | dict.fromkeys(("BackwardContext", "ForwardContext"), "custom.context")
+    | dict.fromkeys(("shards", "sum_over", "workers"), "workers")
     | {name: name for name in ("fft", "linalg", "random", "special")}
     | dict.fromkeys(ops.LATER, "ops"),
     _hint,
@@ -136,4 +139,4 @@ __all__ = [
 ]
 __all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "jacobian", "linalg", "random"]
 __all__ += ["can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"]
-__all__ += ["special", "vmap", *ops.__all__, *ops.LATER]
+__all__ += ["WorkerError", "shards", "special", "sum_over", "vmap", *ops.__all__, *ops.LATER]

@@ -54,11 +54,14 @@ from .errors import GradientError as GradientError
 from .errors import LinAlgError as LinAlgError
 from .errors import LostGradientWarning as LostGradientWarning
 from .errors import ShapeError as ShapeError
+from .errors import WorkerError as WorkerError
 from .inspection import inspect as inspect
 from .tape.misses import explain as explain
 from .testing import check_gradients as check_gradients
 from .transforms import is_grad_enabled as is_grad_enabled
 from .transforms.hooks import Removable as _Removable
+from .workers import shards as shards
+from .workers import sum_over as sum_over
 
 __version__: str
 

@@ -22,8 +22,8 @@ from codegen.records import NamedTuple
 
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
-    "LostGradientWarning", "ShapeError", "UserLine", "caller", "check_callable", "check_not_masked", "is_ours",
-    "is_shown", "short_name", "user_frame", "user_line", "warn", "with_article",
+    "LostGradientWarning", "ShapeError", "UserLine", "WorkerError", "caller", "check_callable", "check_not_masked",
+    "is_ours", "is_shown", "short_name", "user_frame", "user_line", "warn", "with_article",
 ]
 
 
@@ -147,6 +147,29 @@ class AmbiguityError(DispatchError):
       called at ...
       to settle it: @f.method(ad.Tensor[..., 2], ad.Tensor[..., 2])
     """
+
+
+class WorkerError(Error, RuntimeError):
+    """A sum over shards for which workers were lost, or none is left: see `ad.sum_over`.
+
+    keys   the keys of the shards that have no result
+
+    >>> import autodiff as ad
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> pool = ThreadPoolExecutor(1)
+    >>> pool.shutdown()
+    >>> ad.sum_over(lambda w, x: w * x, ad.shards(lambda key: (key,), [1.0, 2.0], on=pool))(1.0)
+    Traceback (most recent call last):
+        ...
+    autodiff.errors.WorkerError: sum_over: 2 of 2 shards have no result after 1 attempt: RuntimeError: cannot ...
+      keys: 1.0, 2.0
+      called at ...
+      give on= a function that makes the executor, so that a broken one is made again:
+      on=lambda: ProcessPoolExecutor(4)
+    ...
+    """
+
+    keys: tuple = ()
 
 
 class LostGradientWarning(UserWarning):

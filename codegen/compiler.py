@@ -128,12 +128,15 @@ def set_fast_math(flag: bool) -> None:
 
 
 def _made(graph: Graph, name: str) -> Executable:
-    """The executable of a graph: by its family, from disk, or from a program that is made now."""
+    """The executable of a graph: by its family, from disk, or from a program that is made now.
+
+    Its bits may depend on the sizes that its family came with before; not if results are to be deterministic.
+    """
     folder, key = _kernels.disk(), None
     is_first = not _has_families()
     executable = _making("runtime.executable").Executable
     with Paused():
-        known = None if is_first else _families().find(graph)
+        known = None if is_first or modes.deterministic else _families().find(graph)
         if known is None and folder:
             key = kept.key_of(graph)
             found = kept.loaded(key, name, _kernels, folder) if key else None

@@ -29,6 +29,7 @@ ENGINE = [
         "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspection", "autodiff.tangents",
         "autodiff.testing",
     ],
+    ["autodiff.workers"],
     ["autodiff.fft", "autodiff.linalg", "autodiff.random", "autodiff.special"],
     ["autodiff"],
     ["autodiff.demo"],

@@ -1,0 +1,16 @@
+"""Sums over shards of data that lie with workers: other processes, a cluster, or this process.
+
+    shards = ad.shards(load, keys, on=executor)      load(key) -> the arrays of one shard, kept where they are loaded
+    total = ad.sum_over(f, shards)                   total(*parameters) = sum over keys of f(*parameters, *shard)
+
+    sums.py      the differentiable function: which sum the rule of a sum is
+    keeping.py   the shards, and the executor that they lie with
+    rounds.py    one round trip: a task for each shard, lost ones repeated, results added in the order of the keys
+    task.py      what a worker does
+    sending.py   functions and keys as bytes
+"""
+
+from .keeping import Shards, shards
+from .sums import sum_over
+
+__all__ = ["Shards", "shards", "sum_over"]

@@ -1,0 +1,222 @@
+"""Shards of data, and the executor that they lie with.
+
+Kinds of `on`:
+    None                   tasks run here, in turn
+    ThreadPoolExecutor     tasks share this process's shards; nothing is pickled
+    a Dask client          a future of the cluster's holds each shard; Dask sends tasks to it, and makes it again
+    any other executor     each process keeps what it has loaded; a task that comes to another process loads there
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from codegen.runtime.cache import LRU
+
+from ..errors import DispatchError, caller, check_callable
+from .sending import Sent, sent
+from .task import Chain, Order, forget, load_shard, physical_memory, work
+
+__all__ = ["Shards", "shards"]
+
+#: Seconds without any worker before a step is given up: a cluster starts them again in less.
+_PATIENCE_S = 30.0
+
+
+class _Here:
+    """An executor that runs a task at once, in this thread."""
+
+    def submit(self, f: Callable, *args: Any) -> Future:
+        future: Future = Future()
+        future.set_result(f(*args))
+        return future
+
+
+class Shards:
+    """Shards of data that lie with workers: made by `ad.shards`.
+
+    >>> import autodiff as ad
+    >>> ad.shards(lambda key: (key,), [1.0, 2.0])
+    2 shards, here
+    """
+
+    def __init__(
+        self, load: Callable, keys: list, on: Any, retries: int, progress: Any, memory: int | None
+    ) -> None:
+        self.load, self.keys, self.retries, self.progress, self.memory = load, keys, retries, progress, memory
+        self.token = uuid.uuid4().hex
+        self._make = on if on is not None and not hasattr(on, "submit") else None
+        self._executor: Any = _Here() if on is None else None if self._make else on
+        self._held: dict[int, Any] = {}
+        self.programs = LRU(64)  # by f: a sum that is made again in a loop, or while tracing, is the known one
+        self._sent: tuple[bool, Sent, list[Sent]] | None = None
+        self._alone_since: float | None = None
+        weakref.finalize(self, forget, self.token)
+
+    def __repr__(self) -> str:
+        where = "here" if isinstance(self._executor, _Here) else f"on {type(self._executor or self._make).__name__}"
+        return f"{len(self.keys)} shards, {where}"
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __enter__(self) -> Shards:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the shards go, and shut down the executor if `on` was a function that made it."""
+        forget(self.token)
+        self._held.clear()
+        if self._make and self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+
+    # ------------------------------------------------------------ the executor
+
+    @property
+    def executor(self) -> Any:
+        """The executor; made now if there is none."""
+        if self._executor is None:
+            self._executor = self._make() if self._make else None
+            if not hasattr(self._executor, "submit"):
+                given, self._executor = self._executor, None
+                raise DispatchError(
+                    f"shards: the function on= made {given!r:.40}, which has no submit\n  called at {caller()}\n"
+                    "  let it return an executor: on=lambda: ProcessPoolExecutor(4)"
+                )
+        return self._executor
+
+    @property
+    def is_here(self) -> bool:
+        """True if tasks run in this process."""
+        own = isinstance(self.executor, ThreadPoolExecutor) and "Interpreter" not in type(self.executor).__name__
+        return own or isinstance(self.executor, _Here)
+
+    @property
+    def _is_dask(self) -> bool:
+        return type(self.executor).__module__.partition(".")[0] == "distributed"
+
+    def can_renew(self) -> bool:
+        """True if lost tasks can be given out again: the executor can be made anew, or mends itself."""
+        return self._make is not None or self._is_dask or isinstance(self._executor, _Here)
+
+    def renew(self) -> bool:
+        """Make a broken executor again.  False: it cannot be made."""
+        if self._make and self._executor is not None:
+            old, self._executor = self._executor, None
+            shutdown = getattr(old, "shutdown", None)
+            if shutdown is not None:
+                shutdown(wait=False)
+        return self.can_renew()
+
+    def has_nobody(self) -> bool:
+        """True if the cluster has had no worker for half a minute."""
+        if not self._is_dask or self.executor.scheduler_info().get("workers"):
+            self._alone_since = None
+            return False
+        now = time.monotonic()
+        self._alone_since = self._alone_since or now
+        return now - self._alone_since > _PATIENCE_S
+
+    # ------------------------------------------------------------ tasks
+
+    def drop(self, place: int) -> None:
+        """Load this shard again for its next task."""
+        self._held.pop(place, None)
+
+    def started(self, f: Sent, function: str, chain: Chain, parameters: tuple, cotangents: list) -> Callable:
+        """A function of a shard's number that starts its task and returns the future."""
+        by_value = not self.is_here
+        if self._sent is None or self._sent[0] != by_value:
+            keys = [sent(key, f"the key {key!r:.60}", by_value) for key in self.keys]
+            self._sent = by_value, sent(self.load, "load", by_value), keys
+        _, load, keys = self._sent
+
+        def start(place: int) -> Any:
+            order = Order(self.token, place, keys[place], load, f, function, chain, self.memory)
+            executor = self.executor
+            if not self._is_dask:
+                return executor.submit(work, order, parameters, cotangents)
+            if place not in self._held:
+                self._held[place] = executor.submit(load_shard, order, pure=False)
+            return executor.submit(work, order, parameters, cotangents, self._held[place], pure=False)
+
+        return start
+
+
+def shards(
+    load: Callable[[Any], Any],
+    keys: Iterable[Any],
+    on: Any = None,
+    retries: int = 2,
+    progress: Callable[[int, int], object] | bool | None = None,
+    memory: int | None = None,
+) -> Shards:
+    """Shards of data, one for each key, that are loaded where they are used and kept there.
+
+    load      a function of a key that returns a tuple of arrays; it runs in the worker.  What it returns becomes
+              read-only
+    keys      any values that differ: file names, ranges, numbers.  Sums are added in their order
+    on        the workers: None (this thread), whatever has `submit` (an executor of concurrent.futures, loky or
+              mpi4py, a Dask client), or a function without arguments that makes one, so that a pool whose process was
+              killed can be made again
+    retries   how often the tasks of lost workers are given out again before a step fails with WorkerError
+    progress  a function of (shards done, shards); True or False: a line on stderr or none; None: a line if stderr is
+              a terminal and a step takes more than two seconds
+    memory    bytes of shards that a process keeps, by default half of the machine's memory: then the shard that was
+              not used for longest is dropped, and loaded again when it is wanted.  In this process all are kept
+
+    Use it as a context manager, or call `close`, to let the shards go.  Raises DispatchError for two equal keys, none
+    at all, and anything else that is not as above.
+
+    >>> import autodiff as ad
+    >>> data = {"a": ([1.0, 2.0],), "b": ([3.0],)}
+    >>> parts = ad.shards(lambda key: data[key], ["a", "b"])
+    >>> ad.sum_over(lambda w, x: ad.sum(w * ad.asarray(x)), parts)(2.0)
+    np.float64(12.0)
+    """
+    check_callable(load, "shards (load)")
+    if isinstance(keys, (str, bytes)):
+        raise DispatchError(f"shards: keys is a {type(keys).__name__}: put it into a list\n  called at {caller()}")
+    try:
+        keys = list(keys)
+    except TypeError:
+        raise DispatchError(f"shards: keys is {keys!r:.40}, not a list of keys\n  called at {caller()}") from None
+    if not keys:
+        raise DispatchError(f"shards: there are no keys\n  called at {caller()}\n  a sum needs one shard at least")
+    _check_different(keys)
+    if on is not None and not hasattr(on, "submit") and not callable(on):
+        raise DispatchError(
+            f"shards: on= is {on!r:.40}, which has no submit\n  called at {caller()}\n"
+            "  give an executor, a function that makes one, or None for this process"
+        )
+    if not isinstance(retries, int) or retries < 0:
+        raise DispatchError(f"shards: retries is a number from 0 on, not {retries!r}\n  called at {caller()}")
+    if memory is not None and not memory > 0:
+        raise DispatchError(f"shards: memory is a number of bytes, not {memory!r}\n  called at {caller()}")
+    here = on is None or isinstance(on, ThreadPoolExecutor)
+    return Shards(load, keys, on, retries, progress, memory or (None if here else physical_memory() // 2))
+
+
+def _check_different(keys: list) -> None:
+    seen: set = set()
+    for key in keys:
+        try:
+            twice = key in seen
+            seen.add(key)
+        except TypeError:
+            raise DispatchError(
+                f"shards: the key {key!r:.60} has no hash\n  called at {caller()}\n  use tuples in the place of lists"
+            ) from None
+        if twice:
+            raise DispatchError(
+                f"shards: the key {key!r:.60} is there twice, so its shard would count twice\n  called at {caller()}"
+            )

@@ -1,0 +1,357 @@
+"""The part of a sum that a worker computes: one shard is loaded, or found again, and f is evaluated on it.
+
+    load_shard(order)                    -> Loaded or Failed
+    work(order, parameters, cotangents)  -> Done or Failed
+
+An error of `load` or `f` is returned, not raised: so whatever a future raises says that a worker was lost.
+
+A chain says which function of f is wanted, and holds names and numbers only:
+
+    ()                          the results of f
+    (("rows", wrt),)            and, where all of them are real numbers, the gradient of each for the leaves `wrt`
+    (..., ("pull", wrt, outs))  the gradients for `wrt` at cotangents of the results `outs`, which follow the leaves
+    (..., ("push", wrt, outs))  the tangents of the results `outs` in directions of `wrt`, which follow the leaves
+
+Each step is differentiable again, so a chain of any length is a derivative of any order.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from codegen.forks import held_over_fork
+from codegen.modes import modes
+from codegen.records import NamedTuple
+
+from .. import tree
+from ..api import asarray
+from ..custom.host_call import in_own_recording
+from ..errors import DispatchError, DTypeError
+from ..tensor import AbstractTensor, Tensor
+from ..transforms import enable_grad, jvp, vjp
+from .sending import Sent
+
+__all__ = ["Chain", "Done", "Failed", "Loaded", "Order", "forget", "load_shard", "physical_memory", "work"]
+
+Chain = tuple[tuple[Any, ...], ...]
+_Flat = Callable[[Sequence[Any]], list[Any]]
+
+
+class Order(NamedTuple):
+    """The work that is asked for.
+
+    shards, place, key    which shard: the token of `ad.shards`, its number among the keys, its key
+    load, f               the user's functions;  function: a token of f
+    chain                 the function of f that is wanted
+    memory                bytes of shards that this process may keep; None: all
+    """
+
+    shards: str
+    place: int
+    key: Sent
+    load: Sent
+    f: Sent
+    function: str
+    chain: Chain
+    memory: int | None
+
+
+class Loaded:
+    """A shard that was loaded, and its size: what Dask keeps."""
+
+    __slots__ = ("arrays", "nbytes")
+
+    def __init__(self, arrays: tuple) -> None:
+        self.arrays = arrays
+        self.nbytes = sum([getattr(a, "nbytes", sys.getsizeof(a)) for a in tree.leaves(arrays)])
+
+    def __reduce__(self) -> tuple:
+        return Loaded, (self.arrays,)
+
+    def __sizeof__(self) -> int:
+        return self.nbytes
+
+
+class Done(NamedTuple):
+    """Results for one shard.
+
+    result   what f returned, with arrays as leaves; None for a chain that ends in "pull" or "push"
+    rest     gradients
+    """
+
+    result: Any
+    rest: list[np.ndarray]
+
+
+class Failed(NamedTuple):
+    """An error of the user's functions."""
+
+    error: Exception
+
+
+# ---------------------------------------------------------------- shards of this process
+
+_lock = held_over_fork(threading.RLock())
+_kept: OrderedDict[tuple[str, int], Loaded] = OrderedDict()
+_functions: OrderedDict[str, Any] = OrderedDict()
+_FUNCTIONS_LIMIT = 64
+
+
+def physical_memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def forget(shards: str) -> None:
+    """Drop the shards of one `ad.shards` that this process keeps."""
+    with _lock:
+        for place in [p for p in _kept if p[0] == shards]:
+            del _kept[place]
+
+
+def _keep(order: Order, loaded: Loaded) -> None:
+    """Keep a shard; the ones that were not used for longest make room."""
+    with _lock:
+        _kept[order.shards, order.place] = loaded
+        if order.memory is not None:
+            total = sum([one.nbytes for one in _kept.values()])
+            while total > order.memory and _kept:
+                total -= _kept.popitem(last=False)[1].nbytes
+
+
+def _shard(order: Order) -> Loaded:
+    """The shard, loaded if this process does not keep it."""
+    place = order.shards, order.place
+    with _lock:
+        found = _kept.get(place)
+        if found is not None:
+            _kept.move_to_end(place)
+            return found
+    loaded = _load(order)
+    _keep(order, loaded)
+    return loaded
+
+
+def _load(order: Order) -> Loaded:
+    key, load = order.key.get(), order.load.get()
+    arrays = load(key)
+    if not isinstance(arrays, (tuple, list)) or not arrays:
+        given = "an empty one" if isinstance(arrays, (tuple, list)) else f"{type(arrays).__name__}"
+        advice = "return (x,)" if arrays is not None else "it ends without `return`?"
+        raise DispatchError(
+            f"shards: load(key) returns a tuple of arrays, and returned {given} for the key {key!r:.60}\n"
+            f"  load is {_place(load)}\n  {advice}"
+        )
+    return Loaded(tuple(tree.map(_locked, tuple(arrays))))
+
+
+def _locked(x: Any) -> Any:
+    """An array that nobody writes to, so that recording it does not copy it."""
+    if type(x) is not np.ndarray:
+        return x
+    if not x.flags.owndata or not x.flags.c_contiguous:
+        x = np.array(x, order="C")
+    x.flags.writeable = False
+    return x
+
+
+def _place(f: Any) -> str:
+    code = getattr(f, "__code__", None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else repr(f)
+
+
+def _function(order: Order) -> Callable:
+    """The user's f: the same object for all tasks, so that programs are found again."""
+    with _lock:
+        found = _functions.get(order.function)
+    if found is None:
+        found = order.f.get()
+        with _lock:
+            found = _functions.setdefault(order.function, found)
+            while len(_functions) > _FUNCTIONS_LIMIT:
+                _functions.popitem(last=False)
+    return found
+
+
+# ---------------------------------------------------------------- derivatives of f at one shard
+
+
+def _as_result(x: Any, f: Callable) -> Any:
+    """A leaf that f returned, as an array or tensor.  Integers and truth values are int64: counts are exact."""
+    if not isinstance(x, (Tensor, np.ndarray, np.generic, int, float, complex)):
+        if not isinstance(x, AbstractTensor):
+            raise DTypeError(
+                f"sum_over: {getattr(f, '__name__', f)} ({_place(f)}) returned {type(x).__name__}, which cannot be "
+                "added\n  return arrays and numbers, in tuples, lists, dicts and dataclasses"
+            )
+        from ..ops.conversion import dense  # for who has structured results
+
+        x = dense(x)
+    x = x if isinstance(x, Tensor) else np.asarray(x)
+    return x if x.dtype.kind in "fc" or x.dtype == np.int64 else x.astype(np.int64)
+
+
+def _is_float(x: Any) -> bool:
+    return bool(x.dtype.kind in "fc")
+
+
+def _with(leaves: Sequence[Any], wrt: Sequence[int], xs: Sequence[Any]) -> list[Any]:
+    """The leaves with others in some places."""
+    placed = list(leaves)
+    for i, x in zip(wrt, xs, strict=True):
+        placed[i] = x
+    return placed
+
+
+def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
+    """The results, and behind them the gradients of each where all are real numbers."""
+
+    def with_rows(leaves: Sequence[Any]) -> list[Any]:
+        values: list[Any] = []
+
+        def floats(*xs: Any) -> tuple:
+            values[:] = run(_with(leaves, wrt, xs))
+            return tuple([asarray(v) for v in values if _is_float(v)])
+
+        found, pullback = vjp(floats, *[leaves[i] for i in wrt])
+        those = iter(found)
+        values = [next(those) if _is_float(v) else v for v in values]
+        if not all([x.ndim == 0 and x.dtype.kind == "f" for x in found]):
+            return values
+        for i in range(len(found)):
+            seeds = [asarray(np.ones((), x.dtype) if i == k else np.zeros((), x.dtype)) for k, x in enumerate(found)]
+            values += pullback(tuple(seeds))
+        return values
+
+    return with_rows
+
+
+def _pulled(run: _Flat, wrt: Sequence[int], outs: Sequence[int]) -> _Flat:
+    """The gradients at cotangents, which follow the leaves."""
+
+    def pulled(leaves: Sequence[Any]) -> list[Any]:
+        own, cotangents = leaves[: len(leaves) - len(outs)], leaves[len(leaves) - len(outs) :]
+
+        def of(*xs: Any) -> tuple:
+            results = run(_with(own, wrt, xs))
+            return tuple([asarray(results[i]) for i in outs])
+
+        return list(vjp(of, *[own[i] for i in wrt])[1](tuple(cotangents)))
+
+    return pulled
+
+
+def _pushed(run: _Flat, wrt: Sequence[int], outs: Sequence[int]) -> _Flat:
+    """The tangents of results in directions, which follow the leaves."""
+
+    def pushed(leaves: Sequence[Any]) -> list[Any]:
+        own, directions = leaves[: len(leaves) - len(wrt)], leaves[len(leaves) - len(wrt) :]
+
+        def of(*xs: Any) -> tuple:
+            results = run(_with(own, wrt, xs))
+            return tuple([asarray(results[i]) for i in outs])
+
+        return list(jvp(of, tuple([own[i] for i in wrt]), tuple(directions))[1])
+
+    return pushed
+
+
+_STEPS: dict[str, Callable[..., _Flat]] = {"rows": _with_rows, "pull": _pulled, "push": _pushed}
+
+
+def _evaluated(f: Callable, shard: tuple, order: Order, parameters: tuple, cotangents: list) -> Done:
+    leaves, structure = tree.flatten(parameters)
+    results: list[Any] = []
+
+    def run(leaves: Sequence[Any]) -> list[Any]:
+        found, results[:] = [], [f(*tree.unflatten(structure, leaves), *shard)]
+        found = [_as_result(x, f) for x in tree.leaves(results[0])]
+        return found
+
+    flat: _Flat = run
+    for name, *arguments in order.chain:
+        flat = _STEPS[name](flat, *arguments)
+    outs = flat([asarray(x) if isinstance(x, np.ndarray) else x for x in (*leaves, *cotangents)])
+    arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in outs]
+    if order.chain and order.chain[-1][0] != "rows":
+        return Done(None, arrays)
+    shape = tree.flatten(results[0])[1]
+    return Done(tree.unflatten(shape, arrays[: shape.size]), arrays[shape.size :])
+
+
+# ---------------------------------------------------------------- tasks
+
+_busy = 0
+_before = False
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Compile every program before it first runs, and for its own size: a worker's history changes no bits."""
+    global _busy, _before
+    with _lock:
+        if _busy == 0:
+            _before, modes.deterministic = modes.deterministic, True
+        _busy += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _busy -= 1
+            if _busy == 0:
+                modes.deterministic = _before
+
+
+def _failed(error: Exception, order: Order, doing: str) -> Failed:
+    """The error, with the key; where it does not pickle, another one with its name and text."""
+    try:
+        key = repr(order.key.get())[:60]
+    except Exception:
+        key = f"number {order.place}"
+    error.add_note(f"  {doing} the shard with the key {key}")
+    if order.key.data is None:
+        return Failed(error)
+    error.add_note("  in a worker:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        notes = error.__notes__
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+        error.__notes__ = notes
+    return Failed(error)
+
+
+def load_shard(order: Order) -> Loaded | Failed:
+    """Load a shard, for an executor that keeps it."""
+    try:
+        return _load(order)
+    except Exception as error:
+        return _failed(error, order, "while loading")
+
+
+def work(order: Order, parameters: tuple, cotangents: list, loaded: Loaded | Failed | None = None) -> Done | Failed:
+    """Results for one shard.
+
+    parameters   arrays in the user's nesting;  cotangents: arrays, for a chain with "pull"
+    loaded       the shard, if the executor keeps it
+    """
+    if isinstance(loaded, Failed):
+        return loaded
+    doing = "while loading"
+    try:
+        shard = loaded or _shard(order)
+        doing = "while computing with"
+        with in_own_recording(), enable_grad(), _deterministic():
+            return _evaluated(_function(order), shard.arrays, order, parameters, cotangents)
+    except Exception as error:
+        return _failed(error, order, doing)

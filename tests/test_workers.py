@@ -1,0 +1,547 @@
+"""Sums over shards: the same numbers as in one process, on every executor; and what goes wrong says so."""
+
+import os
+import pickle
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.workers import rounds, sums, task
+from autodiff.workers.rounds import Sum
+
+KEYS = range(5)
+
+
+def load(key):
+    rng = np.random.default_rng(key)
+    return rng.normal(size=(5 + key, 3)), rng.choice([-1.0, 1.0], size=5 + key)
+
+
+def loss(p, x, y):
+    return ad.sum(ad.log1p(ad.exp(-y * (x @ p["w"] + p["b"])))), len(y)
+
+
+def moments(p, x, y):
+    return {"m": x.T @ ad.tanh(x @ p["w"]), "n": (len(y), ad.sum(y) * p["b"])}
+
+
+@dataclass
+class Line:
+    w: object
+    b: object
+
+
+def of_line(line, x, y):
+    return Line(ad.sum((x @ line.w + line.b - y) ** 2), ad.sum(x @ line.w))
+
+
+def quotient(total):
+    def mean(p):
+        a, n = total(p)
+        return a / n
+
+    return mean
+
+
+def in_one_process(f):
+    def total(*parameters):
+        results = [f(*parameters, *load(key)) for key in KEYS]
+        return ad.tree.map(lambda *xs: sum(xs[1:], xs[0]), *results)
+
+    return total
+
+
+def spawned(count=2):
+    return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+
+
+@pytest.fixture(scope="module", params=["here", "threads", "processes"])
+def on(request):
+    if request.param == "here":
+        yield None
+    else:
+        with ThreadPoolExecutor(2) if request.param == "threads" else spawned() as pool:
+            yield pool
+
+
+@pytest.fixture
+def trips(monkeypatch):
+    seen = []
+
+    def counted(shards, submit):
+        seen.append(len(shards))
+        return rounds.go_round(shards, submit)
+
+    monkeypatch.setattr(sums, "go_round", counted)
+    return seen
+
+
+P = {"w": np.array([0.1, -0.2, 0.3]), "b": 0.5}
+V = {"w": np.array([1.0, 0.5, -0.3]), "b": -1.0}
+
+
+def same(a, b):
+    for x, y in zip(ad.tree.leaves(a), ad.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-13)
+
+
+def everything(mean, vector):
+    """What is asked of a function of P that gives a number, and of one that gives a tree."""
+    at = {"w": P["w"], "b": P["b"]}
+
+    def of_w(w):
+        return mean({"w": w, "b": 0.5})
+
+    def backward():
+        w = ad.tensor(P["w"], requires_grad=True)
+        of_w(w).backward()
+        return w.grad.numpy()
+
+    return {
+        "value": lambda: mean(at),
+        "value_and_grad": lambda: ad.value_and_grad(mean)(at),
+        "backward": backward,
+        "jit": lambda: ad.jit(ad.value_and_grad(mean))(at),
+        "hvp": lambda: ad.hvp(mean, (at,), (V,)),
+        "jit hvp": lambda: ad.jit(lambda p: ad.hvp(mean, (p,), (V,)))(at),
+        "jvp": lambda: ad.jvp(mean, (at,), (V,)),
+        "hessian": lambda: ad.hessian(of_w)(P["w"]),
+        "reverse over reverse": lambda: ad.grad(lambda w: ad.sum(ad.grad(of_w)(w) ** 2))(P["w"]),
+        "third": lambda: ad.grad(lambda w: ad.hvp(of_w, (w,), (V["w"],))[0])(P["w"]),
+        "vmap": lambda: ad.vmap(ad.grad(of_w))(np.eye(3)[:2]),
+        "tree": lambda: vector(at),
+        "jacobian": lambda: ad.jacobian(lambda w: vector({"w": w, "b": 0.5})["m"])(P["w"]),
+        "vjp": lambda: ad.grad(lambda p: ad.sum(vector(p)["m"] ** 2) * vector(p)["n"][1])(at),
+        "second of a tree": lambda: ad.hvp(lambda p: ad.sum(vector(p)["m"] ** 3), (at,), (V,)),
+        "jit of a tree": lambda: ad.jit(ad.grad(lambda p: ad.sum(vector(p)["m"] ** 2)))(at),
+        "checkpoint": lambda: ad.grad(lambda w: ad.checkpoint(of_w)(w))(P["w"]),
+        "scan": lambda: ad.jit(lambda w: ad.fori_loop(0, 3, lambda i, w: w - ad.grad(of_w)(w), w))(P["w"]),
+    }
+
+
+NAMES = list(everything(None, None))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sum_over_shards_is_an_ordinary_function(name, on):
+    shards = ad.shards(load, KEYS, on=on)
+    ours = everything(quotient(ad.sum_over(loss, shards)), ad.sum_over(moments, shards))
+    alone = everything(quotient(in_one_process(loss)), in_one_process(moments))
+    same(ours[name](), alone[name]())
+
+
+def test_eager_mode_and_no_grad_give_the_same():
+    total = quotient(ad.sum_over(loss, ad.shards(load, KEYS)))
+    expected = ad.grad(total)(P)
+    with ad.no_grad():
+        same(total(P), quotient(in_one_process(loss))(P))
+    ad.config.eager = True
+    try:
+        same(ad.grad(total)(P), expected)
+        same(ad.hvp(total, (P,), (V,)), ad.hvp(quotient(in_one_process(loss)), (P,), (V,)))
+    finally:
+        ad.config.eager = False
+
+
+def test_parameters_and_results_are_trees_of_the_users_types(on):
+    total = ad.sum_over(of_line, ad.shards(load, KEYS, on=on))
+    line = Line(np.ones(3), 2.0)
+    found, expected = total(line), in_one_process(of_line)(line)
+    assert type(found) is Line
+    same(found, expected)
+    same(ad.grad(lambda line: total(line).w)(line), ad.grad(lambda line: in_one_process(of_line)(line).w)(line))
+
+
+def test_derivatives_agree_with_differences():
+    total = ad.sum_over(loss, ad.shards(load, KEYS))
+    ad.check_gradients(lambda w: total({"w": w, "b": 0.5})[0], P["w"], order=2)
+    vector = ad.sum_over(moments, ad.shards(load, KEYS))
+    ad.check_gradients(lambda w: vector({"w": w, "b": 0.5})["m"], P["w"], order=2)
+
+
+@pytest.mark.parametrize("name, most", [("value", 1), ("value_and_grad", 1), ("backward", 1), ("jit", 1), ("hvp", 2)])
+def test_value_and_gradient_take_one_round_trip(name, most, trips):
+    calls = everything(quotient(ad.sum_over(loss, ad.shards(load, KEYS))), None)
+    jitted = ad.jit(ad.value_and_grad(quotient(ad.sum_over(loss, ad.shards(load, KEYS)))))
+    if name == "jit":
+        jitted(P)
+    trips.clear()
+    jitted(P) if name == "jit" else calls[name]()
+    assert len(trips) == most
+
+
+def test_no_gradient_is_computed_where_only_the_value_is_asked_for(monkeypatch):
+    chains = []
+    work = task._evaluated
+
+    def seen(f, shard, order, parameters, cotangents):
+        chains.append(order.chain)
+        return work(f, shard, order, parameters, cotangents)
+
+    monkeypatch.setattr(task, "_evaluated", seen)
+    ad.sum_over(loss, ad.shards(load, KEYS))(P)
+    assert set(chains) == {()}
+
+
+def test_integers_are_added_exactly():
+    big = 2**53
+    total = ad.sum_over(lambda p, x: (p * x, big + 1, x > 1), ad.shards(lambda k: (np.array([1, 2, 3]),), range(3)))
+    tripled, count, more = total(2)
+    assert count == 3 * big + 3 and list(tripled) == [6, 12, 18] and list(more) == [0, 3, 3]
+    assert all(x.dtype == np.int64 for x in (tripled, count, more))
+    with pytest.raises(OverflowError, match="does not fit int64"):
+        ad.sum_over(lambda p, x: 2**62, ad.shards(lambda k: (k,), range(3)))(1)
+
+
+def test_the_order_of_arrival_changes_no_bit():
+    rng = np.random.default_rng(0)
+    for n in (*range(1, 10), 33):
+        values = rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n)
+        found = set()
+        for _ in range(5):
+            total = Sum(list(range(n)))
+            for place in rng.permutation(n):
+                total.add(int(place), task.Done(values[place], []))
+            ((value,), _, count) = total.result()
+            found.add(float(value))
+            assert count == 1 and not total.missing
+        assert len(found) == 1
+        np.testing.assert_allclose(found.pop(), sum(values), rtol=1e-9)
+
+
+def bits(total):
+    results = [ad.value_and_grad(quotient(total))(P), ad.hvp(quotient(total), (P,), (V,))]
+    return [np.asarray(x).tobytes() for x in ad.tree.leaves(results)]
+
+
+def test_the_bits_are_the_same_for_any_number_of_threads_and_for_every_step():
+    found = set()
+    for count in (1, 2, 3):
+        with ThreadPoolExecutor(count) as pool:
+            total = ad.sum_over(loss, ad.shards(load, KEYS, on=pool))
+            found |= {tuple(bits(total)) for _ in range(3)}
+    found.add(tuple(bits(ad.sum_over(loss, ad.shards(load, KEYS)))))
+    assert len(found) == 1
+
+
+def test_optimisers_find_the_same_minimum(on):
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def least(total):
+        def objective(w):
+            return quotient(total)({"w": w, "b": 0.5}) + 0.1 * ad.sum(w * w)
+
+        return optimize.minimize(ad.jit(ad.value_and_grad(objective)), np.zeros(3), jac=True, method="L-BFGS-B").x
+
+    same(least(ad.sum_over(loss, ad.shards(load, KEYS, on=on))), least(in_one_process(loss)))
+
+
+# ---------------------------------------------------------------- shards stay, and go
+
+
+def test_a_shard_is_loaded_once_and_dropped_at_the_end():
+    loads = []
+
+    def counted(key):
+        loads.append(key)
+        return load(key)
+
+    shards = ad.shards(counted, KEYS)
+    total = ad.sum_over(loss, shards)
+    for _ in range(3):
+        total(P)
+    assert loads == list(KEYS)
+    token = shards.token
+    assert any(place[0] == token for place in task._kept)
+    shards.close()
+    assert not any(place[0] == token for place in task._kept)
+    total(P)
+    assert loads == [*KEYS, *KEYS]
+
+
+def test_a_process_keeps_no_more_bytes_than_it_may():
+    loads = []
+
+    def counted(key):
+        loads.append(key)
+        return (np.zeros(1000),)
+
+    with ad.shards(counted, KEYS, memory=20_000) as shards:
+        total = ad.sum_over(lambda p, x: p + ad.sum(x), shards)
+        assert total(1.0) == 5.0 and total(1.0) == 5.0
+        assert sum(one.nbytes for place, one in task._kept.items() if place[0] == shards.token) <= 20_000
+    assert len(loads) == 10
+
+
+def test_arrays_of_a_shard_are_recorded_without_a_copy():
+    views = np.arange(12.0).reshape(3, 4)
+    (shard,) = task._load(_order(lambda key: (views.T,))).arrays
+    assert not shard.flags.writeable and views.flags.writeable and shard.flags.owndata
+
+
+def _order(load):
+    here = lambda value: task.Sent(value, None)  # noqa: E731
+    return task.Order("t", 0, here(0), here(load), here(None), "f", (), None)
+
+
+# ---------------------------------------------------------------- workers that are lost
+
+
+def slow(p, x, y):
+    time.sleep(0.002)
+    return loss(p, x, y)
+
+
+def pids_of(pool):
+    return list(pool._processes or ())
+
+
+def kill(pool):
+    for pid in random.sample(found, 1) if (found := pids_of(pool)) else ():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_killed_worker_changes_no_bit():
+    made = []
+
+    def make():
+        made.append(spawned())
+        return made[-1]
+
+    expected = bits(ad.sum_over(loss, ad.shards(load, KEYS)))
+    with ad.shards(load, KEYS, on=make) as shards:
+        total = ad.sum_over(loss, shards)
+        assert bits(total) == expected
+        kill(made[-1])
+        assert bits(total) == expected
+    assert len(made) == 2
+
+
+def die_at_three(key):
+    if key == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return load(key)
+
+
+def test_a_shard_that_kills_its_workers_is_an_error_with_the_keys():
+    with ad.shards(die_at_three, KEYS, on=lambda: spawned(1), retries=1) as shards:
+        with pytest.raises(ad.WorkerError, match=r"after 2 attempts(.|\n)*keys: .*3(.|\n)*test_workers.py") as caught:
+            ad.sum_over(loss, shards)(P)
+        assert 3 in caught.value.keys
+        assert 0 not in caught.value.keys  # its result was kept
+
+
+def test_a_broken_executor_that_cannot_be_made_again_says_how_to_make_it_so():
+    with spawned(1) as pool, pytest.raises(ad.WorkerError, match="give on= a function that makes the executor"):
+        ad.sum_over(loss, ad.shards(die_at_three, [3], on=pool))(P)
+    with ThreadPoolExecutor(1) as pool:
+        pass
+    with pytest.raises(ad.WorkerError, match=r"new futures after shutdown(.|\n)*keys: 0, 1, 2, 3, 4"):
+        ad.sum_over(loss, ad.shards(load, KEYS, on=pool))(P)
+
+
+def test_an_executor_that_is_made_and_has_been_shut_down_is_made_again():
+    pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
+    pools[0].shutdown()
+    with ad.shards(load, KEYS, on=lambda: pools.pop(0)) as shards:
+        same(ad.sum_over(loss, shards)(P), in_one_process(loss)(P))
+
+
+def test_an_interrupt_cancels_what_has_not_begun(on):
+    ran = []
+
+    def interrupted(done, count):
+        ran.append(done)
+        raise KeyboardInterrupt
+
+    shards = ad.shards(load, range(40), on=on, progress=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ad.sum_over(loss, shards)(P)
+    assert len(ran) == 1
+    same(ad.sum_over(loss, ad.shards(load, KEYS, on=on))(P), in_one_process(loss)(P))
+
+
+@pytest.mark.slow
+def test_fifty_kills_at_random_moments_change_no_bit():
+    random.seed(7)
+    made = []
+
+    def make():
+        made.append(spawned())
+        return made[-1]
+
+    expected = bits(ad.sum_over(slow, ad.shards(load, KEYS)))
+    kills = 0
+    with ad.shards(load, KEYS, on=make, retries=20) as shards:
+        total = ad.sum_over(slow, shards)
+        assert bits(total) == expected
+        while kills < 50:
+            timer = threading.Timer(random.random() * 0.05, lambda: kill(made[-1]))
+            timer.start()
+            for _ in range(3):
+                assert bits(total) == expected
+            timer.join()
+            kills += 1
+    assert len(made) > 25
+
+
+# ---------------------------------------------------------------- misuse
+
+
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(f"{a} {b}")
+
+
+def load_raising(key):
+    if key == 3:
+        raise FileNotFoundError("no such shard")
+    return load(key)
+
+
+def raising(p, x, y):
+    raise Odd("very", "odd")
+
+
+def test_an_error_of_load_arrives_as_itself_with_the_key(on):
+    with pytest.raises(FileNotFoundError, match="no such shard") as caught:
+        ad.sum_over(loss, ad.shards(load_raising, KEYS, on=on))(P)
+    assert any("while loading the shard with the key 3" in note for note in caught.value.__notes__)
+
+
+def test_an_error_of_f_arrives_with_the_key(on):
+    shards = ad.shards(load, [7], on=on)
+    with pytest.raises((Odd, RuntimeError), match="very odd") as caught:
+        ad.grad(lambda p: ad.sum_over(raising, shards)(p)[0])(P)
+    assert any("with the shard with the key 7" in note for note in caught.value.__notes__)
+    same(ad.sum_over(loss, shards)(P), loss(P, *load(7)))
+
+
+def load_nothing(key):
+    pass
+
+
+def load_other_dtype(key):
+    x, y = load(key)
+    return (x, y) if key < 2 else (x.astype(np.float32), y.astype(np.float32))
+
+
+def load_other_shape(key):
+    x, y = load(key)
+    return (x, y) if key < 2 else (x[:, :2], y)
+
+
+def product(w, x, y):
+    return ad.sum(x, axis=0) * w
+
+
+def text(w, x, y):
+    return "text"
+
+
+@pytest.mark.parametrize("load, f, kind, message", [
+    (load_nothing, product, ad.DispatchError, r"returned NoneType for the key 0\n  load is test_workers.py:\d+"),
+    (load_other_dtype, product, ad.DTypeError, r"returned float32\[3\] for the key \d+\n  and float64\[3\] for"),
+    (load_other_shape, product, ad.ShapeError, r"float64\[2\] for the key \d\n  and float64\[3\](.|\n)*test_workers"),
+    (load, text, ad.DTypeError, r"text \(test_workers.py:\d+\) returned str, which cannot be added"),
+])  # fmt: skip
+def test_shards_and_results_that_do_not_fit_are_named(load, f, kind, message, on):
+    w = np.float32(1.0)
+    with pytest.raises(kind, match=message):
+        ad.sum_over(f, ad.shards(load, [0, 1, 4, 3], on=on))(w)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ((load, [1, 2, 1]), "the key 1 is there twice"),
+    ((load, []), "there are no keys"),
+    ((load, "abc"), "keys is a str"),
+    ((load, 3), "not a list of keys"),
+    ((load, [[1], [2]]), "has no hash"),
+    ((None, [1]), "takes a function"),
+    ((load, [1], 3), "has no submit"),
+    ((load, [1], None, -1), "retries is a number from 0"),
+    ((load, [1], None, 2, None, 0), "memory is a number of bytes"),
+])  # fmt: skip
+def test_arguments_that_make_no_shards_are_refused_at_the_users_line(arguments, message):
+    with pytest.raises(ad.DispatchError, match=rf"{message}(.|\n)*at test_workers.py:\d+"):
+        ad.shards(*arguments)
+
+
+def test_a_function_that_makes_no_executor_is_refused():
+    with pytest.raises(ad.DispatchError, match=r"the function on= made 3, which has no submit\n  called at test_work"):
+        ad.sum_over(loss, ad.shards(load, KEYS, on=lambda: 3))(P)
+
+
+def test_sum_over_takes_shards():
+    with pytest.raises(ad.DispatchError, match=r"shards is \[1, 2\](.|\n)*make them by ad.shards"):
+        ad.sum_over(loss, [1, 2])
+
+
+def test_a_function_that_reads_a_tensor_that_tracks_is_refused():
+    c = ad.tensor(2.0, requires_grad=True)
+    shards = ad.shards(load, KEYS)
+
+    def reading(w, x, y):
+        return ad.sum(x @ w) * c
+
+    with pytest.raises(ad.GradientError, match=r"reads the tensor 'c' \(f64\[\]\), which requires grad"):
+        ad.sum_over(reading, shards)
+
+    def inner(scale):
+        return ad.sum_over(lambda w, x, y: ad.sum(x @ w) * scale, shards)(np.ones(3))
+
+    for route in (ad.grad(inner), ad.jit(inner), ad.jit(ad.grad(inner))):
+        with pytest.raises(ad.GradientError, match=r"reads the tensor 'scale'(.|\n)*make it a parameter of f"):
+            route(2.0)
+
+
+def test_a_sum_that_is_made_while_tracing_is_the_known_one():
+    shards = ad.shards(load, KEYS)
+    made = ad.jit(ad.value_and_grad(lambda p: quotient(ad.sum_over(loss, shards))(p)))
+    same(made(P), ad.value_and_grad(quotient(in_one_process(loss)))(P))
+
+
+def test_a_constant_tensor_may_be_read():
+    c = ad.tensor(2.0)
+    total = ad.sum_over(lambda w, x, y: ad.sum(x @ w) * c, ad.shards(load, KEYS))
+    same(ad.grad(total)(np.ones(3)), 2 * sum([load(k)[0].sum(axis=0) for k in KEYS]))
+
+
+def test_a_function_that_no_pickle_takes_is_named():
+    lock = threading.Lock()
+
+    def locked(w, x, y):
+        with lock:
+            return ad.sum(x @ w)
+
+    with spawned(1) as pool, pytest.raises(ad.DispatchError, match=r"locked, cannot be sent(.|\n)*test_workers.py"):
+        ad.sum_over(locked, ad.shards(load, KEYS, on=pool))(np.ones(3))
+    with ThreadPoolExecutor(1) as pool:
+        same(ad.sum_over(locked, ad.shards(load, KEYS, on=pool))(np.ones(3)), sum([load(k)[0].sum() for k in KEYS]))
+
+
+def test_progress_is_told(capsys, monkeypatch):
+    told = []
+    ad.sum_over(loss, ad.shards(load, KEYS, progress=lambda *x: told.append(x)))(P)
+    assert told == [(i, 5) for i in range(1, 6)]
+    monkeypatch.setattr(rounds, "_SLOW_S", 0.0)
+    ad.sum_over(loss, ad.shards(load, KEYS))(P)
+    assert capsys.readouterr().err == ""
+    ad.sum_over(loss, ad.shards(load, KEYS, progress=True))(P)
+    assert "5 of 5 shards" in capsys.readouterr().err
+
+
+def test_a_worker_error_keeps_its_keys_when_pickled():
+    error = ad.WorkerError("text")
+    error.keys = (1, 2)
+    assert pickle.loads(pickle.dumps(error)).keys == (1, 2)
