@@ -162,7 +162,7 @@ def _shape(node: Node) -> _Shape:
     whole, inner = _whole_extent(node), math.prod(shape[axis + 1 :])
     is_odd = node.op.lower.kind != "complex" and whole % 2 == 1
     is_narrow = dtype.itemsize == (8 if dtype.kind == "c" else 4)
-    rows = node.aval.size // max(1, shape[axis])
+    rows = node.aval.size // shape[axis]
     n = whole if is_odd or node.op.lower.kind == "complex" else whole // 2
     found = _Shape(n, inner, rows, np.dtype(np.float32 if is_narrow else np.float64), 0)
     radices = _radices(n)
@@ -174,7 +174,11 @@ def _shape(node: Node) -> _Shape:
 
 
 def fourier_of(node: Node) -> Fourier:
-    """The native step for such a node."""
+    """The native step for such a node.  Raises MemoryError where there is no room for its result.
+
+    The tables of a long row are as large as the row: room for the result is asked for before they are computed.
+    """
+    memory.new(node.aval)
     shape, kind = _shape(node), node.op.lower.kind
     is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
     if not shape.elements and kind != "complex" and _whole_extent(node) % 2:
@@ -237,19 +241,11 @@ def _radices(n: int) -> tuple[int, ...] | None:
 
 
 def _longer(count: int) -> int:
-    """Of how many elements the transforms are that a convolution of `count` takes: a square of lanes, times 2, 3, 5."""
+    """The length of transforms that hold a convolution of `count`: a square of lanes, times factors 2, 3 and 5."""
     square = fourier_pass_ir.LANES**2
-    some = -(-(2 * count - 1) // square)
-    while not _has_small_factors(some):
-        some += 1
-    return some * square
-
-
-def _has_small_factors(n: int) -> bool:
-    for factor in (2, 3, 5):
-        while n % factor == 0:
-            n //= factor
-    return n == 1
+    last = (2 * count - 2) // square  # the largest number of squares that is too small
+    digits = range(count.bit_length())
+    return square * min([(odd := 3**a * 5**b) << (last // odd).bit_length() for a in digits for b in digits])
 
 
 def _angles(radix: int, dtype: np.dtype) -> np.ndarray:

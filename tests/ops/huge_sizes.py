@@ -9,6 +9,7 @@ gigabytes is refused at once; a crash is seen by who started this.
 import re
 import resource
 import sys
+import time
 
 import numpy as np
 
@@ -48,7 +49,14 @@ SIZES = {
     "array_split": lambda x, n: ad.array_split(x, n)[0], "unstack": lambda x, n: ad.unstack(one(x, n))[0],
     "add_at": lambda x, n: ad.add_at(one(x, n), 0, 1.0), "set": lambda x, n: ad.add_at(ad.tile(x, n), slice(1, 3), 1.0),
     "fft": lambda x, n: ad.abs(ad.fft.fft(x, n)), "rfft": lambda x, n: ad.abs(ad.fft.rfft(x, n)),
-    "irfft": ad.fft.irfft, "fftn": lambda x, n: ad.abs(ad.fft.fftn(ad.outer(x, x), (2, n))),
+    "ifft": lambda x, n: ad.abs(ad.fft.ifft(x, n)), "irfft": ad.fft.irfft, "hfft": ad.fft.hfft,
+    "ihfft": lambda x, n: ad.abs(ad.fft.ihfft(x, n)), "fft of one more": lambda x, n: ad.abs(ad.fft.fft(x, n + 1)),
+    "fft of 32 bits": lambda x, n: ad.abs(ad.fft.fft(ad.astype(x, np.float32), n)),
+    "fft of columns": lambda x, n: ad.abs(ad.fft.fft(ad.outer(x, x), n, axis=0)),
+    "fft2": lambda x, n: ad.abs(ad.fft.fft2(ad.outer(x, x), (n, 4))),
+    "fftn": lambda x, n: ad.abs(ad.fft.fftn(ad.outer(x, x), (2, n))),
+    "irfft2": lambda x, n: ad.fft.irfft2(ad.outer(x, x), (4, n)),
+    "fft inside scan": lambda x, n: ad.scan(lambda c, r: (c, ad.abs(ad.fft.fft(x * r, n))), 1.0, x)[1],
     "fftfreq": lambda x, n: x[0] * ad.fft.fftfreq(n), "rfftfreq": lambda x, n: x[0] * ad.fft.rfftfreq(n),
     "normal": lambda x, n: x[0] * ad.random.normal(KEY, (n, 2)), "bits": lambda x, n: ad.random.bits(KEY, (n,)),
     "randint": lambda x, n: ad.random.randint(KEY, (n,), 0, 3), "keys": lambda x, n: ad.random.split(KEY, n),
@@ -118,11 +126,19 @@ ROUTES = {r.__name__: r for r in (recorded, compiled, differentiated, backward)}
 SAYS_WHAT = re.compile(r"\d+ (bytes|results)\b[\s\S]* at (test_)?huge_sizes\.py")
 #: What such calls end in where they have no result: an error that says what is too large, or does not fit.
 EXPECTED = (MemoryError, ValueError, IndexError, OverflowError, ad.GradientError)
+#: A refusal takes no longer than this, in seconds of a processor: tables of a size are not made before it is refused.
+LATE_S = 5
 
 
 def ending(route, f, n):
     """How a call ends, in a word or two."""
-    x = np.arange(1.0, 5.0)
+    x, start = np.arange(1.0, 5.0), time.process_time()
+    found = _ending(route, f, n, x)
+    taken_s = time.process_time() - start
+    return found if taken_s < LATE_S else f"UNEXPECTED {taken_s:.0f} s until {found}"
+
+
+def _ending(route, f, n, x):
     try:
         found = np.asarray(route(lambda x: f(x, n), x))
     except EXPECTED as error:
