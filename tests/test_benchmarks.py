@@ -48,6 +48,8 @@ SMALL = [
     ("updates", "momentum, 20 arrays of 10", lambda is_adam, arrays, target: (is_adam, arrays[:3], target)),
     ("updates", "Adam, 100 arrays of 10", lambda is_adam, arrays, target: (is_adam, arrays[:3], target)),
     ("second_order", "recorded, n = 100 f64", None), ("second_order", "jit, n = 100 f64", None),
+    ("hooked", "n = 100 f64", None), ("batches", "vmap of grad, 100 examples of 20 f64", None),
+    ("batches", "hessian, n = 20 f64", None),
     ("growing", "a layer of 16 f64", lambda x, y, w, v: (x[:5], y[:5], w, v)),
 ]  # fmt: skip
 
@@ -410,12 +412,13 @@ def test_a_program_that_gets_faster_is_timed_as_it_is_in_the_end(bench):
 
 def test_two_checkouts_take_turns_and_the_noise_stands_beside(bench):
     line = bench("against").compared("tiny", "n = 8 f64", FOLDER.parent, 1, 1)
-    assert re.fullmatch(r" *\d+\.\d\d  ± +\d+\.\d%   (slower|faster|as before) +n = 8 f64   [\d.,]+ µs before", line), line
+    form = r" *\d+\.\d\d  ± +\d+\.\d%   (slower|faster|as before) +n = 8 f64   [\d.,]+ µs before"
+    assert re.fullmatch(form, line), line
 
 
 @pytest.mark.parametrize(
     ("folder", "row", "message"),
-    [("tests", "tiny", "is no checkout"), ("", "none", "no row 'none' in both"), ("", "shapes", "counts what is no time")],
+    [("tests", "tiny", "is no checkout"), ("", "none", "no row 'none' in both"), ("", "shapes", "what is no time")],
 )
 def test_what_cannot_be_compared_is_told(bench, monkeypatch, capsys, folder, row, message):
     monkeypatch.setattr(sys, "argv", ["against.py", str(FOLDER.parent / folder), row])
