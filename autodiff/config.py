@@ -9,7 +9,7 @@ from collections.abc import Callable
 from codegen import blas, compiler
 from codegen.forks import in_child
 from codegen.modes import modes
-from codegen.runtime import threads
+from codegen.runtime import threadpools, threads
 
 __all__ = ["Config", "config"]
 
@@ -22,8 +22,9 @@ class Config:
     patience    a number of new graph shapes in a row; after them a further one is evaluated by NumPy first, and
                 compiled when it runs in a loop, or when evaluating it has taken as long as compiling would
                 (AUTODIFF_PATIENCE, 8); 0: every program is compiled at once
-    threads     the number of threads that share a large loop (AUTODIFF_THREADS, the number of cores); results have
-                the same bits for any number
+    threads     the number of threads that share a large loop (AUTODIFF_THREADS; else OMP_NUM_THREADS; else the number
+                of processors that this thread may use, also when that changes; the last two are never more than the
+                quota of the cgroup); results have the same bits for any number
     fast_math   True: additions and multiplications of a program may be done in another order, divisions by a number
                 that a loop does not change become multiplications by its reciprocal, and the sign of zeros is free
                 (AUTODIFF_FAST_MATH=1).  nan and infinities are kept, except where algebra cancels an overflow;
@@ -178,3 +179,4 @@ class Config:
 
 config = Config()
 in_child(config.forget_other_threads)
+threadpools.announce()

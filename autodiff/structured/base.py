@@ -9,6 +9,7 @@ user's type is made the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import getsizeof
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +60,9 @@ class Structured(AbstractTensor):
 
     def __reduce__(self) -> tuple:
         return _made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum([getsizeof(getattr(self, name)) for name in self.holds])
 
     def __repr__(self) -> str:
         held = ", ".join(f"{name.lstrip('_')}={getattr(self, name)!r}" for name in (*self.holds, *self.knows))

@@ -11,12 +11,12 @@ its work.  A forked child has no such thread, and does the work itself.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ..forks import renewed_in_child
+from . import processors
 
 __all__ = ["Ahead", "deeply", "gains"]
 
@@ -70,7 +70,7 @@ def deeply(make: Callable[..., _T], *arguments: Any) -> _T:
 
 def gains() -> bool:
     """Whether this process may use a second processor."""
-    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) > 1
+    return processors.usable() > 1
 
 
 class Ahead(Generic[_T]):

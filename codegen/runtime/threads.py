@@ -1,7 +1,9 @@
-"""How many threads share a large loop, and their code.
+"""The number of threads that share a large loop, and their code.
 
-At first as many as there are processors for this process, or AUTODIFF_THREADS.  The number changes
-nothing but time: results have the same bits for any (`share`, `product_ir`).
+The number is AUTODIFF_THREADS; else OMP_NUM_THREADS, which Dask, Ray and joblib set for their workers; else the number
+of processors that the calling thread may use when the loop begins (its affinity).  The last two are never more than the
+processors that the process's cgroup pays for (`processors`).  The number changes nothing but time: results have the
+same bits for any (`share`, `product_ir`).
 
 The code (`threads_ir`) is made when the first program with a large loop is, and is never unloaded:
 sleeping threads wake up in it.
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING
 from ..forks import held_over_fork
 from ..lazily import later
 from ..modes import processor
-from . import engine, objects
+from . import engine, objects, processors
 from .native import call_numbers
 
 if TYPE_CHECKING:
@@ -28,19 +30,17 @@ if TYPE_CHECKING:
 else:
     threads_ir = later("codegen.runtime.threads_ir")
 
-__all__ = ["is_made", "set_threads", "sharing", "started", "threads"]
+__all__ = ["is_made", "limit_threads", "set_threads", "sharing", "started", "threads"]
 
 _lock = held_over_fork(threading.RLock())
+#: The number that a program has set; None: the default holds.
 _count: int | None = None
 
 
 def threads() -> int:
-    """How many threads a loop is shared among, the caller's included."""
-    global _count
+    """The number of threads that share a loop, the caller's included."""
     with _lock:
-        if _count is None:
-            _count = _first_count()
-        return _count
+        return _default() if _count is None else _count
 
 
 def set_threads(count: int) -> None:
@@ -48,17 +48,37 @@ def set_threads(count: int) -> None:
 
     Raises ValueError for a count below 1 or above 256, and for what is no whole number.
     """
-    global _count
     try:
         whole = index(count)
     except TypeError:
         whole = 0
     if not 1 <= whole <= threads_ir.MOST_THREADS:
         raise ValueError(f"threads should be a whole number from 1 to {threads_ir.MOST_THREADS}, got {count!r}")
+    _set(whole)
+
+
+def limit_threads(count: int) -> None:
+    """Share loops among `count` threads, for another library: a number out of bounds becomes the next one within.
+
+    The default number brings back the default, which follows the affinity again.
+    """
+    whole = min(max(count, 1), threads_ir.MOST_THREADS)
+    _set(None if whole == _default() else whole)
+
+
+def _set(count: int | None) -> None:
+    global _count
     with _lock:
-        _count = whole
+        _count = count
         if is_made():
-            call_numbers(_code(), "set_threads", _count)
+            _tell(_code())
+
+
+def _tell(code: engine.Code) -> None:
+    """Give the code its number: a fixed one, or the most where it follows the affinity of the caller."""
+    follows = _count is None and _given() is None
+    number = min(_most(), threads_ir.MOST_THREADS) if follows else threads()
+    call_numbers(code, "set_threads", int(number), int(follows))
 
 
 def is_made() -> bool:
@@ -83,15 +103,31 @@ def _code() -> engine.Code:
     text = threads_ir.threads_ir(sys.platform, processor())
     code = objects.compiled(text, passes=engine.Passes.QUICK)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
-    call_numbers(code, "set_threads", threads())
+    _tell(code)
     return code
 
 
-def _first_count() -> int:
+def _default() -> int:
+    """The number of threads where the program has set none."""
+    given = _given()
+    return min(processors.usable(), int(min(_most(), threads_ir.MOST_THREADS))) if given is None else given
+
+
+@functools.cache
+def _most() -> float:
+    """The processors that the cgroup pays for, which is looked up once."""
+    return processors.quota()
+
+
+@functools.cache
+def _given() -> int | None:
+    """The number that the environment gives at the first look; None: it gives none."""
     given = os.environ.get("AUTODIFF_THREADS", "")
     if given:
         if not given.isdecimal() or not 1 <= int(given) <= threads_ir.MOST_THREADS:
             raise ValueError(f"AUTODIFF_THREADS should be a number from 1 to {threads_ir.MOST_THREADS}, got {given!r}")
         return int(given)
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(available, threads_ir.MOST_THREADS)
+    outermost = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # one number for each level of nesting
+    if not outermost.isdecimal() or int(outermost) < 1:
+        return None  # as OpenMP takes it
+    return int(min(int(outermost), _most(), threads_ir.MOST_THREADS))

@@ -32,6 +32,7 @@ MOST_ALONE = 255
 _THREADS = Template("""
 @alone = internal global i64 0      ; how many jobs are still to be done alone
 @penalty = internal global i64 0    ; how many it were the last time that sharing lost
+@most = internal global i64 0       ; the most threads, where their number follows the caller's processors; else 0
 
 declare i32 @getpid()
 declare i32 @clock_gettime(i32, ptr)
@@ -48,9 +49,12 @@ define internal i64 @now() {
   ret i64 %sum
 }
 
-define void @set_threads(i64 %count) {
+define void @set_threads(i64 %count, i64 %follows) {
   store i64 0, ptr @alone
   store i64 0, ptr @penalty
+  %is.following = icmp ne i64 %follows, 0
+  %most = select i1 %is.following, i64 %count, i64 0
+  store atomic i64 %most, ptr @most monotonic, align 8
   store atomic i64 %count, ptr @threads monotonic, align 8
   ret void
 }
@@ -61,6 +65,7 @@ define i64 @started_threads() {
 
 define i32 @run_blocks(ptr %function, ptr %pointers, ptr %extents, i64 %n, i64 %blocks, i64 %chunk, i64 %total) {
 entry:
+  call void @follow()
   %threads = load atomic i64, ptr @threads monotonic, align 8
   %is.alone = icmp ult i64 %threads, 2
   %is.one = icmp ult i64 %blocks, 2
@@ -229,13 +234,50 @@ end:
 
 """)
 
+# The number of threads follows the processors that the caller may use (its affinity): the system is asked at each job,
+# which takes 0.2 us.  A system of more than 1024 processors refuses, and the number stays.
+_FOLLOW = """
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i1024 @llvm.ctpop.i1024(i1024)
+define internal void @follow() {
+entry:
+  %most = load atomic i64, ptr @most monotonic, align 8
+  %is.fixed = icmp eq i64 %most, 0
+  br i1 %is.fixed, label %done, label %look
+look:
+  %mask = alloca i1024, align 16
+  store i1024 0, ptr %mask
+  %failed = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
+  %is.good = icmp eq i32 %failed, 0
+  br i1 %is.good, label %count, label %done
+count:
+  %bits = load i1024, ptr %mask
+  %counted = call i1024 @llvm.ctpop.i1024(i1024 %bits)
+  %usable = trunc i1024 %counted to i64
+  %threads = call i64 @llvm.umin.i64(i64 %usable, i64 %most)
+  %before = load atomic i64, ptr @threads monotonic, align 8
+  %is.same = icmp eq i64 %threads, %before
+  br i1 %is.same, label %done, label %change
+change:
+  store atomic i64 %threads, ptr @threads monotonic, align 8
+  br label %done
+done:
+  ret void
+}
+"""
+_FIXED = """
+define internal void @follow() alwaysinline {
+  ret void
+}
+"""
+
 # Where there are no POSIX threads, the caller does it all: one block.
 _ALONE = """
 define i32 @run_blocks(ptr %function, ptr %pointers, ptr %extents, i64 %n, i64 %blocks, i64 %chunk, i64 %total) {
   %code = call i32 @run_block(ptr %function, ptr %pointers, ptr %extents, i64 %n, i64 %total, i64 %total, i64 0)
   ret i32 %code
 }
-define void @set_threads(i64 %count) {
+define void @set_threads(i64 %count, i64 %follows) {
   ret void
 }
 define i64 @started_threads() {
@@ -258,4 +300,5 @@ def threads_ir(system: str, architecture: str) -> str:
         CLOCK=1 if system == "linux" else 6,  # CLOCK_MONOTONIC
         pause=pause_of(architecture)[1],
     )
-    return crew_ir(system, architecture) + _THREADS.substitute(settings)
+    follow = _FOLLOW if system == "linux" else _FIXED
+    return crew_ir(system, architecture) + follow + _THREADS.substitute(settings)
