@@ -14,6 +14,7 @@ GALLERY = ROOT / "docs" / "gallery"
 #: What each of them must have said.
 SAYS = {
     "convolution": ["held-out accuracy", "graphs compiled: 2"],
+    "data_parallel": ["a step takes", "a worker was killed: the same bits"],
     "digits": ["held-out accuracy", "graphs compiled", "by hand in NumPy"],
     "exp2": ["derivative 3: [1.         1.64872127 2.71828183]"],
     "flight": ["lands at 10.000000 m", "the derivative by differences"],

@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import runpy
 import signal
 import threading
 import time
@@ -10,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -545,3 +547,12 @@ def test_a_worker_error_keeps_its_keys_when_pickled():
     error = ad.WorkerError("text")
     error.keys = (1, 2)
     assert pickle.loads(pickle.dumps(error)).keys == (1, 2)
+
+
+def test_the_simulation_of_many_workers_has_its_limits_right():
+    simulated = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "many_workers.py"))
+    equal = np.full(1000, 0.5)
+    assert simulated["tree"](1, 8.0, equal[:1], 2) == 0.5  # one worker adds nothing
+    root = 2 * 1000 * 8e6 / simulated["LINK"]  # the bytes that pass through the root
+    assert 0.9 * root / 2 < simulated["flat"](1000, 8e6, equal) - 0.5 < 1.3 * root
+    assert simulated["tree"](1000, 8e6, equal, 8) < simulated["flat"](1000, 8e6, equal) / 5
