@@ -235,7 +235,7 @@ end:
 """)
 
 # The number of threads follows the processors that the caller may use (its affinity): the system is asked at each job,
-# which takes 0.2 us.  A system of more than 1024 processors refuses, and the number stays.
+# which takes 0.5 us.  A system of more than 1024 processors refuses, and the number stays.
 _FOLLOW = """
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i1024 @llvm.ctpop.i1024(i1024)
