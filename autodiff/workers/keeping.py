@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -20,7 +19,7 @@ from codegen.runtime.cache import LRU
 
 from ..errors import DispatchError, caller, check_callable
 from .sending import Sent, sent
-from .task import Chain, Order, forget, load_shard, physical_memory, work
+from .task import Chain, Order, forget, forget_later, load_shard, physical_memory, work
 
 __all__ = ["Shards", "shards"]
 
@@ -56,7 +55,7 @@ class Shards:
         self.programs = LRU(64)  # by f: a sum that is made again in a loop, or while tracing, is the known one
         self._sent: tuple[bool, Sent, list[Sent]] | None = None
         self._alone_since: float | None = None
-        weakref.finalize(self, forget, self.token)
+        forget_later(self, self.token)
 
     def __repr__(self) -> str:
         where = "here" if isinstance(self._executor, _Here) else f"on {type(self._executor or self._make).__name__}"

@@ -26,6 +26,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -41,7 +42,9 @@ from ..tensor import AbstractTensor, Tensor
 from ..transforms import enable_grad, jvp, vjp
 from .sending import Sent
 
-__all__ = ["Chain", "Done", "Failed", "Loaded", "Order", "forget", "load_shard", "physical_memory", "work"]
+__all__ = [
+    "Chain", "Done", "Failed", "Loaded", "Order", "forget", "forget_later", "load_shard", "physical_memory", "work",
+]  # fmt: skip
 
 Chain = tuple[tuple[Any, ...], ...]
 _Flat = Callable[[Sequence[Any]], list[Any]]
@@ -119,8 +122,20 @@ def forget(shards: str) -> None:
             del _kept[place]
 
 
+#: The tokens of `ad.shards` objects of this process, and the references to those that are gone.
+_tokens: dict[ref, str] = {}
+_gone: list[ref] = []
+
+
+def forget_later(shards: object, token: str) -> None:
+    """Drop what this process keeps for an object of `ad.shards` when a shard is loaded after it is gone."""
+    _tokens[ref(shards, _gone.append)] = token
+
+
 def _keep(order: Order, loaded: Loaded) -> None:
-    """Keep a shard; the ones that were not used for longest make room."""
+    """Keep a shard; those of objects that are gone, then the ones that were not used for longest, make room."""
+    while _gone:
+        forget(_tokens.pop(_gone.pop()))
     with _lock:
         _kept[order.shards, order.place] = loaded
         if order.memory is not None:

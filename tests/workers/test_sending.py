@@ -101,6 +101,7 @@ def arrived(x):
         sending.keys._sent, sending.keys._keys = before
 
 
+@pytest.mark.smoke
 def test_what_comes_back_is_the_very_same(cell):
     for x in (cell.f, cell.g):
         assert pickle.loads(cloudpickle.dumps(x)) is x
