@@ -15,7 +15,7 @@ __all__ = ["PARTS", "take_along"]
 
 _NAME = "__autodiff_registered__"
 
-#: What is registered for classes: name -> (a function of the class that gives what to send, one that registers it).
+#: The kinds of registrations: name -> (a function that gives those of a class, one that makes them for a class).
 PARTS: dict[str, tuple[Callable[[type], Any], Callable[[type, Any], None]]] = {}
 
 

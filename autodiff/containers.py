@@ -1,4 +1,4 @@
-"""How classes of containers are taken apart and put together: Python's own, dataclasses, and those of users."""
+"""Classes of containers, taken apart and put together: Python's own, dataclasses, and those of users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Container(NamedTuple):
-    """How one class of containers is taken apart and put together.
+    """One class of containers: how it is taken apart and put together.
 
     split   container → (children, rest): rest is hashable and says the number and names of children
     join    (rest, children) → container
@@ -64,7 +64,7 @@ CONTAINERS: dict[type, Container | None] = {
 
 
 def container_of(cls: type) -> Container | None:
-    """How to take a class apart that has not been met before; None for a leaf.  Remembered."""
+    """The container that a class is, if it has not been met before; None for a leaf.  Remembered."""
     container = None
     if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
         container = _named_tuple(cls)

@@ -18,7 +18,7 @@ import numpy as np
 
 __all__ = ["Keys", "cloudpickle_runs", "goes_by_name", "is_found", "keys", "refuse", "same"]
 
-#: So many objects that have arrived are kept: they will probably arrive again.
+#: The number of objects that are kept after they arrived: they will probably arrive again.
 _KEPT = 128
 
 

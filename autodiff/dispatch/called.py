@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["operation_called", "public_name"]
 
-#: Where the names of this library's functions stand.
+#: The modules in which the names of this library's functions stand.
 _HOMES = ("autodiff", "autodiff.linalg", "autodiff.special", "autodiff.fft", "autodiff.random")
-#: A method for one type of numbers is seldom all that is meant.
+#: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.
 _NUMBER = re.compile(r"\b(?<!\.)(bool|int|float|complex)\b")
 
 

@@ -80,7 +80,7 @@ class Registry(_WithSite):
         self.names_arrays = False
         #: What relies on choices of this function (`reliance.Choices`), by id; None: nothing did yet.
         self.watchers: dict[int, ref[Any]] | None = None
-        #: How many methods and rules were added, replaced or deleted.
+        #: The number of methods and rules that were added, replaced or deleted.
         self.changes = 0
         self._chosen: dict[tuple, Method | None] = {}
 

@@ -42,7 +42,7 @@ def records(operation: Operation) -> Callable[[Callable[..., Any]], Function]:
     return declare
 
 
-#: What is meant by who gives something else than an axis there.
+#: Ways out for a second argument that is no axis, by the name of the function.
 _MEANT = {
     **dict.fromkeys(("max", "amax"), "ad.maximum(a, b) compares elements of two arrays"),
     **dict.fromkeys(("min", "amin"), "ad.minimum(a, b) compares elements of two arrays"),

@@ -6,7 +6,7 @@ computed and looked at as soon as its rule has run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from threading import get_ident
 from typing import Any
@@ -23,7 +23,7 @@ from ..tape.plan import data
 from ..tape.record import keeps_lines, state
 from ..tensor import Tensor
 
-__all__ = ["detect_anomaly", "is_watching", "watcher"]
+__all__ = ["detect_anomaly", "is_watching", "watch_pushed", "watcher"]
 
 _mode: ContextVar[bool] = ContextVar("autodiff_anomaly", default=False)
 
@@ -32,7 +32,8 @@ class detect_anomaly:
     """Raise GradientError inside the block at the first rule whose gradient is nan or inf.
 
     The error names the operation, the line that recorded it (if that was inside, too) and the rule.  Slow: for
-    looking, not for production.  A `jit` function is run as plain Python inside the block.
+    looking, not for production.  Inside the block a `jit` function is run as plain Python, and that
+    of a `vmap` for one example after the other.
 
     >>> import autodiff as ad
     >>> x = ad.tensor([0.0, 1.0], requires_grad=True)
@@ -86,6 +87,24 @@ def _watch(node: Node, bars: Sequence[Tensor], pulled: Sequence[tuple[Node, Any]
                 f"the derivative of {name} made {bad} in the gradient of its input {i.kind.out.aval}\n"
                 f"  {_recorded(node, name)}\n  its rule is {_rule(node)}\n  backward at {caller()}"
                 f"{_forward_is_bad(node)}"
+            )
+
+
+def watch_pushed(order: Sequence[Node], tangents: Mapping[Any, Tensor], results: Sequence[Tensor]) -> None:
+    """Raise GradientError if the tangent of a result is nan or inf: of the first operation that made one.
+
+    Others may be: those of a branch that was not taken.
+    """
+    found = [(node, tangents[node].node) for node in order if node in tangents]
+    evaluate([*[t for _, t in found], *[r.node for r in results]], ends_recording=False)
+    if not any([_first_bad(data(r.node)) for r in results]):
+        return
+    for node, tangent in found:
+        if bad := _first_bad(data(tangent)):
+            name = node.kind.op.name if node.call is None else node.call.function.__name__
+            raise GradientError(
+                f"the derivative of {name} made {bad} in the tangent of its result {node.kind.out.aval}\n"
+                f"  {_recorded(node, name)}\n  called at {caller()}{_forward_is_bad(node)}"
             )
 
 

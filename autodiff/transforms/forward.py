@@ -25,6 +25,7 @@ from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
+from .anomaly import is_watching, watch_pushed
 from .arguments import (
     fresh,
     is_differentiable,
@@ -258,6 +259,8 @@ def _pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool
         with recording_rules(tracks or is_kept):
             found = push_forward(past, given)
             dots: list[Any] = [_tangent_of(o, found) for o in outs]
+        if is_watching():
+            watch_pushed(past, found, dots)
         if is_kept and not tracks:
             dots = untracked(dots)
         shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]

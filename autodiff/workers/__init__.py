@@ -7,7 +7,7 @@
     keeping.py   the shards, and the executor that they lie with
     rounds.py    one round trip: a task for each shard, lost ones repeated, results added in the order of the keys
     task.py      what a worker does
-    sending.py   functions and keys as bytes
+    serialized.py  functions and keys as bytes
 """
 
 from .keeping import Shards, shards

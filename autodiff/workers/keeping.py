@@ -18,7 +18,7 @@ from typing import Any
 from codegen.runtime.cache import LRU
 
 from ..errors import DispatchError, caller, check_callable
-from .sending import Sent, sent
+from .serialized import Sent, sent
 from .task import Chain, Order, forget, forget_later, load_shard, physical_memory, work
 
 __all__ = ["Shards", "shards"]

@@ -29,7 +29,7 @@ from ..tensor import AbstractTensor, Tensor
 from ..transforms import is_grad_enabled
 from .keeping import Shards
 from .rounds import go_round
-from .sending import Sent, sent
+from .serialized import Sent, sent
 from .task import Chain
 
 __all__ = ["sum_over"]

@@ -40,7 +40,7 @@ from ..custom.host_call import in_own_recording
 from ..errors import DispatchError, DTypeError
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import enable_grad, jvp, vjp
-from .sending import Sent
+from .serialized import Sent
 
 __all__ = [
     "Chain", "Done", "Failed", "Loaded", "Order", "forget", "forget_later", "load_shard", "physical_memory", "work",

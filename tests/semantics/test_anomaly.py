@@ -191,3 +191,32 @@ def test_a_jit_function_is_run_as_plain_python_and_watched(kind, calls):
         found = run(np.full(1, 4.0), *more)
         assert np.asarray(found).tolist() == [0.25] and (kind == "backward through jit" or type(found) is np.ndarray)
     assert np.asarray(run(np.zeros(1), *more)).tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("route", ["plain", "jit outside", "jit inside"])
+def test_the_examples_of_vmap_are_watched_one_after_the_other(route):
+    def f(x):
+        return ad.sqrt(x).sum()
+
+    run = {"plain": ad.vmap(ad.grad(f)), "jit outside": ad.jit(ad.vmap(ad.grad(f))),
+           "jit inside": ad.vmap(ad.grad(ad.jit(f)))}[route]  # fmt: skip
+    good, bad = np.array([[1.0, 4.0], [4.0, 1.0]]), np.array([[1.0, 4.0], [4.0, 0.0]])
+    with ad.detect_anomaly():
+        np.testing.assert_array_equal(run(good), [[0.5, 0.25], [0.25, 0.5]])
+        with pytest.raises(ad.GradientError, match=r"sqrt made inf at \[1\](.|\n)*at test_anomaly.py:\d+, in f"):
+            run(bad)
+        shared = ad.vmap(lambda x, y: (x * 2.0, y * 3.0), in_axes=(0, None), out_axes=(1, None))(good, np.ones(2))
+        np.testing.assert_array_equal(shared[0], good.T * 2.0)
+        np.testing.assert_array_equal(shared[1], [3.0, 3.0])
+        assert ad.vmap(lambda x: x * 2.0)(np.ones((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("transformed", [lambda f: f, ad.jit], ids=["plain", "jit"])
+def test_a_tangent_that_is_no_number_is_found(transformed):
+    f = transformed(lambda x: ad.exp(ad.sqrt(x)).sum())
+    with ad.detect_anomaly():
+        with pytest.raises(ad.GradientError, match=r"sqrt made inf at \[1\] in the tangent(.|\n)*test_anomaly.py:\d+"):
+            ad.jvp(f, (np.array([1.0, 0.0]),), (np.ones(2),))
+        assert ad.jvp(f, (np.array([1.0, 4.0]),), (np.ones(2),))[1] > 0
+        branch = transformed(lambda x: ad.where(x > 0.5, ad.log(x), 0.0).sum())
+        assert ad.jvp(branch, (np.array([0.0, 1.0]),), (np.ones(2),))[1] == 1.0

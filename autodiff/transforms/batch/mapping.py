@@ -11,18 +11,19 @@ import numpy as np
 from ... import tree
 from ...custom.host import Unlearnt
 from ...errors import ShapeError, caller
-from ...ops import as_tensor
+from ...ops import as_tensor, stack
 from ...ops.batching import to_front, with_examples
 from ...ops.shaping import reshaped
 from ...ops.slicing import part
 from ...stand_ins import standing
-from ...tape.ask import evaluate
+from ...tape.ask import evaluate, value_of
 from ...tape.leaks import check_leaves
 from ...tape.lost import note_lost
 from ...tape.node import new_number
 from ...tape.record import state
 from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
+from ..anomaly import is_watching
 from ..arguments import constant_of, is_differentiable, is_plain, name_of, own, plain_results
 from ..modes import tracking
 from .axes import (
@@ -149,8 +150,9 @@ class Given:
                 now.transforming -= 1
 
         tensors = [self.values[i] for i in self.mapped_at]
-        found = of_each(on_one, tensors, [True] * len(tensors), size)
-        return found, structure
+        if is_watching() and size:
+            return _one_by_one(on_one, tensors, size), structure
+        return of_each(on_one, tensors, [True] * len(tensors), size), structure
 
     def _call(self, f: Callable, examples: list[Tensor]) -> Any:
         mapped = dict(zip(self.mapped_at, examples, strict=True))
@@ -160,7 +162,27 @@ class Given:
 
     def on_the_first(self, f: Callable) -> None:
         """Run f on the first example: a host forward tells by its values what it returns."""
-        self._call(f, [reshaped(part(t, 0, 0, 1), t.shape[1:]) for t in (self.values[i] for i in self.mapped_at)])
+        self._call(f, _example([self.values[i] for i in self.mapped_at], 0))
+
+
+def _example(tensors: list[Tensor], i: int) -> list[Tensor]:
+    return [reshaped(part(t, 0, i, i + 1), t.shape[1:]) for t in tensors]
+
+
+def _one_by_one(
+    on_one: Callable[[list[Tensor]], list[Any]], tensors: list[Tensor], size: int
+) -> list[tuple[Any, bool]]:
+    """The results of one example after the other, which have values: where anomalies are looked for."""
+    found: list[tuple[Any, bool]] = []
+    for xs in zip(*[on_one(_example(tensors, i)) for i in range(size)], strict=True):
+        if isinstance(xs[0], Tensor):
+            evaluate([x.node for x in xs], ends_recording=False)
+            first = value_of(xs[0].node)
+            differs = any([not np.array_equal(value_of(x.node), first, equal_nan=True) for x in xs])
+            found.append((stack(list(xs)) if differs else xs[0], differs))
+        else:
+            found.append((xs[0], False))
+    return found
 
 
 def _shared(x: Any, is_array: bool) -> Any:
