@@ -7,6 +7,7 @@ from typing import Any
 
 from codegen.lazily import imported
 
+from ..dispatch.late import is_own
 from ..errors import ConcretizationError, UserLine, user_line
 from ..stand_ins import StandsForArray, standing
 from ..tape.node import Node, new_number
@@ -104,8 +105,10 @@ class Entered:
         return Visit(self.site.function, self.site.method, self.run, self.packed, self.needs, self.inputs)
 
     def note_on(self, error: Exception) -> None:
-        """Say in which forward an error came up."""
+        """Say in which forward of the user's an error came up."""
         site = self.site
+        if is_own(site.method.implementation):
+            return
         error.add_note(
             f"in the forward method of {site.function.__name__} ({site.method.place}), called at {self.line}"
         )
