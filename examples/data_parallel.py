@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
 from multiprocessing import get_context
 
 import numpy as np
@@ -49,7 +50,7 @@ def descend(mean, steps=20):
     """The model after a few steps, and the seconds that a step took."""
     step = ad.jit(ad.value_and_grad(mean))
     model = {"slope": np.zeros(COLUMNS), "offset": 0.0}
-    step(model)
+    value, _ = step(model)
     start = time.perf_counter()
     for _ in range(steps):
         value, slope = step(model)
@@ -66,9 +67,7 @@ def main():
 
     workers = pool
     if len(sys.argv) > 1:
-        from dask.distributed import Client
-
-        workers = Client(sys.argv[1])
+        workers = import_module("dask.distributed").Client(sys.argv[1])
 
     alone = mean_of(ad.sum_over(losses, ad.shards(load, range(SHARDS))))
     with ad.shards(load, range(SHARDS), on=workers) as shards:

@@ -178,7 +178,7 @@ def _check_closed(f: Callable) -> None:
             )
 
 
-def sum_over(f: Callable, shards: Shards) -> Callable:
+def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
     """A function of parameters: the sum over all shards of f(*parameters, *shard).
 
     f        a function of the parameters and of the arrays of one shard, written with functions of `ad` (`ad.jit(f)`
