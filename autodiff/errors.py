@@ -166,7 +166,6 @@ class WorkerError(Error, RuntimeError):
       called at ...
       give on= a function that makes the executor, so that a broken one is made again:
       on=lambda: ProcessPoolExecutor(4)
-    ...
     """
 
     keys: tuple = ()
