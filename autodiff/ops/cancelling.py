@@ -12,9 +12,9 @@ square of sign(x) is 1.  So all even functions of |x| have theirs, cos(|x|) too.
 of `maximum` and `minimum`, is its own square, and p (1 - p) is 0, for the same reason.  What results is the mean of
 both sides.  In forward mode it is the product of a tangent and c that is looked at: see `transforms.forward`.
 
-Products, quotients, sums and choices are gone through, and some moves.  A multiple that stands further away is none:
-then the second derivative at the kink is that of the quotient, 0.  The same holds of other functions of a norm or
-`hypot` than its powers, as cos(norm(x)), and of |x| that is computed twice.
+Products, quotients, sums and choices are gone through, some moves, and odd functions: sin(y), the cotangent of
+-cos(y), is sin(y) / y times y.  A multiple that stands further away is none: then the second derivative at the kink is
+that of the quotient, 0.  The same holds of |x[0]| that is computed twice.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def is_move(op: Primitive) -> bool:
 
 def _is_same(y: Node) -> _Is:
     """The test for a node that is y, or another of the same operation on the same inputs."""
-    return lambda n: n is y or (n.kind is y.kind and n.inputs == y.inputs)
+    count = 1 if y.kind.op.name == "norm" else len(y.inputs)  # the second input of a norm is made from the first
+    return lambda n: n is y or (n.kind is y.kind and n.inputs[:count] == y.inputs[:count])
 
 
 def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
@@ -213,10 +214,14 @@ def _sum(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _
 def _product(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
     op, (a, b) = node.kind.op, node.inputs
     left = split(a)
-    if left[0] is not None:
+    right = (None, None) if op.name == "div" or _is_multiple(left) else split(b)
+    if left[0] is not None and not _is_multiple(right):
         return _each(lambda p: record(op, (p, handle(b))), left)
-    right = (None, None) if op.name == "div" else split(b)
     return (None, t) if right[0] is None else _each(lambda p: record(op, (handle(a), p)), right)
+
+
+def _is_multiple(split: _Split) -> bool:
+    return split[0] is not None and split[1] is None
 
 
 def _choice(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
@@ -242,6 +247,19 @@ def _power(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) ->
         return None, t
     lower = handle(x) if n == 2 else record(node.kind.op, (handle(x),), (n - 1,))
     return named("mul")(c, lower), None
+
+
+def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
+    """f(z) = f(z) / z * z for an odd function, where z is a multiple of the size.  At 0 the quotient is the slope."""
+    z, op = handle(node.inputs[0]), node.kind.op
+    c, rest = split(z.node)
+    if c is None or rest is not None:
+        return None, t
+    assert op.push is not None
+    one = spread_to(constant(1.0, dtype_name_of(z)), z.shape)
+    is_zero = named("equal")(z, zeros_of(z.aval))
+    quotient = named("div")(t, named("where")(is_zero, one, z))
+    return named("mul")(c, named("where")(is_zero, op.push((one,), t, (z,), node.kind.params), quotient)), None
 
 
 def _negative(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
@@ -276,6 +294,7 @@ _RULES: dict[str, Callable[..., _Split]] = {
     **dict.fromkeys(("add", "sub"), _sum),
     **dict.fromkeys(("mul", "mul0", "div"), _product),
     "neg": _negative,
+    **dict.fromkeys(("sin", "tan", "sinh", "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "erf", "i1"), _odd),
     "power_static": _power,
     "where": _choice,
     **dict.fromkeys(_MOVES, _move),
