@@ -78,6 +78,8 @@ class Recording:
     literal   numbers met are constants of the graph (in the library's own rules), not arguments
     tracing   depth of jit traces: asking does not end the recording
     transforming  depth of functions being differentiated: what they call gets tensors, never arrays
+    differentiated, since  the nodes of their arguments, and the largest number of these (0: none); the handle of an
+              older node is not their own
     captures  while tracing: computed nodes that were met, and what they are the present contents of
     fixed     while tracing: those of them whose values decided what was recorded, as the number of places in a mask
     outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
@@ -86,8 +88,9 @@ class Recording:
     """
 
     __slots__ = (
-        "asked", "began", "body", "bounded", "captures", "fixed", "inside", "lends", "lent", "limit", "literal",
-        "look_at", "looked", "most_updated", "outside", "seen", "small", "start", "tracing", "transforming", "updated",
+        "asked", "began", "body", "bounded", "captures", "differentiated", "fixed", "inside", "lends", "lent", "limit",
+        "literal", "look_at", "looked", "most_updated", "outside", "seen", "since", "small", "start", "tracing",
+        "transforming", "updated",
     )
 
     def __init__(self) -> None:
@@ -105,6 +108,8 @@ class Recording:
         self.literal = False
         self.tracing = 0
         self.transforming = 0
+        self.differentiated: tuple[Node, ...] = ()
+        self.since: float = 0
         self.captures: dict[Node, Any] | None = None
         self.fixed: dict[Node, Any] = {}
         self.outside: float = 0
@@ -313,10 +318,11 @@ def another(t: Tensor) -> Tensor:
     What changes it in place leaves that one as it is; its hooks, and gradients with respect to it, are of what flows
     through it.
     """
-    if t.node.kind.out.requires_grad:
+    now = state.now
+    if t.node.kind.out.requires_grad or now.tracing or now.since:  # a node tells what a function made itself
         return record(SAME, (t,))
     if config.careful:
-        state.now.meet(t)
+        now.meet(t)
     return handle(t.node, t.masked)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -107,8 +107,7 @@ class Arguments:
         self.numbers = checked_numbers(argnums, len(args), name)
         everything = [x for a in args for x in tree.leaves(a)]
         self.plain = is_plain(everything)
-        constant = constant_of if self.plain else copied_constant
-        self.args = [a if i in self.numbers else tree.map(constant, a) for i, a in enumerate(args)]
+        self.args = list(args)
         self.leaves: list[Tensor] = []
         self.parts: list[tuple[Any, list[Any]]] = []
         for i in self.numbers:
@@ -129,6 +128,9 @@ class Arguments:
             self.leaves += [handle(x.node) for x in made if isinstance(x, Tensor)]
             self.parts.append((structure, made))
             self.args[i] = tree.unflatten(structure, made)
+        constant = constant_of if self.plain else copied_constant
+        for i in set(range(len(args))).difference(self.numbers):  # later than what is differentiated: see `updates`
+            self.args[i] = tree.map(constant, args[i])
 
     def unflatten(self, gradients: Sequence[Any]) -> Any:
         """One gradient per fresh leaf -> the nesting of the arguments."""
@@ -173,11 +175,7 @@ def constant_of(x: Any) -> Any:
     if not isinstance(x, Tensor):
         array = numpys(x)
         return x if array is x else as_tensor(array)
-    if x.node.leaf is not None:
-        return own(x)
-    if state.now.captures is not None:
-        state.now.meet(x)
-    return standing(handle(x.node, x.masked), x)
+    return own(x)
 
 
 def own(x: Any) -> Any:
@@ -203,23 +201,30 @@ def name_of(f: Callable, transformation: str) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
-def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any], *, lends: bool) -> Any:
+def run_recorded(
+    f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Iterable[Any], *, lends: bool
+) -> Any:
     """Call the user's function so that it is recorded with gradients; by keyword it gets constants.
 
+    leaves  tensors among the arguments with respect to which it is differentiated
     lends   its results are computed before the user's program goes on: arrays are shared, and large ones lent
     """
     kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}
     now = state.now
-    depth, mode, mark, lent = now.transforming, grad_mode.get(), object(), now.lends
+    depth, mode, mark, lent, outer = now.transforming, grad_mode.get(), object(), now.lends, now.differentiated
     try:  # an interrupt may come at any call from here on
         now.transforming = depth + 1
         now.lends = lent or lends
+        now.differentiated = (*outer, *[t.node for t in leaves if isinstance(t, Tensor)])
+        now.since = max([n.number for n in now.differentiated], default=0)
         config.transforming[mark] = threading.get_ident()
         set_in_context(grad_mode, True)
         return f(*args, **kwargs)
     finally:
         now.transforming = depth
         now.lends = lent
+        now.differentiated = outer
+        now.since = max([n.number for n in outer], default=0)
         config.transforming.pop(mark, None)
         set_in_context(grad_mode, mode)
 

@@ -232,7 +232,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
         for x, d in zip(made, directions, strict=True)
         if isinstance(x, Tensor) and d is not None
     }
-    result = run_recorded(f, tree.unflatten(structure, made), {}, lends=made_plain)
+    result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
     outs, out_structure = tree.flatten(result)
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
     places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]

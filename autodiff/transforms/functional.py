@@ -51,7 +51,7 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         a = Arguments(args, argnums, name)
-        result = run_recorded(f, a.args, kwargs, lends=a.plain)
+        result = run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain)
         value, aux = _scalar_and_aux(result, has_aux, name)
         aux_leaves, aux_structure = tree.flatten(aux)
         seed = constant(1.0, "f64" if value.dtype == np.float64 else "f32")
@@ -167,7 +167,7 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """
     name = name_of(f, "vjp")
     a = Arguments(primals, tuple(range(len(primals))), name)
-    result = run_recorded(f, a.args, {}, lends=a.plain)
+    result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
     aux = None
     if has_aux:
         result, aux = result

@@ -61,7 +61,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     @wraps(f)
     def matrices(*args: Any, **kwargs: Any) -> Any:
         a = Arguments(args, argnums, name)
-        results, structure = tree.flatten(run_recorded(f, a.args, kwargs, lends=a.plain))
+        results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
         results = [_float_result(r, name) for r in results]
         rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
         by_row = mode == "reverse" or (mode == "auto" and rows <= columns)

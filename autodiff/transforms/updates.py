@@ -6,7 +6,7 @@ Attached to `Tensor` here, as `handles` does with what can be asked.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import Leaf, Node
 from ..tape.record import SAME, another, grad_mode, identity_of, record, state
+from ..tape.walk import history
 from ..tensor import Tensor
 from .modes import enable_grad
 
@@ -45,10 +46,12 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     if now.tracing and node.number < now.inside:
         raise ConcretizationError(
             f"an in-place change of a captured tensor inside a traced function\n  called at {caller()}\n"
-            "  return the new value instead"
+            "  return the new value instead, or change a copy: `t = t.copy()`"
         )
     if now.tracing and new.node.number < now.inside:
         new = record(SAME, (new,))  # a captured value under a node of the trace, so that it may be updated again
+    if node.number < now.since and new.node.kind.out.requires_grad:
+        _check_captured(node, new.node, now.differentiated)
     have, made = node.kind.out.aval, new.node.kind.out.aval
     if made is not have and made.dtype != have.dtype:
         new = _same_kind(t, new)
@@ -72,6 +75,17 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     if t.node.value is None:
         (now.note_small if t.node.kind.out.small else now.note_updated)(t)
     return t
+
+
+def _check_captured(node: Node, new: Node, differentiated: Sequence[Node]) -> None:
+    """Raise GradientError where a handle that is older than an argument would keep the history of that argument."""
+    if not set(history([new])).isdisjoint([n for n in differentiated if n.number > node.number]):
+        raise GradientError(
+            "an in-place change of a captured tensor inside a function that is differentiated\n"
+            f"  called at {caller()}\n"
+            "  return the new value instead, or change a copy: `t = t.copy()`;"
+            " to note a value, use `with ad.no_grad():`"
+        )
 
 
 def _same_kind(t: Tensor, new: Tensor) -> Tensor:

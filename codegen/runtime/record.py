@@ -373,7 +373,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "leaf": ("grad", "hooks"),
     "recording": (
         "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "lends", "tracing",
-        "transforming",
+        "transforming", "since",
     ),
     "config": ("careful", "watching"),
     "function": ("site",),

@@ -86,7 +86,7 @@ WORDS = (
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
     "rich_line_at", "rich_body_at", "flow_at", "slot_at", "as_leaf_at", "rich_references_at", "note_updated",
     "requires_grad_at", "flows_at", "cls_at", "shape_at", "asked_at", "looked_at", "lent_at", "lends_at", "few",
-    "allocator", "tracing_at", "transforming_at",
+    "allocator", "tracing_at", "transforming_at", "since_at",
     "handle_type", "node_type", "rich_type", "kind_type", "float_type", "int_type", "list_type", "self_type",
     "dict_type", "leaf_type", "array_type", "tuple_type", "slice_type",
     "float64_type", "float32_type", "int64_type", "int64_descr", "ellipsis", "start_kind", "is_small_at",

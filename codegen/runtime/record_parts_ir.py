@@ -183,6 +183,16 @@ no:
   ret i64 %otherwise
 }
 
+; Whether a node is older than an argument with respect to which a function that runs is differentiated: what the
+; function captured then, or a value that it passed on as it was.
+define internal i1 @is_captured(ptr %node, ptr %recording) alwaysinline {
+entry:
+  %made = call i64 @number_in(ptr %node, i64 $number_at, i64 -1)
+  %since = call i64 @number_in(ptr %recording, i64 $since_at, i64 9223372036854775807)
+  %is.captured = icmp slt i64 %made, %since
+  ret i1 %is.captured
+}
+
 ; What an operand is in a table: the out of a handle, the class of a number, the kind that the leaf of an array gets;
 ; null for what is not recorded now, 1 for what is pending from an earlier recording, 2 for an array of no known kind.
 ; Its node, null for a number or an array, goes to `cell`.

@@ -305,24 +305,32 @@ error:
   ret ptr null
 }
 
-; A value without history is shared by another handle; to leave one behind is recorded.
+; A value without history is shared by another handle; to leave one behind is recorded, and so is one that a function
+; which is differentiated captured.
 define ptr @read_detach(ptr %x, ptr %unused) {
 entry:
+  %mode.cell = alloca ptr
   %node = call ptr @node_of(ptr %x)
   %no.node = icmp eq ptr %node, null
   br i1 %no.node, label %recorded, label %is.kind
 is.kind:
   %kind = call ptr @kind_of(ptr %node)
   %no.kind = icmp eq ptr %kind, null
-  br i1 %no.kind, label %recorded, label %careless
+  br i1 %no.kind, label %recorded, label %now
+now:
+  %recording = call ptr @recording_now(ptr %mode.cell)
+  %is.elsewhere = icmp eq ptr %recording, null
+  br i1 %is.elsewhere, label %recorded, label %careless
 careless:
+  %is.captured = call i1 @is_captured(ptr %node, ptr %recording)
   %config = call ptr @own.object(i64 $config)
   %careful = call ptr @field(ptr %config, i64 $careful_at)
   %out = call ptr @field(ptr %kind, i64 $out_at)
   %tracked = call ptr @field(ptr %out, i64 $requires_grad_at)
   %false = call ptr @own.object(i64 $false)
   %is.careless = icmp eq ptr %careful, %false
-  %is.free = icmp eq ptr %tracked, %false
+  %is.untracked = icmp eq ptr %tracked, %false
+  %is.free = select i1 %is.captured, i1 false, i1 %is.untracked
   %is.shared = and i1 %is.careless, %is.free
   br i1 %is.shared, label %share, label %recorded
 share:

@@ -82,7 +82,9 @@ is.plain:
   %node.class = call ptr @class_of(ptr %node)
   %node.type = call ptr @own.object(i64 $node_type)
   %is.rich = icmp ne ptr %node.class, %node.type
-  %is.other = or i1 %masked, %is.rich
+  %is.captured = call i1 @is_captured(ptr %node, ptr %recording)
+  %is.hidden = or i1 %masked, %is.captured
+  %is.other = or i1 %is.hidden, %is.rich
   br i1 %is.other, label %slow, label %value.key
 value.key:
   %second.node = getelementptr ptr, ptr %nodes, i64 1

@@ -129,7 +129,10 @@ which:
 
 plain:
   %same.out = icmp eq ptr %y.out, %t.out
-  br i1 %same.out, label %rename, label %python
+  %is.captured = call i1 @is_captured(ptr %t.node, ptr %here)
+  %is.own = xor i1 %is.captured, true
+  %is.renamed = and i1 %same.out, %is.own
+  br i1 %is.renamed, label %rename, label %python
 rename:
   call void @Py_IncRef(ptr %y.node)
   call void @Py_IncRef(ptr %y.out)
