@@ -257,8 +257,8 @@ def _angles(radix: int, dtype: np.dtype) -> np.ndarray:
 
 def _chirp(count: int, n: int, dtype: np.dtype, is_inverse: bool) -> tuple[np.ndarray, np.ndarray]:
     """w(k), and the transform of its inverses around a row of n, divided by n (`fourier_chirp_ir`)."""
-    k = np.arange(count)
-    roots = _roots(k * k % (2 * count), 2 * count, np.dtype(np.longdouble))
+    k = np.arange(count, dtype=np.uint64)  # squares up to 2**64: for more the roots alone would take 137 GB
+    roots = _roots((k * k % np.uint64(2 * count)).astype(np.int64), 2 * count, np.dtype(np.longdouble))
     if is_inverse:
         roots[:, 1] *= -1
     around = np.zeros(n, np.clongdouble)
