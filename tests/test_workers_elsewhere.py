@@ -1,6 +1,7 @@
 """Sums over shards on loky, Dask, MPI and Ray, where they are installed: the numbers and bits of one process."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,11 +30,14 @@ def loky(count):
         executor.shutdown(kill_workers=True)
 
 
+#: The path for the workers' processes.
+HERE = f"{Path(__file__).parent.parent}{os.pathsep}{Path(__file__).parent}"
+
+
 @contextmanager
 def dask(count):
     distributed = needs("distributed")
-    here = f"{Path(__file__).parent.parent}{os.pathsep}{Path(__file__).parent}"
-    os.environ["PYTHONPATH"] = here  # for the workers' processes
+    os.environ["PYTHONPATH"] = HERE
     with distributed.LocalCluster(
         n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50
     ) as cluster, distributed.Client(cluster) as client:
@@ -48,7 +52,8 @@ class OnRay:
 @contextmanager
 def ray(count):
     found = needs("ray")
-    found.init(num_cpus=count, include_dashboard=False, log_to_driver=False)
+    environment = {"env_vars": {"PYTHONPATH": HERE}}
+    found.init(num_cpus=count, include_dashboard=False, log_to_driver=False, runtime_env=environment)
     try:
         yield OnRay()
     finally:
@@ -116,7 +121,8 @@ def test_errors_arrive_from_dask_as_themselves_and_a_shard_is_loaded_again():
 
 def test_mpi_workers_give_the_same_bits(tmp_path):
     needs("mpi4py")
-    if not (run := __import__("shutil").which("mpiexec")):
+    places = os.pathsep.join([os.environ["PATH"], os.path.dirname(sys.executable)])
+    if not (run := shutil.which("mpiexec", path=places)):
         pytest.skip("there is no mpiexec")
     program = tmp_path / "program.py"
     program.write_text(
@@ -130,8 +136,9 @@ def test_mpi_workers_give_the_same_bits(tmp_path):
         "        assert bits(total) == bits(ad.sum_over(loss, ad.shards(load, KEYS)))\n"
         "        print('same bits')\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [run, "--oversubscribe", "-n", "3", sys.executable, "-m", "mpi4py.futures", program]
+    more = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **more}
+    command = [run, "-n", "3", sys.executable, "-m", "mpi4py.futures", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert "same bits" in done.stdout, done.stderr
 
