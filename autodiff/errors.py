@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import warnings
 from functools import cache
+from operator import index
 from types import CodeType, FrameType
 
 import numpy as np
@@ -23,7 +24,7 @@ from codegen.records import NamedTuple
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
     "LostGradientWarning", "ShapeError", "UserLine", "WorkerError", "caller", "check_callable", "check_not_masked",
-    "is_ours", "is_shown", "short_name", "user_frame", "user_line", "warn", "with_article",
+    "check_numbers", "in_short", "is_ours", "is_shown", "short_name", "user_frame", "user_line", "warn", "with_article",
 ]
 
 
@@ -289,10 +290,28 @@ def with_article(name: str) -> str:
     return f"{'an' if name[:1].lower() in 'aeio' or name == 'ndarray' else 'a'} {name}"
 
 
+def in_short(x: object) -> str:
+    """A value in a message: an array by its type, anything else as Python writes it, within 40 characters."""
+    return with_article(type(x).__name__) if hasattr(x, "shape") else f"{x!r:.40}"
+
+
 def check_callable(f: object, taker: str) -> None:
     """Raise DispatchError unless f can be called: what `taker` was given in place of a function."""
     if not callable(f):
         raise DispatchError(f"{taker}: takes a function, got {f!r:.40} ({type(f).__name__})\n  called at {caller()}")
+
+
+def check_numbers(numbers: object, names: str, taker: str) -> None:
+    """Raise DispatchError unless these are integers that number arguments: f's arguments themselves, perhaps."""
+    for number in numbers if isinstance(numbers, (tuple, list)) else (numbers,):
+        try:
+            index(number)
+        except TypeError:
+            raise DispatchError(
+                f"{taker}: {names} holds {in_short(number)}, not the number of an argument\n"
+                f"  called at {caller()}\n"
+                f"  {taker} gives a function, which is called with the arguments: ad.{taker}(f)(x)"
+            ) from None
 
 
 def check_not_masked(x: object) -> None:

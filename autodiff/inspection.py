@@ -35,7 +35,7 @@ from .tape.plan import freeze, is_number, source
 from .tape.record import ARGUMENT, argument, keeps_lines, state
 from .tape.walk import history, needed
 from .tensor import AbstractTensor, Tensor
-from .transforms.arguments import checked_numbers
+from .transforms.arguments import applied, checked_numbers
 from .transforms.functional import vjp
 
 __all__ = ["STAGES", "Inspection", "inspect"]
@@ -220,7 +220,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     with _Tracing(since):
         if backward:
             return _backward(f, args, kwargs, argnums, arguments, name)
-        result = f(*args, **kwargs)
+        result = applied(f, args, kwargs)
     roots = [as_tensor(x).node for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
     _refuse_nothing(name, roots, result)
     return Inspection(name, roots, arguments)

@@ -41,7 +41,7 @@ from .tape.plan import located
 from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
 from .transforms.anomaly import is_watching
-from .transforms.arguments import copied_constant, own, plain_results
+from .transforms.arguments import applied, copied_constant, own, plain_results
 
 if TYPE_CHECKING:
     from codegen.runtime import entered
@@ -364,7 +364,7 @@ class _Traced:
                 raise  # the outermost trace has values
         values = [signatures.as_value(p, x) for p, x in zip(parts, leaves, strict=True)]
         args, kwargs = tree.unflatten(structure, values)
-        self.f(*args, **kwargs)
+        applied(self.f, args, kwargs)
         return self._traced(parts, leaves, structure)
 
     def _traced(self, parts: list[Leaf], leaves: list[Any], structure: Any) -> Entry:
@@ -391,7 +391,7 @@ class _Traced:
             now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
             now.tracing, now.start, now.small = depth + 1, 0, []
             with observed() as choices:
-                result = self.f(*args, **kwargs)
+                result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")
             entry = entries.frozen(arguments, result, now.captures, name, before if depth else 0)
             entry.fixed = [(h, node.value) for node, h in now.fixed.items()]
@@ -411,7 +411,7 @@ def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     is_plain = not any(isinstance(x, AbstractTensor) for x in leaves)
     leaves = [own(x) if isinstance(x, AbstractTensor) else copied_constant(x) for x in leaves]
     args, kwargs = tree.unflatten(structure, leaves)
-    result = f(*args, **kwargs)
+    result = applied(f, args, kwargs)
     if not is_plain or state.now.transforming:
         return result
     leaves, structure = tree.flatten(result)

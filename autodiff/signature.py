@@ -29,7 +29,7 @@ from .custom.objects import is_object
 from .custom.reads import is_fixed, static_key
 from .dispatch import Choices
 from .dispatch.signature import dispatched
-from .errors import DispatchError, DTypeError, caller, check_not_masked
+from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers
 from .ops import as_tensor
 from .stand_ins import StandsForArray, standing
 from .tape.record import number_like_traced
@@ -77,6 +77,7 @@ class Statics(NamedTuple):
     @classmethod
     def of(cls, f: Callable, numbers: int | Sequence[int], names: str | Sequence[str]) -> Statics:
         """A parameter that is named is meant however it is passed; DispatchError for one that f has not."""
+        check_numbers(numbers, "static_argnums", "jit")
         numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers)
         names = (names,) if isinstance(names, str) else tuple(names)
         if not numbers and not names:

@@ -31,6 +31,7 @@ from .tape.plan import data
 from .tape.walk import history
 from .tensor import AbstractTensor, Tensor
 from .transforms import jvp, vjp
+from .transforms.arguments import applied
 
 __all__ = ["CheckFailed", "check_gradients"]
 
@@ -116,7 +117,7 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
         given = list(leaves)
         for i, a in zip(moved, arrays, strict=True):
             given[i] = a
-        return _float_leaves(f(*tree.unflatten(structure, given)), name)
+        return _float_leaves(applied(f, tree.unflatten(structure, given), {}), name)
 
     projected = tangents(args)
     point = [_array(leaves[i]) for i in moved]

@@ -19,7 +19,7 @@ from ..tape.node import Node, new_number
 from ..tape.record import argument, number_like_traced, state
 from ..tape.tracing import tracing
 from ..tensor import Tensor, handle
-from ..transforms.arguments import own
+from ..transforms.arguments import applied, own
 from .body import Body, interned, is_float
 
 __all__ = ["Like", "Nesting", "Traced", "is_python_number", "trace", "values_of"]
@@ -125,7 +125,7 @@ def trace(f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = N
     except Unlearnt:
         if state.now.tracing or values is None:
             raise  # the outermost trace has values
-    f(*values())
+    applied(f, values(), {})
     return _traced(f, examples)
 
 
@@ -135,7 +135,7 @@ def _traced(f: Any, examples: Sequence[Any]) -> Traced:
     made = [_argument_of(x) for x in leaves]
     arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, (Aval, Like))]
     with _tracing(since):
-        found, nesting = Nesting.of(f(*tree.unflatten(structure, made)))
+        found, nesting = Nesting.of(applied(f, tree.unflatten(structure, made), {}))
         results = [as_tensor(x).node for x in found]
     order, hidden = _walk(results, arguments, since)
     return Traced(interned(arguments, hidden, results, order), nesting, [handle(n) for n in hidden])

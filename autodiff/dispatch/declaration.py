@@ -14,6 +14,7 @@ from opcode import hasconst, opmap
 from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
+from codegen.lazily import imported
 from codegen.records import NamedTuple
 
 from ..errors import DispatchError, caller, short_name
@@ -172,7 +173,7 @@ class Declaration:
             f"{self.name}: {says}\n"
             f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
             f"  called at {caller()}"
-            + (f"\n  did you mean {meant[0]}=?" if meant else "")
+            + (f"\n  did you mean {meant[0]}=?" if meant else imported("autodiff.dispatch.called").brackets())
         )
 
     def check(self, implementation: Callable, kind: str) -> list[inspect.Parameter]:

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.lazily import imported
 from codegen.runtime.record_table import MOST_KNOWN
 
 from ..custom import Function, function
-from ..errors import ShapeError, caller
+from ..errors import ShapeError, caller, with_article
 from ..tensor import Tensor
 from .conversion import numbers_of
 from .primitive import Operation
 
 __all__ = [
-    "axes_of", "axis_of", "built", "check_known", "check_parts", "integer", "kept", "records", "reduced_shape",
-    "shape_of",
+    "axes_of", "axis_of", "built", "check_known", "check_parts", "integer", "kept", "listed", "records",
+    "reduced_shape", "shape_of",
 ]  # fmt: skip
 
 
@@ -46,7 +47,6 @@ def records(operation: Operation) -> Callable[[Callable[..., Any]], Function]:
 _MEANT = {
     **dict.fromkeys(("max", "amax"), "ad.maximum(a, b) compares elements of two arrays"),
     **dict.fromkeys(("min", "amin"), "ad.minimum(a, b) compares elements of two arrays"),
-    **{name: f"arrays stand in a list: ad.{name}([a, b])" for name in ("stack", "concatenate")},
 }
 
 
@@ -60,12 +60,22 @@ def integer(value: Any, name: str, what: str) -> int:
             told = str(value.aval) if value.node.value is not None else f"a traced {value.aval}"
             if value.node.value is None and value.dtype.kind == "i":
                 way_out = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
-        if what == "an axis" and name in _MEANT:
-            way_out = f"\n  {_MEANT[name]}"
+        if what == "an axis":
+            meant = f"\n  {_MEANT[name]}" if name in _MEANT else imported("autodiff.dispatch.called").brackets()
+            way_out = meant or way_out
         raise TypeError(
             f"{name}: {what} is an integer, not {told or f'{type(value).__name__} ({value!r})'}\n"
             f"  called at {caller()}{way_out}"
         ) from None
+
+
+def listed(values: Any, name: str, what: str) -> list[Any]:
+    """The elements of a list, tuple or array.  Raises TypeError, naming the function, for what has none."""
+    try:
+        return [*values]
+    except TypeError:
+        told = with_article(type(values).__name__)
+        raise TypeError(f"{name}: takes {what} in a list or tuple, not {told}\n  called at {caller()}") from None
 
 
 def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> int:

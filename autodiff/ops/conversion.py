@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from codegen.lazily import imported
 from codegen.lowering import Map
 
 from ..custom.function import CONVERSIONS, function, told_dense
+from ..dispatch.resolution import types_of_call
 from ..errors import DispatchError, DTypeError, caller, check_not_masked
 from ..tape import number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
@@ -41,6 +42,8 @@ DEFAULT_DTYPES = {
     complex: np.dtype(np.complex128),
 }
 _KNOWN = frozenset(DTYPES.values())
+#: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.
+_NUMBER = re.compile(r"\b(?<!\.)(bool|int|float|complex)\b")
 
 
 # ---------------------------------------------------------------- into tensors
@@ -186,20 +189,20 @@ def dense(x):
     Raises DispatchError for a type without a method.
     """
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
-        called = imported("autodiff.dispatch.called")
-        raise DispatchError(_no_tensor(type(x).__name__, called.operation_called(), called.public_name))
+        raise DispatchError(_no_tensor(type(x)))
     return as_tensor(x, "dense", "x")
 
 
-def _no_tensor(name: str, called: tuple[Any, str] | None, public_name: Callable) -> str:
-    """The message for a value of a user's type where the operation `called`, with these types, needs a tensor."""
-    if called is None or called[0] is dense or name not in called[1]:
+def _no_tensor(cls: type) -> str:
+    """The message for a value of a user's type where an operation needs a tensor."""
+    name, operation, types = cls.__name__, *_operation_called()
+    if operation is None or operation is dense or name not in types:
         return (
             f"dense: no method for {name}, so it cannot be used where a tensor is needed\n"
             f"  called at {caller()}\n"
             f"  add one:  @ad.dense.method({name})"
         )
-    operation, types = called
+    public_name = imported("autodiff.dispatch.called").public_name
     return (
         f"{operation.__name__}: no method for {types}, and ad.dense has none to make a tensor of {name}\n"
         f"  called at {caller()}\n"
@@ -207,6 +210,14 @@ def _no_tensor(name: str, called: tuple[Any, str] | None, public_name: Callable)
         f"  or let all operations take it as a plain tensor, without what else it means, such as a unit:"
         f"  @ad.dense.method({name})"
     )
+
+
+def _operation_called() -> tuple[Any, str]:
+    """The outermost function of ours that is running, and the types to register a method with that takes the call."""
+    function, given, _ = imported("autodiff.dispatch.called").called() or (None, (), {})
+    if function is None or len(given) > len(function.declaration.fixed):
+        return None, ""
+    return function, _NUMBER.sub("ad.Number", types_of_call(function, [*map(type, given)]))
 
 
 CONVERSIONS.append(as_tensor)
@@ -227,7 +238,7 @@ def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:
             f"{function}: {dtype!r} is not a dtype of this library\n"
             f"  called at {caller()}\n"
             f"  dtypes are {', '.join(map(str, DTYPES.values()))}"
-            + ("\n  a shape of several numbers is a tuple: (2, 3)" if isinstance(dtype, int) else "")
+            + imported("autodiff.dispatch.called").brackets()
         )
     return found
 

@@ -113,7 +113,10 @@ def _spelled(*operands: Any) -> list[Any]:
 def _numbers(labels: Any) -> list[Any]:
     """The labels of one operand: integers and `...`."""
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise TypeError(f"einsum: behind each array stands a list of numbers, not {labels!r}\n  called at {caller()}")
+        first = f"\n  subscripts stand first: ad.einsum({labels!r}, x)" if isinstance(labels, str) else ""
+        raise TypeError(
+            f"einsum: behind each array stands a list of numbers, not {labels!r}\n  called at {caller()}{first}"
+        )
     return [n if n is Ellipsis else integer(n, "einsum", "a label") for n in labels]
 
 

@@ -53,7 +53,7 @@ WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
     "out": ((None, (None,), (None, None)), "a tensor is a value and cannot be written to: use the result"),
     "overwrite_input": (_ANY, "a tensor is a value, and is not overwritten"),
     "signature": ((None,), "dtype= says which dtype to compute in"),
-    "subok": (_ANY, "there are no subclasses of tensors"),
+    "subok": ((True, False), "there are no subclasses of tensors"),
     "where": ((True,), "without out= what it leaves out has no value: write ad.where(mask, result, other)"),
 }
 
@@ -171,6 +171,7 @@ class Form:
             if ours in told or ours in self.function.declaration.fixed[: min(alike, len(args))]:
                 raise DispatchError(
                     f"{self.function.__name__}: got multiple values for {ours}\n  called at {caller()}"
+                    + imported("autodiff.dispatch.called").brackets()
                 )
             told[ours] = value
         return args[:alike], told
@@ -235,7 +236,8 @@ def check_without_effect(function: str, **given: Any) -> None:
 
 
 def _refused(function: str, told: Refusal) -> DispatchError:
-    return DispatchError(f"{function}: this {told.name}= is not taken\n  called at {caller()}\n  {told.why}")
+    way_out = imported("autodiff.dispatch.called").brackets() or f"\n  {told.why}"
+    return DispatchError(f"{function}: this {told.name}= is not taken\n  called at {caller()}{way_out}")
 
 
 def _is_like(value: Any, one: Any) -> bool:

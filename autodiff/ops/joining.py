@@ -19,7 +19,7 @@ from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tape.streak import is_varied
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer, records
+from .arguments import axis_of, check_parts, integer, listed, records
 from .batching import along
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .primitive import linear
@@ -97,7 +97,7 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
         if not arrays.ndim:
             raise ShapeError(f"{function}: takes a sequence of arrays, not {arrays.aval}\n  called at {caller()}")
         arrays = [reshaped(part(arrays, 0, i, i + 1), arrays.shape[1:]) for i in range(arrays.shape[0])]
-    xs = [x if type(x) in WEAK else as_tensor(x, function, "arrays") for x in arrays]
+    xs = [x if type(x) in WEAK else as_tensor(x, function, "arrays") for x in listed(arrays, function, "arrays")]
     if not xs:
         raise ShapeError(f"{function}: needs at least one array\n  called at {caller()}")
     dtype = common_dtype(xs)

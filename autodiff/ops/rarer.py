@@ -17,7 +17,7 @@ from ..errors import ShapeError, caller
 from ..tape import another
 from ..tensor import Tensor
 from .angles import cos, sin
-from .arguments import axis_of, integer
+from .arguments import axis_of, integer, listed
 from .arithmetic import abs_, add, divide, multiply, negative, subtract
 from .arrays import on_arrays
 from .comparison import equal, isfinite, isinf, isnan, less, less_equal, logical_and, logical_or
@@ -307,7 +307,7 @@ def rot90(x, k=1, axes=(0, 1)):
      [1 3]]
     """
     x = as_tensor(x, "rot90", "x")
-    first, second = (axis_of("rot90", a, x.aval) for a in axes)
+    first, second = (axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes"))
     if first == second:
         raise ShapeError(f"rot90: the axes are one: {first}\n  called at {caller()}")
     turns = integer(k, "rot90", "k") % 4

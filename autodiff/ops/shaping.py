@@ -17,7 +17,7 @@ from ..custom import function
 from ..errors import ShapeError, caller
 from ..tape import of_its_own, record
 from ..tensor import Tensor
-from .arguments import axes_of, axis_of, kept, records, reduced_shape, shape_of
+from .arguments import axes_of, axis_of, kept, listed, records, reduced_shape, shape_of
 from .batching import along, up
 from .conversion import as_tensor
 from .primitive import linear, spread_to, sum_to
@@ -214,7 +214,7 @@ def transpose(x, axes=None):
     x = as_tensor(x, "transpose", "x")
     if axes is None:
         return of_its_own(transposed(x, tuple(reversed(range(x.ndim)))), x)
-    order = tuple([axis_of("transpose", a, x.aval) for a in axes])
+    order = tuple([axis_of("transpose", a, x.aval) for a in listed(axes, "transpose", "axes")])
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         _transpose_aval(x.aval, axes=order)
     return of_its_own(transposed(x, order), x)

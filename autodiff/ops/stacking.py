@@ -10,7 +10,7 @@ from ..custom import Function, function
 from ..errors import ShapeError, caller
 from ..tape import of_its_own
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer
+from .arguments import axis_of, check_parts, integer, listed
 from .conversion import as_tensor, numbers_of
 from .forms import further
 from .joining import concatenate, split
@@ -26,7 +26,7 @@ __all__ = [
 
 def _each(name: str, tensors: Any) -> list[Any]:
     """What is to be put together, as a list.  Raises ShapeError for nothing."""
-    found = list(tensors)
+    found = listed(tensors, name, "arrays")
     if not found:
         raise ShapeError(f"{name}: there is nothing to put together\n  called at {caller()}")
     return found

@@ -27,6 +27,7 @@ from codegen.runtime.record_table import MOST_BOUNDS, Program, Step, fits
 from ..config import config
 from ..custom.relied import users_methods
 from ..dispatch import Choices, observed
+from ..dispatch.declaration import Declaration, place_of
 from ..tape.node import Kind, Node, data_node, new_number, put_down
 from ..tape.record import Recording, grad_mode, identity_of, is_masked, look_at_size, state
 from ..tensor import Tensor, handle
@@ -223,7 +224,9 @@ class _Memory:
         drop(self.templates, key)
 
     def called(self, xs: tuple, rest: tuple, keywords: dict[str, Any]) -> Any:
-        """The body itself."""
+        """The body itself.  Raises DispatchError for more arguments than a body without tensors has."""
+        if self.tensors == 0 and len(rest) > self.body.__code__.co_argcount:
+            Declaration(self.body.__name__, self.body, place_of(self.body)).refuse(rest, keywords)
         return self.body(xs, *rest, **keywords) if self.tensors == ITEMS else self.body(*xs, *rest, **keywords)
 
     def again(self, key: tuple, xs: tuple, rest: tuple, keywords: dict[str, Any]) -> Any:
@@ -280,7 +283,7 @@ def _of_none(memory: _Memory) -> Callable[..., Any]:
     def run(*rest: Any, **keywords: Any) -> Any:
         static = None if config.watching else _static(rest, keywords)
         if static is None:
-            return body(*rest, **keywords)
+            return memory.called((), rest, keywords)
         now = state.now
         key = (grad_mode.get(), now.literal, static)
         template = templates.get(key)
@@ -371,8 +374,7 @@ def _static(rest: tuple, keywords: dict[str, Any]) -> tuple | None:
         kinds = kinds_of_static(value)
         if kinds is None:
             return None
-        parts.append(kinds)
-        parts.append(value)
+        parts += (kinds, value)
     return (*parts, *keywords)
 
 

@@ -37,7 +37,10 @@ __all__ = ["along_axes", "along_axis", "joined_in"]
 def _order(name: str, order: str, others: str) -> bool:
     """True for Fortran's order.  "A" and "K" are C's: the last axis of a tensor is contiguous."""
     if not isinstance(order, str):
-        raise TypeError(f"{name}: order must be str, not {type(order).__name__}\n  called at {caller()}")
+        raise TypeError(
+            f"{name}: order must be str, not {type(order).__name__}\n  called at {caller()}"
+            + imported("autodiff.dispatch.called").brackets()
+        )
     if order not in ("C", "F", *others):
         known = ", ".join(("C", "F", *others))
         raise ValueError(f"{name}: order is one of {known}, not {order!r}\n  called at {caller()}")

@@ -19,7 +19,15 @@ from codegen.ir import DTYPES
 
 from .. import tree
 from ..config import config
-from ..errors import DispatchError, DTypeError, caller, check_callable, check_not_masked, with_article
+from ..errors import (
+    DispatchError,
+    DTypeError,
+    caller,
+    check_callable,
+    check_not_masked,
+    check_numbers,
+    with_article,
+)
 from ..ops import as_tensor
 from ..ops.conversion import numpys
 from ..stand_ins import StandsForArray, standing
@@ -31,8 +39,9 @@ from ..tape.walk import gradient_inputs, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
 __all__ = [
-    "Arguments", "array_of", "checked_numbers", "constant_of", "copied_constant", "fresh", "is_differentiable",
-    "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results", "run_recorded", "tracks_outside",
+    "Arguments", "applied", "array_of", "checked_numbers", "constant_of", "copied_constant", "fresh",
+    "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain", "plain_results", "run_recorded",
+    "tracks_outside",
 ]
 
 _KNOWN = frozenset(DTYPES.values())
@@ -144,10 +153,7 @@ class Arguments:
 
 def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
     """The numbers of the arguments to differentiate, from zero.  Raises DispatchError where there are no such."""
-    try:
-        numbers = [operator.index(i) for i in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
-    except TypeError:
-        numbers = [count]  # none such
+    numbers = [operator.index(i) for i in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
     chosen = [i % count for i in numbers if -count <= i < count]
     if len(chosen) != len(numbers):
         problem = f"but the call has {count} positional argument{'s' if count != 1 else ''}"
@@ -195,10 +201,29 @@ def copied_constant(x: Any) -> Any:
     return standing(as_tensor(x), x) if isinstance(x, np.ndarray) else constant_of(x)
 
 
-def name_of(f: Callable, transformation: str) -> str:
-    """What a function to be transformed is called in messages.  Raises DispatchError for what is no function."""
+def name_of(f: Callable, transformation: str, argnums: int | Sequence[int] = 0) -> str:
+    """What a function to be transformed is called in messages.
+
+    Raises DispatchError for what is no function, and for argnums that are no numbers.
+    """
     check_callable(f, transformation)
+    check_numbers(argnums, "argnums", transformation)
     return getattr(f, "__name__", type(f).__name__)
+
+
+def applied(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """f of its arguments; an error of a program that takes a list of numbers for an array says what it is."""
+    try:
+        return f(*args, **kwargs)
+    except (TypeError, AttributeError) as error:
+        for name, given in (*[(f"argument {i}", a) for i, a in enumerate(args)], *kwargs.items()):
+            kind = type(given).__name__
+            if isinstance(given, (list, tuple)) and kind in str(error) and not hasattr(error, "__notes__"):
+                error.add_note(
+                    f"  {name} is a {kind}, and stays one: its elements are arguments of their own\n"
+                    f"  np.array({kind}) makes one array of its numbers, with which one can compute"
+                )
+        raise
 
 
 def run_recorded(
@@ -219,7 +244,7 @@ def run_recorded(
         now.since = max([n.number for n in now.differentiated], default=0)
         config.transforming[mark] = threading.get_ident()
         set_in_context(grad_mode, True)
-        return f(*args, **kwargs)
+        return applied(f, args, kwargs)
     finally:
         now.transforming = depth
         now.lends = lent

@@ -117,6 +117,7 @@ def results_of(tensors: Any, name: str) -> list[Tensor]:
                 f"{name}: the results are tensors, not {with_article(type(t).__name__)}\n"
                 f"  called at {caller()}\n"
                 "  NumPy arrays and numbers have no history: compute with ad.tensor(..., requires_grad=True)"
+                + ("\n  of a function: ad.grad(f)(x)" if name == "grad" else "")
             )
     return found
 

@@ -206,6 +206,9 @@ def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *
 def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
       argnums=None, has_aux=False):
     if not callable(f):
-        raise DispatchError(f"grad: no function and no tensor was given\n  called at {caller()}")
+        raise DispatchError(
+            f"grad: no function and no tensor was given\n  called at {caller()}\n"
+            "  write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function"
+        )
     return grad(f, xs, grad_outputs, create_graph, allow_unused,
                 retain_graph=retain_graph, argnums=argnums, has_aux=has_aux)

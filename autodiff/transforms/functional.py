@@ -46,7 +46,11 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> ad.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
     (np.float64(5.0), array([2., 4.]))
     """
-    name = name_of(f, "value_and_grad")
+    return _both(f, argnums, has_aux, "value_and_grad")
+
+
+def _both(f: Callable, argnums: int | Sequence[int], has_aux: bool, transformation: str) -> Callable:
+    name = name_of(f, transformation, argnums)
 
     @wraps(f)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -140,9 +144,11 @@ def _recorded(value: Tensor, seed: Tensor, leaves: Sequence[Tensor]) -> tuple[li
     return gradients, out
 
 
-def gradient_of(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
-    """What `ad.grad(f)` is: `value_and_grad` without the value."""
-    both = value_and_grad(f, argnums, has_aux)
+def gradient_of(
+    f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, transformation: str = "grad"
+) -> Callable:
+    """The function `ad.grad(f)`: `value_and_grad` without the value."""
+    both = _both(f, argnums, has_aux, transformation)
 
     @wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:

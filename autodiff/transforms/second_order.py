@@ -56,7 +56,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
         raise GradientError(
             f'jacobian: mode={mode!r}\n  called at {caller()}\n  it is "auto", "forward" or "reverse"'
         )
-    name = name_of(f, "jacobian")
+    name = name_of(f, "jacobian", argnums)
 
     @wraps(f)
     def matrices(*args: Any, **kwargs: Any) -> Any:
@@ -225,7 +225,7 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     array([[ 6.,  0.],
            [ 0., 12.]])
     """
-    return jacobian(gradient_of(f, argnums), argnums, mode="reverse")
+    return jacobian(gradient_of(f, argnums, transformation="hessian"), argnums, mode="reverse")
 
 
 def hvp(f: Callable, primals: Any, tangents: Any) -> Any:

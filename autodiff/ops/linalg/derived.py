@@ -11,7 +11,7 @@ import numpy as np
 from ...custom import function
 from ...errors import ShapeError, caller
 from ...tensor import Tensor
-from ..arguments import axes_of, integer
+from ..arguments import axes_of, integer, listed
 from ..arithmetic import divide, multiply
 from ..comparison import greater
 from ..contraction import matmul
@@ -127,7 +127,8 @@ def multi_dot(arrays):
     >>> ad.linalg.multi_dot([ad.ones((2, 3)), ad.ones((3, 4)), ad.ones(4)])
     f64[2] [12. 12.]
     """
-    chain = common("multi_dot", [(f"arrays[{i}]", x) for i, x in enumerate(arrays)], "fic") if len(arrays) else []
+    given = listed(arrays, "multi_dot", "arrays")
+    chain = common("multi_dot", [(f"arrays[{i}]", x) for i, x in enumerate(given)], "fic") if given else []
     if len(chain) < 2:
         raise ShapeError(f"multi_dot: {len(chain)} arrays are no chain\n  called at {caller()}")
     ends = [x.ndim == 1 for x in (chain[0], chain[-1])]

@@ -17,7 +17,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval
 
 from ... import tree
-from ...errors import DispatchError, ShapeError, caller
+from ...errors import DispatchError, ShapeError, caller, in_short
 from ...ops.conversion import numpys
 from ...ops.shaping import transposed
 from ...tensor import AbstractTensor, Tensor
@@ -42,9 +42,10 @@ def checked(axes: Any, which: str, name: str) -> Any:
     for axis in tree.leaves(axes):
         if axis is not None and (not isinstance(axis, int) or isinstance(axis, bool)):
             raise DispatchError(
-                f"vmap of {name}: {which} holds {axis!r}\n"
+                f"vmap of {name}: {which} holds {in_short(axis)}\n"
                 f"  called at {caller()}\n"
                 "  an axis is a number, or None for what all examples share"
+                + ("; arguments come behind: ad.vmap(f)(x)" if which == "in_axes" else "")
             )
     return axes
 
@@ -180,6 +181,7 @@ def _refuse_axis(f: Callable, leaves: Leaves, name: str, i: int, shape: tuple[in
         f"vmap of {name}: {x}, {_aval_of(leaves.values[i])}, {what}\n"
         f"  called at {caller()}\n"
         "  in_axes says along which axis the examples are, None what all of them share"
+        + ("" if isinstance(leaves.values[i], (Tensor, np.ndarray)) else "; np.array(list) makes one array of numbers")
     )
 
 

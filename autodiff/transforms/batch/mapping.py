@@ -24,7 +24,7 @@ from ...tape.record import state
 from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
 from ..anomaly import is_watching
-from ..arguments import constant_of, is_differentiable, is_plain, name_of, own, plain_results
+from ..arguments import applied, constant_of, is_differentiable, is_plain, name_of, own, plain_results
 from ..modes import tracking
 from .axes import (
     Leaves,
@@ -158,7 +158,7 @@ class Given:
         mapped = dict(zip(self.mapped_at, examples, strict=True))
         values = [standing(mapped[i], self.given[i]) if i in mapped else own(x) for i, x in enumerate(self.values)]
         args, kwargs = rebuilt(self.structure, values, f"an example of {self.name}", _MEND_EXAMPLE)
-        return f(*args, **kwargs)
+        return applied(f, args, kwargs)
 
     def on_the_first(self, f: Callable) -> None:
         """Run f on the first example: a host forward tells by its values what it returns."""
