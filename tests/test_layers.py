@@ -41,6 +41,7 @@ COMPILER = [
         "codegen.blas", "codegen.ending", "codegen.forks", "codegen.garbage", "codegen.lazily", "codegen.modes",
         "codegen.records", "codegen.symbols", "codegen.unknowns",
     ],
+    ["codegen.native"],
     ["codegen.ir"],
     ["codegen.nested"],
     ["codegen.lowering"],

@@ -1,0 +1,76 @@
+"""A compiler of typed Python: the runtime's machine code is written in Python, and also runs as plain Python.
+
+    class Job(Struct):
+        number: u64
+        left: i64
+
+    job = static(Job)                                   # memory that exists once
+
+    @native
+    def next_number(least: u64) -> u64:
+        # The number, or the least one.
+        number = atomic_add(job, "number", 1)
+        if unlikely(number < least):
+            return least
+        return number
+
+    text = Translation().text([next_number])            # a module of LLVM's text, for `codegen.runtime.objects`
+
+Types are Python classes (`numbers`, `structs`), so a native function that is called in Python runs: its machine code is
+tested against itself.  The language:
+
+- Integers of 8 to 128 bits, f32, f64, bool, vectors.  Literals take the type of the other side; `x = 0` is refused: say
+  `u64(0)`.  What keeps a value is done unasked (u8 to i32), all else is a conversion: `u8(x)`.  `//` and `%` round as
+  Python's.  Mind Python's precedence: `flags & ROOT != 0` is right here, and wrong in C.
+- A local gets its type from its first value.  `if`, `while`, `for i in range`, `break`, `continue`, early `return`,
+  `a if c else b`, `and`, `or`, `not`, `assert`, `raise ValueError("text")`.  An `if` of a constant of the module
+  compiles only the part that is taken.  Generic functions are closures: a function of types that returns a native one.
+- `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
+- Objects: an `obj` that is read from memory or made by a call has a reference, which the compiler gives back on every
+  way out.  An `own[T]` is counted the same way in places, while a value that is read from one is a plain pointer.
+  A local of type `borrowed` holds nothing, and is refused after Python code may have run.  Parameters are the caller's.
+  In plain Python locals of type `own` are not counted, and memory is freed when the outermost function ends.
+- Words of `routines`: static, local, put, take, likely, select, the atomic operations, fence.
+
+Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
+`expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks), `borrowing`.
+
+To debug: run the function as plain Python with the same arguments; build with checks (AUTODIFF_NATIVE_CHECKS=1 for the
+runtime's), which ends the process at the file, line and expression that is wrong; or look at the text, where each
+instruction has its line (`!dbg`), which the object file keeps: `llvm-symbolizer --obj`, gdb's `add-symbol-file`.
+"""
+
+from .exports import Translation, python_type
+from .library import BuiltinLibrary
+from .numbers import f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, u128, vector
+from .routines import (
+    atomic_add,
+    atomic_load,
+    atomic_max,
+    atomic_store,
+    atomic_swap,
+    compare_exchange,
+    extern,
+    external,
+    fence,
+    likely,
+    local,
+    native,
+    put,
+    select,
+    static,
+    status,
+    take,
+    unlikely,
+    void,
+)  # fmt: skip
+from .structs import Struct, array, bit, borrowed, fn, given, obj, overlay, own, ptr
+from .translation import NotNative
+
+__all__ = [
+    "BuiltinLibrary", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
+    "atomic_store", "atomic_swap", "bit", "borrowed", "compare_exchange", "extern", "external", "f32", "f64",
+    "fence", "fn", "given", "i8", "i16", "i32", "i64", "likely", "local", "native", "obj", "overlay", "own", "ptr",
+    "put", "python_type", "select", "static", "status", "take", "u8", "u16", "u32", "u64", "u128", "unlikely",
+    "vector", "void",
+]  # fmt: skip

@@ -1,0 +1,313 @@
+"""Calls of native Python: functions, function pointers, conversions, and the words of `routines`."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .expressions import ExpressionWriter
+from .numbers import Float, Integer, Vector, i64, is_integer
+from .routines import INTRINSICS, Routine, status, void
+from .structs import (
+    Field,
+    FunctionPointer,
+    Reference,
+    borrowed,
+    is_counted,
+    is_pointer,
+    obj,
+    ptr,
+    size_of,
+)  # fmt: skip
+from .translation import Computed, constant, spelled
+
+__all__ = ["CallWriter", "failure"]
+
+_ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
+_CHANGES = {"atomic_add": "add", "atomic_max": "max", "atomic_swap": "xchg"}
+
+
+class CallWriter(ExpressionWriter):
+    """The text of expressions, calls included."""
+
+    def on_Call(self, e: ast.Call, want: Any) -> Computed:
+        if e.keywords:
+            raise self.refuse(e, "arguments by keyword are not in the language")
+        if isinstance(e.func, ast.Attribute) and self.is_in_memory(e.func):
+            at, field = self.place(e.func)
+            if not isinstance(field.kind, FunctionPointer):
+                raise self.refuse(e, f"{e.func.attr} is no function")
+            return self.call(e, field.kind, self.loaded(at, field.kind))
+        if isinstance(e.func, ast.Name) and e.func.id in self.variables:
+            pointer = self.expr(e.func)
+            if not isinstance(pointer.kind, FunctionPointer):
+                raise self.refuse(e, f"{e.func.id} is no function")
+            return self.call(e, pointer.kind, pointer.text)
+        function = self.known(e.func.id, e) if isinstance(e.func, ast.Name) else self.evaluated(e.func)
+        if isinstance(function, Routine):
+            return self.call(e, function, self.module.use(function))
+        if isinstance(function, Reference) or (isinstance(function, type) and not issubclass(function, BaseException)):
+            if len(e.args) != 1:
+                raise self.refuse(e, "a conversion has one argument")
+            is_number = not isinstance(function, Reference) and issubclass(function, (Integer, Float))
+            want = function if is_number and is_literal(e.args[0]) else None
+            return self.convert(self.expr(e.args[0], want), function, e)
+        try:
+            name = INTRINSICS[function]
+        except (KeyError, TypeError):
+            raise self.refuse(e, "not a native function") from None
+        return getattr(self, f"word_{name}", self.word_atomic)(e)
+
+    # ------------------------------------------------------------ functions
+
+    def call(self, e: ast.Call, function: Routine | FunctionPointer, target: str) -> Computed:
+        """A call of a function at an address."""
+        is_known = isinstance(function, Routine)
+        kinds: list[Any] = [k for _, k in function.params] if isinstance(function, Routine) else list(function.params)
+        result = function.result
+        fails: Any = function.fails if isinstance(function, Routine) else result in (obj, status)
+        if fails and not self.routine.fails:
+            raise self.refuse(e, f"{self.routine.name} cannot fail, and this call can: return obj or status")
+        runs_python = self.module.runs_python(function)
+        arguments = self._arguments(e, kinds, runs_python)
+        self.line = e.lineno
+        for place, kind in enumerate(kinds):
+            if isinstance(kind, Reference) and kind.word == "given":
+                self.moved(arguments[place])
+                arguments[place] = Computed(arguments[place].text, obj)
+        text = ", ".join(f"{spelled(kind)} {a.text}" for a, kind in zip(arguments, kinds, strict=True))
+        given = [a for a, kind in zip(arguments, kinds, strict=True) if getattr(kind, "word", "") == "given"]
+        spelling = f"call {spelled(result)} {target}({text})"
+        if self.module.faults and fails and is_known and function.tree is None:  # type: ignore[union-attr]
+            found = self._or_fault(function, spelling, given)  # type: ignore[arg-type]
+        elif result is void:
+            self.emit(spelling)
+            found = ""
+        else:
+            found = self.let(spelling)
+        if runs_python:
+            self.note("python", e.lineno)
+        for argument in arguments:
+            self.done(argument)
+        if fails:
+            self.fail_if(self._failed(found, result, fails))
+        if result in (void, status):
+            return Computed("", void)
+        is_new = is_counted(result) and (not is_known or function.new)  # type: ignore[union-attr]
+        return self.temporary(found, result) if is_new else Computed(found, borrowed if result == obj else result)
+
+    def _arguments(self, e: ast.Call, kinds: list[Any], runs_python: bool) -> list[Computed]:
+        """The arguments.  A borrowed one is held while Python code may run: in the call, or in arguments after it."""
+        if len(e.args) != len(kinds):
+            raise self.refuse(e, f"{len(kinds)} arguments are asked, {len(e.args)} are given")
+        found = []
+        for place, (part, kind) in enumerate(zip(e.args, kinds, strict=True)):
+            value = self.fit(self.expr(part, kind), kind, part)
+            is_parameter = isinstance(part, ast.Name) and part.id in self.params
+            is_risky = runs_python or not all(isinstance(a, (ast.Name, ast.Constant)) for a in e.args[place + 1 :])
+            if value.kind == borrowed and is_risky and not is_parameter and not self._is_constant(part):
+                self.hold(value.text, obj)
+                value = self.temporary(value.text, obj)
+            found.append(value)
+        return found
+
+    def _is_constant(self, part: ast.expr) -> bool:
+        """True for a class of exceptions, which is always there, and for null."""
+        return isinstance(part, ast.Constant) or (isinstance(part, ast.Name) and part.id not in self.variables)
+
+    def _failed(self, found: str, result: Any, fails: Any) -> str:
+        """The condition under which a call has failed."""
+        if is_pointer(result):
+            return self.let(f"icmp eq ptr {found}, null")
+        if fails != "occurred":
+            return self.let(f"icmp slt {spelled(result)} {found}, 0")
+        cell = self.cell(bool)
+        ask, go = self.labels("ask", "go")
+        self.emit(f"store i1 0, ptr {cell}")
+        equal = "fcmp oeq" if issubclass(result, Float) else "icmp eq"
+        self.branch(self.let(f"{equal} {spelled(result)} {found}, {failure(result)}"), ask, go, is_rare=True)
+        self.begin(ask)
+        error = self.let(f"call ptr {self.module.declared('PyErr_Occurred', 'ptr')}()")
+        self.emit(f"store i1 {self.let(f'icmp ne ptr {error}, null')}, ptr {cell}")
+        self.jump(go)
+        self.begin(go)
+        return self.let(f"load i1, ptr {cell}")
+
+    def _or_fault(self, function: Routine, spelling: str, given: list[Computed]) -> str:
+        """A call in a build for tests: the one whose turn it is fails without being made."""
+        kind = spelled(function.result)
+        cell = self.cell(function.result)
+        fault, go, out = self.labels("fault", "go", "called")
+        left = self.let(f"sub i64 {self.let('load i64, ptr @faults.left')}, 1")
+        self.emit(f"store i64 {left}, ptr @faults.left")
+        self.branch(self.let(f"icmp eq i64 {left}, 0"), fault, go)
+        self.begin(fault)
+        self.raise_error("MemoryError", f"{function.name}, line {self.line}")
+        for value in given:
+            self.let_go(value.text, obj)
+        self.emit(f"store {kind} {failure(function.result)}, ptr {cell}")
+        self.jump(out)
+        self.begin(go)
+        self.emit(f"store {kind} {self.let(spelling)}, ptr {cell}")
+        self.jump(out)
+        self.begin(out)
+        return self.let(f"load {kind}, ptr {cell}")
+
+    def raise_error(self, name: str, text: str) -> None:
+        """Set an exception."""
+        kind = self.let(f"load ptr, ptr {self.module.variable(f'PyExc_{name}')}")
+        set_string = self.module.declared("PyErr_SetString", "void", "ptr", "ptr")
+        self.emit(f"call void {set_string}(ptr {kind}, ptr {self.module.string(text)})")
+
+    # ------------------------------------------------------------ conversions
+
+    def convert(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
+        """A conversion that is asked for: it may lose a part of the value."""
+        a = value.kind
+        if a == kind:
+            return value
+        if a in (int, float):
+            if isinstance(kind, type) and issubclass(kind, Vector):
+                return self.convert(self.literal(value, kind.item, e), kind, e)
+            if not is_pointer(kind):
+                return self.literal(value, kind, e)
+            return Computed(self.let(f"inttoptr i64 {value.text} to ptr"), kind)
+        if is_pointer(a) and is_pointer(kind):
+            if value.owned or not isinstance(kind, Reference) or kind.word != "own":
+                return Computed(value.text, a if value.owned else kind, value.owned)
+            return self.temporary(value.text, kind)  # the count that the pointer came with
+        if is_pointer(a) or is_pointer(kind):
+            word = "ptrtoint" if is_pointer(a) else "inttoptr"
+            return Computed(self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}"), kind)
+        if issubclass(kind, Vector):
+            return self._spread(value, kind, e)
+        if kind is bool:
+            return Computed(self.let(f"icmp ne {spelled(a)} {value.text}, 0"), bool)
+        word = _conversion(a, kind)
+        text = self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}") if word else value.text
+        return Computed(text, kind)
+
+    def _spread(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
+        """A vector of equal numbers."""
+        value = self.fit(value, kind.item, e)
+        one = self.let(f"insertelement {spelled(kind)} poison, {spelled(kind.item)} {value.text}, i64 0")
+        zeros = f"<{kind.lanes} x i32> zeroinitializer"
+        return Computed(self.let(f"shufflevector {spelled(kind)} {one}, {spelled(kind)} poison, {zeros}"), kind)
+
+    # ------------------------------------------------------------ words
+
+    def part(self, e: ast.Call) -> tuple[str, Field]:
+        """The place that the first two arguments name."""
+        owner, key = e.args[:2]
+        named: Any = ast.Subscript(owner, key, ast.Load())
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            named = ast.Attribute(owner, key.value, ast.Load())
+        return self.place(ast.copy_location(named, e))
+
+    def word_take(self, e: ast.Call) -> Computed:
+        at, field = self.part(e)
+        if not is_counted(field.kind):
+            raise self.refuse(e, f"{field.kind.__name__} is not counted")
+        text = self.let(f"load ptr, ptr {at}")
+        self.emit(f"store ptr null, ptr {at}")
+        return self.temporary(text, field.kind)
+
+    def word_put(self, e: ast.Call) -> Computed:
+        value = self.expr(e.args[2])
+        at, field = self.part(e)
+        value = self.fit(value, field.kind, e)
+        if self.module.checks:
+            self.check(self.let(f"icmp eq ptr {self.let(f'load ptr, ptr {at}')}, null"), e, "put over a value")
+        self.moved(value)
+        self.emit(f"store ptr {value.text}, ptr {at}")
+        return Computed("", void)
+
+    def word_likely(self, e: ast.Call, expected: int = 1) -> Computed:
+        expect = self.module.declared("llvm.expect.i1", "i1", "i1", "i1")
+        return Computed(self.let(f"call i1 {expect}(i1 {self.truth(e.args[0])}, i1 {expected})"), bool)
+
+    def word_unlikely(self, e: ast.Call) -> Computed:
+        return self.word_likely(e, 0)
+
+    def word_select(self, e: ast.Call) -> Computed:
+        mask, yes, no = [self.expr(a) for a in e.args]
+        if yes.kind is not no.kind or getattr(mask.kind, "lanes", 0) != getattr(yes.kind, "lanes", -1):
+            raise self.refuse(e, f"{mask.kind.__name__}, {yes.kind.__name__}, {no.kind.__name__} do not fit")
+        kind = spelled(yes.kind)
+        text = self.let(f"select {spelled(mask.kind)} {mask.text}, {kind} {yes.text}, {kind} {no.text}")
+        return Computed(text, yes.kind)
+
+    def word_local(self, e: ast.Call) -> Computed:
+        """Room on the stack.  Of a number that is not known while compiling only outside of loops, where it adds up."""
+        kind = self.evaluated(e.args[0])
+        name = self.fresh("%local")
+        if any(isinstance(n, ast.Name) and n.id in self.variables for n in ast.walk(e.args[1])):
+            if is_counted(kind) or self.loops or self.routine.inline:
+                raise self.refuse(e, "a number that is not known while compiling: not in loops, nor of counted values")
+            number = self.convert(self.expr(e.args[1], i64), i64, e).text
+            bytes_ = self.let(f"mul i64 {number}, {size_of(kind)}")
+            self.emit(f"{name} = alloca i8, i64 {bytes_}, align 16")
+            return Computed(name, ptr[kind])
+        length = int(self.evaluated(e.args[1]))
+        self.heads.append(f"  {name} = alloca [{size_of(kind) * length} x i8], align 16")
+        if is_counted(kind):
+            self.heads.append(f"  store [{length} x ptr] zeroinitializer, ptr {name}")
+            self.counted_arrays.append((name, kind, length))
+        return Computed(name, ptr[kind], length=length)
+
+    # ------------------------------------------------------------ atomic operations
+
+    def word_atomic(self, e: ast.Call) -> Computed:
+        """`atomic_load(owner, key)` and its like."""
+        name = e.func.id  # type: ignore[attr-defined]
+        ordering, count = "seq_cst", {"fence": 0, "atomic_load": 2, "compare_exchange": 4}.get(name, 3)
+        if len(e.args) == count + 1:
+            ordering = getattr(e.args[count], "value", "")
+        if ordering not in _ORDERINGS or len(e.args) not in (count, count + 1):
+            raise self.refuse(e, f"{count} arguments and one of {', '.join(_ORDERINGS)} are asked")
+        if name == "fence":
+            self.emit(f"fence {ordering}")
+            return Computed("", void)
+        at, field = self.part(e)
+        if field.kind is bool or not (is_integer(field.kind) or is_pointer(field.kind)) or is_counted(field.kind):
+            raise self.refuse(e, f"no atomic operation of {field.kind.__name__}")
+        values = [self.fit(self.expr(a, field.kind), field.kind, a).text for a in e.args[2:count]]
+        kind, align = spelled(field.kind), f"align {size_of(field.kind)}"
+        if name == "atomic_load":
+            return Computed(self.let(f"load atomic {kind}, ptr {at} {ordering}, {align}"), field.kind)
+        if name == "atomic_store":
+            self.emit(f"store atomic {kind} {values[0]}, ptr {at} {ordering}, {align}")
+            return Computed("", void)
+        if name == "compare_exchange":
+            failing = "acquire" if ordering == "acq_rel" else "monotonic" if ordering == "release" else ordering
+            pair = self.let(f"cmpxchg ptr {at}, {kind} {values[0]}, {kind} {values[1]} {ordering} {failing}")
+            return Computed(self.let(f"extractvalue {{ {kind}, i1 }} {pair}, 1"), bool)
+        change = _CHANGES[name]
+        if change == "max" and not field.kind.signed:
+            change = "umax"
+        return Computed(self.let(f"atomicrmw {change} ptr {at}, {kind} {values[0]} {ordering}"), field.kind)
+
+
+def failure(kind: Any) -> str:
+    """The result that says that an exception is set."""
+    return "null" if is_pointer(kind) else "-1" if kind is status else constant(-1, kind)
+
+
+def is_literal(e: ast.expr) -> bool:
+    """True for a number that is written down."""
+    return isinstance(e, ast.Constant) or (isinstance(e, ast.UnaryOp) and isinstance(e.operand, ast.Constant))
+
+
+def _conversion(a: Any, b: Any) -> str:
+    """The instruction that makes a number of one type of one of another; none where the bits stay."""
+    from_float, to_float = issubclass(a, Float), issubclass(b, Float)
+    if from_float and to_float:
+        return "fpext" if b.bits > a.bits else "fptrunc"
+    if from_float:
+        return "fptosi" if b.signed else "fptoui"
+    if to_float:
+        return "sitofp" if a is not bool and a.signed else "uitofp"
+    width = 1 if a is bool else a.bits
+    if width == b.bits:
+        return ""
+    return "trunc" if b.bits < width else "sext" if a is not bool and a.signed else "zext"

@@ -1,0 +1,386 @@
+"""Expressions of native Python: numbers, names, places in memory, comparisons, choices.
+
+`want` is the type that the surroundings ask for.  A literal takes it; `borrowed` says that an object is only looked at,
+so that reading it from memory counts nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import Any
+
+from .numbers import Float, Integer, Vector, i64, is_integer, join, vector
+from .routines import External, Routine, of_static
+from .structs import (
+    Array,
+    Field,
+    FunctionPointer,
+    Reference,
+    borrowed,
+    is_counted,
+    is_object,
+    is_pointer,
+    is_struct,
+    obj,
+    ptr,
+    size_of,
+)  # fmt: skip
+from .translation import Computed, constant, in_memory, spelled
+from .writer import TextWriter
+
+__all__ = ["ExpressionWriter"]
+
+_OPERATORS: dict[type, str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
+    ast.LShift: "shl", ast.RShift: "shr", ast.FloorDiv: "udiv", ast.Mod: "urem", ast.Div: "fdiv",
+}  # fmt: skip
+_OF_FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "fdiv": "fdiv"}
+_COMPARISONS: dict[type, str] = {
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
+    ast.IsNot: "ne",
+}  # fmt: skip
+_LITERALS = (int, float)
+
+
+def _name(kind: Any) -> str:
+    return f"a literal {kind.__name__}" if kind in _LITERALS else str(kind.__name__)
+
+
+def _item(kind: Any) -> Any:
+    """The type of one number of a vector, or of a number."""
+    return kind.item if isinstance(kind, type) and issubclass(kind, Vector) else kind
+
+
+def _is_float(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(_item(kind), Float)
+
+
+class ExpressionWriter(TextWriter):
+    """The text of expressions, but for calls."""
+
+    def expr(self, e: ast.expr, want: Any = None) -> Computed:
+        """The value of an expression.  Raises NotNative."""
+        method = getattr(self, f"on_{type(e).__name__}", None)
+        if method is None:
+            raise self.refuse(e, f"{type(e).__name__} is not in the language")
+        value: Computed = method(e, want)
+        if value.kind in _LITERALS and want is not None and not is_pointer(want):
+            return self.fit(value, want, e)
+        return value
+
+    def fit(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
+        """A value where a type is asked for: conversions that keep it are made unasked."""
+        if value.kind == kind:
+            return value
+        if value.kind in _LITERALS:
+            return self.literal(value, kind, e)
+        if is_pointer(kind) and value.text == "null":
+            return Computed("null", kind)
+        if is_pointer(value.kind) and is_pointer(kind):
+            if self._points_alike(value.kind, kind):
+                return value
+        elif not is_pointer(value.kind) and not is_pointer(kind) and join(value.kind, kind) is kind:
+            return self.convert(value, kind, e)
+        raise self.refuse(e, f"{_name(value.kind)} where {_name(kind)} is asked")
+
+    @staticmethod
+    def _points_alike(a: Any, b: Any) -> bool:
+        if isinstance(a, FunctionPointer) or isinstance(b, FunctionPointer):
+            return False
+        if is_object(a) or is_object(b):
+            return is_object(a) and is_object(b)
+        return a.target is None or b.target is None or a.target is b.target
+
+    def literal(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
+        """A number of the source, as a type.  Raises NotNative if it does not fit."""
+        number = int(value.text) if value.kind is int else float(value.text)
+        if kind is bool or is_pointer(kind) or not issubclass(kind, (Integer, Float)):
+            raise self.refuse(e, f"{_name(value.kind)} where {_name(kind)} is asked")
+        is_whole = value.kind is int
+        if issubclass(kind, Integer) and not (is_whole and kind.wrapped(int(number)) == number):
+            raise self.refuse(e, f"{number} does not fit into {_name(kind)}")
+        return Computed(constant(number, kind), kind)
+
+    def constant(self, found: Any, want: Any, e: ast.AST) -> Computed:
+        """A value that is known while compiling."""
+        if found is None:
+            return Computed("null", want if is_pointer(want) else ptr)
+        if isinstance(found, bool):
+            return Computed(str(int(found)), bool)
+        if isinstance(found, (Integer, Float)):
+            return Computed(constant(found, type(found)), type(found))
+        if isinstance(found, (int, float)):
+            return Computed(repr(found), type(found))
+        if isinstance(found, str):
+            return Computed(self.module.string(found), ptr)
+        if (kind := of_static(found)) is not None:
+            item, length = (kind.item, kind.length) if isinstance(kind, Array) else (kind, 0)
+            return Computed(self.module.static(found, kind, ast.unparse(e)), ptr[item], length=length)
+        raise self.refuse(e, f"{type(found).__name__} is no value of the language")
+
+    def on_Constant(self, e: ast.Constant, want: Any) -> Computed:
+        return self.constant(e.value, want, e)
+
+    def known(self, name: str, e: ast.AST) -> Any:
+        """The value of a name that is no local.  Raises NotNative."""
+        try:
+            return self.routine.scope[name]
+        except KeyError:
+            pass
+        if not hasattr(builtins, name):
+            raise self.refuse(e, f"the name {name} is not known")
+        return getattr(builtins, name)
+
+    def on_Name(self, e: ast.Name, want: Any) -> Computed:
+        if e.id in self.variables:
+            at, kind = self.variables[e.id]
+            if kind == borrowed and e.id not in self.params:
+                self.note("use", e)
+            return Computed(self.let(f"load {spelled(kind)}, ptr {at}"), kind, length=self.lengths.get(e.id, 0))
+        found = self.known(e.id, e)
+        if isinstance(found, Routine):
+            kind = FunctionPointer(found.result, tuple([k for _, k in found.params]))
+            return Computed(self.module.use(found), kind)
+        if isinstance(found, External):
+            return Computed(self.module.variable(found.name), borrowed)
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return Computed(self.let(f"load ptr, ptr {self.module.variable(f'PyExc_{found.__name__}')}"), borrowed)
+        return self.constant(found, want, e)
+
+    # ------------------------------------------------------------ arithmetic
+
+    def both(self, left: ast.expr, right: ast.expr, e: ast.expr, want: Any) -> tuple[Computed, Computed, Any]:
+        """Two values of one type, and that type."""
+        a = self.expr(left, want)
+        is_number = a.kind not in _LITERALS and not is_pointer(a.kind)
+        b = self.expr(right, None if is_number else want)
+        if is_pointer(a.kind) or is_pointer(b.kind):
+            return a, b, a.kind
+        kind = join(a.kind, b.kind)
+        if kind is None:
+            raise self.refuse(e, f"{_name(a.kind)} and {_name(b.kind)}: convert one")
+        if kind in _LITERALS:
+            return a, b, kind
+        return self.fit(a, kind, e), self.fit(b, kind, e), kind
+
+    def on_BinOp(self, e: ast.BinOp, want: Any) -> Computed:
+        name = _OPERATORS.get(type(e.op), "")
+        if name in ("shl", "shr"):
+            a = self.expr(e.left, want)
+            kind = a.kind
+            b = self.expr(e.right, kind if kind is not int else None)
+            if b.kind is not kind:
+                b = self.convert(b, kind, e)
+        else:
+            a, b, kind = self.both(e.left, e.right, e, None if is_pointer(want) else want)
+        if kind in _LITERALS:
+            folded = ast.Expression(ast.BinOp(ast.Constant(eval(a.text)), e.op, ast.Constant(eval(b.text))))
+            return self.constant(eval(compile(ast.fix_missing_locations(folded), "constant", "eval")), want, e)
+        if is_pointer(kind):
+            return self._moved_pointer(e, a, b)
+        instruction = self._instruction(e, name, kind, b)
+        if instruction in ("sdiv", "srem"):
+            return self._floored(instruction, kind, a.text, b.text)
+        return Computed(self.let(f"{instruction} {spelled(kind)} {a.text}, {b.text}"), kind)
+
+    def _instruction(self, e: ast.BinOp, name: str, kind: Any, b: Computed) -> str:
+        """The instruction of an operator.  Raises NotNative."""
+        if _is_float(kind):
+            name = _OF_FLOATS.get(name, "")
+        elif not is_integer(_item(kind)) or name == "fdiv":
+            name = ""
+        if not name:
+            raise self.refuse(e, f"not an operation of {_name(kind)}")
+        if self.module.checks and name in ("udiv", "urem", "shl", "shr") and not isinstance(kind, Vector):
+            rule = f"ult {spelled(kind)} {b.text}, {kind.bits}" if "sh" in name else f"ne {spelled(kind)} {b.text}, 0"
+            self.check(self.let(f"icmp {rule}"), e, "shift by too much" if "sh" in name else "division by zero")
+        is_signed = getattr(_item(kind), "signed", False)
+        if name == "shr":
+            return "ashr" if is_signed else "lshr"
+        return "s" + name[1:] if is_signed and name in ("udiv", "urem") else name
+
+    def _floored(self, name: str, kind: Any, a: str, b: str) -> Computed:
+        """A quotient or remainder of signed numbers as Python has it: rounded down, not towards zero."""
+        t = spelled(kind)
+        rest = self.let(f"srem {t} {a}, {b}")
+        is_inexact = self.let(f"icmp ne {t} {rest}, 0")
+        is_opposite = self.let(f"icmp slt {t} {self.let(f'xor {t} {rest}, {b}')}, 0")
+        is_below = self.let(f"and i1 {is_inexact}, {is_opposite}")
+        if name == "srem":
+            return Computed(self.let(f"add {t} {rest}, {self.let(f'select i1 {is_below}, {t} {b}, {t} 0')}"), kind)
+        less = self.let(f"sext i1 {is_below} to {t}")
+        return Computed(self.let(f"add {t} {self.let(f'sdiv {t} {a}, {b}')}, {less}"), kind)
+
+    def _moved_pointer(self, e: ast.BinOp, a: Computed, b: Computed) -> Computed:
+        if not isinstance(e.op, (ast.Add, ast.Sub)) or is_object(a.kind) or not is_pointer(a.kind):
+            raise self.refuse(e, "not an operation of pointers")
+        number = self.convert(b, i64, e).text
+        if isinstance(e.op, ast.Sub):
+            number = self.let(f"sub i64 0, {number}")
+        return Computed(self.element(a.text, a.kind.target, number), a.kind)
+
+    def on_UnaryOp(self, e: ast.UnaryOp, want: Any) -> Computed:
+        if isinstance(e.op, ast.Not):
+            return Computed(self.let(f"xor i1 {self.truth(e.operand)}, 1"), bool)
+        value = self.expr(e.operand, want if not isinstance(e.operand, ast.Constant) else None)
+        kind = value.kind
+        if kind in _LITERALS:
+            number = eval(value.text)
+            return self.constant(~number if isinstance(e.op, ast.Invert) else -number, want, e)
+        if isinstance(e.op, ast.Invert) and is_integer(kind):
+            return Computed(self.let(f"xor {spelled(kind)} {value.text}, -1"), kind)
+        if isinstance(e.op, ast.USub) and not is_pointer(kind):
+            text = f"fneg {spelled(kind)} " if _is_float(kind) else f"sub {spelled(kind)} 0, "
+            return Computed(self.let(text + value.text), kind)
+        raise self.refuse(e, f"not an operation of {_name(kind)}")
+
+    # ------------------------------------------------------------ truth
+
+    def on_Compare(self, e: ast.Compare, want: Any) -> Computed:
+        word = _COMPARISONS.get(type(e.ops[0]))
+        if len(e.ops) > 1 or word is None:
+            raise self.refuse(e, "one comparison at a time, of numbers or pointers")
+        a, b, kind = self.both(e.left, e.comparators[0], e, borrowed)
+        if kind is int:
+            kind = i64
+        if _is_float(kind):
+            condition = f"fcmp {'une' if word == 'ne' else 'o' + word}"
+        else:
+            is_plain = word in ("eq", "ne")
+            condition = f"icmp {word if is_plain else ('s' if getattr(_item(kind), 'signed', False) else 'u') + word}"
+        found = self.let(f"{condition} {spelled(kind)} {a.text}, {b.text}")
+        self.done(a)
+        self.done(b)
+        lanes = getattr(kind, "lanes", 0)
+        return Computed(found, vector[bool, lanes] if lanes else bool)
+
+    def truth(self, e: ast.expr) -> str:
+        """An expression as a condition."""
+        value = self.expr(e, borrowed)
+        if value.kind is int:
+            return str(int(value.text != "0"))
+        if is_object(value.kind):
+            raise self.refuse(e, "the truth of an object: call what decides it")
+        if value.kind is bool:
+            return value.text
+        if is_pointer(value.kind) or is_integer(value.kind):
+            zero = "null" if is_pointer(value.kind) else "0"
+            found = self.let(f"icmp ne {spelled(value.kind)} {value.text}, {zero}")
+            self.done(value)
+            return found
+        raise self.refuse(e, f"the truth of {_name(value.kind)}: compare it")
+
+    def on_BoolOp(self, e: ast.BoolOp, want: Any) -> Computed:
+        out, cell = self.fresh("both"), self.cell(bool)
+        for number, part in enumerate(e.values):
+            truth = self.truth(part)
+            self.emit(f"store i1 {truth}, ptr {cell}")
+            if number + 1 < len(e.values):
+                more = self.fresh("more")
+                self.branch(truth, *((more, out) if isinstance(e.op, ast.And) else (out, more)))
+                self.begin(more)
+        self.jump(out)
+        self.begin(out)
+        return Computed(self.let(f"load i1, ptr {cell}"), bool)
+
+    def on_IfExp(self, e: ast.IfExp, want: Any) -> Computed:
+        yes, no, out = self.labels("then", "else", "end")
+        self.branch(self.truth(e.test), yes, no)
+        self.begin(yes)
+        a = self.expr(e.body, want)
+        if a.kind in _LITERALS:
+            raise self.refuse(e, "which type? say i64(...)")
+        counts = a.owned or (is_counted(a.kind) and want != borrowed)
+        cell = self.cell(a.kind)
+        self._choose(a, cell, counts)
+        self.jump(out)
+        self.begin(no)
+        b = self.fit(self.expr(e.orelse, a.kind), a.kind, e.orelse)
+        if b.owned and not counts:
+            raise self.refuse(e.orelse, "a new reference where it is not kept")
+        self._choose(b, cell, counts)
+        self.jump(out)
+        self.begin(out)
+        text = self.let(f"load {spelled(a.kind)}, ptr {cell}")
+        return self.temporary(text, a.kind) if counts else Computed(text, a.kind)
+
+    def _choose(self, value: Computed, cell: str, counts: bool) -> None:
+        if counts:
+            self.moved(value)
+        self.emit(f"store {spelled(value.kind)} {value.text}, ptr {cell}")
+
+    # ------------------------------------------------------------ places in memory
+
+    def element(self, text: str, kind: Any, number: str) -> str:
+        """The address of an element of an array."""
+        whole = is_struct(kind) or isinstance(kind, (Array, type(None)))
+        size = size_of(kind) if kind is not None else 1
+        item = f"[{size} x i8]" if whole else in_memory(kind)
+        return self.let(f"getelementptr {item}, ptr {text}, i64 {number}")
+
+    def place(self, e: ast.Attribute | ast.Subscript, base: Computed | None = None) -> tuple[str, Field]:
+        """The address of `p.field` or `p[i]`, and what is there."""
+        p = base or self.expr(e.value, borrowed)
+        if not isinstance(p.kind, Reference) or p.kind.target is None:
+            raise self.refuse(e, f"{_name(p.kind)} has no parts")
+        target = p.kind.target
+        if self.module.checks and not p.text.startswith("@"):
+            self.check(self.let(f"icmp ne ptr {p.text}, null"), e, "null pointer")
+        if isinstance(e, ast.Attribute):
+            if not is_struct(target) or e.attr not in target.fields():
+                raise self.refuse(e, f"{_name(p.kind)} has no field {e.attr}")
+            field = target.fields()[e.attr]
+            return self.let(f"getelementptr i8, ptr {p.text}, i64 {field.offset}"), field
+        number = self.convert(self.expr(e.slice, i64), i64, e)
+        if self.module.checks and p.length:
+            self.check(self.let(f"icmp ult i64 {number.text}, {p.length}"), e, "out of bounds")
+        return self.element(p.text, target, number.text), Field("", target, 0, "")
+
+    def read(self, at: str, field: Field, want: Any) -> Computed:
+        """The value at a place: an object is held, unless it is only looked at; a struct's count is its owner's."""
+        kind = field.kind
+        if isinstance(kind, Array):
+            return Computed(at, ptr[kind.item], length=kind.length)
+        if is_struct(kind):
+            return Computed(at, ptr[kind])
+        if field.place is not None:
+            bits = self.let(f"and i8 {self.let(f'load i8, ptr {at}')}, {1 << field.place}")
+            return Computed(self.let(f"icmp ne i8 {bits}, 0"), bool)
+        text = self.loaded(at, kind)
+        if kind == obj:
+            if want == borrowed:
+                return Computed(text, borrowed)
+            self.hold(text, obj)
+            return self.temporary(text, obj)
+        return Computed(text, ptr[kind.target] if is_counted(kind) else kind)
+
+    def on_Attribute(self, e: ast.Attribute, want: Any) -> Computed:
+        if not self.is_in_memory(e):
+            return self.constant(self.evaluated(e), want, e)
+        return self.read(*self.place(e), want)
+
+    def is_in_memory(self, e: ast.expr) -> bool:
+        """False for `module.NAME` and its like, which is known while compiling."""
+        while isinstance(e, ast.Attribute):
+            e = e.value
+        return not isinstance(e, ast.Name) or e.id in self.variables or of_static(self.known(e.id, e)) is not None
+
+    def on_Subscript(self, e: ast.Subscript, want: Any) -> Computed:
+        base = self.expr(e.value, borrowed)
+        lanes = getattr(base.kind, "lanes", 0)
+        if lanes:
+            number = self.convert(self.expr(e.slice, i64), i64, e).text
+            text = self.let(f"extractelement {spelled(base.kind)} {base.text}, i64 {number}")
+            return Computed(text, base.kind.item)
+        return self.read(*self.place(e, base), want)
+
+    def evaluated(self, e: ast.expr) -> Any:
+        """An expression that is computed while compiling.  Raises NotNative."""
+        try:
+            return eval(ast.unparse(e), {}, self.routine.scope)
+        except Exception as error:
+            raise self.refuse(e, f"not known while compiling ({error})") from None
+
+    def convert(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
+        raise NotImplementedError

@@ -1,0 +1,219 @@
+"""The numbers of native Python: Python's own numbers with a width, so that a native function also runs as plain Python.
+
+    u8 u16 u32 u64 u128   i8 i16 i32 i64   f32 f64   vector[f64, 4]
+
+An operation on two integers has the type that holds all values of both.  Where neither does (i64 and u64) the compiler
+and plain Python refuse it alike.  A result that does not fit its type is an OverflowError in plain Python below 64
+bits, where it is a fault of the program; from 64 bits on it wraps, as hashes do.  Machine code wraps at any width.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "Float", "Integer", "Vector", "f32", "f64", "i8", "i16", "i32", "i64", "is_integer", "join", "u8", "u16", "u32",
+    "u64", "u128", "vector",
+]  # fmt: skip
+
+
+class Integer(int):
+    """A whole number of `bits` bits.  The constructor wraps, as a conversion in machine code does."""
+
+    bits = 64
+    signed = True
+
+    def __new__(cls, value: Any = 0) -> Integer:
+        number = int(value)
+        if isinstance(value, float) and cls.wrapped(number) != number:
+            raise OverflowError(f"{value} does not fit into {cls.__name__}")  # the machine's result is any
+        return int.__new__(cls, cls.wrapped(number))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({int(self)})"
+
+    @classmethod
+    def wrapped(cls, value: int) -> int:
+        """The value that is left in this many bits."""
+        low = value & (1 << cls.bits) - 1
+        return low - (1 << cls.bits) if cls.signed and low >> cls.bits - 1 else low
+
+    @classmethod
+    def exactly(cls, value: int) -> Integer:
+        """A number that must fit.  Raises OverflowError below 64 bits."""
+        if cls.bits < 64 and cls.wrapped(value) != value:
+            raise OverflowError(f"{value} does not fit into {cls.__name__}")
+        return cls(value)
+
+
+class Float(float):
+    """A number with a fraction.  Division by zero and overflow give what the machine gives."""
+
+    bits = 64
+    signed = True
+
+    def __new__(cls, value: Any = 0.0) -> Float:
+        return float.__new__(cls, ctypes.c_float(value).value if cls.bits == 32 else value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({float(self)})"
+
+    exactly = classmethod(lambda cls, value: cls(value))
+
+
+class Vector:
+    """`lanes` numbers side by side; a number makes a vector of equal ones."""
+
+    item: Any
+    lanes: int
+
+    def __init__(self, given: Any) -> None:
+        self.values = given if isinstance(given, list) else [self.item(given)] * self.lanes
+
+    def __getitem__(self, lane: int) -> Any:
+        return self.values[lane]
+
+
+def is_integer(kind: Any) -> bool:
+    """True for the types of whole numbers and for bool."""
+    return kind is bool or (isinstance(kind, type) and issubclass(kind, Integer))
+
+
+def join(a: Any, b: Any) -> Any:
+    """The type of an operation on two types; None if neither holds all values of both.
+
+    `int` and `float` stand for literals, which take the type of the other side.
+    """
+    if a is b:
+        return a
+    for one, other in ((a, b), (b, a)):
+        if one is int and (is_integer(other) or other is float or issubclass(other, Float)):
+            return other
+        if one is float and issubclass(other, Float):
+            return other
+        if one is bool and is_integer(other):
+            return other
+        is_wider = one is not bool and other is not bool and getattr(one, "bits", 0) > getattr(other, "bits", 0)
+        if is_wider and issubclass(one, Integer) and issubclass(other, Integer) and (one.signed or not other.signed):
+            return one
+        if is_wider and issubclass(one, Float) and issubclass(other, Float):
+            return one
+    return None
+
+
+def _quotient(a: float, b: float) -> float:
+    if b:
+        return a / b
+    return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _give_operators(base: type, literals: tuple[type, ...], operators: dict[str, Callable[[Any, Any], Any]]) -> None:
+    """Give a family of numbers its operators: on two of them, and on one and a literal."""
+
+    def forward(name: str, compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        is_shift = name in ("lshift", "rshift")
+        plain: Any = int if base is Integer else float
+
+        def apply(a: Any, b: Any) -> Any:
+            if not any(isinstance(b, of) for of in (base, *literals)):
+                return NotImplemented
+            kind = type(a) if is_shift else join(type(a), type(b))
+            if kind is None:
+                raise TypeError(f"{a!r} {name} {b!r}: no type holds both")
+            if is_shift and not 0 <= b < kind.bits:
+                raise OverflowError(f"a {kind.__name__} shifted by {int(b)}")
+            return kind.exactly(compute(plain(a), plain(b)))
+
+        return apply
+
+    def backward(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        return lambda a, b: apply(type(a)(b), a) if type(b) in literals else NotImplemented
+
+    for name, compute in operators.items():
+        apply = forward(name, compute)
+        setattr(base, f"__{name}__", apply)
+        setattr(base, f"__r{name}__", backward(apply))
+    base.__neg__ = lambda a: type(a).exactly(-base.__mro__[1](a))  # type: ignore[operator]
+
+
+_SHARED = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+_BITS = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+_WHOLE = {"floordiv": operator.floordiv, "mod": operator.mod, "lshift": operator.lshift, "rshift": operator.rshift}
+_give_operators(Integer, (int, bool), _SHARED | _BITS | _WHOLE)
+_give_operators(Float, (float, int), _SHARED | {"truediv": _quotient})
+Integer.__invert__ = lambda a: type(a)(~int(a))  # type: ignore[method-assign]
+
+
+def _lanewise(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def apply(a: Vector, b: Any) -> Any:
+        if type(b) is not type(a):
+            raise TypeError(f"{type(a).__name__} and {type(b).__name__}: convert one")
+        found = [compute(x, y) for x, y in zip(a.values, b.values, strict=True)]
+        return (vector[bool, a.lanes] if type(found[0]) is bool else type(a))(found)
+
+    return apply
+
+
+for _name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor", "lt", "le", "gt", "ge"):
+    setattr(Vector, f"__{_name.strip('_')}__", _lanewise(getattr(operator, _name)))
+
+
+class u8(Integer):
+    bits, signed = 8, False
+
+
+class u16(Integer):
+    bits, signed = 16, False
+
+
+class u32(Integer):
+    bits, signed = 32, False
+
+
+class u64(Integer):
+    bits, signed = 64, False
+
+
+class u128(Integer):
+    bits, signed = 128, False
+
+
+class i8(Integer):
+    bits = 8
+
+
+class i16(Integer):
+    bits = 16
+
+
+class i32(Integer):
+    bits = 32
+
+
+class i64(Integer):
+    bits = 64
+
+
+class f32(Float):
+    bits = 32
+
+
+class f64(Float):
+    bits = 64
+
+
+class _VectorOf(dict[tuple[Any, int], Any]):
+    """`vector[f64, 4]`: the class of vectors of four f64, the same object each time."""
+
+    def __missing__(self, parts: tuple[Any, int]) -> Any:
+        item, lanes = parts
+        body = {"item": item, "lanes": lanes, "bits": getattr(item, "bits", 1) * lanes, "signed": True}
+        self[parts] = type(f"vector[{item.__name__}, {lanes}]", (Vector,), body)
+        return self[parts]
+
+
+vector = _VectorOf()

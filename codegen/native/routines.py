@@ -1,0 +1,280 @@
+"""Functions of native Python, and the words that mean more to the compiler than to Python.
+
+    @native                     a function that is compiled from its own source; called, it runs in plain Python
+    @native(inline=True)        the same, inlined wherever it is called; False: nowhere
+    @native(frees=Node)         the function that frees a Node when its last holder is gone
+    extern("Py_IncRef", ...)    a function of another library, by name
+    static(Pool)                memory that exists once for each module of machine code, zero at the start
+    external("_Py_NoneStruct")  an object of another library, by name
+    local(T, n)                 n values on the stack
+
+A function can fail if it returns `obj` or `status`: the result NULL or -1 says that an exception is set, and the caller
+leaves with it.  Only a function that can fail may call one that can.
+
+Two arguments name a place: an owner and a field in quotes, or an array and a number.
+
+    put(node, "value", x)       fill a counted place that is null: there is nothing to let go
+    take(node, "value")         move a value out of a counted place, which is null afterwards
+    atomic_load(job, "next")    read, write and change a number that several threads use; the last argument may be the
+                                ordering in LLVM's word, else it is "seq_cst"
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+import threading
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..records import record
+from .structs import Pointer, evaluated, obj, running, zero
+
+__all__ = [
+    "INTRINSICS", "External", "Routine", "atomic_add", "atomic_load", "atomic_max", "atomic_store", "atomic_swap",
+    "compare_exchange", "extern", "external", "fence", "from_source", "likely", "local", "native", "of_static",
+    "put", "select", "static", "status", "take", "unlikely", "void",
+]  # fmt: skip
+
+
+class void:
+    """The result of a function that gives nothing."""
+
+
+class status:
+    """The result of a function that gives nothing but may fail."""
+
+    bits = 32
+    signed = True
+
+
+class Routine:
+    """A function of native Python, or one of another library.
+
+    fails      True: NULL or a negative result says that an exception is set; "occurred": -1 may say so
+    new        a result that is an object is a new reference
+    runs_python   may run any Python code; None: found out when it is compiled
+    text       LLVM's text of it, where it is written by hand
+    """
+
+    def __init__(self, name: str, result: Any, params: list[tuple[str, Any]], *, fails: Any = False) -> None:
+        self.name, self.result, self.params, self.fails = name, result, params, fails
+        self.new = True
+        self.runs_python: bool | None = None
+        self.tree: ast.FunctionDef | None = None
+        self.scope: Mapping[str, Any] = {}
+        self.inline: bool | None = None
+        self.plain: Callable[..., Any] | None = None
+        self.file = self.text = ""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it in plain Python."""
+        if self.plain is None:
+            raise TypeError(f"{self.name} has no stand-in in plain Python")
+        given = [_converted(kind, a) for a, (_, kind) in zip(arguments, self.params, strict=True)]
+        running(1)
+        try:
+            found = self.plain(*given)
+        finally:
+            running(-1)
+        return _converted(self.result, found)
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    return kind(value) if isinstance(kind, type) and kind not in (void, status) and value is not None else value
+
+
+def extern(
+    name: str,
+    result: Any,
+    *params: Any,
+    fails: Any = False,
+    new: bool = True,
+    runs_python: bool = True,
+    plain: Callable[..., Any] | None = None,
+    text: str = "",
+) -> Routine:
+    """A function of another library.
+
+    runs_python   False for one that runs no Python code, and lets no object go
+    plain         what stands for it in plain Python
+    text          LLVM's text that defines it, where another room writes that by hand
+    """
+    found = Routine(name, result, [(f"a{i}", kind) for i, kind in enumerate(params)], fails=fails)
+    found.new, found.runs_python, found.plain, found.text = new, runs_python, plain, text
+    return found
+
+
+def native(function: Any = None, *, inline: bool | None = None, frees: Any = None) -> Any:
+    """A function that is compiled from its own source."""
+    around = sys._getframe(1)
+    if function is None:
+        return lambda f: _routine(f, around, inline, frees)
+    return _routine(function, around, inline, frees)
+
+
+def _routine(function: Any, around: Any, inline: bool | None, frees: Any) -> Routine:
+    lines, first = inspect.getsourcelines(function)
+    tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    ast.increment_lineno(tree, first - 1)
+    scope: Any = ChainMap(_Closure(function), dict(around.f_locals), function.__globals__)  # type: ignore[arg-type]
+    kinds = {name: evaluated(a, scope) for name, a in function.__annotations__.items()}
+    result = kinds.pop("return", void) or void
+    found = Routine(function.__name__, result, list(kinds.items()), fails=result in (obj, status))
+    found.tree, found.scope, found.inline, found.plain = tree, scope, inline, function
+    found.file = inspect.getsourcefile(function) or "unknown"
+    if frees is not None:
+        frees._free = found
+    return found
+
+
+def from_source(source: str, scope: Mapping[str, Any], like: Routine) -> Routine:
+    """A function of generated source, which stands in debug info and messages where another one does."""
+    tree = ast.parse(source).body[0]
+    assert isinstance(tree, ast.FunctionDef) and like.tree is not None
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.expr)):
+            node.lineno = node.end_lineno = like.tree.lineno
+    kinds = {a.arg: evaluated(ast.unparse(a.annotation), scope) for a in tree.args.args if a.annotation}
+    found = Routine(tree.name, obj, list(kinds.items()), fails=True)
+    found.tree, found.scope, found.file = tree, scope, like.file
+    return found
+
+
+class _Closure(Mapping[str, Any]):
+    """The variables that a function has from the functions around it, as they are now."""
+
+    def __init__(self, function: Any) -> None:
+        self._cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._cells[name].cell_contents
+        except ValueError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+
+@record(frozen=True)
+class External:
+    """An object of another library, which is always there."""
+
+    name: str
+
+
+def external(name: str) -> External:
+    return External(name)
+
+
+_statics: dict[int, tuple[Any, Any]] = {}
+
+
+def static(kind: Any) -> Any:
+    """Memory that exists once."""
+    stand_in = zero(kind)
+    _statics[id(stand_in)] = (stand_in, kind)
+    return stand_in
+
+
+def of_static(stand_in: Any) -> Any:
+    """The type of the static memory that a value of plain Python stands for; None if it does for none."""
+    return _statics.get(id(stand_in), (None, None))[1]
+
+
+def local(kind: Any, count: int) -> Pointer:
+    return Pointer([None] * int(count), 0, kind)
+
+
+def likely(truth: Any) -> Any:
+    return truth
+
+
+def unlikely(truth: Any) -> Any:
+    return truth
+
+
+def select(choice: Any, yes: Any, no: Any) -> Any:
+    """Of two vectors the lanes that a vector of bool chooses."""
+    return type(yes)([y if c else n for c, y, n in zip(choice.values, yes.values, no.values, strict=True)])
+
+
+def _read(place: Any, key: Any) -> Any:
+    return getattr(place, key) if isinstance(key, str) else place[key]
+
+
+def _write(place: Any, key: Any, value: Any) -> None:
+    if isinstance(key, str):
+        setattr(place, key, value)
+    else:
+        place[key] = value
+
+
+def take(place: Any, key: Any) -> Any:
+    value = _read(place, key)
+    _write(place, key, None)  # a struct's count falls, as locals are not counted
+    return value
+
+
+def put(place: Any, key: Any, value: Any) -> None:
+    assert _read(place, key) is None, f"put over {_read(place, key)}"
+    _write(place, key, value)
+
+
+_atomic = threading.Lock()
+
+
+def _changed(place: Any, key: Any, change: Callable[[Any], Any]) -> Any:
+    with _atomic:
+        old = _read(place, key)
+        _write(place, key, change(old))
+    return old
+
+
+def atomic_load(place: Any, key: Any, ordering: str = "seq_cst") -> Any:
+    return _read(place, key)
+
+
+def atomic_store(place: Any, key: Any, value: Any, ordering: str = "seq_cst") -> None:
+    _changed(place, key, lambda old: value)
+
+
+def atomic_add(place: Any, key: Any, value: Any, ordering: str = "seq_cst") -> Any:
+    """Add, and give the number before."""
+    return _changed(place, key, lambda old: type(old).wrapped(int(old) + int(value)))
+
+
+def atomic_max(place: Any, key: Any, value: Any, ordering: str = "seq_cst") -> Any:
+    """Keep the larger number, and give the number before."""
+    return _changed(place, key, lambda old: max(old, value))
+
+
+def atomic_swap(place: Any, key: Any, value: Any, ordering: str = "seq_cst") -> Any:
+    """Write a number, and give the one before."""
+    return _changed(place, key, lambda old: value)
+
+
+def compare_exchange(place: Any, key: Any, expected: Any, value: Any, ordering: str = "seq_cst") -> bool:
+    """Write a number if the expected one is there.  True if it was."""
+    return bool(_changed(place, key, lambda old: value if old == expected else old) == expected)
+
+
+def fence(ordering: str = "seq_cst") -> None:
+    """Order what this thread reads and writes before and after."""
+
+
+INTRINSICS: dict[Any, str] = {
+    f: f.__name__
+    for f in (
+        local, likely, unlikely, select, take, put, fence, atomic_load, atomic_store, atomic_add, atomic_max,
+        atomic_swap, compare_exchange,
+    )
+}  # fmt: skip

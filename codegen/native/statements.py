@@ -1,0 +1,295 @@
+"""Statements of native Python, and the frame of a function: its way out, and its way out with an exception.
+
+Locals that are counted are let go on every way out; a local that is returned is moved.  A parameter is the caller's,
+who holds it as long as the call takes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from .borrowing import refuse_stale
+from .calls import CallWriter, failure
+from .numbers import i64
+from .routines import status, void
+from .structs import (
+    Field,
+    Reference,
+    borrowed,
+    evaluated,
+    is_counted,
+    is_object,
+    obj,
+    ptr,
+)  # fmt: skip
+from .translation import Computed, spelled
+
+__all__ = ["RoutineWriter"]
+
+
+class RoutineWriter(CallWriter):
+    """The text of a whole function."""
+
+    def text(self) -> str:
+        """LLVM's definition of the function.  Raises NotNative."""
+        routine, result = self.routine, self.routine.result
+        if result is not void:
+            self.heads.append(f"  %result = alloca {spelled(result)}")
+        if result is status:
+            self.heads.append("  store i32 0, ptr %result")
+        for name, kind in routine.params:
+            self.heads += [f"  %{name}.at = alloca {spelled(kind)}", f"  store {spelled(kind)} %{name}, ptr %{name}.at"]
+            self.variables[name] = (f"%{name}.at", kind)
+        self.block(self.tree.body)
+        if not self.is_closed and result not in (void, status):
+            raise self.refuse(self.tree.body[-1], "the end of the function without a result")
+        self.jump("leave")
+        self.line = self.tree.end_lineno or self.line
+        self._write_ends()
+        refuse_stale(self.happenings, self.ways, self.refuse)
+        if routine.runs_python is None:
+            routine.runs_python = any(what == "python" for found in self.happenings.values() for what, _ in found)
+        attributes = {True: " alwaysinline", False: " noinline", None: ""}[routine.inline]
+        linkage = "" if routine in self.module.exported else "internal "
+        params = ", ".join(f"{spelled(kind)} %{name}" for name, kind in routine.params)
+        head = f"define {linkage}{spelled(result)} {self.module.use(routine)}({params}){attributes}"
+        return "\n".join([f"{head} !dbg {self._subprogram} {{", "entry:", *self.heads, *self.lines, "}"])
+
+    def _write_ends(self) -> None:
+        """The ways out."""
+        result = self.routine.result
+        if self.can_fail_here:
+            self.begin("failed")
+            if result is not void:
+                self.emit(f"store {spelled(result)} {failure(result)}, ptr %result")
+            self.jump("leave")
+        self.begin("leave")
+        for name, (at, kind) in self.variables.items():
+            if is_counted(kind) and name not in self.params:
+                self.let_go(self.let(f"load ptr, ptr {at}"), kind)
+        for array, kind, length in self.counted_arrays:
+            for number in range(length):
+                self.let_go(self.let(f"load ptr, ptr {self.element(array, kind, str(number))}"), kind)
+        text = "" if result is void else self.let(f"load {spelled(result)}, ptr %result")
+        self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
+
+    # ------------------------------------------------------------ statements
+
+    def block(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            if self.is_closed:
+                return
+            self.line = statement.lineno
+            method = getattr(self, f"on_{type(statement).__name__}", None)
+            if method is None:
+                raise self.refuse(statement, f"{type(statement).__name__} is not in the language")
+            method(statement)
+            assert not self.temporaries or self.is_closed, f"line {self.line}: temporaries are left"
+
+    def on_Pass(self, s: ast.Pass) -> None:
+        pass
+
+    def on_Expr(self, s: ast.Expr) -> None:
+        if not (isinstance(s.value, ast.Constant) and isinstance(s.value.value, str)):
+            self.done(self.expr(s.value))
+
+    def on_Assign(self, s: ast.Assign) -> None:
+        if len(s.targets) > 1:
+            raise self.refuse(s, "one target at a time")
+        target = s.targets[0]
+        want = self.variables[target.id][1] if isinstance(target, ast.Name) and target.id in self.variables else None
+        self.store(target, self.expr(s.value, want), s)
+
+    def on_AnnAssign(self, s: ast.AnnAssign) -> None:
+        kind = evaluated(ast.unparse(s.annotation), self.routine.scope)
+        if not isinstance(s.target, ast.Name) or s.value is None or s.target.id in self.variables:
+            raise self.refuse(s, "the type of a local stands where it is first assigned")
+        value = self.expr(s.value, kind)
+        self.slot(s.target.id, kind)
+        self.store(s.target, value, s)
+
+    def on_AugAssign(self, s: ast.AugAssign) -> None:
+        read: Any = ast.parse(ast.unparse(s.target), mode="eval").body
+        sum_ = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
+        for node in ast.walk(read):
+            ast.copy_location(node, s)
+        self.store(s.target, self.expr(sum_), s)
+
+    def store(self, target: ast.expr, value: Computed, s: ast.stmt) -> None:
+        """Give a value to a local or a place in memory."""
+        if isinstance(target, ast.Name):
+            at, kind = self._local(target, value, s)
+            field = Field("", kind, 0, "")
+        elif isinstance(target, (ast.Attribute, ast.Subscript)):
+            at, field = self.place(target)
+            kind = field.kind
+        else:
+            raise self.refuse(s, f"{type(target).__name__} is no target")
+        value = self.fit(value, kind, s)
+        if field.place is not None:
+            self._store_bit(value.text, at, field.place)
+        elif is_counted(kind):
+            self.moved(value)
+            old = self.let(f"load ptr, ptr {at}")
+            self.emit(f"store ptr {value.text}, ptr {at}")
+            self.let_go(old, kind)
+        elif value.owned:
+            raise self.refuse(s, "a new reference where it is not kept")
+        elif isinstance(target, ast.Name):
+            self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
+            if kind == borrowed:
+                self.note("set", target.id)
+        else:
+            self.kept(value.text, kind, at)
+
+    def _local(self, target: ast.Name, value: Computed, s: ast.stmt) -> tuple[str, Any]:
+        """The place of a local, which the first value gives its type."""
+        if target.id in self.params and is_counted(self.variables[target.id][1]):
+            raise self.refuse(s, "a parameter is the caller's: take a local")
+        kind = value.kind
+        if target.id not in self.variables:
+            if kind in (int, float):
+                raise self.refuse(s, "which number? say i64(...)")
+            if kind is void:
+                raise self.refuse(s, "no value")
+            if is_object(kind) and not value.owned:
+                kind = obj  # who wants it borrowed says so
+            elif isinstance(kind, Reference) and kind.word == "own" and not value.owned:
+                kind = ptr[kind.target]
+        given = [n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        if value.length and given.count(target.id) == 1:
+            self.lengths[target.id] = value.length
+        return self.slot(target.id, kind)
+
+    def _store_bit(self, truth: str, at: str, place: int) -> None:
+        others = self.let(f"and i8 {self.let(f'load i8, ptr {at}')}, {~(1 << place) & 255}")
+        moved = self.let(f"shl i8 {self.let(f'zext i1 {truth} to i8')}, {place}")
+        self.emit(f"store i8 {self.let(f'or i8 {others}, {moved}')}, ptr {at}")
+
+    # ------------------------------------------------------------ control flow
+
+    def on_If(self, s: ast.If) -> None:
+        if (known := self._known_truth(s.test)) is not None:
+            self.block(s.body if known else s.orelse)
+            return
+        yes, no, end = self.labels("then", "else", "end")
+        self.branch(self.truth(s.test), yes, no)
+        self.begin(yes)
+        self.block(s.body)
+        yes_ends = self.is_closed
+        self.jump(end)
+        self.begin(no)
+        self.block(s.orelse)
+        no_ends = self.is_closed
+        self.jump(end)
+        self.begin(end)
+        if yes_ends and no_ends:
+            self.emit("unreachable")
+            self.is_closed = True
+
+    def _known_truth(self, test: ast.expr) -> bool | None:
+        """A condition that is a constant of the module: only the part that is taken is compiled."""
+        name = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
+        if not isinstance(name, ast.Name) or name.id in self.variables:
+            return None
+        found = self.known(name.id, test)
+        return None if not isinstance(found, bool) else found if name is test else not found
+
+    def on_While(self, s: ast.While) -> None:
+        if s.orelse:
+            raise self.refuse(s, "a loop without else")
+        head, body, end = self.labels("while", "do", "done")
+        is_endless = isinstance(s.test, ast.Constant) and s.test.value is True
+        self.jump(head)
+        self.begin(head)
+        if not is_endless:
+            self.branch(self.truth(s.test), body, end)
+            self.begin(body)
+        self.loops.append((head, end))
+        self.block(s.body)
+        self.loops.pop()
+        self.jump(head)
+        self.begin(end)
+        if is_endless and not any(end in ways for ways in self.ways.values()):
+            self.emit("unreachable")
+            self.is_closed = True
+
+    def on_For(self, s: ast.For) -> None:
+        call = s.iter
+        is_range = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
+        if not is_range or not isinstance(s.target, ast.Name) or s.orelse:
+            raise self.refuse(s, "a loop is over a range, without else")
+        given = call.args  # type: ignore[attr-defined]
+        step = int(self.evaluated(given[2])) if len(given) > 2 else 1
+        if not step:
+            raise self.refuse(s, "a step of zero")
+        start = "0" if len(given) == 1 else self.convert(self.expr(given[0], None), i64, s).text
+        stop = self.convert(self.expr(given[min(1, len(given) - 1)], None), i64, s).text
+        counter = self.cell(i64)
+        self.emit(f"store i64 {start}, ptr {counter}")
+        at, kind = self.slot(s.target.id, i64)
+        if kind is not i64:
+            raise self.refuse(s, f"{s.target.id} is no i64")
+        head, body, following, end = self.labels("for", "do", "next", "done")
+        self.jump(head)
+        self.begin(head)
+        number = self.let(f"load i64, ptr {counter}")
+        self.branch(self.let(f"icmp {'slt' if step > 0 else 'sgt'} i64 {number}, {stop}"), body, end)
+        self.begin(body)
+        self.emit(f"store i64 {number}, ptr {at}")
+        self.loops.append((following, end))
+        self.block(s.body)
+        self.loops.pop()
+        self.jump(following)
+        self.begin(following)
+        self.emit(f"store i64 {self.let(f'add i64 {number}, {step}')}, ptr {counter}")
+        self.jump(head)
+        self.begin(end)
+
+    def on_Break(self, s: ast.Break) -> None:
+        self.jump(self.loops[-1][1])
+
+    def on_Continue(self, s: ast.Continue) -> None:
+        self.jump(self.loops[-1][0])
+
+    def on_Assert(self, s: ast.Assert) -> None:
+        if self.module.checks:
+            self.check(self.truth(s.test), s, "assertion failed")
+
+    def on_Raise(self, s: ast.Raise) -> None:
+        if not self.routine.fails:
+            raise self.refuse(s, f"{self.routine.name} cannot fail: return obj or status")
+        if not re.fullmatch(r"\w+\('.*'\)", ast.unparse(s.exc) if s.exc else ""):
+            raise self.refuse(s, "an exception is a class of Python's and one text")
+        call: Any = s.exc
+        self.raise_error(call.func.id, call.args[0].value)
+        self.can_fail_here = True
+        self.jump("failed")
+
+    def _is_counted_local(self, name: str) -> bool:
+        return name in self.variables and name not in self.params and is_counted(self.variables[name][1])
+
+    def on_Return(self, s: ast.Return) -> None:
+        result, e = self.routine.result, s.value
+        if e is None or result in (void, status):
+            if e is not None or result not in (void, status):
+                raise self.refuse(s, f"{self.routine.name} gives {result.__name__}")
+        elif isinstance(e, ast.Name) and self._is_counted_local(e.id):
+            at, kind = self.variables[e.id]
+            if not is_counted(result):
+                raise self.refuse(s, "a counted local that nothing would hold any more")
+            text = self.fit(Computed(self.let(f"load ptr, ptr {at}"), kind), result, s).text
+            self.emit(f"store ptr null, ptr {at}")
+            self.emit(f"store ptr {text}, ptr %result")
+        else:
+            value = self.fit(self.expr(e, result), result, s)
+            if is_counted(result):
+                self.moved(value)
+            elif value.owned:
+                raise self.refuse(s, "a new reference where it is not kept")
+            self.emit(f"store {spelled(result)} {value.text}, ptr %result")
+        self.jump("leave")
+
+

@@ -1,0 +1,311 @@
+"""The memory of native Python: pointers, structs and arrays, each with a stand-in that plain Python runs on.
+
+    ptr[T]         a pointer that is not counted
+    own[T]         a counted pointer to a struct that has a field `refs` and a function that frees it
+    obj            a Python object with a reference of its own; `borrowed`: without one; `given`: the callee takes it
+    array[T, n]    n values in place            bit("flags", 3)          bit 3 of the field `flags`
+    fn[R, A, B]    a pointer to a function      overlay("number", T)     the bytes of the field `number`, as a T
+
+    class Node(Struct):
+        refs: u32
+        inputs: array[own[Node], 2]
+
+Annotations are looked up when the layout is first asked for, so a struct may name itself.  Layouts are C's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import Any
+
+from ..records import record
+from .numbers import Vector, is_integer
+
+__all__ = [
+    "Array", "Bit", "Field", "FunctionPointer", "Overlay", "Pointer", "Reference", "Struct", "align_of", "array",
+    "bit", "borrowed", "drop", "evaluated", "fn", "given", "is_counted", "is_object", "is_pointer", "is_struct", "obj",
+    "overlay", "own", "ptr", "running", "size_of", "zero",
+]  # fmt: skip
+
+
+@record(frozen=True)
+class Reference:
+    """`ptr`, `own`, `obj`, `borrowed` or `given`, and what it points to."""
+
+    word: str
+    target: Any = None
+
+    def __getitem__(self, target: Any) -> Reference:
+        return Reference(self.word, target)
+
+    def __call__(self, value: Any) -> Any:
+        """A conversion, in plain Python."""
+        if self.word == "own" and value is not None:
+            drop(value)  # the count that the pointer came with becomes the caller's
+        if isinstance(value, Pointer) and isinstance(self.target, type) and issubclass(self.target, Vector):
+            return Pointer(value.items, value.start, self.target)
+        return value
+
+    @property
+    def __name__(self) -> str:
+        return f"{self.word}[{self.target.__name__}]" if self.target else self.word
+
+
+ptr, own, obj, borrowed, given = (Reference(word) for word in ("ptr", "own", "obj", "borrowed", "given"))
+
+
+@record(frozen=True)
+class Array:
+    item: Any
+    length: int
+
+    def __class_getitem__(cls, parts: tuple[Any, int]) -> Array:
+        return cls(*parts)
+
+    @property
+    def __name__(self) -> str:
+        return f"array[{self.item.__name__}, {self.length}]"
+
+
+@record(frozen=True)
+class Overlay:
+    of: str
+    kind: Any
+
+
+@record(frozen=True)
+class Bit:
+    of: str
+    place: int
+
+
+@record(frozen=True)
+class FunctionPointer:
+    """Its last part but for the parameters: the result."""
+
+    result: Any
+    params: tuple[Any, ...]
+
+    __name__ = "fn"
+
+    def __class_getitem__(cls, kinds: Any) -> FunctionPointer:
+        result, *params = kinds if isinstance(kinds, tuple) else (kinds,)
+        return cls(result, tuple(params))
+
+
+array: Any = Array  # its brackets hold a number
+overlay, bit, fn = Overlay, Bit, FunctionPointer
+
+
+def is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+def is_pointer(kind: Any) -> bool:
+    return isinstance(kind, (Reference, FunctionPointer))
+
+
+def is_object(kind: Any) -> bool:
+    """True for a pointer to a Python object."""
+    return isinstance(kind, Reference) and kind.word in ("obj", "borrowed", "given")
+
+
+def is_counted(kind: Any) -> bool:
+    """True if a place of this type holds a count."""
+    return isinstance(kind, Reference) and kind.word in ("obj", "own")
+
+
+def size_of(kind: Any) -> int:
+    """The bytes of a value in memory."""
+    if isinstance(kind, Array):
+        return size_of(kind.item) * kind.length
+    if is_struct(kind):
+        return kind.size()
+    return 8 if is_pointer(kind) else max(getattr(kind, "bits", 1) // 8, 1)
+
+
+def align_of(kind: Any) -> int:
+    if isinstance(kind, Array):
+        return align_of(kind.item)
+    if is_struct(kind):
+        return max(align_of(field.kind) for field in kind.fields().values())
+    return size_of(kind.item) if isinstance(kind, type) and issubclass(kind, Vector) else size_of(kind)
+
+
+def zero(kind: Any) -> Any:
+    """The value that memory of zeros holds, in plain Python."""
+    if isinstance(kind, Array):
+        return Pointer([None] * kind.length, 0, kind.item)
+    return None if is_pointer(kind) else kind()
+
+
+def evaluated(annotation: Any, scope: Mapping[str, Any]) -> Any:
+    """The type that an annotation names."""
+    return eval(annotation, {}, scope) if isinstance(annotation, str) else annotation
+
+
+@record(frozen=True)
+class Field:
+    """The place of a value in a struct.
+
+    home     the name of the field whose bytes these are
+    place    of one bit: its number
+    """
+
+    name: str
+    kind: Any
+    offset: int
+    home: str
+    place: int | None = None
+
+
+class Struct:
+    """Named values in memory.  In plain Python an instance stands for the memory: fields are zero until they are set,
+    hold what fits their type, and count what they own."""
+
+    _scope: Mapping[str, Any]
+    _fields: dict[str, Field]
+    _free: Any = None
+
+    def __init_subclass__(cls) -> None:
+        around = sys._getframe(1)
+        cls._scope = ChainMap({cls.__name__: cls}, dict(around.f_locals), around.f_globals)
+
+    @classmethod
+    def fields(cls) -> dict[str, Field]:
+        """The fields by name, in their order."""
+        if "_fields" not in cls.__dict__:
+            found: dict[str, Field] = {}
+            end = 0
+            for name, annotation in cls.__annotations__.items():
+                kind = evaluated(annotation, cls._scope)
+                if isinstance(kind, Bit):
+                    below = found[kind.of]
+                    found[name] = Field(name, bool, below.offset, below.home, kind.place)
+                elif isinstance(kind, Overlay):
+                    below = found[kind.of]
+                    found[name] = Field(name, kind.kind, below.offset, below.home)
+                else:
+                    start = -(-end // align_of(kind)) * align_of(kind)
+                    end = start + size_of(kind)
+                    found[name] = Field(name, kind, start, name)
+            cls._fields = found
+        return cls._fields
+
+    @classmethod
+    def size(cls) -> int:
+        end = max(field.offset + size_of(field.kind) for field in cls.fields().values())
+        return -(-end // align_of(cls)) * align_of(cls)
+
+    def __getattr__(self, name: str) -> Any:
+        field = type(self).fields().get(name)
+        if field is None:
+            raise AttributeError(name)
+        if field.place is not None:
+            return bool(getattr(self, field.home) >> field.place & 1)
+        for other in self._overlaid(field):
+            stored = self.__dict__.pop(other)
+            if stored and not (isinstance(stored, Pointer) and not any(stored.items)):
+                self.__dict__[other] = stored
+                raise AttributeError(f"{type(self).__name__}.{name}: its bytes hold the field {other} now")
+        value = zero(field.kind)
+        if isinstance(field.kind, Array) or is_struct(field.kind):
+            self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        field = type(self).fields()[name]
+        if field.place is not None:
+            word = getattr(self, field.home)
+            mask = type(word)(1 << field.place)
+            setattr(self, field.home, word | mask if value else word & ~mask)
+            return
+        for other in self._overlaid(field):
+            del self.__dict__[other]
+        self.__dict__[name] = stored(field.kind, value, self.__dict__.get(name))
+
+    def _overlaid(self, field: Field) -> list[str]:
+        """The fields on the same bytes that hold something."""
+        fields = type(self).fields()
+        return [n for n in self.__dict__ if n != field.name and n in fields and fields[n].home == field.home]
+
+
+def stored(kind: Any, value: Any, old: Any) -> Any:
+    """The value that a place of this type keeps, in plain Python; counts go up and down."""
+    if isinstance(kind, Reference) and kind.word == "own":
+        if value is not None:
+            value.refs = value.refs + 1
+        if old is not None:
+            drop(old)
+    elif kind is not bool and is_integer(kind):
+        if kind.wrapped(int(value)) != int(value):
+            raise OverflowError(f"{value} does not fit into {kind.__name__}")
+        value = kind(value)
+    return value
+
+
+class Pointer:
+    """A pointer into an array, in plain Python: `start` counts single values, also where it points to vectors."""
+
+    def __init__(self, items: list[Any], start: int, item: Any) -> None:
+        self.items, self.start, self.item = items, start, item
+        self.step = item.lanes if isinstance(item, type) and issubclass(item, Vector) else 1
+
+    def _place(self, number: int) -> int:
+        place = self.start + int(number) * self.step
+        if not 0 <= place <= len(self.items) - self.step:
+            raise IndexError(f"element {int(number)} is outside of its array")
+        return place
+
+    def __getitem__(self, number: int) -> Any:
+        place = self._place(number)
+        if self.step > 1:
+            return self.item([zero(self.item.item) if v is None else v for v in self.items[place : place + self.step]])
+        if self.items[place] is None and not is_pointer(self.item):
+            self.items[place] = zero(self.item)
+        return self.items[place]
+
+    def __setitem__(self, number: int, value: Any) -> None:
+        place = self._place(number)
+        if self.step > 1:
+            self.items[place : place + self.step] = value.values
+        else:
+            self.items[place] = stored(self.item, value, self.items[place])
+
+    def __add__(self, number: int) -> Pointer:
+        return Pointer(self.items, self.start + int(number) * self.step, self.item)
+
+    def __sub__(self, number: int) -> Pointer:
+        return self + -int(number)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self[0], name)
+
+
+# ------------------------------------------------------------ counts in plain Python
+
+_released: dict[int, Any] = {}
+_depth = [0]
+
+
+def drop(value: Any) -> None:
+    """Count one holder less.  Memory is freed when the outermost native function ends, as locals are not counted."""
+    value.refs = value.refs - 1
+    if not value.refs:
+        _released[id(value)] = value
+    if not _depth[0]:
+        running(1)
+        running(-1)
+
+
+def running(change: int) -> None:
+    """Note that a native function begins (1) or ends (-1) in plain Python."""
+    if change < 0 and _depth[0] == 1:
+        while _released:
+            value = _released.popitem()[1]
+            if not value.refs:
+                type(value)._free(value)
+    _depth[0] += change
+

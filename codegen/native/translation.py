@@ -1,0 +1,243 @@
+"""The LLVM text of native functions and of all that they call: names, constants, metadata of one module.
+
+Each function has its file and each instruction its line as debug info.  Numbers of metadata start high, so that the
+text may stand behind another that has some of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from ..records import record
+from .numbers import Float, Vector
+from .routines import Routine, void
+from .structs import Array, is_object, is_pointer, is_struct, size_of
+
+__all__ = ["Computed", "ModuleText", "NotNative", "constant", "in_memory", "spelled"]
+
+
+class NotNative(TypeError):
+    """Source that the compiler refuses: file, line, function, reason and expression."""
+
+
+@record(frozen=True)
+class Computed:
+    """A value in LLVM's text.
+
+    owned     a temporary that has a count of its own, to be moved or let go
+    length    of the array that it points to, where that is known
+    """
+
+    text: str
+    kind: Any
+    owned: bool = False
+    length: int = 0
+
+
+def spelled(kind: Any) -> str:
+    """LLVM's name of a type."""
+    if kind is void:
+        return "void"
+    if is_pointer(kind) or is_struct(kind) or isinstance(kind, Array):
+        return "ptr"
+    if issubclass(kind, Vector):
+        return f"<{kind.lanes} x {spelled(kind.item)}>"
+    if issubclass(kind, Float):
+        return "double" if kind.bits == 64 else "float"
+    return "i1" if kind is bool else f"i{kind.bits}"
+
+
+def in_memory(kind: Any) -> str:
+    """LLVM's name of a type in memory, where bool takes a byte."""
+    return "i8" if kind is bool else spelled(kind)
+
+
+def constant(value: Any, kind: Any) -> str:
+    """A number as LLVM writes it."""
+    if issubclass(kind, Float):
+        (bits,) = struct.unpack("<Q", struct.pack("<d", kind(value)))
+        return f"0x{bits:016X}"
+    return str(int(value))
+
+
+_SET_FAULTS = """@faults.left = internal global i64 0
+define void @set_faults(i64 %k) {
+  store i64 %k, ptr @faults.left
+  ret void
+}
+define i64 @faults_left() {
+  %k = load i64, ptr @faults.left
+  ret i64 %k
+}"""
+
+_DROP = """define internal void {name}(ptr %x) alwaysinline {{
+  %is.null = icmp eq ptr %x, null
+  br i1 %is.null, label %done, label %some
+some:
+{count}
+done:
+  ret void
+}}"""
+
+_DROP_OBJECT = """  call void {free}(ptr %x)
+  br label %done"""
+
+_DROP_STRUCT = """  %at = getelementptr i8, ptr %x, i64 {offset}
+  %old = load i32, ptr %at
+  %new = sub i32 %old, 1
+  store i32 %new, ptr %at
+  %is.last = icmp eq i32 %new, 0
+  br i1 %is.last, label %free, label %done
+free:
+  call void {free}(ptr %x)
+  br label %done"""
+
+
+class ModuleText:
+    """A module's text in the making; `written` gives the text of a function."""
+
+    def __init__(self, *, checks: bool = False, faults: bool = False, first_metadata: int = 1000) -> None:
+        self.checks, self.faults = checks, faults
+        self.texts: list[str] = [_SET_FAULTS] if faults else []
+        self._first = first_metadata
+        self._metadata: list[str] = []
+        self._version = self.metadata('!{i32 2, !"Debug Info Version", i32 3}')
+        self.rare = self.metadata('!{!"branch_weights", i32 1, i32 4000}')
+        self._files: dict[str, tuple[str, str, str]] = {}
+        self.exported: list[Routine] = []
+        self._known: dict[Any, str] = {}
+        self._taken: set[str] = set()
+        self._waiting: list[Routine] = []
+        self._written: set[int] = set()
+
+    def whole(self, exports: Iterable[Routine]) -> str:
+        """The text of these functions and of all that they call."""
+        self.exported = list(exports)
+        for routine in self.exported:
+            self.use(routine)
+        while self._waiting:
+            self._write(self._waiting.pop(0))
+        units = ", ".join(unit for _, unit, _ in self._files.values())
+        named = [f"!llvm.dbg.cu = !{{{units}}}", f"!llvm.module.flags = !{{{self._version}}}"]
+        return "\n\n".join(self.texts) + "\n" + "\n".join([*named, *self._metadata]) + "\n"
+
+    # ------------------------------------------------------------ names
+
+    def use(self, routine: Routine) -> str:
+        """The name of a function, which is then part of the module."""
+        if routine not in self._known:
+            if routine.tree is None:
+                self._known[routine] = f"@{routine.name}"
+            else:
+                self._named(routine, routine.name, exactly=routine in self.exported)
+            self._waiting.append(routine)
+        return self._known[routine]
+
+    def static(self, stand_in: Any, kind: Any, name: str) -> str:
+        """The name of static memory."""
+        if id(stand_in) not in self._known:
+            found = self._named(id(stand_in), name)
+            self.texts.append(f"{found} = internal global [{size_of(kind)} x i8] zeroinitializer, align 64")
+        return self._known[id(stand_in)]
+
+    def _named(self, key: Any, wanted: str, *, exactly: bool = False) -> str:
+        """A name that nothing else in the module has."""
+        name, count = wanted, 1
+        while name in self._taken and not exactly:
+            count += 1
+            name = f"{wanted}.{count}"
+        self._taken.add(name)
+        self._known[key] = f"@{name}"
+        return self._known[key]
+
+    def declared(self, name: str, result: str, *params: str) -> str:
+        """A function of another library that the compiler itself calls."""
+        return self._once(name, f"declare {result} @{name}({', '.join(params)})")
+
+    def variable(self, name: str) -> str:
+        """A variable of another library."""
+        return self._once(name, f"@{name} = external global ptr")
+
+    def own_variable(self, name: str) -> str:
+        """A pointer of this module that is null at first."""
+        return self._once(name, f"@{name} = global ptr null")
+
+    def _once(self, name: str, text: str) -> str:
+        if name not in self._taken:
+            self._taken.add(name)
+            self.texts.append(text)
+        return f"@{name}"
+
+    def string(self, text: str) -> str:
+        """The name of a constant text, which ends with a zero."""
+        if text not in self._known:
+            data = text.encode() + b"\0"
+            quoted = "".join([chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data])
+            self._known[text] = f"@text.{len(self._known)}"
+            self.texts.append(f'{self._known[text]} = private constant [{len(data)} x i8] c"{quoted}"')
+        return self._known[text]
+
+    def dropper(self, kind: Any) -> str:
+        """The function that counts one holder less, of an object or a struct, or of null."""
+        name = "drop.object" if is_object(kind) else f"drop.{kind.target.__name__}"
+        if name in self._taken:
+            return f"@{name}"
+        if is_object(kind):
+            count = _DROP_OBJECT.format(free=self.declared("Py_DecRef", "void", "ptr"))
+        else:
+            refs = kind.target.fields()["refs"]
+            count = _DROP_STRUCT.format(offset=refs.offset, free=self.use(kind.target._free))
+        return self._once(name, _DROP.format(name=f"@{name}", count=count))
+
+    # ------------------------------------------------------------ functions
+
+    def runs_python(self, routine: Any) -> bool:
+        """True if a call may run any Python code, by which what is borrowed may be gone."""
+        if not isinstance(routine, Routine):
+            return True
+        self.use(routine)
+        if routine.runs_python is None:
+            self._write(routine)
+        return routine.runs_python is not False  # None: it is being written, and calls itself
+
+    def written(self, routine: Routine) -> str:
+        raise NotImplementedError
+
+    def _write(self, routine: Routine) -> None:
+        if id(routine) in self._written:
+            return
+        self._written.add(id(routine))
+        if routine.tree is not None:
+            self.texts.append(self.written(routine))
+        elif routine.text:
+            if routine.text not in self.texts:  # one text may define several functions
+                self.texts.append(routine.text)
+        else:
+            self.declared(routine.name, spelled(routine.result), *[spelled(kind) for _, kind in routine.params])
+
+    # ------------------------------------------------------------ debug info
+
+    def metadata(self, text: str) -> str:
+        """The number of a new piece of metadata."""
+        name = f"!{self._first + len(self._metadata)}"
+        self._metadata.append(f"{name} = {text}")
+        return name
+
+    def subprogram(self, routine: Routine, line: int) -> str:
+        """The debug info of a function."""
+        if routine.file not in self._files:
+            folder, base = os.path.split(routine.file)
+            file = self.metadata(f'!DIFile(filename: "{base}", directory: "{folder}")')
+            unit = self.metadata(
+                f'distinct !DICompileUnit(language: DW_LANG_Python, file: {file}, producer: "native Python", '
+                "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)"
+            )
+            self._files[routine.file] = (file, unit, self.metadata("!DISubroutineType(types: !{})"))
+        file, unit, kind = self._files[routine.file]
+        return self.metadata(
+            f'distinct !DISubprogram(name: "{routine.name}", scope: {file}, file: {file}, line: {line}, type: {kind}, '
+            f"scopeLine: {line}, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {unit})"
+        )

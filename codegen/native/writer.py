@@ -1,0 +1,201 @@
+"""Lines of LLVM's text of one function: instructions, blocks, the source line of each, checks, and counts.
+
+What is borrowed is followed here as well: `happenings` has for each block, in order, where a borrowed local is set and
+used and where Python code may run; `borrowing` reads it.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .routines import Routine
+from .structs import Reference, is_counted, is_object
+from .translation import Computed, ModuleText, NotNative, in_memory, spelled
+
+__all__ = ["TextWriter"]
+
+
+class TextWriter:
+    """The text of a function in the making.
+
+    variables   the address and type of each local and parameter
+    temporaries values with a count that nothing holds yet: a call that fails lets go of them
+    counted_arrays   arrays on the stack that hold counts: let go on every way out
+    lengths     of the arrays that locals point to, where a local is given a value once
+    loops       where `continue` and `break` go
+    """
+
+    def __init__(self, module: ModuleText, routine: Routine) -> None:
+        assert routine.tree is not None
+        self.module, self.routine, self.tree = module, routine, routine.tree
+        self.params = {name for name, _ in routine.params}
+        self.variables: dict[str, tuple[str, Any]] = {}
+        self.temporaries: dict[str, Any] = {}
+        self.counted_arrays: list[tuple[str, Any, int]] = []
+        self.lengths: dict[str, int] = {}
+        self.loops: list[tuple[str, str]] = []
+        self.lines: list[str] = []
+        self.heads: list[str] = []
+        self.line = self.tree.lineno
+        self.is_closed = self.can_fail_here = False
+        self.happenings: dict[str, list[tuple[str, Any]]] = {"entry": []}
+        self.ways: dict[str, list[str]] = {"entry": []}
+        self._block = "entry"
+        self._count = 0
+        self._subprogram = module.subprogram(routine, self.line)
+        self._places: dict[int, str] = {}
+
+    # ------------------------------------------------------------ text
+
+    def emit(self, text: str) -> None:
+        """An instruction, with the present source line."""
+        if self.line not in self._places:
+            self._places[self.line] = self.module.metadata(f"!DILocation(line: {self.line}, scope: {self._subprogram})")
+        self.lines.append(f"  {text}, !dbg {self._places[self.line]}")
+
+    def let(self, text: str) -> str:
+        """The name of the result of an instruction."""
+        name = self.fresh("%v")
+        self.emit(f"{name} = {text}")
+        return name
+
+    def fresh(self, what: str) -> str:
+        self._count += 1
+        return f"{what}.{self._count}"
+
+    def cell(self, kind: Any) -> str:
+        """Room for a value on the stack."""
+        name = self.fresh("%cell")
+        self.heads.append(f"  {name} = alloca {spelled(kind)}")
+        return name
+
+    def labels(self, *words: str) -> list[str]:
+        return [self.fresh(word) for word in words]
+
+    def begin(self, label: str) -> None:
+        """Start a block."""
+        self.lines.append(f"{label}:")
+        self.is_closed = False
+        self._block = label
+        self.happenings.setdefault(label, [])
+        self.ways.setdefault(label, [])
+
+    def jump(self, label: str) -> None:
+        """End the block, if it has not ended."""
+        if not self.is_closed:
+            self.ways[self._block].append(label)
+            self.emit(f"br label %{label}")
+        self.is_closed = True
+
+    def branch(self, truth: str, yes: str, no: str, *, is_rare: bool = False) -> None:
+        self.ways[self._block] += (yes, no)
+        weights = ""
+        if is_rare:
+            weights = f", !prof {self.module.rare}"
+        self.emit(f"br i1 {truth}, label %{yes}, label %{no}{weights}")
+        self.is_closed = True
+
+    def note(self, what: str, about: Any) -> None:
+        """Something that happens to what is borrowed: "set" or "use" of a local, or "python" runs."""
+        self.happenings[self._block].append((what, about))
+
+    def refuse(self, node: Any, why: str) -> NotNative:
+        line = getattr(node, "lineno", self.line)
+        text = ast.unparse(node).partition("\n")[0]
+        return NotNative(f"{self.routine.file}:{line}: in {self.routine.name}: {why}\n    {text}")
+
+    def check(self, good: str, node: ast.AST, why: str) -> None:
+        """End the process unless something is true, in a build with checks."""
+        fine, stop = self.labels("fine", "stop")
+        self.branch(good, fine, stop)
+        self.begin(stop)
+        said = f"{self.routine.file}:{getattr(node, 'lineno', self.line)}: {why}: {ast.unparse(node)}"
+        fatal = self.module.declared("Py_FatalError", "void", "ptr")
+        self.emit(f"call void {fatal}(ptr {self.module.string(said)})")
+        self.emit("unreachable")
+        self.begin(fine)
+
+    # ------------------------------------------------------------ locals
+
+    def slot(self, name: str, kind: Any) -> tuple[str, Any]:
+        """The place of a local, null at first if it is counted."""
+        if name not in self.variables:
+            self.heads.append(f"  %{name}.at = alloca {spelled(kind)}")
+            if is_counted(kind):
+                self.heads.append(f"  store ptr null, ptr %{name}.at")
+            self.variables[name] = (f"%{name}.at", kind)
+        return self.variables[name]
+
+    def loaded(self, at: str, kind: Any) -> str:
+        """The value in memory."""
+        align = f", align {kind.item.bits // 8}" if hasattr(kind, "lanes") else ""
+        text = self.let(f"load {in_memory(kind)}, ptr {at}{align}")
+        return self.let(f"trunc i8 {text} to i1") if kind is bool else text
+
+    def kept(self, text: str, kind: Any, at: str) -> None:
+        """Write a value to memory."""
+        if kind is bool:
+            text = self.let(f"zext i1 {text} to i8")
+        align = f", align {kind.item.bits // 8}" if hasattr(kind, "lanes") else ""
+        self.emit(f"store {in_memory(kind)} {text}, ptr {at}{align}")
+
+    # ------------------------------------------------------------ counts
+
+    def hold(self, text: str, kind: Reference) -> None:
+        """Count one holder more, unless it is null."""
+        if text == "null":
+            return
+        some, out = self.labels("some", "held")
+        self.branch(self.let(f"icmp eq ptr {text}, null"), out, some)
+        self.begin(some)
+        if is_object(kind):
+            self.emit(f"call void {self.module.declared('Py_IncRef', 'void', 'ptr')}(ptr {text})")
+        else:
+            at = self.let(f"getelementptr i8, ptr {text}, i64 {kind.target.fields()['refs'].offset}")
+            more = self.let(f"add i32 {self.let(f'load i32, ptr {at}')}, 1")
+            self.emit(f"store i32 {more}, ptr {at}")
+        self.jump(out)
+        self.begin(out)
+
+    def let_go(self, text: str, kind: Reference) -> None:
+        """Count one holder less, unless it is null; the last one frees it."""
+        if text == "null":
+            return
+        dropper = self.module.dropper(kind)
+        self.emit(f"call void {dropper}(ptr {text})")
+        if is_object(kind) or self.module.runs_python(kind.target._free):
+            self.note("python", self.line)
+
+    def temporary(self, text: str, kind: Any) -> Computed:
+        """A value with a count of its own."""
+        self.temporaries[text] = kind
+        return Computed(text, kind, owned=True)
+
+    def done(self, value: Computed) -> None:
+        """The end of a value that was only read."""
+        if value.owned:
+            del self.temporaries[value.text]
+            self.let_go(value.text, value.kind)
+
+    def moved(self, value: Computed) -> None:
+        """The count of a value passes on; a value that has none gets one."""
+        if value.owned:
+            del self.temporaries[value.text]
+        else:
+            self.hold(value.text, value.kind)
+
+    def fail_if(self, bad: str) -> None:
+        """Leave with the exception that is set; temporaries are let go."""
+        good = self.fresh("good")
+        self.can_fail_here = True
+        if not self.temporaries:
+            self.branch(bad, "failed", good, is_rare=True)
+        else:
+            fail = self.fresh("fail")
+            self.branch(bad, fail, good, is_rare=True)
+            self.begin(fail)
+            for text, kind in self.temporaries.items():
+                self.let_go(text, kind)
+            self.jump("failed")
+        self.begin(good)

@@ -1,0 +1,130 @@
+"""Faults planted in the compiler are seen: by the comparison with plain Python, or by the counts of references.
+
+Each changes lines of the text that the compiler writes.  What has a fault in values runs in a process of its own, as
+some of them crash.
+"""
+
+import faulthandler
+import gc
+import os
+import re
+import signal
+import sys
+
+import pytest
+from test_native_objects import OBJECTS, USES, Counted, token_type
+from typed_programs import FUNCTIONS, compiled, differences, forget
+
+from codegen.native import native, obj
+from codegen.native.writer import TextWriter
+
+#: The name of each fault, what is looked for in an instruction, and what stands there instead.
+VALUES = {
+    "narrow numbers widen without their sign": (r"= sext i(8|16|32)", r"= zext i\1"),
+    "unsigned numbers widen with a sign": (r"= zext i(8|16|32)", r"= sext i\1"),
+    "a shift forgets the sign": ("ashr", "lshr"),
+    "unsigned shifts have a sign": ("lshr", "ashr"),
+    "unsigned numbers are compared as signed": (r"icmp u(\w)", r"icmp s\1"),
+    "a range goes on to its end": ("icmp slt i64 %v", "icmp sle i64 %v"),
+    "a range downwards goes on to its end": ("icmp sgt i64 %v", "icmp sge i64 %v"),
+    "a quotient rounds towards zero": (r"sext i1 (\S+) to", r"sext i1 false to"),
+    "nan equals nan": ("fcmp une", "fcmp one"),
+    "a bit is the one beside it": (r"shl i8 (\S+), 5", r"shl i8 \1, 4"),
+    "a bit clears the others": (r"and i8 (\S+), 223", r"and i8 \1, 0"),
+    "a field lies two bytes further": (r"(%v\S+ = getelementptr i8, ptr \S+, i64) 2", r"\1 4"),
+    "division takes the other instruction": ("udiv", "urem"),
+    "an unsigned product is half as wide": (r"lshr i128 (\S+), 64", r"lshr i128 \1, 63"),
+    "not does nothing": (r"xor i1 (\S+), 1", r"xor i1 \1, 0"),
+    "an atomic maximum has a sign": ("atomicrmw umax", "atomicrmw min"),
+    "an exchange that fails says it did not": (r"extractvalue { i64, i1 } (\S+), 1", r"icmp eq i1 0, 0"),
+    "an element of a vector is the first": (r"(extractelement \S.*), i64 \S+", r"\1, i64 0"),
+    "a choice between vectors is turned round": (r"(select <4 x i1> \S+), (.*), (<4 x double>.*)", r"\1, \3, \2"),
+    "a count of a struct is not taken": (r"add i32 (\S+), 1$", r"add i32 \1, 0"),
+    "a struct is never let go": (r"call void @drop.Node\(ptr %v.*\)", "fence seq_cst"),
+}
+COUNTS = {
+    "objects are never let go": (r"call void @drop.object\(ptr (%\S+)\)", "fence seq_cst"),
+    "objects are held twice": (r"call void @Py_IncRef\(ptr (\S+)\)", r"call void @Py_IncRef(ptr \1) \1"),
+}
+
+
+def planted(monkeypatch, pattern, instead):
+    """Put a fault into the text; gives the number of lines that it changed."""
+    changed = [0]
+    emit = TextWriter.emit
+
+    def with_fault(self, text):
+        new, count = re.subn(pattern, instead, text)
+        changed[0] += count
+        twice = re.fullmatch(r"(call void @Py_IncRef\(ptr \S+\)) \S+", new)
+        for line in (twice[1], twice[1]) if twice else (new,):
+            emit(self, line)
+
+    monkeypatch.setattr(TextWriter, "emit", with_fault)
+    return changed
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("name", VALUES)
+def test_a_fault_in_values_is_seen(name, monkeypatch):
+    changed = planted(monkeypatch, *VALUES[name])
+    library = compiled(FUNCTIONS)
+    assert changed[0]
+    forget()
+    assert is_seen(lambda: next(differences(library, seed=3, rounds=60), None) is not None)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_without_a_fault_nothing_is_seen():
+    library = compiled(FUNCTIONS)
+    forget()
+    assert not is_seen(lambda: next(differences(library, seed=3, rounds=60), None) is not None)
+
+
+def is_seen(look):
+    """What a child process says, or its end by a signal."""
+    child = os.fork()
+    if not child:
+        faulthandler.disable()
+        signal.alarm(20)
+        os._exit(0 if look() else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 1
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_fault_in_counts_is_seen(name, monkeypatch):
+    changed = planted(monkeypatch, *COUNTS[name])
+    library = compiled(OBJECTS, [token_type])
+    assert changed[0]
+    gc.collect()
+    before = Counted.count
+    for use in USES.values():
+        use(library)
+    library.emptied()
+    gc.collect()
+    assert Counted.count > before
+
+
+@native
+def same(a: obj) -> obj:
+    found = a
+    return found
+
+
+@pytest.mark.parametrize(
+    "pattern, instead",
+    [("store ptr null, ptr %found.at", "fence seq_cst"), (r"call void @Py_IncRef\(.*\)", "fence seq_cst")],
+    ids=["a returned local is let go too", "a local does not hold its object"],
+)
+def test_a_reference_too_few_is_seen(pattern, instead, monkeypatch):
+    changed = planted(monkeypatch, pattern, instead)
+    library = compiled([same])
+    assert changed[0]
+    one = Counted()
+    held = [one] * 16
+    before = sys.getrefcount(one)
+    for _ in range(4):
+        library.same(one)
+    after = sys.getrefcount(one)
+    held.extend([one] * (before - after))  # they were given away
+    assert after < before

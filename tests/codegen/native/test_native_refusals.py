@@ -1,0 +1,380 @@
+"""Source that is not in the language is refused with file, line, function, reason and expression."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+
+from codegen.native import (
+    NotNative,
+    Struct,
+    Translation,
+    atomic_add,
+    atomic_load,
+    borrowed,
+    extern,
+    f64,
+    i32,
+    i64,
+    local,
+    native,
+    obj,
+    own,
+    ptr,
+    select,
+    take,
+    u8,
+    u64,
+    u128,
+    vector,
+    void,
+)
+
+
+class Item(Struct):
+    refs: u8
+    value: obj
+    number: i64
+    is_set: bool
+    next: own[Item]
+
+
+REFUSED: list[tuple[Any, str, str]] = []
+add = extern("PyNumber_Add", obj, obj, obj, fails=True)
+first_of = extern("PyList_GetItem", obj, borrowed, i64, fails=True, new=False)
+show = extern("PyObject_Repr", obj, borrowed, fails=True)
+
+
+def refused(why, expression):
+    def keep(function):
+        REFUSED.append((function, why, expression))
+
+    return keep
+
+
+@refused("u64 and i64: convert one", "a + b")
+@native
+def mixed(a: u64, b: i64) -> u64:
+    return u64(a + b)
+
+
+@refused("i64 where i32 is asked", "return a")
+@native
+def narrowed(a: i64) -> i32:
+    return a
+
+
+@refused("300 does not fit into u8", "item.refs = 300")
+@native
+def too_large(item: ptr[Item]) -> void:
+    item.refs = 300
+
+
+@refused("f64 where i64 is asked", "item.number = x")
+@native
+def cut(item: ptr[Item], x: f64) -> void:
+    item.number = x
+
+
+@refused("1.5 does not fit into i64", "1.5")
+@native
+def literal() -> i64:
+    return 1.5
+
+
+@refused("which number? say i64(...)", "n = 0")
+@native
+def untyped() -> void:
+    n = 0
+    _ = n
+
+
+@refused("which type? say i64(...)", "1 if flag else 2")
+@native
+def unknown_choice(flag: bool) -> void:
+    x = 1 if flag else 2
+    _ = x
+
+
+@refused("ptr[Item] has no field nmu", "item.nmu")
+@native
+def misspelled(item: ptr[Item]) -> i64:
+    return item.nmu
+
+
+@refused("i64 has no parts", "n.parts")
+@native
+def no_parts(n: i64) -> i64:
+    return n.parts
+
+
+@refused("the name nothing is not known", "nothing")
+@native
+def unknown() -> i64:
+    return nothing  # noqa: F821
+
+
+@refused("not_failing cannot fail, and this call can: return obj or status", "add(a, a)")
+@native
+def not_failing(a: obj) -> void:
+    add(a, a)
+
+
+@refused("not_raising cannot fail: return obj or status", "raise ValueError('no')")
+@native
+def not_raising() -> void:
+    raise ValueError("no")
+
+
+@refused("an exception is a class of Python's and one text", "raise ValueError(n)")
+@native
+def raising_a_number(n: i64) -> obj:
+    raise ValueError(n)
+
+
+@refused("the truth of an object: call what decides it", "a")
+@native
+def object_as_truth(a: obj) -> i64:
+    return i64(1) if a else i64(2)
+
+
+@refused("the truth of f64: compare it", "x")
+@native
+def fraction_as_truth(x: f64) -> i64:
+    return i64(1) if x else i64(2)
+
+
+@refused("not an operation of f64", "x & x")
+@native
+def bits_of_a_fraction(x: f64) -> f64:
+    return x & x
+
+
+@refused("not an operation of i64", "n / n")
+@native
+def true_division(n: i64) -> i64:
+    return n / n
+
+
+@refused("not an operation of pointers", "p * 2")
+@native
+def pointer_times(p: ptr[Item]) -> ptr[Item]:
+    return p * 2
+
+
+@refused("one comparison at a time, of numbers or pointers", "0 < n < 3")
+@native
+def chained(n: i64) -> bool:
+    return 0 < n < 3
+
+
+@refused("2 arguments are asked, 1 are given", "mixed(u64(n))")
+@native
+def few_arguments(n: i64) -> u64:
+    return mixed_(u64(n))
+
+
+@native
+def mixed_(a: u64, b: u64) -> u64:
+    return a + b
+
+
+REFUSED[-1] = (REFUSED[-1][0], REFUSED[-1][1], "mixed_(u64(n))")
+
+
+@refused("arguments by keyword are not in the language", "mixed_(a=n, b=n)")
+@native
+def by_keyword(n: u64) -> u64:
+    return mixed_(a=n, b=n)
+
+
+@refused("a loop is over a range, without else", "for i in items:")
+@native
+def over_a_list(items: ptr[i64]) -> void:
+    for i in items:  # noqa: B007
+        pass
+
+
+@refused("a step of zero", "for i in range(0, n, 0):")
+@native
+def standing_still(n: i64) -> void:
+    for i in range(0, n, 0):  # noqa: B007
+        pass
+
+
+@refused("With is not in the language", "with n:")
+@native
+def with_statement(n: i64) -> void:
+    with n:
+        pass
+
+
+@refused("List is not in the language", "[n]")
+@native
+def list_of(n: i64) -> i64:
+    return [n]
+
+
+@refused("not a native function", "print(n)")
+@native
+def printing(n: i64) -> void:
+    print(n)
+
+
+@refused("the end of the function without a result", "if n > 0:")
+@native
+def no_result(n: i64) -> i64:
+    if n > 0:
+        return n
+
+
+@refused("a parameter is the caller's: take a local", "a = b")
+@native
+def given_parameter(a: obj, b: obj) -> obj:
+    a = b
+    return a
+
+
+@refused("a new reference where it is not kept", "p: ptr[Item] = take(item, 'next')")
+@native
+def unkept(item: ptr[Item]) -> void:
+    p: ptr[Item] = take(item, "next")
+    _ = p
+
+
+@refused("a new reference where it is not kept", "return take(item, 'next')")
+@native
+def not_passed_on(item: ptr[Item]) -> ptr[Item]:
+    return take(item, "next")
+
+
+@refused("i64 is not counted", "take(item, 'number')")
+@native
+def taken_number(item: ptr[Item]) -> void:
+    take(item, "number")
+
+
+@refused("no atomic operation of obj", "atomic_load(item, 'value')")
+@native
+def atomic_object(item: ptr[Item]) -> void:
+    atomic_load(item, "value")
+
+
+@refused(
+    "3 arguments and one of monotonic, acquire, release, acq_rel, seq_cst are asked",
+    "atomic_add(item, 'number', 1, 'relaxed')",
+)
+@native
+def strange_ordering(item: ptr[Item]) -> void:
+    atomic_add(item, "number", 1, "relaxed")
+
+
+@refused("a number that is not known while compiling: not in loops, nor of counted values", "local(i64, n)")
+@native
+def growing_stack(n: i64) -> void:
+    for _ in range(n):
+        room = local(i64, n)
+        room[0] = 1
+
+
+@refused("vector[bool, 2], vector[f64, 2], vector[f64, 4] do not fit", "select(a < a, a, b)")
+@native
+def lanes(x: f64) -> f64:
+    a = vector[f64, 2](x)
+    b = vector[f64, 4](x)
+    return select(a < a, a, b)[0]
+
+
+@refused("the type of a local stands where it is first assigned", "x: i64 = n")
+@native
+def typed_twice(n: i64) -> i64:
+    x = n
+    x: i64 = n
+    return x
+
+
+@refused("x is borrowed, and line {} may run Python code: hold it in a local", "x")
+@native
+def stale(items: obj) -> obj:
+    x: borrowed = first_of(items, 0)
+    show(items)
+    return show(x)
+
+
+@refused("x is borrowed, and line {} may run Python code: hold it in a local", "x")
+@native
+def stale_in_the_next_turn(items: obj, n: i64) -> obj:
+    x: borrowed = first_of(items, 0)
+    for _ in range(n):
+        show(x)
+    return items
+
+
+@refused("x is borrowed, and line {} may run Python code: hold it in a local", "x")
+@native
+def stale_on_one_way(items: obj, n: i64) -> obj:
+    x: borrowed = first_of(items, 0)
+    if n > 0:
+        show(items)
+    elif n < -5:
+        return items
+    return show(x)
+
+
+@pytest.mark.parametrize("function, why, expression", REFUSED, ids=[f.name for f, _, _ in REFUSED])
+def test_a_refusal_names_file_line_reason_and_expression(function, why, expression):
+    with pytest.raises(NotNative) as caught:
+        Translation().text([function])
+    message = str(caught.value)
+    nodes = [n for n in ast.walk(function.tree) if isinstance(n, (ast.stmt, ast.expr))]
+    places = [n.lineno for n in nodes if ast.unparse(n).partition("\n")[0] == expression]
+    where, _, rest = message.partition(f": in {function.name}: ")
+    file, _, line = where.rpartition(":")
+    assert file == __file__ and int(line) in places
+    first, _, second = rest.partition("\n")
+    if "{}" in why:
+        before, after = why.split("{}")
+        assert first.startswith(before) and first.endswith(after)
+        assert "show(" in ast.unparse(statement_at(function, int(first[len(before) : -len(after)])))
+    else:
+        assert first == why
+    assert second.strip() == expression
+
+
+def statement_at(function, line):
+    return next(n for n in ast.walk(function.tree) if isinstance(n, ast.expr) and n.lineno == line)
+
+
+def test_a_borrowed_local_is_followed_by_the_ways_through_a_function():
+    """By the order of lines each of these would be refused; on no way is a stale one used."""
+
+    @native
+    def other_way(items: obj, n: i64) -> obj:
+        x: borrowed = first_of(items, 0)
+        if n > 0:
+            show(items)
+            return items
+        return show(x)
+
+    @native
+    def read_again(items: obj, n: i64) -> obj:
+        x: borrowed = first_of(items, 0)
+        for i in range(n):
+            x = first_of(items, i)
+            show(x)
+            if i == 3:
+                break
+        return items
+
+    Translation().text([other_way, read_again])
+
+
+def test_what_python_cannot_give_is_no_argument_of_a_builtin():
+    @native
+    def wide(a: u128) -> u64:
+        return u64(a)
+
+    with pytest.raises(NotNative, match=r"test_native_refusals.py: in wide: a: u128 is no argument of a builtin"):
+        Translation().text([], builtins=[wide])
