@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from codegen.records import NamedTuple
@@ -11,7 +11,7 @@ from codegen.records import NamedTuple
 from .along import PARTS, take_along
 from .errors import DispatchError, caller, check_callable
 
-__all__ = ["CONTAINERS", "Container", "container_of", "register"]
+__all__ = ["CONTAINERS", "Container", "container_of", "register", "registration", "unregistered"]
 
 _T = TypeVar("_T")
 
@@ -127,6 +127,28 @@ def register(
     _REGISTERED[cls] = flatten, unflatten
     take_along(cls)
     return cls
+
+
+_NOT_OF_USERS = ("autodiff", "builtins", "numpy")
+
+
+def unregistered(leaves: Iterable[object]) -> str:
+    """The line of a message about leaves: how the class of one that is a user's object is registered; "" for others."""
+    for x in leaves:
+        classes = [c for c in type(x).__mro__ if c.__module__.partition(".")[0] not in _NOT_OF_USERS]
+        if classes and not any(["__array__" in vars(c) for c in classes]):  # an array of another library
+            return f"\n  {type(x).__name__} is not registered; say what it holds:  {registration(x)}"
+    return ""
+
+
+def registration(x: object) -> str:
+    """The call that registers the class of x; written out where its constructor takes its attributes."""
+    name, parts = type(x).__name__, [*getattr(x, "__dict__", ())]
+    code = getattr(type(x).__init__, "__code__", None)
+    if code is None or not parts or [*code.co_varnames[1 : code.co_argcount]] != parts:
+        return f"ad.tree.register({name}, flatten, unflatten)"
+    listed = "".join([f"x.{part}, " for part in parts])
+    return f"ad.tree.register({name}, lambda x: (({listed.rstrip()}), None), lambda rest, parts: {name}(*parts))"
 
 
 #: The functions that a class was registered with.

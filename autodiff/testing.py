@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import tree
+from .containers import unregistered
 from .custom.historyless import HistorylessError
 from .errors import DTypeError, GradientError, caller, check_callable
 from .ops import as_tensor
@@ -110,7 +111,7 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
         raise DTypeError(
             f"check_gradients of {name}: no argument is a float array\n"
             f"  called at {caller()}\n"
-            "  pass float arrays or tensors, or name a number by argnums"
+            f"  pass float arrays or tensors, or name a number by argnums{unregistered(leaves)}"
         )
 
     def function(*arrays: Any) -> list:

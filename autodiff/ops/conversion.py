@@ -16,6 +16,7 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lazily import imported
 from codegen.lowering import Map
 
+from ..containers import registration
 from ..custom.function import CONVERSIONS, function, told_dense
 from ..dispatch.resolution import types_of_call
 from ..errors import DispatchError, DTypeError, caller, check_not_masked
@@ -85,6 +86,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
             f"{where}{what} is {_described(given)}, not a tensor\n"
             f"  called at {caller()}\n"
             f"  tensors, numbers, and arrays are taken: NumPy's, and objects with __array__ or __dlpack__"
+            f"{_method_for(type(given))}"
         )
     dtype = x.dtype.newbyteorder("=")
     if dtype not in _KNOWN:
@@ -189,27 +191,36 @@ def dense(x):
     Raises DispatchError for a type without a method.
     """
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
-        raise DispatchError(_no_tensor(type(x)))
+        raise DispatchError(_no_tensor(x))
     return as_tensor(x, "dense", "x")
 
 
-def _no_tensor(cls: type) -> str:
-    """The message for a value of a user's type where an operation needs a tensor."""
-    name, operation, types = cls.__name__, *_operation_called()
-    if operation is None or operation is dense or name not in types:
+def _no_tensor(x: AbstractTensor) -> str:
+    """The message for a value of a user's type where an operation, or a transformation, needs a tensor."""
+    name, operation, types = type(x).__name__, *_operation_called()
+    method = _method_for(type(x))
+    if not method:
         return (
             f"dense: no method for {name}, so it cannot be used where a tensor is needed\n"
             f"  called at {caller()}\n"
             f"  add one:  @ad.dense.method({name})"
+            + (f"\n  or let transformations see its parts:  {registration(x)}" if operation in (None, dense) else "")
         )
-    public_name = imported("autodiff.dispatch.called").public_name
     return (
         f"{operation.__name__}: no method for {types}, and ad.dense has none to make a tensor of {name}\n"
-        f"  called at {caller()}\n"
-        f"  add one for this operation:  @{public_name(operation)}.method{types}\n"
+        f"  called at {caller()}{method}\n"
         f"  or let all operations take it as a plain tensor, without what else it means, such as a unit:"
         f"  @ad.dense.method({name})"
     )
+
+
+def _method_for(cls: type) -> str:
+    """The line of a message that offers a method for the operation that was called with a value of a user's class."""
+    operation, types = _operation_called()
+    if cls.__module__ == "builtins" or operation in (None, dense) or cls.__name__ not in types:
+        return ""
+    name = imported("autodiff.dispatch.called").public_name(operation)
+    return f"\n  add one for this operation:  @{name}.method{types}"
 
 
 def _operation_called() -> tuple[Any, str]:

@@ -19,6 +19,7 @@ from codegen.ir import DTYPES
 
 from .. import tree
 from ..config import config
+from ..containers import unregistered
 from ..errors import (
     DispatchError,
     DTypeError,
@@ -127,7 +128,7 @@ class Arguments:
                     f"argument {i} of {name} is {with_article(type(args[i]).__name__)}:"
                     " only float arrays have gradients\n"
                     f"  called at {caller()}\n"
-                    "  differentiate another argument (argnums)"
+                    f"  differentiate another argument (argnums){unregistered(args[i : i + 1])}"
                 )
             called, shares = partial(leaf_name, structure, f"argument {i}", name), self.plain
             made = [

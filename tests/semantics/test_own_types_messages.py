@@ -8,17 +8,17 @@ import pytest
 import autodiff as ad
 
 
-@pytest.fixture
-def Length():
-    class Length(ad.AbstractTensor):
-        """A number of metres."""
+def _class(name):
+    """A class of a user's: a number of metres, as people write it."""
 
-        shape, dtype = (), ad.float64
+    def __init__(self, metres):
+        self.metres = metres
 
-        def __init__(self, metres):
-            self.metres = metres
-
-    return Length
+    bases = (ad.AbstractTensor,) if "Abstract" in name else ()
+    own = type("Length", bases, {"shape": (), "dtype": ad.float64, "__init__": __init__})
+    if "registered" in name:
+        ad.tree.register(own, lambda x: ((x.metres,), None), lambda rest, parts: own(*parts))
+    return own
 
 
 CALLS = {
@@ -38,29 +38,90 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_the_suggested_method_is_the_one_that_the_call_runs(name, Length):
+#: Calls in which Python, or NumPy, looks for an attribute of the class first.
+NEEDS_OPERATORS = {"method", "np.exp", *[name for name in CALLS if "Length" in name]}
+
+ROUTES = {
+    "plainly": lambda f, x: f(x),
+    "grad": lambda f, x: ad.grad(f)(x),
+    "value_and_grad": lambda f, x: ad.value_and_grad(f)(x),
+    "jit": lambda f, x: ad.jit(f)(x),
+    "vjp": lambda f, x: ad.vjp(f, x),
+    "closed over": lambda f, x: ad.grad(lambda y: f(x))(2.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "route", "name"),
+    [
+        (kind, route, name)
+        for kind in ("AbstractTensor", "registered AbstractTensor", "plain", "registered")
+        for route in ROUTES
+        for name in CALLS
+        if name not in NEEDS_OPERATORS or "Abstract" in kind
+        if "registered" in kind or route in ("plainly", "closed over")  # else it is no argument
+    ],
+)
+def test_the_suggested_method_is_the_one_that_the_call_runs(kind, route, name):
+    Length = _class(kind)
     x = Length(2.0)
     with pytest.raises(ad.DispatchError) as caught:
-        CALLS[name](x)
+        ROUTES[route](CALLS[name], x)
     message = str(caught.value)
-    assert "test_own_types_messages.py" in message and message.count("@ad.dense.method(Length)") == 1
+    assert "test_own_types_messages.py" in message
+    assert message.count("@ad.dense.method(Length)") == ("Abstract" in kind)
     suggested = re.search(r"for this operation:  @(.*)$", message, re.MULTILINE).group(1)
     known = {"ad": ad, "np": np, "Length": Length}
 
     def own(*args, **keywords):
-        return "own"
+        return ad.tensor(7.0)
 
     own.__signature__ = eval(suggested.partition(".method(")[0], known).declaration.signature
     method = eval(suggested, known)(own)
     try:
-        assert CALLS[name](x) == "own"
+        assert float(CALLS[name](x)) == 7.0
+        ROUTES[route](CALLS[name], x)
     finally:
         method.delete()  # else a later test would trace once more
 
 
-def test_a_list_of_an_own_type_is_told_of_dense_alone(Length):
+REGISTERED_FOR = {
+    "grad": lambda x: ad.grad(lambda z: z.metres**2)(x),
+    "vjp": lambda x: ad.vjp(lambda z: z.metres**2, x),
+    "vmap": lambda x: ad.vmap(lambda z: z.metres**2)(x),
+    "check_gradients": lambda x: ad.check_gradients(lambda z: z.metres**2, x),
+}
+
+
+@pytest.mark.parametrize("route", REGISTERED_FOR)
+@pytest.mark.parametrize("kind", ["AbstractTensor", "plain"])
+def test_a_class_that_is_not_registered_is_told_so_with_a_call_that_runs(route, kind):
+    Length = _class(kind)
+    x = Length(np.array([2.0, 3.0]) if route == "vmap" else 2.0)
+    with pytest.raises(ad.Error, match=r"ad\.tree\.register\(Length, ") as caught:
+        REGISTERED_FOR[route](x)
+    assert "test_own_types_messages.py" in str(caught.value)
+    offered = re.search(r"(ad\.tree\.register\(.*\))$", str(caught.value), re.MULTILINE).group(1)
+    eval(offered, {"ad": ad, "Length": Length})
+    REGISTERED_FOR[route](x)
+
+
+def test_of_a_class_made_otherwise_the_functions_are_named_alone():
+    class Spaced:
+        def __init__(self, start):
+            self.first, self.second = start, start + 1
+
+    with pytest.raises(ad.DTypeError, match=r"ad\.tree\.register\(Spaced, flatten, unflatten\)$"):
+        ad.grad(lambda z: z.first)(Spaced(1.0))
+    for argument in ("text", None, ad.tensor, [object()], np.array(["a"])):
+        with pytest.raises(ad.Error) as caught:
+            ad.check_gradients(lambda z: z, argument)
+        assert "register" not in str(caught.value)
+
+
+def test_a_list_of_an_own_type_is_told_of_dense_alone():
+    Length = _class("AbstractTensor")
     with pytest.raises(
-        ad.DispatchError, match=r"dense: no method for Length(.|\n)*add one:  @ad.dense.method\(Length\)"
+        ad.DispatchError, match=r"dense: no method for Length(.|\n)*add one:  @ad.dense.method\(Length\)$"
     ):
         ad.stack([Length(1.0), Length(2.0)])

@@ -17,6 +17,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval
 
 from ... import tree
+from ...containers import registration, unregistered
 from ...errors import DispatchError, ShapeError, caller, in_short
 from ...ops.conversion import numpys
 from ...ops.shaping import transposed
@@ -149,7 +150,7 @@ def size_of(f: Callable, leaves: Leaves, name: str) -> int:
         raise ShapeError(
             f"vmap of {name}: no argument has examples: in_axes is None for all of them\n"
             f"  called at {caller()}\n"
-            "  at least one array is mapped over"
+            f"  at least one array is mapped over{unregistered(leaves.values)}"
         )
     if len(set(sizes.values())) > 1:
         named = names_of(f, leaves.structure)
@@ -170,19 +171,33 @@ def refuse_unregistered(x: Any, where: str, what: str) -> None:
         raise DispatchError(
             f"{where}: {what} is of the structured type {cls}, which is not registered: its leaves are not known\n"
             f"  called at {caller()}\n"
-            f"  ad.tree.register({cls}, ...) says what they are; in_axes=None shares it; ad.dense(x) is a tensor"
+            f"  say what they are:  {registration(x)}\n"
+            "  in_axes=None shares it; ad.dense(x) is a tensor"
         )
 
 
 def _refuse_axis(f: Callable, leaves: Leaves, name: str, i: int, shape: tuple[int, ...]) -> NoReturn:
     x = names_of(f, leaves.structure)[i]
+    is_listed = "[" in x and _container(leaves.structure, i) in (list, tuple)
     what = f"has no axis {leaves.axes[i]}" if shape else "has no axis to take examples from"
     raise ShapeError(
         f"vmap of {name}: {x}, {_aval_of(leaves.values[i])}, {what}\n"
         f"  called at {caller()}\n"
         "  in_axes says along which axis the examples are, None what all of them share"
-        + ("" if isinstance(leaves.values[i], (Tensor, np.ndarray)) else "; np.array(list) makes one array of numbers")
+        + ("; np.array(list) makes one array of numbers" if is_listed and not shape else "")
     )
+
+
+def _container(structure: tree.Structure, leaf: int) -> type | None:
+    """The class of the innermost container of a leaf."""
+    cls = None
+    while structure.children:
+        cls = structure.cls
+        for structure in structure.children:  # noqa: B020
+            if leaf < structure.size:
+                break
+            leaf -= structure.size
+    return cls
 
 
 def _aval_of(x: Any) -> str:
