@@ -40,7 +40,7 @@ from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, grad_mode, state
 from .tensor import AbstractTensor, Tensor
-from .transforms.anomaly import is_watching
+from .transforms.anomaly import runs_as_written
 from .transforms.arguments import applied, copied_constant, own, plain_results
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class _Traced:
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Find or make the entry of this call, and run it."""
-        if (config.eager or is_watching()) and not state.now.tracing:
+        if runs_as_written():
             return _eagerly(self.f, args, kwargs)
         entry, values = self.entry(args, kwargs)
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]

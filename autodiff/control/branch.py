@@ -16,20 +16,20 @@ from codegen.lowering import Nest
 from codegen.nested import Choice
 
 from .. import tree
-from ..config import config
 from ..custom import function
 from ..custom.context import wanted
 from ..errors import DTypeError, ShapeError, caller, check_callable
 from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive, zeros_of
-from ..tape.record import record, state
+from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
+from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.forward import jvp
 from .batching import cond_batch
 from .body import Body, cut, float_places, mode_of, placed, tracks_of
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
-from .trace import Like, trace, values_of
+from .trace import Like, as_written, trace, values_of
 
 __all__ = ["cond"]
 
@@ -84,6 +84,8 @@ def _results(branches: Branches, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]
 @function
 def _branched(branches, chosen, operands, of_yes, of_no): ...
 
+
+_branched.__name__ = "cond"  # in messages
 
 @_branched.forward
 def _(ctx, branches, chosen, operands, of_yes, of_no):
@@ -173,8 +175,8 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     taken = (AbstractTensor, np.ndarray, np.generic, int, float)
     leaves = [as_tensor(x) if isinstance(x, taken) else x for x in user]
     like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
-    if config.eager and not state.now.tracing:
-        return (if_true if chosen else if_false)(*tree.unflatten(structure, values_of(like, leaves)))
+    if runs_as_written():
+        return as_written(if_true if chosen else if_false, *tree.unflatten(structure, values_of(like, leaves)))
     examples = tree.unflatten(structure, like)
     yes, no = [trace(f, *examples, values=lambda: tree.unflatten(structure, values_of(like, leaves)))
                for f in (if_true, if_false)]

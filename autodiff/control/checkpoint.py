@@ -23,6 +23,7 @@ from ..ops.conversion import numpys
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
+from ..transforms.anomaly import is_watching
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
 from .batching import checkpoint_of_all
@@ -49,6 +50,7 @@ _barrier = primitive(
 def _checkpointed(body, inputs): ...
 
 
+_checkpointed.__name__ = "checkpoint"  # in messages
 RECOMPUTED.add(_checkpointed)
 CALLS[_checkpointed] = checkpoint_of_all(_checkpointed)
 
@@ -101,6 +103,9 @@ def checkpoint(f: Callable) -> Callable:
         user = [numpys(x) for x in user]
         leaves = [as_tensor(x) if isinstance(x, (AbstractTensor, np.ndarray, np.generic)) else x for x in user]
         like = [Like(x.aval, given) if isinstance(x, Tensor) else x for x, given in zip(leaves, user, strict=True)]
+        if is_watching():
+            given, named = tree.unflatten(structure, values_of(like, leaves))
+            return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*given, **named))
         examples = tree.unflatten(structure, like)
         kept: list[Any] = []
         nesting = tree.LEAF

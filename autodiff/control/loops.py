@@ -25,7 +25,6 @@ from codegen.nested import Recurrence
 from codegen.runtime import memory
 
 from .. import tree
-from ..config import config
 from ..custom import function
 from ..custom.context import wanted
 from ..errors import ConcretizationError, DispatchError, ShapeError, caller, check_callable
@@ -33,9 +32,10 @@ from ..ops import arange, as_tensor, astype, stack, zeros_like
 from ..ops.arguments import check_parts
 from ..ops.primitive import primitive, zeros_of
 from ..stand_ins import standing
-from ..tape.record import number_like_traced, record, state
+from ..tape.record import number_like_traced, record
 from ..tape.watched import seen_within
 from ..tensor import Tensor
+from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from ..transforms.forward import jvp
@@ -44,7 +44,7 @@ from .body import Body, check_kept, cut, float_places, is_float, mode_of, placed
 from .fission import apart
 from .known import knowing
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
-from .trace import Like, Nesting, Traced, is_python_number, trace
+from .trace import Like, Nesting, Traced, as_written, is_python_number, started, trace
 
 __all__ = ["fori_loop", "scan"]
 
@@ -133,6 +133,7 @@ def _results(loop: Loop, inputs: Sequence[Tensor]) -> list[Tensor]:
 def _looped(loop, states, scanned, hidden): ...
 
 
+_looped.__name__ = "scan"  # in messages
 CALLS[_looped] = looped_of_all(_looped)
 
 
@@ -276,7 +277,7 @@ def _scanned(
     elements, nesting = Nesting.of(xs)
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
-    if config.eager and not state.now.tracing:
+    if length and runs_as_written():  # what no step gives has a shape in a trace only
         return _by_hand(f, init, tensors, elements, nesting, length, reverse)
     avals = [x.aval.with_shape(x.shape[1:]) for x in tensors]
     like = [Like(a, 0 if called == "fori_loop" else x) for a, x in zip(avals, elements, strict=True)]
@@ -369,15 +370,13 @@ def _fitting(
 def _by_hand(
     f: Callable, carry: Any, tensors: list[Tensor], elements: list[Any], nesting: Nesting, length: int, reverse: bool
 ) -> tuple[Any, Any]:
-    """Eager mode: a Python loop, to step through."""
-    if not length:
-        raise ShapeError(f"scan: no steps in eager mode: what they give has no shape\n  called at {caller()}")
-    first, kind = Nesting.of(carry)
-    carry = kind.filled([own(as_tensor(s)) for s in first])
+    """A Python loop, to step through."""
+    carry = started(carry)
     check_parts("scan", length)
     given: list[Any] = [None] * length
     for t in range(length - 1, -1, -1) if reverse else range(length):
-        carry, y = f(carry, nesting.filled([standing(x[t], xs) for x, xs in zip(tensors, elements, strict=True)]))
+        element = nesting.filled([standing(x[t], xs) for x, xs in zip(tensors, elements, strict=True)])
+        carry, y = as_written(f, carry, element)
         given[t] = tree.map(own, y)  # the next step may update what is also in its carry
     return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *given)
 
@@ -397,11 +396,10 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-    if config.eager and not state.now.tracing:
-        first, kind = Nesting.of(init)
-        value = kind.filled([own(as_tensor(s)) for s in first])
+    if runs_as_written():
+        value = started(init) if lower < upper else tree.map(lambda s: None if s is None else own(as_tensor(s)), init)
         for i in range(lower, upper):
-            value = body(number_like_traced(i, np.dtype(np.int64), weak=True), value)
+            value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
         return value
     steps = arange(lower, max(lower, upper))
     value, _ = _scanned(lambda x, i: (body(i, x), ()), init, steps, None, False, "fori_loop")

@@ -20,22 +20,22 @@ from codegen.ir import Aval
 from codegen.lowering import Nest
 from codegen.nested import Repetition, Retreat
 
-from ..config import config
 from ..custom import function
 from ..custom.context import wanted as wanted_of
 from ..errors import DTypeError, GradientError, ShapeError, caller, check_callable
 from ..ops import as_tensor, zeros_like
 from ..ops.primitive import primitive
-from ..tape.record import record, state
+from ..tape.record import record
 from ..tape.watched import seen_within
 from ..tensor import Tensor
+from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import own
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
 from .batching import tracking_after, while_backwards_batch, while_batch
 from .body import Body, check_kept, cut, float_places, mode_of, placed, tracks_of
 from .packing import pack, packed_aval, record_packed, rule_of_call, run_of
-from .trace import Nesting, Traced, trace
+from .trace import Nesting, Traced, as_written, trace
 
 __all__ = ["while_loop"]
 
@@ -141,6 +141,8 @@ def _results(repeat: Repeat, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 def _repeated(repeat, states, of_condition, of_step): ...
 
 
+_repeated.__name__ = "while_loop"  # in messages
+
 @_repeated.forward
 def _(ctx, repeat, states, of_condition, of_step):
     inputs = (*states, *of_condition, *of_step)
@@ -198,6 +200,8 @@ def _pushed(
 @function
 def _gone_back(repeat, wanted, states, of_condition, of_step, bars): ...
 
+
+_gone_back.__name__ = "the way back of while_loop"  # in messages
 
 @_gone_back.forward
 def _(ctx, repeat, wanted, states, of_condition, of_step, bars):
@@ -269,10 +273,10 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     check_callable(body, "while_loop")
     first, nesting = Nesting.of(init)
     states = [as_tensor(s, "while_loop", "init") for s in first]
-    if config.eager and not state.now.tracing:
+    if runs_as_written():
         value = nesting.filled([own(s) for s in states])
         while condition(value):
-            value = body(value)
+            value = as_written(body, value)
         return value
     avals = nesting.filled([s.aval for s in states])
     asked, step = [trace(f, avals, values=lambda: [nesting.filled(states)]) for f in (condition, body)]

@@ -22,7 +22,7 @@ from ..tensor import Tensor, handle
 from ..transforms.arguments import applied, own
 from .body import Body, interned, is_float
 
-__all__ = ["Like", "Nesting", "Traced", "is_python_number", "trace", "values_of"]
+__all__ = ["Like", "Nesting", "Traced", "as_written", "is_python_number", "started", "trace", "values_of"]
 
 
 class Like:
@@ -113,6 +113,19 @@ class Traced:
         self.body = body
         self.result = result
         self.hidden = hidden
+
+
+def started(carry: Any) -> Any:
+    """The first carry of a loop as plain Python: numbers take the dtypes of what they meet."""
+    first, kind = Nesting.of(carry)
+    tensors = [as_tensor(s) for s in first]
+    return kind.filled([Like(t.aval, s).value(t) for s, t in zip(first, tensors, strict=True)])
+
+
+def as_written(f: Any, *args: Any) -> Any:
+    """f of these arguments as plain Python; its results are tensors, as those of a trace are."""
+    found, nesting = Nesting.of(f(*args))
+    return nesting.filled([as_tensor(x) for x in found])
 
 
 def trace(f: Any, *examples: Any, values: Callable[[], Sequence[Any]] | None = None) -> Traced:

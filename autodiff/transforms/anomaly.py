@@ -23,7 +23,7 @@ from ..tape.plan import data
 from ..tape.record import keeps_lines, state
 from ..tensor import Tensor
 
-__all__ = ["detect_anomaly", "is_watching", "watch_pushed", "watcher"]
+__all__ = ["detect_anomaly", "is_watching", "runs_as_written", "watch_pushed", "watcher"]
 
 _mode: ContextVar[bool] = ContextVar("autodiff_anomaly", default=False)
 
@@ -32,8 +32,8 @@ class detect_anomaly:
     """Raise GradientError inside the block at the first rule whose gradient is nan or inf.
 
     The error names the operation, the line that recorded it (if that was inside, too) and the rule.  Slow: for
-    looking, not for production.  Inside the block a `jit` function is run as plain Python, and that
-    of a `vmap` for one example after the other.
+    looking, not for production.  Inside the block the functions of `jit`, `scan`, `fori_loop`, `while_loop`, `cond`
+    and `checkpoint` are run as plain Python, and that of a `vmap` for one example after the other.
 
     >>> import autodiff as ad
     >>> x = ad.tensor([0.0, 1.0], requires_grad=True)
@@ -62,6 +62,11 @@ class detect_anomaly:
 def is_watching() -> bool:
     """Whether anomalies are looked for here (never in a trace: there are no values)."""
     return config.careful and _mode.get() and not state.now.tracing
+
+
+def runs_as_written() -> bool:
+    """True where `jit`, loops and `cond` run functions as plain Python: in eager mode, and to look for anomalies."""
+    return not state.now.tracing and (config.eager or is_watching())
 
 
 def watcher() -> Callable[[Node, Sequence[Tensor], Sequence[tuple[Node, Any]]], None] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import numpy as np
@@ -220,3 +221,77 @@ def test_a_tangent_that_is_no_number_is_found(transformed):
         assert ad.jvp(f, (np.array([1.0, 4.0]),), (np.ones(2),))[1] > 0
         branch = transformed(lambda x: ad.where(x > 0.5, ad.log(x), 0.0).sum())
         assert ad.jvp(branch, (np.array([0.0, 1.0]),), (np.ones(2),))[1] == 1.0
+
+
+def _step(x):
+    return ad.sqrt(x) * 2.0
+
+
+#: Programs whose step is `_step`, by what runs it.
+RUN_IN_THE_GRAPH = {
+    "scan": lambda x: ad.scan(lambda c, _: (_step(c), c), x, length=3)[0],
+    "scan over xs": lambda x: ad.scan(lambda c, e: (c + _step(e), c), x[0], x)[0],
+    "results of scan": lambda x: ad.scan(lambda c, e: (c, _step(e)), 1.0, x)[1],
+    "reverse scan": lambda x: ad.scan(lambda c, e: (c + _step(e), None), 0.0, x, reverse=True)[0],
+    "fori_loop": lambda x: ad.fori_loop(0, 3, lambda i, c: _step(c) + i, x),
+    "while_loop": lambda x: ad.while_loop(lambda c: c[0] < 3, lambda c: [c[0] + 1, _step(c[1])], [ad.tensor(0), x])[1],
+    "cond": lambda x: ad.cond(ad.sum(x) >= 0, _step, lambda x: x, x),
+    "checkpoint": lambda x: ad.checkpoint(_step)(x),
+    "checkpoint in scan": lambda x: ad.scan(ad.checkpoint(lambda c, _: (_step(c), None)), x, length=2)[0],
+    "cond in fori_loop": lambda x: ad.fori_loop(0, 2, lambda i, c: ad.cond(i < 3, _step, lambda c: c, c), x),
+    "scan in jit": ad.jit(lambda x: ad.scan(lambda c, _: (_step(c), c), x, length=3)[0]),
+    "vmap of scan": lambda x: ad.vmap(lambda e: ad.scan(lambda c, _: (_step(c), c), e, length=2)[0])(x),
+    "a number carried": lambda x: ad.scan(lambda c, e: (c * _step(e), c), 1.0, ad.astype(x, "float32"))[0],
+    "no steps": lambda x: ad.scan(lambda c, e: (_step(c), c), x, ad.ones((0, 2)))[0] * _step(x),
+    "no steps of fori_loop": lambda x: ad.fori_loop(3, 3, lambda i, c: _step(c), x) * _step(x),
+    "a constant": lambda x: ad.fori_loop(0, 2, lambda i, c: 2.0, 1.0) * _step(x),
+}
+ASKED = {
+    "grad": lambda f, x: ad.grad(lambda x: ad.sum(f(x)))(x),
+    "backward": lambda f, x: _backward(f, x),
+    "jvp": lambda f, x: ad.jvp(f, (x,), (np.ones_like(x),))[1],
+    "jit of grad": lambda f, x: ad.jit(ad.grad(lambda x: ad.sum(f(x))))(x),
+    "hvp": lambda f, x: ad.hvp(lambda x: ad.sum(f(x)), x, np.ones_like(x)),
+}
+
+
+def _backward(f, x):
+    t = parameter(x)
+    ad.sum(f(t)).backward()
+    return t.grad.numpy()
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("name", RUN_IN_THE_GRAPH)
+def test_what_runs_in_the_graph_is_watched_line_by_line(name, asked):
+    """The body's line and operation are named, not the loop's and a rule of the library's."""
+    program, ask = RUN_IN_THE_GRAPH[name], ASKED[asked]
+    good = np.array([0.5, 2.0])
+    before = ask(program, good)
+    with ad.detect_anomaly():
+        found = ask(program, good)
+        with pytest.raises(ad.GradientError, match=rf"of sqrt made (.|\n)* at {line_of(_step, 1)}, in _step") as caught:
+            ask(program, np.array([0.0, 0.0]))
+    np.testing.assert_allclose(found, before, rtol=1e-6)
+    assert np.asarray(found).dtype == np.asarray(before).dtype
+    assert "loops.py" not in str(caught.value) and not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("name", RUN_IN_THE_GRAPH)
+@pytest.mark.parametrize("mode", ["eager", "anomaly", "both"])
+def test_a_body_that_runs_as_plain_python_gives_what_the_graph_gives(name, mode, monkeypatch):
+    program, x = RUN_IN_THE_GRAPH[name], ad.tensor([0.5, 2.0])
+    expected = program(x)
+    if mode != "anomaly":
+        monkeypatch.setattr(ad.config, "eager", True)
+    with ad.detect_anomaly() if mode != "eager" else contextlib.nullcontext():
+        found = program(x)
+        assert type(found) is type(expected) and found.dtype == expected.dtype
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+
+
+def test_a_loop_recorded_before_is_called_by_its_name():
+    y = ad.scan(lambda c, _: (_step(c), c), parameter(), length=2)[0].sum()
+    assert "call scan(" in str(ad.inspect(y).tape)
+    with ad.detect_anomaly(), pytest.raises(ad.GradientError, match="of sqrt made"):
+        y.backward()
