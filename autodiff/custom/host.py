@@ -55,11 +55,15 @@ class Visit(NamedTuple):
         """A context for one more run on these values."""
         return ForwardContext(self.function.__name__, list(values), self.needs, list(values.values()))
 
+    def avals(self) -> list[Aval]:
+        """Shapes and dtypes of the tensors among the arguments."""
+        return [n.kind.out.aval for n in self.inputs]
+
     def key(self) -> tuple:
         """What the outputs' avals may depend on."""
         return (
             tuple([(name, p.structure, p.places, p.key()[0]) for name, p in self.packed.items()]),
-            tuple([n.kind.out.aval for n in self.inputs]),
+            tuple(self.avals()),
         )
 
 
@@ -190,10 +194,30 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str
                 places[id(x)] = p
     if said(ctx).dirty:
         return  # an array has no handle whose value could be replaced
-    table = _learnt.setdefault(ref(visit.method, _learnt.pop), {})
+    table, key, returned = _learnt.setdefault(ref(visit.method, _learnt.pop), {}), visit.key(), outputs.as_returned()
+    if visit.method.out is not None and key not in table:
+        # A number is an array to out= where it is an argument of jit.
+        numbers = [_aval_of(x) for x in tree.leaves(tuple(ctx.inputs)) if _is_value(x)]
+        avals = next((a for a in (visit.avals(), numbers) if _takes(visit.method.out, a)), None)
+        if avals is not None:
+            _check(visit, _made({}, ctx, returned)[0], _declared(visit, avals))
     if len(table) >= _LEARNT_LIMIT:
         table.clear()
-    table[visit.key()] = _made(places, ctx, outputs.as_returned())[0]._replace(closed=closed)
+    table[key] = _made(places, ctx, returned)[0]._replace(closed=closed)
+
+
+def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
+    """Raise GradientError for a run that gave something else than is declared, or than the runs before it gave."""
+    if found.avals[: len(known.avals)] == known.avals and found.trees[: len(known.trees)] == known.trees:
+        return
+    which = f"{visit.function.__name__}: this host forward ({visit.method.place})"
+    gives, told = f"{which} gives {_told(found.avals)}", _told(known.avals)
+    if known.declared:
+        raise GradientError(f"{gives}, and its out= says {told}\n  called at {caller()}\n  let them be the same")
+    raise GradientError(
+        f"{gives} inside jit, and gave {told} for such inputs before\n"
+        "  its outputs and what it saves may depend in shape and dtype on those of its inputs only"
+    )
 
 
 class _HostForward:
@@ -213,15 +237,7 @@ class _HostForward:
             result = visit.run(ctx, values)
             as_inputs = {what for tag, what in recipe.tags if tag == "input"}  # others are results, given or not
             found, computed = _made({id(x): i for i, x in enumerate(held) if i in as_inputs}, ctx, result)
-            if found.avals[: len(recipe.avals)] != recipe.avals or found.trees[: len(recipe.trees)] != recipe.trees:
-                which = f"{visit.function.__name__}: this host forward ({visit.method.place})"
-                gives, known = f"{which} gives {_told(found.avals)}", _told(recipe.avals)
-                if recipe.declared:
-                    raise GradientError(f"{gives}, and its out= says {known}\n  let out= say what forward returns")
-                raise GradientError(
-                    f"{gives} inside jit, and gave {known} for such inputs before\n"
-                    "  its outputs and what it saves may depend in shape and dtype on those of its inputs only"
-                )
+            _check(visit, found, recipe)
             kept = computed[: len(recipe.avals)]
             return [value_of(x.node) if isinstance(x, Tensor) else np.asarray(x) for x in kept]
 
@@ -235,7 +251,9 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
 
     Raises Unlearnt when nothing is known about its outputs yet.
     """
-    recipe = _learnt.get(ref(visit.method), {}).get(visit.key()) or _declared(visit)
+    recipe = _learnt.get(ref(visit.method), {}).get(visit.key())
+    if recipe is None and visit.method.out is not None and not any(visit.needs):  # no backward will read what it saved
+        recipe = _declared(visit, visit.avals())
     if recipe is None:
         raise Unlearnt(
             f"{visit.function.__name__} ({visit.method.place}) needs values, and its outputs are not known\n"
@@ -279,23 +297,24 @@ def _say(recipe: Recipe, ctx: ForwardContext, leaves: list[Any]) -> Any:
     return result
 
 
-def _declared(visit: Visit) -> Recipe | None:
-    """The recipe of a forward that declares `out=` and was not run yet, where no backward will read what it saved."""
+def _takes(out: Any, avals: Sequence[Aval]) -> bool:
+    """True if an `out=` is none that is called, or can be called with these."""
+    try:
+        return not callable(out) or bool(signature(out).bind(*avals))
+    except TypeError:
+        return False
+
+
+def _declared(visit: Visit, avals: Sequence[Aval]) -> Recipe:
+    """The recipe of a forward as its `out=` declares it for arrays like these."""
     out, function, place = visit.method.out, visit.function.__name__, visit.method.place
-    if out is None or any(visit.needs):
-        return None
-    avals = [n.kind.out.aval for n in visit.inputs]
-    if callable(out):
-        try:
-            signature(out).bind(*avals)
-        except TypeError:
-            given = ", ".join(map(str, avals))
-            raise GradientError(
-                f"{function}: the out= of its forward ({place}) does not take the {len(avals)} arrays of this call\n"
-                f"  called at {caller()}\n  a function given as out= gets one shape and dtype for each: {given}"
-            ) from None
-        out = out(*avals)
-    texts, structure = tree.flatten(out)
+    if not _takes(out, avals):
+        given = ", ".join(map(str, avals))
+        raise GradientError(
+            f"{function}: the out= of its forward ({place}) does not take the {len(avals)} arrays of this call\n"
+            f"  called at {caller()}\n  a function given as out= gets one shape and dtype for each: {given}"
+        )
+    texts, structure = tree.flatten(out(*avals) if callable(out) else out)
     try:
         made = tuple([x if isinstance(x, Aval) else parse_aval(str(x)) for x in texts])
     except ValueError as error:

@@ -135,6 +135,58 @@ def test_out_gives_what_a_trace_needs_to_know_without_a_run():
 
 
 @pytest.mark.parametrize(
+    "out",
+    ["f64[7]", "f32[3]", lambda x: x.with_shape((1, *x.shape)), ("f64[3]",), {"y": "f64[3]"}, ("f64[3]", "f64[]")],
+)
+@pytest.mark.parametrize(
+    "first",
+    {
+        "plainly": lambda f: f(ad.tensor(X)),
+        "on arrays": lambda f: f(X),
+        "recorded": lambda f: f(ad.tensor(X, requires_grad=True)),
+        "grad": lambda f: ad.grad(lambda x: ad.sum(f(x)))(X),
+        "jit": lambda f: ad.jit(f)(X),
+        "jit of grad": lambda f: ad.jit(ad.grad(lambda x: ad.sum(f(x))))(X),
+        "vmap": lambda f: ad.vmap(f)(np.stack([X, X])),
+    }.values(),
+)
+@pytest.mark.parametrize("returns", [np.sin, lambda x: x], ids=["a result", "its argument"])
+def test_a_wrong_out_is_found_at_the_first_call_whatever_it_is(out, first, returns):
+    """It was looked at in a trace alone, and never once the function had been called plainly."""
+
+    @ad.function
+    def wrong(x): ...
+
+    wrong.forward(ad.Tensor, host=True, out=out)(lambda ctx, x: returns(x))
+    wrong.backward(ad.Tensor)(lambda ctx, g: g)
+    for _ in range(2):
+        with pytest.raises(ad.GradientError, match=r"wrong: .* gives f64\[3\], and its out= says (.|\n)*at test_host"):
+            first(wrong)
+
+
+@pytest.mark.parametrize("numbers", [0, 1], ids=["of arrays", "of numbers too"])
+def test_a_right_out_is_taken_by_every_call(numbers):
+    """A number is an array to `out=` where it is an argument of `jit`, and else none."""
+
+    @ad.function
+    def right(x, n): ...
+
+    out = [lambda x: {"y": x, "rest": ["i64[]", "f64[2]"]}, lambda x, n: {"y": x, "rest": [n, "f64[2]"]}][numbers]
+
+    @right.forward(ad.Tensor, ad.Number, host=True, out=out)
+    def _(ctx, x, n):
+        return {"y": np.sin(x), "rest": [np.int64(n), np.ones(2)]}
+
+    right.backward(ad.Tensor, ad.Number)(lambda ctx, g: {"x": g["y"]})
+    plain = [lambda x: right(x, 3), lambda x: right(ad.tensor(x, requires_grad=True), 3)]
+    traced = [ad.jit(lambda x: right(x, 3)), lambda x: ad.jit(right)(x, 3)][numbers]
+    for calls in ([*plain, traced], [traced, *plain]):
+        for call in calls:
+            for x in (X, np.ones((2, 2))):
+                np.testing.assert_array_equal(call(x)["y"].detach() if call is plain[1] else call(x)["y"], np.sin(x))
+
+
+@pytest.mark.parametrize(
     ("out", "message"),
     [(lambda x, y: x, r"does not take the 1 arrays of this call\n  called at test_host.py:.*\n.*: f64\[3\]"),
      ("f99[2]", r"names no array: not an aval: 'f99\[2\]'"), (3, "names no array")],
