@@ -181,6 +181,29 @@ def test_a_stage_of_one_of_several_graphs_has_to_be_named(tmp_path):
     assert "two.py:3" in run("inspect", str(file)).stdout
 
 
+def test_each_graph_of_a_script_has_the_reason_why_it_was_compiled(tmp_path):
+    file = tmp_path / "many.py"
+    file.write_text(
+        """
+import autodiff as ad
+w = ad.tensor([1.0, 2.0], requires_grad=True)
+f = ad.jit(lambda x: ad.sin(x).sum())
+for n in (2, 3, 2, 3):
+    f(ad.ones(n))
+    ((ad.ones((n, 2)) @ w) ** 2).sum().backward()
+float(ad.sum(w * 2.0))
+"""
+    )
+    rows = json.loads(run("inspect", str(file), "--json").stdout)["graphs"]
+    assert len(rows) >= 6 and all([row["reason"] for row in rows])
+    told = {(row["place"], row["reason"]) for row in rows}
+    assert ("many.py:6", "jit <lambda>: the first call") in told
+    assert ("many.py:6", "jit <lambda>: argument [0][0] is f64[3], before it was f64[2]") in told
+    assert ("many.py:7", "backward: a .grad is there to be added to, before it was None") in told
+    listed = run("inspect", str(file)).stdout
+    assert listed.count("jit <lambda>: the first call") == 1
+
+
 @pytest.mark.parametrize(
     ("command", "keys"),
     [

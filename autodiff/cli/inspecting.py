@@ -16,6 +16,7 @@ from ..api import clear_cache
 from ..config import config
 from ..errors import Error, caller
 from ..inspection import STAGES, inspect
+from ..tape.misses import explain
 from .app import AsJson, reported, say, user_errors
 from .arguments import arguments_for, parse_argnums
 from .targets import beside, find, is_file, names_for
@@ -74,14 +75,15 @@ def _list_graphs(path: str, as_json: bool) -> None:
             "inputs": [str(n.aval) for n in g.inputs],
             "outputs": [str(n.aval) for n in g.outputs],
             "operations": len(g.nodes),
+            "reason": reason,
         }
-        for i, (g, place) in enumerate(_compiled_by(path))
+        for i, (g, place, reason) in enumerate(_compiled_by(path))
     ]
     longest = max([len(r["name"]) for r in rows], default=0), max([len(r["place"]) for r in rows], default=0)
     lines = [f"{_counted(rows)} compiled; --graph N --stage X shows one"]
     lines += [
         f"{r['graph']:4d}  {r['name']:{longest[0]}}  {r['place']:{longest[1]}}  {r['operations']:4d} operations"
-        f"  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})"
+        f"  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})" + (f"\n      {r['reason']}" if r["reason"] else "")
         for r in rows
     ]
     say({"target": path, "graphs": rows}, "\n".join(lines), as_json)
@@ -110,22 +112,38 @@ def _stage_of_graph(path: str, number: int, stage: str) -> tuple[int, str]:
     return number, str(getattr(compiler.stages(graphs[number][0]), stage.replace("llvm-opt", "llvm_optimized")))
 
 
-class _GraphsWithLines(list):
-    """Graphs, each with the user's line that had it compiled."""
+class _GraphsWithReasons(list):
+    """Graphs, each with the user's line that had it compiled, and why it was: what `explain` notes after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known = 0
+        self._compiles = {miss[:3]: miss.compiles for miss in explain()}
 
     def append(self, graph: Any) -> None:
-        super().append((graph, caller()))
+        self.give_reasons()
+        super().append((graph, caller(), ""))
+
+    def give_reasons(self) -> None:
+        """Say of the latest graphs what was noted since they were compiled."""
+        before, self._compiles = self._compiles, {miss[:3]: miss.compiles for miss in explain()}
+        told = [f"{key[0]}: {key[2]}" for key, n in self._compiles.items() if n > before.get(key, 0)]
+        for i in range(self._known, len(self) if told else 0):
+            self[i] = (*self[i][:2], told[-1])
+        self._known = len(self)
 
 
-def _compiled_by(path: str) -> Sequence[tuple[Any, str]]:
-    """Run a script as `__main__`; the graphs that it compiled, as if it were the first, and the lines that asked."""
+def _compiled_by(path: str) -> Sequence[tuple[Any, str, str]]:
+    """Run a script as `__main__`: the graphs that it compiled, as if it were the first, with lines and reasons."""
     is_file(path)
     clear_cache()
     before, sys.argv = sys.argv, [path]
     patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
     try:
-        with compiler.recorded(_GraphsWithLines()) as graphs, beside(Path(path)), user_errors(path):
+        graphs = _GraphsWithReasons()
+        with compiler.recorded(graphs), beside(Path(path)), user_errors(path):
             runpy.run_path(path, run_name="__main__")
+            graphs.give_reasons()
     finally:
         sys.argv = before
         config.patience = patience
