@@ -49,9 +49,7 @@ class CallWriter(ExpressionWriter):
         if isinstance(function, Reference) or (isinstance(function, type) and not issubclass(function, BaseException)):
             if len(e.args) != 1:
                 raise self.refuse(e, "a conversion has one argument")
-            is_number = not isinstance(function, Reference) and issubclass(function, (Integer, Float))
-            want = function if is_number and is_literal(e.args[0]) else None
-            return self.convert(self.expr(e.args[0], want), function, e)
+            return self.convert(self.expr(e.args[0]), function, e)
         try:
             name = INTRINSICS[function]
         except (KeyError, TypeError):
@@ -78,8 +76,8 @@ class CallWriter(ExpressionWriter):
         text = ", ".join(f"{spelled(kind)} {a.text}" for a, kind in zip(arguments, kinds, strict=True))
         given = [a for a, kind in zip(arguments, kinds, strict=True) if getattr(kind, "word", "") == "given"]
         spelling = f"call {spelled(result)} {target}({text})"
-        if self.module.faults and fails and is_known and function.tree is None:  # type: ignore[union-attr]
-            found = self._or_fault(function, spelling, given)  # type: ignore[arg-type]
+        if self.module.faults and fails and isinstance(function, Routine) and not function.is_native:
+            found = self._or_fault(function, spelling, given)
         elif result is void:
             self.emit(spelling)
             found = ""
@@ -169,6 +167,8 @@ class CallWriter(ExpressionWriter):
         if a in (int, float):
             if isinstance(kind, type) and issubclass(kind, Vector):
                 return self.convert(self.literal(value, kind.item, e), kind, e)
+            if isinstance(kind, type) and issubclass(kind, Integer) and a is int:
+                return self.constant(kind(int(value.text)), kind, e)
             if not is_pointer(kind):
                 return self.literal(value, kind, e)
             return Computed(self.let(f"inttoptr i64 {value.text} to ptr"), kind)
@@ -291,11 +291,6 @@ class CallWriter(ExpressionWriter):
 def failure(kind: Any) -> str:
     """The result that says that an exception is set."""
     return "null" if is_pointer(kind) else "-1" if kind is status else constant(-1, kind)
-
-
-def is_literal(e: ast.expr) -> bool:
-    """True for a number that is written down."""
-    return isinstance(e, ast.Constant) or (isinstance(e, ast.UnaryOp) and isinstance(e.operand, ast.Constant))
 
 
 def _conversion(a: Any, b: Any) -> str:

@@ -22,9 +22,8 @@ Two arguments name a place: an owner and a field in quotes, or an array and a nu
 from __future__ import annotations
 
 import ast
-import inspect
+import linecache
 import sys
-import textwrap
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
@@ -60,15 +59,32 @@ class Routine:
     text       LLVM's text of it, where it is written by hand
     """
 
-    def __init__(self, name: str, result: Any, params: list[tuple[str, Any]], *, fails: Any = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        result: Any,
+        params: list[tuple[str, Any]],
+        *,
+        fails: Any = False,
+        tree: ast.FunctionDef | None = None,
+    ) -> None:
         self.name, self.result, self.params, self.fails = name, result, params, fails
         self.new = True
         self.runs_python: bool | None = None
-        self.tree: ast.FunctionDef | None = None
+        self.is_native = False
         self.scope: Mapping[str, Any] = {}
         self.inline: bool | None = None
         self.plain: Callable[..., Any] | None = None
         self.file = self.text = ""
+        self._tree = tree
+
+    @property
+    def tree(self) -> ast.FunctionDef:
+        """The source, which is read when it is asked for."""
+        if self._tree is None:
+            assert self.plain is not None
+            self._tree = _definition(self.file, self.plain.__code__.co_firstlineno)
+        return self._tree
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it in plain Python."""
@@ -117,31 +133,39 @@ def native(function: Any = None, *, inline: bool | None = None, frees: Any = Non
 
 
 def _routine(function: Any, around: Any, inline: bool | None, frees: Any) -> Routine:
-    lines, first = inspect.getsourcelines(function)
-    tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-    assert isinstance(tree, ast.FunctionDef)
-    ast.increment_lineno(tree, first - 1)
     scope: Any = ChainMap(_Closure(function), dict(around.f_locals), function.__globals__)  # type: ignore[arg-type]
     kinds = {name: evaluated(a, scope) for name, a in function.__annotations__.items()}
     result = kinds.pop("return", void) or void
     found = Routine(function.__name__, result, list(kinds.items()), fails=result in (obj, status))
-    found.tree, found.scope, found.inline, found.plain = tree, scope, inline, function
-    found.file = inspect.getsourcefile(function) or "unknown"
+    found.scope, found.inline, found.plain, found.is_native = scope, inline, function, True
+    found.file = function.__code__.co_filename
     if frees is not None:
         frees._free = found
     return found
 
 
+_definitions: dict[str, dict[int, ast.FunctionDef]] = {}
+
+
+def _definition(file: str, line: int) -> ast.FunctionDef:
+    """The function whose decorators begin at a line of a file, which is parsed once."""
+    if line not in _definitions.get(file, ()):
+        nodes = ast.walk(ast.parse("".join(linecache.getlines(file))))
+        functions = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.decorator_list]
+        _definitions[file] = {n.decorator_list[0].lineno: n for n in functions}
+    return _definitions[file][line]
+
+
 def from_source(source: str, scope: Mapping[str, Any], like: Routine) -> Routine:
     """A function of generated source, which stands in debug info and messages where another one does."""
     tree = ast.parse(source).body[0]
-    assert isinstance(tree, ast.FunctionDef) and like.tree is not None
+    assert isinstance(tree, ast.FunctionDef)
     for node in ast.walk(tree):
         if isinstance(node, (ast.stmt, ast.expr)):
             node.lineno = node.end_lineno = like.tree.lineno
     kinds = {a.arg: evaluated(ast.unparse(a.annotation), scope) for a in tree.args.args if a.annotation}
-    found = Routine(tree.name, obj, list(kinds.items()), fails=True)
-    found.tree, found.scope, found.file = tree, scope, like.file
+    found = Routine(tree.name, obj, list(kinds.items()), fails=True, tree=tree)
+    found.scope, found.file, found.is_native = scope, like.file, True
     return found
 
 

@@ -158,9 +158,10 @@ class RoutineWriter(CallWriter):
                 kind = obj  # who wants it borrowed says so
             elif isinstance(kind, Reference) and kind.word == "own" and not value.owned:
                 kind = ptr[kind.target]
-        given = [n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        if value.length and given.count(target.id) == 1:
-            self.lengths[target.id] = value.length
+        if value.length:
+            given = [n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            if given.count(target.id) == 1:
+                self.lengths[target.id] = value.length
         return self.slot(target.id, kind)
 
     def _store_bit(self, truth: str, at: str, place: int) -> None:

@@ -16,6 +16,7 @@ Annotations are looked up when the layout is first asked for, so a struct may na
 from __future__ import annotations
 
 import sys
+import threading
 from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
@@ -287,7 +288,15 @@ class Pointer:
 # ------------------------------------------------------------ counts in plain Python
 
 _released: dict[int, Any] = {}
-_depth = [0]
+
+
+class _NativeDepth(threading.local):
+    """How many native functions are running in plain Python, one within the other, in this thread."""
+
+    now = 0
+
+
+_depth = _NativeDepth()
 
 
 def drop(value: Any) -> None:
@@ -295,17 +304,17 @@ def drop(value: Any) -> None:
     value.refs = value.refs - 1
     if not value.refs:
         _released[id(value)] = value
-    if not _depth[0]:
+    if not _depth.now:
         running(1)
         running(-1)
 
 
 def running(change: int) -> None:
     """Note that a native function begins (1) or ends (-1) in plain Python."""
-    if change < 0 and _depth[0] == 1:
+    if change < 0 and _depth.now == 1:
         while _released:
             value = _released.popitem()[1]
             if not value.refs:
                 type(value)._free(value)
-    _depth[0] += change
+    _depth.now += change
 

@@ -129,7 +129,7 @@ class ModuleText:
     def use(self, routine: Routine) -> str:
         """The name of a function, which is then part of the module."""
         if routine not in self._known:
-            if routine.tree is None:
+            if not routine.is_native:
                 self._known[routine] = f"@{routine.name}"
             else:
                 self._named(routine, routine.name, exactly=routine in self.exported)
@@ -210,7 +210,7 @@ class ModuleText:
         if id(routine) in self._written:
             return
         self._written.add(id(routine))
-        if routine.tree is not None:
+        if routine.is_native:
             self.texts.append(self.written(routine))
         elif routine.text:
             if routine.text not in self.texts:  # one text may define several functions

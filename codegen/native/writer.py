@@ -27,7 +27,6 @@ class TextWriter:
     """
 
     def __init__(self, module: ModuleText, routine: Routine) -> None:
-        assert routine.tree is not None
         self.module, self.routine, self.tree = module, routine, routine.tree
         self.params = {name for name, _ in routine.params}
         self.variables: dict[str, tuple[str, Any]] = {}

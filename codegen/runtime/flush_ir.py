@@ -3,7 +3,7 @@
     run_program(steps, count, slots, scratch)       as `run_steps`; `modes.flush_subnormals` is looked up first
     leave_flushing() -> i64, return_flushing(it)    around what is not ours and runs between two steps: handlers of
                                                     signals, LAPACK
-    control() -> i64, adopt(it)                     in the crew: a block is computed as the caller would
+    control() -> i64, adopt(it)                     in worker threads: a block is computed as the caller would
     exactly(text)                                   a module whose steps never flush: orders
 
 The register is MXCSR on x86-64 (bit 15: results become zero, bit 6: operands are read as zero; 13 and 14: how results

@@ -7,7 +7,7 @@ One piece of machine code serves every program; what differs is data, in a *plan
              fourth is what makes a NumPy scalar, or null for an array, and of a scalar the third is a list of two
     step     function, number of pointers, their slots, extents, and how it is shared among threads:
              the function that shares it out (null: nobody does), number of extents, blocks, chunk,
-             total (`threads_ir`)
+             total (`shared_blocks`)
 
 and, per call, a *frame*:
 

@@ -4,6 +4,7 @@
     is_kept(text)               whether there is a file for that
     named(words, write)         code of functions that this version of the library writes: products, orders, transforms
     begun(words, write)         the same, made beside the caller
+    typed(name, write)          code of a module of native Python, which is translated where it is on disk nowhere
     loaded(key)                 code of the object that serves a key, if it is on disk
     made(keys, text)            code from LLVM, kept on disk for these keys
 
@@ -13,7 +14,10 @@ Texts are many times the size of code, and are not kept.
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from . import engine
 from .ahead import Ahead
@@ -21,7 +25,10 @@ from .disk import FORMAT, DiskCache, blake2b, default
 from .engine import Code, CompileError, Passes
 from .machine import package_identity
 
-__all__ = ["VERSION", "begun", "compiled", "is_kept", "key_of", "loaded", "made", "named"]
+if TYPE_CHECKING:
+    from ..native import Translation
+
+__all__ = ["VERSION", "begun", "compiled", "is_kept", "key_of", "loaded", "made", "named", "typed"]
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -46,7 +53,10 @@ def is_kept(text: str, passes: Passes = Passes.VECTORS) -> bool:
 
 
 def named(
-    words: Mapping[str, str], write: Callable[[Sequence[str]], str], passes: Passes = Passes.VECTORS
+    words: Mapping[str, str],
+    write: Callable[[Sequence[str]], str],
+    passes: Passes = Passes.VECTORS,
+    imports: Mapping[str, int] | None = None,
 ) -> dict[str, Code]:
     """The code that has each of these functions; those that are on disk nowhere are made together.
 
@@ -56,16 +66,40 @@ def named(
     disk = default()
     identity = package_identity("codegen") if disk else None
     if disk is None or identity is None:
-        return dict.fromkeys(words, compiled(write(list(words)), None, passes))
+        return dict.fromkeys(words, compiled(write(list(words)), imports, passes))
     keys = {name: key_of(f"{said} of {identity}", passes) for name, said in words.items()}
     found: dict[str, Code] = {}
     for name, key in keys.items():
-        if name not in found and (code := loaded(key, disk, None, passes)):
+        if name not in found and (code := loaded(key, disk, imports, passes)):
             found.update({other: code for other in words if other in code.names})
     if missing := [name for name in words if name not in found]:
-        code = made([keys[name] for name in missing], write(missing), disk, None, passes)
+        code = made([keys[name] for name in missing], write(missing), disk, imports, passes)
         found.update(dict.fromkeys(missing, code))
     return found
+
+
+def typed(
+    name: str,
+    write: Callable[[Translation], str],
+    passes: Passes = Passes.VECTORS,
+    imports: Mapping[str, int] | None = None,
+) -> Code:
+    """Code of native Python (`codegen.native`).
+
+    name    of a function that it exports
+    write   the text of the module
+
+    AUTODIFF_NATIVE_CHECKS=1 asks for the build with checks.
+    """
+    checks = os.environ.get("AUTODIFF_NATIVE_CHECKS", "0") == "1"
+
+    def text(_: Sequence[str]) -> str:
+        from ..native import Translation  # not needed where the code is on disk
+
+        return write(Translation(checks=checks))
+
+    said = f"{name} in native Python for {sys.platform}{' with checks' if checks else ''}"
+    return named({name: said}, text, passes, imports)[name]
 
 
 def begun(

@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 import os
 
-__all__ = ["quota", "usable"]
+__all__ = ["MOST_THREADS", "quota", "usable"]
+
+#: More threads than this never share a loop.
+MOST_THREADS = 256
 
 
 def usable() -> int:

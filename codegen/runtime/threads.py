@@ -5,8 +5,8 @@ of processors that the calling thread may use when the loop begins (its affinity
 processors that the process's cgroup pays for (`processors`).  The number changes nothing but time: results have the
 same bits for any (`share`, `product_ir`).
 
-The code (`threads_ir`) is made when the first program with a large loop is, and is never unloaded:
-sleeping threads wake up in it.
+The code (`shared_blocks`) is made when the first program with a large loop is, and is never unloaded: sleeping threads
+wake up in it.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import sys
 import threading
 from operator import index
 from typing import TYPE_CHECKING
 
 from ..forks import held_over_fork
 from ..lazily import later
-from ..modes import processor
 from . import engine, objects, processors
 from .native import call_numbers
 
 if TYPE_CHECKING:
-    from . import threads_ir
+    from . import shared_blocks
 else:
-    threads_ir = later("codegen.runtime.threads_ir")
+    shared_blocks = later("codegen.runtime.shared_blocks")
 
 __all__ = ["is_made", "limit_threads", "set_threads", "sharing", "started", "threads"]
 
@@ -52,8 +50,8 @@ def set_threads(count: int) -> None:
         whole = index(count)
     except TypeError:
         whole = 0
-    if not 1 <= whole <= threads_ir.MOST_THREADS:
-        raise ValueError(f"threads should be a whole number from 1 to {threads_ir.MOST_THREADS}, got {count!r}")
+    if not 1 <= whole <= processors.MOST_THREADS:
+        raise ValueError(f"threads should be a whole number from 1 to {processors.MOST_THREADS}, got {count!r}")
     _set(whole)
 
 
@@ -62,7 +60,7 @@ def limit_threads(count: int) -> None:
 
     The default number brings back the default, which follows the affinity again.
     """
-    whole = min(max(count, 1), threads_ir.MOST_THREADS)
+    whole = min(max(count, 1), processors.MOST_THREADS)
     _set(None if whole == _default() else whole)
 
 
@@ -77,7 +75,7 @@ def _set(count: int | None) -> None:
 def _tell(code: engine.Code) -> None:
     """Give the code its number: a fixed one, or the most where it follows the affinity of the caller."""
     follows = _count is None and _given() is None
-    number = min(_most(), threads_ir.MOST_THREADS) if follows else threads()
+    number = min(_most(), processors.MOST_THREADS) if follows else threads()
     call_numbers(code, "set_threads", int(number), int(follows))
 
 
@@ -100,8 +98,7 @@ def started() -> int:
 
 @functools.cache
 def _code() -> engine.Code:
-    text = threads_ir.threads_ir(sys.platform, processor())
-    code = objects.compiled(text, passes=engine.Passes.QUICK)
+    code = objects.typed("run_blocks", lambda module: module.text(shared_blocks.EXPORTS), engine.Passes.QUICK)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
     _tell(code)
     return code
@@ -110,7 +107,7 @@ def _code() -> engine.Code:
 def _default() -> int:
     """The number of threads where the program has set none."""
     given = _given()
-    return min(processors.usable(), int(min(_most(), threads_ir.MOST_THREADS))) if given is None else given
+    return min(processors.usable(), int(min(_most(), processors.MOST_THREADS))) if given is None else given
 
 
 @functools.cache
@@ -124,10 +121,10 @@ def _given() -> int | None:
     """The number that the environment gives at the first look; None: it gives none."""
     given = os.environ.get("AUTODIFF_THREADS", "")
     if given:
-        if not given.isdecimal() or not 1 <= int(given) <= threads_ir.MOST_THREADS:
-            raise ValueError(f"AUTODIFF_THREADS should be a number from 1 to {threads_ir.MOST_THREADS}, got {given!r}")
+        if not given.isdecimal() or not 1 <= int(given) <= processors.MOST_THREADS:
+            raise ValueError(f"AUTODIFF_THREADS should be a number from 1 to {processors.MOST_THREADS}, got {given!r}")
         return int(given)
     outermost = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # one number for each level of nesting
     if not outermost.isdecimal() or int(outermost) < 1:
         return None  # as OpenMP takes it
-    return int(min(int(outermost), _most(), threads_ir.MOST_THREADS))
+    return int(min(int(outermost), _most(), processors.MOST_THREADS))

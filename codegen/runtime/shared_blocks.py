@@ -1,0 +1,222 @@
+"""One step's blocks, shared out among a few sleeping threads: the caller's side, in native Python (`codegen.native`).
+
+    u32 run_blocks(function, pointers, extents, n, blocks, chunk, total)
+
+calls `function(pointers, extents')` once per block, with the range [begin, end) of the block as the last two of the n
+extents.  Blocks are fixed by the step, never by the number of threads, so results are the same for any number.
+`worker_threads` says how threads take them.
+
+A thread that loses its processor to another process in the middle of a block makes all wait.  The caller sleeps
+meanwhile: its processor may then run the thread that waits for one.  And it compares: when it waited for others longer
+than it worked, sharing lost, and the next jobs are done alone: one, and twice as many each time it loses again, up to
+`MOST_ALONE`.
+
+After a fork the child has none of the threads: the process number tells, and all starts anew.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+import sys
+
+from ..native import atomic_load, atomic_store, compare_exchange, fence, fn, local, native, ptr, u32, u64, void
+from . import system_calls as system
+from .worker_threads import (
+    busy,
+    control,
+    cut,
+    generation,
+    job,
+    locks,
+    progress,
+    run_block,
+    section_begin,
+    sleepers,
+    start_threads,
+    tickets,
+    work,
+    workers,
+)
+
+__all__ = ["EXPORTS"]
+
+IS_LINUX, HAS_THREADS = sys.platform == "linux", sys.platform in ("linux", "darwin")
+
+#: How often the caller looks for the last blocks before it sleeps: its processor is then free for the thread that has
+#: them, which may wait for one behind another process.
+PATIENCE = 2000
+
+#: Jobs done alone between two tries on a machine that is busy: what a bad try costs is then spread thin.
+MOST_ALONE = 255
+
+#: Words of the mask of processors that the system is asked for.
+MASK_WORDS = 16
+
+
+@native
+def set_threads(count: u64, follows: u64) -> void:
+    """Share among so many threads; or among as many as the caller has processors, and at most so many."""
+    workers.alone = 0
+    workers.penalty = 0
+    atomic_store(workers, "most", count if follows != 0 else u64(0), "monotonic")
+    atomic_store(workers, "threads", count, "monotonic")
+
+
+@native
+def started_threads() -> u64:
+    return workers.started
+
+
+@native
+def follow() -> void:
+    """Take the number of the processors that the caller may use (its affinity), where it is not fixed.
+
+    The system is asked at each job, which takes 0.5 us.  One with more than 1024 processors refuses, and the number
+    stays.
+    """
+    most = atomic_load(workers, "most", "monotonic")
+    if most == 0:
+        return
+    mask = local(u64, MASK_WORDS)
+    for i in range(MASK_WORDS):
+        mask[i] = 0
+    if system.sched_getaffinity(0, 8 * MASK_WORDS, mask) < 0:
+        return
+    count = u64(0)
+    for i in range(MASK_WORDS):
+        count += system.set_bits(mask[i])
+    if count > most:
+        count = most
+    if count != atomic_load(workers, "threads", "monotonic"):
+        atomic_store(workers, "threads", count, "monotonic")
+
+
+@native
+def enters() -> bool:
+    """True if this caller may share a job now."""
+    process = system.getpid()
+    known = atomic_load(workers, "process")
+    if process != known:
+        # -1 while somebody sets the threads up; others work alone meanwhile.
+        if known == -1 or not compare_exchange(workers, "process", known, -1):
+            return False
+        set_up()
+        atomic_store(workers, "process", process)
+    if not compare_exchange(busy, "value", 0, 1):
+        return False
+    if workers.alone != 0:
+        workers.alone -= 1
+        atomic_store(busy, "value", 0)
+        return False
+    return True
+
+
+@native
+def set_up() -> void:
+    """Begin without threads: in the first process, and in one that was forked."""
+    workers.started = 0
+    atomic_store(busy, "value", 0)
+    atomic_store(sleepers, "value", 0)
+    atomic_store(cut, "blocks", 0)
+    atomic_store(cut, "is_waiting", 0)
+    system.mutex_init(locks.mutex, None)
+    system.condition_init(locks.has_job, None)
+    system.condition_init(locks.all_done, None)
+
+
+@native
+def open_job(blocks: u64, threads: u64) -> u64:
+    """Issue the tickets of the job that `job` is, and wake who sleeps.  Gives its generation."""
+    present = (atomic_load(generation, "value") + 1) & 0xFFFFFFFF
+    if present == 0:
+        present = 1
+    sections = threads if threads < blocks else blocks
+    job.control = control()
+    atomic_store(progress, "status", 0, "monotonic")
+    atomic_store(progress, "finished", 0, "monotonic")
+    atomic_store(cut, "blocks", blocks, "monotonic")
+    atomic_store(cut, "sections", sections, "monotonic")
+    for t in range(sections):
+        atomic_store(tickets[t], "next", present << 32 | section_begin(u64(t), sections, blocks), "release")
+    atomic_store(generation, "value", present)
+    fence()
+    if atomic_load(sleepers, "value") != 0:
+        system.lock(locks.mutex)
+        system.wake_all(locks.has_job)
+        system.unlock(locks.mutex)
+    return present
+
+
+@native
+def close_tickets() -> void:
+    """No ticket is of a generation that is over: nobody may take a block while the next job is written down."""
+    for s in range(atomic_load(cut, "sections", "monotonic")):
+        atomic_store(tickets[s], "next", 0, "release")
+    fence()
+
+
+@native
+def wait_for_others(blocks: u64) -> void:
+    """Until all blocks are done: look for a while, then sleep."""
+    for _ in range(PATIENCE):
+        if atomic_load(progress, "finished") == blocks:
+            return
+        system.pause()
+    system.lock(locks.mutex)
+    atomic_store(cut, "is_waiting", 1)
+    while atomic_load(progress, "finished") != blocks:
+        system.wait(locks.all_done, locks.mutex)
+    atomic_store(cut, "is_waiting", 0)
+    system.unlock(locks.mutex)
+
+
+@native
+def run_blocks(
+    function: fn[u32, ptr, ptr], pointers: ptr, extents: ptr[u64], n: u64, blocks: u64, chunk: u64, total: u64
+) -> u32:
+    """All blocks; the worst status that one returned."""
+    if HAS_THREADS:
+        if IS_LINUX:
+            follow()
+        threads = atomic_load(workers, "threads", "monotonic")
+        if threads >= 2 and blocks >= 2 and enters():
+            if workers.started < threads - 1:
+                start_threads(threads - 1)
+            close_tickets()
+            job.function = function
+            job.pointers = pointers
+            job.extents = extents
+            job.n = n
+            job.chunk = chunk
+            job.total = total
+            return run_together(blocks, threads)
+    worst = u32(0)
+    for b in range(blocks):
+        status = run_block(function, pointers, extents, n, chunk, total, u64(b))
+        if status > worst:
+            worst = status
+    return worst
+
+
+@native
+def run_together(blocks: u64, threads: u64) -> u32:
+    """The job that `job` is, by all threads; notes whether sharing lost."""
+    present = open_job(blocks, threads)
+    begun = system.now()
+    work(present, 0)
+    worked = system.now()
+    wait_for_others(blocks)
+    if system.now() - worked > worked - begun:
+        more = workers.penalty * 2 | 1
+        workers.penalty = more if more < MOST_ALONE else u64(MOST_ALONE)
+    else:
+        workers.penalty = 0
+    workers.alone = workers.penalty
+    status = atomic_load(progress, "status")
+    atomic_store(busy, "value", 0)
+    return status
+
+
+EXPORTS = (run_blocks, set_threads, started_threads)

@@ -1,0 +1,246 @@
+"""Worker threads, in native Python (`codegen.native`): how they take the blocks of a job, wait and sleep.
+
+`shared_blocks` is the side of the caller.  The blocks of a job are cut into sections, one for each thread, the caller's
+included.  A thread begins with its own, and then takes blocks of others: where no other thread gets a processor, the
+caller does it all and waits for nobody.  So a thread meets in the next job what lies in its own cache: results that the
+other core wrote last are dear to write again.
+
+A thread that finds nothing to do looks again for some microseconds, because a program's next step often follows at
+once, and then sleeps: threads that go on looking take the processor from others.
+
+Blocks are computed as the caller would: threads take over what its control register says of subnormal numbers and of
+rounding, which may be another for every job.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+import sys
+
+from ..modes import processor
+from ..native import (
+    Struct,
+    array,
+    atomic_add,
+    atomic_load,
+    atomic_max,
+    compare_exchange,
+    extern,
+    fn,
+    i32,
+    local,
+    native,
+    ptr,
+    static,
+    u8,
+    u32,
+    u64,
+    void,
+)
+from . import system_calls as system
+from .flush_ir import adopt_ir
+from .processors import MOST_THREADS
+
+__all__ = [
+    "busy", "control", "cut", "generation", "job", "locks", "progress", "run_block", "section_begin", "sleepers",
+    "start_threads", "tickets", "work", "workers",
+]  # fmt: skip
+
+SIG_SETMASK = 2 if sys.platform == "linux" else 3
+
+#: How often an idle thread looks before it sleeps: about 20 microseconds (a pause takes 10 to 40 ns).
+LOOKS = 1000
+
+
+
+class Ticket(Struct):
+    """The next block of a section, with the job's generation above it, in a cache line of its own.
+
+    A thread takes a block by counting up, which fails when the generation is over; so it reads the job only while its
+    own block is unfinished.
+    """
+
+    next: u64
+    rest: array[u8, 56]
+
+
+class SharedJob(Struct):
+    """The job that is being done."""
+
+    function: fn[u32, ptr, ptr]
+    pointers: ptr
+    extents: ptr[u64]
+    n: u64
+    chunk: u64
+    total: u64
+    control: u64  # what the caller's control register holds (`flush_ir`)
+
+
+class Cutting(Struct):
+    """The cut of the present job, and whether the caller sleeps."""
+
+    blocks: u64
+    sections: u64
+    is_waiting: u32
+
+
+class BlocksDone(Struct):
+    finished: u64  # blocks that are done
+    status: u32  # the worst that one returned
+
+
+class OwnLine(Struct):
+    """A number in a cache line of its own."""
+
+    value: u64
+
+
+class Workers(Struct):
+    """The threads.
+
+    alone     how many jobs are still to be done alone       penalty   how many it were when sharing lost last
+    most      the most threads, where their number follows the caller's processors; else 0
+    """
+
+    threads: u64
+    started: u64
+    most: u64
+    alone: u64
+    penalty: u64
+    process: i32
+
+
+class Locks(Struct):
+    mutex: array[u64, 16]
+    has_job: array[u64, 16]
+    all_done: array[u64, 16]
+
+
+# Each begins a cache line.  `generation` numbers jobs from 1, and tells idle threads that there is a new one; `busy`
+# is 1 while somebody runs a job: others then do theirs alone.
+tickets = static(array[Ticket, MOST_THREADS])
+generation = static(OwnLine)
+sleepers = static(OwnLine)
+busy = static(OwnLine)
+job, cut, progress = static(SharedJob), static(Cutting), static(BlocksDone)
+workers, locks = static(Workers), static(Locks)
+
+
+# The control register, by text that the launcher uses too.
+control = extern("control", u64, text=adopt_ir(processor()), runs_python=False)
+adopt = extern("adopt", void, u64, text=adopt_ir(processor()), runs_python=False)
+
+
+# ------------------------------------------------------------ blocks
+
+
+@native(inline=False)
+def run_block(
+    function: fn[u32, ptr, ptr], pointers: ptr, extents: ptr[u64], n: u64, chunk: u64, total: u64, block: u64
+) -> u32:
+    own = local(u64, n)
+    for i in range(n - 2):
+        own[i] = extents[i]
+    end = (block + 1) * chunk
+    own[n - 2] = block * chunk
+    own[n - 1] = end if end < total else total
+    return function(pointers, own)
+
+
+@native(inline=True)
+def section_begin(section: u64, sections: u64, blocks: u64) -> u64:
+    """The first block of a section."""
+    return section * blocks // sections
+
+
+@native(inline=False)
+def work(present: u64, number: u64) -> void:
+    """Take blocks of this generation until there are no more, those of the thread's own section first."""
+    sections = atomic_load(cut, "sections", "monotonic")
+    for k in range(sections):
+        section = (number + u64(k)) % sections
+        while True:
+            ticket = atomic_load(tickets[section], "next")
+            if ticket >> 32 != present:
+                return
+            block = ticket & 0xFFFFFFFF
+            blocks = atomic_load(cut, "blocks", "monotonic")
+            if block >= section_begin(section + 1, sections, blocks):
+                break
+            if compare_exchange(tickets[section], "next", ticket, ticket + 1):
+                adopt(job.control)
+                status = run_block(job.function, job.pointers, job.extents, job.n, job.chunk, job.total, block)
+                atomic_max(progress, "status", status, "monotonic")
+                if atomic_add(progress, "finished", 1) + 1 == blocks:
+                    tell_caller()
+                    return
+
+
+@native
+def tell_caller() -> void:
+    """The last block is done: either the caller's sleep is seen here, or the caller sees that all is finished."""
+    if atomic_load(cut, "is_waiting") != 0:
+        system.lock(locks.mutex)
+        system.wake_one(locks.all_done)
+        system.unlock(locks.mutex)
+
+
+# ------------------------------------------------------------ threads
+
+
+@native
+def new_generation(number: u64, known: u64) -> u64:
+    """The present generation, if it is new to this thread, which is wanted; else 0."""
+    present = atomic_load(generation, "value")
+    is_wanted = number < atomic_load(workers, "threads", "monotonic")
+    return present if present != known and is_wanted else u64(0)
+
+
+@native
+def thread(number_as_pointer: ptr) -> ptr:
+    """A thread's work, for ever.  Numbers count from 1; the caller is thread 0."""
+    number = u64(number_as_pointer)
+    known = u64(0)
+    looks = u64(0)
+    while True:
+        present = new_generation(number, known)
+        if present != 0:
+            work(present, number)
+            known = present
+            looks = 0
+        elif looks < LOOKS:
+            system.pause()
+            looks += 1
+        else:
+            sleep(number, known)
+            looks = 0
+    return None
+
+
+@native
+def sleep(number: u64, known: u64) -> void:
+    """Wait to be woken.  A job that was opened before the count is seen here; one opened after it sees the count."""
+    system.lock(locks.mutex)
+    atomic_add(sleepers, "value", 1)
+    if new_generation(number, known) == 0:
+        system.wait(locks.has_job, locks.mutex)
+    atomic_add(sleepers, "value", u64(-1))
+    system.unlock(locks.mutex)
+
+
+@native(inline=False)
+def start_threads(wanted: u64) -> void:
+    """Start threads until there are so many.  They take no signals: those are for Python's own threads."""
+    signals = local(u64, 16)
+    before = local(u64, 16)
+    handle = local(ptr, 1)
+    system.sigfillset(signals)
+    system.pthread_sigmask(SIG_SETMASK, signals, before)
+    while workers.started < wanted:
+        if system.pthread_create(handle, None, thread, ptr(workers.started + 1)) != 0:
+            break
+        workers.started += 1
+        system.pthread_detach(handle[0])
+    system.pthread_sigmask(SIG_SETMASK, before, None)
