@@ -56,7 +56,6 @@ class Routine:
     fails      True: NULL or a negative result says that an exception is set; "occurred": -1 may say so
     new        a result that is an object is a new reference
     runs_python   may run any Python code; None: found out when it is compiled
-    text       LLVM's text of it, where it is written by hand
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Routine:
         self.scope: Mapping[str, Any] = {}
         self.inline: bool | None = None
         self.plain: Callable[..., Any] | None = None
-        self.file = self.text = ""
+        self.file = ""
         self._tree = tree
 
     @property
@@ -111,16 +110,14 @@ def extern(
     new: bool = True,
     runs_python: bool = True,
     plain: Callable[..., Any] | None = None,
-    text: str = "",
 ) -> Routine:
     """A function of another library.
 
     runs_python   False for one that runs no Python code, and lets no object go
     plain         what stands for it in plain Python
-    text          LLVM's text that defines it, where another room writes that by hand
     """
     found = Routine(name, result, [(f"a{i}", kind) for i, kind in enumerate(params)], fails=fails)
-    found.new, found.runs_python, found.plain, found.text = new, runs_python, plain, text
+    found.new, found.runs_python, found.plain = new, runs_python, plain
     return found
 
 

@@ -7,6 +7,7 @@ text may stand behind another that has some of its own.
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterable
 from typing import Any
@@ -124,6 +125,11 @@ class ModuleText:
         named = [f"!llvm.dbg.cu = !{{{units}}}", f"!llvm.module.flags = !{{{self._version}}}"]
         return "\n\n".join(self.texts) + "\n" + "\n".join([*named, *self._metadata]) + "\n"
 
+    def beside(self, text: str) -> None:
+        """Put text that is written by hand into the module.  Native functions call its functions as `extern`."""
+        self.texts.append(text)
+        self._taken.update(re.findall(r"^(?:declare|define)[^@\n]*@([\w.]+)\(", text, re.MULTILINE))
+
     # ------------------------------------------------------------ names
 
     def use(self, routine: Routine) -> str:
@@ -212,9 +218,6 @@ class ModuleText:
         self._written.add(id(routine))
         if routine.is_native:
             self.texts.append(self.written(routine))
-        elif routine.text:
-            if routine.text not in self.texts:  # one text may define several functions
-                self.texts.append(routine.text)
         else:
             self.declared(routine.name, spelled(routine.result), *[spelled(kind) for _, kind in routine.params])
 

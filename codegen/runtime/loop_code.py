@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 import threading
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ..forks import held_over_fork
-from ..modes import FLUSHING, modes, processor
-from . import engine, objects
+from ..lazily import later
+from ..modes import FLUSHING, modes
+from . import objects
 from .ahead import Ahead, gains
-from .loop_ir import loop_ir
+
+if TYPE_CHECKING:
+    from . import loop_ir
+else:
+    loop_ir = later("codegen.runtime.loop_ir")
 
 __all__ = ["address_of", "begin"]
 
@@ -42,13 +47,13 @@ def address_of(name: str) -> int:
 def _ahead(name: str) -> Ahead[int]:
     with _lock:
         if name not in _begun:
+            objects.look_at_files()
             _begun[name] = Ahead(functools.partial(_made, name))
         return _begun[name]
 
 
 def _made(name: str) -> int:
-    text = loop_ir(name, processor(), sys.platform)
-    code = objects.compiled(text, {FLUSHING: modes.flushing_at}, engine.Passes.INLINE)
+    code = objects.typed(name, lambda module: loop_ir.loop_ir(module, name), imports={FLUSHING: modes.flushing_at})
     # Steps have its address to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code.address(name)

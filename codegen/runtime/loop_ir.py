@@ -28,16 +28,18 @@ a loop that goes back (or 0), number of pointers, work of one run
 
 Here stands what the three share; they themselves are in `scan_ir`, `branch_ir` and `while_ir`.  The slots of bodies
 lie on the stack, so that a loop may run in several threads and within itself.  Long loops let signals be handled and
-other threads run every now and then (`signals_ir`): what a signal's handler raises ends them with the status
+other threads run every now and then (`interruptions`): what a signal's handler raises ends them with the status
 INTERRUPTED.
 """
 
 from __future__ import annotations
 
+from ..modes import processor
+from ..native import Translation
 from .branch_ir import BRANCH_IR
 from .flush_ir import leaving_ir
+from .interruptions import account
 from .scan_ir import SCAN_IR
-from .signals_ir import signals_ir
 from .steps_ir import RUN_STEPS
 from .while_ir import WHILE_IR
 
@@ -119,6 +121,7 @@ define internal i32 @run_body(ptr %body, ptr %slots) alwaysinline {
 _OF = {"run_branch": BRANCH_IR, "run_loop": SCAN_IR, "run_while": SCAN_IR + WHILE_IR}
 
 
-def loop_ir(function: str, processor: str, system: str) -> str:
-    """A module that has this one of the three, for a `modes.processor` and a `sys.platform`."""
-    return RUN_STEPS + _DECLARED + leaving_ir(processor) + signals_ir(system) + _BODY + _OF[function]
+def loop_ir(module: Translation, function: str) -> str:
+    """A module that has this one of the three."""
+    module.beside(RUN_STEPS + _DECLARED + leaving_ir(processor()) + _BODY + _OF[function])
+    return module.text([account])

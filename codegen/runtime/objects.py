@@ -28,7 +28,7 @@ from .machine import package_identity
 if TYPE_CHECKING:
     from ..native import Translation
 
-__all__ = ["VERSION", "begun", "compiled", "is_kept", "key_of", "loaded", "made", "named", "typed"]
+__all__ = ["VERSION", "begun", "compiled", "is_kept", "key_of", "loaded", "look_at_files", "made", "named", "typed"]
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -106,11 +106,15 @@ def begun(
     words: Mapping[str, str], write: Callable[[Sequence[str]], str], passes: Passes = Passes.VECTORS
 ) -> Ahead[dict[str, Code]]:
     """What `named` gives, made beside the caller."""
-    if default():
-        # 330 files are looked at once.  By a thread beside one that runs Python, which has to wait for the interpreter
-        # after each, that takes 25 ms; here .7.
-        package_identity("codegen")
+    look_at_files()
     return Ahead(functools.partial(named, words, write, passes))
+
+
+def look_at_files() -> None:
+    """Look at the library's files, 330 of them, for `named` in another thread: there, beside one that runs Python and
+    with a wait for the interpreter after each, that takes 25 ms; here .7."""
+    if default():
+        package_identity("codegen")
 
 
 def loaded(

@@ -21,8 +21,23 @@ from __future__ import annotations
 
 import sys
 
-from ..native import atomic_load, atomic_store, compare_exchange, fence, fn, local, native, ptr, u32, u64, void
+from ..modes import processor
+from ..native import (
+    Translation,
+    atomic_load,
+    atomic_store,
+    compare_exchange,
+    fence,
+    fn,
+    local,
+    native,
+    ptr,
+    u32,
+    u64,
+    void,
+)
 from . import system_calls as system
+from .flush_ir import adopt_ir
 from .worker_threads import (
     busy,
     control,
@@ -40,7 +55,7 @@ from .worker_threads import (
     workers,
 )
 
-__all__ = ["EXPORTS"]
+__all__ = ["text"]
 
 IS_LINUX, HAS_THREADS = sys.platform == "linux", sys.platform in ("linux", "darwin")
 
@@ -219,4 +234,7 @@ def run_together(blocks: u64, threads: u64) -> u32:
     return status
 
 
-EXPORTS = (run_blocks, set_threads, started_threads)
+def text(module: Translation) -> str:
+    """LLVM's text of `run_blocks`, `set_threads` and `started_threads`."""
+    module.beside(adopt_ir(processor()))
+    return module.text([run_blocks, set_threads, started_threads])

@@ -1,4 +1,4 @@
-"""The code by which long loops handle signals: see `signals_ir`.
+"""The code by which long loops handle signals: see `interruptions`.
 
     accounting() -> address of `i32 loop_account(i64 work)`
 
@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 import threading
+from typing import TYPE_CHECKING
 
 from ..forks import held_over_fork
+from ..lazily import later
 from ..modes import FLUSHING, modes, processor
-from . import engine, objects
-from .flush_ir import leaving_ir
-from .signals_ir import signals_ir
-from .steps_ir import LETS_OTHERS
+from . import objects
+
+if TYPE_CHECKING:
+    from ..native import Translation
+    from . import flush_ir, interruptions
+else:
+    flush_ir = later("codegen.runtime.flush_ir")
+    interruptions = later("codegen.runtime.interruptions")
 
 __all__ = ["accounting"]
 
@@ -33,8 +38,12 @@ def accounting() -> int:
 
 @functools.cache
 def _made() -> int:
-    text = LETS_OTHERS + leaving_ir(processor()) + signals_ir(sys.platform)
-    code = objects.compiled(text, {FLUSHING: modes.flushing_at}, engine.Passes.INLINE)
+    code = objects.typed("loop_account", _text, imports={FLUSHING: modes.flushing_at})
     # Loops have its address to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code.address("loop_account")
+
+
+def _text(module: Translation) -> str:
+    module.beside(flush_ir.leaving_ir(processor()))
+    return module.text([interruptions.loop_account])

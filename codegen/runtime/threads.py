@@ -98,7 +98,7 @@ def started() -> int:
 
 @functools.cache
 def _code() -> engine.Code:
-    code = objects.typed("run_blocks", lambda module: module.text(shared_blocks.EXPORTS), engine.Passes.QUICK)
+    code = objects.typed("run_blocks", lambda module: shared_blocks.text(module), engine.Passes.QUICK)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # never unloaded
     _tell(code)
     return code

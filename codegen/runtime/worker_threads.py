@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import sys
 
-from ..modes import processor
 from ..native import (
     Struct,
     array,
@@ -40,7 +39,6 @@ from ..native import (
     void,
 )
 from . import system_calls as system
-from .flush_ir import adopt_ir
 from .processors import MOST_THREADS
 
 __all__ = [
@@ -128,9 +126,9 @@ job, cut, progress = static(SharedJob), static(Cutting), static(BlocksDone)
 workers, locks = static(Workers), static(Locks)
 
 
-# The control register, by text that the launcher uses too.
-control = extern("control", u64, text=adopt_ir(processor()), runs_python=False)
-adopt = extern("adopt", void, u64, text=adopt_ir(processor()), runs_python=False)
+# The control register, in text that the launcher has too (`flush_ir`: `adopt_ir`).
+control = extern("control", u64, runs_python=False)
+adopt = extern("adopt", void, u64, runs_python=False)
 
 
 # ------------------------------------------------------------ blocks
