@@ -24,7 +24,7 @@ from .tape.parts import clear_parts
 from .tape.plan import COUNTS, plans
 from .tape.record import another, state
 from .tape.sizes import clear_sizes
-from .tape.streak import clear_streak
+from .tape.streak import LATE, Late, clear_streak
 from .tensor import AbstractTensor, Tensor
 from .transforms.emitted import clear_emissions
 from .transforms.handles import refuse_discrete_leaf
@@ -253,17 +253,22 @@ config.forgetting.append(clear_cache)
 
 @contextmanager
 def max_compiles(n: int):
-    """Fail loudly when more than `n` graphs are compiled inside.
+    """Fail loudly when more than `n` graphs are compiled inside, of those that were not met before the block.
 
-    Raises Error at the end of the block (not over another exception).
+    A recorded program is evaluated by NumPy first, and compiled when it repeats: one that was met before the block and
+    is compiled in it does not count.  Raises Error at the end of the block (not over another exception).
 
     >>> import autodiff as ad
     >>> with ad.max_compiles(1):
     ...     for learning_rate in (0.1, 0.2):
     ...         _ = (ad.tensor([1.0]) * learning_rate).numpy()
     """
-    before = compiler.counts().compiles
-    yield
-    done = compiler.counts().compiles - before
+    before, late = compiler.counts().compiles, Late()
+    LATE.append(late)
+    try:
+        yield
+    finally:
+        LATE.remove(late)
+    done = compiler.counts().compiles - before - late.count
     if done > n:
         raise Error(f"max_compiles({n}): {done} graphs were compiled\n  block at {caller()}")

@@ -17,7 +17,7 @@ from ..custom import function
 from ..errors import DispatchError, DTypeError, ShapeError, caller
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
-from ..tape.streak import is_varied
+from ..tape.varied import is_varied
 from ..tensor import Tensor
 from .arguments import axis_of, check_parts, integer, listed, records
 from .batching import along

@@ -15,7 +15,7 @@ from ..custom.function import Function
 from ..tape.leaves import known_kind, number_leaf
 from ..tape.node import Kind
 from ..tape.record import grad_mode
-from ..tape.streak import is_varied
+from ..tape.varied import is_varied
 from ..tensor import Tensor
 from .any_shape import AnyShape, is_real
 from .template import ITEMS, Template

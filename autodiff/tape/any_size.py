@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["AnySize"]
 
 #: How many times the price of compiling a graph for one size it is to compile it for any: it is planned for two
-#: examples, and none of its kernels is there (58, 47 and 25 operations took 57, 36 and 20 ms where 6, 5 and 3 were
-#: expected for one size of which the kernels are known; 2 cores, 2026-11).
-_PRICE = 10
+#: examples, and none of its kernels is there (58, 47 and 25 operations took 57, 36 and 20 ms; 2 cores, 2026-11).
+_PRICE = 2
 
 #: Extents below this are small: where planning decides by size, it mostly does at 256.
 SMALL = 257
@@ -55,7 +54,7 @@ class AnySize:
         results = self._graph.evaluate(values, arrays)
         if since is not None and not self._tried:
             self._seconds += prices.now() - since
-            if self._seconds >= prices.of_operations(_PRICE * self.operations):
+            if self._seconds >= _PRICE * prices.of_operations(self.operations):
                 self._compile(values)
                 note(f"{self.operations} operations of any size", _WHY)
         return results

@@ -23,7 +23,8 @@ from ..errors import ConcretizationError, caller
 from .formulas import Formulas
 from .node import CONSTANT, Node
 from .record import ALIASES, ARGUMENT
-from .streak import executable_of, note_compiled
+from .streak import executable_of
+from .varied import note_compiled
 from .walk import needed, value_inputs
 
 __all__ = [

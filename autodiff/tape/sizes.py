@@ -38,8 +38,9 @@ from .check import Recipe
 from .node import CONSTANT, LEAF, Node, Out
 from .plan import Drawn, Plan, plans
 from .record import ALIASES, state
-from .streak import executable_at, is_varied, is_waiting, note_compiled, note_found
+from .streak import executable_at, is_waiting, note_found
 from .symbolic import with_symbols
+from .varied import is_varied, note_compiled
 
 __all__ = ["Answer", "Size", "clear_sizes", "size_of"]
 

@@ -1,18 +1,22 @@
-"""Graphs that do not repeat: after several in a row, a new one waits to be compiled until that pays.
+"""When a recorded program is compiled: not before that pays.
 
-Episodes of random length, trees, a batch of every size: each makes a new graph shape, and compiling costs
-more than running it a hundred times.  Of the last `config.patience` new shapes, fewer than half may have been
-used again soon after: then a new one is evaluated operation by operation with NumPy, and compiled when
+Compiling costs more than running a program a hundred times, and many come only once: what is tried at a prompt,
+episodes of random length, trees.  So a new one is evaluated operation by operation with NumPy, and compiled when
 
-  * it is run in a loop: for the third time at the same distance (twice in a row may well be chance); or
-  * evaluating it has taken as long as compiling it is expected to take.
+  * it is run in a loop: for the third time at the same distance, of at most `config.patience` programs (twice in a row
+    may well be chance); or
+  * evaluating it has taken as long as compiling it is expected to take; where arrays are so large that one time would,
+    it is compiled at once.
 
 The second is the rule of who does not know how long he will ski, and rents until that has cost as much as to
 buy: whatever comes, at most twice the cost of the better choice.
+
+Sizes that vary are another matter: see `varied`.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,38 +24,45 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codegen.compiler import compile_graph, is_known
+from codegen.compiler import compile_graph, counts, is_known
 from codegen.ir import Evaluation, Graph
 from codegen.runtime.cache import LRU
 
 from ..config import config
 from .misses import note
+from .node import new_number
+from .varied import forget_shapes, note_used
 
 if TYPE_CHECKING:
     from .any_size import AnySize
 
 __all__ = [
-    "BEGUN", "WHEN_REPEATED", "Rented", "Sampled", "Waiting", "clear_streak", "executable_at", "executable_of",
-    "go_on", "is_regular", "is_varied", "is_waiting",
-    "note_compiled", "note_found", "note_regular", "note_repeated", "note_spent", "prices",
+    "BEGUN", "LATE", "WHEN_REPEATED", "Late", "Rented", "Sampled", "Waiting", "clear_streak", "executable_at",
+    "executable_of", "go_on", "is_regular", "is_waiting", "note_found", "note_regular", "note_repeated", "note_spent",
+    "prices",
 ]
 
 
 class _Prices:
-    """What compiling an operation costs, as learnt here, and the clock it is measured by."""
+    """What compiling costs, as learnt here, and the clock it is measured by.
+
+    It grows with the root of the number of operations, since kernels of equal text are compiled once: of 1,210 programs
+    of 1 to 13,000 operations nine in ten took between 1 / 2.3 and 2.3 times that.
+    """
 
     def __init__(self) -> None:
         #: Of this thread: how busy the machine is otherwise is no reason to compile, or not to.
         self.now: Callable[[], float] = time.thread_time
-        #: 1202 operations took 199 ms (2 cores, 2026-11): a start that the first graphs outweigh.
-        self.seconds, self.operations = 0.16, 1000.0
+        #: Seconds for the root of one operation, to start with: half of what LLVM takes, and twice of what machine code
+        #: takes that is found on disk (2 cores, 2026-11).
+        self.root = 2e-3
 
     def compiled(self, graph: Graph) -> Any:
-        """Compile a graph, and learn what that costs; what was learnt before fades."""
+        """Compile a graph, and learn what that costs."""
         start = self.now()
         executable = compile_graph(graph)
-        self.seconds = 0.8 * self.seconds + self.now() - start
-        self.operations = 0.8 * self.operations + len(graph.nodes)
+        if graph.nodes:
+            self.root *= max(1e-3, (self.now() - start) / self.of_operations(len(graph.nodes))) ** 0.2
         return executable
 
     def of(self, graph: Graph) -> float:
@@ -60,10 +71,14 @@ class _Prices:
 
     def of_operations(self, count: float) -> float:
         """The seconds that compiling so many operations is expected to take."""
-        return count * self.seconds / self.operations
+        return self.root * math.sqrt(count)
 
 
 prices = _Prices()
+
+#: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
+#: 2026-11).
+_ELEMENT_S = 1.5e-9
 
 
 class Sampled:
@@ -87,6 +102,23 @@ class Sampled:
         return 0.0 if since is None else self.EVERY * (prices.now() - since)
 
 
+class Late:
+    """The number of graphs compiled in a block that were met before it: they are none of its own."""
+
+    def __init__(self) -> None:
+        self._since = new_number()
+        self.count = 0
+
+    def note(self, number: float, count: int) -> None:
+        """Count what was compiled for a program that was met at this number."""
+        if number < self._since:
+            self.count += count
+
+
+#: Of the blocks that are open.
+LATE: list[Late] = []
+
+
 class Waiting:
     """Stands for the executable of a graph that is evaluated for the time being.
 
@@ -94,7 +126,7 @@ class Waiting:
     evaluate    evaluates it; by default the evaluator of the graph
     """
 
-    __slots__ = ("__weakref__", "_compiled", "_evaluate", "_graph", "_runs", "_seconds", "operations")
+    __slots__ = ("__weakref__", "_compiled", "_evaluate", "_graph", "_number", "_runs", "_seconds", "operations")
 
     def __init__(
         self, graph: Graph | Callable[[], Graph], operations: int, evaluate: Callable[..., tuple] | None = None
@@ -103,6 +135,7 @@ class Waiting:
         self.operations = operations
         self._evaluate = evaluate
         self._compiled: Any = None
+        self._number = new_number()
         self._runs = 0
         self._seconds = 0.0
 
@@ -134,7 +167,10 @@ class Waiting:
         if self._compiled is None:
             why = self._why_compiled()
             if why:
+                before = counts().compiles
                 self._compiled = prices.compiled(self._drawn())
+                for block in LATE:
+                    block.note(self._number, counts().compiles - before)
                 self._evaluate = None
                 _ran.append(self)
                 note(f"{self.operations} operations that waited", why)
@@ -241,69 +277,36 @@ def go_on() -> None:
             BEGUN.remove(step)
 
 
-class _Streak:
-    """Whether shapes repeat: the plans whose graphs were new last, and which of them were used again soon.
-
-    Time is counted in plans that were made or looked up; what checks answer is not seen here.
-    """
-
-    def __init__(self) -> None:
-        self.time = 0
-        self.made: deque[tuple[Any, int]] = deque(maxlen=64)
-        self.soon: set[Any] = set()
-        #: What was found last, when, and for which patience.
-        self._found: tuple[int, int, bool] | None = None
-
-    def is_varied(self, patience: int) -> bool:
-        """Whether of the last new shapes fewer than half were used again soon."""
-        found, time = self._found, self.time
-        if found is not None and found[0] == time and found[1] == patience:
-            return found[2]
-        varied = self._is_varied(patience)
-        self._found = time, patience, varied
-        return varied
-
-    def _is_varied(self, patience: int) -> bool:
-        if not patience or len(self.made) < patience:
-            return False
-        latest = list(self.made)[-patience:]  # at once: other threads add to it
-        return 2 * sum([plan in self.soon for plan, _ in latest]) < patience
-
-    def made_new(self, plan: Any) -> None:
-        """The graph of a plan was new."""
-        self.made.append((plan, self.time + 1))
-        self.time += 1  # last: what was found before is found again
-
-    def found(self, plan: Any) -> None:
-        """A plan was found by its key."""
-        time = self.time + 1
-        made = list(self.made)
-        if plan not in self.soon and any([p is plan and time - then <= config.patience for p, then in made]):
-            self.soon = {*[p for p, _ in made if p in self.soon], plan}
-        self.time = time
-
-    def forget(self) -> None:
-        """As if none had been made."""
-        self.made.clear()
-        self.soon.clear()
-        self.time += 1
-
-
-_streak = _Streak()
-
-
 def executable_of(graph: Graph) -> tuple[Any, bool]:
-    """What runs a graph, its executable, or a stand-in while shapes do not repeat; and whether it was there before."""
+    """What runs a graph, its executable, or a stand-in while that does not pay; and whether it was there before."""
     if is_known(graph):
         return compile_graph(graph), True
     waiting = _waiting.get(graph.key)
     if waiting is not None:
         return waiting.settled(), True
-    if _streak.is_varied(config.patience):
+    if config.patience and _pays_to_wait(graph):
         waiting = Waiting(graph, len(graph.nodes))
         _waiting.put(graph.key, waiting, len(graph.nodes))
         return waiting, False
     return prices.compiled(graph), False
+
+
+def _pays_to_wait(graph: Graph) -> bool:
+    """False for large arrays, where evaluating it once is expected to take as long, and for what is known to repeat."""
+    if _regular:
+        _regular.clear()
+        return False
+    return _ELEMENT_S * sum([n.aval.size for n in graph.nodes]) < prices.of(graph)
+
+
+#: Not empty: the next new program comes again and again.
+_regular: list[bool] = []
+
+
+def note_regular() -> None:
+    """The next new program is one that comes again and again: it is compiled at once."""
+    _regular[:] = [True]
+    forget_shapes()
 
 
 def executable_at(sized: AnySize, values: tuple[int, ...]) -> tuple[Any, bool]:
@@ -322,25 +325,10 @@ def is_waiting(sized: AnySize, values: tuple[int, ...]) -> bool:
     return (sized, values) in _waiting
 
 
-def is_varied() -> bool:
-    """Whether shapes do not repeat, of late."""
-    return _streak.is_varied(config.patience)
-
-
-def note_regular() -> None:
-    """What comes again and again is to be compiled: the next new shape is."""
-    _streak.forget()
-
-
-def note_compiled(plan: Any) -> None:
-    """Remember a plan whose graph was new: whether it is used again soon tells if shapes repeat."""
-    _streak.made_new(plan)
-
-
 def note_found(plan: Any, purpose: Any) -> bool:
     """A plan was found by its key.  True: for the first time for this purpose since it is compiled: a check pays."""
     if plan.uses < 2:
-        _streak.found(plan)
+        note_used(plan)
     if type(plan.executable) is Waiting:
         plan.executable = plan.executable.settled()
         if type(plan.executable) is Waiting:
@@ -362,4 +350,5 @@ def clear_streak() -> None:
     """Forget what waits, and the plans that were looked at."""
     _waiting.clear()
     _ran.clear()
-    _streak.forget()
+    _regular.clear()
+    forget_shapes()

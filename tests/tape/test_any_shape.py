@@ -7,7 +7,8 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import any_shape, learner
-from autodiff.tape import state, streak
+from autodiff.tape import state
+from autodiff.tape.varied import _Streak
 from tests.ops.cases import eager
 
 RNG = np.random.default_rng(5)
@@ -24,7 +25,7 @@ def puts(monkeypatch, native, patience):
         found.append(made is not None)
         return made
 
-    monkeypatch.setattr(streak._Streak, "is_varied", lambda streak, count: True)
+    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
     monkeypatch.setattr(any_shape, "_TRIED", (1, 2, 3, 5, 8, 13))
     monkeypatch.setattr(any_shape.AnyShape, "put", noted)
     functions = ad.add, ad.multiply, ad.divide, ad.matmul, ad.reshape, ad.mean, ad.where, ad.concat, ad.power, ad.stack

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import any_size, sized_checks, sizes, streak
+from autodiff.tape import any_size, sized_checks, sizes
+from autodiff.tape.varied import _Streak
 from codegen import compiler, sized_code, sized_products
 from codegen.runtime import native, products, share
 from tests.ops.cases import eager
@@ -31,7 +32,7 @@ def made(monkeypatch, patience):
 
     monkeypatch.setattr(any_size, "compile_sized", noted)
     monkeypatch.setattr(any_size, "_PRICE", 0)
-    monkeypatch.setattr(streak._Streak, "is_varied", lambda streak, count: True)
+    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
     monkeypatch.setattr(sizes, "_CHECKED", (1, 2, 3))
     return found
 

@@ -9,7 +9,7 @@ import autodiff as ad
 from autodiff import ops
 from autodiff.ops import any_shape
 from autodiff.ops.learner import Learner
-from autodiff.tape import streak
+from autodiff.tape.varied import _Streak
 from codegen import compiler
 from codegen.runtime.record_table import Table
 
@@ -20,7 +20,7 @@ ITEMS = list(RNG.normal(size=(12, 2, 3)))
 @pytest.fixture
 def varied(monkeypatch, patience):
     """Shapes are taken not to repeat."""
-    monkeypatch.setattr(streak._Streak, "is_varied", lambda streak, count: True)
+    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
 
 
 def known(arrays=ITEMS):
@@ -110,7 +110,7 @@ def test_operands_of_new_sizes_are_learnt_when_they_are_met_again(monkeypatch, p
     learnt = []
     monkeypatch.setattr(learner, "learn", lambda age, keys, *rest: learnt.append(keys[0].shape))
     is_varied = [False]
-    monkeypatch.setattr(streak._Streak, "is_varied", lambda streak, count: is_varied[0])
+    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: is_varied[0])
 
     def meet(*sizes):
         for n in sizes:

@@ -67,9 +67,10 @@ def recurrent(steps=20):
 
 
 @pytest.mark.parametrize("loop", [elementwise, perceptron, recurrent])
-def test_a_loop_of_fixed_length_compiles_in_its_first_two_steps_only(taken_apart, loop):
+def test_a_loop_of_fixed_length_compiles_in_its_first_steps_only(taken_apart, loop):
     step = loop()
-    step(), step()
+    for _ in range(4):
+        step()
     before = compiler.counts().compiles
     for _ in range(12):
         step()

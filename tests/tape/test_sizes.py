@@ -8,8 +8,9 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import multiply
-from autodiff.tape import sized_checks, sizes, streak
+from autodiff.tape import sized_checks, sizes
 from autodiff.tape.plan import COUNTS
+from autodiff.tape.varied import _Streak
 from codegen import compiler
 from tests.ops.cases import all_cases, eager, rng_of
 
@@ -25,7 +26,7 @@ def varied(monkeypatch, patience):
         answered.append(found is not None)
         return found
 
-    monkeypatch.setattr(streak._Streak, "is_varied", lambda streak, count: True)
+    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
     monkeypatch.setattr(sizes._Form, "is_varied", lambda form: True)
     monkeypatch.setattr(sizes._Any, "plan", noted)
     find = sized_checks.find
