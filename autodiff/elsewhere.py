@@ -13,10 +13,12 @@ from typing import NoReturn
 __all__ = ["OF_FUNCTIONS", "OF_TENSORS", "Missing", "hint"]
 
 _CPU = "tensors are on the CPU: leave it out"
+_WINDOWS = "a few lines of slices do it, see docs/howto/windows; rows: ad.convolve, ad.correlate"
 
 #: Functions and modules of PyTorch, JAX and NumPy, by name.
 OF_FUNCTIONS = {
     "array": "it is called ad.tensor here",
+    "as_strided": _WINDOWS,
     "as_tensor": "it is called ad.asarray here",
     "bfloat16": "dtypes of floats are ad.float32 and ad.float64",
     "block": "rows of blocks are ad.vstack([ad.hstack([a, b]), ad.hstack([c, d])])",
@@ -28,6 +30,9 @@ OF_FUNCTIONS = {
     "clamp": "it is called ad.clip here",
     "clone": "write t.copy()",
     "compile": "it is called ad.jit here",
+    "conv2d": _WINDOWS,
+    "convolve2d": _WINDOWS,
+    "correlate2d": _WINDOWS,
     "cuda": _CPU,
     "custom_gradient": "declare a function by ad.function and add f.forward and f.backward",
     "custom_jvp": "declare a function by ad.function and add f.jvp",
@@ -47,12 +52,14 @@ OF_FUNCTIONS = {
     "jacfwd": "it is called ad.jacobian here",
     "jacrev": "it is called ad.jacobian here",
     "lax": "loops are ad.scan, ad.fori_loop, ad.while_loop and ad.cond",
+    "lib": _WINDOWS,
     "linearize": "ad.jvp gives a value and its tangent",
     "load": "values are written and read by NumPy: np.load",
     "logdet": "it is called ad.linalg.slogdet here",
     "make_jaxpr": "it is called ad.inspect here",
     "manual_seed": "random numbers are drawn with keys: ad.random.key(seed)",
     "masked_select": "write x[mask]",
+    "max_pool2d": _WINDOWS,
     "mm": "it is called ad.matmul here",
     "mv": "it is called ad.matmul here",
     "ndarray": "it is called ad.Tensor here",
@@ -70,11 +77,14 @@ OF_FUNCTIONS = {
     "save": "values are written and read by NumPy: np.save",
     "seed": "random numbers are drawn with keys: ad.random.key(seed)",
     "set_default_dtype": "give dtype=ad.float32 where data are made",
+    "signal": _WINDOWS,
+    "sliding_window_view": _WINDOWS,
     "svd": "it is called ad.linalg.svd here",
     "topk": "write ad.argsort(x, descending=True)[:k]",
     "trapz": "it is called ad.trapezoid here",
     "tree_map": "it is called ad.tree.map here",
     "tree_util": "it is called ad.tree here",
+    "unfold": _WINDOWS,
     "unsqueeze": "it is called ad.expand_dims here",
     "vectorize": "it is called ad.vmap here",
     "view": "it is called ad.reshape here",

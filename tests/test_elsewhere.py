@@ -1,6 +1,7 @@
 """Names of other libraries: the error about a missing name says the word here."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,3 +45,21 @@ def test_another_missing_name_has_no_hint():
 def test_a_parameter_of_another_library_is_answered_with_its_name_here(given, meant):
     with pytest.raises(ad.DispatchError, match=rf"did you mean {meant}=\?"):
         ad.sum(np.ones((2, 2)), **given)
+
+
+@pytest.mark.parametrize(
+    ("call", "way"),
+    [
+        (lambda x: np.lib.stride_tricks.sliding_window_view(x, 2), "docs/howto/windows"),
+        (lambda x: np.block([x, x]), "ad.hstack"),
+    ],
+)
+def test_a_function_of_numpys_that_is_not_here_is_answered_alike(call, way):
+    with pytest.raises(ad.GradientError, match=f"has no counterpart here(.|\n)*{way}"):
+        ad.grad(lambda x: ad.sum(call(x)))(np.ones(3))
+
+
+def test_pages_that_are_named_are_there():
+    told = " ".join([*elsewhere.OF_FUNCTIONS.values(), *elsewhere.OF_TENSORS.values()])
+    for page in re.findall(r"docs/(?:howto|explanation)/[\w-]+", told):
+        assert (Path(__file__).parent.parent / f"{page}.md").exists(), page

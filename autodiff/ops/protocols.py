@@ -16,6 +16,7 @@ from codegen.lazily import imported
 
 from .. import tree
 from ..custom.function import Function
+from ..elsewhere import OF_FUNCTIONS
 from ..errors import ConcretizationError, DispatchError, Error, GradientError, caller, is_shown
 from ..tape import is_tracking
 from ..tensor import AbstractTensor, Tensor
@@ -196,9 +197,10 @@ def _name(function: Any) -> str:
 
 
 def _there_are(name: str) -> str:
-    """For a message on a function of SciPy's: the ones that have a counterpart."""
+    """For a message on a function of SciPy's: the ones that have a counterpart; of NumPy's: what does it here."""
     if not name.startswith("scipy.special"):
-        return ""
+        told = OF_FUNCTIONS.get(name.rpartition(".")[2])
+        return "" if told is None else f"\n  {told}"
     if "=" in name:
         return "\n  or leave the keyword out: the function alone is recorded"
     there = ", ".join(imported(f"{__package__}.special").__all__)

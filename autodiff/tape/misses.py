@@ -89,6 +89,8 @@ def explain() -> Explanation:
 
     Each has `what`, `line`, `reason`, `times` and `compiles`; printed, one reads after the other.  A line of a
     loop with about as many `times` as the loop has turns is compiled or recorded anew each turn; the reason says why.
+    A program that is known is not listed: `ad.cache_info().hits` counts those that run.  A step may run several,
+    since a live result of more than 64 elements is not computed along with another, but by the line that uses it.
 
     >>> import autodiff as ad
     >>> for n in (3, 4):
