@@ -5,8 +5,8 @@ episodes of random length, trees.  So a new one is evaluated operation by operat
 
   * it is run in a loop: for the third time at the same distance, of at most `config.patience` programs (twice in a row
     may well be chance); or
-  * evaluating it has taken as long as compiling it is expected to take; where arrays are so large that one time would,
-    it is compiled at once.
+  * evaluating it has taken as long as compiling it is expected to take; where one time is expected to, as with large
+    arrays and loops, it is compiled at once.
 
 The second is the rule of who does not know how long he will ski, and rents until that has cost as much as to
 buy: whatever comes, at most twice the cost of the better choice.
@@ -292,8 +292,8 @@ def executable_of(graph: Graph) -> tuple[Any, bool]:
 
 
 def _pays_to_wait(graph: Graph) -> bool:
-    """False for large arrays, where evaluating it once is expected to take as long, and for what is known to repeat."""
-    if _regular:
+    """False for loops and large arrays, where evaluating once is expected to take as long, and for what repeats."""
+    if _regular or any([n.op.has_regions for n in graph.nodes]):
         _regular.clear()
         return False
     return _ELEMENT_S * sum([n.aval.size for n in graph.nodes]) < prices.of(graph)

@@ -138,6 +138,14 @@ def test_large_arrays_are_compiled_at_once(patience):
     assert [play(w, 3) for _ in range(3)] == [1, 0, 0]
 
 
+@pytest.mark.parametrize("count", [3, 10_000])
+def test_loops_are_compiled_at_once(patience, clock, count):
+    w = ad.tensor(0.3, requires_grad=True)
+    before = compiler.counts().compiles
+    ad.fori_loop(0, count, lambda i, c: ad.sin(c) * w, w).backward()
+    assert compiler.counts().compiles == before + 1
+
+
 def test_what_is_learnt_is_what_compiling_costs(patience, clock):
     before = clock.root = 1.0
     w = ad.tensor([0.3, 0.7], requires_grad=True)
