@@ -33,7 +33,7 @@ tested against itself.  The language:
 - Words of `routines`: static, local, put, take, likely, select, the atomic operations, fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
-`expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks), `borrowing`.
+`expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks), `ways`.
 
 To debug: run the function as plain Python with the same arguments; build with checks (AUTODIFF_NATIVE_CHECKS=1 for the
 runtime's), which ends the process at the file, line and expression that is wrong; or look at the text, where each

@@ -135,7 +135,7 @@ class ExpressionWriter(TextWriter):
     def on_Name(self, e: ast.Name, want: Any) -> Computed:
         if e.id in self.variables:
             at, kind = self.variables[e.id]
-            if kind == borrowed and e.id not in self.params:
+            if e.id not in self.params:
                 self.note("use", e)
             return Computed(self.let(f"load {spelled(kind)}, ptr {at}"), kind, length=self.lengths.get(e.id, 0))
         found = self.known(e.id, e)

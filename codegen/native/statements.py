@@ -10,7 +10,6 @@ import ast
 import re
 from typing import Any
 
-from .borrowing import refuse_stale
 from .calls import CallWriter, failure
 from .numbers import i64
 from .routines import status, void
@@ -25,6 +24,7 @@ from .structs import (
     ptr,
 )  # fmt: skip
 from .translation import Computed, spelled
+from .ways import refuse_wrong_uses
 
 __all__ = ["RoutineWriter"]
 
@@ -48,7 +48,8 @@ class RoutineWriter(CallWriter):
         self.jump("leave")
         self.line = self.tree.end_lineno or self.line
         self._write_ends()
-        refuse_stale(self.happenings, self.ways, self.refuse)
+        names = {name for name, (_, kind) in self.variables.items() if kind == borrowed and name not in self.params}
+        refuse_wrong_uses(self.happenings, self.ways, names, self.refuse)
         if routine.runs_python is None:
             routine.runs_python = any(what == "python" for found in self.happenings.values() for what, _ in found)
         attributes = {True: " alwaysinline", False: " noinline", None: ""}[routine.inline]
@@ -111,6 +112,8 @@ class RoutineWriter(CallWriter):
         self.store(s.target, value, s)
 
     def on_AugAssign(self, s: ast.AugAssign) -> None:
+        if any(isinstance(node, ast.Call) for node in ast.walk(s.target)):
+            raise self.refuse(s, "the target would be called twice")
         read: Any = ast.parse(ast.unparse(s.target), mode="eval").body
         sum_ = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
         for node in ast.walk(read):
@@ -139,10 +142,10 @@ class RoutineWriter(CallWriter):
             raise self.refuse(s, "a new reference where it is not kept")
         elif isinstance(target, ast.Name):
             self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
-            if kind == borrowed:
-                self.note("set", target.id)
         else:
             self.kept(value.text, kind, at)
+        if isinstance(target, ast.Name):
+            self.note("set", target.id)
 
     def _local(self, target: ast.Name, value: Computed, s: ast.stmt) -> tuple[str, Any]:
         """The place of a local, which the first value gives its type."""
@@ -240,6 +243,7 @@ class RoutineWriter(CallWriter):
         self.branch(self.let(f"icmp {'slt' if step > 0 else 'sgt'} i64 {number}, {stop}"), body, end)
         self.begin(body)
         self.emit(f"store i64 {number}, ptr {at}")
+        self.note("set", s.target.id)
         self.loops.append((following, end))
         self.block(s.body)
         self.loops.pop()

@@ -1,7 +1,7 @@
 """Lines of LLVM's text of one function: instructions, blocks, the source line of each, checks, and counts.
 
-What is borrowed is followed here as well: `happenings` has for each block, in order, where a borrowed local is set and
-used and where Python code may run; `borrowing` reads it.
+Locals are followed here as well: `happenings` has for each block, in order, where one is set and used and where Python
+code may run; `ways` reads it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TextWriter:
         self.is_closed = True
 
     def note(self, what: str, about: Any) -> None:
-        """Something that happens to what is borrowed: "set" or "use" of a local, or "python" runs."""
+        """Something that happens to locals: "set" or "use" of one, or "python" runs."""
         self.happenings[self._block].append((what, about))
 
     def refuse(self, node: Any, why: str) -> NotNative:

@@ -27,7 +27,7 @@ run: `fail(step << 32 | status, bytes that are missing)` is called, which raises
 something was raised).
 
 `run_steps` (`steps_ir`) is the same loop for callers that bring their own pointers: the ctypes path, programs that
-stop in Python between native segments, and loops (`loop_ir`).  All but loops, which run within it, come by
+stop in Python between native segments, and loops (`loop_runs`).  All but loops, which run within it, come by
 `run_program` (`flush_ir`), which looks up whether subnormal numbers are to be flushed.
 """
 

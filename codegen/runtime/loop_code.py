@@ -1,4 +1,4 @@
-"""The functions that run loops and branches with products in them: `loop_ir`, by name.
+"""The functions that run loops and branches with products in them: `loop_runs`, by name.
 
     begin(names)            they are made beside what the caller does next
     address_of(name)        where one is, good to the end of the process
@@ -22,9 +22,9 @@ from . import objects
 from .ahead import Ahead, gains
 
 if TYPE_CHECKING:
-    from . import loop_ir
+    from . import loop_runs
 else:
-    loop_ir = later("codegen.runtime.loop_ir")
+    loop_runs = later("codegen.runtime.loop_runs")
 
 __all__ = ["address_of", "begin"]
 
@@ -53,7 +53,7 @@ def _ahead(name: str) -> Ahead[int]:
 
 
 def _made(name: str) -> int:
-    code = objects.typed(name, lambda module: loop_ir.loop_ir(module, name), imports={FLUSHING: modes.flushing_at})
+    code = objects.typed(name, lambda module: loop_runs.text(module, name), imports={FLUSHING: modes.flushing_at})
     # Steps have its address to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code.address(name)

@@ -1,4 +1,4 @@
-"""Loops and branches at run time, as data for the functions of `loop_ir`.
+"""Loops and branches at run time, as data for the functions of `loop_runs`.
 
 A step of theirs is one call: what runs inside, and how its pointers move, stands in tables that `Table` owns.
 """
@@ -34,11 +34,11 @@ class NativeBody(NamedTuple):
 
 
 class Table:
-    """What one function of `loop_ir` reads.  Lives as long as the step may run."""
+    """What one function of `loop_runs` reads.  Lives as long as the step may run."""
 
     __slots__ = ("_function", "_owned", "numbers")
 
-    #: It has none of its own: that of `loop_ir` lasts as long as the process.
+    #: It has none of its own: that of `loop_runs` lasts as long as the process.
     codes = ()
 
     def __init__(self, function: str) -> None:

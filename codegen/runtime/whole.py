@@ -2,7 +2,7 @@
 
     whole(work, buffers) -> text of one function, and its numbers          see `emit.nests`
 
-All others are run by `loop_ir`, step by step: what a step costs there, some 10 ns, is little beside a product.
+All others are run by `loop_runs`, step by step: what a step costs there, some 10 ns, is little beside a product.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 import pytest
+from typed_programs import compiled
 
 from codegen.native import (
     NotNative,
@@ -323,6 +324,33 @@ def stale_on_one_way(items: obj, n: i64) -> obj:
     return show(x)
 
 
+@native
+def room(n: i64) -> ptr[i64]:
+    return ptr[i64](n)
+
+
+@refused("x has no value on every way to here", "x")
+@native
+def unset_on_one_way(n: i64) -> i64:
+    if n > 0:
+        x = n
+    return x
+
+
+@refused("x has no value on every way to here", "x")
+@native
+def unset_without_a_turn(n: i64) -> i64:
+    for i in range(n):
+        x = i
+    return x
+
+
+@refused("the target would be called twice", "room(n)[0] += 1")
+@native
+def called_twice(n: i64) -> void:
+    room(n)[0] += 1
+
+
 @pytest.mark.parametrize("function, why, expression", REFUSED, ids=[f.name for f, _, _ in REFUSED])
 def test_a_refusal_names_file_line_reason_and_expression(function, why, expression):
     with pytest.raises(NotNative) as caught:
@@ -345,6 +373,26 @@ def test_a_refusal_names_file_line_reason_and_expression(function, why, expressi
 
 def statement_at(function, line):
     return next(n for n in ast.walk(function.tree) if isinstance(n, ast.expr) and n.lineno == line)
+
+
+def test_a_local_that_has_a_value_on_every_way_is_used():
+    @native
+    def every_way(n: i64) -> i64:
+        if n > 0:
+            x = n
+        elif n < -5:
+            return n
+        else:
+            x = n * 2
+        while True:
+            y = x + 1
+            if y > 3:
+                break
+            x = y
+        return y
+
+    library = compiled([every_way])
+    assert [library.every_way(n) for n in (5, -9, 0)] == [every_way(n) for n in (5, -9, 0)]
 
 
 def test_a_borrowed_local_is_followed_by_the_ways_through_a_function():
