@@ -54,7 +54,7 @@ with _Lasting():
     )
 
 if _TYPE_CHECKING:  # where editors find the documentation of what is imported later; types are in the stub
-    from . import fft, linalg, random, special
+    from . import fft, interop, linalg, random, special
     from .array_api import __array_namespace_info__ as __array_namespace_info__
     from .array_api import can_cast, finfo, from_dlpack, iinfo, isdtype, result_type
     from .control import checkpoint, cond, fori_loop, scan, while_loop
@@ -109,7 +109,7 @@ __getattr__, __dir__ = _lazily(
     | {"check_gradients": "testing", "inspect": "inspection", "inspection": "inspection", "testing": "testing"}
     | dict.fromkeys(("BackwardContext", "ForwardContext"), "custom.context")
     | dict.fromkeys(("shards", "sum_over", "workers"), "workers")
-    | {name: name for name in ("fft", "linalg", "random", "special")}
+    | {name: name for name in ("fft", "interop", "linalg", "random", "special")}
     | dict.fromkeys(ops.LATER, "ops"),
     _hint,
 )  # fmt: skip
@@ -137,6 +137,6 @@ __all__ = [
     "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis", "no_grad", "ops",
     "pi", "scan", "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward", "while_loop",
 ]
-__all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "jacobian", "linalg", "random"]
+__all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "interop", "jacobian", "linalg"]
 __all__ += ["can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"]
-__all__ += ["WorkerError", "shards", "special", "sum_over", "vmap", *ops.__all__, *ops.LATER]
+__all__ += ["WorkerError", "random", "shards", "special", "sum_over", "vmap", *ops.__all__, *ops.LATER]

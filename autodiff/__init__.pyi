@@ -25,6 +25,7 @@ from numpy.typing import DTypeLike, NDArray
 from codegen.ir import Aval as _Aval
 
 from . import fft as fft
+from . import interop as interop
 from . import linalg as linalg
 from . import ops as ops
 from . import random as random

@@ -29,7 +29,7 @@ ENGINE = [
         "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspection", "autodiff.tangents",
         "autodiff.testing",
     ],
-    ["autodiff.workers"],
+    ["autodiff.workers", "autodiff.interop"],
     ["autodiff.fft", "autodiff.linalg", "autodiff.random", "autodiff.special"],
     ["autodiff"],
     ["autodiff.demo"],

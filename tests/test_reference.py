@@ -10,16 +10,20 @@ from test_documentation import SPACES
 
 import autodiff as ad
 from autodiff import errors
+from autodiff.interop import torch
 
 DOCS = Path(__file__).parent.parent / "docs"
 #: `{names} ad.linalg`, with the names in the block; or an entry by hand, `{py:data} ad.pi`.
 LISTED = re.compile(r"^```\{names\} (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: Modules that need other libraries for their examples, which stand on a page.
+OTHERS = {"interop.torch.": torch}
 BY_HAND = re.compile(r"^:*`*\{py:\w+\} ([\w.]+)", re.MULTILINE)
 
 
 def test_every_public_name_stands_in_the_reference_once():
-    public = {f"ad.{space}{name}" for space, module in SPACES.items() for name in module.__all__}
-    modules = {f"ad.{space}".rstrip(".") for space in SPACES} - {"ad"} | {"ad.ops"}
+    spaces = SPACES | OTHERS
+    public = {f"ad.{space}{name}" for space, module in spaces.items() for name in module.__all__}
+    modules = {f"ad.{space}".rstrip(".") for space in spaces} - {"ad"} | {"ad.ops", "ad.interop"}
     entries = Counter()
     for page in (DOCS / "reference").glob("*.md"):
         text = page.read_text(encoding="utf-8")

@@ -1,0 +1,16 @@
+"""Programs of this library in PyTorch and JAX, and theirs in this one.  Nothing of them is imported before it is asked.
+
+    ad.interop.torch.wrap(f)         a differentiable function of PyTorch tensors
+    ad.interop.torch.from_torch(f)   a function of PyTorch's as a custom function here
+    ad.interop.jax.wrap(f)           a differentiable function of JAX arrays
+    ad.interop.jax.from_jax(f)       a function of JAX's as a custom function here
+
+    program.py   a function of ours and all that is derived from it, compiled
+    foreign.py   a function of another library's and its derivatives of any order, as custom functions
+"""
+
+from codegen.lazily import lazily
+
+__all__ = ["jax", "torch"]
+
+__getattr__, __dir__ = lazily(globals(), {name: name for name in __all__})

@@ -1,0 +1,284 @@
+"""Calls of this library in PyTorch, and of PyTorch in this library, with their derivatives.
+
+A wrapped function is a `torch.autograd.Function` over a `Program`: its backward applies the same class to the program's
+gradient, its jvp to the program's tangent, its vmap to the program of batches, so PyTorch may nest them as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from .. import tree
+from ..errors import DispatchError, DTypeError, caller, check_callable
+from ..tensor import AbstractTensor
+from .foreign import Chain, wrapped
+from .program import Program, program_of
+
+try:
+    import torch
+    from torch import Tensor
+    from torch.autograd import Function
+except ImportError as error:
+    raise ImportError("ad.interop.torch needs PyTorch: pip install 'autodiff-native[torch]'") from error
+
+__all__ = ["from_torch", "wrap"]
+
+
+def wrap(f: Callable) -> Callable:
+    """See `autodiff.interop.torch`."""
+    check_callable(f, "interop.torch.wrap")
+    programs: dict[Any, Program] = {}
+    of_tensors: dict[int, Program] = {}
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(call_here)(*args, **kwargs)
+        return call_here(*args, **kwargs)
+
+    def call_here(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and all([isinstance(x, Tensor) for x in args]):
+            leaves: Sequence[Any] = args
+            program = of_tensors.get(len(args))
+            if program is None:
+                structure = tree.flatten((args, kwargs))[1]
+                program = of_tensors.setdefault(len(args), program_of(programs, f, structure))
+        else:
+            leaves, structure = tree.flatten((args, kwargs))
+            program = program_of(programs, f, structure)
+        return _applied(program, leaves)
+
+    return wraps(f)(call)
+
+
+def from_torch(f: Callable) -> Callable:
+    """See `autodiff.interop.torch`."""
+    check_callable(f, "interop.torch.from_torch")
+
+    def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Any, list[np.ndarray]]:
+        nesting: list[tree.Structure] = []
+
+        def flat(given: list[Any]) -> list[Any]:
+            found, result = tree.flatten(f(*tree.unflatten(structure, given)))
+            nesting.append(result)
+            return found
+
+        function: Callable[[list[Any]], Sequence[Any]] = flat
+        for wanted, outs in chain:
+            function = _pulled(function, wanted, outs)
+        with torch.no_grad():
+            found = function([torch.from_numpy(np.array(x)) if isinstance(x, _AS_TENSORS) else x for x in leaves])
+        return nesting[-1], [x.detach().numpy(force=True) if isinstance(x, Tensor) else np.asarray(x) for x in found]
+
+    return wrapped(getattr(f, "__name__", type(f).__name__), run)
+
+
+#: Floats too: `torch.sin` takes no numbers, and a float of no dimension is no reason for another dtype.
+_AS_TENSORS = (np.ndarray, np.generic, float, complex)
+
+
+def _pulled(function: Callable[[list[Any]], Sequence[Any]], wanted: Sequence[int], outs: Sequence[int]) -> Callable:
+    """The gradient of a function of a list of tensors, as such a function, which PyTorch differentiates again."""
+
+    def pulled(given: list[Any]) -> Sequence[Tensor]:
+        leaves, bars, is_recorded = list(given[: -len(outs)]), given[-len(outs) :], torch.is_grad_enabled()
+        with torch.enable_grad():
+            for i in wanted:
+                if not leaves[i].requires_grad:
+                    leaves[i] = leaves[i].detach().requires_grad_()
+            results, moving = function(leaves), [leaves[i] for i in wanted]
+            tracking = [(results[o], bar) for o, bar in zip(outs, bars, strict=True) if results[o].requires_grad]
+            if not tracking:
+                return [torch.zeros_like(x) for x in moving]
+            return torch.autograd.grad(
+                [x for x, _ in tracking], moving, [bar for _, bar in tracking],
+                create_graph=is_recorded, allow_unused=True, materialize_grads=True,
+            )  # fmt: skip
+
+    return pulled
+
+
+class _Nesting:
+    """Of one call: the structure of its result, unless that is one array."""
+
+    __slots__ = ("structure",)
+
+    structure: tree.Structure | None
+
+
+def _applied(program: Program, leaves: Sequence[Any]) -> Any:
+    """The program's result for leaves some of which are tensors."""
+    nesting = _Nesting()
+    function = _Transformed if _is_transforming() else _Call
+    found = function.apply(program, nesting, torch.is_grad_enabled(), *leaves)
+    if nesting.structure is None:
+        return found
+    return tree.unflatten(nesting.structure, list(found))
+
+
+#: True inside `torch.func`'s transformations, which ask for a class that can say more.
+_is_transforming: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+#: What stands before the leaves among the arguments: the program, the nesting, whether gradients are recorded.
+FIRST = 3
+_NO_GRADIENTS = (None,) * FIRST
+
+
+class _Rules:
+    """What both classes share: their derivatives are the same class over derived programs."""
+
+    @staticmethod
+    def backward(ctx: Any, *bars: Any) -> Any:
+        needs = ctx.needs_input_grad[FIRST:]
+        gradients, ctx.gradients = ctx.gradients, None  # handed over: a second backward may not share them
+        if gradients is not None and not torch.is_grad_enabled() and not _is_transforming():
+            bar, known = bars[0], iter(gradients)
+            factor = None if bar.item() == 1.0 else bar
+            had = [_tensor(next(known)) if is_known else None for is_known in ctx.wanted]
+            found = [g if g is None or factor is None else g.mul_(factor) for g in had]
+            return (*_NO_GRADIENTS, *[g if needed else None for g, needed in zip(found, needs, strict=True)])
+        wanted = tuple([i for i, needed in enumerate(needs) if needed])
+        outs = tuple([o for o in ctx.outs if bars[o] is not None])
+        found = [None] * len(needs)
+        if outs:
+            pulled = ctx.program.pulled(wanted, outs)
+            for i, g in zip(wanted, _applied(pulled, [*_saved(ctx), *[bars[o] for o in outs]]), strict=True):
+                found[i] = g
+        return (*_NO_GRADIENTS, *found)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        tangents = tangents[FIRST:]
+        moved = tuple([i for i, t in enumerate(tangents) if t is not None])
+        pushed = ctx.program.pushed(moved, ctx.outs)
+        found = [None] * ctx.count
+        if ctx.outs:
+            for o, t in zip(ctx.outs, _applied(pushed, [*_saved(ctx), *[tangents[i] for i in moved]]), strict=True):
+                found[o] = t
+        return tuple(found) if ctx.is_several else found[0]
+
+
+class _Call(_Rules, Function):
+    """A call outside of `torch.func`'s transformations: value and gradient in one where a gradient may be asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, program: Program, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+        arrays = [_array(x) if isinstance(x, Tensor) else x for x in leaves]
+        gradients = None
+        wanted = ctx.needs_input_grad[FIRST:] if tracks else ()
+        if True in wanted:
+            result, gradients = program.with_gradients(wanted)(*arrays)
+        else:
+            result = program.run(*arrays)
+        results = _results(result, nesting)
+        _keep(ctx, program, leaves, results, nesting)
+        ctx.gradients, ctx.wanted = gradients, wanted
+        return tuple(results) if ctx.is_several else results[0]
+
+
+class _Transformed(_Rules, Function):
+    """A call inside of them."""
+
+    @staticmethod
+    def forward(program: Program, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+        results = _results(program.run(*[_array(x) if isinstance(x, Tensor) else x for x in leaves]), nesting)
+        return results[0] if nesting.structure is None else tuple(results)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        program, nesting, _, *leaves = inputs
+        _keep(ctx, program, leaves, output if isinstance(output, tuple) else (output,), nesting)
+        ctx.gradients = None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, program: Program, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+        dims = in_dims[FIRST:]
+        mapped = program.mapped(tuple([None if d is None else 0 for d in dims]))
+        moved = [x if d is None else x.movedim(d, 0) for x, d in zip(leaves, dims, strict=True)]
+        found = _Transformed.apply(mapped, nesting, tracks, *moved)
+        return found, (0 if nesting.structure is None else (0,) * len(found))
+
+
+def _keep(ctx: Any, program: Program, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Nesting) -> None:
+    """Note what the rules read."""
+    ctx.program, ctx.count, ctx.is_several = program, len(results), nesting.structure is not None
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
+    ctx.others = None if len(tensors) == len(leaves) else [_HERE if isinstance(x, Tensor) else x for x in leaves]
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+    ctx.outs = outs = tuple([i for i, x in enumerate(results) if x.is_floating_point() or x.is_complex()])
+    if len(outs) < len(results):
+        ctx.mark_non_differentiable(*[x for i, x in enumerate(results) if i not in outs])
+
+
+_HERE = object()
+
+
+def _saved(ctx: Any) -> list[Any]:
+    """The leaves of the call."""
+    if ctx.others is None:
+        return list(ctx.saved_tensors)
+    tensors = iter(ctx.saved_tensors)
+    return [next(tensors) if x is _HERE else x for x in ctx.others]
+
+
+def _array(t: Tensor) -> np.ndarray:
+    """The tensor's memory as an array."""
+    if t.dtype is torch.float16:
+        raise _refusal(t, TypeError("ad has no float16"))
+    try:
+        return t.detach().numpy()
+    except (TypeError, RuntimeError) as error:
+        if t.device.type == "cpu" and t.layout is torch.strided and (t.is_conj() or t.is_neg()):
+            return t.detach().resolve_conj().resolve_neg().numpy()
+        raise _refusal(t, error) from error
+
+
+def _refusal(t: Tensor, error: Exception) -> Exception:
+    """The error for a tensor that gives no array, with the way out."""
+    if str(error).startswith("Batching rule"):
+        return DispatchError(
+            f"a wrapped function is mapped by PyTorch's older vmap (is_grads_batched, vectorize=True)\n"
+            f"  called at {caller()}\n  it knows no functions but PyTorch's own: use those of torch.func"
+        )
+    what = f"a wrapped function got a tensor of {t.dtype} on {t.device}"
+    if t.device.type != "cpu":
+        return DispatchError(
+            f"{what}\n  called at {caller()}\n  it computes in the memory of the CPU: pass t.cpu(), through which "
+            "gradients flow, and give the result .to(device)"
+        )
+    if t.layout is not torch.strided:
+        return DispatchError(f"{what}, of {t.layout}\n  called at {caller()}\n  pass t.to_dense()")
+    return DTypeError(
+        f"{what}: {error}\n  called at {caller()}\n  pass t.float() or t.double(), through which gradients flow"
+    )
+
+
+def _results(result: Any, nesting: _Nesting) -> list[Tensor]:
+    """The leaves of a result as tensors; their nesting is noted."""
+    if type(result) is np.ndarray or isinstance(result, np.generic):
+        nesting.structure = None
+        return [_tensor(result)]
+    leaves, structure = tree.flatten(result)
+    nesting.structure = structure if structure.children or not leaves else None
+    return [_tensor(x) for x in leaves]
+
+
+def _tensor(x: Any) -> Tensor:
+    """A result as a tensor, which has its memory."""
+    if type(x) is np.ndarray:
+        return torch.from_numpy(x if x.flags.writeable else x.copy())
+    if isinstance(x, (np.generic, bool, int, float, complex)):
+        return torch.from_numpy(np.array(x))
+    if isinstance(x, AbstractTensor):
+        raise DispatchError(
+            f"a wrapped function got or returned a tensor of ad, {x.aval}\n  called at {caller()}\n"
+            "  pass PyTorch's tensors: torch.from_dlpack(t) makes one of a value"
+        )
+    raise DispatchError(
+        f"a wrapped function returned {x!r:.40} ({type(x).__name__})\n  called at {caller()}\n"
+        "  return arrays and numbers, in tuples, lists, dicts and dataclasses"
+    )
