@@ -484,6 +484,11 @@ def test_a_function_that_makes_no_executor_is_refused():
         ad.sum_over(loss, ad.shards(load, KEYS, on=lambda: 3))(P)
 
 
+def test_a_class_of_executors_makes_one():
+    with ad.shards(load, KEYS, on=ThreadPoolExecutor) as shards:
+        assert ad.sum_over(loss, shards)(P) == ad.sum_over(loss, ad.shards(load, KEYS))(P)
+
+
 def test_sum_over_takes_shards():
     with pytest.raises(ad.DispatchError, match=r"shards is \[1, 2\](.|\n)*make them by ad.shards"):
         ad.sum_over(loss, [1, 2])

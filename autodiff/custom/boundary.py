@@ -27,14 +27,14 @@ import numpy as np
 
 from codegen.ir import Aval
 
-from ..errors import GradientError, UserLine
+from ..errors import UserLine
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
 from ..tape.record import DETACH, record, state
 from ..tensor import Tensor, handle
 from .call import Call, Site, shape_of
 from .closures import Path, held_by, names_of
 from .context import ForwardContext, attributes, said
-from .outputs import Outputs
+from .outputs import Outputs, no_gradient
 from .packed import Packed
 
 __all__ = ["MappedCall", "boundary_kind", "bounded", "call_of", "detached", "output_of", "outputs_of"]
@@ -188,11 +188,7 @@ def _traced_reads(call: Call, place_of: Callable[[Tensor], int]) -> dict[Path, i
 def _untracked(site: Site, outputs: Outputs, masked: bool, line: UserLine | None) -> list[Any]:
     """The leaves of a result that carries no gradient.  Raises GradientError unless that was declared."""
     if not outputs.has_untracked:
-        raise GradientError(
-            f"{site.function.__name__}: an argument requires a gradient, but no output can carry one\n"
-            f"  called at {line}\n"
-            "  return a float tensor, or declare the outputs with ctx.mark_non_differentiable"
-        )
+        raise no_gradient(site.function.__name__, line, any([isinstance(x, (float, complex)) for x in outputs.leaves]))
     return [detached(x, masked) for x in outputs.leaves]
 
 

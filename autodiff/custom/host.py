@@ -27,8 +27,8 @@ from ..tape.record import grad_mode, state
 from ..tensor import Tensor
 from .closures import held_by
 from .context import ForwardContext, attributes, said
-from .host_call import arrays_of, host_call, in_own_recording
-from .outputs import Outputs
+from .host_call import arrays_of, host_call, in_own_recording, note_read_only
+from .outputs import Outputs, no_gradient
 from .packed import Packed
 
 __all__ = ["Unlearnt", "Visit", "learn", "run_on_arrays", "run_traced"]
@@ -77,7 +77,11 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
     given = dict(zip(map(id, tensors), arrays, strict=True))
     host_values = tree.map(lambda x: given.get(id(x), x), values)
     own = visit.context(host_values)
-    result = visit.run(own, host_values)
+    try:
+        result = visit.run(own, host_values)
+    except ValueError as error:
+        note_read_only(error)
+        raise
     seen: dict[int, tuple[Any, Tensor]] = {id(a): (a, t) for a, t in zip(arrays, tensors, strict=True)}
 
     def tensor_for(x: Any) -> Any:
@@ -105,7 +109,8 @@ def _copy_said(source: ForwardContext, target: ForwardContext, change: Callable[
 class Recipe(NamedTuple):
     """What a host forward made, leaf by leaf: its result, then what it saved, then what it set on `ctx`.
 
-    tags    per leaf: ("input", place), ("same", earlier leaf), ("array", place among avals), ("static", value)
+    tags    per leaf: ("input", place), ("same", earlier leaf), ("array", place among avals), ("static", value),
+            ("number", place among avals): of Python's, returned, which is no tensor that could track
     avals   of what is computed
     trees   structures: of the result, of each saved value, of each attribute
     saved, attributes   names
@@ -154,7 +159,6 @@ def _made(visit_place: dict[int, int], ctx: ForwardContext, result: Any) -> tupl
     told = said(ctx)
     tags: list[tuple[str, Any]] = []
     computed: list[Any] = []
-    fixed: list[int] = []
     trees, seen = [], dict[int, int]()
     for value in _trees_of(ctx, result):
         leaves, structure = tree.flatten(value)
@@ -165,9 +169,8 @@ def _made(visit_place: dict[int, int], ctx: ForwardContext, result: Any) -> tupl
             elif id(x) in seen and len(trees) > 1:
                 tags.append(("same", seen[id(x)]))
             elif _is_value(x):
-                if len(trees) == 1 and not isinstance(x, (Tensor, np.ndarray, np.generic)):
-                    fixed.append(len(tags))  # a number that is returned is no tensor that could track
-                tags.append(("array", len(computed)))
+                is_number = len(trees) == 1 and not isinstance(x, (Tensor, np.ndarray, np.generic))
+                tags.append(("number" if is_number else "array", len(computed)))
                 computed.append(x)
             else:
                 tags.append(("static", x))
@@ -179,7 +182,7 @@ def _made(visit_place: dict[int, int], ctx: ForwardContext, result: Any) -> tupl
         tuple(trees),
         None if told.saved is None else tuple([n for n, _ in told.saved]),
         tuple(attributes(ctx)),
-        tuple(fixed + [seen[id(x)] for x in told.constant if id(x) in seen]),
+        tuple([seen[id(x)] for x in told.constant if id(x) in seen]),
         told.materialize,
     )
     return recipe, computed
@@ -234,7 +237,11 @@ class _HostForward:
             held: list[Any] = list(arrays) if visit.method.host else [leaf(np.array(a, order="C")) for a in arrays]
             values = {name: p.unpack(held.__getitem__) for name, p in visit.packed.items()}
             ctx = visit.context(values)
-            result = visit.run(ctx, values)
+            try:
+                result = visit.run(ctx, values)
+            except ValueError as error:
+                note_read_only(error)
+                raise
             as_inputs = {what for tag, what in recipe.tags if tag == "input"}  # others are results, given or not
             found, computed = _made({id(x): i for i, x in enumerate(held) if i in as_inputs}, ctx, result)
             _check(visit, found, recipe)
@@ -260,6 +267,9 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
             f"  called at {caller()}\n"
             "  call the function once outside of jit with arguments of these types, or declare out="
         ) from cause
+    returned = {tag for tag, _ in recipe.tags[: recipe.trees[0].size]}
+    if any(visit.needs) and "number" in returned and returned <= {"number", "static"}:
+        raise no_gradient(visit.function.__name__, caller(), has_number=True)
     by_place: dict[int, Tensor] = {}
     for value, p in zip(values.values(), visit.packed.values(), strict=True):
         tensors = [x for x in tree.leaves(value) if isinstance(x, Tensor)]
@@ -274,7 +284,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     now.seen += [(now.asked, node) for node in read if node.kind.out.requires_grad]
     leaves: list[Any] = []
     for tag, what in recipe.tags:
-        sources: Any = {"input": by_place, "same": leaves, "array": made}.get(tag)
+        sources: Any = {"input": by_place, "same": leaves, "array": made, "number": made}.get(tag)
         leaves.append(what if sources is None else sources[what])
     return _say(recipe, ctx, leaves)
 
@@ -290,6 +300,7 @@ def _say(recipe: Recipe, ctx: ForwardContext, leaves: list[Any]) -> Any:
     n = len(recipe.saved or ())
     told.saved = None if recipe.saved is None else tuple(zip(recipe.saved, others[:n], strict=True))
     told.constant = [leaves[i] for i in recipe.constant]
+    told.constant += [x for x, (tag, _) in zip(leaves, recipe.tags, strict=True) if tag == "number"]
     told.dirty = []
     told.materialize = recipe.materialize
     for name, value in zip(recipe.attributes, others[n:], strict=True):

@@ -22,7 +22,7 @@ from ..tape.node import Primitive
 from ..tape.record import Recording, grad_mode, record, state, use
 from ..tensor import Tensor
 
-__all__ = ["arrays_of", "host_call", "in_own_recording"]
+__all__ = ["arrays_of", "host_call", "in_own_recording", "note_read_only"]
 
 _WORD = 8
 
@@ -118,6 +118,12 @@ def in_own_recording() -> Iterator[None]:
         give_back(state.now.lent)
         reset_in_context(grad_mode, token)
         use(now)
+
+
+def note_read_only(error: Exception) -> None:
+    """Say how to mend a write into an array that a host rule was given."""
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        error.add_note("arrays that a host rule is given are read-only: write into a copy of its own, np.array(x)")
 
 
 def arrays_of(tensors: Sequence[Tensor]) -> list[np.ndarray]:

@@ -16,11 +16,11 @@ import numpy as np
 from codegen.ir import DTYPES
 
 from .. import tree
-from ..errors import DTypeError, GradientError, caller
+from ..errors import DTypeError, GradientError, UserLine, caller
 from ..tape.leaves import leaf
 from ..tensor import Tensor
 
-__all__ = ["Outputs"]
+__all__ = ["Outputs", "no_gradient"]
 
 _KNOWN = frozenset(DTYPES.values())
 
@@ -82,6 +82,16 @@ class Outputs:
     def rebuilt(self, leaves: list[Any]) -> Any:
         """Other leaves in the same container."""
         return leaves[0] if self.structure is None else tree.unflatten(self.structure, leaves)
+
+
+def no_gradient(function: str, line: UserLine | str | None, has_number: bool) -> GradientError:
+    """The error for a call that needs a gradient where nothing is returned that carries one: a number, perhaps."""
+    return GradientError(
+        f"{function}: an argument requires a gradient, but no output can carry one\n"
+        f"  called at {line}\n"
+        + ("  a number of Python's carries none: return an array, or np.float64(y)" if has_number else
+           "  return a float tensor, or declare the outputs with ctx.mark_non_differentiable")
+    )
 
 
 def _as_output(function: str, x: Any) -> Any:

@@ -181,6 +181,7 @@ def _misfits(method: Method, classes: Sequence[type], forms: Sequence[Sequence[t
     names = list(declaration.fixed) + [f"*{declaration.variadic}"] * (len(classes) - len(declaration.fixed))
     return [
         f"{name} is {type_name(cls)}, not {choice}"
+        + (f": np.array({name}) is an array of its numbers" if cls in (list, tuple) and "Tensor" in str(choice) else "")
         for name, cls, known, choice in zip(names, classes, forms, method.signature.spread(len(classes)), strict=True)
         if not any(map(choice.takes, known))
     ]

@@ -253,7 +253,8 @@ def _set_grad(t: Tensor, value: Any) -> None:
         raise GradientError(
             f".grad belongs to leaves that require grad; this {t.aval} is none\n"
             f"  called at {caller()}\n"
-            "  t.retain_grad() keeps the gradient of a computed tensor"
+            "  t.retain_grad() keeps the gradient of a computed tensor; under ad.no_grad() `w -= ...` leaves w the same"
+            " leaf, and `w = w - ...` makes another tensor"
         )
     if value is not None:
         value = as_tensor(value, ".grad =", "value")

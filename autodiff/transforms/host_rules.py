@@ -20,7 +20,7 @@ from ..custom.boundary import call_of
 from ..custom.call import Call
 from ..custom.closures import standing, tracked_by
 from ..custom.historyless import without_history
-from ..custom.host_call import arrays_of, host_call, in_own_recording
+from ..custom.host_call import arrays_of, host_call, in_own_recording, note_read_only
 from ..ops import as_tensor
 from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
@@ -90,6 +90,7 @@ class _Run:
                 returned = self.rule.implementation(context_of(call, reader, needs), *given)
         except Exception as error:
             error.add_note(f"in the backward rule of {where}")
+            note_read_only(error)
             raise
         return gradients_by_place(call, returned, needs, self.flow, self.places, where)
 

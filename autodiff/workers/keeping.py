@@ -49,7 +49,7 @@ class Shards:
     ) -> None:
         self.load, self.keys, self.retries, self.progress, self.memory = load, keys, retries, progress, memory
         self.token = uuid.uuid4().hex
-        self._make = on if on is not None and not hasattr(on, "submit") else None
+        self._make = on if on is not None and (isinstance(on, type) or not hasattr(on, "submit")) else None
         self._executor: Any = _Here() if on is None else None if self._make else on
         self._held: dict[int, Any] = {}
         self.programs = LRU(64)  # by f: a sum that is made again in a loop, or while tracing, is the known one

@@ -12,6 +12,16 @@ X = np.array([1.0, -1.0])
 
 
 F = lambda x: ad.sum(x * x)  # noqa: E731
+
+
+def _rebound_under_no_grad():
+    w = ad.tensor(X, requires_grad=True)
+    F(w).backward()
+    with ad.no_grad():
+        w = w - 0.1 * w.grad
+    w.grad = None
+
+
 T = ad.tensor(np.arange(6.0).reshape(2, 3))
 KEY = ad.random.key(0)
 
@@ -24,6 +34,7 @@ KEY = ad.random.key(0)
         (lambda: ad.min(ad.tensor(X), np.zeros(2)), "ad.minimum(a, b) compares elements"),
         (lambda: ad.jit(lambda v: ad.sum(np.array([v[0], v[1]])))(X), "ad.stack([a, b]) is np.array([a, b])"),
         (lambda: ad.grad(lambda v: ad.sum(np.array([v[0], v[1]])))(X), "ad.stack one of a list of tensors"),
+        (lambda: _rebound_under_no_grad(), "`w = w - ...` makes another tensor"),
         (lambda: ad.einsum(T, "ij->ji"), "subscripts stand first: ad.einsum('ij->ji', x)"),
         (lambda: ad.transpose(T, 1), "transpose: takes axes in a list or tuple, not an int"),
         (lambda: ad.stack(3), "stack: takes arrays in a list or tuple, not an int"),

@@ -535,3 +535,70 @@ def test_a_jvp_rule_written_with_host_functions_has_derivatives_of_its_own():
 
     assert np.allclose(ad.jvp(slope, (1.0,), (1.0,)), (np.cos(1.0), -np.sin(1.0)))
     assert np.allclose(ad.jvp(lambda x: ad.jvp(slope, (x,), (1.0,))[1], (1.0,), (1.0,)), (-np.sin(1.0), -np.cos(1.0)))
+
+
+@pytest.mark.parametrize("out", [None, "f64[]"], ids=["learnt", "declared"])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda f: ad.grad(f)(2.0), lambda f: ad.jit(ad.grad(f))(2.0), lambda f: ad.grad(ad.jit(f))(2.0),
+        lambda f: (f(2.0), ad.jit(ad.grad(f))(2.0))[1], lambda f: ad.vmap(ad.grad(f))(np.full(3, 2.0))[1],
+        lambda f: ad.value_and_grad(f)(2.0)[1], lambda f: _backward_of(f),
+    ],
+)  # fmt: skip
+def test_a_python_number_that_a_host_forward_returns_has_no_gradient_on_any_route(ask, out):
+    """SciPy's `quad` and `brentq` return such; under `jit` the gradient was zero without a word."""
+
+    def made(kind):
+        @ad.function
+        def square(a): ...
+
+        square.forward(ad.Scalar, host=True, out=out)(lambda ctx, a: kind(a * a))
+        square.backward(ad.Scalar)(lambda ctx, g: 2.0 * ctx.inputs.a * g)
+        return square
+
+    with pytest.raises(ad.GradientError, match=r"no output can carry one\n  called at test_host(.|\n)*np.float64\(y\)"):
+        ask(made(float))
+    assert float(ask(made(np.float64))) == 4.0
+
+
+def _backward_of(f):
+    a = ad.tensor(2.0, requires_grad=True)
+    f(a).backward()
+    return a.grad
+
+
+WRITES = {
+    "plainly": lambda f: f(X),
+    "jit": lambda f: ad.jit(f)(X),
+    "vmap": lambda f: ad.vmap(f)(np.eye(3)),
+    "grad": lambda f: ad.grad(lambda x: ad.sum(f(x)))(X),
+    "jit of grad": lambda f: ad.jit(ad.grad(lambda x: ad.sum(f(x))))(X),
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "route"), [*[("forward", r) for r in WRITES], ("backward", "grad"), ("backward", "jit of grad")]
+)
+def test_a_write_into_what_a_host_rule_is_given_says_to_copy(rule, route):
+    def writing(ctx, x):
+        x[0] = 1.0
+        return x
+
+    @ad.function
+    def f(x): ...
+
+    f.forward(ad.Tensor, host=True)(writing if rule == "forward" else lambda ctx, x: x + 1.0)
+    f.backward(ad.Tensor, host=True)(writing if rule == "backward" else lambda ctx, g: g)
+    with pytest.raises(ValueError, match="read-only") as caught:
+        WRITES[route](f)
+    assert any(["np.array(x)" in note for note in caught.value.__notes__])
+
+
+def test_a_list_in_the_place_of_a_tensor_is_told_to_be_made_an_array():
+    @ad.function
+    def f(x, n): ...
+
+    f.method(ad.Tensor, ad.Number)(lambda x, n: x * n)
+    with pytest.raises(ad.DispatchError, match=r"x is list, not Tensor: np.array\(x\) is an array of its numbers"):
+        f([1.0, 2.0], 3)
