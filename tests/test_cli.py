@@ -397,3 +397,22 @@ def test_bench_runs_the_benchmarks_of_the_checkout(capfd):
 def test_bench_says_where_the_benchmarks_are_when_they_are_not_there(monkeypatch, tmp_path):
     monkeypatch.setattr("autodiff.cli.benching.PROGRAM", tmp_path / "run.py")
     assert "clone the repository" in fails("bench")
+
+
+def test_explain_runs_a_script_and_says_why_its_programs_were_new(tmp_path):
+    script = tmp_path / "shapes.py"
+    script.write_text(
+        "import sys\nimport autodiff as ad\nprint(sys.argv[1:])\n"
+        "for n in (3, 4):\n    (ad.ones(n) * 2.0).numpy()\nprint(ad.jit(ad.sin)(1.0))\n"
+    )
+    result = run("explain", script, "one", "two")
+    assert result.exit_code == 0 and "['one', 'two']" in result.stderr
+    assert "shapes.py:5: value" in result.stdout and "f64[4], before it gave f64[3]" in result.stdout
+    assert "shapes.py:6: jit sin, 1 compiled\n    the first call" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("programs found 0 times, new 2 times, compiled ")
+    told = json.loads(run("explain", script, "--json").stdout)
+    assert told["misses"] == 2 and told["explained"][-1]["what"] == "jit sin"
+    assert set(told["explained"][0]) == {"what", "line", "reason", "times", "compiles"}
+    script.write_text("1 / 0\n")
+    assert "ZeroDivisionError" in fails("explain", script)
+    assert "there is no file" in fails("explain", tmp_path / "none.py")

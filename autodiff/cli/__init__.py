@@ -2,6 +2,7 @@
 
     demo      train a classifier on real handwriting, and what was compiled for it
     inspect   every stage of a function, or the graphs that a script compiled
+    explain   why the programs of a script were recorded or compiled anew
     rules     the methods and rules of a generic function
     check     whether the derivatives of a function are right
     cache     the machine code that is kept on disk
@@ -21,6 +22,7 @@ from .app import app
 from .benching import bench
 from .checking import check
 from .doctor import doctor
+from .explaining import explain
 from .inspecting import inspect_
 from .rules import rules
 from .running import cache, demo
@@ -28,7 +30,7 @@ from .running import cache, demo
 __all__ = ["app", "main"]
 
 # The order in which help lists them.
-for _command in (demo, inspect_, rules, check, cache, bench, doctor):
+for _command in (demo, inspect_, explain, rules, check, cache, bench, doctor):
     app.command(_command.__name__.rstrip("_"))(_command)
 
 

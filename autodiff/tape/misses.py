@@ -5,10 +5,14 @@ similar key of the same purpose that was seen before.  Only misses pay for this:
 
     3 times  train.py:14, in step: backward
         an input is f64[32,6], before it was f64[64,6]
+
+The loggers `autodiff.compile` and `autodiff.trace` of the standard library are told at once: at the level INFO of what
+was compiled, at DEBUG of what was only recorded.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Any
@@ -50,8 +54,12 @@ class Miss(NamedTuple):
 
     def __str__(self) -> str:
         times = f"{self.times} times  " if self.times > 1 else ""
-        compiled = f", {self.compiles} compiled" if self.compiles else ""
-        return f"{times}{self.line}: {self.what}{compiled}\n    {self.reason}"
+        return f"{times}{self.line}: {self.what}{self.compiled}\n    {self.reason}"
+
+    @property
+    def compiled(self) -> str:
+        """Words for the number of graphs."""
+        return f", {self.compiles} compiled" if self.compiles else ""
 
 
 class Explanation(list):
@@ -74,14 +82,26 @@ _compiles = 0
 def note(what: str, reason: str) -> None:
     """Remember that something was made anew at the user's present line (and whatever was compiled meanwhile)."""
     global _compiles
-    key = (what, user_line(), reason)
+    line = user_line()
+    key = (what, line, reason)
     with Paused(), _lock:
-        now = compiled()
+        made = compiled() - _compiles
+        _compiles += made
         count, compiles = _found.pop(key, (0, 0))
-        _found[key] = count + 1, compiles + now - _compiles
-        _compiles = now
+        _found[key] = count + 1, compiles + made
         if len(_found) > LIMIT:
             _found.popitem(last=False)
+    logging = sys.modules.get("logging")
+    if logging is not None:  # else nobody listens, and to import it takes as long as to compile
+        _log(logging, Miss(what, str(line or "an unknown place"), reason, 1, made))
+
+
+def _log(logging: Any, miss: Miss) -> None:
+    """Tell the logger whose matter it is."""
+    level = logging.INFO if miss.compiles else logging.DEBUG
+    logger = logging.getLogger("autodiff.compile" if miss.compiles else "autodiff.trace")
+    if logger.isEnabledFor(level):
+        logger.log(level, "%s: %s%s: %s", miss.line, miss.what, miss.compiled, miss.reason, extra={"miss": miss})
 
 
 def explain() -> Explanation:

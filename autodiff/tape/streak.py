@@ -173,16 +173,16 @@ class Waiting:
                     block.note(self._number, counts().compiles - before)
                 self._evaluate = None
                 _ran.append(self)
-                note(f"{self.operations} operations that waited", why)
+                note(f"a program of {self.operations} operations", why)
         return self if self._compiled is None else self._compiled
 
     def _why_compiled(self) -> str:
         if not config.patience or is_known(self._drawn()):
-            return "nothing waits any more"
+            return "its code is there, or patience was set to 0"
         if is_regular(self, _ran):
-            return "a graph that NumPy evaluated is run in a loop"
+            return "it is run in a loop"
         if self._seconds >= prices.of_operations(self.operations):
-            return f"NumPy has evaluated a graph {self._runs} times, for as long as compiling was expected to take"
+            return f"NumPy has evaluated it {self._runs} times, for as long as compiling was expected to take"
         return ""
 
     def __repr__(self) -> str:

@@ -222,3 +222,25 @@ def test_two_rules_that_ask_are_both_named_and_a_third_is_not():
     x = parameter(np.ones(3))
     ad.sin(second(first(x))).sum().backward()
     assert last().reason.count("the backward of f (test_explain.py:") == 2
+
+
+def test_loggers_are_told_of_what_is_recorded_and_of_what_is_compiled(caplog, monkeypatch):
+    monkeypatch.setattr(ad.config, "patience", 8)
+    w = parameter(np.ones(3))
+    with caplog.at_level("DEBUG", "autodiff"):
+        for _ in range(4):
+            w.grad = None
+            loss(w, np.ones((2, 3))).backward()
+        ad.jit(ad.sin)(1.0)
+    told = [(r.levelname, r.name, r.miss.compiles) for r in caplog.records]
+    assert told == [
+        ("DEBUG", "autodiff.trace", 0), ("INFO", "autodiff.compile", 1), ("INFO", "autodiff.compile", 1),
+    ]  # fmt: skip
+    assert re.fullmatch(
+        r"test_explain\.py:\d+, in \w+: a program of \d+ operations, 1 compiled: it is run in a loop",
+        caplog.records[1].getMessage(),
+    )
+    caplog.clear()
+    with caplog.at_level("WARNING", "autodiff"):
+        loss(w, np.ones((5, 3))).backward()
+    assert not caplog.records
