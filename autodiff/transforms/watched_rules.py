@@ -118,5 +118,6 @@ class Watches:
 
     def formulas(self, gathered: Sequence[Any], number: dict[Node, int]) -> Formulas | None:
         """What the inputs of a plan are for other numbers; None when they do not depend on any."""
-        made = Formulas(gathered, {number[n]: w.watch for n, w in self._by_node.items()})
-        return made or None
+        if not self._by_node:
+            return None
+        return Formulas(gathered, {number[n]: w.watch for n, w in self._by_node.items()}) or None
