@@ -33,7 +33,6 @@ from ..tape.record import state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import watcher
-from .fragments import Fragments, is_repeatable
 from .hooks import run_hooks
 from .rules import call_rule, missing_rule
 
@@ -84,9 +83,8 @@ def pull_back_masked(
     found: dict[Node, Cotangent] = {}
     zeros: set[Node] = set()
     watch = watcher()
-    again = Fragments()
     for node, value in seeds:
-        _accumulate(bars, node, value, open_nodes, again)
+        _accumulate(bars, node, value, open_nodes)
     for node in reversed(order):
         bar = bars.pop(node, None)
         if bar is None:
@@ -98,7 +96,7 @@ def pull_back_masked(
             if watch:
                 watch(node, [c.value for c in bar.values()], pulled)
             for i, cotangent in pulled:
-                _accumulate(bars, i, cotangent, open_nodes, again)
+                _accumulate(bars, i, cotangent, open_nodes)
             continue
         if node.hooks:
             bar = Cotangent(hooked(node.hooks, bar.value), bar.masked)
@@ -109,18 +107,18 @@ def pull_back_masked(
         if node.slot is not None:
             # An output that a rule read back stands there once more.
             slots: Any = bars.setdefault(node.inputs[0], {})  # of a call: by output
-            slots[node.slot] = _sum(slots.get(node.slot), bar, again)
+            slots[node.slot] = _sum(slots.get(node.slot), bar)
             continue
         if node.call is not None:
             pulled = _called(node, {0: bar.value}, open_nodes)
         else:
-            pulled = _pulled(node, bar, again)
+            pulled = _pulled(node, bar)
             if len(pulled) < len(node.inputs) and not node.kind.op.discrete:
                 zeros.update(open_nodes.intersection(node.inputs))
         if watch:
             watch(node, [bar.value], pulled)
         for i, cotangent in pulled:
-            _accumulate(bars, i, cotangent, open_nodes, again)
+            _accumulate(bars, i, cotangent, open_nodes)
     for node in zeros.intersection(targets) - set(found):
         found[node] = Cotangent(zeros_of(node.kind.out.aval), True)
     return found
@@ -134,7 +132,7 @@ def _called(node: Node, values: dict[int, Tensor], wanted: set[Node]) -> list[tu
     return [(i, Cotangent(g)) for i, g in zip(gradient_inputs(node), bars, strict=True) if g is not None]
 
 
-def _pulled(node: Node, bar: Cotangent, again: Fragments) -> list[tuple[Node, Cotangent]]:
+def _pulled(node: Node, bar: Cotangent) -> list[tuple[Node, Cotangent]]:
     """Apply the rule of a primitive.  Numbers it states are constants of the graph."""
     inputs = node.inputs  # before the question whether they are all there still: another thread may release them
     _refuse_released(node)
@@ -145,11 +143,7 @@ def _pulled(node: Node, bar: Cotangent, again: Fragments) -> list[tuple[Node, Co
             return []
         raise missing_rule(node)
     masked = bar.masked and op.keeps_mask
-    if is_repeatable(op):
-        what = (node.kind, masked)
-        pulled = again.repeat(what, [bar.value.node, node, *inputs], lambda: _applied(op, node, inputs, bar, masked))
-    else:
-        pulled = _applied(op, node, inputs, bar, masked)
+    pulled = _applied(op, node, inputs, bar, masked)
     masked = masked or op.masks
     return [(i, Cotangent(g, masked)) for i, g in zip(inputs, pulled, strict=True) if g is not None]
 
@@ -173,16 +167,14 @@ def _refuse_released(node: Node) -> None:
         )
 
 
-def _accumulate(bars: dict, node: Node, new: Cotangent, open_nodes: set[Node], again: Fragments) -> None:
+def _accumulate(bars: dict, node: Node, new: Cotangent, open_nodes: set[Node]) -> None:
     if node not in open_nodes or not node.kind.out.requires_grad:
         return
     assert new.value.aval == node.kind.out.aval, f"cotangent {new.value.aval} for {node.kind.out.aval}"
-    bars[node] = _sum(bars.get(node), new, again)
+    bars[node] = _sum(bars.get(node), new)
 
 
-def _sum(old: Cotangent | None, new: Cotangent, again: Fragments) -> Cotangent:
+def _sum(old: Cotangent | None, new: Cotangent) -> Cotangent:
     if old is None:
         return new
-    (total,) = again.repeat((add,), [old.value.node, new.value.node], lambda: (add(old.value, new.value),))
-    assert total is not None
-    return Cotangent(total, old.masked and new.masked)
+    return Cotangent(add(old.value, new.value), old.masked and new.masked)

@@ -1,29 +1,10 @@
-"""What a rule recorded once is put down again for nodes of the same kind, and means the same."""
+"""Gradients of histories in which nodes of a few kinds come many times."""
 
 import numpy as np
-import pytest
 
 import autodiff as ad
-from autodiff.tape.plan import COUNTS
-from autodiff.transforms import fragments, reverse
 
 X = np.array([0.5, 1.0])
-
-
-@pytest.fixture(autouse=True)
-def unknown():
-    """Nothing is known yet."""
-    fragments._kept.clear()
-    ad.clear_cache()
-
-
-@pytest.fixture
-def runs(monkeypatch):
-    """The operations whose rules ran."""
-    found = []
-    apply = reverse._applied
-    monkeypatch.setattr(reverse, "_applied", lambda op, *rest: found.append(op.name) or apply(op, *rest))
-    return found
 
 
 def many(x, w):
@@ -43,33 +24,15 @@ def gradients():
     return x.grad.numpy().tobytes(), w.grad.numpy().tobytes()
 
 
-def test_gradients_have_the_same_bits_as_when_every_rule_runs(monkeypatch, runs):
-    learnt, repeated = gradients(), len(runs)
-    again = gradients()
-    # The rules of abs and maximum look at their cotangents for kinks that cancel, so they run for each node.
-    assert sorted(runs[repeated:]) == ["abs"] * 3 + ["maximum"] * 3
-    del runs[repeated:]
-    monkeypatch.setattr(fragments.Fragments, "repeat", lambda self, what, operands, rule: rule())
-    assert learnt == again == gradients()
-    assert len(runs) > 2 * repeated
+def test_gradients_have_the_same_bits_each_time():
+    first = gradients()
+    assert first == gradients() == gradients()
 
 
-def test_the_rule_of_a_kind_runs_once(runs):
-    x = ad.tensor(X, requires_grad=True)
-    y = x
-    for _ in range(20):
-        y = ad.sin(y * 0.5)
-    before = COUNTS.rules
-    y.sum().backward()
-    assert runs == ["sum", "sin", "mul"]
-    assert COUNTS.rules - before == 41
-
-
-def test_operands_that_are_one_and_the_same_are_another_case(runs):
+def test_operands_that_are_one_and_the_same_are_another_case():
     x, w = ad.tensor(X, requires_grad=True), ad.tensor(X + 1, requires_grad=True)
     y = x * w + x * x
     y.sum().backward()
-    assert runs == ["sum", "add", "mul", "mul"]
     np.testing.assert_array_equal(x.grad.numpy(), 3 * X + 1)
 
 
@@ -91,7 +54,7 @@ def test_a_new_method_for_what_a_rule_calls_takes_effect():
     np.testing.assert_array_equal(x.grad.numpy(), before)
 
 
-def test_second_derivatives_and_traces_run_their_rules():
+def test_second_derivatives_and_traces_have_the_right_values():
     x = ad.tensor(X, requires_grad=True)
     for _ in range(2):
         g = ad.grad(ad.sin(ad.sin(x)).sum(), [x], create_graph=True)[0]
@@ -102,11 +65,9 @@ def test_second_derivatives_and_traces_run_their_rules():
     np.testing.assert_allclose(traced(x.detach()).numpy(), g.detach().numpy(), rtol=1e-12)
 
 
-def test_in_eager_mode_every_rule_runs(monkeypatch):
+def test_gradients_in_eager_mode_are_equal(monkeypatch):
     expected = [np.frombuffer(g) for g in gradients()]
-    fragments._kept.clear()
     monkeypatch.setattr(ad.config, "eager", True)
     for _ in range(2):
         for a, b in zip(gradients(), expected, strict=True):
             np.testing.assert_allclose(np.frombuffer(a), b, rtol=1e-10, atol=1e-10)  # the largest are near 200
-    assert not fragments._kept
