@@ -91,12 +91,6 @@ def _stretches() -> None:
         _replace(user, "ending_of", lambda *given: None)
 
 
-@_switch("chains of parts")
-def _chains() -> None:
-    """Each part of a recording is recognised, run and gone back through by itself."""
-    _replace("autodiff.tape.stretch", "native_chain", lambda: None)
-
-
 @_switch("known sizes")
 def _sizes() -> None:
     """The rules run, and a graph is made, for each new size of what is recorded."""

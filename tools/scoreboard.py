@@ -31,7 +31,7 @@ PACKAGES = ("autodiff", "codegen")
 #: The files between a user's call and the compiler, which the house is rebuilt around.
 SPINE = re.compile(
     r"autodiff/(tape|transforms|custom|control|dispatch)/|autodiff/(jit|entry|calling|entering|tensor_calls)\.py"
-    r"|codegen/runtime/(record|check|answer|commit|launch|native|entered|carry|chain|template)\w*\.py"
+    r"|codegen/runtime/(record|check|answer|commit|launch|native|entered|template)\w*\.py"
 )
 #: The two rooms whose business it is to write LLVM's text.
 EMITTERS = ("codegen/emit/", "codegen/native/")

@@ -18,7 +18,7 @@ from .node import Node
 from .plan import drops_inputs
 
 __all__ = [
-    "is_answered", "native_answer", "native_chain", "native_check", "native_finish", "native_put", "use_native",
+    "is_answered", "native_answer", "native_check", "native_finish", "native_put", "use_native",
 ]  # fmt: skip
 
 #: Nodes of one call that puts nodes down: their addresses are on the stack, of which threads may have little.
@@ -38,11 +38,6 @@ def use_native(recorder: Any) -> None:
     global _recorder, _answer
     _recorder = recorder
     _answer = None if recorder is None else recorder.answering()
-
-
-def native_chain() -> Any:
-    """What makes native chains (`chain`); None where nothing does."""
-    return _recorder
 
 
 def is_answered(node: Node) -> bool:

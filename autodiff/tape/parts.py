@@ -18,7 +18,6 @@ from codegen.ir import OutOfRange
 from codegen.runtime.cache import LRU
 
 from . import streak
-from .chain import Chain
 from .check import LIMIT
 from .lengths import SHORTEST, Ending, clear_lengths, ending_of
 from .misses import note
@@ -72,9 +71,6 @@ def computed(
     done: list[tuple[Sequence[Any], tuple]] = []
     try:
         for part in reversed(parts):
-            if isinstance(part, Chain):
-                done.append(_run_chain(part, found))
-                continue
             stretch, roots, gathered = part
             values = gathered[0]
             if stretch.waits:
@@ -92,26 +88,10 @@ def computed(
                     found[roots[k]] = results[position]
             done.append((values, results))
     except OutOfRange as error:
-        roots = [r for p in parts for k in range(p.parts) for r in (p.roots_of(k) if isinstance(p, Chain) else p.roots)]
-        raise located_at(error, roots) from None
+        raise located_at(error, [r for part in parts for r in part.roots]) from None
     COUNTS.runs += 1
     done.reverse()
     return done
-
-
-def _run_chain(chain: Chain, found: dict[Node, Any]) -> tuple[tuple, tuple]:
-    """Run all parts of a chain forward: what its last part found there pending, and the results of each."""
-    stretch, outer = chain.stretch, chain.outer_of(chain.parts - 1)
-    try:
-        first = tuple([found[outer[k]] for _, k in stretch.waits])
-    except KeyError:
-        raise Unfit from None
-    results = chain.chained.run(chain.values, first, chain.parts)
-    for part in range(chain.parts if chain.chained.is_fed else 1):
-        roots = chain.roots_of(part)
-        for k, position in stretch.leads:
-            found[roots[k]] = results[part][position]
-    return first, results
 
 
 def _values_of(ends: Sequence[Node], compute: Callable[[Sequence[Node]], None]) -> dict[Node, Any]:
@@ -163,22 +143,6 @@ def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], pa
     stretch.complete(nodes, roots, past)
 
 
-def one_by_one(
-    parts: Sequence[Part | Chain], done: Sequence[tuple[Sequence[Any], tuple]]
-) -> tuple[list[Part], list[tuple[Sequence[Any], tuple]]]:
-    """The same without chains."""
-    singles: list[Part] = []
-    theirs: list[tuple[Sequence[Any], tuple]] = []
-    for part, (values, results) in zip(parts, done, strict=True):
-        if isinstance(part, Chain):
-            singles += [Part(*part.part(k)) for k in range(part.parts)]
-            theirs += [((), found) for found in results]
-        else:
-            singles.append(part)
-            theirs.append((values, results))
-    return singles, theirs
-
-
 def note_parts(what: str, new: int) -> None:
     """Count a recording that was run in parts, of which so many stretches were new."""
     if new:
@@ -189,14 +153,10 @@ def note_parts(what: str, new: int) -> None:
 
 
 def commit(
-    parts: Sequence[Part | Chain], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool
+    parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], is_released: bool
 ) -> None:
     """Keep the values that belong to nodes, and mark the history as given up."""
-    for part, (_, results) in zip(parts, done, strict=True):
-        if isinstance(part, Chain):
-            part.chained.settle(part.stored, results, part.past, part.freed, is_released)
-            continue
-        stretch, _, gathered = part
+    for (stretch, _, gathered), (_, results) in zip(parts, done, strict=True):
         (stretch.finish or stretch.finish_in_python)(results, gathered, is_released)
 
 
@@ -214,11 +174,11 @@ class _Whole:
         self.runs = 0
         self.seconds = 0.0
 
-    def pays(self, parts: Sequence[Part | Chain]) -> bool:
+    def pays(self, parts: Sequence[Part]) -> bool:
         """Whether compiling it as one graph pays by now."""
         if self._operations is None:
-            is_checked = sum([len(p.stretch) * p.parts for p in parts]) <= LIMIT
-            self._operations = sum([p.stretch.operations * p.parts for p in parts]) if is_checked else math.inf
+            is_checked = sum([len(p.stretch) for p in parts]) <= LIMIT
+            self._operations = sum([p.stretch.operations for p in parts]) if is_checked else math.inf
         price = streak.prices.of_operations(self._operations)
         return self.seconds >= price or (
             price * self.runs <= MORE * self.seconds and streak.is_regular(self, _ran)
@@ -232,9 +192,9 @@ _wholes = LRU(512, most=50_000)
 _ran: deque[_Whole] = deque(maxlen=128)
 
 
-def whole_of(purpose: tuple, parts: Sequence[Part | Chain]) -> _Whole | None:
+def whole_of(purpose: tuple, parts: Sequence[Part]) -> _Whole | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
-    if sum([p.parts for p in parts]) < FEWEST:
+    if len(parts) < FEWEST:
         raise Unfit
     key = (purpose, *_numbers(parts))
     whole = _wholes.get(key)
@@ -251,12 +211,12 @@ def whole_of(purpose: tuple, parts: Sequence[Part | Chain]) -> _Whole | None:
     return whole
 
 
-def _numbers(parts: Sequence[Part | Chain]) -> list[float]:
+def _numbers(parts: Sequence[Part]) -> list[float]:
     """What the parts are, and how often each comes in a row: the same where several are taken as one."""
     found: list[float] = []
     latest = None
     for part in parts:
-        stretch, times = part.stretch, part.stretch.times * part.parts
+        stretch, times = part.stretch, part.stretch.times
         if stretch.serial == latest:
             found[-1] += times
         else:

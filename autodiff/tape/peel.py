@@ -22,7 +22,6 @@ from codegen.ir import OPS
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU
 
-from .chain import Chain, link_of
 from .check import looks_of
 from .cutting import clear_cuts, longer_stretch, top_stretch
 from .node import CONSTANT, Kind, Node
@@ -62,11 +61,6 @@ class Part(NamedTuple):
     gathered: tuple
 
     @property
-    def parts(self) -> int:
-        """How many this is: a chain is several."""
-        return 1
-
-    @property
     def stored(self) -> tuple[Node, ...]:
         """The nodes that it gives values."""
         stored: tuple[Node, ...] = self.gathered[1]
@@ -76,12 +70,12 @@ class Part(NamedTuple):
 class Peeled(NamedTuple):
     """A recording that was taken apart.
 
-    parts     the latest first; many that are alike are one chain
+    parts     the latest first
     new       how many of them are new stretches
     pending   leaves and targets at its ends whose values are wanted, and pending
     """
 
-    parts: list[Part | Chain]
+    parts: list[Part]
     new: int
     pending: list[Node]
 
@@ -116,7 +110,6 @@ class _Peeling:
         self.pending: dict[Node, None] = {}
         self.new = 0
         self.is_mixed = False  # whether the frontier holds what gradients do not go through
-        self._ends_anywhere = any([type(node) is Node for node in targets])
 
     def of(self, roots: Sequence[Node]) -> Peeled:
         if self._is_end(roots[0]):
@@ -125,17 +118,12 @@ class _Peeling:
         self.frontier = [roots[0], *others]
         self.frontier.sort(key=by_number)
         self.is_mixed = self.tracks and not all([n.kind.out.requires_grad for n in self.frontier])
-        parts: list[Part | Chain] = []
+        parts: list[Part] = []
         likely: list[Stretch] = []
         latest = None
         while self.frontier:
-            if self.grows and latest is not None and not latest.chains:  # a part of a chain costs next to nothing
+            if self.grows and latest is not None:
                 self._grow(latest)
-            if latest is not None and likely and likely[0] is latest:
-                chain = self._chain(parts[-1])
-                if chain is not None:
-                    parts.append(chain)
-                    continue
             part = self._known(likely)
             if part is None:
                 top = (self.frontier[-1].kind, self.tracks)
@@ -156,13 +144,13 @@ class _Peeling:
             latest, likely = stretch, stretch.after
         return Peeled(parts, self.new, list(self.pending))
 
-    def _last_of_many(self) -> Part | Chain | None:
+    def _last_of_many(self) -> Part | None:
         """What a recording ends in: a list of every length that is stacked, say, makes another end."""
         stretch = _last.get((looks_of(self.frontier[-1], ()), self.tracks))
         return None if stretch is None else self._recognised(stretch)
 
-    def _known(self, likely: list[Stretch]) -> Part | Chain | None:
-        """The part that one of these stretches recognises at the end, or a chain of them; it is taken off."""
+    def _known(self, likely: list[Stretch]) -> Part | None:
+        """The part that one of these stretches recognises at the end; it is taken off."""
         for k, stretch in enumerate(likely):
             part = self._recognised(stretch)
             if part is not None:
@@ -171,75 +159,15 @@ class _Peeling:
                 return part
         return None
 
-    def _recognised(self, stretch: Stretch) -> Part | Chain | None:
+    def _recognised(self, stretch: Stretch) -> Part | None:
         frontier, width = self.frontier, stretch.width
         if width > len(frontier):
             return None
         roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
-        if stretch.chains and width == len(frontier) and not self._ends_anywhere:
-            chain = self._chain_from(stretch, roots)
-            if chain is not None:
-                return chain
         gathered = stretch.accepts(*roots, _NOTHING)
         if gathered is not None and self._takes(stretch, gathered):
             return Part(stretch, roots, gathered)
         return None
-
-    def _chain(self, part: Part | Chain) -> Chain | None:
-        """All parts like the one before that follow it in the same way; they are taken off."""
-        frontier = self.frontier
-        if isinstance(part, Chain) or self._ends_anywhere:
-            return None
-        stretch, _, gathered = part
-        if len(frontier) > stretch.width:
-            return self._fed(stretch, gathered[3])
-        if len(frontier) < stretch.width:
-            return None
-        roots = tuple(frontier[::-1])
-        link = link_of(stretch, gathered[3], roots, self.ends)
-        chained = None if link is None else stretch.chained(link)
-        if chained is None:
-            return None
-        found = chained.walk(roots, gathered[3])
-        if found is None:
-            return None
-        return self._taken(Chain(chained, found))
-
-    def _fed(self, stretch: Stretch, outer: tuple[Node, ...]) -> Chain | None:
-        """All parts like the one before that end in the frontier, and read only what that reads."""
-        if not all([node in self.ends for node in outer[: stretch.size]]):
-            return None
-        chained = stretch.chained((-1,) * stretch.size)
-        if chained is None:
-            return None
-        found = chained.walk(tuple(reversed(self.frontier)), outer, True)
-        return None if found is None else self._taken(Chain(chained, found))
-
-    def _chain_from(self, stretch: Stretch, roots: tuple[Node, ...]) -> Chain | None:
-        """A chain that begins with these roots, in a way in which others went on before."""
-        for link in list(stretch.chains):
-            chained = stretch.chained(link)
-            if chained is None or chained.is_fed:
-                continue
-            found = chained.walk(roots, None)
-            if found is None:
-                continue
-            chain = Chain(chained, found)
-            outer = chain.outer_of(0)[: stretch.size]
-            ends = [node for node, j in zip(outer, link, strict=True) if j < 0]
-            if len(set(outer)) == len(outer) and all([node in self.ends or self._is_end(node) for node in ends]):
-                self.ends.update(ends)
-                return self._taken(chain)
-        return None
-
-    def _taken(self, chain: Chain) -> Chain:
-        count = chain.parts * chain.stretch.width
-        self.gone.update(chain.roots[:count])
-        if chain.chained.is_fed:
-            del self.frontier[-count:]
-        else:
-            self.frontier = sorted(chain.roots_of(chain.parts), key=by_number)
-        return chain
 
     def _takes(self, stretch: Stretch, gathered: tuple) -> bool:
         """Take a stretch off the frontier, if none of what stays lies within it, and none of what it reads is gone."""
@@ -362,8 +290,7 @@ def _first(stretches: list[Stretch], stretch: Stretch) -> None:
 def clear_stretches() -> None:
     """Forget all of them."""
     for stretch in [*itertools.chain.from_iterable(_ending.values()), *_last.values()]:
-        stretch.after.clear()  # which it may itself be in, as in its chains
-        stretch.chains.clear()
+        stretch.after.clear()  # which it may itself be in
     _ending.clear()
     _last.clear()
     clear_cuts()

@@ -21,10 +21,9 @@ from collections.abc import Set as AbstractSet
 from operator import itemgetter
 from typing import Any
 
-from .chain import Chained
 from .check import Recipe
 from .expected import Expected, python_check
-from .natively import native_chain, native_check, native_finish
+from .natively import native_check, native_finish
 from .node import Node, data_node, new_number
 from .plan import Plan, freeze, settle
 from .streak import Rented
@@ -108,13 +107,12 @@ class Stretch:
     is_long     it is several of another one, and compiled at once
     repeats     how often it was met behind itself
     may_grow    whether several of it may be worth a stretch of their own
-    chains      by link, what runs many of it at once;   value_count: how many sources are no results
     """
 
     __slots__ = (
-        "_outside", "accepts", "after", "chains", "count", "ends", "finish", "forward", "freed", "is_long", "leads",
+        "_outside", "accepts", "after", "count", "ends", "finish", "forward", "freed", "is_long", "leads",
         "may_grow", "nodes", "number", "pulls", "reached", "repeats", "roots", "serial", "size", "times", "tracked",
-        "value_count", "waits", "wanted", "width",
+        "waits", "wanted", "width",
     )
 
     serial: float
@@ -141,24 +139,9 @@ class Stretch:
         self.nodes = list(model.values())
         self._outside, self.roots = len(outside), [model[n] for n in roots]
         self.wanted = [model[n] for n in nodes if n in wanted]
-        self.chains: dict[tuple[int, ...], Chained] = {}
         self.reached = [model[outer[k]] for k in self.tracked]
         computed = [n for n in nodes if n.value is not None]
         self.number = {model[n]: i for i, n in enumerate([*outside, *computed])}
-        self.value_count = len(self.number)
-
-    def chained(self, link: tuple[int, ...]) -> Chained | None:
-        """What runs many of it, linked in this way, natively; None where nothing does."""
-        if native_chain() is None:
-            return None
-        chained = self.chains.get(link)
-        if chained is None:
-            is_native = self.finish is not None and getattr(self.accepts, "__self__", None) is not None
-            if not is_native or not self.value_count:
-                return None
-            chained = self.chains[link] = Chained(self, link)
-        is_ready = self.forward is None or self.forward.run.compiled is not None
-        return chained if is_ready and chained.is_fit else None
 
     def codes(self) -> list[Code]:
         """Forward, and that of each pull."""

@@ -20,10 +20,9 @@ from codegen.garbage import ignoring
 from ..custom.relied import users_methods
 from ..dispatch import observed
 from ..tape.ask import end_recording, evaluate
-from ..tape.chain import Chain
 from ..tape.lengths import ending_of
 from ..tape.node import Node, data_node, leaf_kind, out_of
-from ..tape.parts import clock, commit, computed, note_parts, one_by_one, taken_apart, whole_of
+from ..tape.parts import clock, commit, computed, note_parts, taken_apart, whole_of
 from ..tape.peel import Part
 from ..tape.plan import data
 from ..tape.record import state
@@ -50,7 +49,7 @@ class InParts:
     """
 
     def __init__(
-        self, parts: list[Part | Chain], done: list, bars: dict[Node, np.ndarray], partial: dict[int, list[Node]]
+        self, parts: list[Part], done: list, bars: dict[Node, np.ndarray], partial: dict[int, list[Node]]
     ) -> None:
         self.bars = bars
         self._parts, self._done, self._partial = parts, done, partial
@@ -78,13 +77,10 @@ class InParts:
 
     def commit(self, is_released: bool) -> None:
         """Keep values in nodes, and give up the history that gradients went through.  The recording is over."""
-        parts, done = self._parts, self._done
-        if is_released and self._partial:
-            singles, done = one_by_one(parts, done)
-            for i, roots in self._partial.items():
-                singles[i] = _cut(singles[i], roots)
-            parts = [*singles]
-        commit(parts, done, is_released)
+        parts = [*self._parts]
+        for i, roots in self._partial.items() if is_released else ():
+            parts[i] = _cut(parts[i], roots)
+        commit(parts, self._done, is_released)
         now = state.now
         now.asked += 1  # as `solve` does: a rule that goes back is found out by it
         now.looked += 1
@@ -136,27 +132,22 @@ def _compute(nodes: Sequence[Node]) -> None:
 
 
 def _pulled(
-    parts: Sequence[Part | Chain], done: Sequence[tuple[Sequence[Any], tuple]], root: Node, seed: np.ndarray
+    parts: Sequence[Part], done: Sequence[tuple[Sequence[Any], tuple]], root: Node, seed: np.ndarray
 ) -> tuple[dict[Node, np.ndarray], dict[int, list[Node]]]:
     """Carry the cotangent of the root through the parts."""
     bars: _Bars = {root: (seed, 1)}
     partial: dict[int, list[Node]] = {}
-    i = 0
-    for part, (values, results) in zip(parts, done, strict=True):
-        if isinstance(part, Chain):
-            _through_chain(part, tuple(values), results, bars, partial, i)
-        else:
-            stretch, roots, gathered = part
-            _through(stretch, roots, gathered[3], values, results, bars, partial, i)
-        i += part.parts
+    for i, (part, (values, results)) in enumerate(zip(parts, done, strict=True)):
+        stretch, roots, gathered = part
+        _through(stretch, roots, gathered[3], values, results, bars, partial, i)
     return {node: bar for node, (bar, _) in bars.items()}, partial
 
 
 def _through(
     stretch: Stretch, roots: Sequence[Node], outer: Sequence[Node], values: Sequence[Any], results: Sequence[Any],
     bars: _Bars, partial: dict[int, list[Node]], i: int,
-) -> tuple[_Pull, tuple[int, ...]]:  # fmt: skip
-    """Carry cotangents through one part, the i-th one; by which pull, of which pattern."""
+) -> None:  # fmt: skip
+    """Carry cotangents through one part, the i-th one."""
     given = [bars.pop(r, _NONE) for r in roots]
     given += [_bar_of(outer[k], bars) for k in stretch.tracked]
     pattern = tuple([flag for _, flag in given])
@@ -175,7 +166,6 @@ def _through(
     for k, source, flag in pull.passed:
         if outer[k].leaf is None or outer[k] in bars:  # else it is the zero that was made for it here: none reaches it
             bars[outer[k]] = (sources[source], flag)
-    return pull, pattern
 
 
 def _bar_of(node: Node, bars: _Bars) -> tuple[Any, int]:
@@ -188,41 +178,6 @@ def _bar_of(node: Node, bars: _Bars) -> tuple[Any, int]:
         aval = node.kind.out.aval
         return np.zeros(aval.shape, aval.dtype), 1
     return found
-
-
-def _through_chain(
-    chain: Chain, first: tuple, results: tuple, bars: _Bars, partial: dict[int, list[Node]], i: int
-) -> None:
-    """Carry cotangents through the parts of a chain: at once from the one on by whose pull all behind it go."""
-    stretch, chained = chain.stretch, chain.chained
-    for k in range(chain.parts):
-        roots, outer = chain.roots_of(k), chain.outer_of(k)
-        given = [bars.get(r, _NONE) for r in roots] + [_bar_of(outer[t], bars) for t in stretch.tracked]
-        pattern = tuple([flag for _, flag in given])
-        pull = stretch.pulls.get(pattern)
-        if pull is not None and pull.is_compiled and chained.is_steady(pull, pattern):
-            _at_once(chain, k, pull, given, first, results, bars)
-            return
-        _through(stretch, roots, outer, chain.values_of(k, first, results), results[k], bars, partial, i + k)
-
-
-def _at_once(
-    chain: Chain, k: int, pull: _Pull, given: list[tuple[Any, int]], first: tuple, results: tuple, bars: _Bars
-) -> None:
-    """Carry cotangents through the k-th part of a chain and all behind it."""
-    stretch, chained, last = chain.stretch, chain.chained, chain.outer_of(chain.parts - 1)
-    values = chain.values[k * stretch.value_count :]
-    found = chained.pull(pull)(values, first, results[k:], tuple([bar for bar, _ in given]))
-    for root in chain.roots_of(k):
-        bars.pop(root, None)
-    behind = [*chain.roots_of(chain.parts), *[last[t] for t in stretch.tracked]]
-    for place, (node, bar, (was, flag)) in enumerate(zip(behind, found, given, strict=True)):
-        if place >= stretch.width:
-            is_unreached = bar is was and node not in bars
-            if is_unreached or not chained.is_end(stretch.tracked[place - stretch.width]):
-                continue
-        if flag:
-            bars[node] = (bar, flag)
 
 
 def _cut(part: Part, roots: Sequence[Node]) -> Part:
@@ -258,12 +213,6 @@ class _Pull:
         self.choices: Any = None
         self.computed: list[tuple[int, int, int]] = []
         self.passed: list[tuple[int, int, int]] = []
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether machine code carries all cotangents."""
-        return not self.is_partial and self.code is not None and self.code.run.compiled is not None
-
 
 def _complete(stretch: Stretch, nodes: Sequence[Node], roots: Sequence[Node], past: frozenset[Node]) -> None:
     """Make the code of a new stretch; what its rules read is stored by forward."""

@@ -20,8 +20,6 @@ collector): so every object that is looked at again afterwards is held by a refe
 from __future__ import annotations
 
 from .answer_ir import ANSWER, ANSWERS, MOST_LIVE
-from .carry_ir import CARRIES, CARRY
-from .chain_ir import CHAINS, WALK
 from .check_ir import BLOCK, CHECKS
 from .commit_ir import COMMIT, FINISH
 from .record_emit_ir import EMIT, PUT_STEPS
@@ -313,10 +311,10 @@ unknown:
 
 
 _TEXTS = (PARTS, NOTE, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, KEY, SUBSCRIPT_TEXT, READ, GRAD, UPDATE,
-          CHECKS, COMMIT, ANSWERS, LEAF, LOAN, CHAINS, CARRIES, PUT_STEPS)  # fmt: skip
+          CHECKS, COMMIT, ANSWERS, LEAF, LOAN, PUT_STEPS)  # fmt: skip
 
 #: What the words of data are called that the texts read.
-_BLOCKS = (BLOCK, FINISH, ANSWER, WALK, CARRY, EMIT)
+_BLOCKS = (BLOCK, FINISH, ANSWER, EMIT)
 
 
 def recorder_ir(offsets: dict[str, int]) -> str:

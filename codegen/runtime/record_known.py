@@ -1,4 +1,4 @@
-"""What a recorder (`record`) makes for recordings that are known: their checks, what answers them, and chains."""
+"""What a recorder (`record`) makes for recordings that are known: their checks, and what answers them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .answer_ir import ANSWER
-from .carry_ir import CARRY
-from .chain_ir import WALK
 from .check_ir import BLOCK
 from .check_steps_ir import OPCODES
 from .native import Self
@@ -103,46 +101,6 @@ class Known:
     def answering(self) -> Callable[[Any], bool]:
         """answer(node): compute a pending value natively.  False: Python is to be asked."""
         return self._builtin("answer", (), 0)
-
-    def walks(
-        self, check: Callable[..., Any], finish: Callable[..., Any], width: int, link: Sequence[int]
-    ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """walk(roots, olds) and settle(stored, results, past, freed, is_released) of a chain of parts: see `chain_ir`.
-
-        check, finish   of one part;   width: how many roots it has
-        """
-        links = (ctypes.c_int64 * len(link))(*link)
-        block = (ctypes.c_int64 * len(WALK))(_block_of(check), width, len(link), ctypes.addressof(links))
-        walk = self._builtin("walk_chain", (block, links, check), ctypes.addressof(block))
-        # What a finish block begins with is all that settling reads.
-        return walk, self._builtin("settle_chain", (finish,), _block_of(finish))
-
-    def carries(
-        self,
-        code: tuple[Any, Sequence[int], Sequence[Any]],
-        values: int,
-        waits: Sequence[tuple[int, int]],
-        results: int,
-        carried: Sequence[tuple[int, int]],
-        *,
-        is_back: bool,
-    ) -> Callable[..., tuple]:
-        """run(values, first), or pull(values, first, results, bars), of a chain of parts: see `carry_ir`.
-
-        code      what to call, the numbers of the sources that it is called with, its constants
-        values, results   how many of a part are sources
-        """
-        run, picked, constants = code
-        tables = [picked, [id(c) for c in constants], [w for pair in waits for w in pair],
-                  [w for pair in carried for w in pair]]  # fmt: skip
-        arrays = [(ctypes.c_int64 * len(words))(*words) for words in tables]
-        at = [ctypes.addressof(array) for array in arrays]
-        words = [id(run), len(picked), at[0], len(constants), at[1], values, len(waits), at[2], results,
-                 len(carried), at[3]]  # fmt: skip
-        assert len(words) == len(CARRY)
-        block = (ctypes.c_int64 * len(words))(*words)
-        name = "pull_chain" if is_back else "run_chain"
-        return self._builtin(name, (block, arrays, run, tuple(constants)), ctypes.addressof(block))
 
 
 def _block_of(made: Any) -> int:

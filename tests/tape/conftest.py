@@ -80,7 +80,7 @@ def taken_apart(monkeypatch):
     commit = parts.commit
 
     def noted(these, done, is_released):
-        found.append(sum([part.parts for part in these]))
+        found.append(len(these))
         commit(these, done, is_released)
 
     for module in ("autodiff.tape.parts", "autodiff.transforms.stretches"):

@@ -380,7 +380,6 @@ class _Varied(lengths.Ending):
 
 def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apart):
     monkeypatch.setattr("autodiff.tape.peel.OVERHEAD_S", 1.0)
-    monkeypatch.setattr("autodiff.tape.stretch.native_chain", lambda: None)  # where nothing runs them as one chain
     monkeypatch.setattr(lengths, "Ending", _Varied)
     for seed, length in enumerate([60, 61, 62, 63, 40, 8, 77]):
         assert_all_close(policy(length, seed), step_by_step(policy, length, seed))

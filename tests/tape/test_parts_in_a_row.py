@@ -1,13 +1,14 @@
-"""Parts that follow each other in the same way are recognised, run and settled natively as one by one."""
+"""Parts that follow each other in the same way: values and gradients are those of one graph."""
 
 import sys
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import lengths, peel
+from autodiff.tape import lengths
 from codegen.runtime.launcher import OutOfRange
 
 
@@ -20,29 +21,23 @@ def at_the_first_time(monkeypatch, patience, native):
 
 
 @pytest.fixture
-def chains(monkeypatch):
-    """How many parts each chain had."""
-    found = []
-    taken = peel._Peeling._taken
+def whole(monkeypatch):
+    """A context in which recordings are one graph each."""
 
-    def noted(self, chain):
-        found.append(chain.parts)
-        return taken(self, chain)
+    @contextmanager
+    def one_graph():
+        with monkeypatch.context() as patch:
+            for user in ("autodiff.tape.parts", "autodiff.transforms.stretches"):
+                patch.setattr(f"{user}.ending_of", lambda *_: None)
+            yield
 
-    monkeypatch.setattr(peel._Peeling, "_taken", noted)
-    return found
-
-
-def without_chains(monkeypatch):
-    monkeypatch.setattr(peel._Peeling, "_chain", lambda self, part: None)
-    monkeypatch.setattr(peel._Peeling, "_chain_from", lambda self, stretch, roots: None)
+    return one_graph
 
 
-def both(play, monkeypatch, *given):
-    """The same with chains and without."""
+def both(play, whole, *given):
+    """The same in parts and as one graph."""
     found = play(*given)
-    with monkeypatch.context() as patch:
-        without_chains(patch)
+    with whole():
         expected = play(*given)
     assert len(found) == len(expected)
     for x, y in zip(found, expected, strict=True):
@@ -98,13 +93,13 @@ def with_an_old_gradient(length):
 
 
 @pytest.mark.parametrize("play", [asked, carried, two_states, with_an_old_gradient])
-def test_gradients_are_those_of_parts_one_by_one(play, monkeypatch, chains):
+def test_gradients_are_those_of_one_graph(play, whole, taken_apart):
     for length in (30, 41, 17, 52, 33, 30):
-        both(play, monkeypatch, length)
-    assert chains and max(chains) >= 10
+        both(play, whole, length)
+    assert taken_apart and max(taken_apart) >= 10
 
 
-def test_gradients_agree_with_differences(chains):
+def test_gradients_agree_with_differences(taken_apart):
     rng = np.random.default_rng(3)
     w0 = rng.normal(size=(3, 3)) / 2
 
@@ -123,10 +118,10 @@ def test_gradients_agree_with_differences(chains):
             with ad.no_grad():
                 up, down = (float(loss(ad.tensor(w0 + d), steps)) for d in (dw, -dw))
             np.testing.assert_allclose(w.grad.numpy()[i, 0], (up - down) / 2e-6, rtol=1e-6, atol=1e-9)
-    assert chains
+    assert taken_apart
 
 
-def test_retained_history_is_gone_through_again(chains):
+def test_retained_history_is_gone_through_again(taken_apart):
     for length in (30, 37, 44):
         w, v = start()
         h = v * 1.0
@@ -139,10 +134,10 @@ def test_retained_history_is_gone_through_again(chains):
         np.testing.assert_allclose(w.grad.numpy(), 2.0 * once, rtol=1e-13)
         with pytest.raises(ad.GradientError, match="second backward"):
             loss.backward()
-    assert chains
+    assert taken_apart
 
 
-def test_a_hook_in_the_middle_is_called(chains):
+def test_a_hook_in_the_middle_is_called(taken_apart):
     for length in (30, 37, 44):
         w, v = start()
         h, seen = v * 1.0, []
@@ -154,7 +149,7 @@ def test_a_hook_in_the_middle_is_called(chains):
         assert len(seen) == 1 and v.grad.tolist() == [0.0] * 4
 
 
-def test_an_index_out_of_range_in_a_step_changes_nothing(chains):
+def test_an_index_out_of_range_in_a_step_changes_nothing(taken_apart):
     x = ad.tensor(np.arange(4.0), requires_grad=True)
     for bad in (None, None, 20):
         total = 0.0
@@ -170,10 +165,10 @@ def test_an_index_out_of_range_in_a_step_changes_nothing(chains):
             with pytest.raises((IndexError, OutOfRange)):
                 total.backward()
             assert x.grad is before
-    assert chains
+    assert taken_apart
 
 
-def test_memory_stays_flat(chains):
+def test_memory_stays_flat(taken_apart):
     def counted():
         w, v = start()
         h = v * 1.0
@@ -186,10 +181,10 @@ def test_memory_stays_flat(chains):
         expected = counted()
     for _ in range(20):
         assert counted() == expected
-    assert chains
+    assert taken_apart
 
 
-def test_threads_run_chains_beside_each_other(chains):
+def test_threads_run_parts_beside_each_other(taken_apart):
     expected = {length: asked(length) for length in (20, 31, 45)}
     wrong = []
 
@@ -207,7 +202,7 @@ def test_threads_run_chains_beside_each_other(chains):
         [t.join() for t in threads]
     finally:
         sys.setswitchinterval(interval)
-    assert not wrong and chains
+    assert not wrong and taken_apart
 
 
 def listed(length):
@@ -232,9 +227,7 @@ def listed_with_others(length):
 
 
 @pytest.mark.parametrize("play", [listed, listed_with_others])
-def test_values_that_do_not_read_each_other_are_one_chain(play, monkeypatch, chains):
+def test_values_that_do_not_read_each_other_are_those_of_one_graph(play, whole, taken_apart):
     for length in (30, 41, 17, 52, 33, 30):
-        both(play, monkeypatch, length)
-    if play is listed:
-        fed = [parts for parts in chains if parts >= 15]
-        assert len(fed) >= 5
+        both(play, whole, length)
+    assert len([parts for parts in taken_apart if parts >= 15]) >= 5
