@@ -2,7 +2,7 @@
 
     primitive    how an operation is declared        declare     elementwise ones, as public functions
     conversion   into tensors, between dtypes        promotion   one dtype for several operands
-    warm         the hot path of recording           operators, protocols, methods    how users reach them
+    one_node     for the native recorder             operators, protocols, methods    how users reach them
 
 What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
 ShapeError where shapes do not broadcast, DispatchError for a type without a method.  What else, each says.

@@ -16,31 +16,24 @@ import numpy as np
 from codegen.lowering import Lowering
 
 from ..custom.function import Function
-from ..dispatch.method import Method
 from ..tape import record
 from ..tensor import Tensor
+from .one_node import OneNode
 from .primitive import Operation, elementwise
 from .promotion import common
-from .warm import Body, binary_body, unary_body
 
 __all__ = ["Elementwise", "binary", "public", "unary"]
 
 
 class Elementwise(Function):
-    """A function whose body has a faster equal for tensors and numbers: see `warm`."""
+    """A function of each element, which may mean something else for a complex argument."""
 
-    warm: Body | None = None
     takes_watched = True
     of_complex: Callable[[Tensor], Tensor] | None = None
 
     def on_complex(self, compute: Callable[[Tensor], Tensor]) -> None:
         """What it means for a complex argument, where the operation itself takes none: `@abs_.on_complex`."""
         self.of_complex = compute
-
-    def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
-        """The body for arguments of these classes, where it is what a call runs."""
-        run = super().implementation(method, classes)
-        return self.warm(classes) if self.warm is not None and run is self.__wrapped__ else run
 
 
 def unary(
@@ -67,12 +60,12 @@ def unary(
         cancels=cancels,
     )  # fmt: skip
 
-    def slow(x):
+    def body(x):
         admitted = accepts if made.of_complex is None else accepts + "c"
         (t,) = common(called, (("x", x),), admitted)
         return made.of_complex(t) if made.of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    made = public(called, slow, doc, operation, unary_body(operation, slow))
+    made = public(called, body, doc, operation)
     return made
 
 
@@ -103,23 +96,24 @@ def binary(
     )  # fmt: skip
     admitted = accepts + "b" if on_bool else accepts
 
-    def slow(x1, x2):
+    def body(x1, x2):
         tensors = common(called, (("x1", x1), ("x2", x2)), admitted)
         if on_bool and tensors[0].dtype == np.bool_:
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 
-    return public(called, slow, doc, operation, binary_body(operation, slow))
+    return public(called, body, doc, operation)
 
 
 def public(
-    name: str, body: Callable[..., Any], doc: str, operation: Operation, warm: Body | None = None
+    name: str, body: Callable[..., Any], doc: str, operation: Operation, natively: Callable[..., Any] | None = None
 ) -> Elementwise:
     """The generic function of a body made here: named, documented, and knowing its operation."""
     body.__name__ = body.__qualname__ = name
     body.__module__ = "autodiff"
     body.__doc__ = doc
+    learnt: Any = body
+    learnt.natively = natively or OneNode(operation)
     made = Elementwise.declare(body)
     made.primitive = operation
-    made.warm = warm
     return made

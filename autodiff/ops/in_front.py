@@ -248,8 +248,7 @@ def _learn_pattern(table: Table, age: int, keys: list, parts: tuple, program: Pr
 
 def _learns(function: Function) -> bool:
     """Whether a function of the library records operations that can be put down again."""
-    body = getattr(function, "__wrapped__", None)
-    return getattr(function, "warm", None) is not None or hasattr(body, "natively")
+    return hasattr(getattr(function, "__wrapped__", None), "natively")
 
 
 def _bound(call: Callable[..., Any], function: Function) -> Callable[..., Any]:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,12 @@ from .complexes import real_part
 from .conversion import cast_to
 from .declare import public
 from .elementwise import log, sqrt
+from .one_node import OneNode, is_simple
 from .primitive import elementwise
 from .promotion import common
 from .selection import where
 from .slopes import inverse_root
 from .template import remembered
-from .warm import binary_body, is_simple
 
 __all__ = ["power", "power_to", "square"]
 
@@ -158,29 +157,18 @@ def _power_body(x1: Any, x2: Any) -> Tensor:
     return power_to(base, *static) if static else record(_integer_power, (base, exponent))
 
 
-def _power_warm(classes: tuple[type, ...]) -> Callable[..., Tensor]:
-    """Bodies for arguments of known classes: see `warm`."""
-    left, right = classes
-    return _of_number if issubclass(left, Tensor) and is_simple(left, right) else _of_tensors(classes)
-
-
-def _of_number(x: Tensor, exponent: float) -> Tensor:
-    static = _STATIC.get(exponent)
-    return _power_body(x, exponent) if static is None else power_to(x, *static)
-
-
-def _of_number_natively(args: tuple, y: Tensor, keywords: dict) -> tuple[Program, None] | None:
-    """What the native recorder puts down for a base and this very exponent."""
-    node, x = y.node, args[0].node
-    if node.kind.op is not _power_static or node.inputs != (x,):
+def _natively(args: tuple, y: Tensor, keywords: dict) -> tuple[Program, None] | None:
+    """The program of a base and this very exponent, where that is a number; else of two tensors (see `OneNode`)."""
+    x1, x2 = args
+    if not (isinstance(x1, Tensor) and is_simple(type(x1), type(x2))):
+        return _of_tensors(args, y, keywords)
+    node, out = y.node, y.node.kind.out
+    if node.kind.op is not _power_static or node.inputs != (x1.node,):
         return None
-    out = node.kind.out
     return Program(1, (Step(node.kind, None, (0,)),), out.cls, is_small=out.small), None
 
 
-_noted: Any = _of_number
-_noted.natively, _noted.tensors = _of_number_natively, 1  # what `recorder` looks for
-_of_tensors = binary_body(_power, _power_body)
+_of_tensors = OneNode(_power)
 
 
 def _refuse_negative(exponent: Any) -> None:
@@ -209,7 +197,7 @@ power = public(
     f64[] 0.0
     """,
     _power,
-    _power_warm,
+    _natively,
 )
 power.takes_watched = False  # which operation it is depends on the exponent
 

@@ -6,12 +6,11 @@ infinite ("strong zero"): these operations mask their cotangents.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES, dtype_name
+from codegen.ir import dtype_name
 from codegen.lowering import Map
 
 from ..errors import DTypeError, caller
@@ -24,7 +23,6 @@ from .conversion import as_tensor
 from .declare import binary, public, unary
 from .primitive import elementwise
 from .promotion import common
-from .warm import body_of, is_simple
 
 __all__ = ["clip", "maximum", "minimum", "relu", "where"]
 
@@ -49,22 +47,6 @@ def _where_body(condition, x1, x2):
     return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
 
 
-_where_of = body_of(_where, _where_body, ("condition", "x1", "x2"))
-
-
-def _where_warm(classes: tuple[type, ...]) -> Callable[..., Tensor]:
-    """Bodies for arguments of known classes: see `warm`."""
-    condition, left, right = classes
-    if issubclass(condition, Tensor[np.bool_]):
-        if any([issubclass(left, Tensor[d]) and issubclass(right, Tensor[d]) for d in DTYPES.values()]):
-            return _where_of({})
-        if issubclass(left, Tensor) and is_simple(left, right):
-            return _where_of({"x2": "x1"})
-        if issubclass(right, Tensor) and is_simple(right, left):
-            return _where_of({"x1": "x2"})
-    return _where_body
-
-
 where = public(
     "where",
     _where_body,
@@ -79,7 +61,6 @@ where = public(
     f64[] 0.0
     """,
     _where,
-    _where_warm,
 )
 
 # ---------------------------------------------------------------- extremes
@@ -199,17 +180,6 @@ def _extreme(dtype: np.dtype, lowest: bool) -> Tensor:
     return constant(int(info.min if lowest else info.max), dtype_name(dtype))
 
 
-_clip_of = body_of(_clip, _clip_body, ("x", "min", "max"))
-
-
-def _clip_warm(classes: tuple[type, ...]) -> Callable[..., Tensor]:
-    """Bodies for arguments of known classes: see `warm`."""
-    x, low, high = classes
-    if issubclass(x, Tensor) and is_simple(x, low) and is_simple(x, high):
-        return _clip_of({"min": "x", "max": "x"})
-    return _clip_body
-
-
 clip = public(
     "clip",
     _clip_body,
@@ -225,5 +195,4 @@ clip = public(
     f64[4] [0. 1. 1. 0.]
     """,
     _clip,
-    _clip_warm,
 )
