@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from inspect import signature
 from typing import Any, TypeVar
 
 from codegen.records import NamedTuple
 
 from .along import PARTS, take_along
-from .errors import DispatchError, caller, check_callable
+from .errors import DispatchError, caller, check_callable, in_short
 
 __all__ = ["CONTAINERS", "Container", "container_of", "register", "registration", "unregistered"]
 
@@ -123,10 +124,27 @@ def register(
         raise DispatchError(f"tree.register takes a class, not {cls!r}\n  called at {caller()}")
     check_callable(flatten, "tree.register (flatten)")
     check_callable(unflatten, "tree.register (unflatten)")
+    _check_takes(flatten, "flatten", 1, "an instance")
+    _check_takes(unflatten, "unflatten", 2, "(rest, children)")
     CONTAINERS[cls] = Container(_checked(cls, flatten), unflatten)
     _REGISTERED[cls] = flatten, unflatten
     take_along(cls)
     return cls
+
+
+def _check_takes(function: Callable, name: str, count: int, what: str) -> None:
+    """Raise DispatchError for a function that cannot be called with so many arguments."""
+    try:
+        parameters = signature(function)
+    except ValueError:  # some of Python's own do not tell
+        return
+    try:
+        parameters.bind(*(None,) * count)
+    except TypeError:
+        raise DispatchError(
+            f"tree.register: {name} is called with {what}, and this one takes {parameters}\n  called at {caller()}\n"
+            "  first flatten, then unflatten: lambda x: ((x.a, x.b), None), lambda rest, children: Class(*children)"
+        ) from None
 
 
 _NOT_OF_USERS = ("autodiff", "builtins", "numpy")
@@ -169,6 +187,13 @@ def _checked(cls: type, flatten: Callable[[Any], tuple[Sequence, Hashable]]) -> 
     def split(instance: Any) -> tuple[Sequence, Hashable]:
         found = flatten(instance)
         if type(found) is tuple and len(found) == 2 and isinstance(found[0], (tuple, list)):
+            try:
+                hash(found[1])
+            except TypeError:
+                raise DispatchError(
+                    f"tree.register: flatten of {cls.__name__} returned {in_short(found[1])} beside the children, which"
+                    f" has no hash\n  called at {caller()}\n  give a tuple in place of a list or dict"
+                ) from None
             return found
         given = f"({', '.join([type(x).__name__ for x in found])})" if type(found) is tuple else type(found).__name__
         raise DispatchError(

@@ -190,8 +190,8 @@ class LostGradientWarning(UserWarning):
 
 #: Packages whose frames are not the user's: ours, and what calls back into us.
 _OURS = frozenset((
-    "autodiff", "codegen", "contextlib", "copy", "copyreg", "jax", "multipledispatch", "numpy", "pandas", "pickle",
-    "scipy", "sklearn", "torch",
+    "autodiff", "cloudpickle", "codegen", "contextlib", "copy", "copyreg", "jax", "joblib", "multipledispatch", "numpy",
+    "pandas", "pickle", "scipy", "sklearn", "torch",
 ))  # fmt: skip
 
 #: What calls the command line is no user's program.

@@ -55,7 +55,10 @@ def arguments_for(function: Any, text: str, names: Mapping[str, Any]) -> tuple:
         signature.bind(*given)
     except TypeError as error:
         name = getattr(function, "__name__", "the function")
-        raise Error(f"--args has {len(given)} for {name}{signature}: {error}") from None
+        raise Error(
+            f"--args has {len(given)} for {name}{signature}: {error}\n"
+            "  write shapes and numbers: --args 'f64[256,10], f64[10], 0.5'"
+        ) from None
     return given
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import is_ours
 
-__all__ = ["brackets", "called", "public_name"]
+__all__ = ["brackets", "called", "is_below", "public_name"]
 
 #: The modules in which the names of this library's functions stand.
 _HOMES = ("autodiff", "autodiff.linalg", "autodiff.special", "autodiff.fft", "autodiff.random")
@@ -50,6 +50,16 @@ def called() -> tuple[Any, tuple, dict[str, Any]] | None:
                 found = function, tuple(given), {}
         frame = frame.f_back
     return found
+
+
+def is_below(*modules: str) -> bool:
+    """True if one of these modules of ours is running, between here and the user's program."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_ours(home := frame.f_globals.get("__name__", "")):
+        if home in modules:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def brackets() -> str:

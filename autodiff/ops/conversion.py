@@ -23,7 +23,7 @@ from ..errors import DispatchError, DTypeError, caller, check_not_masked
 from ..tape import number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
-from ..tensor import AbstractTensor, Tensor
+from ..tensor import AbstractTensor, Tensor, tensor_class
 from .primitive import primitive
 from .template import remembered
 
@@ -45,6 +45,9 @@ DEFAULT_DTYPES = {
 _KNOWN = frozenset(DTYPES.values())
 #: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.
 _NUMBER = re.compile(r"\b(?<!\.)(bool|int|float|complex)\b")
+#: So is one for tensors of one dtype.
+_OF_RANK = re.compile(r"ad\.Tensor\[ad\.\w+, (\d+)\]")
+_RANKS = {"0": "ad.Scalar", "1": "ad.Vector", "2": "ad.Matrix"}
 
 
 # ---------------------------------------------------------------- into tensors
@@ -65,7 +68,12 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     if isinstance(x, AbstractTensor):
         if function:
             told_dense(function, x)
-        x = dense(x)  # an array, perhaps, where a type holds arrays
+        given, x = x, dense(x)  # an array, perhaps, where a type holds arrays
+        if x is None:
+            raise DispatchError(
+                f"dense: its method for {type(given).__name__} returned nothing\n  called at {caller()}\n"
+                "  return the tensor that the value stands for"
+            )
         return x if isinstance(x, Tensor) else as_tensor(x, function, argument)
     if type(x) in WEAK:
         return number_leaf(x, DEFAULT_DTYPES[type(x)])
@@ -204,7 +212,7 @@ def _no_tensor(x: AbstractTensor) -> str:
             f"dense: no method for {name}, so it cannot be used where a tensor is needed\n"
             f"  called at {caller()}\n"
             f"  add one:  @ad.dense.method({name})"
-            + (f"\n  or let transformations see its parts:  {registration(x)}" if operation in (None, dense) else "")
+            + (f"\n  or let transformations see its parts:  {registration(x)}" if _is_argument() else "")
         )
     return (
         f"{operation.__name__}: no method for {types}, and ad.dense has none to make a tensor of {name}\n"
@@ -228,7 +236,15 @@ def _operation_called() -> tuple[Any, str]:
     function, given, _ = imported("autodiff.dispatch.called").called() or (None, (), {})
     if function is None or len(given) > len(function.declaration.fixed):
         return None, ""
-    return function, _NUMBER.sub("ad.Number", types_of_call(function, [*map(type, given)]))
+    classes = [tensor_class(Aval(x.shape, x.dtype)) if type(x) is np.ndarray and x.dtype in _KNOWN else type(x)
+               for x in given]  # fmt: skip
+    types = _NUMBER.sub("ad.Number", types_of_call(function, classes))
+    return function, _OF_RANK.sub(lambda found: _RANKS.get(found[1], f"ad.Tensor[..., {found[1]}]"), types)
+
+
+def _is_argument() -> bool:
+    """True if a transformation, or `jit`, is being given its arguments."""
+    return imported("autodiff.dispatch.called").is_below("autodiff.transforms.arguments", "autodiff.signature")
 
 
 CONVERSIONS.append(as_tensor)

@@ -349,7 +349,7 @@ def _reduce(t: Tensor) -> tuple:
     if t.node.kind.out.requires_grad and t.node.leaf is None:
         raise GradientError(
             f"a tensor with history is not copied or pickled\n  called at {caller()}\n"
-            "  use t.detach(), which has the value without the history"
+            "  use t.detach(), which has the value without the history; what a worker process returns is pickled too"
         )
     return _restored, (value_of(t.node).copy(), t.node.leaf is not None)
 

@@ -125,3 +125,54 @@ def test_a_list_of_an_own_type_is_told_of_dense_alone():
         ad.DispatchError, match=r"dense: no method for Length(.|\n)*add one:  @ad.dense.method\(Length\)$"
     ):
         ad.stack([Length(1.0), Length(2.0)])
+
+
+@pytest.mark.parametrize(
+    ("other", "types"),
+    [
+        (np.ones(2), "ad.Vector"), (ad.ones((2, 2)), "ad.Matrix"), (np.ones((1, 1, 1)), r"ad.Tensor\[..., 3\]"),
+        (np.float32(1.0), "np.float32"), (2.0, "ad.Number"), (ad.tensor(1.0), "ad.Scalar"),
+    ],
+)  # fmt: skip
+def test_a_suggested_method_takes_arrays_and_tensors_of_a_rank(other, types):
+    with pytest.raises(ad.DispatchError, match=rf"@ad.add.method\(Length, {types}\)"):
+        _class("AbstractTensor")(1.0) + other
+
+
+def test_a_dense_form_that_is_not_returned_is_named():
+    Length = _class("registered AbstractTensor")
+    method = ad.dense.method(Length)(lambda x: None)
+    try:
+        with pytest.raises(ad.DispatchError, match=r"method for Length returned nothing\n  called at test_own"):
+            ad.sum(Length(1.0))
+    finally:
+        method.delete()
+
+
+@pytest.mark.parametrize(
+    ("flatten", "unflatten", "says"),
+    [
+        (lambda rest, parts: None, lambda x: None, r"flatten is called with an instance, .* takes \(rest, parts\)"),
+        (lambda x: None, lambda parts: None, r"unflatten is called with \(rest, children\), .* takes \(parts\)"),
+        (lambda: None, lambda rest, parts: None, r"flatten is called with an instance, .* takes \(\)"),
+    ],
+)
+def test_functions_that_take_no_such_arguments_are_refused_when_a_class_is_registered(flatten, unflatten, says):
+    with pytest.raises(ad.DispatchError, match=rf"{says}\n  called at test_own(.|\n)*first flatten, then unflatten"):
+        ad.tree.register(_class("plain"), flatten, unflatten)
+
+
+@pytest.mark.parametrize("rest", [[1], {"unit": "m"}, np.ones(2)], ids=["list", "dict", "array"])
+def test_a_rest_without_a_hash_is_named(rest):
+    Length = _class("plain")
+    ad.tree.register(Length, lambda x: ((x.metres,), rest), lambda rest, parts: Length(*parts))
+    for route in (ad.grad, ad.jit, lambda f: lambda x: ad.tree.leaves(x)):
+        with pytest.raises(ad.DispatchError, match=r"flatten of Length returned (.|\n)*no hash\n  called at test_own"):
+            route(lambda x: x.metres)(Length(1.0))
+
+
+def test_what_needs_no_parts_is_not_told_to_register():
+    x = _class("AbstractTensor")(2.0)
+    with pytest.raises(ad.DispatchError) as caught:
+        np.asarray(x)
+    assert "@ad.dense.method(Length)" in str(caught.value) and "tree.register" not in str(caught.value)

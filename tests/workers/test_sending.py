@@ -207,3 +207,10 @@ def test_the_second_process_finds_machine_code_on_disk(tmp_path):
             [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300
         )
         assert told.stdout == expected, told.stderr
+
+
+@pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
+def test_a_tensor_with_history_is_refused_at_the_users_line(dumps):
+    y = ad.tensor(X, requires_grad=True) * 2.0
+    with pytest.raises(ad.GradientError, match=r"called at test_sending.py:\d+(.|\n)*worker process returns"):
+        dumps(y)
