@@ -49,6 +49,7 @@ from .routines import (
     atomic_max,
     atomic_store,
     atomic_swap,
+    bit_cast,
     compare_exchange,
     extern,
     external,
@@ -69,8 +70,8 @@ from .translation import NotNative
 
 __all__ = [
     "BuiltinLibrary", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
-    "atomic_store", "atomic_swap", "bit", "borrowed", "compare_exchange", "extern", "external", "f32", "f64",
-    "fence", "fn", "given", "i8", "i16", "i32", "i64", "likely", "local", "native", "obj", "overlay", "own", "ptr",
-    "put", "python_type", "select", "static", "status", "take", "u8", "u16", "u32", "u64", "u128", "unlikely",
+    "atomic_store", "atomic_swap", "bit", "bit_cast", "borrowed", "compare_exchange", "extern", "external", "f32",
+    "f64", "fence", "fn", "given", "i8", "i16", "i32", "i64", "likely", "local", "native", "obj", "overlay", "own",
+    "ptr", "put", "python_type", "select", "static", "status", "take", "u8", "u16", "u32", "u64", "u128", "unlikely",
     "vector", "void",
 ]  # fmt: skip

@@ -237,6 +237,14 @@ class CallWriter(ExpressionWriter):
         text = self.let(f"select {spelled(mask.kind)} {mask.text}, {kind} {yes.text}, {kind} {no.text}")
         return Computed(text, yes.kind)
 
+    def word_bit_cast(self, e: ast.Call) -> Computed:
+        kind, value = self.evaluated(e.args[0]), self.expr(e.args[1])
+        if getattr(kind, "bits", 0) != getattr(value.kind, "bits", -1):
+            raise self.refuse(e, f"{value.kind.__name__} has another number of bits")
+        if spelled(kind) == spelled(value.kind):
+            return Computed(value.text, kind)
+        return Computed(self.let(f"bitcast {spelled(value.kind)} {value.text} to {spelled(kind)}"), kind)
+
     def word_local(self, e: ast.Call) -> Computed:
         """Room on the stack.  Of a number that is not known while compiling only outside of loops, where it adds up."""
         kind = self.evaluated(e.args[0])
@@ -249,7 +257,8 @@ class CallWriter(ExpressionWriter):
             self.emit(f"{name} = alloca i8, i64 {bytes_}, align 16")
             return Computed(name, ptr[kind])
         length = int(self.evaluated(e.args[1]))
-        self.heads.append(f"  {name} = alloca [{size_of(kind) * length} x i8], align 16")
+        size = size_of(kind) * length
+        self.heads.append(f"  {name} = alloca [{size} x i8], align {64 if size >= 64 else 16}")
         if is_counted(kind):
             self.heads.append(f"  store [{length} x ptr] zeroinitializer, ptr {name}")
             self.counted_arrays.append((name, kind, length))

@@ -70,8 +70,11 @@ class Vector:
 
     item: Any
     lanes: int
+    values: list[Any]
 
     def __init__(self, given: Any) -> None:
+        if isinstance(given, Vector):
+            given = given.values
         self.values = given if isinstance(given, list) else [self.item(given)] * self.lanes
 
     def __getitem__(self, lane: int) -> Any:
@@ -158,7 +161,7 @@ def _lanewise(compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return apply
 
 
-for _name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor", "lt", "le", "gt", "ge"):
+for _name in ("add", "sub", "mul", "truediv", "and_", "or_", "xor", "eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Vector, f"__{_name.strip('_')}__", _lanewise(getattr(operator, _name)))
 
 

@@ -11,6 +11,8 @@
 A function can fail if it returns `obj` or `status`: the result NULL or -1 says that an exception is set, and the caller
 leaves with it.  Only a function that can fail may call one that can.
 
+`bit_cast(u64, x)` is the bits of a number, `select(lanes, a, b)` chooses from two vectors.
+
 Two arguments name a place: an owner and a field in quotes, or an array and a number.
 
     put(node, "value", x)       fill a counted place that is null: there is nothing to let go
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import struct
 import sys
 import threading
 from collections import ChainMap
@@ -30,12 +33,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..records import record
+from .numbers import Float
 from .structs import Pointer, evaluated, obj, running, zero
 
 __all__ = [
     "INTRINSICS", "External", "Routine", "atomic_add", "atomic_load", "atomic_max", "atomic_store", "atomic_swap",
-    "compare_exchange", "extern", "external", "fence", "from_source", "likely", "local", "native", "of_static",
-    "put", "select", "static", "status", "take", "unlikely", "void",
+    "bit_cast", "compare_exchange", "extern", "external", "fence", "from_source", "likely", "local", "native",
+    "of_static", "put", "select", "static", "status", "take", "unlikely", "void",
 ]  # fmt: skip
 
 
@@ -228,6 +232,15 @@ def select(choice: Any, yes: Any, no: Any) -> Any:
     return type(yes)([y if c else n for c, y, n in zip(choice.values, yes.values, no.values, strict=True)])
 
 
+def bit_cast(kind: Any, value: Any) -> Any:
+    """The bits of a number as another type of as many bits."""
+    given = struct.pack("f" if value.bits == 32 else "d", value) if isinstance(value, Float) else None
+    data = given or (int(value) & (1 << value.bits) - 1).to_bytes(value.bits // 8, "little")
+    if issubclass(kind, Float):
+        return kind(struct.unpack("f" if kind.bits == 32 else "d", data)[0])
+    return kind(int.from_bytes(data, "little"))
+
+
 def _read(place: Any, key: Any) -> Any:
     return getattr(place, key) if isinstance(key, str) else place[key]
 
@@ -295,7 +308,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, likely, unlikely, select, take, put, fence, atomic_load, atomic_store, atomic_add, atomic_max,
+        local, likely, unlikely, select, bit_cast, take, put, fence, atomic_load, atomic_store, atomic_add, atomic_max,
         atomic_swap, compare_exchange,
     )
 }  # fmt: skip

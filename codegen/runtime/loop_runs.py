@@ -37,7 +37,7 @@ class MoveWords(Struct):
 
 
 class BodyWords(Struct):
-    """What runs inside: steps, their number, slots, pointers of its largest step, moves, their number."""
+    """A body, which runs inside: steps, their number, slots, pointers of its largest step, moves, their number."""
 
     steps: ptr
     count: i64
@@ -69,7 +69,7 @@ class StateWords(Struct):
 
 
 class LoopWords(Struct):
-    """What `run_loop` reads; `work` is that of one run."""
+    """The words that `run_loop` reads; `work` is that of one run."""
 
     length: i64
     body: BodyWords
@@ -79,7 +79,7 @@ class LoopWords(Struct):
 
 
 class BranchWords(Struct):
-    """What `run_branch` reads: buffer and offset of the bool to choose by, two bodies."""
+    """The words that `run_branch` reads: buffer and offset of the bool to choose by, two bodies."""
 
     buffer: i64
     offset: i64
@@ -104,7 +104,7 @@ class KeptWords(Struct):
 
 
 class WhileWords(Struct):
-    """What `run_while` reads.
+    """The words that `run_while` reads.
 
     condition   asked before the first run          step   gives an answer too
     bytes       of a record: all states at one time.  Of two in the workspace, used in turn; or, where a loop goes back

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,10 @@ from .machine import package_identity
 if TYPE_CHECKING:
     from ..native import Translation
 
-__all__ = ["VERSION", "begun", "compiled", "is_kept", "key_of", "loaded", "look_at_files", "made", "named", "typed"]
+__all__ = [
+    "VERSION", "begun", "compiled", "is_kept", "key_of", "loaded", "look_at_files", "made", "named", "native_module",
+    "typed",
+]  # fmt: skip
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -67,6 +69,7 @@ def named(
     identity = package_identity("codegen") if disk else None
     if disk is None or identity is None:
         return dict.fromkeys(words, compiled(write(list(words)), imports, passes))
+    identity += " with checks" if _has_checks() else ""
     keys = {name: key_of(f"{said} of {identity}", passes) for name, said in words.items()}
     found: dict[str, Code] = {}
     for name, key in keys.items():
@@ -88,18 +91,19 @@ def typed(
 
     name    of a function that it exports
     write   the text of the module
-
-    AUTODIFF_NATIVE_CHECKS=1 asks for the build with checks.
     """
-    checks = os.environ.get("AUTODIFF_NATIVE_CHECKS", "0") == "1"
+    return named({name: f"{name} in native Python"}, lambda _: write(native_module()), passes, imports)[name]
 
-    def text(_: Sequence[str]) -> str:
-        from ..native import Translation  # not needed where the code is on disk
 
-        return write(Translation(checks=checks))
+def native_module() -> Translation:
+    """An empty module of native Python, with checks where AUTODIFF_NATIVE_CHECKS=1 asks for them."""
+    from ..native import Translation  # not needed where the code is on disk
 
-    said = f"{name} in native Python for {sys.platform}{' with checks' if checks else ''}"
-    return named({name: said}, text, passes, imports)[name]
+    return Translation(checks=_has_checks())
+
+
+def _has_checks() -> bool:
+    return os.environ.get("AUTODIFF_NATIVE_CHECKS", "0") == "1"
 
 
 def begun(

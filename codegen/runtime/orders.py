@@ -19,10 +19,10 @@ from .engine import Code
 from .launcher import Share
 
 if TYPE_CHECKING:
-    from . import flush_ir, order_ir, sort_columns_ir, sort_ir
+    from . import flush_ir, order_rows, sort_columns_ir, sort_ir
 else:
     flush_ir = later("codegen.runtime.flush_ir")
-    order_ir = later("codegen.runtime.order_ir")
+    order_rows = later("codegen.runtime.order_rows")
     sort_columns_ir = later("codegen.runtime.sort_columns_ir")
     sort_ir = later("codegen.runtime.sort_ir")
 
@@ -96,7 +96,10 @@ def begin(node: Node) -> None:
 @functools.cache
 def _code(dtype: str, of_elements: bool) -> Ahead[dict[str, Code]]:
     def write(_: Sequence[str]) -> str:
-        text = sort_ir.sort_ir(dtype, engine.target_features()) if of_elements else order_ir.order_ir(dtype)
+        if of_elements:
+            text = sort_ir.sort_ir(dtype, engine.target_features())
+        else:
+            text = order_rows.text(objects.native_module(), dtype)
         return flush_ir.exactly(text, processor())
 
     return objects.begun({"order": f"{'elements' if of_elements else 'numbers'} in order {dtype}"}, write)

@@ -6,12 +6,12 @@ import pytest
 import autodiff as ad
 from codegen import compiler
 from codegen.ir import parse
-from codegen.runtime import compare_ir, order_ir
+from codegen.runtime import compare_ir, order_rows
 from codegen.runtime.order_network_ir import MOST
 
 #: Rows by counting, by a network and by bytes, of all axes; rows that threads share; nothing at all.
 SHAPES = [
-    ((0,), 0), ((1,), 0), ((order_ir.SHORT,), 0), ((order_ir.SHORT + 1,), 0), ((3000,), 0), ((70_000,), 0),
+    ((0,), 0), ((1,), 0), ((order_rows.SHORT,), 0), ((order_rows.SHORT + 1,), 0), ((3000,), 0), ((70_000,), 0),
     ((5, 128), 1), ((3, 129), 1), ((700, 2), 0), ((MOST - 1,), 0), ((2, MOST), 1), ((MOST + 1,), 0),
     ((7, 60, 3), 0), ((7, 60, 3), 1), ((7, 60, 3), 2), ((3, 0, 2), 1), ((3, 0, 2), 0), ((400, 316), 1), ((400, 316), 0),
 ]  # fmt: skip
