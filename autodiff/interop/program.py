@@ -11,42 +11,82 @@ Each of them is a program again, so another library's transformations can be app
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from .. import tree
 from ..jit import jit
 from ..tensor import Tensor
 from ..transforms import jvp, vjp, vmap
 
-__all__ = ["Program", "program_of"]
+__all__ = ["Program", "kept", "program_of"]
 
-#: Structures of arguments for which a wrapped function keeps programs; further ones start anew.
-STRUCTURES = 256
+T = TypeVar("T")
+
+#: Entries of a table, such as the programs of one function by the structure of its arguments; further ones start anew.
+ENTRIES = 256
 
 
 class Program:
     """A function of leaves.
 
-    f      f(*leaves) -> any nesting of arrays
-    run    f, compiled
+    f       f(*leaves) -> any nesting of arrays
+    run     f, compiled
+    linear  of a derivative: the program it is one of, the name of the one that is its transpose, for which leaves it
+            is linear there, and for which results.  Of a batch of one: that one, and the axes
+    outside, entries   what others keep with it
     """
 
-    def __init__(self, f: Callable) -> None:
+    def __init__(self, f: Callable, linear: tuple = ()) -> None:
         self.f = f
         self.run = jit(f)
+        self.linear = linear
+        self.outside: dict[Any, Any] = {}
+        self.entries: dict[Any, Any] = {}
         self._derived: dict[tuple, Any] = {}
+        self._avals: dict[tuple, list[tuple]] = {}
 
-    def _of(self, key: tuple, make: Callable[..., Callable]) -> Program:
-        found = self._derived.get(key)
-        return self._derived.setdefault(key, Program(make(*key[1:]))) if found is None else found
+    def avals(self, arguments: Sequence[tuple]) -> list[tuple]:
+        """The shape and dtype of each result, which are arrays, for arguments of these shapes and dtypes."""
+        key = tuple(arguments)
+        found = self._avals.get(key)
+        if found is None:
+            found = self._avals.setdefault(key, [_shape(n) for n in self.entry(key).results])
+        return found
+
+    def entry(self, arguments: Sequence[tuple]) -> Any:
+        """The entry of f, compiled, for arguments of these shapes and dtypes."""
+        zeros = tuple([np.broadcast_to(np.zeros((), dtype), shape) for shape, dtype in arguments])
+        return self.run.traced.entry(zeros, {})[0]  # type: ignore[attr-defined]
+
+    def transposed(self, wanted: Sequence[int], outs: Sequence[int]) -> tuple[Program, list[bool]]:
+        """Of a program that is linear in its last leaves the program of (*other leaves, *cotangents of `outs`).
+
+        It gives a cotangent for each of the leaves `wanted`, counted among the linear ones; where True stands for it,
+        one for each example, which have to be added.
+        """
+        parent, kind, inputs, results = self.linear
+        if kind == "mapped":
+            inner, summed = parent.transposed(wanted, outs)
+            first = len(inputs) - parent.count
+            axes = (*inputs[:first], *[0] * len(outs))
+            return inner.mapped(axes), [s or inputs[first + i] is None for s, i in zip(summed, wanted, strict=True)]
+        inputs, results = tuple([inputs[i] for i in wanted]), tuple([results[o] for o in outs])
+        if kind == "pulled":
+            return parent.pulled(inputs, results), [False] * len(wanted)
+        return parent.pushed(results, inputs), [False] * len(wanted)
+
+    @property
+    def count(self) -> int:
+        """The number of leaves in which it is linear."""
+        parent, kind, inputs, _ = self.linear
+        return parent.count if kind == "mapped" else len(inputs)
 
     def with_gradients(self, needs: tuple[bool, ...]) -> Callable:
         """A compiled function that gives (result, gradients): of a result that is one float; else gradients is None."""
-        found = self._derived.get(needs)
-        if found is None:
-            wanted = tuple([i for i, needed in enumerate(needs) if needed])
-            found = self._derived.setdefault(needs, jit(self._with_gradients(wanted)))
-        return found
+        wanted = tuple([i for i, needed in enumerate(needs) if needed])
+        return kept(self._derived, needs, lambda: jit(self._with_gradients(wanted)))
 
     def _with_gradients(self, wanted: Sequence[int]) -> Callable:
         def both(*leaves: Any) -> Any:
@@ -61,7 +101,8 @@ class Program:
 
     def pulled(self, wanted: tuple[int, ...], outs: tuple[int, ...]) -> Program:
         """Gradients for the leaves `wanted`, as a tuple, at cotangents of the results `outs`."""
-        return self._of(("pulled", wanted, outs), self._pulled)
+        key = "pulled", wanted, outs
+        return kept(self._derived, key, lambda: Program(self._pulled(wanted, outs), (self, "pushed", outs, wanted)))
 
     def _pulled(self, wanted: Sequence[int], outs: Sequence[int]) -> Callable:
         def pulled(*given: Any) -> Any:
@@ -73,7 +114,8 @@ class Program:
 
     def pushed(self, moved: tuple[int, ...], outs: tuple[int, ...]) -> Program:
         """Tangents of the results `outs`, as a tuple, at tangents of the leaves `moved`."""
-        return self._of(("pushed", moved, outs), self._pushed)
+        key = "pushed", moved, outs
+        return kept(self._derived, key, lambda: Program(self._pushed(moved, outs), (self, "pulled", moved, outs)))
 
     def _pushed(self, moved: Sequence[int], outs: Sequence[int]) -> Callable:
         def pushed(*given: Any) -> Any:
@@ -85,7 +127,8 @@ class Program:
 
     def mapped(self, axes: tuple[int | None, ...]) -> Program:
         """The results for a batch; an axis of a leaf is 0, or None where all examples share it."""
-        return self._of(("mapped", axes), lambda axes: vmap(self.f, in_axes=axes))
+        mapped = (self, "mapped", axes, None)
+        return kept(self._derived, ("mapped", axes), lambda: Program(vmap(self.f, in_axes=axes), mapped))
 
     def _restricted(self, leaves: Sequence[Any], moving: Sequence[int], outs: Sequence[int] | None = None) -> Callable:
         """f of some of its leaves; with `outs` it gives these of its results, as a tuple."""
@@ -105,15 +148,28 @@ class Program:
 
 def program_of(programs: dict[Any, Program], f: Callable, structure: tree.Structure) -> Program:
     """The program of f for arguments (args, kwargs) of this structure."""
-    found = programs.get(structure)
-    if found is None:
-        if len(programs) >= STRUCTURES:
-            programs.clear()
 
+    def made() -> Program:
         def flat(*leaves: Any) -> Any:
             args, kwargs = tree.unflatten(structure, list(leaves))
             return f(*args, **kwargs)
 
         flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
-        found = programs.setdefault(structure, Program(flat))
+        return Program(flat)
+
+    return kept(programs, structure, made)
+
+
+def kept(table: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
+    """What the table has for the key, or what is made for it."""
+    found = table.get(key)
+    if found is None:
+        if len(table) >= ENTRIES:
+            table.clear()
+        found = table.setdefault(key, make())
     return found
+
+
+def _shape(node: Any) -> tuple:
+    aval = node.kind.out.aval
+    return aval.shape, aval.dtype

@@ -19,7 +19,7 @@ except ImportError as error:
 """
 
 
-@pytest.mark.parametrize("name", ["torch"])
+@pytest.mark.parametrize("name", ["torch", "jax"])
 @pytest.mark.parametrize("function", ["wrap", "from_{name}"])
 def test_a_library_that_is_not_there_is_named_with_the_way_to_get_it(name, function):
     program = PROGRAM.format(name=name, function=function.format(name=name))

@@ -1,0 +1,258 @@
+"""Calls of this library in JAX, and of JAX in this library, with their derivatives.
+
+A wrapped function is one primitive of JAX's over a `Program`, with the rules that JAX asks for:
+
+    jvp         the primitive over the program's tangent, which is linear in its last arguments
+    transpose   of such a one: the primitive over the program's gradient, which is linear in its last arguments too
+    batching    the primitive over the program of batches
+    lowering    a call of the program: from JAX's own threads
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any
+
+import numpy as np
+
+from codegen.ir import DTYPES
+
+from .. import tree
+from ..api import asarray
+from ..errors import DispatchError, DTypeError, caller, check_callable
+from ..ops import astype
+from .foreign import Chain, wrapped
+from .program import Program, kept
+
+try:
+    import jax
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad as forward_and_transpose
+    from jax.interpreters import batching, mlir
+except ImportError as error:
+    raise ImportError("ad.interop.jax needs JAX: pip install 'autodiff-native[jax]'") from error
+
+__all__ = ["from_jax", "wrap"]
+
+Zero, is_undefined = forward_and_transpose.Zero, forward_and_transpose.is_undefined_primal
+
+
+class _Function:
+    """A wrapped function for arguments of one structure.
+
+    program      gives a tuple of arrays
+    structures   of its results, by the shapes and dtypes of the arguments
+    """
+
+    def __init__(self, f: Callable, structure: Any) -> None:
+        met: list[Any] = []
+
+        def flat(*leaves: Any) -> Any:
+            args, kwargs = jax.tree.unflatten(structure, leaves)
+            found, nesting = jax.tree.flatten(f(*args, **kwargs))
+            met.append(nesting)
+            return tuple([_canonical(x) for x in found])
+
+        flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
+        self.program = Program(flat)
+        self.structures: dict[tuple, Any] = {}
+        self._met = met
+        self._lock = threading.Lock()
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        leaves = [_leaf(x) for x in leaves]
+        avals = tuple([(x.shape, x.dtype) for x in leaves])
+        structure = self.structures.get(avals)
+        if structure is None:
+            with self._lock:
+                _results(self.program, leaves)
+                structure = self.structures.setdefault(avals, self._met[-1])
+        return jax.tree.unflatten(structure, call_p.bind(*leaves, program=self.program, linear=0))
+
+
+def wrap(f: Callable) -> Callable:
+    """See `autodiff.interop.jax`."""
+    check_callable(f, "interop.jax.wrap")
+    functions: dict[Any, _Function] = {}
+
+    @wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        key = structure, jax.dtypes.canonicalize_dtype(np.float64)
+        return kept(functions, key, lambda: _Function(f, structure))(leaves)
+
+    return call
+
+
+def _leaf(x: Any) -> Any:
+    """An argument as an array of JAX's."""
+    try:
+        x = jax.numpy.asarray(x)
+    except TypeError as error:
+        raise DispatchError(
+            f"a wrapped function got {x!r:.40} ({type(x).__name__})\n  called at {caller()}\n"
+            "  its arguments are arrays and numbers; anything else may be read from outside, as by functools.partial"
+        ) from error
+    if str(x.dtype) not in _DTYPES:
+        raise DTypeError(
+            f"a wrapped function got an array of {x.dtype}, which ad does not have\n  called at {caller()}\n"
+            "  pass x.astype(float), through which gradients flow"
+        )
+    return x
+
+
+_DTYPES = {np.dtype(d).name for d in DTYPES.values()}
+
+
+def _canonical(x: Any) -> Any:
+    """A result in a dtype that JAX has now: without its x64 mode none of 64 bits."""
+    x = asarray(x)
+    dtype = jax.dtypes.canonicalize_dtype(x.dtype)
+    return x if dtype == x.dtype else astype(x, dtype)
+
+
+def _results(program: Program, arguments: Sequence[Any]) -> list[Any]:
+    """Shapes and dtypes of the results for arguments that have some."""
+    return program.avals([(x.shape, x.dtype) for x in arguments])
+
+
+# ---------------------------------------------------------------- the primitive
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: Program, linear: int) -> Any:
+    results = call_p.bind(*primals, program=program, linear=linear)
+    moved = tuple([i for i, t in enumerate(tangents) if type(t) is not Zero and t.dtype != jax.dtypes.float0])
+    outs = tuple([o for o, x in enumerate(results) if x.dtype.kind in "fc"])
+    found = [Zero(jax.typeof(x).to_tangent_aval()) for x in results]
+    if moved and outs:
+        pushed = program.pushed(moved, outs)
+        directions = [tangents[i] for i in moved]
+        for o, t in zip(outs, call_p.bind(*primals, *directions, program=pushed, linear=len(moved)), strict=True):
+            found[o] = t
+    return results, found
+
+
+def _transpose(bars: Sequence[Any], *args: Any, program: Program, linear: int) -> list[Any]:
+    first = len(args) - linear
+    wanted = tuple([i for i, x in enumerate(args[first:]) if is_undefined(x)])
+    assert not any([is_undefined(x) for x in args[:first]]), "JAX transposes what is not linear"
+    outs = tuple([o for o, bar in enumerate(bars) if type(bar) is not Zero])
+    found: list[Any] = [None] * len(args)
+    if not outs:
+        return found
+    transposed, summed = program.transposed(wanted, outs)
+    given = [*args[:first], *[_conjugate(bars[o]) for o in outs]]
+    for i, is_summed, x in zip(
+        wanted, summed, call_p.bind(*given, program=transposed, linear=len(outs)), strict=True
+    ):
+        found[first + i] = _conjugate(x.sum(axis=0) if is_summed else x)
+    return found
+
+
+def _conjugate(x: Any) -> Any:
+    """Between the gradients of this library, which point where to go, and JAX's, which are their conjugates."""
+    return jax.numpy.conj(x) if x.dtype.kind == "c" else x
+
+
+def _batched(args: Sequence[Any], dims: Sequence[Any], *, program: Program, linear: int) -> Any:
+    axes = tuple([None if d is None else 0 for d in dims])
+    moved = [x if a is None else jax.numpy.moveaxis(x, d, 0) for x, d, a in zip(args, dims, axes, strict=True)]
+    results = call_p.bind(*moved, program=program.mapped(axes), linear=linear)
+    return results, [0] * len(results)
+
+
+def _abstract(*args: Any, program: Program, linear: int) -> list[Any]:
+    return [jax.core.ShapedArray(shape, dtype) for shape, dtype in _results(program, args)]
+
+
+def _by_itself(*args: Any, program: Program, linear: int) -> Any:
+    """A call outside of `jax.jit`."""
+    compiled = program.outside.get(linear)
+    if compiled is None:
+        bind = partial(call_p.bind, program=program, linear=linear)
+        compiled = program.outside.setdefault(linear, jax.jit(bind))
+    return compiled(*args)
+
+
+def _lowered(*args: Any, program: Program, linear: int) -> Any:
+    results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in _results(program, args)]
+    return jax.pure_callback(partial(_by_callback, program), results, *args)
+
+
+def _by_callback(program: Program, *args: Any) -> list[np.ndarray]:
+    return [np.asarray(x) for x in program.run(*[np.asarray(x) for x in args])]
+
+
+call_p = Primitive("autodiff_call")
+call_p.multiple_results = True
+call_p.def_impl(_by_itself)
+call_p.def_abstract_eval(_abstract)
+forward_and_transpose.primitive_jvps[call_p] = _jvp
+forward_and_transpose.primitive_transposes[call_p] = _transpose
+batching.primitive_batchers[call_p] = _batched
+mlir.register_lowering(call_p, mlir.lower_fun(_lowered, multiple_results=True))
+
+
+# ---------------------------------------------------------------- JAX's functions here
+
+
+def from_jax(f: Callable) -> Callable:
+    """See `autodiff.interop.jax`."""
+    check_callable(f, "interop.jax.from_jax")
+    compiled: dict[Any, tuple[Callable, list[Any]]] = {}
+
+    def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Any, list[np.ndarray]]:
+        moving = tuple([i for i, x in enumerate(leaves) if isinstance(x, (np.ndarray, np.generic, float, complex))])
+        still = tuple([None if i in moving else x for i, x in enumerate(leaves)])
+        key = chain, structure, tree.exactly(still)
+        function, nesting = kept(compiled, key, lambda: _compiled(f, chain, structure, still, moving))
+        with jax.enable_x64(True):
+            found = function(*[np.asarray(leaves[i]) for i in moving])
+            return nesting[-1], [np.asarray(x) for x in found]
+
+    return wrapped(getattr(f, "__name__", type(f).__name__), run)
+
+
+def _compiled(
+    f: Callable, chain: Chain, structure: tree.Structure, still: Sequence[Any], moving: Sequence[int]
+) -> tuple[Callable, list[Any]]:
+    """A function of the arrays among the leaves, and where it leaves the structure of its results."""
+    nesting: list[Any] = []
+
+    def flat(given: Sequence[Any]) -> Sequence[Any]:
+        found, result = tree.flatten(f(*tree.unflatten(structure, list(given))))
+        nesting.append(result)
+        return found
+
+    function: Callable = flat
+    for wanted, outs in chain:
+        function = _pulled(function, wanted, outs)
+
+    def call(*arrays: Any) -> Sequence[Any]:
+        leaves = list(still)
+        for i, x in zip(moving, arrays, strict=True):
+            leaves[i] = x
+        return function(leaves)
+
+    return jax.jit(call), nesting
+
+
+def _pulled(function: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callable:
+    """The gradient of a function of a list of arrays, as such a function, which JAX differentiates again."""
+
+    def pulled(given: Sequence[Any]) -> Sequence[Any]:
+        leaves, bars = list(given[: -len(outs)]), given[-len(outs) :]
+
+        def restricted(*moving: Any) -> Any:
+            full = list(leaves)
+            for i, x in zip(wanted, moving, strict=True):
+                full[i] = x
+            found = function(full)
+            return [found[o] for o in outs]
+
+        _, pullback = jax.vjp(restricted, *[leaves[i] for i in wanted])
+        return [_conjugate(g) for g in pullback([_conjugate(jax.numpy.asarray(bar)) for bar in bars])]
+
+    return pulled
