@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..errors import DispatchError
+from ..errors import DispatchError, caller, in_short
 from .generic import GenericFunction, all_functions
 from .late import complete
 from .method import Method
@@ -63,7 +63,9 @@ class Gap(NamedTuple):
 
 def _generic(function: Any) -> GenericFunction:
     if not isinstance(function, GenericFunction):
-        raise DispatchError(f"{function!r} is not a generic function: declare it with @ad.function")
+        raise DispatchError(
+            f"{in_short(function)} is not a generic function\n  called at {caller()}\n  declare it with @ad.function"
+        )
     return function
 
 

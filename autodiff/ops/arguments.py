@@ -17,13 +17,13 @@ from codegen.lazily import imported
 from codegen.runtime.record_table import MOST_KNOWN
 
 from ..custom import Function, function
-from ..errors import ShapeError, caller, with_article
+from ..errors import ShapeError, caller, in_short, with_article
 from ..tensor import Tensor
 from .conversion import numbers_of
 from .primitive import Operation
 
 __all__ = [
-    "axes_of", "axis_of", "built", "check_known", "check_parts", "integer", "kept", "listed", "records",
+    "axes_of", "axis_of", "built", "check_known", "check_parts", "integer", "kept", "listed", "number", "records",
     "reduced_shape", "shape_of",
 ]  # fmt: skip
 
@@ -69,13 +69,24 @@ def integer(value: Any, name: str, what: str) -> int:
         ) from None
 
 
+def number(value: Any, name: str, what: str) -> float:
+    """A float out of any number.  Raises TypeError naming the function and what it got."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: {what} is a number, not {in_short(value)}\n  called at {caller()}") from None
+
+
 def listed(values: Any, name: str, what: str) -> list[Any]:
     """The elements of a list, tuple or array.  Raises TypeError, naming the function, for what has none."""
     try:
         return [*values]
     except TypeError:
         told = with_article(type(values).__name__)
-        raise TypeError(f"{name}: takes {what} in a list or tuple, not {told}\n  called at {caller()}") from None
+        raise TypeError(
+            f"{name}: takes {what} in a list or tuple, not {told}\n  called at {caller()}"
+            + imported("autodiff.dispatch.called").brackets()
+        ) from None
 
 
 def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> int:

@@ -15,7 +15,7 @@ from ..custom import function
 from ..errors import ConcretizationError, ShapeError, caller
 from ..tape import leaf
 from ..tensor import Tensor
-from .arguments import axis_of
+from .arguments import axis_of, listed
 from .comparison import equal, isnan, logical_and, logical_not, logical_or
 from .conversion import as_tensor, known_value
 from .gathering import take
@@ -48,7 +48,8 @@ def select(condlist, choicelist, default=0):
     >>> ad.select([x < 0, x > 1], [0.0, 1.0], x)
     f64[3] [0.  0.5 1. ]
     """
-    conditions, choices = list(condlist), list(choicelist)
+    conditions = listed(condlist, "select", "conditions")
+    choices = listed(choicelist, "select", "choices")
     if len(conditions) != len(choices) or not conditions:
         raise ShapeError(
             f"select: {len(conditions)} conditions for {len(choices)} choices\n"

@@ -31,8 +31,8 @@ from .selection import where
 from .template import remembered
 
 __all__ = [
-    "arange", "empty", "empty_like", "extents_of", "eye", "full", "full_like", "iota", "linspace", "ones", "ones_like",
-    "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "extent_of", "extents_of", "eye", "full", "full_like", "iota", "linspace", "ones",
+    "ones_like", "zeros", "zeros_like",
 ]
 
 _F64 = np.dtype(np.float64)
@@ -84,6 +84,14 @@ def extents_of(name: str, shape: Any) -> tuple[int, ...]:
     if any(n < 0 for n in found):
         raise ShapeError(f"{name}: extents are not negative: {found}\n  called at {caller()}")
     return found
+
+
+def extent_of(name: str, number: Any) -> int:
+    """A number of elements.  Raises TypeError and ShapeError naming the function."""
+    found = extents_of(name, number)
+    if len(found) != 1:
+        raise TypeError(f"{name}: takes one number of elements, not {number!r:.40}\n  called at {caller()}")
+    return found[0]
 
 
 def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
@@ -303,7 +311,7 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     >>> ad.linspace(0.0, 1.0, 4, endpoint=False)
     f64[4] [0.   0.25 0.5  0.75]
     """
-    (count,) = extents_of("linspace", num)
+    count = extent_of("linspace", num)
     start, stop = common("linspace", (("start", start), ("stop", stop)), "f")
     if start.dtype != _F64 and dtype is None:
         dtype = start.dtype

@@ -24,11 +24,11 @@ from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
-from .arguments import axis_of, built, integer, records
+from .arguments import axis_of, built, integer, listed, records
 from .arithmetic import multiply
 from .complexes import conj
 from .conversion import as_tensor, cast_to
-from .creation import extents_of
+from .creation import extent_of
 from .fft_operations import COMPLEX, of_complex, of_real, to_real, with_extent
 from .forms import takes_as
 from .joining import joined
@@ -209,9 +209,9 @@ def _on_axes(
     """
     x = as_tensor(x, f"fft.{name}", "x")
     if axes is None:
-        axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
-    axes = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
-    sizes: Sequence = [None] * len(axes) if s is None else s
+        axes = range(x.ndim) if s is None else range(x.ndim - len(listed(s, f"fft.{name}", "lengths")), x.ndim)
+    axes = [axis_of(f"fft.{name}", a, x.aval) for a in listed(axes, f"fft.{name}", "axes")]
+    sizes: Sequence = [None] * len(axes) if s is None else listed(s, f"fft.{name}", "lengths")
     if len(sizes) != len(axes):
         raise ShapeError(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes\n  called at {caller()}")
     return _taken(name, x, to_complex), list(zip(sizes, axes, strict=True))
@@ -385,7 +385,7 @@ def fftfreq(n, d=1.0):
     >>> ad.fft.fftfreq(4, d=0.5)
     f64[4] [ 0.   0.5 -1.  -0.5]
     """
-    (count,) = extents_of("fft.fftfreq", n)
+    count = extent_of("fft.fftfreq", n)
     Aval((count,), np.float64)  # raises for one that is too large
     return as_tensor(built("fft.fftfreq", count, lambda: np.fft.fftfreq(count, d)))
 
@@ -400,7 +400,7 @@ def rfftfreq(n, d=1.0):
     >>> ad.fft.rfftfreq(4, d=0.5)
     f64[3] [0.  0.5 1. ]
     """
-    (count,) = extents_of("fft.rfftfreq", n)
+    count = extent_of("fft.rfftfreq", n)
     Aval((count,), np.float64)
     return as_tensor(built("fft.rfftfreq", count // 2 + 1, lambda: np.fft.rfftfreq(count, d)))
 

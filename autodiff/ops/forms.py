@@ -295,6 +295,7 @@ def computed_in(
         return function(*xs, **keywords)
     name = name or function.__name__
     wanted = dtype_of(dtype, name)
+    check_without_effect(name, casting=casting)
     given = [as_tensor(x, name) if type(x) in WEAK or not isinstance(x, AbstractTensor) else x for x in xs]
     is_cast = all([np.can_cast(x.dtype, wanted, casting) for x in given])  # type: ignore[arg-type]
     found = function(*[astype(x, wanted) for x in given] if is_cast else xs, **keywords)
@@ -313,6 +314,7 @@ def cast_by(casting: str, name: str, xs: Sequence[Any], dtype: Any) -> list[Any]
     if dtype is None:
         return list(xs)
     wanted = dtype_of(dtype, name)
+    check_without_effect(name, casting=casting)
     given = [x if isinstance(x, AbstractTensor) else as_tensor(x, name) for x in xs]
     for x in given:
         if not np.can_cast(x.dtype, wanted, casting):  # type: ignore[arg-type]

@@ -307,9 +307,10 @@ def rot90(x, k=1, axes=(0, 1)):
      [1 3]]
     """
     x = as_tensor(x, "rot90", "x")
-    first, second = (axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes"))
-    if first == second:
-        raise ShapeError(f"rot90: the axes are one: {first}\n  called at {caller()}")
+    plane = [axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes")]
+    if len({*plane}) != 2 or len(plane) != 2:
+        raise ShapeError(f"rot90: turns in the plane of two axes, not {axes!r:.40}\n  called at {caller()}")
+    first, second = plane
     turns = integer(k, "rot90", "k") % 4
     if turns == 2:
         return flipped(x, tuple(sorted((first, second))))

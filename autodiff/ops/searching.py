@@ -16,6 +16,7 @@ from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tape import record
 from ..tensor import Tensor
+from .arguments import listed, number
 from .arithmetic import add, divide, multiply, subtract
 from .batching import with_examples
 from .comparison import equal, greater_equal, isnan, less
@@ -177,7 +178,9 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
     if limits is None:
         low, high = (min_(x), max_(x)) if x.size else (as_tensor(0.0), as_tensor(1.0))
     else:
-        ends = [float(end) for end in limits]
+        ends = [number(end, "histogram", "an end of range") for end in listed(limits, "histogram", "two ends")]
+        if len(ends) != 2:
+            raise ShapeError(f"histogram: range has two ends, not {len(ends)}\n  called at {caller()}")
         _rises("the ends of range", ends)
         low, high = map(as_tensor, ends)
     low, high = cast_to(low, x.dtype), cast_to(high, x.dtype)
@@ -233,7 +236,7 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
     """One period of points in order, with one more of each neighbour."""
     if period == 0:
         raise DispatchError(f"interp: the period is not 0\n  called at {caller()}")
-    period = abs(period)
+    period = abs(period if hasattr(period, "shape") else number(period, "interp", "period"))
     x, xp = x % period, xp % period
     order = argsort(xp)
     xp, fp = take(xp, order), take(fp, order)

@@ -14,7 +14,7 @@ import numpy as np
 from ..custom import function
 from ..errors import DispatchError, ShapeError, caller
 from ..tensor import Tensor
-from .arguments import axis_of, check_parts, integer
+from .arguments import axis_of, check_parts, integer, number
 from .arithmetic import add, divide, floor_divide, multiply, subtract
 from .comparison import equal, less, logical_and
 from .complexes import conj, real_aval
@@ -166,7 +166,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     moved = subtract(step, multiply(floor_divide(add(step, half), period), period))
     moved = where(logical_and(equal(moved, -half), less(0.0, step)), half, moved)
     change = subtract(moved, step)
-    limit = half if discont is None else max(discont, half)
+    limit = half if discont is None else max(number(discont, "unwrap", "discont"), half)
     change = where(less(abs(step), limit), 0.0, change)
     change = joined((zeros_like(part(p, along, 0, 1)), cumsum(change, axis=along)), along)
     return add(p, change)

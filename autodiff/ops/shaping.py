@@ -134,7 +134,7 @@ def expand_dims(x, axis):
     """
     x = as_tensor(x, "expand_dims", "x")
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
-    axes = axes_of("expand_dims", () if axis is None else axis, x.aval, ndim)
+    axes = (axis_of("expand_dims", axis, x.aval, ndim),) if axis is None else axes_of("expand_dims", axis, x.aval, ndim)
     rest = iter(x.shape)
     return of_its_own(reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)])), x)
 

@@ -111,6 +111,8 @@ def backward(
 def results_of(tensors: Any, name: str) -> list[Tensor]:
     """One tensor or several, as a list.  Raises GradientError for anything else."""
     found = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+    if not found:
+        raise GradientError(f"{name}: the list of results is empty\n  called at {caller()}")
     for t in found:
         if not isinstance(t, Tensor):
             raise GradientError(

@@ -27,7 +27,7 @@ from codegen.lowering import Call, Decompose
 from ...custom import function
 from ...tape import record
 from ...tensor import Tensor
-from ..arguments import records
+from ..arguments import number, records
 from ..arithmetic import add, mul0, multiply, negative, subtract
 from ..batching import along
 from ..complexes import real_part
@@ -303,7 +303,7 @@ _pinv = primitive(
 
 def tolerance(a: Tensor, given: float | None) -> float:
     """How many times the largest singular value counts as zero."""
-    return float(max(a.shape[-2:]) * np.finfo(a.dtype).eps) if given is None else float(given)
+    return float(max(a.shape[-2:]) * np.finfo(a.dtype).eps) if given is None else number(given, "pinv", "rcond")
 
 
 @records(_pinv)
