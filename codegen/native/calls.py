@@ -43,10 +43,16 @@ class CallWriter(ExpressionWriter):
             if not isinstance(pointer.kind, FunctionPointer):
                 raise self.refuse(e, f"{e.func.id} is no function")
             return self.call(e, pointer.kind, pointer.text)
+        if isinstance(e.func, ast.Call):
+            pointer = self.expr(e.func)
+            if not isinstance(pointer.kind, FunctionPointer):
+                raise self.refuse(e, "not a function")
+            return self.call(e, pointer.kind, pointer.text)
         function = self.known(e.func.id, e) if isinstance(e.func, ast.Name) else self.evaluated(e.func)
         if isinstance(function, Routine):
             return self.call(e, function, self.module.use(function))
-        if isinstance(function, Reference) or (isinstance(function, type) and not issubclass(function, BaseException)):
+        is_type = isinstance(function, type) and not issubclass(function, BaseException)
+        if is_type or isinstance(function, (Reference, FunctionPointer)):
             if len(e.args) != 1:
                 raise self.refuse(e, "a conversion has one argument")
             return self.convert(self.expr(e.args[0]), function, e)

@@ -91,6 +91,10 @@ class FunctionPointer:
 
     __name__ = "fn"
 
+    def __call__(self, function: Any) -> Any:
+        """A conversion, in plain Python."""
+        return function
+
     def __class_getitem__(cls, kinds: Any) -> FunctionPointer:
         result, *params = kinds if isinstance(kinds, tuple) else (kinds,)
         return cls(result, tuple(params))

@@ -17,17 +17,21 @@ import numpy as np
 from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
-from ..modes import FLUSHING, modes, processor
+from ..modes import FLUSHING, modes
 from ..records import record
 from . import objects
-from .engine import Code, Passes
+from .engine import Code
 
 if TYPE_CHECKING:
-    from . import lapack_ir
+    from . import decompositions
 else:
-    lapack_ir = later("codegen.runtime.lapack_ir")
+    decompositions = later("codegen.runtime.decompositions")
 
 __all__ = ["Decomposition", "decomposition_of", "is_native", "source"]
+
+
+#: The routines that each function calls, in the order of the extents.
+_ROUTINES = {"eigh": ("dsyevd",), "qr": ("dgeqrf", "dorgqr"), "svd": ("dgesdd",)}
 
 
 @record(frozen=True)
@@ -52,7 +56,7 @@ def _library() -> ctypes.CDLL | None:
         for path in sorted(folder.glob("*scipy_openblas64*")) if folder.is_dir() else ():
             try:
                 library = ctypes.CDLL(str(path))
-                for routine in lapack_ir.ROUTINES:
+                for routine in _ROUTINES:
                     _addresses(library, routine)
             except (OSError, AttributeError):
                 continue
@@ -66,7 +70,7 @@ def source() -> str:
 
 
 def _addresses(library: ctypes.CDLL, routine: str) -> list[int]:
-    names = [f"scipy_LAPACKE_{name}64_" for name in lapack_ir.ROUTINES[routine]]
+    names = [f"scipy_LAPACKE_{name}64_" for name in _ROUTINES[routine]]
     return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
 
 
@@ -94,6 +98,8 @@ def decomposition_of(node: Node) -> tuple[Decomposition, int]:
 
 @functools.cache
 def _code(routine: str, dtype: str) -> Code:
-    return objects.compiled(
-        lapack_ir.lapack_ir(routine, dtype, processor()), {FLUSHING: modes.flushing_at}, Passes.VECTORS
-    )
+    return objects.named(
+        {routine: f"{routine} {dtype}"},
+        lambda _: decompositions.text(objects.native_module(), routine, dtype),
+        imports={FLUSHING: modes.flushing_at},
+    )[routine]
