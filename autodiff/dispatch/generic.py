@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from codegen.lazily import later
 
+from ..along import PARTS
 from ..errors import AmbiguityError, DispatchError, caller
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
@@ -37,6 +38,8 @@ else:  # for who sends functions to other processes
     sent = later("autodiff.dispatch.sent")
 
 __all__ = ["GenericFunction", "all_functions"]
+
+PARTS["methods"] = (lambda cls: sent.taken_along(cls), lambda _, told: sent.registered(told))
 
 
 class _Shown:

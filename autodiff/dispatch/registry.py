@@ -16,9 +16,8 @@ from typing import Any
 from weakref import ref
 
 from codegen.forks import renewed_in_child
-from codegen.lazily import imported
 
-from ..along import PARTS, take_along
+from ..along import take_along
 from ..errors import DispatchError, caller, user_line
 from .declaration import Declaration, place_of
 from .late import complete, is_own
@@ -292,12 +291,6 @@ class Registry(_WithSite):
     def _forget(self) -> None:
         """Drop every choice that calls have made."""
         self._chosen = {}
-
-
-PARTS["methods"] = (
-    lambda cls: imported("autodiff.dispatch.sent").taken_along(cls),
-    lambda _, told: imported("autodiff.dispatch.sent").registered(told),
-)
 
 
 def _check_rule(implementation: Callable, where: str) -> None:

@@ -7,29 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 from codegen.lazily import imported
 from codegen.lowering import Call, Move
 
 from ..custom import function
 from ..errors import ShapeError, caller
-from ..tape import DETACH, constant, record
+from ..tape import DETACH, record
 from ..tensor import Tensor
 from .arguments import axes_of, axis_of, integer, records
 from .arithmetic import abs_, multiply
 from .batching import along
 from .cancelling import divided
-from .comparison import equal, greater, less, logical_and, not_equal
+from .comparison import equal, not_equal
 from .conversion import as_tensor, cast_to
 from .power import power
 from .primitive import linear, primitive, times, zero_of, zeros_of
 from .reductions import max_, min_, summed, unreduced, widened
 from .selection import where
 from .shaping import spread, transposed
-from .statistics import floating, root_of_squares, squared_size
+from .statistics import floating, in_range, root_of_squares, squared_size
 from .template import remembered
 
-__all__ = ["diag", "diagonal", "in_range", "norm", "trace"]
+__all__ = ["diag", "diagonal", "norm", "trace"]
 
 # ---------------------------------------------------------------- diagonals
 
@@ -256,19 +256,6 @@ def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     scale, back = in_range(max_(abs_(record(DETACH, (x,))), axes))
     scaled = multiply(x, cast_to(spread(scale, axes, x.shape), x.dtype))
     return record(_norm, (x, multiply(root_of_squares(summed(squared_size(scaled), axes)), back)), (axes,))
-
-
-def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
-    """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
-
-    Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
-    """
-    far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
-    one, large, small, most, least = (constant(2.0**n, dtype_name(top.dtype)) for n in (0, step, -step, far, -far))
-    # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
-    is_large, is_small = greater(top, most), logical_and(less(top, least), not_equal(top, zero_of(top.dtype)))
-    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
-    return scale, back
 
 
 def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:

@@ -23,7 +23,7 @@ from ..tensor import Tensor
 from .arguments import axes_of, reduced_shape
 from .arithmetic import add, divide, multiply, subtract
 from .cancelling import by_size
-from .comparison import equal, isfinite, isinf, logical_and
+from .comparison import equal, greater, isfinite, isinf, less, logical_and, not_equal
 from .complexes import imaginary_part, real_part
 from .conversion import as_tensor, cast_to, dtype_of
 from .declare import binary, unary
@@ -36,8 +36,8 @@ from .shaping import spread
 from .template import remembered
 
 __all__ = [
-    "floating", "log_softmax", "logaddexp", "logsumexp", "mean", "root_of_squares", "softmax", "squared_size", "std",
-    "var",
+    "floating", "in_range", "log_softmax", "logaddexp", "logsumexp", "mean", "root_of_squares", "softmax",
+    "squared_size", "std", "var",
 ]
 
 _F64 = np.dtype(np.float64)
@@ -161,6 +161,19 @@ def squared_size(x: Tensor) -> Tensor:
 def root_of_squares(s: Tensor) -> Tensor:
     """The square root of a sum of squares, with derivative 0 where it is 0."""
     return root(s)
+
+
+def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
+    """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
+
+    Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
+    """
+    far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
+    one, large, small, most, least = (constant(2.0**n, dtype_name(top.dtype)) for n in (0, step, -step, far, -far))
+    # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
+    is_large, is_small = greater(top, most), logical_and(less(top, least), not_equal(top, zero_of(top.dtype)))
+    scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
+    return scale, back
 
 
 def _slope_or_0(y: Tensor, slope: Callable[[Tensor], Tensor]) -> Tensor:

@@ -20,7 +20,7 @@ from . import loans
 from .lost import LOST, warn_of_lost
 from .node import CONSTANT, Kind, Leaf, Node, data_node, kept, leaf_kind, one_kind, out_of, rich_node
 from .record import state
-from .watched import KIND_OF, WATCHED, WatchedArray
+from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
 __all__ = [
     "constant", "copied_natively", "known_kind", "leaf", "leaf_node", "learn", "number_leaf", "place_leaf", "promoted",
@@ -79,9 +79,7 @@ def taken(array: Any, dtype: np.dtype) -> Tensor:
         warn_of_lost(array)
     if type(array) is not np.ndarray or array.dtype != dtype:
         if type(array) is WatchedArray:
-            from .watched_leaves import leaf_of_array
-
-            return leaf_of_array(array, dtype)
+            return _leaf_of_array(array, dtype)
         return leaf(_owned(array, dtype))
     now = state.now
     if now.captures is None:
@@ -169,9 +167,7 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     kind, python, name = entry
     if type(value) is not python:
         if type(value) in WATCHED:
-            from .watched_leaves import leaf_of_number
-
-            return leaf_of_number(value, dtype, python)
+            return _leaf_of_number(value, dtype, python)
         if type(value) is complex:
             raise DTypeError(f"a complex number cannot take part as {name}\n  called at {caller()}")
         value = python(value)
@@ -227,3 +223,49 @@ def promoted(value: complex, dtype: np.dtype) -> np.dtype:
 
 
 _PROMOTED: dict[tuple[type, np.dtype], np.dtype] = {}
+
+
+# ---------------------------------------------------------------- what a rule is watched with (`watched`)
+
+
+def _leaf_of_number(x: Watched, dtype: np.dtype, python: type) -> Tensor:
+    """The leaf of a number that a rule is watched with: its plan computes the number again."""
+    watch = x._watch
+    if state.now.literal or not watch.is_open:
+        return number_leaf(plain(x), dtype)
+    try:
+        t = number_leaf(x._value, dtype)
+    except OverflowError:  # another number may fit
+        watch.see(x._step)
+        raise
+    watch.leaves[t.node] = (x._step, _fitting(dtype) if python is int else python)
+    return t
+
+
+def _fitting(dtype: np.dtype) -> Callable[[Any], int]:
+    """What refuses, with an OverflowError, an int that does not fit."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+
+    def fitting(value: Any) -> int:
+        value = int(value)
+        if not low <= value <= high:
+            raise OverflowError
+        return value
+
+    return fitting
+
+
+def _leaf_of_array(x: WatchedArray, dtype: np.dtype) -> Tensor:
+    """The leaf of an array that a rule is watched with: its plan takes the array that is there then."""
+    watch = x._watch
+    if not watch.is_open or x.dtype != dtype:
+        return taken(x._seen(), dtype)
+    t = taken(x._value, dtype)
+    watch.leaves[t.node] = (x._step, _packed)
+    return t
+
+
+def _packed(array: np.ndarray) -> np.ndarray:
+    """An array as native code takes it."""
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from ..lazily import lazily
 from .aval import DTYPES, MOST_BYTES, Aval, aval_of, dtype_name, parse_aval
 from .evaluate import Evaluation, OutOfRange, evaluate, evaluate_node, refused
-from .graph import Graph, Node, Region, apply, input_node
+from .graph import Graph, Node, Region, apply, input_node, node_names, node_text, print_graph
 from .op import CONSTANT, INPUT, OPS, Op, define
 from .verify import VerifyError, verify
 
 if TYPE_CHECKING:
     from .dot import print_dot
-    from .text import ParseError, node_names, node_text, parse, print_graph
+    from .text import ParseError, parse
 
 __all__ = [
     "CONSTANT", "DTYPES", "INPUT", "MOST_BYTES", "OPS", "Aval", "Evaluation", "Graph", "Node", "Op", "OutOfRange",
@@ -19,6 +19,5 @@ __all__ = [
     "input_node", "node_names", "node_text", "parse", "parse_aval", "print_dot", "print_graph", "refused", "verify",
 ]
 
-# Text is for those who look.
-_TEXT = ("ParseError", "node_names", "node_text", "parse", "print_graph")
-__getattr__, __dir__ = lazily(globals(), {"print_dot": "dot"} | dict.fromkeys(_TEXT, "text"))
+# For those who look.
+__getattr__, __dir__ = lazily(globals(), {"print_dot": "dot", "ParseError": "text", "parse": "text"})

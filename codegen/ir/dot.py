@@ -7,8 +7,7 @@ Names are those of `print_graph`, so a drawing and a text can be read side by si
 
 from __future__ import annotations
 
-from .graph import Graph, Node
-from .text import node_names, node_text
+from .graph import Graph, Node, node_names, node_text
 
 __all__ = ["print_dot"]
 

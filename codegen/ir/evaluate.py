@@ -15,7 +15,7 @@ from ..blas import one_thread
 from ..garbage import ignoring
 from . import aval as avals
 from .aval import Aval, aval_of
-from .graph import Graph, Node
+from .graph import Graph, Node, node_names, node_text
 from .op import CONSTANT, Op
 
 __all__ = [
@@ -194,8 +194,6 @@ def last_readers(graph: Graph) -> dict[Node, Node | None]:
 
 
 def _add_note(graph: Graph, node: Node, error: Exception) -> None:
-    from .text import node_names, node_text
-
     error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
 
 

@@ -12,12 +12,17 @@ the values of its inputs: equal keys mean that one executable serves both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, product
+from typing import Any
+
+import numpy as np
 
 from .aval import Aval
 from .op import CONSTANT, INPUT, Op
 
-__all__ = ["Graph", "Node", "Region"]
+__all__ = ["NAME", "Graph", "Node", "Region", "node_names", "node_text", "print_graph"]
 
 
 class Node:
@@ -124,8 +129,6 @@ class Graph:
         return found
 
     def __str__(self) -> str:
-        from .text import print_graph
-
         return print_graph(self)
 
 
@@ -171,3 +174,80 @@ class Shape:
 
 def _shapes(params: tuple) -> tuple:
     return tuple([p.shape if isinstance(p, Region) else p for p in params])
+
+
+# ---------------------------------------------------------------- as text: `text` says how, and reads it back
+
+
+#: A name in a text.
+NAME = r"[^\W\d]\w*"
+
+
+def print_graph(graph: Graph) -> str:
+    """The graph as text, without a final newline.
+
+    A parameter that has no notation (the Python function of a host call) prints as <its name>:
+    such a graph can be looked at, not read back.
+    """
+    return _graph_text(graph, _as_name(graph.name), {})
+
+
+def _graph_text(graph: Graph, name: str, regions: dict[Any, str]) -> str:
+    """`regions`: the names of those that stand further up, by shape."""
+    names = node_names(graph)
+    inputs = ", ".join(f"{names[node]}: {node.aval}" for node in graph.inputs)
+
+    def text_of(region: Region) -> str:
+        if region.shape in regions:
+            return regions[region.shape]
+        regions[region.shape] = called = f"body{len(regions)}"
+        return _graph_text(region.graph, called, regions).replace("\n", "\n  ")
+
+    statements = "".join(f"  {_statement(node, names, text_of)}\n" for node in graph.nodes)
+    outputs = ", ".join(names.get(node, "?") for node in graph.outputs)
+    return f"{name}({inputs}) {{\n{statements}  return{' ' if outputs else ''}{outputs}\n}}"
+
+
+def node_names(graph: Graph) -> dict[Node, str]:
+    """What each input and node is called in print, and in messages about it."""
+    names = {node: f"x{i}" for i, node in enumerate(graph.inputs)}
+    names.update(zip(graph.nodes, _letters(), strict=False))
+    return names
+
+
+def node_text(node: Node, names: Mapping[Node, str]) -> str:
+    """The statement of one node on one line: of a region its size.  A node that has no name is called `?`."""
+    return _statement(node, names, repr)
+
+
+def _statement(node: Node, names: Mapping[Node, str], region_text: Callable[[Region], str]) -> str:
+    arguments = [names.get(i, "?") for i in node.inputs]
+    for name, value in zip(node.op.params, node.params, strict=False):
+        text = region_text(value) if isinstance(value, Region) else _value_text(value)
+        arguments.append(f"{name}={text}")
+    return f"{names.get(node, '?')}: {node.aval} = {node.op.name}({', '.join(arguments)})"
+
+
+def _letters() -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ..."""
+    for length in count(1):
+        for letters in product("abcdefghijklmnopqrstuvwxyz", repeat=length):
+            yield "".join(letters)
+
+
+def _as_name(name: str) -> str:
+    """The graph's name as one word: a function called `<lambda>` is printed as `lambda`."""
+    return name if re.fullmatch(NAME, name) else re.sub(r"\W+|^\d+", "_", name).strip("_") or "f"
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_value_text, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, complex):
+        # repr writes -0.0 + 1j in a way that reads back as 0.0 + 1j.
+        return f"complex({value.real!r}, {value.imag!r})"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"

@@ -1,4 +1,4 @@
-"""Graphs as text, both ways: `parse(print_graph(g))` has g's key and prints the same.
+"""The text of graphs, and reading it: `parse(print_graph(g))` has g's key and prints the same.
 
     graph      name "(" [input {"," input}] ")" "{" {statement} "return" [name {"," name}] "}"
     input      name ":" aval
@@ -34,98 +34,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import count, product
-from string import ascii_lowercase
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
 from .aval import Aval, parse_aval
-from .graph import Graph, Node, Region, apply, input_node
+from .graph import NAME, Graph, Node, Region, apply, input_node
 from .op import INPUT, OPS, Op
 
-__all__ = ["ParseError", "node_names", "node_text", "parse", "print_graph"]
+__all__ = ["ParseError", "parse"]
 
 
 class ParseError(ValueError):
     """Text that is no graph; the message begins with the line."""
-
-
-# ---------------------------------------------------------------- printing
-
-
-def print_graph(graph: Graph) -> str:
-    """The graph as text, without a final newline.
-
-    A parameter that has no notation (the Python function of a host call) prints as <its name>:
-    such a graph can be looked at, not read back.
-    """
-    return _graph_text(graph, _as_name(graph.name), {})
-
-
-def _graph_text(graph: Graph, name: str, regions: dict[Any, str]) -> str:
-    """`regions`: the names of those that stand further up, by shape."""
-    names = node_names(graph)
-    inputs = ", ".join(f"{names[node]}: {node.aval}" for node in graph.inputs)
-
-    def text_of(region: Region) -> str:
-        if region.shape in regions:
-            return regions[region.shape]
-        regions[region.shape] = called = f"body{len(regions)}"
-        return _graph_text(region.graph, called, regions).replace("\n", "\n  ")
-
-    statements = "".join(f"  {_statement(node, names, text_of)}\n" for node in graph.nodes)
-    outputs = ", ".join(names.get(node, "?") for node in graph.outputs)
-    return f"{name}({inputs}) {{\n{statements}  return{' ' if outputs else ''}{outputs}\n}}"
-
-
-def node_names(graph: Graph) -> dict[Node, str]:
-    """What each input and node is called in print, and in messages about it."""
-    names = {node: f"x{i}" for i, node in enumerate(graph.inputs)}
-    names.update(zip(graph.nodes, _letters(), strict=False))
-    return names
-
-
-def node_text(node: Node, names: Mapping[Node, str]) -> str:
-    """The statement of one node on one line: of a region its size.  A node that has no name is called `?`."""
-    return _statement(node, names, repr)
-
-
-def _statement(node: Node, names: Mapping[Node, str], region_text: Callable[[Region], str]) -> str:
-    arguments = [names.get(i, "?") for i in node.inputs]
-    for name, value in zip(node.op.params, node.params, strict=False):
-        text = region_text(value) if isinstance(value, Region) else _value_text(value)
-        arguments.append(f"{name}={text}")
-    return f"{names.get(node, '?')}: {node.aval} = {node.op.name}({', '.join(arguments)})"
-
-
-def _letters() -> Iterator[str]:
-    """a, b, ..., z, aa, ab, ..."""
-    for length in count(1):
-        for letters in product(ascii_lowercase, repeat=length):
-            yield "".join(letters)
-
-
-def _as_name(name: str) -> str:
-    """The graph's name as one word: a function called `<lambda>` is printed as `lambda`."""
-    return name if re.fullmatch(_NAME, name) else re.sub(r"\W+|^\d+", "_", name).strip("_") or "f"
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_value_text, value))}{',' if len(value) == 1 else ''})"
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, complex):
-        # repr writes -0.0 + 1j in a way that reads back as 0.0 + 1j.
-        return f"complex({value.real!r}, {value.imag!r})"
-    if value is None or isinstance(value, bool | int | float | str):
-        return repr(value)
-    return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
-
-
-# ---------------------------------------------------------------- reading
 
 
 def parse(text: str, ops: Mapping[str, Op] = OPS) -> Graph:
@@ -137,14 +57,13 @@ def parse(text: str, ops: Mapping[str, Op] = OPS) -> Graph:
     return _Reader(text, ops).graph()
 
 
-_NAME = r"[^\W\d]\w*"
 _TOKEN = re.compile(
     rf"""
     (?P<blank>  \s+ | \#[^\n]* )
   | (?P<aval>   [a-z]+\d*\[[\d,\s]*\] )
   | (?P<number> -?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w) | -(?:inf|nan)\b )
   | (?P<string> "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
-  | (?P<name>   {_NAME} )
+  | (?P<name>   {NAME} )
   | (?P<mark>   [(){{}}:=,] )
     """,
     re.VERBOSE,

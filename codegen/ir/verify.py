@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from .aval import Aval
-from .graph import Graph, Node, Region
+from .graph import Graph, Node, Region, node_names, node_text
 from .op import INPUT
 
 __all__ = ["VerifyError", "verify"]
@@ -70,8 +70,6 @@ def _inferred(graph: Graph, node: Node) -> Aval:
 
 
 def _fail(graph: Graph, node: Node, what: str, cause: Exception | None = None) -> NoReturn:
-    from .text import node_names, node_text  # almost every graph is right
-
     names = node_names(graph)
     operands = ", ".join(f"{names.get(i, '?')}: {i.aval}" for i in node.inputs)
     where = f"\n  with {operands}" if operands else ""

@@ -13,7 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from ..forks import held_over_fork
-from .llvm import Pipeline
+from .llvm_library import Pipeline
 
 __all__ = ["Binding"]
 
@@ -38,7 +38,7 @@ _ADDED = {
 
 
 class Binding:
-    """What `llvm.Library` does; its methods are described there."""
+    """What `llvm_library.Library` does; its methods are described there."""
 
     def __init__(self) -> None:
         held_over_fork(_LibrarysLock())

@@ -30,11 +30,11 @@ from ..complexes import real_part
 from ..contraction import matmul
 from ..conversion import cast_to
 from ..creation import eye
-from ..linalg_basic import in_range
 from ..primitive import Operation, primitive, spread_to, zero_of
 from ..reductions import max_, summed
 from ..selection import where
 from ..shaping import reshaped
+from ..statistics import in_range
 from .matrices import adjoint
 
 __all__ = [
