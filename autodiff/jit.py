@@ -23,7 +23,6 @@ from weakref import ref
 from codegen.forks import in_child
 from codegen.ir import Aval, OutOfRange
 from codegen.lazily import later
-from codegen.runtime import native
 from codegen.runtime.cache import LRU
 
 from . import tree
@@ -289,11 +288,8 @@ class _Traced:
     def _repeat(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> bool:
         """Another call of an entry: from now on it goes from plain code straight into the launcher.
 
-        Whether its callers are new, or to be put first again.  While the launcher is being made calls go on as the
-        first one did: LLVM takes .06 s, in which most programs make some dozens.  Where many do, it is waited for.
+        Whether its callers are new, or to be put first again.
         """
-        if entry.executable is not None and not native.is_made() and not native.begin():
-            return False
         if any([isinstance(x, AbstractTensor) for x in leaves]):
             return self._repeat_tensors(entry, structure, parts, leaves)  # calls from plain code may follow
         with self.lock:

@@ -145,7 +145,7 @@ def _made(graph: Graph, name: str) -> Executable:
         if is_first:
             engine.begin()
             _first.append(graph)
-        program, loaded = known or (make_program(graph, functools.partial(_begin, is_first)), None)
+        program, loaded = known or (make_program(graph, _begin), None)
     program.name = name
     keep = functools.partial(kept.keep, folder, key) if folder and key and not loaded else None
     return executable(program, _kernels, loaded, keep)
@@ -170,12 +170,10 @@ def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | 
     return made
 
 
-def _begin(is_first: bool, works: list[Gemm | HostCall]) -> None:
-    """Have LLVM make what such steps need while Python goes on planning; or, in a new process, be ready for kernels."""
+def _begin(works: list[Gemm | HostCall]) -> None:
+    """Have LLVM make what such steps need while Python goes on planning."""
     if works:
         _making("runtime.needs").begin(works)
-    elif is_first:
-        engine.warm_up()
 
 
 def stages(graph: Graph) -> Stages:

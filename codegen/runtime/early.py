@@ -2,8 +2,7 @@
 
 The launcher and the thread pool are the same for every program and take LLVM some 45 ms, more than the kernels of
 most; a process that computes one gradient would wait for them longer than for anything else.  So the first call
-runs step by step by ctypes, on fresh memory and one thread; from the second on the launcher is made, for all programs,
-beside what the caller does: calls run in the same way until it is there.
+runs step by step by ctypes, on fresh memory and one thread; the second makes the launcher, for all programs.
 Bits are the same: it is the same code, and a shared loop's chunks do not depend on who runs them.
 """
 
@@ -28,10 +27,6 @@ _signature = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _locked, _unlocked = ctypes.PYFUNCTYPE(*_signature), ctypes.CFUNCTYPE(*_signature)
 
 
-#: A call without the launcher takes as long as this many arrays of it, whatever is passed.
-_CALL = 4
-
-
 class _Owner(Protocol):
     call: Callable[..., tuple[np.ndarray, ...]]
 
@@ -47,20 +42,19 @@ def call_of(plan: Plan, operations: int, owner: Callable[[], _Owner | None]) -> 
 
 
 class EarlyCall:
-    """`f(*arguments)`: by ctypes once and as long as the launcher is being made, then by the launcher."""
+    """`f(*arguments)`: by ctypes once, then by the launcher."""
 
-    __slots__ = ("__weakref__", "_arrays", "_launcher", "_owner", "_plan", "_was_called")
+    __slots__ = ("__weakref__", "_launcher", "_owner", "_plan", "_was_called")
 
     def __init__(self, plan: Plan, owner: Callable[[], _Owner | None]) -> None:
         self._plan = plan
         self._owner = owner
         self._was_called = False
-        self._arrays = len(plan.inputs) + len(plan.outputs) + _CALL
         self._launcher: Callable[..., tuple[np.ndarray, ...]] | None = None
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
         is_needed = native.is_made() or modes.flush_subnormals  # which nothing but machine code does
-        if not is_needed and not (self._was_called and native.begin(self._arrays)):
+        if not is_needed and not self._was_called:
             self._was_called = True
             return _run(self._plan, arguments)
         if self._launcher is None:

@@ -25,7 +25,7 @@ from typing import Any
 from ..forks import held_over_fork
 from ..garbage import Paused
 from . import elf, machine
-from .ahead import Ahead, deeply, gains
+from .ahead import Ahead, deeply
 from .disk import FORMAT, blake2b, default
 from .llvm import is_loaded, library, library_file, version
 
@@ -41,7 +41,6 @@ __all__ = [
     "optimized_text",
     "target_features",
     "target_key",
-    "warm_up",
 ]
 
 #: Whether a module lies in one piece of memory, so that an instruction finds its constants relative to itself.
@@ -304,36 +303,6 @@ def begin() -> None:
 def _set_up() -> None:
     with _compiler() as compiler:
         compiler.set_up()
-
-
-#: The first module takes LLVM longer: its own code comes from the file page by page, its tables are made.  After this
-#: one, which takes 6.5 ms, the gradient of the chain of FACTS 9 takes 13.9 where it took 18.2.
-_LIKE_A_KERNEL = """
-define void @kernel(ptr %a, i64 %n) noinline nounwind {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]
-  %at = getelementptr double, ptr %a, i64 %i
-  %x = load <8 x double>, ptr %at, align 8
-  %y = call <8 x double> @llvm.fmuladd.v8f64(<8 x double> %x, <8 x double> %x, <8 x double> splat (double 0.5))
-  %is.small = fcmp olt <8 x double> %x, splat (double 2.5)
-  %z = select <8 x i1> %is.small, <8 x double> %y, <8 x double> %x
-  store <8 x double> %z, ptr %at, align 8
-  %i.next = add i64 %i, 8
-  %is.more = icmp ult i64 %i.next, %n
-  br i1 %is.more, label %loop, label %done
-done:
-  ret void
-}
-declare <8 x double> @llvm.fmuladd.v8f64(<8 x double>, <8 x double>, <8 x double>)
-"""
-
-
-def warm_up() -> None:
-    """Have LLVM do once what it does for every kernel, beside what the caller does next; where it has nothing to do."""
-    if len(_begun) == 1 and gains():
-        _begun.append(Ahead(lambda: _object_of(_LIKE_A_KERNEL, Passes.VECTORS) and None))
 
 
 @contextmanager

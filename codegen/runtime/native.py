@@ -23,10 +23,9 @@ import numpy as np
 from ..forks import held_over_fork
 from ..modes import FLUSHING, modes, processor
 from . import engine, memory, objects
-from .ahead import Ahead
 
 __all__ = [
-    "NEW_COPY", "NO_ROOM", "Self", "begin", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool",
+    "NEW_COPY", "NO_ROOM", "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool",
     "native", "numpy_function", "trim_pool",
 ]  # fmt: skip
 
@@ -125,36 +124,6 @@ def native() -> Native:
 @functools.cache
 def _made() -> Native:
     return Native()
-
-
-_begun: list[Ahead[Native]] = []
-_gone_without = [0]
-
-#: For so many arrays calls go without it before it is waited for: an array takes some 8 us without it, .1 with it, and
-#: what makes it waits 5 ms for Python's lock each time while they go on.  Where it is kept from an earlier process it
-#: takes 8 ms, else .16 s, of which some has gone by then: nobody loses much more by waiting than was lost before.
-#: A thousand calls with 20 arrays and 20 results took .16 to .34 s where 500 went without it, and take .02 to .1 s, or
-#: .17 s where it is kept nowhere (Zen 3).
-PATIENT_KEPT, PATIENT = 1_000, 5_000
-
-
-def begin(arrays: int = 1) -> bool:
-    """Have the code made beside the caller.  True: it is there, or nobody is at it, or many have gone without it: who
-    needs it makes it, or waits.
-
-    arrays   so many are passed by a call that goes without it if not; any call is worth some
-    """
-    if not _begun:
-        _begun.append(Ahead(native))
-    if _begun[0].is_done():
-        return True
-    _gone_without[0] += arrays
-    return _gone_without[0] >= PATIENT or (_gone_without[0] >= PATIENT_KEPT and _is_kept())
-
-
-@functools.cache
-def _is_kept() -> bool:
-    return objects.is_kept(_text(), engine.Passes.INLINE)
 
 
 @functools.cache

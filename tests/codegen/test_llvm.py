@@ -1,7 +1,6 @@
 """LLVM is used in the same way with and without `llvmlite.binding`."""
 
 import ctypes
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -245,26 +244,3 @@ declare i32 @elsewhere(ptr)
 """
     assert engine._exported(text) == ("first.of.all", "wide")
     assert engine._spared(text) == ["first.of.all", "inner"]
-
-
-def test_what_llvm_warms_up_with_is_a_kernel_like_any():
-    code = engine.compile(engine._LIKE_A_KERNEL)
-    values = (ctypes.c_double * 16)(*[j / 4 for j in range(16)])
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.address("kernel"))(values, 16)
-    assert list(values) == [x * x + 0.5 if x < 2.5 else x for x in [j / 4 for j in range(16)]]
-
-
-@pytest.mark.parametrize("f, is_warmed", [("ad.sum(ad.exp(x))", True), ("ad.sum(ad.tanh(x @ x))", False)])
-def test_llvm_warms_up_before_the_first_kernel_unless_it_has_other_work(f, is_warmed):
-    program = f"""
-import autodiff as ad, numpy as np
-from codegen.runtime import engine
-engine.gains = lambda: True
-compiled, seen = engine._object_of, []
-engine._object_of = lambda text, passes: (seen.append(text), compiled(text, passes))[1]
-ad.grad(lambda x: {f})(np.eye(40))
-ad.grad(lambda x: ad.sum(ad.sin(x)))(np.eye(40))
-assert (engine._LIKE_A_KERNEL in seen) == {is_warmed} and seen.count(engine._LIKE_A_KERNEL) < 2
-"""
-    run = {**os.environ, "AUTODIFF_CACHE": "0"}
-    subprocess.run([sys.executable, "-c", program], check=True, env=run)

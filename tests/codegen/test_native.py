@@ -26,44 +26,6 @@ def test_the_environment_chooses_the_ctypes_path():
     assert done.stdout.strip() == "False"
 
 
-class Busy:
-    """Code that is being made all the time."""
-
-    def is_done(self):
-        return False
-
-
-@pytest.mark.parametrize(("is_kept", "patience"), [(False, native.PATIENT), (True, native.PATIENT_KEPT)])
-@pytest.mark.parametrize("arrays", [1, 6, 44])
-def test_the_launcher_is_waited_for_when_so_many_arrays_have_gone_without(monkeypatch, is_kept, patience, arrays):
-    asked = []
-    monkeypatch.setattr(native, "_begun", [Busy()])
-    monkeypatch.setattr(native, "_gone_without", [0])
-    monkeypatch.setattr(native, "_is_kept", lambda: asked.append(1) or is_kept)
-    gone = 0
-    while not native.begin(arrays):
-        gone += arrays
-        assert gone < native.PATIENT_KEPT or asked  # before that nobody looks at the disk
-    assert patience - arrays <= gone < patience
-    monkeypatch.setattr(Busy, "is_done", lambda self: True)
-    monkeypatch.setattr(native, "_gone_without", [0])
-    assert native.begin(arrays)
-
-
-def test_whether_the_launcher_is_kept_is_what_the_disk_says(tmp_path):
-    script = (
-        "from codegen.runtime import native\n"
-        "before = native._is_kept()\n"
-        "native.native()\n"
-        "native._is_kept.cache_clear()\n"
-        "print(before, native._is_kept())\n"
-    )
-    environment = os.environ | {"AUTODIFF_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment["AUTODIFF_CACHE"] = "1"
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "False True\n" or not native.is_native()
-
-
 _SMALL = """
 import resource
 import numpy as np
