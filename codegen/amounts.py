@@ -112,7 +112,7 @@ def _steps(work: Control) -> list[Step]:
 
 
 def nest_of(work: Control, buffers: int) -> Nest:
-    """What was planned for a step on so many buffers.  Raises NotSymbolic where no text says what it is."""
+    """The nest that was planned for a step on so many buffers.  Raises NotSymbolic where no text says what it is."""
     taken = _Taken()
     made = taken.of(work)
     parts: _Parts = []
@@ -128,7 +128,7 @@ class _Taken:
         self.text: list[Hashable] = []
 
     def of(self, value: Any) -> Made:
-        """What makes the value again."""
+        """A function that makes the value again."""
         kind = type(value)
         if kind is Symbol:
             self.amounts.append(value)
@@ -154,7 +154,7 @@ class _Taken:
         return None
 
     def parts(self, work: Control, buffers: int, found: _Parts) -> None:
-        """What runs of a nest."""
+        """The parts of a nest that run."""
         function = whole.whole(work, buffers)
         if function is not None:
             pieces = [shared(k.function, k.extents) for k in kernels_in(work) or []]
@@ -172,7 +172,7 @@ class _Taken:
                 self.parts(step.work, len(step.buffers), found)
 
     def several(self, values: Sequence[Any]) -> Callable[[Iterator[int]], list[Any]] | None:
-        """What makes several values."""
+        """A function that makes several values."""
         self.text.append(len(values))
         parts = [(self.of(v), v) for v in values]
         if all(part is None for part, _ in parts):

@@ -40,7 +40,7 @@ class _Blas(NamedTuple):
 
 @functools.cache
 def _found() -> tuple[_Blas, ...]:
-    """Those that this process has loaded."""
+    """The BLAS libraries that this process has loaded."""
     made = []
     for file in _files():
         try:
@@ -79,12 +79,12 @@ def _files() -> list[str]:
 
 
 def is_settable() -> bool:
-    """Whether the threads of NumPy's BLAS can be set here."""
+    """True if the threads of NumPy's BLAS can be set here."""
     return bool(_found())
 
 
 def threads_of_blas() -> list[int]:
-    """How many threads each has now."""
+    """The present number of threads of each library."""
     return [blas.get() for blas in _found()]
 
 

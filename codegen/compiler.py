@@ -54,7 +54,7 @@ _kernels = KernelTable(256, disk.default)
 
 @functools.cache
 def _families() -> Families:
-    """What is known of families of graphs."""
+    """The table of families of graphs."""
     with Lasting():
         made: Families = _making("families").Families(_kernels)
         for graph in _first:
@@ -69,7 +69,7 @@ _first: list[Graph] = []
 
 
 def _has_families() -> bool:
-    """Whether a graph may be of a family that is known."""
+    """True if a graph may belong to a known family."""
     return bool(_first) or _families.cache_info().currsize > 0
 
 
@@ -116,7 +116,7 @@ def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
 
 
 def _key_of(graph: Graph) -> Any:
-    """What its executable is found by: its shape, and the mode that it is compiled in."""
+    """The key of an executable: the graph's shape, and the mode that it is compiled in."""
     return ("fast math", graph.key) if modes.fast_math else graph.key
 
 
@@ -157,12 +157,12 @@ def _making(name: str) -> Any:
 
 
 def is_known(graph: Graph) -> bool:
-    """Whether the executable of a graph of this shape is kept."""
+    """True if the executable of a graph of this shape is kept."""
     return _key_of(graph) in _executables
 
 
 def make_program(graph: Graph, begin: Callable[[list[Gemm | HostCall]], None] | None = None) -> Program:
-    """What will run, as data: the passes, then fusion and storage.
+    """The program of a graph, as data: the passes, then fusion and storage.
 
     begin   is given the products, orders and transforms among its steps, as soon as they are known
     """
@@ -184,7 +184,7 @@ def stages(graph: Graph) -> Stages:
 
 
 class Counts(NamedTuple):
-    """What the compiler has done in this process.
+    """Counts of the compiler's work in this process.
 
     compiles        graphs compiled                 entries     executables kept
     hits, misses    of the table of executables     kernels     kernels kept
@@ -203,12 +203,12 @@ class Counts(NamedTuple):
 
 
 def compiled() -> int:
-    """How many graphs were compiled so far."""
+    """The number of graphs compiled so far."""
     return _compiles
 
 
 def counts() -> Counts:
-    """What the compiler has done so far."""
+    """Counts of the compiler's work so far."""
     return Counts(
         compiles=_compiles,
         hits=_executables.hits,
@@ -246,7 +246,7 @@ def recorded(into: list[Any] | None = None) -> Iterator[list[Any]]:
 
 
 def facts() -> dict[str, str]:
-    """What this machine and installation offer, in words."""
+    """Facts about this machine and installation, in words."""
     from .emit.target import Target
     from .runtime import lapack  # most programs decompose nothing
 

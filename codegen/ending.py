@@ -44,7 +44,7 @@ _KEPT_ON_DISK = frozenset(("_dbm", "_gdbm", "_sqlite3"))
 
 
 def makes_more_than_memory(modules: Mapping[str, Any]) -> bool:
-    """Whether machine code of these modules makes objects that nothing tells of and that act when they go, perhaps."""
+    """True if machine code of these modules may make objects that nothing tells of and that act when they go."""
     if not _KEPT_ON_DISK.isdisjoint(modules):
         return True
     compiled = tuple(extension_suffixes())
@@ -56,7 +56,7 @@ def makes_more_than_memory(modules: Mapping[str, Any]) -> bool:
 
 
 def acts(objects: Iterable[Any]) -> bool:
-    """Whether one of these objects acts when it goes.  The process's own three files are written to in any case."""
+    """True if one of these objects acts when it goes.  The process's own three files are written to in any case."""
     found = Counter(map(type, objects))
     for kind in found:
         is_final = any(["__del__" in base.__dict__ for base in kind.__mro__])
@@ -66,7 +66,7 @@ def acts(objects: Iterable[Any]) -> bool:
 
 
 def _standard() -> Counter[type]:
-    """What input, output and errors of a process are made of, by class."""
+    """The classes of a process's input, output and errors."""
     files = [file for file in (sys.__stdin__, sys.__stdout__, sys.__stderr__) if file is not None]
     buffers = [file.buffer for file in files]
     found = {id(x): x for x in (*files, *buffers, *[getattr(buffer, "raw", buffer) for buffer in buffers])}
@@ -75,7 +75,7 @@ def _standard() -> Counter[type]:
 
 @functools.cache
 def write_files_at_the_end() -> None:
-    """When this process ends, let files that are still open write what they have not written yet.
+    """Have files that are still open when this process ends write their buffers then.
 
     What machine code holds never goes.  A rule that it calls holds the names of the script that has it, and these
     a file that was left open: Python would forget it, with its last lines.

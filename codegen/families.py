@@ -63,7 +63,7 @@ _TRIES = 3
 
 
 class Families:
-    """What is known of families of graphs, those used last."""
+    """The families of graphs that were used last."""
 
     def __init__(self, kernels: KernelTable) -> None:
         self._kernels = kernels
@@ -118,12 +118,12 @@ class _Family:
         return general.at(numbers, graph)
 
     def is_known(self, unknowns: Unknowns) -> bool:
-        """Whether the program for any such numbers is there."""
+        """True if the program for any such numbers is there."""
         return self.general is not None and self.general.unknowns == unknowns
 
 
 def _has_short_rows(graph: Graph, unknowns: Unknowns) -> bool:
-    """Whether the length of many short rows is unknown: of a known one they are straight code."""
+    """True if the length of many short rows is unknown: of a known length they are straight code."""
     end = 0
     for shape in (i.aval.shape for i in graph.inputs):
         end += len(shape)
@@ -134,7 +134,7 @@ def _has_short_rows(graph: Graph, unknowns: Unknowns) -> bool:
 
 
 def _sums_little(loop: Node) -> bool:
-    """Whether each step of a loop reduces an unknown number of elements, of which there are few: like short rows."""
+    """True if each step of a loop reduces an unknown number of elements, of which there are few: like short rows."""
     bodies = [p.graph for p in loop.params if isinstance(p, Region)]
     for node in [node for body in bodies for node in body.nodes]:
         if isinstance(node.op.lower, Reduce):
@@ -223,7 +223,7 @@ def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General
 
 
 class Sketch(NamedTuple):
-    """What was planned for an example: its numbers; pieces of kernels, by the function; nests; all else as text."""
+    """The plan of an example: its numbers; pieces of kernels, by the function; nests; all else as text."""
 
     planned: Planned
     amounts: list[int]
@@ -235,7 +235,7 @@ class Sketch(NamedTuple):
 def sketched(
     graph: Callable[[Sequence[int]], Graph], is_small: bool = False
 ) -> tuple[Sketch, Conditions] | None:
-    """What is planned for any values of unknowns, and the conditions on them; None where no formula says it.
+    """The plan for any values of unknowns, and the conditions on them; None where no formula says it.
 
     graph      a graph in which these values, which are symbols' examples, stand for the unknowns
     is_small   the examples are some hundred: where planning decides by size, as for few

@@ -77,7 +77,7 @@ def _wait_for_imports() -> None:
 
 
 def _importing(me: int) -> bool:
-    """Whether another thread holds the lock of a module.  They are private to importlib: without them nobody does."""
+    """True if another thread holds the lock of a module.  They are private to importlib: without them nobody does."""
     locks = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})
     found = [reference() for reference in list(locks.values())]
     return any(getattr(lock, "owner", None) not in (None, me) for lock in found)

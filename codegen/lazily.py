@@ -66,7 +66,7 @@ class _Later:
 
 
 def later(module: str) -> Any:
-    """What stands for a module; names that were asked for are kept."""
+    """A stand-in for a module; names that were asked for are kept."""
     return _Later(module)
 
 

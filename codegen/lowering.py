@@ -1,4 +1,4 @@
-"""How an operation says what its loops compute.  These few words are the whole contract with fusion.
+"""The words by which an operation says what its loops compute: the whole contract with fusion.
 
 Every function here is called with a scalar builder `k` (`codegen.kernel.scalar.Scalar`), whose
 methods append scalar operations (arith, math) to the loop being built and return their result.
@@ -122,7 +122,7 @@ DENSE_ROWS = 1024
 
 
 def apart_in_cache(columns: int) -> int:
-    """How many numbers apart the rows of a matrix that is factorised lie.
+    """The distance, in numbers, of the rows of a matrix that is factorised.
 
     Of a multiple of 64 its columns would lie in a few sets of the first cache: 256 rows take longer than 300 then.
     """

@@ -48,7 +48,7 @@ class Modes:
 
     @property
     def deterministic_at(self) -> int:
-        """Where machine code reads it, a word."""
+        """The address of the word where machine code reads `deterministic`."""
         return ctypes.addressof(self._deterministic)
 
     @property
@@ -67,16 +67,16 @@ class Modes:
 
     @property
     def flushing_at(self) -> int:
-        """Where machine code reads it: that word, and behind it a key of Python's for what a thread keeps meanwhile."""
+        """The address where machine code reads it: that word, then Python's key of what a thread keeps meanwhile."""
         return ctypes.addressof(self._flushing)
 
     def of_code(self) -> str:
-        """What code depends on of these, in words: part of its key."""
+        """The modes that code depends on, in words: part of its key."""
         return "fast math" if self.fast_math else ""
 
 
 def is_set(variable: str) -> bool:
-    """Whether an environment variable switches something on."""
+    """True if an environment variable switches something on."""
     return os.environ.get(variable, "0") not in ("", "0")
 
 
@@ -86,12 +86,12 @@ def processor() -> str:
 
 
 def _machine() -> str:
-    """What the system calls the processor.  (`platform.machine` says the same, and takes milliseconds to import.)"""
+    """The system's name of the processor.  (`platform.machine` says the same, and takes milliseconds to import.)"""
     return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
 
 
 def _new_key() -> int:
-    """Where threads may keep a pointer each: the address of a Py_tss_t, good to the end of the process."""
+    """A key under which threads keep a pointer each: the address of a Py_tss_t, good to the end of the process."""
     alloc = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_tss_alloc", ctypes.pythonapi))
     create = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(("PyThread_tss_create", ctypes.pythonapi))
     key = alloc()

@@ -19,15 +19,15 @@ __all__ = ["Choice", "Nested", "Recurrence", "Repetition", "Retreat"]
 
 
 class Nested:
-    """What the four have in common."""
+    """The common base of the four."""
 
     @property
     @abstractmethod
     def results(self) -> list[Aval]:
-        """What it gives."""
+        """The results of the operation."""
 
     def starts(self) -> list[int]:
-        """Where each result begins in the vector of all results of its dtype."""
+        """The place of each result in the vector of all results of its dtype."""
         taken: dict[Any, int] = {}
         found = []
         for aval in self.results:

@@ -56,7 +56,7 @@ class _Taken:
         self.lengths: list[int] = []
 
     def graph(self, graph: Graph) -> Hashable:
-        """What is left of a graph."""
+        """The graph without its numbers."""
         place_of = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
         inputs = [(self.without(i.aval.shape), i.aval.dtype.str) for i in graph.inputs]
         regions: dict[Region, int] = {}
@@ -64,7 +64,7 @@ class _Taken:
         return tuple(inputs), tuple(nodes), tuple([place_of[o] for o in graph.outputs])
 
     def node(self, node: Node, regions: dict[Region, int]) -> tuple[Hashable, ...]:
-        """What is left of an operation, its inputs and dtype apart."""
+        """The operation without its numbers, its inputs and dtype apart."""
         if isinstance(node.op.lower, Nest):
             return node.op.name, *[self.parameter(*p, regions) for p in node.keywords.items()]
         if _is_part(node):
@@ -73,7 +73,7 @@ class _Taken:
         return node.op.name, left, self.without(node.aval.shape)
 
     def parameter(self, name: str, value: Any, regions: dict[Region, int]) -> Hashable:
-        """What is left of a parameter of a loop."""
+        """A loop's parameter without its numbers."""
         if name == "length":
             self.lengths.append(len(self.numbers))
         if not isinstance(value, Region):
@@ -89,7 +89,7 @@ class _Taken:
         return found.digest
 
     def without(self, value: Any) -> Hashable:
-        """What is left of a value of any kind."""
+        """A value of any kind without its numbers."""
         kind = type(value)
         if kind is int:
             self.numbers.append(value)
@@ -101,7 +101,7 @@ class _Taken:
         return value
 
     def constant(self, params: tuple) -> Hashable:
-        """What is left of a constant: a float that is a whole number may be the count of a mean."""
+        """A constant without its number: a float that is a whole number may be the count of a mean."""
         value, dtype = params
         if type(value) is float and value.is_integer() and value != 0:
             self.numbers.append(int(value))
@@ -110,7 +110,7 @@ class _Taken:
 
 
 def _is_part(node: Node) -> bool:
-    """Whether it takes one result out of the vector that a loop gives."""
+    """True if the node takes one result out of the vector that a loop gives."""
     return "part" in node.op.traits and isinstance(node.inputs[0].op.lower, Nest)
 
 

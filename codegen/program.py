@@ -263,7 +263,7 @@ def every_step(program: Program) -> Iterator[tuple[Step, Program, int]]:
 
 
 def bytes_moved(program: Program) -> int:
-    """What the steps read and write, each of its arrays once; what a step writes in place, twice."""
+    """The bytes that the steps read and write, each array once; one that a step writes in place, twice."""
     total = 0
     for step, where, times in every_step(program):
         for j, number in enumerate(step.buffers):

@@ -78,7 +78,7 @@ def record(*, frozen: bool = False, eq: bool = True, slots: bool = False) -> Cal
 
 
 def replace(instance: _T, /, **changes: Any) -> _T:
-    """The same record with some fields changed."""
+    """A copy of the record with some fields changed."""
     cls: Any = type(instance)
     names = cls.__match_args__
     return cls(**{name: getattr(instance, name) for name in names} | changes)
@@ -134,7 +134,7 @@ def _constructor(count: int) -> FunctionType:
 
 @cache
 def _maker(count: int) -> FunctionType:
-    """The same for tuples."""
+    """The function that makes named tuples of so many fields."""
     commas = "".join([f"field{place}, " for place in range(count)])
     return _compiled(f"def __new__(_cls, {commas}):\n    return _new(_cls, ({commas}))", "__new__")
 
@@ -192,7 +192,7 @@ def _from(cls: Any, values: Iterable[Any]) -> Any:
 
 
 def _changed(self: Any, /, **changes: Any) -> Any:
-    """The same with some values changed."""
+    """A copy of the tuple with some values changed."""
     if unknown := [name for name in changes if name not in self._fields]:
         raise TypeError(f"Got unexpected field names: {unknown}")
     return type(self)(*[changes.get(name, value) for name, value in zip(self._fields, self, strict=True)])
@@ -221,4 +221,4 @@ if TYPE_CHECKING:
 else:
 
     class NamedTuple(metaclass=_Named):
-        """What a class of named places in a tuple is declared as."""
+        """The base that a class of named places in a tuple is declared with."""

@@ -59,7 +59,7 @@ class SizedGraph:
         return Graph(inputs, nodes, outputs, graph.name)
 
     def evaluate(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
-        """As `ir.evaluate` of the graph for these values."""
+        """Evaluate as `ir.evaluate` the graph for these values."""
         try:
             with ignoring(all="ignore"), one_thread():
                 found = self._run(*values, *arrays)
@@ -71,12 +71,12 @@ class SizedGraph:
 
 
 def _fewer(graph: Graph) -> Graph:
-    """The same in fewer operations."""
+    """The graph in fewer operations."""
     return dce(cse(simplify(cse(graph))))
 
 
 def _straight(graph: Graph, names: tuple[str, ...]) -> tuple[Callable[..., tuple], list[int]]:
-    """What evaluates a graph, called with the values of its symbols, then arrays; and which arrays are its own."""
+    """A function of the values of symbols, then arrays, that evaluates a graph; and which arrays are its own."""
     writer = _Writer()
     place: dict[Node, str] = {}
     lines = []

@@ -124,7 +124,7 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
 
 
 def _arrays_of(block: Block) -> list[ctypes.Array]:
-    """What is written into, in the order of a template's names for it."""
+    """The arrays that are written into, in the order of a template's names for them."""
     fixed = [block.words, block.output_specs.table, block.offsets, block.steps.table]
     return [*fixed, *block.input_specs.shapes, *block.output_specs.shapes, *block.steps.numbers]
 

@@ -71,7 +71,7 @@ class SizedProduct:
         return _Placed(self, table, at, slots, extents)
 
     def found(self, extents: ctypes.Array, values: tuple[int, ...]) -> tuple[Product, Write]:
-        """What does it for these sizes, and what writes its extents for others that are cut alike."""
+        """The product's step for these sizes, and what writes its extents for others that are cut alike."""
         if not values:
             return product_step(self._gemm(values)), _always
         for cut in list(self._cuts):
@@ -148,7 +148,7 @@ def _always(*_: Any) -> bool:
 
 
 def _writer(extents: Sequence[int], is_fit: Callable[..., bool], names: Sequence[str]) -> Write:
-    """What writes the extents that are symbols, of sizes that fit."""
+    """A function that writes the extents that are symbols, of sizes that fit."""
     given = ", ".join(names)
     tests = " or ".join([*[f"{name} < {LEAST}" for name in names], f"not is_fit({given})"])
     lines = [f"extents[{i}] = {formula(n)}" for i, n in enumerate(extents) if type(n) is Symbol]

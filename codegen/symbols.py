@@ -243,7 +243,7 @@ def _factor(value: int, text: str, sign: int, least: float, below: int) -> Any:
 
 
 def _remember(text: str, least: float) -> None:
-    """What a factor is at the least."""
+    """Note the least value of a factor."""
     if len(_leasts) > _MOST_QUOTIENTS:
         _leasts.clear()  # less is certain then
     _leasts[text] = least
@@ -273,7 +273,7 @@ _leasts: dict[str, float] = {}
 
 
 def _least(factor: str) -> float:
-    """What a factor is at the least."""
+    """The least value of a factor."""
     return LEAST if factor.isidentifier() else _leasts.get(factor, -math.inf)
 
 
@@ -295,7 +295,7 @@ def _bound(terms: Terms) -> float:
 
 
 def _differs(a: Symbol, b: Any) -> None:
-    """That a is not b is a condition, if they are numbers."""
+    """Note as a condition that a is not b, if they are numbers."""
     if hasattr(b, "__int__") and b == b // 1:
         difference = _sum(a, _product(b if type(b) is Symbol else int(b), -1))
         if type(difference) is Symbol:
@@ -341,7 +341,7 @@ def typical(x: int) -> int:
 
 
 def is_sure(a: int, b: int) -> bool:
-    """Whether a <= b, for any symbols; False where that depends."""
+    """True if a <= b for any symbols; False where that depends."""
     if type(a) is not Symbol and type(b) is not Symbol:
         return a <= b
     terms = _terms(_sum(b, _product(a, -1)))
@@ -377,7 +377,7 @@ def whole(x: float) -> int:
 
 
 def common_factor(x: int, other: int) -> int:
-    """What x and `other` have in common as a factor, whatever the symbols are."""
+    """The common factor of x and `other`, whatever the symbols are."""
     return math.gcd(other, *_terms(x).values()) if type(x) is Symbol else math.gcd(x, other)
 
 

@@ -44,7 +44,7 @@ class Unknowns(NamedTuple):
 
 
 def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int], name: str = "n") -> Unknowns | None:
-    """What has changed between samples, from the numbers at these places that have; None if something else has.
+    """The unknowns that changed between samples, by the numbers at these places; None if something else changed.
 
     name    what the names of unknowns begin with
     """
@@ -68,7 +68,7 @@ def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int], name: str 
 
 
 def _from(column: tuple[int, ...], bases: dict[str, tuple[int, ...]]) -> tuple[tuple[str, ...], int, int] | None:
-    """How a number follows from an unknown, or from a product of some."""
+    """The formula of a number in an unknown, or in a product of some."""
     for count in range(1, _MOST_FACTORS + 1):
         for names in combinations_with_replacement(bases, count):
             fit = _follows(column, tuple(map(math.prod, zip(*[bases[name] for name in names], strict=True))))

@@ -45,7 +45,7 @@ _SCRATCH_ALIGNMENT_BYTES = 64
 
 
 class Needs:
-    """What the bodies of a module ask for: declarations by name, elementary functions."""
+    """Declarations, by name, and elementary functions that the bodies of a module ask for."""
 
     def __init__(self) -> None:
         self.declarations: dict[str, str] = {}
@@ -114,7 +114,7 @@ class Body(Writer):
         return f"@{name}"
 
     def past_caches(self) -> str:
-        """What a store is marked by that goes to memory, and leaves the caches to what will be read."""
+        """The mark of a store that goes past the caches to memory, and leaves them to data that will be read."""
         self.goes_past_caches = True
         self.needs.declarations["!0"] = "!0 = !{i32 1}"
         return "!nontemporal !0"
@@ -307,7 +307,7 @@ class Body(Writer):
         return step == "1" and write_tiles(self, block, counter, lower, upper, independent=independent)
 
     def _multiple(self, bound: str) -> int:
-        """What a bound is certainly a multiple of."""
+        """A number that certainly divides a bound."""
         return int(bound) if bound.isdigit() else self.multiples.get(bound, 1)
 
     def loop(

@@ -37,7 +37,7 @@ _NO_REMAINDER = 2 | 4 | 8 | 16 | 32 | 1 | 128
 
 
 def has_inverse(w: VectorLoop, operation: Operation) -> bool:
-    """Whether an operation is such a quotient, of full registers, in a loop that is long enough."""
+    """True if an operation is such a quotient, of full registers, in a loop that is long enough."""
     if operation.name != "arith.divf" or not w.repeats or not w.body.target.has_scale or not w.body.target.has_fma:
         return False
     type, divisor = operation.result.type, operation.operands[1]
@@ -48,7 +48,7 @@ def has_inverse(w: VectorLoop, operation: Operation) -> bool:
 
 
 def _is_power_of_two(divisor: Value) -> bool:
-    """Whether LLVM knows that multiplying is the same."""
+    """True if the divisor is a power of two, for which LLVM multiplies by itself."""
     owner = divisor.owner
     if not isinstance(owner, Operation) or owner.name != "arith.constant":
         return False
@@ -92,7 +92,7 @@ def _inverse(w: VectorLoop, type: ScalarType, divisor: Value) -> tuple[str, str,
 
 
 def _is_kept(w: VectorLoop, type: ScalarType, q: str) -> str:
-    """Where q is the quotient as it is."""
+    """The mask of lanes in which q is the quotient as it is."""
     lanes = 8 * w.body.target.vector_bytes // type.bits
     register, bits = vector_type(LLVM_TYPES[type], lanes), f"<{lanes} x i1>"
     callee = w.declare(f"llvm.x86.avx512.fpclass.{'ps' if type is F32 else 'pd'}.512", bits, (register, "i32"))

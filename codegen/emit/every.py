@@ -52,7 +52,7 @@ def members(block: Block, strides: Mapping[Operation, object]) -> dict[Operation
 
 
 def load_rows(w: Writer, element: ScalarType, address: str, count: int) -> list[str]:
-    """So many whole vectors, one behind the other."""
+    """Load so many whole vectors, one behind the other."""
     type, alignment = w.spelled(element), ALIGNMENT[element]
     found = []
     for part in range(count):

@@ -80,7 +80,7 @@ def write_held(body: Body, block: Block, lower: str, upper: str, *, is_few: bool
 
 
 def _rows(block: Block, counter: Value) -> _Rows | None:
-    """What is held, or None."""
+    """The rows that are held, or None."""
     if len(block.operations) < 2 or block.operations[-1].operands:
         return None
     *before, inner, _ = block.operations

@@ -28,7 +28,7 @@ def find_joint(operations: Iterable[Operation]) -> Iterator[tuple[str, Value, li
 
 
 def _function_of(operation: Operation) -> tuple[str, Value]:
-    """What an elementary operation computes, and of which number: exp(-(x * x)) is "bell", exp(-(|x| + |x|)) "fade"."""
+    """The function that an operation computes, and its argument: exp(-(x * x)) is "bell", exp(-(|x| + |x|)) "fade"."""
     name, x = ELEMENTARY[operation.name], operation.operands[0]
     is_negative, square = _sign_of(x)
     if name == "exp" and isinstance(square.owner, Operation) and square.owner.name == "arith.mulf":
@@ -46,7 +46,7 @@ def _function_of(operation: Operation) -> tuple[str, Value]:
 
 
 def _sign_of(x: Value) -> tuple[bool, Value]:
-    """Whether it is the negative of a value, and that."""
+    """True and the operand of a negation; False and the value itself of any other."""
     owner = x.owner
     if isinstance(owner, Operation) and owner.name == "arith.negf":
         return True, owner.operands[0]

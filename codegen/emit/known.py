@@ -28,7 +28,7 @@ _KNOWN = {"arith.ori": 0, "arith.andi": -1}
 
 
 def may_be_known(loop: VectorLoop, phase: Phase) -> bool:
-    """Whether all that a loop does is to find out whether any or all of its elements are true, of two runs at least."""
+    """True if a loop only finds out whether any or all of its elements are true, of two runs at least."""
     plan: LoopPlan = loop.plan
     ends = {r.store for r in plan.reductions}
     return (

@@ -54,7 +54,7 @@ class Emitted:
     needs: Needs
 
     def named(self, name: str) -> Emitted:
-        """The same function under another name."""
+        """A copy of the function under another name."""
         text = self.text.replace(f"@{self.name}(", f"@{name}(").replace(f"@{self.name}.", f"@{name}.")
         return Emitted(name, text, self.needs)
 

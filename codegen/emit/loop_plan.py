@@ -1,4 +1,4 @@
-"""Whether the iterations of a loop can run side by side, and what each of its values then is.
+"""Plans of loops: can their iterations run side by side, and as what is each value kept then?
 
     for j in 0..n carrying total:           j      linear: i, i+1, i+2, ... over the lanes
       at = first + j                        at     linear
@@ -86,12 +86,12 @@ class LoopPlan:
 
     @property
     def is_large(self) -> bool:
-        """Whether functions are called rather than inlined."""
+        """True if functions are called rather than inlined."""
         return self.cost > _LARGE
 
     @property
     def picks(self) -> bool:
-        """Whether elements are read or written at a distance from each other."""
+        """True if elements are read or written at a distance from each other."""
         return any(place not in (0, 1, -1, VARYING) for place in self.places.values())
 
 
@@ -271,7 +271,7 @@ class _Planner:
     # ---- memory ----
 
     def _memory(self) -> None:
-        """Which memory the loop writes, and that no iteration meets another there."""
+        """The memory that the loop writes; refused where two iterations meet there."""
         accesses: dict[Value, list[Operation]] = {}
         for operation in self.block.operations:
             if operation.name in ("memref.load", "memref.store"):
@@ -309,7 +309,7 @@ class _Planner:
         self.found.again |= {load.result: store.operands[0] for load, store in zip(loads[1:], stores, strict=False)}
 
     def _are_apart(self, places: set[tuple[Value | int, ...]]) -> bool:
-        """Whether no iteration uses a place of another, though it uses several."""
+        """True if no iteration uses a place of another, though it uses several."""
         indices = [place[0] for place in places if len(place) == 1 and isinstance(place[0], Value)]
         return len(indices) == len(places) and never_meet(indices, self.block.arguments[0], self.inside)
 
@@ -388,7 +388,7 @@ def _numbers(operation: Operation) -> tuple[Value | int, ...]:
 
 
 def _differ(places: Collection[tuple[Value | int, ...]]) -> bool:
-    """Whether no two of these places are the same: they differ by a known number."""
+    """True if no two of these places are the same: they differ by a known number."""
     forms = [form_of(place[0]) if isinstance(place[0], Value) else Form(frozenset(), place[0]) for place in places]
     is_flat = all(len(place) == 1 for place in places)
     return is_flat and len({f.terms for f in forms}) == 1 and len({f.constant for f in forms}) == len(forms)

@@ -70,7 +70,7 @@ class Text:
         return name
 
     def space(self, size: int) -> str:
-        """So many bytes on the stack."""
+        """Reserve so many bytes on the stack."""
         name = f"%{self.fresh('space')}"
         self.entry.append(f"  {name} = alloca [{size} x i8], align 64")
         return name
@@ -80,7 +80,7 @@ class Text:
         return self.let("p", f"getelementptr i8, ptr {base}, i64 {self.number(offset)}") if offset else base
 
     def at(self, place: Place, aval: Aval, pointers: Sequence[str]) -> str:
-        """Where a value begins."""
+        """The address at which a value begins."""
         buffer, start = place
         return self.beyond(pointers[buffer], start * aval.dtype.itemsize)
 

@@ -139,7 +139,7 @@ class _Writer(Text):
         self.unless_failed(self.let("status", f"call i32 @{name}.body({', '.join(passed)})"))
 
     def temporaries(self, program: Program, workspace: str) -> dict[int, str]:
-        """Where the temporaries of a body lie, by the number of the buffer."""
+        """The places of a body's temporaries, by the number of the buffer."""
         return {
             j: self.space(max(b.aval.nbytes, 1)) if is_sure(b.aval.nbytes, SPACE) else self.beyond(workspace, b.place)
             for j, b in enumerate(program.buffers)
@@ -242,7 +242,7 @@ class _Writer(Text):
             state.leave(self, length)
 
     def moves(self, loop: Loop, place: Place, aval: Aval, pointers: Sequence[str]) -> tuple[str, str]:
-        """Where the element of the first run is, and the bytes from run to run."""
+        """The place of the first run's element, and the bytes from run to run."""
         buffer, start = place
         begin, size = start * aval.dtype.itemsize, aval.nbytes
         if loop.is_reversed:
@@ -252,7 +252,7 @@ class _Writer(Text):
         return first, self.number(size)
 
     def state(self, loop: Loop, k: int, pointers: Sequence[str]) -> Near | Turning:
-        """How a state goes from run to run."""
+        """The way of a state from run to run."""
         aval, last, before = loop.states[k], loop.lasts[k], loop.befores[k]
         first = self.at(loop.firsts[k], aval, pointers)
         end = None if last is None else self.at(last, aval, pointers)
@@ -317,7 +317,7 @@ class _Writer(Text):
 
 
 def _entrance(name: str, buffers: int) -> str:
-    """What the runtime calls: it unpacks the pointers."""
+    """The function that the runtime calls: it unpacks the pointers."""
     lines = [f"define i32 @{name}(ptr %.pointers, ptr %.numbers) nounwind {{"]
     for j in range(buffers):
         lines.append(f"  %.at{j} = getelementptr inbounds ptr, ptr %.pointers, i64 {j}")

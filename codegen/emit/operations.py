@@ -75,7 +75,7 @@ _CASTS = {
 
 
 class Writer:
-    """What operations need of the place being written: the body of a function, or of a vector loop in it."""
+    """The place that operations are written into: the body of a function, or of a vector loop in it."""
 
     #: How many numbers a value holds.
     lanes = 1
@@ -232,7 +232,7 @@ def _absi(w: Writer, operation: Operation, operands: list[str]) -> str:
 
 
 def _is_divided_in_doubles(w: Writer, operation: Operation) -> bool:
-    """Whether the quotients of a vector of integers are those of doubles, cut off.
+    """True if the quotients of a vector of integers are those of doubles, cut off.
 
     No vector unit divides integers.  The double nearest to a / b is no integer unless a / b is one: that is at least
     1 / |b| from the next, the double less than |a| / |b| * 2^-53 from a / b.  A quotient and a remainder of 1e6
@@ -255,7 +255,7 @@ def _divsi(w: Writer, operation: Operation, operands: list[str]) -> str:
 
 
 def _remsi(w: Writer, operation: Operation, operands: list[str]) -> str:
-    """What the quotient towards zero leaves."""
+    """The remainder of the quotient towards zero."""
     if not _is_divided_in_doubles(w, operation):
         return _instruction("srem")(w, operation, operands)
     type, (a, b) = w.spelled(I32), operands

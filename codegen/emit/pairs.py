@@ -25,7 +25,7 @@ class Form:
     constant: int
 
     def factor(self, value: Value) -> int:
-        """What a value is multiplied by."""
+        """The factor that a value is multiplied by."""
         return dict(self.terms).get(value, 0)
 
 
@@ -61,7 +61,7 @@ def form_of(index: Value) -> Form:
 
 
 def never_meet(indices: Iterable[Value], counter: Value, inside: set[Value]) -> bool:
-    """Whether no two iterations of a loop can use one place of these: 2 i and 2 i + 1, say.
+    """True if no two iterations of a loop can use one place of these: 2 i and 2 i + 1, say.
 
     inside    all values that may differ between iterations
     """
@@ -92,7 +92,7 @@ def find_pairs(block: Block, accesses: Sequence[Operation]) -> list[Pair]:
 
 
 def _are_together(block: Block, a: Operation, b: Operation) -> bool:
-    """Whether nothing between them does the opposite to the same memory."""
+    """True if no operation between the two does the opposite to the same memory."""
     first, last = sorted([block.operations.index(a), block.operations.index(b)])
     memory, opposite = _memory(a), "memref.load" if a.name == "memref.store" else "memref.store"
     return not any(o.name == opposite and _memory(o) is memory for o in block.operations[first:last])

@@ -1,4 +1,4 @@
-"""How vectors cover a loop: phases of falling width.
+"""Phases of falling width, in which vectors cover a loop.
 
     phase      lanes x stride of the loop; the last one may run with a mask, or one by one
 
@@ -64,12 +64,12 @@ class Phase:
 
     @property
     def is_straight(self) -> bool:
-        """Whether there is one vector, and so no loop."""
+        """True if there is one vector, and so no loop."""
         return self.trips is not None and self.trips <= self.lanes
 
 
 def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int = 1) -> list[Phase]:
-    """How to cover a loop; together they run over all of its elements.
+    """The phases of a loop; together they run over all of its elements.
 
     multiple    what the number of elements is a multiple of, where it is not known
     """
@@ -113,7 +113,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
 
 
 def _registers(plan: LoopPlan) -> int:
-    """How many registers a value takes: what one iteration has to do side by side hides its latencies."""
+    """The number of registers of a value: operations of one iteration side by side hide their latencies."""
     cost, latency = plan.cost, plan.latency
     if plan.is_large:
         if not plan.of_functions and cost > _ENDLESS:

@@ -28,7 +28,7 @@ _MAGIC_BITS = 0x4338_0000_0000_0000
 
 
 def is_by_doubles(operation: Operation, lanes: int) -> bool:
-    """Whether it is a quotient or remainder of several 64-bit integers, not by a power of two, which is a shift."""
+    """True if the operation divides several 64-bit integers, by no power of two, which would be a shift."""
     if operation.name not in _NAMES or lanes == 1 or operation.result.type not in (I64, INDEX):
         return False
     divisor = known_integer(operation.operands[1])

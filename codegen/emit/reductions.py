@@ -26,7 +26,7 @@ _INTEGER_EXTREMES = ("arith.maxsi", "arith.minsi")
 
 
 def is_free(operation: Operation) -> bool:
-    """Whether it combines partial results whose order does not matter, or is promised not to."""
+    """True if the reduction combines partial results whose order does not matter, or is promised not to."""
     name = operation.name
     if name in ("arith.addf", "arith.mulf"):
         return "reassoc" in operation.attributes.get("fastmath", ())
@@ -62,12 +62,12 @@ class Reduction:
 
     @property
     def adds_floats(self) -> bool:
-        """Whether it is a sum that is rounded."""
+        """True if the reduction is a sum that is rounded."""
         return self.combine is not None and self.combine.name == "arith.addf"
 
     @property
     def identity(self) -> int | float:
-        """What a lane starts with."""
+        """The value that a lane starts with."""
         if self.is_place:
             return 0
         name = self.combine.name if self.combine else ""

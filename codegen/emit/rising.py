@@ -1,4 +1,4 @@
-"""What a slice at a place that only the run knows reads: elements side by side, held back at an edge.
+"""Slices at places that only the run knows: they read elements side by side, held back at an edge.
 
     index     0  0  0  0  1  2  3  4  5  6  7  7  7  7  7  7        lanes: four
     loads     one ------  gather ---  row ------  one ------        4 8 8 8 would be a gather, too
@@ -32,7 +32,7 @@ _TURNED = {"sge": "sle", "sgt": "slt", "sle": "sge", "slt": "sgt"}
 
 
 def is_rising(operation: Operation, strides: Mapping[Value, Any], known: Container[Value]) -> bool:
-    """Whether the result is an index that rises by one from lane to lane, or stays.
+    """True if the result is an index that rises by one from lane to lane, or stays.
 
     strides    of values that differ between lanes, the integer 1 for counters;   known: those found before
     """
@@ -56,7 +56,7 @@ def held_back(operation: Operation, strides: Mapping[Value, Any]) -> Value | Non
 
 
 def _edge_of(operation: Operation, at: int) -> str | None:
-    """What is said of the counter, which is this operand; None: nothing that lasts."""
+    """The edge of the counter, which is this operand; None: no edge that lasts."""
     what = operation.attributes["predicate"] if operation.name == "arith.cmpi" else operation.name
     if at:
         what = _TURNED.get(what, what)
@@ -74,12 +74,12 @@ def _behind(block: Block, held: Iterable[Operation]) -> list[Operation]:
 
 
 def is_known_before(block: Block, held: Iterable[Operation]) -> bool:
-    """Whether that can be computed before the loop, also of one that does not run."""
+    """True if the value can be computed before the loop, also before one that does not run."""
     return all(o.name in _ALWAYS for o in _behind(block, held))
 
 
 def away_from_edges(body: Body, block: Block, held: Mapping[Operation, Value], counter: Value, lanes: int) -> list[str]:
-    """Where iterations begin in which no counter is held back, and all comparisons hold: "sge i64 .., x" and so on.
+    """The first iteration in which no counter is held back, and all comparisons hold: "sge i64 .., x" and so on.
 
     It is written before the loop.
     """

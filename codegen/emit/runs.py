@@ -54,7 +54,7 @@ def write_in_runs(body: Body, block: Block, lower: str, upper: str, initial: lis
 
 
 def _addition(block: Block, j: int, carried: Value) -> Operation | None:
-    """What adds to a carried value, where nothing else is done with it and the order is free."""
+    """The addition to a carried value, where nothing else is done with it and the order is free."""
     last = block.operations[-1].operands[j].owner
     if not isinstance(last, Operation) or last.name != "arith.addf" or carried not in last.operands:
         return None

@@ -1,4 +1,4 @@
-"""What the machine offers, as far as the text of a module depends on it."""
+"""Properties of the machine that the text of a module depends on."""
 
 from __future__ import annotations
 

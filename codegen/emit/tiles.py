@@ -83,7 +83,7 @@ def write_tiles(
 
 
 def reads_across(block: Block) -> bool:
-    """Whether a parallel loop of this body would be written by tiles."""
+    """True if a parallel loop of this body would be written by tiles."""
     return len(block.arguments) == 1 and _tiled(block, block.arguments[0], independent=True) is not None
 
 
@@ -132,7 +132,7 @@ def _last(block: Block) -> tuple[list[Operation], Operation | None]:
 
 
 def _is_plain(loop: Operation, before: list[Operation]) -> bool:
-    """Whether a loop carries nothing, and runs from 0 by steps of one to what does not depend on these."""
+    """True if a loop carries nothing, and runs from 0 by ones to a bound that does not depend on these."""
     start, end, step = loop.operands[:3]
     made = {r for o in before for r in o.results}
     return not loop.results and (known_integer(start), known_integer(step)) == (0, 1) and end not in made

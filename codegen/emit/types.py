@@ -59,7 +59,7 @@ def vector_type(type: str, lanes: int) -> str:
 
 
 def intrinsic_suffix(type: str, lanes: int) -> str:
-    """How names of functions say a type: f64, v8f64."""
+    """The suffix by which names of functions say a type: f64, v8f64."""
     return type if lanes == 1 else f"v{lanes}{type}"
 
 
@@ -69,7 +69,7 @@ def splat(type: str, text: str, lanes: int) -> str:
 
 
 def struct_type(type: str, count: int) -> str:
-    """What so many results of a type are together."""
+    """The type of so many results of a type together."""
     return type if count == 1 else f"{{ {', '.join([type] * count)} }}"
 
 

@@ -55,18 +55,18 @@ def unrolled(block: Block) -> tuple[Block, list[Operation]] | None:
 
 
 def pays(plan: LoopPlan) -> bool:
-    """Whether memory is walked through by steps that are known, but for few loads."""
+    """True if memory is walked through by known steps, but for few loads."""
     found = [o for o, place in plan.places.items() if not isinstance(place, int)]
     return all(o.name == "memref.load" for o in found) and len(found) * _A_GATHER <= plan.cost
 
 
 def is_long(plan: LoopPlan) -> bool:
-    """Whether the code is better not written twice: then what is left over runs the loops as they were."""
+    """True if the code is better not written twice: then the rest of the elements runs the loops as they were."""
     return plan.cost > _LONG
 
 
 def _worth(block: Block, loops: list[Operation]) -> int:
-    """How many iterations of its loops are worth writing out."""
+    """The number of iterations of its loops that are worth writing out."""
     inside = [o for loop in loops for o in loop.regions[0].operations[:-1]]
     carried = {v for loop in loops for v in loop.regions[0].arguments[1:]}
     searches = any(o.name != "arith.addf" and not carried.isdisjoint(o.operands) for o in inside)
@@ -79,7 +79,7 @@ def _worth(block: Block, loops: list[Operation]) -> int:
 
 
 def _adds(operation: Operation) -> bool:
-    """Whether it stores the sum of what was there and something else."""
+    """True if it stores the sum of the value that was there and another."""
     if operation.name != "memref.store" or not isinstance(total := operation.operands[0].owner, Operation):
         return False
     loads = [v.owner for v in total.operands if isinstance(v.owner, Operation) and v.owner.name == "memref.load"]

@@ -81,7 +81,7 @@ class VectorLoop(VectorMemory):
         return self._finished(partial, lanes, initial)
 
     def _stop(self, phase: Phase, lower: str, upper: str, *, is_last: bool) -> str:
-        """Where a phase ends: behind the last whole vector, or at the end."""
+        """The end of a phase: behind the last whole vector, or at the loop's end."""
         if is_last:
             return upper
         if phase.trips is not None and lower.isdigit():
@@ -95,7 +95,7 @@ class VectorLoop(VectorMemory):
         return whole if lower == "0" else body.value(f"add i64 {lower}, {whole}")
 
     def _left_over(self, lower: str, upper: str, initial: list[str], *, is_apart: bool) -> list[str]:
-        """What no vector holds, one by one; floats by themselves: added to the sum, each would be rounded as it is."""
+        """Elements that no vector holds, one by one; floats by themselves: in the sum each would be rounded."""
         self.body.calls = self.plan.is_large
         first = self._identities(1) if is_apart else initial
         found = self.body.loop(self.rest, self.counter, lower, upper, "1", first)
@@ -128,7 +128,7 @@ class VectorLoop(VectorMemory):
         return results
 
     def _is_long(self, phase: Phase) -> bool:
-        """Whether sums are of so many vectors that those of runs are added up by themselves."""
+        """True if sums are of so many vectors that those of runs are added up by themselves."""
         plan = self.plan
         may_be = phase.trips is None or phase.trips >= 2 * RUN * phase.lanes
         return may_be and plan.near is None and any(r.adds_floats for r in plan.reductions)
@@ -195,7 +195,7 @@ class VectorLoop(VectorMemory):
         return f"<{self.lanes} x {mark.type}>" if mark else self.spelled(reduction.type)
 
     def _places(self, number: int, results: list[str], before: list[str], counter: str, start: str) -> list[str]:
-        """What was carried, behind the loop: of marks the places."""
+        """The carried values, behind the loop: of marks the places."""
         marks, self.marks = self.marks, {}
         self.body.start(f"ends.{number}")
         found = [

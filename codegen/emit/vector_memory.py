@@ -26,7 +26,7 @@ __all__ = ["VectorMemory"]
 
 
 class VectorMemory(VectorValues):
-    """What a planned loop does with memory.
+    """Loads and stores of a planned loop.
 
     mask      of the lanes in use, "" for all
     whole     whether all lanes are in use, where asking costs less than the mask; "" elsewhere
@@ -173,7 +173,7 @@ class VectorMemory(VectorValues):
     def _halves(
         self, memory: Value, element: ScalarType, indices: list[Value], *, is_high: bool
     ) -> list[tuple[str, str]]:
-        """Where the two vectors lie that hold both neighbours of each lane, and their masks ("" for none)."""
+        """The places of the two vectors that hold both neighbours of each lane, and their masks ("" for none)."""
         address = self._row_address(memory, element, indices, 1)
         bits, found = self.spelled(I1), []
         for j in range(2):
@@ -303,11 +303,11 @@ class VectorMemory(VectorValues):
         )  # fmt: skip
 
     def goes_past_caches(self, operation: Operation) -> bool:
-        """Whether a store is asked to, and memory is what its loop waits for."""
+        """True if a store is asked to go past the caches, and its loop waits for memory."""
         return "nontemporal" in operation.attributes and self.plan.cost < DEAR and not self.mask
 
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
-        """Whether what is left of a register is stored as one vector or two rather than under a mask.
+        """True if the rest of a register is stored as one vector or two rather than under a mask.
 
         Such a store is slow where memory is not in a near cache (softmax of 10,000 rows of 100 floats 926 us, so 509).
         Two pay in a loop that picks its elements from afar; and scratch is near, but to load all of it again would
@@ -346,7 +346,7 @@ class VectorMemory(VectorValues):
         return found
 
     def _pieces(self) -> Iterator[tuple[int, int]]:
-        """Where the lanes in use begin in parts of a power of two, and how many each has."""
+        """The starts of the lanes in use, in parts of a power of two, and the number of lanes of each."""
         done = 0
         while done < self.active:
             piece = 1 << (self.active - done).bit_length() - 1

@@ -77,11 +77,11 @@ class Aval:
         return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: tuple[int, ...]) -> Aval:
-        """The same dtype in another shape."""
+        """An aval of this dtype and another shape."""
         return Aval(shape, self.dtype)
 
     def with_dtype(self, dtype) -> Aval:
-        """The same shape in another dtype."""
+        """An aval of this shape and another dtype."""
         return Aval(self.shape, dtype)
 
     def __eq__(self, other: object) -> bool:

@@ -153,7 +153,7 @@ def _values_of(constants: Sequence[Node]) -> list[np.ndarray]:
 
 
 def takes_any_layout(node: Node) -> bool:
-    """Whether its reference gives the same bits wherever the elements of its operands lie."""
+    """True if the node's reference gives the same bits for any layout of its operands."""
     return not _ANY_LAYOUT.isdisjoint(node.op.traits)
 
 

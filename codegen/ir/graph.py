@@ -147,7 +147,7 @@ class Region:
 
     @property
     def shape(self) -> Shape:
-        """What is equal for regions whose graphs have equal keys."""
+        """The key of the region's graph."""
         if self._shape is None:
             self._shape = self.graph.key
         return self._shape
@@ -209,7 +209,7 @@ def _graph_text(graph: Graph, name: str, regions: dict[Any, str]) -> str:
 
 
 def node_names(graph: Graph) -> dict[Node, str]:
-    """What each input and node is called in print, and in messages about it."""
+    """The names of inputs and nodes in print, and in messages about them."""
     names = {node: f"x{i}" for i, node in enumerate(graph.inputs)}
     names.update(zip(graph.nodes, _letters(), strict=False))
     return names

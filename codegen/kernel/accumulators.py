@@ -74,12 +74,12 @@ class _Reduction:
 
     @property
     def size(self) -> int:
-        """How many accumulators there are."""
+        """The number of accumulators."""
         return self.root.node.aval.size
 
     @property
     def of_block(self) -> tuple[Value, ...]:
-        """What a block of rows enters."""
+        """The accumulators that a block of rows enters."""
         return self.blocks or self.places
 
 
@@ -142,7 +142,7 @@ class Accumulators:
         return self.elements.place(temporary)
 
     def rows(self, outermost: tuple[int, ...]) -> int | None:
-        """How many iterations of the first loop share accumulators; None where they do not meet in any."""
+        """The number of iterations of the first loop that share accumulators; None where they do not meet in any."""
         if any(r.blocks for r in self._reductions.values()):
             return self._rows_in_block(self.positions.extent(outermost))
         return self.positions.extent(outermost) if any(self._meets(r, outermost) for r in self._reductions) else None
@@ -155,12 +155,12 @@ class Accumulators:
         self._combine(reduction, reduction.runs or reduction.of_block, self._at(reduction), accumulator)
 
     def _at(self, reduction: _Reduction) -> Index:
-        """Where the accumulator for the present element is."""
+        """The place of the accumulator for the present element."""
         at = self.positions.kept(reduction.root)
         return at.plus(self._block.times(reduction.size)) if reduction.blocks else at
 
     def run(self, rows: tuple[int, ...], inside: Sequence[int], together: int) -> int | None:
-        """How many iterations over the axes `rows` make a run, of so many at a time; None where there are no runs.
+        """The number of iterations over the axes `rows` in a run, of so many at a time; None where there are no runs.
 
         inside   the axes of the loops within
         """
@@ -253,7 +253,7 @@ class Accumulators:
                     k.close_loop(loop)
 
     def _is_wide(self, root: Root, blocks: int) -> bool:
-        """Whether floats are accumulated as an f64: in one number, by rows whose own loops give one each; and where
+        """True if floats are accumulated as an f64: in one number, by rows whose own loops give one each; and where
         very many meet in one accumulator of a block."""
         if type_of(root) is not F32 or root.node.op.lower.monoid != "add":
             return False
@@ -266,7 +266,7 @@ class Accumulators:
         return self._block_of(extent, self.positions.group.cost)
 
     def _is_long(self, extent: int) -> bool:
-        """Whether so many rows are done in blocks: fewer have their sums with less ado."""
+        """True if so many rows are done in blocks: fewer have their sums with less ado."""
         return self._block_of(extent, 1) < typical(extent)
 
     def _block_of(self, extent: int, cost: int) -> int:
@@ -279,7 +279,7 @@ class Accumulators:
         return [r for r in self._reductions.values() if r.blocks]
 
     def _meets(self, root: Root, axes: tuple[int, ...]) -> bool:
-        """Whether iterations over these axes add to the same accumulators."""
+        """True if iterations over these axes add to the same accumulators."""
         return not self.positions.reduced(root).isdisjoint(axes)
 
     def _combine(self, reduction: _Reduction, places: tuple[Value, ...], at: Index, accumulator: Accumulator) -> None:
@@ -304,6 +304,6 @@ def _give_back(k: Scalar, total: Value, lost: Value, at: Index) -> None:
 
 
 def _stores_in_rows(group: Group) -> bool:
-    """Whether the elements of rows are stored, or added to what is: such rows do not run side by side."""
+    """True if the elements of rows are stored, or added to stored ones: such rows do not run side by side."""
     elements = [r for r in group.roots if not r.row]
     return any([r.inner != group.inner if r.is_reduction else r.stored for r in elements])

@@ -150,7 +150,7 @@ class _Lifted:
     def _operand(
         self, operation: Operation, place: int, value: Value, owner: Operation, depth: int, is_innermost: bool
     ) -> Value:
-        """What an operation reads now, instead of this constant."""
+        """The operand that an operation reads now, instead of this constant."""
         number: int = owner.attributes["value"]
         if type(number) is Symbol:
             is_large = True
@@ -172,19 +172,19 @@ class _Lifted:
 
 
 def _varies(operation: Operation) -> bool:
-    """Whether it is a number that follows from an extent which may be any."""
+    """True if the operand is a number that follows from an extent which may be any."""
     attributes = operation.attributes
     return operation.name == "arith.constant" and ("varies" in attributes or type(attributes["value"]) is Symbol)
 
 
 def _runs_once(loop: Operation) -> bool:
-    """Whether it is a loop in name only."""
+    """True if the loop runs once, and is one in name only."""
     upper = loop.operands[1].owner
     return isinstance(upper, Operation) and upper.name == "arith.constant" and upper.attributes["value"] == 1
 
 
 def _is_count(constant: Operation) -> bool:
-    """Whether a constant may come from an extent, as that of a mean does.
+    """True if a constant may come from an extent, as that of a mean does.
 
     Only floats: large integers may be masks and multipliers of bits, and small ones their places.
     """

@@ -33,11 +33,11 @@ class Arithmetic(Logic):
     fastmath: dict | None = _CONTRACT
 
     def rounded_by_itself(self, wanted: bool) -> None:
-        """Whether each operation from here on is rounded by itself."""
+        """Let each operation from here on be rounded by itself, or not."""
         self.fastmath = None if wanted else _CONTRACT
 
     def loosened(self, wanted: bool) -> None:
-        """Whether operations from here on may be put in another order, with reciprocals for divisors."""
+        """Let operations from here on be put in another order, with reciprocals for divisors, or not."""
         self.fastmath = _LOOSE if wanted else _CONTRACT
 
     # ------------------------------------------------------------ casts
@@ -52,7 +52,7 @@ class Arithmetic(Logic):
         return self.cast(wide, dtype)
 
     def cast(self, x: Element, dtype: str) -> Value:
-        """As NumPy's astype: float to int truncates, and gives the least integer for what does not fit or is nan."""
+        """Convert as NumPy's astype: float to int truncates, and gives the least integer for what does not fit."""
         if isinstance(x, Index):
             return self.from_index(x, dtype)
         source, target = x.type, SCALAR_TYPES[dtype]
@@ -119,7 +119,7 @@ class Arithmetic(Logic):
         return self.emit("arith.addi", (x, as_value(y)), x.type)
 
     def _may_be_exact(self, x: Value, y: Value) -> bool:
-        """Whether of two products only x is by a number, as in 0.5 * x + y * y.
+        """True if of two products only x is by a number, as in 0.5 * x + y * y.
 
         Of two products LLVM fuses the first with the addition; the other is rounded, and by a power of two that is
         nothing.
@@ -128,7 +128,7 @@ class Arithmetic(Logic):
         return bool(other) and any(map(self._is_number, one)) and not any(map(self._is_number, other))
 
     def _is_number(self, factor: Value) -> bool:
-        """Whether it is the same for all elements of the innermost loop."""
+        """True if the value is the same for all elements of the innermost loop."""
         return self.depth_of(factor) < self.depth
 
     def sub(self, x: Element, y: Element) -> Any:
@@ -239,7 +239,7 @@ class Arithmetic(Logic):
         return self.select(other_sign, self.add(remainder, safe), remainder)
 
     def fmod(self, x: Element, y: Element) -> Any:
-        """What division towards zero leaves, with the sign of x; integers by 0 give 0."""
+        """The remainder of the division towards zero, with the sign of x; integers by 0 give 0."""
         if self.is_float(x):
             return self._float2("arith.remf", x, y)
         _, safe = self._safe_divisor(as_value(y))
@@ -386,13 +386,13 @@ class Arithmetic(Logic):
 
 
 def _factors(x: Value) -> tuple[Value, ...]:
-    """What a product of floats is made of; nothing of what is no product."""
+    """The factors of a product of floats; none of a value that is no product."""
     made = x.owner
     return tuple(made.operands) if isinstance(made, Operation) and made.name == "arith.mulf" else ()
 
 
 def _is(known: Any, number: float) -> bool:
-    """Whether a known value is this number, sign of zero included."""
+    """True if a known value is this number, sign of zero included."""
     return known is not None and known == number and math.copysign(1.0, known) == math.copysign(1.0, number)
 
 

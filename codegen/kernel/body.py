@@ -1,4 +1,4 @@
-"""Where scalar operations go: into the outermost loop body in which their operands are known.
+"""The loop bodies that scalar operations go into: the outermost one in which their operands are known.
 
 A `Body` is a function being built: a stack of open blocks (the function, then each open loop).  An
 operation is appended to the block of its deepest operand, before the loop that is open there, so
@@ -106,7 +106,7 @@ class Body:
 
     @property
     def depth(self) -> int:
-        """How many loops are open."""
+        """The number of open loops."""
         return len(self._blocks) - 1
 
     def depth_of(self, value: Value) -> int:
@@ -121,7 +121,7 @@ class Body:
         return value
 
     def recall(self, key: Any) -> Value | None:
-        """What was remembered under this key, if its loop is still open."""
+        """The value that was remembered under this key, if its loop is still open."""
         return self._known.get(key)
 
     def remember(self, key: Any, value: Value) -> None:
@@ -289,12 +289,12 @@ class Body:
         block.operations += [so_far, worse, Operation("memref.store", (worse.result, self._status, at))]
 
     def answer(self, status: Value) -> None:
-        """What the function returns: a status that it has found without checks on the way."""
+        """Set the status that the function returns: one that it has found without checks on the way."""
         self._answer = status
 
     @property
     def can_fail(self) -> bool:
-        """Whether a check was made."""
+        """True if a check was made."""
         return self._status is not None
 
     def finish(self) -> Block:

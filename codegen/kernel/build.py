@@ -259,11 +259,11 @@ class _Builder:
         return _taken_apart(starts, k.close_loop(loop, results))
 
     def _stores_apart(self, roots: list[Root]) -> bool:
-        """Whether a loop over elements stores in several places of a memory, and no two elements in the same."""
+        """True if a loop over elements stores in several places of a memory, and no two elements in the same."""
         return any([r.node in self.elements.placed for r in roots]) and not any([r in self.accumulators for r in roots])
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
-        """How many iterations of the last loop but one are done together."""
+        """The number of iterations of the last loop but one that are done together."""
         if self.group.inner is not None or self.cut is not None:
             return 1
         entering = [r for r in carried if carried[r] == len(parts) and r in self.accumulators]
@@ -296,7 +296,7 @@ class _Builder:
         return _taken_apart(starts, k.close_loop(loop, results))
 
     def _body(self, roots: list[Root]) -> dict[Root, Accumulator]:
-        """What happens for one element of the domain."""
+        """The body of the loops: the work for one element of the domain."""
         k, found = self.k, {}
         for root in roots:
             if not root.is_reduction:
@@ -319,7 +319,7 @@ class _Builder:
         self.reduced[root.node] = value
 
     def _is_carried(self, root: Root, inner: list[tuple[int, ...]]) -> bool:
-        """Whether loops can carry a reduction to its end."""
+        """True if loops can carry a reduction to its end."""
         group = self.group
         loops = [axes for axes in group.loops if axes]
         trailing = 0
@@ -356,7 +356,7 @@ class _Builder:
         self.filling[node] = filled
 
     def _is_kept(self, node: Node) -> bool:
-        """Whether later loops find a value in memory."""
+        """True if later loops find a value in memory."""
         return (
             node in self.group.scratch or node in self.arrays or (self.cut is not None and node in self.cut.slots)
         )
@@ -400,7 +400,7 @@ def _first(node: Node) -> tuple[Index, ...]:
 
 
 def _taken_apart(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:
-    """What a loop carried, by root."""
+    """The values that a loop carried, by root."""
     found, at = {}, 0
     for root, s in starts.items():
         found[root] = tuple(values[at : at + len(s)])

@@ -26,7 +26,7 @@ from .scalar import Scalar
 __all__ = ["build_dense", "is_native"]
 
 def is_native(computed: Node) -> bool:
-    """Whether there is a kernel for what a node computes."""
+    """True if there is a kernel for the node's operation."""
     return 0 < computed.inputs[0].aval.shape[-1] <= DENSE_ROWS
 
 

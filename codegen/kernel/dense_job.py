@@ -1,4 +1,4 @@
-"""What a program of linear algebra works on: the arrays of a node, matrix by matrix, and memory of its own."""
+"""The data of a program of linear algebra: the arrays of a node, matrix by matrix, and memory of its own."""
 
 from __future__ import annotations
 

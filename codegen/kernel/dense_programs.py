@@ -30,7 +30,7 @@ def _both(k: Scalar, answers: Sequence[Value]) -> Value:
 
 
 def _along(job: Job, x: Matrix, is_sound: Callable[[Any], Value]) -> Value:
-    """Whether all numbers on a diagonal are sound."""
+    """True if all numbers on a diagonal are sound."""
     k = job.k
 
     def step(i: Index, carried: list[Value]) -> list[Value]:

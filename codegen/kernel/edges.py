@@ -1,4 +1,4 @@
-"""Where a node finds its elements: which element of each input, by an index map; and at what price.
+"""The places where a node finds its elements: an index map into each input, with its price.
 
 A node's own index is one atom per axis (`Axes.of(shape)`).  For
 
@@ -178,7 +178,7 @@ _NONE = Edges((), (), 0)
 
 
 def rows_kept(node: Node) -> int:
-    """How many of the last axes of its updates a scatter only copies: whole rows go to one place each.
+    """The number of last axes of its updates that a scatter only copies: whole rows go to one place each.
 
     out[i[j], k] += updates[j, k]        1: the elements of a row of updates lie side by side in the output too
     """
@@ -186,7 +186,7 @@ def rows_kept(node: Node) -> int:
 
 
 def rows_apart(node: Node) -> int:
-    """How many of the first axes of its updates a scatter only copies: each row is scattered within its own.
+    """The number of first axes of its updates that a scatter only copies: each row is scattered within its own.
 
     out[k, i[j]] += updates[k, j]        1: what is scattered in different rows does not meet
     """
@@ -194,7 +194,7 @@ def rows_apart(node: Node) -> int:
 
 
 def _kept(node: Node, axes: Iterable[int]) -> int:
-    """How many of these axes, in this order, are where they were, and are no part of where anything else goes."""
+    """The number of these axes, in this order, that stay where they were and that no other place depends on."""
     updates, out = node.inputs[-1].aval.shape, node.aval.shape
     index = Axes().of(updates)
     probe, read = _Probe(), set()

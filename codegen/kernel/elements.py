@@ -89,7 +89,7 @@ class Elements:
         return self.placed[node][0] if node in self.placed else node
 
     def within(self, node: Node, flat: Index) -> Index:
-        """Where an element of a value is stored in the memory of its owner."""
+        """The place of a value's element in the memory of its owner."""
         if node not in self.placed:
             return flat
         _, stride, first = self.placed[node]
@@ -161,5 +161,5 @@ class Elements:
         return lower.element(self.k, index, *[self.reader(i) for i in node.inputs], **node.keywords)
 
     def reader(self, node: Node) -> Reader:
-        """What a move's lowering reads an input by."""
+        """A function by which a move's lowering reads an input."""
         return Reader(node.aval.shape, lambda *index: self.at(node, index))

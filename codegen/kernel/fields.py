@@ -38,7 +38,7 @@ class Reals:
         return self.real(value)
 
     def load(self, memory: Value, at: Index, *, stable: bool) -> Any:
-        """What lies at the place of so many numbers."""
+        """Load the element at the place of so many numbers."""
         return self.k.load(memory, at, stable=stable)
 
     def store(self, x: Any, memory: Value, at: Index) -> None:
@@ -78,7 +78,7 @@ class Reals:
         return x
 
     def real_part(self, x: Any) -> Value:
-        """As an element."""
+        """The real part of a number, as an element."""
         return x
 
     def from_real(self, x: Value) -> Any:
@@ -86,7 +86,7 @@ class Reals:
         return x
 
     def size(self, x: Any) -> Value:
-        """What pivots are compared by."""
+        """The size by which pivots are compared."""
         return self.k.abs(x)
 
     def magnitude(self, x: Any) -> Value:
@@ -98,11 +98,11 @@ class Reals:
         return self.k.select(condition, x, y)
 
     def is_zero(self, x: Any) -> Value:
-        """Whether it is 0, of either sign."""
+        """True if the element is 0, of either sign."""
         return self.k.eq(x, self.real(0.0))
 
     def parts(self, x: Any) -> list[Value]:
-        """As loops carry it."""
+        """The numbers in which loops carry an element."""
         return [x]
 
     def joined(self, parts: list[Value]) -> Any:
@@ -169,7 +169,7 @@ class Complexes(Reals):
         return x, self.real(0.0)
 
     def size(self, x: Any) -> Value:
-        """As LAPACK: the sum of both parts, each as it is without its sign."""
+        """The size as in LAPACK: the sum of both parts, each without its sign."""
         return self.k.add(self.k.abs(x[0]), self.k.abs(x[1]))
 
     def magnitude(self, x: Any) -> Value:

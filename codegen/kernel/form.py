@@ -1,4 +1,4 @@
-"""What tells functions apart, whatever they and their values are called.
+"""The form of functions: it tells them apart, whatever they and their values are called.
 
     form_of(k3_exp_sum_1) == form_of(k7_exp_sum_1)      equal forms, equal text: the second need not be written
 

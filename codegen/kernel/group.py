@@ -1,4 +1,4 @@
-"""What one kernel computes: a fusion group, as the passes decide it and `build` reads it.
+"""A fusion group, the contents of one kernel, as the passes decide it and `build` reads it.
 
 The *domain* of a group is a flat range(total), cut into axes by strides: a domain [100, 50, 8] has
 strides (400, 8, 1).  Each root is evaluated over the whole domain, or once per row: over
@@ -54,12 +54,12 @@ class Root:
 
     @property
     def total(self) -> int:
-        """How many elements it is evaluated for."""
+        """The number of elements that the root is evaluated for."""
         return math.prod(self.domain)
 
     @property
     def is_reduction(self) -> bool:
-        """Whether it is a reduction, not an array of elements."""
+        """True if the root is a reduction, not an array of elements."""
         return isinstance(self.node.op.lower, Reduce)
 
     @property
@@ -81,7 +81,7 @@ class Root:
         return math.prod([self.domain[d] for d in reduced])
 
     def strides(self) -> set[int]:
-        """Where its domain is cut."""
+        """The strides at which the domain is cut."""
         return {s for s, n in zip(strides_of(self.domain), self.domain, strict=True) if n != 1}
 
 
@@ -131,5 +131,5 @@ class Group:
 
     @property
     def outer_axes(self) -> int:
-        """How many axes count rows."""
+        """The number of axes that count rows."""
         return 0 if self.inner is None else sum(1 for s in self.strides if s >= self.inner)

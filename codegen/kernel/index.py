@@ -94,7 +94,7 @@ class Index:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is one known number."""
+        """True if the index is one known number."""
         return not self.terms
 
     def __eq__(self, other: object) -> bool:
@@ -161,7 +161,7 @@ class Index:
         return remainder.within(0, divisor - 1)
 
     def joined(self) -> Index:
-        """The same with the axes of merged loops put together where all of them occur in proportion."""
+        """This index with the axes of merged loops put together where all of them occur in proportion."""
         groups: dict[int, Merged] = {}
         for atom, _ in self.terms:
             if type(atom) is Part:
@@ -197,7 +197,7 @@ class Index:
         return quotient, _sum(rest, self.constant % divisor)
 
     def within(self, low: int, high: int) -> Index:
-        """The same with a range known to hold besides its own."""
+        """This index with a range known to hold besides its own."""
         low, high = larger(low, self.low), smaller(high, self.high)
         if low == self.low and high == self.high:
             return self

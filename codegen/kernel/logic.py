@@ -68,18 +68,18 @@ class Logic(Body):
         return "index" if isinstance(x, Index) else _NAMES[x.type]
 
     def is_float(self, x: Element) -> bool:
-        """Whether it is an f32 or f64."""
+        """True if the value is an f32 or f64."""
         return not isinstance(x, Index) and x.type.is_float
 
     def beats(self, relation: str, y: Element, x: Element) -> Value:
-        """Whether y is "gt" or "lt" x, or y is nan and x is not: whether it is the extreme of both, x coming first."""
+        """True if y is "gt" or "lt" x, or y is nan and x is not: y is the extreme of both then, x coming first."""
         if not self.is_float(x):
             return self._compare(relation, y, x)
         beyond = self.emit("arith.cmpf", (as_value(y), as_value(x)), I1, {"predicate": f"u{relation}"})
         return self.logical_and(beyond, self.eq(x, x))
 
     def isnan(self, x: Element) -> Value:
-        """Whether it is no number."""
+        """True if the value is nan."""
         return self.ne(x, x) if self.is_float(x) else as_value(self.constant(False, "bool"))
 
     # ------------------------------------------------------------ comparisons and logic

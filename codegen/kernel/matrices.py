@@ -47,7 +47,7 @@ class Matrix:
     conjugates: bool = False
 
     def place(self, i: Place, j: Place) -> Index:
-        """Where an element lies."""
+        """The place of an element."""
         return self.start.plus(at(i).times(self.row)).plus(at(j).times(self.column))
 
     def get(self, i: Place, j: Place) -> Any:
@@ -82,7 +82,7 @@ def each(k: Scalar, low: Place, high: Place, *, apart: bool = False) -> Iterator
 def fold(
     k: Scalar, low: Place, high: Place, initial: Sequence[Value], step: Callable[[Index, list[Value]], Sequence[Value]]
 ) -> list[Value]:
-    """What a loop over range(low, high) carries, at its end."""
+    """The values that a loop over range(low, high) carries, at its end."""
     low, high = at(low), at(high)
     extent, bound = _count(k, low, high)
     loop = k.open_loop(extent, initial, high=bound)

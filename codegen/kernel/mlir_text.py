@@ -166,7 +166,7 @@ class _Printer:
         return (f"{results} = " if results else "") + f"{operation.name}{self._tail(operation)}"
 
     def _tail(self, operation: Operation) -> str:
-        """What stands behind the name of an operation without regions."""
+        """The text behind the name of an operation without regions."""
         name, operands = operation.name, operation.operands
         if name == "arith.constant":
             return " " + constant_text(operation.attributes["value"], operation.result.type)

@@ -1,4 +1,4 @@
-"""What the lines of one function of MLIR are made with: names, constants, calls, copies, views of memory."""
+"""The writer of one function of MLIR: names, constants, calls, copies, views of memory."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Writer:
 
     @contextmanager
     def region(self, head: str, end: str = "}") -> Iterator[None]:
-        """What is written inside stands between these lines."""
+        """A context whose lines stand between these two."""
         self.lines.append(head)
         start = len(self.lines)
         yield
@@ -108,7 +108,7 @@ class Writer:
         return self.element(self.memory(buffers[place[0]]), place[1], aval, t)
 
     def element(self, memory: Memory, start: int, aval: Aval, t: str = "") -> Memory:
-        """The same in any memory."""
+        """An element of any memory."""
         offset = self.constant(start, "index")
         if t:
             offset = self.index("addi", self.index("muli", t, self.constant(aval.size, "index")), offset)

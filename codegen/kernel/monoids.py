@@ -22,7 +22,7 @@ Accumulator = tuple[Value, ...]
 
 
 def identity(monoid: str, dtype: np.dtype) -> Any:
-    """What a reduction of nothing gives: 0, 1, the least or the greatest number, False, True."""
+    """The result of a reduction of nothing: 0, 1, the least or the greatest number, False, True."""
     kind = dtype.kind
     if monoid in ("max", "argmax"):
         return -math.inf if kind == "f" else False if kind == "b" else int(np.iinfo(dtype).min)
@@ -33,7 +33,7 @@ def identity(monoid: str, dtype: np.dtype) -> Any:
 
 
 def is_sum(monoid: str, type: ScalarType) -> bool:
-    """Whether rounding makes the order of additions matter."""
+    """True if rounding makes the order of additions matter."""
     return monoid in ("add", "mul") and type.is_float
 
 

@@ -144,7 +144,7 @@ class Operation:
 
 
 def is_parallel(loop: Operation) -> bool:
-    """Whether a loop's iterations are independent, but for a status in which they may meet."""
+    """True if a loop's iterations are independent, but for a status in which they may meet."""
     return loop.name == "scf.parallel" or "independent" in loop.attributes
 
 
@@ -194,7 +194,7 @@ class Function:
 
 
 class Status(IntEnum):
-    """What a kernel returns; NO_MEMORY and INTERRUPTED, what a loop at run time does.
+    """The status that a kernel returns; NO_MEMORY and INTERRUPTED are those of a loop at run time.
 
     INTERRUPTED: an exception is set.  REFUSED: the kernel has no result for these numbers; the references decide.
     """

@@ -52,7 +52,7 @@ class Product:
     k: int
 
     def is_step(self, node: Node) -> bool:
-        """Whether a step of its own is possible and pays."""
+        """True if a step of its own is possible and pays."""
         return node.aval.dtype.kind == "f" and typical(self.m * self.n * self.k) > _LOOP_LIMIT
 
 

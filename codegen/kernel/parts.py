@@ -1,4 +1,4 @@
-"""Which loops a sweep over a group's domain becomes: one per set of axes, long ones in blocks and tiles.
+"""The loops of a sweep over a group's domain: one per set of axes, long ones in blocks and tiles.
 
     sum of 10,000,000      blocks of 4,096, each added up by itself; then the blocks' sums
     a cut sweep            tiles, in each of which several loops run one after the other
@@ -66,7 +66,7 @@ def block_of(cost: int, longest: int = BLOCK) -> int:
 
 
 def rows_in_block(elements_of_row: int, cost: int, *, of_numbers: bool) -> int:
-    """How many rows of a column reduction share accumulators; an element costs so many additions.
+    """The number of rows of a column reduction that share accumulators; an element costs so many additions.
 
     of_numbers    the accumulators are single numbers
     """
@@ -103,7 +103,7 @@ class Part:
 
     @property
     def is_block(self) -> bool:
-        """Whether an iteration is more than one element."""
+        """True if an iteration is more than one element."""
         return self.step > 1
 
     def index(self) -> Index:
@@ -112,12 +112,12 @@ class Part:
         return self.outer.index().plus(own) if self.outer else own
 
     def length(self, k: Scalar) -> int | Value:
-        """How many iterations it makes here: the last block may be shorter."""
+        """The number of iterations here: the last block may be shorter."""
         length = self.index_length(k)
         return length.constant if length.is_constant else k.value_of(length)
 
     def index_length(self, k: Scalar) -> Index:
-        """The same as an index."""
+        """The number of iterations as an index."""
         if self.outer is None or (self.outer.step <= SMALL_INSIDE and self.whole % self.outer.step == 0):
             return constant_index(self.extent)
         rest = constant_index(self.whole).plus(self.outer.index().times(-1))
@@ -128,7 +128,7 @@ class Part:
 
 
 class Piece(Part):
-    """What a loop over elements does from one place to another; of a loop in a block what of that lies in the block."""
+    """The work of a loop over elements from one place to another; of a loop in a block the share in that block."""
 
     __slots__ = ("begin", "end")
 
@@ -215,7 +215,7 @@ def plan_parts(
 
 
 def _run(chain: int, *, is_block: bool) -> list[int]:
-    """How many of so many additions, one after the other, are done by themselves: [] where they are few."""
+    """The numbers of additions, of so many one after the other, that are done by themselves: [] where they are few."""
     if chain < 2 * _RUN:
         return []
     run = max(_RUN, 1 << round(math.log2(chain) / 2))
@@ -235,7 +235,7 @@ def first_carrying(root: Root, parts: Sequence[Part], positions: Positions) -> i
 
 
 def is_short(part: Part) -> bool:
-    """Whether a loop runs so few times that those of the loop around it are done side by side."""
+    """True if a loop runs so few times that iterations of the loop around it are done side by side."""
     return isinstance(part.extent, int) and part.extent <= SIDE_BY_SIDE
 
 
@@ -245,7 +245,7 @@ def type_of(root: Root) -> ScalarType:
 
 
 def _adds_rows(root: Root, loops: Sequence[tuple[int, ...]], positions: Positions) -> bool:
-    """Whether the first of these loops adds up what those in it carry to it."""
+    """True if the first of these loops adds up what those in it carry to it."""
     is_carried = all(axes[0] in positions.reduced(root) for axes in loops)
     return is_carried and is_sum(root.node.op.lower.monoid, type_of(root))
 

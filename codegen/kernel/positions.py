@@ -1,4 +1,4 @@
-"""Where the loops of a group stand: the index of each axis, and what that is in the domain of a root."""
+"""Positions of the loops of a group: the index of each axis, and that in the domain of a root."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Positions:
             self._indices[axis] = index
 
     def extent(self, axes: tuple[int, ...]) -> int:
-        """How often a loop over these axes runs."""
+        """The number of iterations of a loop over these axes."""
         return math.prod([self.extents[axis] for axis in axes])
 
     def index(self, root: Root) -> tuple[Index, ...]:
-        """Where the loops stand, as an index of the root's domain."""
+        """The position of the loops, as an index of the root's domain."""
         return self.within(root.domain, row=root.row)
 
     def within(self, domain: tuple[int, ...], *, row: bool = False) -> tuple[Index, ...]:
-        """Where the loops stand, as an index of a domain that is evaluated over all (or once per row)."""
+        """The position of the loops, as an index of a domain that is evaluated over all (or once per row)."""
         group = self.group
         scale = (group.inner or 1) if row else 1
         found = []
@@ -52,7 +52,7 @@ class Positions:
         return flatten(self.index(root), root.domain)
 
     def kept(self, root: Root) -> Index:
-        """Where a reduction's result for the present element goes."""
+        """The place of a reduction's result for the present element."""
         reduced = root.node.keywords["axis"]
         kept = [d for d in range(len(root.domain)) if d not in reduced]
         index = self.index(root)
@@ -65,7 +65,7 @@ class Positions:
         return flatten([index[d] for d in reduced], [root.domain[d] for d in reduced])
 
     def is_here(self, node: Node, index: tuple[Index, ...]) -> bool:
-        """Whether `index` is the element of the domain that the loops stand at."""
+        """True if `index` is the element of the domain that the loops stand at."""
         return node.aval.size == self.group.total and flatten(index, node.aval.shape) == flatten(
             self._indices, self.extents
         )
@@ -94,5 +94,5 @@ class Positions:
         return found
 
     def are_reduced(self, axes: tuple[int, ...]) -> bool:
-        """Whether iterations of this loop meet in an accumulator."""
+        """True if iterations of this loop meet in an accumulator."""
         return any(not self.reduced(r).isdisjoint(axes) for r in self.group.roots if r.is_reduction)

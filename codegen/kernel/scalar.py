@@ -116,11 +116,11 @@ class Scalar(Arithmetic):
         return self._float1("math.erf", x)
 
     def isinf(self, x: Element) -> Value:
-        """Whether it is infinite."""
+        """True if the value is infinite."""
         return self.eq(self.abs(x), self.constant(math.inf, like=x)) if self.is_float(x) else as_value(
             self.constant(False, "bool"))
 
     def isfinite(self, x: Element) -> Value:
-        """Whether it is neither infinite nor nan."""
+        """True if the value is neither infinite nor nan."""
         return self.lt(self.abs(x), self.constant(math.inf, like=x)) if self.is_float(x) else as_value(
             self.constant(True, "bool"))

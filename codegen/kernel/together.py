@@ -46,7 +46,7 @@ _LONGEST = 2048
 
 
 def rows_at_a_time(parts: Sequence[Part], roots: Sequence[Root], innermost: Sequence[Root], cost: int) -> int:
-    """How many iterations of the last loop but one are done together; 1 where that would not help.
+    """The number of iterations of the last loop but one that are done together; 1 where that would not help.
 
     innermost   the roots that enter an accumulator in memory with each element
     """

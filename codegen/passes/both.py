@@ -61,7 +61,7 @@ def both_sides(graph: Graph) -> Graph:
 
 
 def _number(part: Node) -> int:
-    """Which result of a choice a part is."""
+    """The number of the choice's result that a part is."""
     (vector,) = part.inputs
     choice = vector.op.lower.control(**vector.keywords)
     found = zip(choice.results, choice.starts(), strict=True)
@@ -83,7 +83,7 @@ def _computed(node: Node, inputs: list[Node]) -> list[Node] | None:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether a node computes elements and cannot fail."""
+    """True if a node computes elements and cannot fail."""
     lower = node.op.lower
     return node.op is CONSTANT or isinstance(lower, Map) or (isinstance(lower, Move) and len(node.inputs) == 1)
 

@@ -25,7 +25,7 @@ _PARTS = 16
 
 
 def is_beyond_caches(sizes: Iterable[int]) -> bool:
-    """Whether what a kernel reads and writes, so many bytes, does not fit in the caches."""
+    """True if the bytes that a kernel reads and writes do not fit in the caches."""
     return sum(sizes) >= FAR
 
 

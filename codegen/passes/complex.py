@@ -49,7 +49,7 @@ def _is_complex(node: Node) -> bool:
 
 
 def _nests(graph: Graph) -> bool:
-    """Whether a loop or branch computes with complex numbers inside."""
+    """True if a loop or branch computes with complex numbers inside."""
     return any(node.op is RESULT and _has_complex(node.params[0]) for node in graph.nodes)
 
 
@@ -149,7 +149,7 @@ class _Splitter:
         return self._parts(node, Node(RESULT, inputs, params, complex_ops.memory_aval(node.aval)))
 
     def _nested(self, nested: Any) -> Nested:
-        """The same with graphs without complex numbers; one for all results of an operation."""
+        """The loop or branch with graphs without complex numbers; one for all results of an operation."""
         known = self.nests.get(id(nested))
         if known is None:
             found = [_Splitter(self.nests).graph(graph) for graph in _graphs(nested)]

@@ -152,7 +152,7 @@ def _ratio(k: Any, c: Any, d: Any) -> Any:
 
 
 def _scale(k: Any, c: Any, d: Any, ratio: Any) -> Any:
-    """What both parts are multiplied by."""
+    """The factor that both parts are multiplied by."""
     large, small = _by_size(k, c, d)
     size = k.select(_both_zero(k, c, d), k.abs(c), k.add(large, k.mul(small, ratio)))
     return k.div(_one(k, c), size)

@@ -1,4 +1,4 @@
-"""What each operation on complex numbers is, in their real and imaginary parts.
+"""Rules of operations on complex numbers, in their real and imaginary parts.
 
 A rule takes the node and a value per input (`Parts` of a complex one, a node of a real one), and gives the parts of
 the result, or the result if it is real.  An imaginary part that is None is zero: of what was a real number.  A real
@@ -44,7 +44,7 @@ def parts_of_constant(node: Node) -> Parts:
 
 
 def rule_of(node: Node) -> Rule | None:
-    """How a node is computed by parts; None where only NumPy can."""
+    """The rule that computes a node by parts; None where only NumPy can."""
     found = _RULES.get(node.op.name)
     if found is not None:
         return found

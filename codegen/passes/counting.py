@@ -71,7 +71,7 @@ def _input(node: Node) -> Node:
 
 
 def _chain(node: Node) -> list[Node] | None:
-    """What a vector is computed by from its positions, in order; None if it is not, or by too much."""
+    """The operations that compute a vector from its positions, in order; None if there are none, or too many."""
     chain: list[Node] = []
     while node not in chain:
         if len(chain) > _MOST or node.aval.ndim != 1:

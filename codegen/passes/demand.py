@@ -1,4 +1,4 @@
-"""Which values are stored before anything is grouped: those that others must find in memory, and those
+"""Values that are stored before anything is grouped: those that others must find in memory, and those
 too dear to compute as often as they are read.
 
 Walked from the outputs backwards.  A node knows how its readers see it: at the same index (shared,
@@ -30,12 +30,12 @@ _PLACES = 64
 
 
 def is_fused(node: Node) -> bool:
-    """Whether a node is computed element by element, wherever it is wanted."""
+    """True if a node is computed element by element, wherever it is wanted."""
     return type(node.op.lower) in _FUSED
 
 
 class Demand:
-    """How often a node's elements are computed if it is not stored, relative to once each.
+    """The number of times that a node's elements are computed if it is not stored, relative to once each.
 
     per_row     whether it is one number of a row somewhere: computed there by itself, which takes ten times as long
                 as in a vector (30 functions of each of 1,000 numbers, times rows of 16: 353 us, stored before 30)
@@ -49,7 +49,7 @@ class Demand:
         self.elsewhere: dict[tuple, float] = {}
 
     def places(self) -> list[tuple[tuple | None, float]]:
-        """Where it is wanted (None: at the readers' own index), and how often there."""
+        """The indices at which it is wanted (None: the readers' own), and how often at each."""
         found: list[tuple[tuple | None, float]] = [(None, self.here)] if self.here else []
         if len(self.elsewhere) > _PLACES:
             return [*found, (("many",), sum(self.elsewhere.values()))]
@@ -127,13 +127,13 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
 
 
 def _is_beside(node: Node, roots: set[Node]) -> bool:
-    """Whether a node reads a stored value and what that is computed from: it is computed beside it then, as a slope of
+    """True if a node reads a stored value and what that is computed from: it is computed beside it then, as a slope of
     tanh(x) from x and tanh(x), whose exponentials are one.  Only what another kernel reads will be in memory."""
     return any(y in roots and is_fused(y) and not set(y.inputs).isdisjoint(node.inputs) for y in node.inputs)
 
 
 def _is_one_by_one(node: Node) -> bool:
-    """Whether numbers go to their places one after the other: what is dear is then computed in vectors before.
+    """True if numbers go to their places one after the other: dear values are then computed in vectors before.
 
     Gradient of sum(sin(x[i])**2), us: 10,007 places of 1,000 doubles 104, stored before 44; 100,000 of as many 2,990,
     918, of floats 1,540, 520.  Of sum(sin(cumsum(x))), 100,000 doubles 1,057, 534, floats 614, 291: so do running sums
@@ -168,13 +168,15 @@ def _pass_on(node: Node, seen: Demand, probed: Probed, want) -> None:
 
 
 def _deciding(node: Node, x: Node) -> tuple[Node, ...]:
-    """What else says where a node reads x: starts of a slice, indices.  Equal positions of two nodes that name numbers
-    which only the run knows are the same where these are."""
+    """Other operands that say where a node reads x: starts of a slice, indices.
+
+    Equal positions of two nodes that name numbers which only the run knows are the same where these are.
+    """
     return tuple([i for i in node.inputs if i is not x]) if type(node.op.lower) is Move else ()
 
 
 def _is_per_row(flat: Index, shape: tuple[int, ...], probed: Probed) -> bool:
-    """Whether a read at this position depends on leading axes only, in their order, each element once."""
+    """True if a read at this position depends on leading axes only, in their order, each element once."""
     atoms = [i.terms[0][0] for i in probed.axes.of(shape) if i.terms]
     used = [a for a, _ in flat.terms]
     return used == atoms[: len(used)] and len(used) < len(atoms)
@@ -195,7 +197,7 @@ def _prices(nodes, probed: Probed) -> dict[Node, int]:
 
 
 def _of_rows(nodes: Iterable[Node]) -> set[Node]:
-    """What is computed from sums and the like: where a row is reduced, it is there and nowhere else."""
+    """Values computed from sums and the like: where a row is reduced, they are there and nowhere else."""
     found: set[Node] = set()
     for node in nodes:
         sums = [i in found or (isinstance(i.op.lower, Reduce) and i.aval.size > 1) for i in node.inputs]

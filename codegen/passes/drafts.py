@@ -86,7 +86,7 @@ def drafted(
 
 
 def for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
-    """The same with kernels for any extent."""
+    """The drafts with kernels for any extent."""
     for work, values in drafts:
         if isinstance(work, Kernel):
             let_past_caches(work.function, [v.aval.nbytes for v in values])
@@ -131,7 +131,7 @@ def _draft(
 
 
 def _reads_are_written(drafts: list[Draft], inputs: tuple[Node, ...]) -> bool:
-    """Whether every step reads inputs and what steps before it write (nothing writes an empty array)."""
+    """True if every step reads inputs and what steps before it write (nothing writes an empty array)."""
     there: set[Hashable] = set(inputs)
     for work, values in drafts:
         written = {values[j] for j in _writes(work, len(values))}
@@ -155,7 +155,7 @@ def _kernel(built: Built) -> Draft:
 
 
 def _words(unit: Unit, fused: Fused) -> str:
-    """What a kernel does, in a few words: its roots, then the dearest of what it computes on the way."""
+    """A kernel in a few words: its roots, then the dearest values that it computes on the way."""
     if unit.node is not None:
         return unit.node.op.name
     assert unit.group is not None

@@ -1,4 +1,4 @@
-"""What has to come out the same in every kernel that computes it: what an extreme was found among.
+"""Values that every kernel must compute alike: those that an extreme was found among.
 
     y = max(d)          the gradient asks where d == y, perhaps in another kernel, or after y was asked for, in another
                         graph.  A product and a sum that the processor does at once in one of them (fma) and in two

@@ -63,7 +63,7 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _written_by_several(drafts: Sequence[Draft]) -> set[Hashable]:
-    """What more than one kernel writes: pairs, by parts."""
+    """Values that more than one kernel writes: pairs, by parts."""
     times = Counter(values[j] for work, values in drafts if isinstance(work, Kernel) for j in work.function.writes)
     return {value for value, count in times.items() if count > 1}
 
@@ -173,7 +173,7 @@ def _merged(kernel: Kernel, values: tuple[Hashable, ...], pairs: dict[int, int])
 
 
 def _size(value: Any) -> tuple[int, Any]:
-    """What two values have in common that may share memory."""
+    """The number and dtype of a value's elements, equal for two that may share memory."""
     return value.aval.size, value.aval.dtype
 
 
@@ -269,7 +269,7 @@ def _row_of(access: _Access) -> tuple | None:
 
 
 def _row_start(index: Value, loop: Operation) -> Value | None:
-    """Where a row starts whose elements a loop walks through: base of base + counter."""
+    """The start of a row whose elements a loop walks through: base of base + counter."""
     owner = index.owner
     if not isinstance(owner, Operation) or owner.name != "arith.addi":
         return None

@@ -1,4 +1,4 @@
-"""How a group's domain is cut into axes, and which axes share a loop.
+"""The axes that a group's domain is cut into, and the loops that they share.
 
     add(x: f64[100,50,8], y: f64[100,50,8])    one loop of 40,000
     add(x: f64[100,50,8], b: f64[8])           loops of 5,000 and 8
@@ -97,7 +97,7 @@ def _separate(group: Group, root: Root, reads: list[Index], reaches: Reaches, jo
 
 
 def _in_step(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, ...]) -> bool:
-    """Whether moving on by one along d is moving on by a whole length of e."""
+    """True if moving on by one along d is moving on by a whole length of e."""
     coefficients = {dimension_of.get(a, a): c for a, c in at.terms}
     if coefficients.get(d, 0) != coefficients.get(e, 0) * domain[e]:
         return False

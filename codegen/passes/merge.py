@@ -35,7 +35,7 @@ def merged(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _is_small(work: object) -> bool:
-    """Whether it is a kernel of straight code that gives the status 0."""
+    """True if the step is a kernel of straight code that gives the status 0."""
     if not isinstance(work, Kernel) or work.extents or len(work.function.body.operations) > _MOST:
         return False
     *operations, end = work.function.body.operations
@@ -76,6 +76,6 @@ def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashab
 
 
 def _name(a: str, b: str) -> str:
-    """What both do; the number of the second says nothing now."""
+    """The name of both together; the number of the second says nothing now."""
     words = [w for w in b.split("_")[2:] if w not in a.split("_")]
     return "_".join([a, *words])[:_NAME].rstrip("_")

@@ -45,7 +45,7 @@ def draft_nest(results: tuple[Node, ...], plan: Planner) -> tuple[object, tuple[
 
 
 def _filled(nested: Nested, node: Node) -> list[tuple[int, int]]:
-    """Which results lie in a value, and where they begin."""
+    """The results that lie in a value, and where they begin."""
     number = node.params[2]
     if isinstance(number, tuple):
         sizes = [nested.results[k].size for k in number]

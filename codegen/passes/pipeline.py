@@ -51,7 +51,7 @@ def optimize(graph: Graph) -> Graph:
 
 
 def stages(graph: Graph) -> list[tuple[str, Graph]]:
-    """What `optimize` does, to look at: each pass that ran, in order, and the graph after it.
+    """The stages of `optimize`, to look at: each pass that ran, in order, and the graph after it.
 
     A pass that had nothing to do gives the same object as the one before it.
     """

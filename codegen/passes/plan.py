@@ -39,7 +39,7 @@ __all__ = ["Planned", "ends_of", "place", "plan", "planned"]
 
 @record(frozen=True)
 class Planned:
-    """What will run, before everything has its place in memory.
+    """The steps that will run, before everything has its place in memory.
 
     graph      optimised, to be looked at              ends     as the steps name inputs and outputs
     drafts     steps on values, in order               avals    of all values, in a fixed order
@@ -108,5 +108,5 @@ def planned(
 
 
 def _body_planner(begin: Begin | None, prefix: str) -> drafts.BodyPlanner:
-    """What makes the programs of a loop or branch, with names of their own for kernels."""
+    """A function that makes the programs of a loop or branch, with names of their own for kernels."""
     return lambda body, letter: plan(optimize(body), prefix + letter, is_body=True, begin=begin)

@@ -134,6 +134,6 @@ def gemm_of(node: Node, product: Product) -> Gemm:
 
 
 def computed_by(node: Node) -> Node:
-    """What such a node computes."""
+    """The values that such a node computes."""
     computed: Node = node.params[0] if node.op.params == ("computed",) else node
     return computed

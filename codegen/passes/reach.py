@@ -1,4 +1,4 @@
-"""What a node computes on the way from stored values, and where it reads them.
+"""The computation of a node from stored values: operations on the way, and the places that it reads.
 
     tree     the computed nodes in its expression
     reads    pairs (stored node, flat position in terms of the reader's axes), and positions used as numbers
@@ -96,7 +96,7 @@ class Reaches:
                 changed.add(node)
 
     def of(self, root: Node) -> Reach:
-        """How a root is computed (a reduction: how its input's elements are)."""
+        """The reach of a root (of a reduction: that of its input's elements)."""
         return self._own[root]
 
     def reads(self, reads: Numbered) -> list[tuple[Node | None, Index]]:
@@ -104,11 +104,11 @@ class Reaches:
         return [self._reads[j] for j in numbers(reads)]
 
     def reads_of(self, leaf: Node, reads: Numbered) -> list[Index]:
-        """Where these reads read one leaf."""
+        """The positions at which these reads read one leaf."""
         return [self._reads[j][1] for j in numbers(reads & self._reads_of.get(leaf, EMPTY))]
 
     def moving(self, reads: Numbered) -> list[Index]:
-        """Where these reads read anything, but what is the same for every element."""
+        """The positions at which these reads read anything, but what is the same for every element."""
         return [self._reads[j][1] for j in numbers(without(reads, self._fixed))]
 
     def leaf(self, node: Node) -> Numbered:
@@ -122,7 +122,7 @@ class Reaches:
         return found
 
     def weight(self, node: Node) -> int:
-        """What a computed node costs by itself, in additions."""
+        """The cost of a computed node by itself, in additions."""
         return self.probed.edges(node).weight
 
     def _add(self, node: Node) -> None:
@@ -173,7 +173,7 @@ class Reaches:
         return Reach(tree, reads, leaves, moves, price + edges.weight)
 
     def _whole(self, node: Node) -> Reach:
-        """What a node reads that is computed as a whole."""
+        """The operands of a node that are computed as a whole."""
         own = Reach(EMPTY, EMPTY, EMPTY, 0, 0)
         for x in node.inputs:
             part = self._seen.get(x) or self._entering(x)

@@ -1,4 +1,4 @@
-"""What passes share: going through a graph once, in order, replacing nodes."""
+"""The walk that passes share: through a graph once, in order, replacing nodes."""
 
 from __future__ import annotations
 

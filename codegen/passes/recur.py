@@ -116,7 +116,7 @@ def _knowing(nested: Nested, known: dict[int, Node]) -> Nested:
 
 
 def _trimmed(nested: Nested) -> tuple[Nested, list[int]]:
-    """The same without the inputs that its graphs do not read, and the numbers of those that stay."""
+    """The loop without the inputs that its graphs do not read, and the numbers of those that stay."""
     match nested:
         case Recurrence(body, carried, scanned):
             body, stays = _reading(body, carried)

@@ -176,7 +176,7 @@ def _here(group: Group, roots: list[Root], done: set[Node], reaches: Reaches) ->
 
 
 def _side_by_side(nodes: Iterable[Node], reaches: Reaches) -> dict[Node, None]:
-    """The same nodes, but functions of one value behind the first of them: sin and cos have steps in common."""
+    """The nodes with functions of one value behind the first of them: sin and cos have steps in common."""
     functions: dict[Node, list[Node]] = {}
     behind: dict[Node, list[Node]] = {}
     for node in nodes:

@@ -61,13 +61,13 @@ def _number(node: Node) -> float | None:
 
 
 def _is_zero(node: Node, sign: float) -> bool:
-    """Whether the node is the zero of this sign (integers have only one)."""
+    """True if the node is the zero of this sign (integers have only one)."""
     number = _number(node)
     return number == 0 and (isinstance(number, int) or math.copysign(1.0, number) == sign)
 
 
 def _read(node: Node, name: str) -> Node | None:
-    """What the node of this operation reads first; None for another operation."""
+    """The first input of a node of this operation; None for another operation."""
     return node.inputs[0] if node.op.name == name else None
 
 
@@ -77,7 +77,7 @@ def _new(name: str, *inputs: Node, **params) -> Node | None:
 
 
 def _again(node: Node, *inputs: Node, **params) -> Node:
-    """The same operation on other inputs."""
+    """A node of the same operation on other inputs."""
     return apply(node.op, *inputs, **(node.keywords | params))
 
 

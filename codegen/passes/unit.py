@@ -65,7 +65,7 @@ class Unit:
 
 
 def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
-    """How `root` can be computed in a unit's group: the row length and strides that the group then has; or None.
+    """The row length and strides of a unit's group with `root` in it; None if it does not fit.
 
     Sets the root's row, stage, is_tail.
     """
@@ -114,18 +114,18 @@ def fit(group: Group, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | N
 
 
 def _is_dear(reach: Reach, inner: int) -> bool:
-    """Whether a number of each row is better computed from memory, in vectors, than by itself where the row is."""
+    """True if a number of each row is better computed from memory, in vectors, than by itself where the row is."""
     return reach.price > _ROW_PRICE * max(_SHORT_ROW, typical(inner))
 
 
 def _has_few_long_rows(total: int, inner: int) -> bool:
-    """Whether threads could not share a loop over the rows, though each is much to do."""
+    """True if threads could not share a loop over the rows, though each row is much work."""
     # The very numbers, not typical ones: for other extents the program is another.
     return inner >= _LONG_ROW and total < _FEW_ROWS * inner
 
 
 def _is_tail(group: Group, unit: Unit, root: Root, made: list[Node]) -> bool:
-    """Whether a root is a number made of the group's finished reductions: the mean of a sum."""
+    """True if a root is a number made of the group's finished reductions: the mean of a sum."""
     if root.total != 1 or group.total == 1 or root.is_reduction or not made:
         return False
     sources = [unit.roots[leaf] for leaf in made]

@@ -85,7 +85,7 @@ def _terms(node: Node, spine: Sequence[int]) -> list[Node]:
 
 
 def _window(node: Node) -> Window | None:
-    """Where an embedded part lies, if that is known, and its elements lie side by side."""
+    """The place of an embedded part, if it is known, and its elements lie side by side."""
     if node.op.name != "embed" or any([i.op is not CONSTANT for i in node.inputs[1:]]):
         return None
     axes, steps, _ = node.params
@@ -136,7 +136,7 @@ def _axis(found: list[Window], shape: tuple[int, ...]) -> int | None:
 
 
 def _are_apart(found: list[Window], along: int | None) -> bool:
-    """Whether no two different windows have an element in common."""
+    """True if no two different windows have an element in common."""
     if along is not None or len(found) == 1:
         return True
     return len(found) <= _MOST and all([

@@ -108,7 +108,7 @@ def definitions(calls: Mapping[Need, int], target: Target) -> tuple[str, dict[st
 
 
 def named(name: str, suffix: str, lanes: int, *, is_called: bool = False) -> str:
-    """What a function of these lanes is called: @exp.v8f64."""
+    """The name of a function for these lanes: @exp.v8f64."""
     return f"@{name}.{intrinsic_suffix(suffix, lanes)}{'.called' * is_called}"
 
 
@@ -137,7 +137,7 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
 
 
 def _has_far(name: str, k: Code) -> bool:
-    """Whether a function needs another way on this machine."""
+    """True if a function needs another way for far arguments on this machine."""
     return name in _FAR and not (name == "fmod" and not k.has_fma) and not (name == "bell" and k.fills_registers)
 
 

@@ -136,7 +136,7 @@ class Code:
         self._made: dict[str, str] = {}
 
     def of_doubles(self) -> Code:
-        """The same function, seen as one of f64: what is written through either goes to one place."""
+        """A view of this function as one of f64: text written through either goes to one place."""
         wide = Code("f64", self.target, self.lanes)
         wide.lines, wide.declarations, wide._made = self.lines, self.declarations, self._made
         return wide
@@ -169,7 +169,7 @@ class Code:
         return value
 
     def pick(self, of_doubles, of_floats):
-        """What belongs to the function's type."""
+        """The one of these values that belongs to the function's type."""
         return of_doubles if self.double else of_floats
 
     def append(self, instruction: str, type: str) -> Term:
@@ -267,7 +267,7 @@ class Code:
 
     @property
     def fills_registers(self) -> bool:
-        """Whether a term is one or several full registers of a machine that has these."""
+        """True if a term is one or several full registers of a machine that has these."""
         return self.target.has_scale and self.lanes * (8 if self.double else 4) % self.target.vector_bytes == 0
 
     def scaled(self, x: Term, n: Term) -> Term:
@@ -380,7 +380,7 @@ class Code:
     # ---- the finished function ----
 
     def name_of(self, name: str) -> str:
-        """What a function of this type and number of lanes is called: exp.f64, exp.v8f64."""
+        """The name of a function of this type and number of lanes: exp.f64, exp.v8f64."""
         return f"{name}.{intrinsic_suffix(self.suffix, self.lanes)}"
 
     def text(self, name: str, parameters: Sequence[Term], results: Sequence[Term]) -> str:

@@ -59,7 +59,7 @@ def bell(k: Code, x: Term) -> Term:
 
 
 def bell_is_far(k: Code, x: Term) -> Term:
-    """Whether exp(-x*x) must be had in another way."""
+    """True if exp(-x*x) must be computed in another way."""
     return k.abs(x) > k.pick(_END_F64, _END_F32)
 
 

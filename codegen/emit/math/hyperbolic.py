@@ -12,7 +12,7 @@ __all__ = ["acosh", "asinh", "atanh", "cosh", "fade", "sinh", "tanh", "tanh_besi
 
 
 def _is_tiny(k: Code, size: Term) -> Term:
-    """Whether an odd function of slope 1 is its argument; steps on the way may lose bits of a subnormal."""
+    """True if an odd function of slope 1 equals its argument; steps on the way may lose bits of a subnormal."""
     return size < 2.0 ** -(k.mantissa // 2 + 2)
 
 

@@ -149,7 +149,7 @@ def _by_tables(k: Code, x: Term, base: int = 0, lost: Term | None = None) -> Ter
 
 
 def _has_points(k: Code) -> bool:
-    """Whether a table in memory pays: remainders must be exact."""
+    """True if a table in memory pays: remainders must be exact."""
     return k.double and k.has_fma
 
 

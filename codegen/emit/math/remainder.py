@@ -26,7 +26,7 @@ def fmod(k: Code, x: Term, y: Term) -> Term:
 
 
 def is_large_quotient(k: Code, x: Term, y: Term) -> Term:
-    """Whether the quotient of two numbers has more bits than a float; not where the remainder is nan."""
+    """True if the quotient of two numbers has more bits than a float; False where the remainder is nan."""
     return (_quotient(k, x, y) >= 2.0**k.mantissa) & (k.abs(x) < math.inf) & (k.abs(y) > 0.0)
 
 

@@ -33,7 +33,7 @@ LIMITS = {("f64", True): 2.0**40, ("f64", False): 2.0**20, ("f32", True): 2.0**1
 
 
 def is_far(k: Code, x: Term) -> Term:
-    """Whether x is finite, and too large for the reduction here."""
+    """True if x is finite, and too large for the reduction here."""
     size = k.abs(x)
     return (size > LIMITS[k.suffix, k.has_fma]) & (size < math.inf)
 
