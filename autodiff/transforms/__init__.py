@@ -9,7 +9,7 @@
     arguments   of a transformed function
     functional  value_and_grad, vjp as functions of functions
     between     grad: of a function, or between tensors
-    handles     what a handle can be asked and told        updates     in place: `t += x`
+    handles     attributes and methods of handles          updates     in place: `t += x`
     second_order  jacobian, hessian, hvp
     hooks, nesting  functions of the user's in the walk; going back inside of going back
     anomaly     detect_anomaly

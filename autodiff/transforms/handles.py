@@ -1,4 +1,4 @@
-"""What a handle can be asked and told: values, gradients, hooks.  `updates` has what changes it in place.
+"""Attributes and methods of handles: gradients, copies, and those of `values`, `hooks`.  In place: `updates`.
 
 Attached to `Tensor` here, because asking needs the tape and `backward` needs the transformations,
 and a handle (`autodiff.tensor`) knows neither.
@@ -6,226 +6,29 @@ and a handle (`autodiff.tensor`) knows neither.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
-from ..config import config
 from ..errors import (
-    ConcretizationError,
     DTypeError,
     GradientError,
-    LostGradientWarning,
     ShapeError,
     caller,
-    is_shown,
     warn,
 )
 from ..ops import as_tensor
 from ..tape.ask import value_of
-from ..tape.leaks import is_traced
 from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
-from ..tape.record import ARGUMENT, DETACH, IDENTITY, another, grad_mode, record, state
+from ..tape.record import ARGUMENT, IDENTITY, another, state
 from ..tensor import Tensor, handle
 from . import hooks
 from .backward import backward
 from .updates import as_leaf
+from .values import array, detach, index, item, number, numpy, page, show, text, tolist, truth
 
 __all__ = ["GradFn", "refuse_discrete_leaf"]
-
-
-# ---------------------------------------------------------------- values
-
-
-def _refuse_losing_gradient(t: Tensor, what: str) -> None:
-    if t.node.kind.out.requires_grad and not t.masked and grad_mode.get():
-        if t.node.value is None and not _is_tracing() and is_traced(t.node):
-            return  # it has left its trace and never has a value: who asks for it is told so
-        if is_shown():
-            return
-        raise GradientError(
-            f"{what} of a {t.aval} that requires grad would lose its gradient\n"
-            f"  called at {caller()}\n"
-            "  compute with ad.* functions: ad.asarray makes tensors of operands, ad.stack one of a list of tensors;\n"
-            "  t.detach().numpy() has the value alone, through which no gradient flows"
-        )
-
-
-def _is_tracing() -> bool:
-    """True if this thread is tracing a function."""
-    return threading.get_ident() in config.open.values()
-
-
-#: What to write instead of what asks for a value, where there is none.
-_AS_AN_ARRAY = """use functions of ad instead of NumPy's: ad.stack([a, b]) is np.array([a, b]) of tensors;
-  NumPy's array a is read at a traced place by ad.asarray(a)[i]"""
-_AS_AN_INDEX = "use ad.fori_loop or ad.scan instead of range(); an array, or a list, a is read by ad.asarray(a)[i]"
-_AS_A_NUMBER = "leave it a tensor: ad.exp and the like instead of math.exp, ad.astype instead of float() and int()"
-_AS_A_TRUTH = """use ad.where, ad.cond or ad.while_loop instead of `if` and `while`, & and | instead of `and` and `or`,
-  ad.minimum and ad.maximum instead of min() and max()"""
-
-
-def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
-    """The value.  Raises ConcretizationError where a trace has none, with what to write instead."""
-    try:
-        return value_of(t.node)
-    except ConcretizationError:
-        if not is_traced(t.node):
-            raise
-    where = f"  asked at {caller()}: {what} of a {t.aval}"
-    if not _is_tracing():
-        raise ConcretizationError(
-            "the value of a traced argument was asked for after its trace, so it never has one\n"
-            f"{where}\n"
-            "  a traced function leaves no tensors outside: let it return what is wanted"
-        )
-    raise ConcretizationError(
-        "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
-        f"{where}\n"
-        f"  {instead};\n"
-        "  or mark the argument static (static_argnums), in vmap give it in_axes=None"
-    )
-
-
-def _number(t: Tensor, what: str, instead: str = _AS_A_NUMBER) -> Any:
-    """The value of a one-element tensor as a Python number, for the user to compute with: it has no history."""
-    if t.size != 1:
-        raise ShapeError(f"{what}() takes one element, not {t.aval}\n  called at {caller()}")
-    value = _asked(t, "the number", instead).item()
-    _warn_of_lost_gradient(t, "a Python number")
-    return value
-
-
-def _warn_of_lost_gradient(t: Tensor, made: str) -> None:
-    """Warn, once per line, that a value left the function being differentiated.
-
-    Not in the forward and the backward of a custom function: there a derivative through such a value is an error.
-    """
-    now = state.now
-    is_rule = now.body or not (now.start or now.tracing)
-    if now.transforming and not is_rule and t.node.kind.out.requires_grad and grad_mode.get():
-        warn(
-            f"a {t.aval} that is being differentiated became {made}, through which no gradient flows: use functions of "
-            "ad (ad.sin, not math.sin).  Where it is meant as a constant, ad.stop_gradient(x) says so",
-            LostGradientWarning,
-        )
-
-
-def numpy(t: Tensor) -> np.ndarray:
-    """The value as a read-only array: computed now if it is pending.  `np.array(t)` copies.
-
-    Raises GradientError for a tensor that requires grad (outside of no_grad): use t.detach().numpy().
-
-    >>> import autodiff as ad
-    >>> ad.tensor([1.0, 2.0]).numpy().flags.writeable
-    False
-    """
-    _refuse_losing_gradient(t, "numpy()")
-    return _read_only(t)
-
-
-def _read_only(t: Tensor) -> np.ndarray:
-    view = _asked(t, "the array", _AS_AN_ARRAY).view()
-    view.flags.writeable = False
-    return view
-
-
-def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """NumPy's protocol: np.asarray(t) is read-only, np.array(t) a copy."""
-    _refuse_losing_gradient(t, "np.asarray")
-    value = _read_only(t)
-    if dtype is not None and np.dtype(dtype) != value.dtype:
-        if copy is False:
-            raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")
-        return value.astype(dtype)
-    return value.copy() if copy else value
-
-
-def item(t: Tensor) -> Any:
-    """The value of a one-element tensor as a Python number: computed now if it is pending.
-
-    >>> import autodiff as ad
-    >>> ad.tensor([[2]]).item()
-    2
-    """
-    return _number(t, "item")
-
-
-def tolist(t: Tensor) -> Any:
-    """The value as nested lists of Python numbers.
-
-    >>> import autodiff as ad
-    >>> ad.tensor([[True, False]]).tolist()
-    [[True, False]]
-    """
-    value = _asked(t, "the list", _AS_AN_ARRAY).tolist()
-    _warn_of_lost_gradient(t, "a list of Python numbers")
-    return value
-
-
-def truth(t: Tensor) -> bool:
-    """Whether a one-element tensor is not zero: `if t > 0` asks for the value."""
-    if t.size != 1:
-        raise ShapeError(
-            f"the truth of a {t.aval} is ambiguous\n  called at {caller()}\n  use .any() or .all(), or ad.where"
-        )
-    return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
-
-
-def index(t: Tensor) -> int:
-    """An integer 0-d tensor as an index."""
-    if t.shape or t.dtype.kind != "i":
-        raise DTypeError(f"only a 0-d integer tensor is an index, not {t.aval}\n  called at {caller()}")
-    return int(_asked(t, "the index", _AS_AN_INDEX).item())
-
-
-def show(t: Tensor) -> str:
-    """`f64[3] [1. 2. 3.]`, with "requires grad" behind it where that is so.  Computes a pending value."""
-    flag = ", requires grad" if t.requires_grad else ""
-    if is_traced(t.node):
-        return f"{t.aval} traced{flag}"
-    seen = state.now.seen
-    before = len(seen)
-    value = value_of(t.node)
-    del seen[before:]  # a forward that shows a value does not compute with it
-    text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
-    joint = "\n" if "\n" in text else " "
-    return f"{t.aval}{flag}{joint}{text}"
-
-
-def page(t: Tensor) -> str:
-    """The page for a notebook: shape and dtype in a line of their own, the elements below."""
-    from html import escape  # for notebooks only
-
-    text = show(t)
-    at = text.find("[", text.find("]")) if t.shape else -1  # where the elements begin
-    head, elements = (text, "") if at < 0 else (text[:at].rstrip(), text[at:])
-    return f"<div><code>{escape(head)}</code>{elements and f'<pre>{escape(elements)}</pre>'}</div>"
-
-
-def text(t: Tensor, spec: str) -> str:
-    """format(t, ".3f") formats the number of a one-element tensor."""
-    return format(item(detach(t)), spec) if spec else show(t)
-
-
-def detach(t: Tensor) -> Tensor:
-    """The same value without history: no gradient flows through it.
-
-    >>> import autodiff as ad
-    >>> w = ad.tensor(3.0, requires_grad=True)
-    >>> ad.grad(lambda x: x * x.detach())(w)
-    f64[] 3.0
-    """
-    if not t.node.kind.out.requires_grad:
-        return another(t)
-    y, value = record(DETACH, (t,)), t.node.value
-    node = y.node
-    # Of what is computed nothing is left to be computed.  A trace must see where a value comes from.
-    if type(value) is np.ndarray and type(node) is Node and not config.careful:
-        node.value, node.inputs = value, ()
-    return y
 
 
 # ---------------------------------------------------------------- gradients
@@ -391,9 +194,9 @@ for _name, _function in {
     "__array__": array,
     "item": item,
     "tolist": tolist,
-    "__float__": lambda t: float(_number(t, "float")),
-    "__int__": lambda t: int(_number(t, "int")),
-    "__complex__": lambda t: complex(_number(t, "complex")),
+    "__float__": lambda t: float(number(t, "float")),
+    "__int__": lambda t: int(number(t, "int")),
+    "__complex__": lambda t: complex(number(t, "complex")),
     "__bool__": truth,
     "__index__": index,
     "__repr__": show,

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..custom.boundary import output_of
 from ..custom.call import Call
-from ..custom.context import BackwardContext, Fields
+from ..custom.context import BackwardContext
+from ..custom.fields import Fields
 from ..custom.historyless import without_history
 from ..custom.packed import Packed, as_it_is
 from ..ops import as_tensor, zeros_of
