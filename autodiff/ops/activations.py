@@ -1,4 +1,4 @@
-"""What networks bend their values by, beside relu, sigmoid, tanh and softplus: compositions, so they fuse."""
+"""Activation functions of networks, beside relu, sigmoid, tanh and softplus: compositions, so they fuse."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ Body = Callable[[Sequence[Any]], Tensor]
 
 
 class AnyShape:
-    """What a site records for operands of any shape, by form: their classes, grad mode, and what is static."""
+    """Programs that a site records for operands of any shape, by form: their classes, grad mode, and what is static."""
 
     __slots__ = ("_age", "_forms", "programs")
 
@@ -118,7 +118,7 @@ class AnyShape:
 
 
 def is_real(xs: Sequence[Any]) -> bool:
-    """Whether no operand has a symbol for an extent."""
+    """True if no operand has a symbol for an extent."""
     return not any([Symbol in map(type, x.node.kind.out.shape) for x in xs if isinstance(x, Tensor)])
 
 
@@ -133,7 +133,7 @@ class _Form:
         self.count = 0
 
     def note(self, outs: tuple[Out, ...]) -> int:
-        """How many shapes were new since something was learnt, with these."""
+        """Count these among the shapes that were new since a program was learnt."""
         if self.first is None:
             self.first = outs
         elif outs not in self.latest:
@@ -156,7 +156,7 @@ def _numbers(outs: Sequence[Out]) -> list[int]:
 
 
 def _form(xs: Sequence[Any], statics: Sequence[tuple[Any, Any]]) -> tuple | None:
-    """What decides what is recorded, but for shapes and flags; None where a static argument is not compared."""
+    """The key of a call, but for shapes and flags; None where a static argument is not compared."""
     form = (grad_mode.get(), *map(type, xs))
     if statics:
         kinds = tuple([kinds_of_static(value) for _, value in statics])
@@ -168,7 +168,7 @@ def _form(xs: Sequence[Any], statics: Sequence[tuple[Any, Any]]) -> tuple | None
 
 
 class _Program:
-    """What is recorded for operands of some form, for any extents that fit.
+    """The program of operands of some form, for any extents that fit.
 
     put      what records it
     steps    of each its value, and which earlier nodes are its inputs
@@ -183,14 +183,14 @@ class _Program:
         self.put, self._steps, self.number_kind, self.choices = put, steps, number_kind, choices
 
     def template(self, kinds: Sequence[Kind]) -> Template:
-        """What is recorded where the steps have these kinds."""
+        """The template in which the steps have these kinds."""
         template = Template([(k, *step) for k, step in zip(kinds, self._steps, strict=True)], self.choices)
         template.number_kind = self.number_kind
         return template
 
 
 def _found(samples: Sequence[tuple[Out, ...]], xs: Sequence[Any], body: Body) -> _Program | None:
-    """What the body records for operands like the samples; None where no formula says it, or a sample shows another."""
+    """The program of operands like the samples; None where no formula says it, or a sample shows another."""
     tensors = [x for x in xs if isinstance(x, Tensor)]
     if any([x.dtype.kind == "i" or type(x) is not tensor_class(x.aval) for x in tensors]):
         return None  # the body may look at indices; a number of a trace is another class
@@ -224,7 +224,7 @@ def _given(xs: Sequence[Any], outs: Sequence[Out]) -> list[Any]:
 
 
 def _run(xs: Sequence[Any], outs: Sequence[Out], body: Body) -> tuple[Template, Any] | None:
-    """What the body records for tensors with these Outs, and the kind of the leaf of an operand that is a number."""
+    """The nodes that the body records for tensors with these Outs, and the kind of the leaf of a number operand."""
     given = _given(xs, outs)
     nodes = [x.node for x in given if isinstance(x, Tensor)]
     now, since = state.now, new_number()
@@ -278,7 +278,7 @@ def _program(names: Sequence[str | int], xs: Sequence[Any], body: Body) -> _Prog
 
 
 def _agrees(program: _Program, outs: Sequence[Out], xs: Sequence[Any], body: Body) -> bool:
-    """Whether a program gives for a sample what the body records."""
+    """True if a program gives for a sample what the body records."""
     found = _run(xs, outs, body)
     given = _given(xs, outs)
     made = program.put(state.now, *given)

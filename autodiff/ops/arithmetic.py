@@ -174,7 +174,7 @@ mul0 = primitive(
 
 
 def _as_int64(quotient):
-    """What a quotient means for bool: that of the numbers 0 and 1."""
+    """A quotient of bool: that of the numbers 0 and 1."""
     return lambda a, b: quotient(cast_to(a, _I64), cast_to(b, _I64))
 
 

@@ -19,7 +19,7 @@ __all__ = ["on_arrays"]
 
 
 class _Arrays:
-    """What `codegen.kernel.scalar.Scalar` has, for arrays of one dtype."""
+    """The operations of `codegen.kernel.scalar.Scalar`, for arrays of one dtype."""
 
     add, sub, mul, div, neg, abs = np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute
     minimum = np.minimum

@@ -1,4 +1,4 @@
-"""What an operation does to many examples at once: its *batch rule*, declared with it.
+"""Batching rules: an operation for many examples at once, declared with it.
 
     batch(op, size, xs, mapped, **params) -> tensor
 

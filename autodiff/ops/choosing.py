@@ -125,7 +125,7 @@ def nanargmin(x, axis=None, *, keepdims=False):
 
 
 def _places(name: str, x: Any) -> Sequence[Tensor]:
-    """Where x is not zero, an array of places for each axis."""
+    """The places where x is not zero, an array for each axis."""
     x = as_tensor(x, name, "x")
     value = known_value(x)
     if value is None:

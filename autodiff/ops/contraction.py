@@ -254,7 +254,7 @@ def contracted(
 def _summed_products(
     a: Tensor, b: Tensor, batch: tuple[tuple[int, ...], tuple[int, ...]], over: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> Tensor:
-    """The same where no axis is left over: a sum in the order of a's axes, which fuses with what is around it.
+    """A contraction that leaves no axis over: a sum in the order of a's axes, which fuses with its neighbours.
 
     Rows of one element times columns of one would each be a product of their own.
     """

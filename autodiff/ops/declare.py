@@ -32,7 +32,7 @@ class Elementwise(Function):
     of_complex: Callable[[Tensor], Tensor] | None = None
 
     def on_complex(self, compute: Callable[[Tensor], Tensor]) -> None:
-        """What it means for a complex argument, where the operation itself takes none: `@abs_.on_complex`."""
+        """Set the meaning for a complex argument, where the operation itself takes none: `@abs_.on_complex`."""
         self.of_complex = compute
 
 

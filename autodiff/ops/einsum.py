@@ -235,7 +235,7 @@ def _pair(
 def _path(
     inputs: tuple[Labels, ...], output: Labels, extents: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Which two terms to multiply next, by their places; a product goes to the end."""
+    """The two terms to multiply next, by their places; a product goes to the end."""
     if len(inputs) < 3:
         return ((0, 1),) if len(inputs) == 2 else ()
     from opt_einsum.paths import auto  # only here: importing it takes longer than importing the rest of us

@@ -58,7 +58,7 @@ def _on_axis(name: str, x: Any, axis: int, to_complex: bool) -> tuple[Tensor, in
 
 
 def _extent(name: str, n: Any, default: int) -> int:
-    """How many elements are transformed.  Raises ShapeError for none."""
+    """The number of elements that are transformed.  Raises ShapeError for none."""
     count = default if n is None else integer(n, f"fft.{name}", "n")
     if count < 1:
         raise ShapeError(f"fft.{name}: {count} elements have no transform\n  called at {caller()}")

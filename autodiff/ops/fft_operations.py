@@ -1,4 +1,4 @@
-"""What discrete Fourier transforms record: of complex numbers in either direction, of real ones, back to real ones.
+"""The operations of discrete Fourier transforms: of complex numbers either way, of real ones, back to real ones.
 
 Each is the transpose of another: the first of itself in the other direction; the second and third of each other, but
 that what stands for two frequencies of opposite sign counts twice.  Nothing is divided by anything here.

@@ -1,4 +1,4 @@
-"""What floats are made of, and functions of two of them that look at sign, remainder or nan.
+"""The parts of floats, and functions of two of them that look at sign, remainder or nan.
 
     copysign signbit nextafter     sign and neighbours        frexp ldexp modf     parts of a number
     fmod divmod float_power fabs   C's arithmetic             fmax fmin            extremes that leave nan out
@@ -104,7 +104,7 @@ _LAYOUT = {"f64": (52, 1023, 0x7FF, 54), "f32": (23, 127, 0xFF, 25)}
 
 
 def _scaled(k: Any, x: Any) -> tuple[Any, Any, Any, Any]:
-    """What x is made of: its bits, its exponent as it stands in them, and whether it is 0, infinite or nan.
+    """The parts of x: its bits, its exponent as it stands in them, and True if it is 0, infinite or nan.
 
     A subnormal x is taken times a power of two, the second of the four.
     """

@@ -127,7 +127,7 @@ def within(k, position, extent: int):
 
 
 def _indexed(k, j, indices, shape, axes, place):
-    """Where the element at j of a gathered array stands in an array of `shape`."""
+    """The index, in an array of `shape`, of the element at j of a gathered array."""
     rank = len(indices[0].shape)
     rest = iter((*j[:place], *j[place + rank :]))
     at = {a: i(*j[place : place + rank]) for a, i in zip(axes, indices, strict=True)}
@@ -207,7 +207,7 @@ def _scatter_add_transpose(y_bar, y, *inputs, shape, axes, place):
 
 
 def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: int) -> Tensor:
-    """Which elements of the values written (of this shape) are still there at the end."""
+    """The elements of the values written (of this shape) that are still there at the end."""
     count = int(np.prod(shape))
     number = reshaped(iota((count,), 0), shape)
     kept = record(_scatter_set, (zeros_of(Aval(x.shape, _I64)), *indices, number), (axes, place))
@@ -310,7 +310,7 @@ def scattered(
 
 
 def fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """What is put into x[...], broadcast to its shape; leading extents of 1 beyond it are dropped, as in NumPy."""
+    """The values for x[...], broadcast to its shape; leading extents of 1 beyond it are dropped, as in NumPy."""
     extra = value.ndim - len(shape)
     if extra > 0 and value.shape[:extra] == (1,) * extra:
         value = reshaped(value, value.shape[extra:])

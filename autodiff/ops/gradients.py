@@ -1,4 +1,4 @@
-"""What the rules of custom functions are written with: unbroadcast, project, stop_gradient."""
+"""Functions for rules of custom functions: unbroadcast, project, stop_gradient."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _(g, like):
 @function
 @remembered(1)
 def stop_gradient(t):
-    """The same values, through which no gradient flows; of containers and structured values, all their tensors.
+    """Let no gradient flow through these values; of containers and structured values, through all their tensors.
 
     t: T[...]  →  T[...]
 

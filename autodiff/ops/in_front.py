@@ -1,4 +1,4 @@
-"""What is put in front of the Python bodies while machine code records (`recorder`): operators, calls, methods, reads.
+"""C functions in front of the Python bodies while machine code records: operators, calls, methods, reads.
 
 Each gets a C function with a table (`codegen.runtime.record`), which learns from what its Python body records.
 """
@@ -32,7 +32,7 @@ native = later("codegen.runtime.record")
 
 
 class Front:
-    """What is in front of Python, and what it replaced.
+    """The C functions in front of Python, and the Python ones that they replaced.
 
     attach    attach(): the recorder records where this thread does
     """
@@ -182,7 +182,7 @@ class Front:
         return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
 
     def _replace_reads(self) -> None:
-        """What handles are asked, where nothing has to be computed."""
+        """Replace the reads of handles for which nothing has to be computed."""
         if not self.reads:
             table, python = Table(), vars(Tensor)["detach"]
 
@@ -225,12 +225,12 @@ def _either(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
 
 
 def _wanted(function: Function) -> int:
-    """Which arguments of a function are operands."""
+    """The arguments of a function that are operands."""
     return getattr(getattr(function, "__wrapped__", None), "tensors", ALL)
 
 
 def _runs_own(function: Function, args: tuple) -> bool:
-    """Whether such a call runs the function's own body, and nothing that a user registered."""
+    """True if such a call runs the function's own body, and nothing that a user registered."""
     classes = []
     for place, argument in enumerate(args):
         kind = known_kind(argument) if type(argument) is np.ndarray else None
@@ -247,7 +247,7 @@ def _learn_pattern(table: Table, age: int, keys: list, parts: tuple, program: Pr
 
 
 def _learns(function: Function) -> bool:
-    """Whether a function of the library records operations that can be put down again."""
+    """True if a function of the library records operations that can be put down again."""
     return hasattr(getattr(function, "__wrapped__", None), "natively")
 
 

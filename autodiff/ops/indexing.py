@@ -72,7 +72,7 @@ class _Fresh(NamedTuple):
 
 
 class _Selection(NamedTuple):
-    """What a key says of an array.
+    """A key as it selects from an array.
 
     starts, axes, steps, extents   the slice to take first; `extents` is its whole shape
     shape      the slice's shape without the axes of ints and with new ones
@@ -90,7 +90,7 @@ class _Selection(NamedTuple):
 
 
 def _selection(x: Aval, key: Any) -> _Selection:
-    """What `key` says of an array like x.  Raises IndexError or ShapeError where they do not fit."""
+    """The selection of `key` from an array like x.  Raises IndexError or ShapeError where they do not fit."""
     entries = _expanded(x, _filled(x, _entries(key)))
     starts: list[Tensor] = []
     axes: list[int] = []
@@ -166,7 +166,7 @@ def _filled(x: Aval, entries: list) -> list:
 
 
 def _consumes(entry: Any) -> int:
-    """How many axes of x an entry is about."""
+    """The number of axes of x that an entry selects from."""
     return entry.value.ndim if isinstance(entry, _Mask) else 0 if entry is None or entry is Ellipsis else 1
 
 
@@ -236,7 +236,7 @@ def _start(start: int, step: int, count: int, extent: int) -> Tensor:
 
 
 def _place(entries: list) -> int:
-    """Where the axes of index arrays stand: in the place of the first, or in front if they are apart."""
+    """The place of the axes of index arrays: that of the first, or in front if they are apart."""
     numbers = [i for i, e in enumerate(entries) if isinstance(e, (Tensor, _Fresh))]
     if not numbers or numbers[-1] - numbers[0] >= len(numbers):
         return 0

@@ -145,7 +145,7 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _are_of_any_length() -> bool:
-    """Whether shapes do not repeat; False where what is recorded now is recorded for good."""
+    """True if shapes do not repeat; False where what is recorded now is recorded for good."""
     now = state.now
     is_plain = now.start and not (config.careful or now.literal or now.tracing or now.transforming or now.body)
     return bool(is_plain) and is_varied()

@@ -1,4 +1,4 @@
-"""What is learnt from a call that Python recorded, so that machine code records the next like it (`ops.recorder`)."""
+"""Learning from a call that Python recorded, so that machine code records the next like it (`ops.recorder`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROOM = SETS * WAYS // 2
 
 
 class Lately:
-    """What was met of late, the last 64 things at least: of two that come by turns neither drives out the other."""
+    """A set of the last 64 things met, at least: of two that come by turns neither drives out the other."""
 
     def __init__(self) -> None:
         self._met: set[Any] = set()
@@ -43,7 +43,7 @@ class Lately:
         return what in self._met or what in self._before
 
     def add(self, what: Any) -> bool:
-        """Whether many were met by now."""
+        """Note a thing as met; True if many were met by now."""
         is_full = len(self._met) >= _MET
         if is_full:
             self._before, self._met = self._met, set()
@@ -52,7 +52,7 @@ class Lately:
 
 
 class Room:
-    """Whether a table is to learn what was met before: all of it, until that would drive out others; then what comes
+    """Room in a table for what was met before: for all of it, until that would drive out others; then for what comes
     again soon.
     """
 
@@ -61,7 +61,7 @@ class Room:
         self._met = Lately()
 
     def is_left(self, what: Any) -> bool:
-        """Whether to learn this."""
+        """True if this is to be learnt."""
         if len(self._table) < _ROOM or what in self._met:
             return True
         self._met.add(what)
@@ -69,7 +69,7 @@ class Room:
 
 
 class Learner:
-    """What a site's `slow` and `unknown` need: which function, its table, what Python has for it.
+    """The `slow` and `unknown` of a site, with its function, its table and the Python that they call.
 
     attach      records natively where this thread records
     wanted      which arguments are operands; None: of a power, whose exponent is static if it is a number
@@ -146,7 +146,7 @@ class Learner:
             self.table.learn(age, keys, grad_mode.get(), program, statics)
 
     def is_expected_again(self, keys: list) -> bool:
-        """Whether operands with these keys are worth learning.
+        """True if operands with these keys are worth learning.
 
         Where shapes do not repeat, or many were met here, those that were met before are: of arrays that grow at each
         step to learn an operation takes as long as to record it.
@@ -212,7 +212,7 @@ class Learner:
         return operands, [*[(None, a) for a in rest], *keywords.items()]
 
     def stays(self, value: Any) -> bool:
-        """Whether a static argument is likely to be met again."""
+        """True if a static argument is likely to be met again."""
         if value is None or type(value) is bool or (type(value) is int and value in _SMALL_INTS):
             return True
         if isinstance(value, (type, np.dtype)):
@@ -251,7 +251,7 @@ def _adopted(function: Function, x: Any) -> Any:
 
 
 def key_of(x: Any) -> Any:
-    """What an operand is in a table; None for what is not recorded natively."""
+    """The key of an operand in a table; None for one that is not recorded natively."""
     if isinstance(x, Tensor):
         out = x.node.kind.out
         return out if type(x) is out.cls else None

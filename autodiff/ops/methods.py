@@ -1,4 +1,4 @@
-"""How users reach reductions, moves, indexing and products: methods of tensors, `@`, `t[...]`, NumPy's functions."""
+"""Methods of tensors, `@`, `t[...]` and NumPy's functions for reductions, moves, indexing and products."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _rows(self: Any) -> Iterator:
 
 
 def _holds(self: Any, element: Any) -> bool:
-    """Whether an element equals this: asks for the value."""
+    """True if an element equals this: evaluates the array."""
     return bool(any_(equal(self, element)))
 
 
@@ -222,7 +222,7 @@ for _function, _names in {
 
 
 def _reducing(function: Callable) -> Callable:
-    """What a universal function's `reduce` is: over the first axis unless another is named."""
+    """The `reduce` of a universal function: over the first axis unless another is named."""
 
     def reduce(array, axis=0, dtype=None, out=None, keepdims=False, **keywords):
         told = {"dtype": dtype} if dtype is not None else {}

@@ -36,7 +36,7 @@ _taken: set[type] = {bool, int, float, np.ndarray}
 
 
 def _takes(function: Function, left: Any, right: Any, other: Any) -> bool:
-    """Whether `function` has something to say about `other`, one of its two arguments."""
+    """True if `function` takes `other` as one of its two arguments."""
     if isinstance(other, _ARRAYS):
         _taken.add(type(other))
         return True
@@ -92,7 +92,7 @@ def attach(names: dict[str, Callable], cls: type = AbstractTensor) -> None:
 
 
 def attach_spread(names: dict[str, Callable], *, is_needed: bool) -> None:
-    """The same of methods that take a sequence, or its elements as arguments: t.reshape(2, 3), t.reshape((2, 3)).
+    """Attach methods that take a sequence, or its elements as arguments: t.reshape(2, 3), t.reshape((2, 3)).
 
     is_needed   whether no arguments mean an empty sequence, not that it is left out
     """
@@ -103,7 +103,7 @@ def attach_spread(names: dict[str, Callable], *, is_needed: bool) -> None:
 
 
 def _gathering(is_needed: bool) -> Callable[[tuple], tuple]:
-    """What gives the function's own arguments for those of such a method."""
+    """A function that gives the function's own arguments for those of such a method."""
 
     def canonical(args: tuple) -> tuple:
         x, *rest = args

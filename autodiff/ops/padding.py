@@ -55,7 +55,7 @@ def _pad_element(k, index, x, value, *, widths):
 
 
 def _interior(widths: tuple) -> tuple[tuple[Tensor, ...], tuple[int, ...], tuple[int, ...]]:
-    """Where x lies in its padded self, as the starts, axes and steps of a slice."""
+    """The place of x in its padded self, as the starts, axes and steps of a slice."""
     axes = tuple([i for i, pair in enumerate(widths) if pair != (0, 0)])
     return tuple([constant(widths[i][0], "i64") for i in axes]), axes, (1,) * len(axes)
 

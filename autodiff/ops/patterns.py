@@ -42,7 +42,7 @@ _NEVER: Any = False
 
 
 class _Read(NamedTuple):
-    """What a key says: its pattern, starts in the order of their leaves, index arrays and the extents they are for."""
+    """A key taken apart: its pattern, starts in the order of their leaves, index arrays and their extents."""
 
     parts: tuple
     starts: list[int]
@@ -122,7 +122,7 @@ class Patterned:
         return template.put(state.now, xs, read.starts, START)
 
     def known(self, x: Tensor, key: Any, *more: Any) -> tuple[list, tuple, Program, Callable] | None:
-        """What a key and further operands are in a table, the pattern, what is recorded for them, and whom to ask to be
+        """The table's key of a key and further operands, the pattern, what is recorded for them, and whom to ask to be
         told when that changes.  None: machine code does not know it.
         """
         out, latest = x.node.kind.out, self._latest
@@ -149,7 +149,7 @@ class Patterned:
 
 
 def _key_and_out(x: Tensor, operand: Any) -> tuple[Any, Out] | None:
-    """What an operand is in a table, and the Out of its node; None for what is not recorded natively."""
+    """The key of an operand in a table, and the Out of its node; None for one that is not recorded natively."""
     if isinstance(operand, Tensor):
         out = operand.node.kind.out
         return (out, out) if type(operand) is out.cls else None
@@ -162,14 +162,14 @@ def _key_and_out(x: Tensor, operand: Any) -> tuple[Any, Out] | None:
 
 
 def _bounds(read: _Read, first: int) -> Bounds | None:
-    """Which operands are index arrays, and for which extents."""
+    """The operands that are index arrays, and the extents that they are for."""
     if not read.indices:
         return None
     return Bounds(partial(check_known, name="x[...]"), tuple(enumerate(read.extents, first)))
 
 
 def _is_index(entry: Any) -> bool:
-    """Whether an entry of a key is an array of integers."""
+    """True if an entry of a key is an array of integers."""
     if isinstance(entry, Tensor):
         return entry.node.kind.out.aval.dtype.kind == "i"
     return type(entry) is np.ndarray and entry.dtype.kind == "i" and entry.dtype.itemsize >= 4
@@ -192,7 +192,7 @@ _NO_CHOICES = Choices()
 
 
 def _part(out: Out, read: _Read) -> list[tuple[Kind, None, tuple[int, ...]]]:
-    """What `x[key]` of a key without arrays records, x being operand 0 and starts the others: a slice, and a reshape
+    """The nodes of `x[key]` for a key without arrays, x being operand 0 and starts the others: a slice, and a reshape
     that drops the axes of ints and makes new ones.  Nothing where it records something else.
     """
     axes: list[int] = []
@@ -237,7 +237,7 @@ def _kind(name: str, outs: tuple[Out, ...], params: tuple, shape: Sequence[int])
 
 
 def _pattern(shape: tuple[int, ...], key: Any) -> _Read | None:
-    """What of a key decides what is recorded, and the rest.  None for other keys, and for one that does not fit.
+    """The part of a key that decides what is recorded, and the rest.  None for keys of other kinds or that do not fit.
 
     Beside index arrays ints are such themselves, which `_selection` makes before the starts of slices.
     """

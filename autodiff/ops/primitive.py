@@ -1,4 +1,4 @@
-"""How an operation is declared: once, with its reference, shape rule, derivative and lowering.
+"""Declarations of operations: once each, with reference, shape rule, derivative and lowering.
 
     elementwise   one dtype, NumPy's broadcasting; the derivative is a factor per input
     linear        linear in some inputs: its transpose is its derivative
@@ -256,7 +256,7 @@ def named(name: str) -> Operation:
 
 
 def _wants(x: Tensor) -> bool:
-    """Whether a gradient can flow on through x: asked of the node, since a handle may be masked."""
+    """True if a gradient can flow on through x: asked of the node, since a handle may be masked."""
     return x.node.kind.out.requires_grad
 
 
@@ -290,7 +290,7 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
 
 
 def adjoint_of(partial: Any) -> Any:
-    """What a cotangent is multiplied by: the conjugate of a complex partial, any other as it is."""
+    """The factor of a cotangent: the conjugate of a complex partial, any other as it is."""
     if isinstance(partial, tuple):
         return tuple([adjoint_of(factor) for factor in partial])
     return named("conj")(partial) if isinstance(partial, Tensor) and partial.dtype.kind == "c" else partial

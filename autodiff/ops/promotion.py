@@ -40,7 +40,7 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
 
 
 def common_dtype(values: Sequence[Any]) -> np.dtype:
-    """What NumPy promotes tensors and Python numbers to."""
+    """The dtype that NumPy promotes tensors and Python numbers to."""
     strong = [x.dtype for x in values if isinstance(x, Tensor) and not x.node.kind.out.weak]
     if strong and len(strong) == len(values) and all([d is strong[0] for d in strong]):
         return strong[0]

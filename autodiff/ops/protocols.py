@@ -157,7 +157,7 @@ _HOMES = {"numpy.fft": "fft", "numpy.linalg": "linalg"}
 
 
 def _later(function: Any) -> Callable | None:
-    """What stands for a function of NumPy and is not yet imported: its module says so when it is."""
+    """Our function for one of NumPy's that is not imported yet: its module registers it on import."""
     name = function.__name__
     if _is_scipys(function):
         ours = _like_scipys(_RENAMED.get(name, name))

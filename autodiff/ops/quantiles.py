@@ -69,7 +69,7 @@ def _found(
 
 
 def _is_outside(q: Any, most: float) -> bool:
-    """Whether any is no share, of numbers or a list of them: what an array holds is not looked at."""
+    """True if any is no share, of numbers or a list of them: the contents of an array are not looked at."""
     each = q if isinstance(q, list | tuple) else [q]
     if not all([isinstance(one, int | float | np.generic) for one in each]):
         return False

@@ -1,4 +1,4 @@
-"""What is asked for less often: roots and powers, nearness, crossed and turned arrays.
+"""Functions that are asked for less often: roots and powers, nearness, crossed and turned arrays.
 
 Operations on elements are written once, as programs; the rest is made of other operations.
 """

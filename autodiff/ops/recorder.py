@@ -83,7 +83,7 @@ _lock = held_over_fork(threading.RLock())
 
 
 def is_installed() -> bool:
-    """Whether operations are recorded natively."""
+    """True if operations are recorded natively."""
     return _now.front is not None and bool(_now.front.replaced)
 
 
@@ -172,7 +172,7 @@ def _set_up() -> Any:
 
 
 def _reads() -> dict[str, Callable[..., Any]]:
-    """What Python has for what handles are asked."""
+    """The Python functions of the reads of handles."""
     python, grad = vars(Tensor), vars(Tensor)["grad"]
 
     def set_grad(t: Tensor, *value: Any) -> None:

@@ -301,7 +301,7 @@ def _place_reduction(name: str, reference: Callable[..., Any]) -> Operation:
 
 
 def _extent(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """How many elements are reduced to one."""
+    """The number of elements that are reduced to one."""
     return math.prod([shape[a] for a in axes])
 
 

@@ -126,7 +126,7 @@ def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tens
 
 
 def _shifted(x: Tensor, axis: int, later: bool) -> Tensor:
-    """What stands one place further on (`later`) or before; 0 at the end, or the beginning."""
+    """The elements one place further on (`later`) or before; 0 at the end, or the beginning."""
     if later:
         return _later(x, axis, 1)
     zeros = zeros_of(x.aval.with_shape((*x.shape[:axis], 1, *x.shape[axis + 1 :])))
@@ -134,7 +134,7 @@ def _shifted(x: Tensor, axis: int, later: bool) -> Tensor:
 
 
 def _later(x: Tensor, axis: int, by: int) -> Tensor:
-    """What stands so many places further on; zeros at the end."""
+    """The elements so many places further on; zeros at the end."""
     n = x.shape[axis]
     rest = part(x, axis, by, n)
     return joined((rest, zeros_of(x.aval.with_shape((*x.shape[:axis], by, *x.shape[axis + 1 :])))), axis)

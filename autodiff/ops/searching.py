@@ -52,7 +52,7 @@ def _reference(a: np.ndarray, v: np.ndarray, *, right: bool) -> np.ndarray:
 
 
 def _element(k, index, a, v, *, right):
-    """As many as are before v: the number grows by powers of two, as long as what is passed is before."""
+    """The number of elements before v: it grows by powers of two, as long as the elements passed are before."""
     n, value = a.shape[-1], v(*index)
     found = k.index(0)
     for step in [1 << j for j in reversed(range(n.bit_length()))]:
@@ -66,7 +66,7 @@ def _element(k, index, a, v, *, right):
 
 
 def _precedes(k, x, y):
-    """Whether x stands before y in order: nan is above all."""
+    """True if x stands before y in order: nan is above all."""
     return k.logical_or(k.lt(x, y), k.logical_and(k.isnan(y), k.logical_not(k.isnan(x))))
 
 

@@ -54,7 +54,7 @@ def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, w
 
 
 def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
-    """The same slice in NumPy's words."""
+    """The slice in NumPy's words."""
     found = [slice(None)] * len(shape)
     for start, axis, step in zip(starts, axes, steps, strict=True):
         stop = int(start) + step * shape[axis]

@@ -97,7 +97,7 @@ def _lost(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _beyond(x: Tensor) -> Tensor:
-    """What Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
+    """The sum that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
     inverse = divide(1.0, x)
     square, total = multiply(inverse, inverse), _TERMS[-1]
     for c in _TERMS[-2::-1]:

@@ -40,7 +40,7 @@ _HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
 
 
 def _stirling(k: Any, x: Any) -> Any:
-    """What Stirling's formula for log Γ leaves off: Σ B[2j] / (2j (2j - 1) x^(2j-1)), of x from 8 on."""
+    """The rest of Stirling's formula for log Γ: Σ B[2j] / (2j (2j - 1) x^(2j-1)), of x from 8 on."""
     inverse = k.div(k.constant(1.0, like=x), x)
     square = k.mul(inverse, inverse)
     terms = [b / (2 * j * (2 * j - 1)) for j, b in enumerate(_BERNOULLI[:9], 1)]
@@ -55,7 +55,7 @@ def _polynomial(k: Any, coefficients: list[float], t: Any) -> Any:
 
 
 def _from_pole(k: Any, x: Any) -> Any:
-    """How far x is from the next whole number: exact for x from 0 on, from -1/2 to 1/2."""
+    """The distance of x from the next whole number: exact for x from 0 on, from -1/2 to 1/2."""
     rest = k.sub(x, k.floor(x))
     return k.select(k.gt(rest, k.constant(0.5, like=x)), k.sub(rest, k.constant(1.0, like=x)), rest)
 

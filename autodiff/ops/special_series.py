@@ -150,7 +150,7 @@ def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
 
 
 def _told(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
-    """As many terms as the dtype of t can tell."""
+    """The first terms: those that the dtype of t can tell."""
     least = max(map(abs, coefficients)) * (2.0**-27 if k.dtype(t) == "f32" else 0.0)
     count = len(coefficients)
     while abs(coefficients[count - 1]) < least:

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def _each(name: str, tensors: Any) -> list[Any]:
-    """What is to be put together, as a list.  Raises ShapeError for nothing."""
+    """The arrays to be put together, as a list.  Raises ShapeError for none."""
     found = listed(tensors, name, "arrays")
     if not found:
         raise ShapeError(f"{name}: there is nothing to put together\n  called at {caller()}")

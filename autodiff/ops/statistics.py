@@ -55,7 +55,7 @@ def _number(value: float, x: Tensor) -> Tensor:
 
 
 def _count(x: Tensor, axes: tuple[int, ...]) -> int:
-    """How many elements are reduced to one."""
+    """The number of elements that are reduced to one."""
     return math.prod([x.shape[a] for a in axes])
 
 
@@ -247,7 +247,7 @@ def logsumexp(x, axis=None, *, keepdims=False):
 
 
 def _logaddexp_scalar(k, a, b):
-    """As NumPy has it; inf - inf is nan, so equal ones are a case of their own."""
+    """`logaddexp` as in NumPy; inf - inf is nan, so equal numbers are a case of their own."""
     larger = k.add(k.maximum(a, b), k.log1p(k.exp(k.neg(k.abs(k.sub(a, b))))))
     return k.select(k.eq(a, b), k.add(a, k.constant(math.log(2.0), like=a)), larger)
 

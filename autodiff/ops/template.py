@@ -51,7 +51,7 @@ class Bounds(NamedTuple):
 
 
 class Template:
-    """What was recorded between some tensors and a result.
+    """The nodes recorded between some tensors and a result.
 
     steps     for each node: its kind, its value (of a number or array that the body states), its inputs
               by number: arguments first, then steps
@@ -103,7 +103,7 @@ class Template:
         return cls(steps, choices)
 
     def program(self, operands: int, number_kind: Kind | None = None, keeps: bool = True) -> Program | None:
-        """The same for the native recorder; None where it has no room.  Operands beyond the tensors are numbers.
+        """The program for the native recorder; None where it has no room.  Operands beyond the tensors are numbers.
 
         number_kind, keeps   of the leaves of numbers: their kind, and whether they have the numbers as they are
         """
@@ -255,7 +255,7 @@ class _Memory:
         return template.put(state.now, xs) if is_twice and template is not None else y
 
     def natively(self, args: tuple, y: Tensor, keywords: dict) -> tuple[Program | None, Any] | None:
-        """What the native recorder puts down for such arguments, and whom to ask to be told when that changes.
+        """The program of such arguments for the native recorder, and whom to ask to be told when that changes.
 
         Of a keyword `number_kind` are the leaves that are numbers to the caller.
 

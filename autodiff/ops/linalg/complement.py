@@ -1,4 +1,4 @@
-"""What completes orthonormal columns to a square matrix: any such, so it has no derivative, and asking raises."""
+"""Columns that complete orthonormal ones to a square matrix: any such, so there is no derivative, and asking raises."""
 
 from __future__ import annotations
 

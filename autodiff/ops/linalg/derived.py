@@ -1,4 +1,4 @@
-"""What is made of products, norms and singular values: powers, chains of products, ranks, condition numbers."""
+"""Functions made of products, norms and singular values: powers, chains of products, ranks, condition numbers."""
 
 from __future__ import annotations
 

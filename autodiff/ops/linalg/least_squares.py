@@ -23,7 +23,7 @@ __all__ = ["LstsqResult", "lstsq"]
 
 
 class LstsqResult(NamedTuple):
-    """As NumPy has it; the residuals are there whatever the rank is."""
+    """The result of `lstsq` as in NumPy; the residuals are there whatever the rank is."""
 
     x: Tensor
     residuals: Tensor

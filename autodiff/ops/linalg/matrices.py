@@ -1,4 +1,4 @@
-"""What the operations of linear algebra share: what they take, and how they refuse it."""
+"""Checks that the operations of linear algebra share: arguments that they take, and refusals."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ __all__ = [
 
 
 def _of_sound(run: Callable[[np.ndarray], np.ndarray], a: np.ndarray) -> np.ndarray:
-    """What NumPy finds for finite matrices, nan for the others, of which LAPACK would find nothing."""
+    """NumPy's results for finite matrices, nan for the others, of which LAPACK would find nothing."""
     is_sound = np.isfinite(a).all((-1, -2), keepdims=True)
     if is_sound.all():
         return run(a)
@@ -302,7 +302,7 @@ _pinv = primitive(
 
 
 def tolerance(a: Tensor, given: float | None) -> float:
-    """How many times the largest singular value counts as zero."""
+    """The share of the largest singular value up to which others count as zero."""
     return float(max(a.shape[-2:]) * np.finfo(a.dtype).eps) if given is None else number(given, "pinv", "rcond")
 
 

@@ -154,7 +154,7 @@ def moved_by_eigenvalues(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Te
 
 
 def _not_known(gaps: Gaps, row: Tensor, is_fixed: bool) -> Tensor:
-    """Where A has no limit, or one that is not known: of fixed slopes it is 0 where they are the same."""
+    """The places where A has no limit, or none that is known: of fixed slopes it is 0 where they are the same."""
     return logical_and(gaps.near, not_equal(row, column(row))) if is_fixed else gaps.near
 
 

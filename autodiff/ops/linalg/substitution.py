@@ -56,7 +56,7 @@ def _upper(a: np.ndarray) -> np.ndarray:
 
 @cache
 def _is_upper(n: int) -> np.ndarray:
-    """Where an upper triangle is; of sizes up to that of a block."""
+    """The mask of an upper triangle; of sizes up to that of a block."""
     return np.triu(np.ones((n, n), bool))
 
 
