@@ -187,7 +187,7 @@ class _Counts(NamedTuple):
 
 
 class CacheInfo(_Counts):
-    """What the caches did so far.
+    """Counts of the caches so far.
 
     hits, misses   recordings answered by a known plan, and those for which rules ran
     compiles       graph shapes compiled to native code

@@ -1,4 +1,4 @@
-"""What a call signature of a jit function leads to: the frozen trace, and the ways to run it.
+"""Entries of a jit function, one for a call signature: the frozen trace, and the ways to run it.
 
     run         native code, on values
     replayed    the traced nodes once more onto the tape, so that gradients flow through
@@ -37,7 +37,7 @@ __all__ = ["Entry", "caller_of", "frozen", "native_of", "replayed", "run"]
 
 
 class Entry:
-    """What one call signature leads to.
+    """The entry of one call signature.
 
     executable   None when nothing is computed
     arguments    nodes that stood for the arguments, in order
@@ -112,7 +112,7 @@ class Entry:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """What the trace met that may require a gradient."""
+        """The tensors that the trace met that may require a gradient."""
         return [h for h in self.captures.values() if isinstance(h, Tensor)]
 
 
@@ -164,7 +164,7 @@ def _numbers(captures: dict[Node, Any]) -> set[Node]:
 
 
 def _has_moved(met: Any, node: Node) -> bool:
-    """Whether a tensor that the trace met was made in it, and changed in place since: it holds another value now."""
+    """True if a tensor that the trace met was made in it, and changed in place since: it holds another value now."""
     return isinstance(met, Tensor) and met.node is not node
 
 
@@ -187,7 +187,7 @@ def _places(sources: list[Node | None]) -> tuple[list[Node], list[int | None]]:
 
 
 def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
-    """What plain code calls for this entry, if its arguments are of classes that can be written out."""
+    """The function that plain code calls for this entry, if its arguments are of classes that can be written out."""
     if entry.executable is None or any(isinstance(x, AbstractTensor) for x in leaves):
         return None
     launch = entry.executable.launcher(_miss)
@@ -198,21 +198,21 @@ def caller_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]
 
 
 def native_of(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> Native | None:
-    """What machine code does at a call, for an entry that has a caller."""
+    """The machine code of a call, for an entry that has a caller."""
     if entry.has_fixed is not None or not all([any([t is h for h in entry.hidden]) for t in entry.tensors]):
         return None  # it takes the values of all that count, and looks at none; some only have a history
     return native_entry(entry.executable, *_written(entry, structure, parts, leaves))
 
 
 def _written(entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> tuple[Any, Any, Any, Any, Any]:
-    """What those who write out a call have to know of it."""
+    """Properties of a call for the functions that write it out."""
     kinds = [kind_of(part, x) for part, x in zip(parts, leaves, strict=True)]
     results = list(zip(entry.outputs, entry.leaves, strict=True))
     return structure, kinds, entry.hidden, entry.structure, results
 
 
 def _miss(*_args: Any) -> None:
-    """What the launcher calls when an argument does not fit: the Python path takes over."""
+    """Take over from the launcher, in Python, when an argument does not fit."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong, as types, and where in the user's program it did.
+"""Errors, as types, and their place in the user's program.
 
 Every error says what happened, where (the user's line, not ours) and how to mend it.
 
@@ -229,7 +229,7 @@ class UserLine(NamedTuple):
 
 @cache
 def is_ours(module: str | None) -> bool:
-    """Whether a frame of this module is not the user's."""
+    """True if a frame of this module is not the user's."""
     return (module or "").partition(".")[0] in _OURS
 
 
@@ -257,13 +257,13 @@ def is_shown() -> bool:
 
 
 def user_line() -> UserLine | None:
-    """Where the user's program is now; None when nothing but ours is on the stack."""
+    """The present line of the user's program; None when nothing but ours is on the stack."""
     frame = user_frame()
     return None if frame is None else UserLine(frame.f_code, frame.f_lasti)
 
 
 def caller() -> str:
-    """Where the user's program is now, for an error message: `train.py:41, in loss`."""
+    """The present line of the user's program, for an error message: `train.py:41, in loss`."""
     return str(user_line() or "an unknown place")
 
 

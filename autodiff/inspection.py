@@ -286,7 +286,7 @@ def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
 
 
 class _Tracing:
-    """As inside jit: arguments have no values, and asking for one is an error.  Every node keeps the user's line."""
+    """Trace as inside jit: arguments have no values, and evaluating one raises.  Every node keeps the user's line."""
 
     def __init__(self, since: float) -> None:
         self._since = since

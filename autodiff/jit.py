@@ -302,7 +302,7 @@ class _Traced:
             return entry.caller is not None
 
     def _repeat_tensors(self, entry: Entry, structure: Any, parts: list[Leaf], leaves: list[Any]) -> bool:
-        """The same of a call with tensors."""
+        """Another call of an entry, with tensors."""
         with self.lock:
             if entry.of_tensors is not None:
                 return bool(entry.of_tensors) and self._is_missed(entry, entry.of_tensors)
@@ -312,7 +312,7 @@ class _Traced:
             return bool(entry.of_tensors)
 
     def _is_missed(self, entry: Entry, caller: Callable) -> bool:
-        """Whether a caller that is not tried any more would have served several calls by now."""
+        """True if a caller that is not tried any more would have served several calls by now."""
         if caller in self.callers:
             return False
         entry.missed = (entry.missed + 1) % MISSED

@@ -21,7 +21,7 @@ class _EighResult(NamedTuple):
     eigenvectors: Tensor
 
 class _LstsqResult(NamedTuple):
-    """As NumPy has it; the residuals are there whatever the rank is."""
+    """The result of `lstsq` as in NumPy; the residuals are there whatever the rank is."""
 
     x: Tensor
     residuals: Tensor

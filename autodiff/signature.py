@@ -1,4 +1,4 @@
-"""What one call of a jit function looks like: the kinds of its arguments, which say whether a trace fits.
+"""Signatures of calls of a jit function: the kinds of the arguments, which decide if a trace fits.
 
     argument                      in the signature
     array, tensor                 ("array", shape, dtype, whether it tracks); which of them it is, where methods tell
@@ -50,7 +50,7 @@ _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.f
 
 
 class Leaf:
-    """How one argument leaf enters a trace: the part of the signature it makes, and its value."""
+    """One argument leaf as it enters a trace: the part of the signature it makes, and its value."""
 
     __slots__ = ("key", "value")
 
@@ -69,7 +69,7 @@ class Static:
 
 
 class Statics(NamedTuple):
-    """Which arguments of a function are Python values for the trace, by position and by name."""
+    """The arguments of a function that are Python values for the trace, by position and by name."""
 
     numbers: frozenset[int]
     names: frozenset[str]
@@ -116,7 +116,7 @@ def _no_parameter(f: Callable, wish: str) -> DispatchError:
 
 
 def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> list[Leaf]:
-    """How the arguments of a call of f enter, taken apart as (args, kwargs).
+    """The leaves of the arguments of a call of f, taken apart as (args, kwargs).
 
     Raises DTypeError for an array of a dtype that the library does not have, DispatchError for an object that may
     change without a trace noticing.
@@ -149,7 +149,7 @@ def _argument_names(f: Callable, structure: tree.Structure) -> list[str]:
 
 
 def _leaf_of(x: Any) -> Leaf:
-    """How an argument enters: arrays and tensors by aval, numbers weakly, the rest by value."""
+    """The leaf of an argument: arrays and tensors enter by aval, numbers weakly, the rest by value."""
     kind = type(x)
     if isinstance(x, (np.ndarray, np.generic)):
         check_not_masked(x)
@@ -266,7 +266,7 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
 
 
 def has_key(value: Any, key: Any) -> bool:
-    """Whether an argument that the user calls static has this key in a signature."""
+    """True if an argument that the user calls static has this key in a signature."""
     try:
         return key_of_static(value) == key
     except _RefusedError:
@@ -292,7 +292,7 @@ _FREEZES = """is an object of {type}, whose attributes would be frozen as they a
 
 
 def _has_objects(value: Any) -> bool:
-    """Whether something is compared as its class says: no plain data, nor a function, nor a class."""
+    """True if something is compared as its class says: no plain data, nor a function, nor a class."""
     if type(value) in (tuple, frozenset):
         return any(map(_has_objects, value))
     return is_object(value) or static_key(value)[0] is None
@@ -303,7 +303,7 @@ def _is_by_identity(value: Any) -> bool:
 
 
 def _is_stateless(value: Any) -> bool:
-    """Whether an object compared by identity cannot change: it holds nothing, or is a function in another form."""
+    """True if an object compared by identity cannot change: it holds nothing, or is a function in another form."""
     return _is_empty(value) or (callable(value) and type(value).__module__.partition(".")[0] in _FORMS)
 
 
@@ -316,7 +316,7 @@ _FORMS = frozenset(("autodiff", "functools", "numpy", "operator"))
 
 
 def _is_unchanging(value: Any) -> bool:
-    """Whether a static argument that is the same object is the same value."""
+    """True if a static argument that is the same object is the same value."""
     if isinstance(value, tuple) or type(value) is frozenset:
         return all(map(_is_unchanging, value))
     if not _has_objects(value):
@@ -335,7 +335,7 @@ def as_value(part: Leaf, x: Any) -> Any:
 
 
 def kind_of(part: Leaf, x: Any) -> tuple[str, Any]:
-    """How a straight-line caller takes an argument: as an array of a rank, a number of a class, a static value.
+    """The form of an argument for a straight-line caller: an array of a rank, a number of a class, a static value.
 
     A static value that may change is compared by its key ("keyed"), another one is the same object ("static").
     """
@@ -356,7 +356,7 @@ def tells_arrays(choices: Choices) -> bool:
 
 
 def why_traced(key: tuple, last: tuple | None) -> str:
-    """How a call signature differs from the one that was traced before it."""
+    """The difference of a call signature from the one that was traced before it."""
     if last is None:
         return "the first call"
     structure, parts, mode, arrays = key

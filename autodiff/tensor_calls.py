@@ -32,7 +32,7 @@ __all__ = ["tensor_caller"]
 
 
 def tensor_caller(entry: Entry, structure: tree.Structure, parts: list[Leaf], leaves: list[Any]) -> Callable | None:
-    """What calls with tensors like these go through; None where only the general way will do."""
+    """The caller for tensors like these; None where only the general way will do."""
     given = [x for x in leaves if isinstance(x, AbstractTensor)]
     if not all([type(x) is x.node.kind.out.cls and not x.masked for x in given if isinstance(x, Tensor)]):
         return None
@@ -104,5 +104,5 @@ def _written(writer: Writer, entry: Entry, last: str) -> Callable:
 
 
 def _miss(*_args: Any) -> None:
-    """What the launcher calls when an argument does not fit: the Python path takes over."""
+    """Take over from the launcher, in Python, when an argument does not fit."""
     return None

@@ -206,7 +206,7 @@ class _Laws:
             yield (8 * near - far) / (12 * h), 8 * self.eps * size / h
 
     def floor(self, dxs: Sequence[np.ndarray]) -> float:
-        """What rounding alone may make of a derivative along dx, however small it is: terms of size one cancel."""
+        """The error of rounding alone in a derivative along dx, however small that is: terms of size one cancel."""
         y_bar = sum([float(np.abs(b).sum()) for b in self.y_bars])
         return 100 * self.eps * y_bar * max([float(np.abs(d).max(initial=0.0)) for d in dxs], default=0.0)
 

@@ -99,7 +99,7 @@ def exactly(rest: Any) -> Any:
 
 
 def _compared(x: Any) -> tuple:
-    """What a dataclass compares, field by field; of other objects, and where a field has no hash, nothing."""
+    """The compared fields of a dataclass; of other objects, and where a field has no hash, none."""
     params = getattr(type(x), "__dataclass_params__", None)
     if params is None or not params.eq:
         return ()
@@ -298,7 +298,7 @@ def flatten_up_to(structure: Structure, tree: Any, what: str = "tree") -> list[A
 
 
 def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: bool = False) -> list:
-    """What stands in `tree` where `structure` has its leaves."""
+    """The parts of `tree` where `structure` has its leaves."""
     if structure.cls is None:
         return [tree]
     if tree is None and none_stands_for_all:

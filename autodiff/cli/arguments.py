@@ -45,7 +45,7 @@ def parse_arguments(text: str, names: Mapping[str, Any] | None = None) -> tuple:
 
 
 def arguments_for(function: Any, text: str, names: Mapping[str, Any]) -> tuple:
-    """What `parse_arguments` reads.  Raises Error where the function does not take as many."""
+    """The arguments that `parse_arguments` reads.  Raises Error where the function does not take as many."""
     given = parse_arguments(text, names)
     try:
         signature = inspect.signature(function)

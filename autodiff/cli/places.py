@@ -1,4 +1,4 @@
-"""Where methods were written, in full: messages name the file alone, the command line says which one.
+"""Places of methods in full: messages name the file alone, the command line says which one.
 
     of this library             from its package on     autodiff/ops/contraction.py:120
     inside the present folder   relative to it          examples/huber.py:14

@@ -32,7 +32,7 @@ def find(path: str, name: str) -> tuple[Any, Any]:
 
 
 def names_for(module: Any) -> dict[str, Any]:
-    """What an argument on the command line may name: this library's names, then the module's own."""
+    """Names that an argument on the command line may have: this library's, then the module's own."""
     library = importlib.import_module(__package__.partition(".")[0])
     return {**{name: getattr(library, name) for name in dir(library)}, **vars(module)}
 

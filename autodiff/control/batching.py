@@ -49,7 +49,7 @@ def applied(body: Body, given: Sequence[Tensor], mapped: Sequence[bool], size: i
 
 
 def differing(body: Body, mapped: Sequence[bool]) -> list[bool]:
-    """Which results of a body differ between examples, where these inputs do."""
+    """The results of a body that differ between examples, where these inputs do."""
     inputs = zip([*body.arguments, *body.hidden], mapped, strict=True)
     found = {node for node, m in inputs if m}
     for node in body.order:
@@ -71,7 +71,7 @@ def flatly(f: Callable[[list[Tensor]], Sequence[Tensor]], given: Sequence[Tensor
 
 
 def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[list[bool]], list[bool]]) -> list[bool]:
-    """Which states of a loop differ at some step: those that do at first, and those that a step makes differ."""
+    """The states of a loop that differ at some step: those that do at first, and those that a step makes differ."""
     found = list(states)
     while True:
         after = [a or b for a, b in zip(found, step([*found, *rest]), strict=False)]
@@ -90,7 +90,7 @@ def packed_parts(
     recorded: Callable[[str], Tensor], have: Sequence[Aval], wanted: Sequence[Aval], dtype: str,
     arranged: Callable[[int, Tensor], Tensor],
 ) -> Parts:
-    """What stands for a vector of results of every example.
+    """A stand-in for a vector of results of every example.
 
     recorded   dtype -> the vector of the results `have`, those for all examples
     wanted     the results of one example
@@ -154,7 +154,7 @@ def _chosen(chosen: Tensor, yes: list[Tensor], no: list[Tensor], avals: Sequence
 
 
 def checkpoint_of_all(checkpointed: Any) -> Callable:
-    """What many calls of `checkpoint` are at once."""
+    """Many calls of `checkpoint` at once."""
 
     def run(size: int, values: dict[str, Any], differ: dict[str, Any]) -> tuple:
         body, inputs, mapped = values["body"], values["inputs"], differ["inputs"]
@@ -220,7 +220,7 @@ def scan_batch(loop_of: Callable[..., Any]) -> Callable:
 
 
 def looped_of_all(looped: Any) -> Callable:
-    """What many calls of a loop's function are at once: a call of the loop for all, whose rule is its own."""
+    """Many calls of a loop's function at once: a call of the loop for all, whose rule is its own."""
 
     def run(size: int, values: dict[str, Any], differ: dict[str, Any]) -> tuple:
         loop = values["loop"]
@@ -260,13 +260,13 @@ class Masked:
         self.states = until_stable(mapped[: self.count], (), after)
 
     def goes_on(self, values: Sequence[Tensor]) -> Tensor:
-        """Which examples want another step (one answer where they agree)."""
+        """The examples that want another step (one answer where they agree)."""
         split = self.count + len(self.of_condition)
         ((chosen, _),) = applied(self.repeat.condition, values[:split], [*self.states, *self.of_condition], self.size)
         return chosen
 
     def condition(self, values: list[Tensor]) -> list[Tensor]:
-        """Whether any example wants another step."""
+        """True if any example wants another step."""
         chosen = self.goes_on([*values[: self.count], *values[self.count :]])
         return [any_(chosen) if self.asks else chosen]
 
@@ -292,7 +292,7 @@ class Masked:
         ]
 
     def bodies(self, states: Sequence[Tensor], rest: Sequence[Tensor]) -> tuple[int, Body, Body]:
-        """What is static about the loop of all examples.
+        """The static part of the loop of all examples.
 
         What the condition reads the step reads too: an example that is done keeps its state.
         """

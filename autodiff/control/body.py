@@ -71,7 +71,7 @@ class Body(ir.Region):
 
     @property
     def keeping(self) -> Body:
-        """The same body whose further results are the values of `kept`."""
+        """A body whose further results are the values of `kept`."""
         if self._keeping is None:
             results = [*self.results, *[self.order[k] for k in self.kept]]
             self._keeping = Body(self.arguments, self.hidden, results, self.order) if self.kept else self
@@ -165,7 +165,7 @@ def mode_of(*bodies: Body) -> AbstractContextManager[None]:
 
 
 def is_float(x: Any) -> bool:
-    """Whether a tensor or an aval may have a derivative."""
+    """True if a tensor or an aval may have a derivative."""
     return x.dtype.kind in "fc"
 
 
@@ -291,7 +291,7 @@ def _is_dear(node: Node) -> bool:
 
 
 def _between(node: Node, starts: set[Node]) -> set[Node]:
-    """What a node is computed from, up to `starts`."""
+    """The nodes that a node is computed from, up to `starts`."""
     found: set[Node] = set()
     stack = [node]
     while stack:

@@ -35,7 +35,7 @@ __all__ = ["cond"]
 
 
 class Branches(NamedTuple):
-    """What is static about a choice: both bodies, and how many hidden inputs the first has."""
+    """The static part of a choice: both bodies, and the number of hidden inputs of the first."""
 
     hidden: int
     yes: Body
@@ -48,7 +48,7 @@ class Branches(NamedTuple):
 
 
 def _run(chosen: np.ndarray, *arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
-    """What the choice means.  (Compiled, it is native where both branches are.)"""
+    """Run the choice.  (Compiled, it is native where both branches are.)"""
     choice = Branches(**static).choice
     shared, split = choice.shared, choice.shared + choice.hidden
     branch, given = (choice.yes, arrays[:split]) if chosen else (choice.no, (*arrays[:shared], *arrays[split:]))

@@ -1,4 +1,4 @@
-"""What of a loop needs no loop: done for all steps at once, before it or after it.
+"""Parts of a loop that need no loop: they are done for all steps at once, before it or after it.
 
     h[t+1] = tanh(h[t] @ w + x[t] @ u)         p = x @ u                   one product before the loop
                                                h[t+1] = tanh(h[t] @ w + p[t])
@@ -54,7 +54,7 @@ class Product(NamedTuple):
 
     @property
     def values(self) -> tuple[Node, ...]:
-        """What is stacked for it."""
+        """The values that are stacked for it."""
         return self.left, self.right
 
 
@@ -67,7 +67,7 @@ class Plain(NamedTuple):
 
     @property
     def values(self) -> tuple[Node, ...]:
-        """What is stacked for it."""
+        """The values that are stacked for it."""
         return (self.value,)
 
 
@@ -169,7 +169,7 @@ def _split_of(body: Body, carried: int) -> Split | None:
 
 
 class _Looked:
-    """What is known of the nodes of a body.
+    """Properties of the nodes of a body.
 
     of_elements, of_states   nodes that are computed from some
     fixed                    nodes that stay where they are: calls of rules of what changes, and what follows from these
@@ -212,7 +212,7 @@ def _sizes(nodes: Iterable[Node]) -> float:
 
 
 def _early(looked: _Looked, results: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-    """What the loop reads of products of elements and what follows from these elementwise; and of what no step changes.
+    """The values read in the loop that follow elementwise from products of elements; and those that no step changes.
 
     Moves stay in the loop, where they are free.
     """
@@ -285,7 +285,7 @@ def _sums(looked: _Looked) -> dict[int, _Sum]:
 
 
 def _terms(looked: _Looked, state: Node, result: Node) -> list[Node] | None:
-    """What a step adds to a state; None where it does something else with it."""
+    """The terms that a step adds to a state; None where it does something else with it."""
     if looked.readers[state] != 1 or result is state or not is_float(state.kind.out.aval):
         return None
     terms, stack, is_there = [], [result], False

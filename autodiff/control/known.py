@@ -53,7 +53,7 @@ def _(ctx, _body, _number, _value, dots):
 
 
 def knowing(body: Body, known: Sequence[Tensor]) -> Recorded:
-    """How the body is applied where `known` are the values of its nodes `kept`, without a history."""
+    """A function that applies the body where `known` are the values of its nodes `kept`, without a history."""
     values = dict(zip(body.kept, known, strict=True))
 
     def recorded(number: int, inputs: list[Node]) -> Node:

@@ -50,7 +50,7 @@ __all__ = ["fori_loop", "scan"]
 
 
 class Loop(NamedTuple):
-    """What is static about a loop.
+    """The static part of a loop.
 
     carried, scanned   numbers of states, and of inputs that a step gets an element of
     keeps              whether the states before each step are results too
@@ -78,7 +78,7 @@ class Loop(NamedTuple):
 
 
 def _run(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
-    """What the loop means: each step is one call of its body.  (Compiled, it is a native loop where it can be.)"""
+    """Run the loop: each step is one call of its body.  (Compiled, it is a native loop where it can be.)"""
     loop = Loop(**static)
     step = run_of(loop.body.graph)
     carried, outputs = loop.carried, len(loop.body.graph.outputs)
@@ -120,7 +120,7 @@ def _record(loop: Loop, inputs: Sequence[Tensor]) -> tuple[tuple, tuple, tuple]:
 
 
 def _results(loop: Loop, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The same in a row, by a call of the loop's function: behind its rule."""
+    """The results in a row, by a call of the loop's function: behind its rule."""
     split = loop.carried + loop.scanned
     groups = _looped(loop, tuple(inputs[: loop.carried]), tuple(inputs[loop.carried : split]), tuple(inputs[split:]))
     return [t for group in groups for t in group][: len(loop.results)]

@@ -41,7 +41,7 @@ __all__ = ["while_loop"]
 
 
 class Repeat(NamedTuple):
-    """What is static about a loop: its condition and its step, how many hidden inputs the condition has."""
+    """The static part of a loop: condition and step, and the number of hidden inputs of the condition."""
 
     hidden: int
     condition: Body
@@ -54,7 +54,7 @@ class Repeat(NamedTuple):
 
 
 class Back(NamedTuple):
-    """What is static about going back over a loop: the loop, and the pullback of a step.
+    """The static part of going back over a loop: the loop, and the pullback of a step.
 
     back   (cotangents of the float states, sums of those of the float hidden inputs; states; what it captured)
     """
@@ -71,7 +71,7 @@ class Back(NamedTuple):
 
 
 def _run(*arrays: np.ndarray, dtype: str, **static: Any) -> np.ndarray:
-    """What the loop means.  (Compiled, it is native where condition and step are.)"""
+    """Run the loop.  (Compiled, it is native where condition and step are.)"""
     states, _ = _repeated_by_python(Repeat(**static).repetition, arrays)
     return pack([np.asarray(s) for s in states], dtype)
 

@@ -163,7 +163,7 @@ def _argument_of(example: Any) -> Any:
 
 @contextmanager
 def _tracing(since: float) -> Iterator[None]:
-    """As in `jit`: values cannot be asked for."""
+    """Trace as in `jit`: there are no values."""
     now = state.now
     literal = now.literal
     try:  # an interrupt may come at any call from here on

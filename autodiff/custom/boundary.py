@@ -74,7 +74,7 @@ class MappedCall(Call):
         self.avals = tuple([a.with_shape((size, *a.shape)) for a in inner.avals])
 
     def key(self, met: dict[int, tuple] | None = None) -> Any:
-        """What the rule key says about this call."""
+        """The part of the rule key that this call makes."""
         key = self.inner.whole_key()
         self.is_pure = self.inner.is_pure
         self.numbers = []  # the rule of one example gets them as they are

@@ -32,7 +32,7 @@ __all__ = ["Call", "Shape", "Site", "key_of", "shape_of"]
 
 
 class Site(NamedTuple):
-    """Who was called.
+    """The function, method and types of a call.
 
     function   the generic function;  method  its forward method;  types  of the call's arguments
     transparent  reverse mode differentiates the body: there is a jvp, but no backward
@@ -191,7 +191,7 @@ class Call:
         self.structure = None
 
     def with_statics(self, statics: Sequence[Any]) -> Call:
-        """The same call with other values."""
+        """A copy of the call with other values."""
         other = Call(self.site, self.shape, tuple(statics), self.avals, self.opaque, self.token, self.line)
         other.reads = self.reads
         return other
@@ -215,17 +215,17 @@ class Call:
 
     @property
     def transparent(self) -> bool:
-        """Whether reverse mode differentiates the body."""
+        """True if reverse mode differentiates the body."""
         return self.site.transparent
 
     @property
     def materialize(self) -> bool:
-        """Whether the cotangent of an unused output is zeros."""
+        """True if the cotangent of an unused output is zeros."""
         return self.shape.materialize
 
     @property
     def first(self) -> int:
-        """How many inputs of the boundary come before those of the call."""
+        """The number of inputs of the boundary before those of the call."""
         return self.shape.first
 
     def closed(self) -> Iterator[tuple[int, str]]:
@@ -273,7 +273,7 @@ class Call:
         return site.method.rules.get(kind) or site.function.rule_for(kind, site.method, site.types)
 
     def key(self, met: dict[int, tuple] | None = None) -> Any:
-        """What the rule key says about this call.  `is_pure` tells whether it says everything, apart from `numbers`.
+        """The part of the rule key that this call makes.  `is_pure`: it says everything, apart from `numbers`.
 
         Of numbers it says the kind, and the value of those that the rule was seen to look at.
 
@@ -324,13 +324,13 @@ class Call:
             return rule_key(rule, numbers)
 
     def whole_key(self) -> Any:
-        """What distinguishes this call for those who record its rule with the numbers that there are."""
+        """The key of this call for callers that record its rule with the present numbers."""
         key = self.key()
         self.is_pure &= all([type(x) is not np.ndarray for x in self.numbers])
         return (key, tuple([static_key(x)[0] for x in self.numbers]))
 
     def emission_key(self) -> Any:
-        """What decides, beside tensors, what the rules of this call record, in both directions; None: no key says it.
+        """The key of what the rules of this call record, beside tensors, in both directions; None: no key says it.
 
         Numbers count by value.  Nothing is said of rules that get arrays, nor of a forward that asked for values.
         """

@@ -18,7 +18,7 @@ __all__ = ["BackwardContext", "ForwardContext", "Said", "attributes", "said", "w
 
 
 class Said:
-    """What a forward method has said to its context.
+    """Declarations that a forward method has made to its context.
 
     saved        (name or None, value) in order; None before save_for_backward
     constant     outputs through which no gradient flows
@@ -38,7 +38,7 @@ _SAID, _FUNCTION, _NAMES, _NEEDS, _INPUTS = [
 
 
 class _Own:
-    """What a context has of its own, apart from what a forward sets on it."""
+    """Attributes of a context itself, apart from those that a forward sets on it."""
 
     __slots__ = (_FUNCTION, _INPUTS, _NAMES, _NEEDS, _SAID)
 
@@ -194,12 +194,12 @@ _said_of = attrgetter(_SAID)
 
 
 def said(ctx: ForwardContext) -> Said:
-    """What forward has said so far."""
+    """The declarations of forward so far."""
     return _said_of(ctx)
 
 
 def attributes(ctx: ForwardContext) -> dict[str, Any]:
-    """What forward has set on its context.  Raises GradientError for what backward could not read."""
+    """The attributes that forward has set on its context.  Raises GradientError for names that backward has itself."""
     found = dict(ctx.__dict__)
     taken = [name for name in found if hasattr(BackwardContext, name) or hasattr(ForwardContext, name)]
     if taken:
@@ -212,10 +212,10 @@ def attributes(ctx: ForwardContext) -> dict[str, Any]:
 
 
 class Reader(Protocol):
-    """How a context gets at values of the call that it belongs to."""
+    """Access of a context to values of the call that it belongs to."""
 
     def is_released(self) -> bool:
-        """Whether a backward gave the graph up."""
+        """True if a backward gave the graph up."""
 
     def saved(self) -> tuple[Sequence[str | None], Sequence[Any]]:
         """Names and values of what forward saved."""
@@ -224,10 +224,10 @@ class Reader(Protocol):
         """Parameters and arguments."""
 
     def outputs(self) -> Any:
-        """What the call returned."""
+        """The results of the call."""
 
     def attribute(self, name: str) -> Any:
-        """What forward set on its context; KeyError for what it did not."""
+        """An attribute that forward set on its context; KeyError for any other."""
 
 
 class BackwardContext:

@@ -20,7 +20,7 @@ __all__ = ["dirty_places", "rebind_callers"]
 
 def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor], nodes: Sequence[Node],
                  declared: Sequence[Any], outputs: Outputs) -> dict[int, Tensor]:
-    """Which arguments were changed: number of the handle -> forward's own handle of it.
+    """The arguments that were changed: number of the handle -> forward's own handle of it.
 
     inner, given   handles in forward, and those of the caller, in order;  nodes: what they named before
     declared       what was given to mark_dirty
@@ -67,7 +67,7 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
 
 
 def _names_another(now: Node, before: Node) -> bool:
-    """Whether a handle was rebound to another value (a hook only puts an identity in between)."""
+    """True if a handle was rebound to another value (a hook only puts an identity in between)."""
     while now is not before and now.kind.op is IDENTITY and now.hooks:
         (now,) = now.inputs
     return now is not before

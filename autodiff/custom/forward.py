@@ -145,7 +145,7 @@ def call_forward(site: Site, run: Callable, arguments: dict[str, Any], has_token
 
 
 def completed(entered: Entered, ctx: ForwardContext, result: Any, has_token: bool) -> Any:
-    """What a call returns, given what its forward has said and returned."""
+    """The results of a call, given what its forward has declared and returned."""
     now, site, name = state.now, entered.site, entered.site.function.__name__
     told = said(ctx)
     if result is None:

@@ -162,7 +162,7 @@ class Function(GenericFunction):
         return " by ad.dense" if _is_structured(cls) else ""
 
     def converts_inside(self, method: Method, cls: type) -> str:
-        """What the body of one of the library's operations makes of a structured argument."""
+        """The conversion of a structured argument by the body of one of the library's operations."""
         is_body = all(choice is ANY for choice in method.signature.choices)
         module = method.implementation.__module__ or ""
         is_ours = (module == "autodiff" or module.startswith(_OPERATIONS)) and self.__name__ != "dense"

@@ -60,7 +60,7 @@ class Visit(NamedTuple):
         return [n.kind.out.aval for n in self.inputs]
 
     def key(self) -> tuple:
-        """What the outputs' avals may depend on."""
+        """The key of all that the outputs' avals may depend on."""
         return (
             tuple([(name, p.structure, p.places, p.key()[0]) for name, p in self.packed.items()]),
             tuple(self.avals()),
@@ -96,7 +96,7 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
 
 
 def _copy_said(source: ForwardContext, target: ForwardContext, change: Callable[[Any], Any]) -> None:
-    """What was said to one context, said to another, every leaf changed."""
+    """Copy the declarations of one context to another, every leaf changed."""
     told, new = said(source), said(target)
     new.saved = None if told.saved is None else tuple([(n, tree.map(change, v)) for n, v in told.saved])
     new.constant = [change(x) for x in told.constant]
@@ -107,7 +107,7 @@ def _copy_said(source: ForwardContext, target: ForwardContext, change: Callable[
 
 
 class Recipe(NamedTuple):
-    """What a host forward made, leaf by leaf: its result, then what it saved, then what it set on `ctx`.
+    """The leaves of a host forward: of its result, then those that it saved, then those that it set on `ctx`.
 
     tags    per leaf: ("input", place), ("same", earlier leaf), ("array", place among avals), ("static", value),
             ("number", place among avals): of Python's, returned, which is no tensor that could track
@@ -141,7 +141,7 @@ def _trees_of(ctx: ForwardContext, result: Any) -> list[Any]:
 
 
 def _is_value(x: Any) -> bool:
-    """Whether a leaf is different in each run: arrays and numbers; not text, None, flags."""
+    """True if a leaf is different in each run: arrays and numbers; not text, None, flags."""
     if isinstance(x, (Tensor, int, float, complex)):
         return not isinstance(x, bool)
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.newbyteorder("=") in _KNOWN

@@ -1,4 +1,4 @@
-"""Which numbers rules look at: those count by value in the rule key, all others are arguments of the graph.
+"""Numbers that rules look at: those count by value in the rule key, all others are arguments of the graph.
 
 A rule is seen to look while it runs (`watching`).  What was seen is kept by the code of the rule and by the
 structure of the call, that is everything about it but numbers; from then on it holds for every such call.  It

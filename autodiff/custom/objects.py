@@ -53,12 +53,12 @@ def object_key(value: Any, within: tuple) -> Key:
 
 
 def is_object(value: Any) -> bool:
-    """Whether something is a member of an Enum, or of a class written in Python."""
+    """True if something is a member of an Enum, or an instance of a class written in Python."""
     return isinstance(value, Enum) or _is_written_in_python(type(value))
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """What an object holds in its dictionary and its slots."""
+    """The contents of an object's dictionary and its slots."""
     held = dict(getattr(value, "__dict__", ()))
     for owner in type(value).__mro__:
         for name, slot in vars(owner).items():
@@ -71,7 +71,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _is_written_in_python(cls: type) -> bool:
-    """Whether instances hold attributes and nothing else: they derive from no class of another language."""
+    """True if instances hold attributes and nothing else: they derive from no class of another language."""
     owners = [owner for owner in cls.__mro__ if owner is not object and owner.__module__ not in ("abc", "typing")]
     return (
         not issubclass(cls, AbstractTensor)

@@ -1,4 +1,4 @@
-"""What a forward method returned: its container, and which leaves carry gradients.
+"""The results of a forward method: their container, and which leaves carry gradients.
 
     float and complex tensors    tracked, unless marked non-differentiable; each in a slot of its own
     integer and bool tensors     not tracked, by themselves
@@ -64,11 +64,11 @@ class Outputs:
 
     @property
     def has_untracked(self) -> bool:
-        """Whether a tensor is returned that carries no gradient by its dtype or declaration."""
+        """True if a tensor is returned that carries no gradient by its dtype or declaration."""
         return any(isinstance(x, Tensor) and slot is None for x, slot in zip(self.leaves, self.slots, strict=True))
 
     def returns(self, x: Any) -> bool:
-        """Whether forward returned this very object."""
+        """True if forward returned this very object."""
         return any(x is r for r in self._returned)
 
     def tensor_of(self, x: Any) -> Tensor | None:
@@ -76,7 +76,7 @@ class Outputs:
         return x if isinstance(x, Tensor) else self._aliases.get(id(x))
 
     def as_returned(self) -> Any:
-        """What forward returned, arrays as they were."""
+        """The results that forward returned, arrays as they were."""
         return self.rebuilt(list(self._returned))
 
     def rebuilt(self, leaves: list[Any]) -> Any:

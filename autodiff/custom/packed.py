@@ -58,7 +58,7 @@ class Packed:
 
     @staticmethod
     def of(structure: Any, leaves: Sequence[Any], place_of: Callable[[Tensor], int]) -> Packed:
-        """What was taken apart before."""
+        """The packed form of leaves that were taken apart before."""
         packed = Packed.__new__(Packed)
         packed.structure = structure
         packed.places = tuple([place_of(x) if isinstance(x, Tensor) else None for x in leaves])
@@ -74,7 +74,7 @@ class Packed:
         return leaves[0] if self.structure is None else tree.unflatten(self.structure, leaves)
 
     def shifted(self, by: int) -> Packed:
-        """The same with every place moved up."""
+        """A copy with every place moved up."""
         moved = Packed.__new__(Packed)
         moved.structure, moved.statics = self.structure, self.statics
         moved.places = tuple([None if p is None else p + by for p in self.places])
@@ -82,7 +82,7 @@ class Packed:
 
     @property
     def has_tensors(self) -> bool:
-        """Whether there is any tensor in it."""
+        """True if there is any tensor in it."""
         return any(p is not None for p in self.places)
 
     def key(self) -> tuple[Any, bool]:
@@ -91,7 +91,7 @@ class Packed:
         return (self.structure, self.places, tuple([k for k, _ in parts])), all([pure for _, pure in parts])
 
     def with_statics(self, statics: Sequence[Any]) -> Packed:
-        """The same with other leaves that are no tensors."""
+        """A copy with other leaves that are no tensors."""
         other = Packed.__new__(Packed)
         other.structure, other.places, other.statics = self.structure, self.places, tuple(statics)
         return other

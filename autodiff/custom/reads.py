@@ -1,4 +1,4 @@
-"""What a rule reads besides tensors, as a key: equal keys mean that the rule would record the same.
+"""Keys of all that a rule reads besides tensors: equal keys mean that the rule would record the same.
 
 A rule is Python: it may read its closure, its defaults and module globals, and so may the functions
 it calls.  What they name is found once per code object; what the names hold is looked at on every
@@ -124,7 +124,7 @@ def static_key(value: Any, within: tuple = (), numbers: list | None = None) -> K
 
 
 def can_be_watched(value: Any) -> bool:
-    """Whether something is a number, or an array, that a rule can be watched with."""
+    """True if something is a number, or an array, that a rule can be watched with."""
     kind = type(value)
     if kind is float or kind is int or kind is complex:
         return True
@@ -132,7 +132,7 @@ def can_be_watched(value: Any) -> bool:
 
 
 def is_unchanging(value: Any) -> bool:
-    """Whether something says the same as long as it is the same object, by itself and without parts."""
+    """True if something says the same as long as it is the same object, by itself and without parts."""
     kind = type(value)
     if isinstance(value, type):
         return is_fixed(value.__module__)
@@ -160,7 +160,7 @@ def is_fixed(module: str | None) -> bool:
 
 
 def is_library_function(function: FunctionType) -> bool:
-    """Whether a function is the library's, or another's whose functions do not change, and reads nothing of a program.
+    """True if a function is the library's, or another's whose functions do not change, and reads nothing of a program.
 
     One that closes over something may have it from a program; over what it remembers of its own results, not.
     """
@@ -186,12 +186,12 @@ _parts_of_classes = LRU(256)
 
 
 def held_by(cls: type) -> list[Any]:
-    """What the namespaces of a class, and of those it derives from that are not fixed, hold now."""
+    """The present contents of the namespaces of a class, and of those it derives from that are not fixed."""
     return [value for owner in cls.__mro__ if not is_fixed(owner.__module__) for value in vars(owner).values()]
 
 
 def class_parts(cls: type) -> list[Any]:
-    """What the methods of a class, and of those it derives from that are not fixed, may run or read."""
+    """The parts that methods of a class, and of those it derives from that are not fixed, may run or read."""
     names = [vars(owner) for owner in cls.__mro__ if not is_fixed(owner.__module__)]
     held = held_by(cls)
     known = _parts_of_classes.get(cls)
@@ -206,7 +206,7 @@ def class_parts(cls: type) -> list[Any]:
 
 
 def _is_container(cls: type) -> bool:
-    """Whether making one puts values together, by functions that `_parts_of` finds."""
+    """True if making an instance puts values together, by functions that `_parts_of` finds."""
     if type(cls).__module__ not in ("abc", "builtins", AbstractTensor.__module__):
         return False  # a class of classes makes instances as it likes
     is_namedtuple = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
@@ -214,7 +214,7 @@ def _is_container(cls: type) -> bool:
 
 
 def _parts_of(name: str, value: Any) -> list[Any]:
-    """What something in a class may run or say to its instances, beyond what Python itself puts there."""
+    """The parts of something in a class that may run or be read, beyond what Python itself puts there."""
     kind = type(value)
     if kind is FunctionType:
         # What `dataclass` writes for `repr` keeps a set against cycles around what it runs.
@@ -241,7 +241,7 @@ _OF_NAMEDTUPLES = frozenset(("_fields", "_field_defaults"))
 
 
 def _is_plain(built_in: Any) -> bool:
-    """Whether a built-in is of a fixed module, or makes instances of a fixed class: not of an object it may read."""
+    """True if a built-in is of a fixed module, or makes instances of a fixed class: not of an object it may read."""
     owner = built_in.__self__
     if isinstance(owner, type):
         return is_fixed(owner.__module__)
@@ -285,7 +285,7 @@ def _is_one_of(x: Any, within: tuple) -> bool:
 
 
 def reads_of(function: FunctionType) -> list[tuple[tuple, Any, bool]]:
-    """What a function reads by name: (where, the value, whether that is all there is to it).
+    """The reads of a function by name: (where, the value, True if that is all there is to it).
 
     where   ("cell", number), ("default", number), ("keyword", name), ("global", name, attribute, ...)
     """
@@ -312,7 +312,7 @@ _MISSING = object()
 
 
 def _read(function: FunctionType, path: tuple[str, ...]) -> tuple[Any, bool]:
-    """What `name.attribute.attribute` is for the function now, and whether that is all there is to it."""
+    """The present value of `name.attribute.attribute` for the function, and True if that is all there is to it."""
     value = function.__globals__.get(path[0], _MISSING)
     if value is _MISSING:
         value = getattr(builtins, path[0], None)
@@ -328,7 +328,7 @@ def _read(function: FunctionType, path: tuple[str, ...]) -> tuple[Any, bool]:
 
 @lru_cache(maxsize=1024)
 def _imports(code: CodeType) -> bool:
-    """Whether a code object, or a function that it defines, imports what may change."""
+    """True if a code object, or a function that it defines, imports what may change."""
     for instruction in dis.get_instructions(code):
         if instruction.opname == "IMPORT_NAME" and not is_fixed(str(instruction.argval)):
             return True
@@ -337,7 +337,7 @@ def _imports(code: CodeType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _reads_nothing(code: CodeType) -> bool:
-    """Whether a code object, and the functions it defines, read nothing by name but cells."""
+    """True if a code object, and the functions it defines, read nothing by name but cells."""
     return not (_global_paths(code) or _imports(code))
 
 
@@ -348,7 +348,7 @@ ATTRIBUTE_READS = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"))
 
 @lru_cache(maxsize=1024)
 def _global_paths(code: CodeType) -> tuple[tuple[str, ...], ...]:
-    """What a code object, and the functions it defines, read from globals: `np.pi` is ("np", "pi")."""
+    """The globals that a code object, and the functions it defines, read: `np.pi` is ("np", "pi")."""
     found: dict[tuple[str, ...], None] = {}
     path: list[str] = []
     for instruction in dis.get_instructions(code):

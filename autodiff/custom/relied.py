@@ -1,4 +1,4 @@
-"""What the methods of users read that something recorded went through without naming them.
+"""Reads of users' methods that a recording went through without naming them.
 
 A rule names the functions that it calls, and their methods are part of its key (`reads`).  It names no operator, and
 nothing that the library's own functions call: `g * Half(g)` runs the user's method of `multiply`, and `ad.softmax(g)`
@@ -31,7 +31,7 @@ def users_methods(choices: Choices) -> tuple[Method, ...]:
 
 
 def reading(methods: tuple[Method, ...]) -> tuple[Any, ...]:
-    """What these methods read now, as a key."""
+    """The key of what these methods read now."""
     return tuple([function_key(m.implementation)[0] for m in methods])
 
 

@@ -52,7 +52,7 @@ class _Changing(Exception):
 
 
 class Reread:
-    """What a rule has read, and the key that came of it.  It never changes once it was made.
+    """The reads of a rule, and the key that came of them.  It never changes once it was made.
 
     key       None of a rule that is gone through each time
     changes   how often the rule was gone through before
@@ -77,7 +77,7 @@ class Reread:
 
     @classmethod
     def of(cls, what: FunctionType | type, key: Key, numbers: list[Any], changes: int) -> Reread:
-        """What this function, or class, read for its key, and for these numbers, just now."""
+        """The reads of this function, or class, for its key, and for these numbers, just now."""
         made = cls(changes, key)
         own: list[Any] = []
         try:
@@ -91,7 +91,7 @@ class Reread:
         return made if is_true and list(map(id, own)) == list(map(id, numbers)) else cls(changes)
 
     def is_true(self, numbers: list[Any]) -> bool:
-        """Whether everything is what it was; then the numbers that there are now are put behind `numbers`."""
+        """True if everything is what it was; then the present numbers are put behind `numbers`."""
         for namespace, name, value in self._names:
             if namespace.get(name, _MISSING) is not value:
                 return False
@@ -171,7 +171,7 @@ class Reread:
         self._part(value, within)
 
     def _part(self, value: Any, within: tuple) -> None:
-        """What a value is made of, which is itself the same object."""
+        """Note the parts of a value, which is itself the same object."""
         if type(value) is FunctionType:
             if not is_library_function(value):
                 self._function(value, within)
@@ -212,7 +212,7 @@ def _aval(array: Any) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def _reader(value: Any, where: Any) -> Callable[[], Any]:
-    """What reads this value again."""
+    """A function that reads this value again."""
     if where is None:
         return lambda: value
     if type(where) is tuple:

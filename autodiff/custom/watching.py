@@ -71,7 +71,7 @@ class _Spread:
         self._next: Iterator[int] = iter(range(len(watch.numbers)))
 
     def is_done(self) -> bool:
-        """Whether every number has found its place."""
+        """True if every number has found its place."""
         return next(self._next, None) is None
 
     def value(self, value: Any, within: tuple) -> Any:
@@ -154,7 +154,7 @@ _PARTICULAR = frozenset(("prod", "sumprod", "fsum"))
 
 
 def _is_innocent(value: Any, within: tuple = ()) -> bool:
-    """Whether something that a rule reads treats a watched number as the number it stands for."""
+    """True if something that a rule reads treats a watched number as the number it stands for."""
     kind = type(value)
     if kind is FunctionType:
         return value in within or _is_innocent_function(value, (*within, value))
@@ -181,7 +181,7 @@ def _is_innocent_function(function: FunctionType, within: tuple) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_watchable(code: CodeType) -> bool:
-    """Whether a code object, and the functions that it defines, can be run with watched numbers."""
+    """True if a code object, and the functions that it defines, can be run with watched numbers."""
     for instruction in dis.get_instructions(code):
         name, argument = instruction.opname, instruction.argval
         if name in ("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS", "IMPORT_NAME", "LOAD_NAME"):

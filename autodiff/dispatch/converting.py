@@ -1,4 +1,4 @@
-"""What stands for an argument where dispatch needs another class than its own.
+"""Stand-ins for arguments where dispatch needs another class than their own.
 
     adopt     before dispatch: an array is a constant tensor, unless a method names arrays
     convert   after it found no method: as few arguments as some method needs, the least change first
@@ -34,7 +34,7 @@ class Converting(Registry):
     adopted: tuple[type, ...] = ()
 
     def adopt(self, argument: Any) -> Any:
-        """What stands for an argument of one of the classes `adopted`: a constant tensor for an array.
+        """The stand-in for an argument of one of the classes `adopted`: a constant tensor for an array.
 
         Dispatch is on the type of what is returned, which may be the argument itself.  Not asked
         where a method names the argument's own class.
@@ -56,11 +56,11 @@ class Converting(Registry):
         """A call is about to run with `args`, converted from what was given."""
 
     def by(self, cls: type) -> str:
-        """What converts arguments of a class, in a sentence about it: ` by ad.dense`."""
+        """The name of the conversion of a class, in a sentence about it: ` by ad.dense`."""
         return ""
 
     def converts_inside(self, method: Method, cls: type) -> str:
-        """What a method makes of arguments of a class before anything else; nothing as a rule."""
+        """The conversion, in words, that a method makes of arguments of a class before anything else; "" as a rule."""
         return ""
 
     # ------------------------------------------------------------ choosing
@@ -74,7 +74,7 @@ class Converting(Registry):
 
     @abstractmethod
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
-        """What runs arguments of exactly these classes; None: no method does."""
+        """The function that runs arguments of exactly these classes; None: no method does."""
 
     def adopt_all(self, args: tuple) -> tuple:
         """All arguments, those of the classes `adopted` adopted.
@@ -96,7 +96,7 @@ class Converting(Registry):
         return self.adopt(argument) if isinstance(argument, self.adopted) else argument
 
     def names_class(self, place: int, cls: type) -> bool:
-        """Whether some method says more than `object` about this class at this place."""
+        """True if some method says more than `object` about this class at this place."""
         note(self, "named", place, cls)
         named, key = self._named, (place, cls)
         if key in named:
@@ -123,7 +123,7 @@ class Converting(Registry):
         raise not_found(self, self.table, tuple(map(type, args)), "method", classes)
 
     def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
-        """Which form of each argument the method takes that needs the fewest conversions; None: no method."""
+        """The form of each argument for the method that needs the fewest conversions; None: no method."""
         note(self, "pick", forms)
         picked = self._picked
         if forms in picked:

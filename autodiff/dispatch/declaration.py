@@ -32,7 +32,7 @@ _UNKNOWN: Any = object()
 
 
 class Parameters(NamedTuple):
-    """What Python calls the parameters of a function; see `Declaration`."""
+    """The parameters of a function, as Python names them; see `Declaration`."""
 
     fixed: tuple[str, ...]
     variadic: str | None
@@ -42,7 +42,7 @@ class Parameters(NamedTuple):
 
     @staticmethod
     def of(source: Callable | inspect.Signature) -> Parameters:
-        """Those of a function or a signature.
+        """The parameters of a function or a signature.
 
         A plain function's are read from its code: `inspect.signature` takes 25 times as long, 4 ms for all operations.
         """
@@ -101,7 +101,7 @@ class Declaration:
 
     @property
     def parameters(self) -> list[inspect.Parameter]:
-        """Those that dispatch."""
+        """The parameters that dispatch."""
         found = list(self.signature.parameters.values())
         positional = [p for p in found if p.kind in _BY_POSITION]
         return positional + [p for p in found if p.kind is _Kind.VAR_POSITIONAL]
@@ -149,7 +149,7 @@ class Declaration:
         return found, {name: keywords[name] for name in passed}
 
     def _plan(self, args: tuple, keywords: dict[str, Any]) -> tuple | None:
-        """Where each argument not given by position comes from: (given by name?, name, default)."""
+        """The source of each argument that is not given by position: (given by name?, name, default)."""
         try:
             self.signature.bind(*args, **keywords)
         except TypeError:
@@ -214,7 +214,7 @@ def bare(signature: inspect.Signature) -> str:
 
 
 def place_of(implementation: Callable) -> str:
-    """Where a function was written, `linear.py:12`; the user's line when it does not know."""
+    """The place of a function, `linear.py:12`; the user's line when it does not know."""
     code = getattr(inspect.unwrap(implementation), "__code__", None)
     return caller() if code is None else f"{short_name(code.co_filename)}:{code.co_firstlineno}"
 

@@ -104,7 +104,7 @@ class GenericFunction(Converting):
     # ------------------------------------------------------------ hooks for the floors above
 
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
-        """What a call with arguments of these classes runs: takes all that dispatch, by position.
+        """The function that a call with arguments of these classes runs: it takes all that dispatch, by position.
 
         Asked once for each combination of classes.
         """
@@ -169,7 +169,7 @@ class GenericFunction(Converting):
         return declaration.bound(args, keywords) is not None if keywords else declaration.completes(len(args))
 
     def _resolve(self, args: tuple) -> Callable:
-        """What serves calls with arguments of these types from now on."""
+        """The function that serves calls with arguments of these types from now on."""
         cache = self._cache
         tail = self.declaration.tail(len(args))
         if tail:
@@ -207,7 +207,7 @@ class GenericFunction(Converting):
             self.choose_again()
 
     def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
-        """What was last found to serve a call with such arguments, and the arguments it gets."""
+        """The function that was last found to serve a call with such arguments, and the arguments it gets."""
         run = self._kept.get(_key(args))
         tail = self.declaration.tail(len(args))
         if run is None or not tail:
@@ -215,7 +215,7 @@ class GenericFunction(Converting):
         return self._kept.get(_key(args + tail)), args + tail
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
-        """What runs arguments of exactly these classes."""
+        """The function that runs arguments of exactly these classes."""
         note(self, "method", classes)
         runs = self._runs
         if classes in runs:
@@ -312,7 +312,7 @@ class GenericFunction(Converting):
         self._cache = cache_now(self, self._kept)
 
     def answer(self, question: tuple) -> Any:
-        """What dispatch says now to a question that was noted: see `reliance`.
+        """The present answer of dispatch to a question that was noted: see `reliance`.
 
         ("method", classes) the method that runs, and its rules; ("run", method, classes) those of a given method,
         ("rules", method, classes) of one that ran before; ("named", place, class), ("pick", forms) conversions.
@@ -365,7 +365,7 @@ def _fits(argument: Any, cls: type) -> bool:
 
 
 def _key(args: tuple) -> Any:
-    """What `warm` looks up: the type of one argument, or the tuple of types."""
+    """The key that `warm` looks up: the type of one argument, or the tuple of types."""
     return type(args[0]) if len(args) == 1 else tuple(map(type, args))
 
 

@@ -1,4 +1,4 @@
-"""What a reader can ask a generic function: its methods, which one a call runs, what is missing."""
+"""Questions to a generic function: its methods, the one that a call runs, the ones that are missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ambiguities(_Lines):
 
 
 class Match(NamedTuple):
-    """Which method a call runs.
+    """The method that a call runs.
 
     method     the method (or, from `which_backward`, the rule)
     types      what it is called with, after conversion
@@ -125,13 +125,13 @@ def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
 
 
 def _names(f: GenericFunction, count: int) -> list[str]:
-    """What `count` arguments are called."""
+    """The names of `count` arguments."""
     declaration = f.declaration
     return [*declaration.fixed, *[f"*{declaration.variadic}"] * (count - len(declaration.fixed))]
 
 
 def _conversions(f: GenericFunction, given: Sequence, args: Sequence) -> tuple[str, ...]:
-    """What is converted before the method gets it."""
+    """The arguments that are converted before the method gets them."""
     return tuple(
         f"{name}: {type_name(type(old))} to {type_name(type(new))}{f.by(type(old))}"
         for name, old, new in zip(_names(f, len(args)), given, args, strict=True)
@@ -140,7 +140,7 @@ def _conversions(f: GenericFunction, given: Sequence, args: Sequence) -> tuple[s
 
 
 def _written_out(f: GenericFunction, method: Method, classes: Sequence[type]) -> tuple[str, ...]:
-    """What the method itself converts before anything else."""
+    """The arguments that the method itself converts before anything else."""
     return tuple(
         f"{name}: {type_name(cls)} to {inside}"
         for name, cls in zip(_names(f, len(classes)), classes, strict=True)

@@ -35,5 +35,5 @@ def complete() -> None:
 
 
 def is_own(thing: Any) -> bool:
-    """Whether a function or class is written in the library itself."""
+    """True if a function or class is written in the library itself."""
     return (getattr(thing, "__module__", None) or "").startswith(_LIBRARY)

@@ -1,4 +1,4 @@
-"""What something kept relies on: the choices that dispatch made while it was made.
+"""Reliance of kept things on the choices that dispatch made while they were made.
 
 A compiled trace, or a plan, has dispatch behind it.  It stays right until a method is registered or
 deleted that changes one of the choices it was made with; then it is dropped, and nothing else is.
@@ -149,7 +149,7 @@ def note(function: Any, *question: Any) -> None:
 
 
 def cache_now(function: Any, cache: dict) -> dict:
-    """What a function has for its cache now: one that keeps nothing while somebody observes."""
+    """The present cache of a function: one that keeps nothing while somebody observes."""
     with Paused(), _lock:
         if _observers:
             return _NOTHING
@@ -158,7 +158,7 @@ def cache_now(function: Any, cache: dict) -> dict:
 
 
 def is_kept(cache: dict) -> bool:
-    """Whether a cache is a function's own."""
+    """True if a cache is a function's own."""
     return cache is not _NOTHING
 
 

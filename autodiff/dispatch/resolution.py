@@ -43,7 +43,7 @@ class Table:
         return old
 
     def remove(self, method: Method) -> bool:
-        """Whether the method was there, and has been removed."""
+        """Remove a method; True if it was there."""
         if self._methods.get(method.signature) is not method:
             return False
         del self._methods[method.signature]
@@ -119,7 +119,7 @@ def _unordered_meet(a: Signature, b: Signature) -> Signature | None:
 
 
 def ambiguity_error(lowest: Sequence[Method], classes: Sequence[type]) -> AmbiguityError:
-    """What to say when none of several methods is the most specific."""
+    """The error for methods of which none is the most specific."""
     function, kind = lowest[0].function, lowest[0].kind
     meet: Signature | None = lowest[0].signature
     for method in lowest[1:]:

@@ -29,7 +29,7 @@ NoneType = type(None)
 
 
 def type_name(cls: type) -> str:
-    """How a type is written in messages: `Tensor[float32, 2]`, `None` for its type."""
+    """The name of a type in messages: `Tensor[float32, 2]`, `None` for its type."""
     cls = dispatched(cls)
     return "None" if cls is NoneType else cls.__name__
 
@@ -75,24 +75,24 @@ class Choice:
         self._hash = hash(frozenset(self.members))
 
     def takes(self, cls: type) -> bool:
-        """Whether an argument of this class fits."""
+        """True if an argument of this class fits."""
         cls = dispatched(cls)
         return any(issubclass(cls, member) for member in self.members)
 
     def names(self, cls: type) -> bool:
-        """Whether an argument of this class fits a member that says more than `object`."""
+        """True if an argument of this class fits a member that says more than `object`."""
         cls = dispatched(cls)
         return any(member is not object and issubclass(cls, member) for member in self.members)
 
     def within(self, other: Choice) -> bool:
-        """Whether whatever this takes the other takes too."""
+        """True if the other takes whatever this takes."""
         return all(map(other.takes, self.members))
 
     def __subclasscheck__(self, other: Choice) -> bool:
         return other.within(self)
 
     def meet(self, other: Choice) -> Choice:
-        """What both take: empty when nothing known does."""
+        """The choice of what both take: empty when nothing known does."""
         return Choice(m for a, b in product(self.members, other.members) for m in meets(a, b))
 
     def __eq__(self, other: object) -> bool:
@@ -111,7 +111,7 @@ class Choice:
 
 
 def _within(a: type, b: type) -> bool:
-    """Whether a is strictly below b (classes that contain each other, as some ABCs do, are not)."""
+    """True if a is strictly below b (classes that contain each other, as some ABCs do, are not)."""
     return issubclass(a, b) and not issubclass(b, a)
 
 
@@ -200,7 +200,7 @@ class Signature:
         return fixed + self.choices[-1:] * (count - len(fixed))
 
     def takes(self, classes: Sequence[type]) -> bool:
-        """Whether arguments of these classes fit."""
+        """True if arguments of these classes fit."""
         choices = self.spread(len(classes))
         return len(choices) == len(classes) and all(
             choice.takes(cls) for choice, cls in zip(choices, classes, strict=True)
@@ -222,7 +222,7 @@ class Signature:
         return Signature(choices, self.variadic) if all(c.members for c in fixed) else None
 
     def single(self) -> Iterator[Signature]:
-        """The same calls as signatures without unions."""
+        """Signatures without unions for the same calls."""
         for members in product(*[choice.members or (None,) for choice in self.choices]):
             yield Signature([Choice(() if m is None else (m,)) for m in members], self.variadic)
 

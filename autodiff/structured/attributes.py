@@ -1,4 +1,4 @@
-"""What every structured value has, a user's own included: shape, dtype, grad, numpy(), ...
+"""Attributes of every structured value, a user's own included: shape, dtype, grad, numpy(), ...
 
 A type that says nothing itself is asked through `dense` for what is about the array it stands for, and
 through `ad.tree` for what is about the tensors it holds.  Attributes that an instance sets go first.
@@ -76,7 +76,7 @@ def _array(x: AbstractTensor, dtype: Any = None, copy: bool | None = None) -> np
 
 
 def _detach(x: AbstractTensor) -> AbstractTensor:
-    """The same structured value, through which no gradient flows: `ad.stop_gradient`."""
+    """A copy of the structured value, through which no gradient flows: `ad.stop_gradient`."""
     return stop_gradient(x)
 
 

@@ -1,4 +1,4 @@
-"""What the structured types are made with.
+"""Tools that the structured types are made with.
 
 A structured type holds few tensors and stands for an array of more.  It derives from
 `ad.AbstractTensor[..., rank]`, is a container of `ad.tree` (so a gradient has its structure), says by a
@@ -88,7 +88,7 @@ class StructuredMatrix(Structured, _MATRICES):
 
 
 class PartOfSquare(StructuredMatrix):
-    """What stands for a part of a square matrix that it stores.  Raises ShapeError for anything but a square matrix."""
+    """A type that stands for a part of a square matrix that it stores.  Raises ShapeError for any other shape."""
 
     __slots__ = ("stored",)
     holds = ("stored",)
@@ -134,7 +134,7 @@ _RANKS = ("a number", "a vector", "a matrix")
 
 
 def order_of(axes: Any) -> bool:
-    """Whether an `axes` argument of `transpose` exchanges the two axes of a matrix.  Raises ShapeError for no order."""
+    """True if an `axes` argument of `transpose` exchanges the two axes of a matrix.  Raises ShapeError for no order."""
     places = (1, 0) if axes is None else tuple([a % 2 if -2 <= a < 2 else a for a in axes])
     if sorted(places) != [0, 1]:
         raise ShapeError(f"transpose: {axes} are not the two axes of a matrix\n  called at {caller()}")

@@ -1,4 +1,4 @@
-"""What types that are linear in what they hold have in common: scaling, sums of two of a kind.
+"""Common methods of types that are linear in what they hold: scaling, sums of two of a kind.
 
 Also what joins kinds: a diagonal added to a symmetric or triangular matrix keeps the other's structure, and
 a multiple of the identity multiplies anything by its number.

@@ -13,7 +13,7 @@ __all__ = ["SelfAdjoint", "Symmetric"]
 
 
 class SelfAdjoint(PartOfSquare):
-    """What stands for the symmetric part, `.matrix`, of the square matrix that it stores."""
+    """A type that stands for the symmetric part, `.matrix`, of the square matrix that it stores."""
 
     __slots__ = ()
     part = staticmethod(symmetric_part)
