@@ -282,7 +282,10 @@ def _backward(f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: l
 def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
     """Raise Error for a function that returned no tensor."""
     if not found:
-        raise Error(f"{name} returned {type(result).__name__}, with no tensor in it: there is nothing to look at")
+        raise Error(
+            f"{name} returned {type(result).__name__}, with no tensor in it: there is nothing to look at\n"
+            f"  called at {caller()}"
+        )
 
 
 class _Tracing:

@@ -29,7 +29,7 @@ from .custom.objects import is_object
 from .custom.reads import is_fixed, static_key
 from .dispatch import Choices
 from .dispatch.signature import dispatched
-from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers
+from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short
 from .ops import as_tensor
 from .stand_ins import StandsForArray, standing
 from .tape.record import number_like_traced
@@ -79,6 +79,10 @@ class Statics(NamedTuple):
         """A parameter that is named is meant however it is passed; DispatchError for one that f has not."""
         check_numbers(numbers, "static_argnums", "jit")
         numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers)
+        if not isinstance(names, (str, tuple, list, frozenset, set)):
+            raise DispatchError(
+                f"jit: static_argnames is a name or several, not {in_short(names)}\n  called at {caller()}"
+            )
         names = (names,) if isinstance(names, str) else tuple(names)
         if not numbers and not names:
             return cls(frozenset(), frozenset())

@@ -42,13 +42,16 @@ class _Lattice(type):
     def __getitem__(cls, key: Any) -> type:
         dtype, rank = key if isinstance(key, tuple) else (key, ...)
         if cls not in (Tensor, AbstractTensor):
-            raise TypeError(f"{cls.__name__} takes no [dtype, rank]; only Tensor and AbstractTensor do")
+            told = f"{cls.__name__} takes no [dtype, rank]; only Tensor and AbstractTensor do"
+            raise TypeError(f"{told}\n  called at {caller()}")
         if dtype is not ...:
             if cls is AbstractTensor:
-                raise TypeError("AbstractTensor is refined by rank only: AbstractTensor[..., 2]")
+                raise TypeError(
+                    f"AbstractTensor is refined by rank only: AbstractTensor[..., 2]\n  called at {caller()}"
+                )
             dtype = _dtype_class(dtype)
         if rank is not ... and not (type(rank) is int and 0 <= rank <= 64):
-            raise TypeError(f"a rank is a number from 0 to 64 or '...', not {rank!r}")
+            raise TypeError(f"a rank is a number from 0 to 64 or '...', not {rank!r}\n  called at {caller()}")
         return _class_of(cls, dtype, rank)
 
     def __meet__(cls, other: type) -> type | None:
@@ -82,8 +85,10 @@ def _dtype_class(dtype: Any) -> type:
         kind = np.dtype(dtype)
     except TypeError:
         kind = None
-    if kind not in DTYPES.values():
-        raise TypeError(f"Tensor[{dtype!r}]: not a dtype of this library ({', '.join(DTYPES)})")
+    if dtype is None or kind is None or kind not in DTYPES.values():  # None equals NumPy's float64
+        raise TypeError(
+            f"Tensor[{dtype!r}]: not a dtype of this library ({', '.join(DTYPES)})\n  called at {caller()}"
+        )
     return kind.type
 
 

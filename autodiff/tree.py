@@ -23,7 +23,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from .containers import CONTAINERS, container_of, register
-from .errors import ShapeError, caller
+from .errors import DispatchError, ShapeError, caller, check_callable, with_article
 
 __all__ = [
     "LEAF", "Structure", "exactly", "flatten", "flatten_up_to", "joiner", "leaves", "map", "names", "register", "split",
@@ -199,7 +199,15 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
     >>> ad.tree.unflatten(structure, [x * 10 for x in leaves])
     [10, (20, 30)]
     """
-    if len(leaves) != structure.size:
+    try:
+        fits = len(leaves) == structure.size
+    except (AttributeError, TypeError):
+        given = ", ".join([with_article(type(x).__name__) for x in (structure, leaves)])
+        raise DispatchError(
+            f"tree.unflatten: takes a structure and a list of its leaves, not {given}\n  called at {caller()}\n"
+            "  both come from leaves, structure = ad.tree.flatten(tree)"
+        ) from None
+    if not fits:
         raise ShapeError(
             f"tree.unflatten: {structure} takes {structure.size} leaves, not {len(leaves)}\n  called at {caller()}"
         )
@@ -278,6 +286,7 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # the publ
     >>> ad.tree.map(lambda x, dx: x + dx, {"a": 1, "b": 2}, {"b": 20, "a": 10})
     {'a': 11, 'b': 22}
     """
+    check_callable(function, "tree.map")
     first, structure = flatten(tree)
     if not rest:
         return unflatten(structure, [function(leaf) for leaf in first])

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from codegen.lazily import later
 
 from ..along import PARTS
-from ..errors import AmbiguityError, DispatchError, caller
+from ..errors import AmbiguityError, DispatchError, caller, in_short
 from .converting import Converting, remember
 from .declaration import Declaration, has_body, place_of
 from .late import complete
@@ -270,6 +270,11 @@ class GenericFunction(Converting):
         '2 rows, 6 elements'
         """
         args, keywords = self.declaration.bind(args, keywords)
+        if not isinstance(types, (tuple, list)) or not all([t is None or isinstance(t, type) for t in types]):
+            raise DispatchError(
+                f"{self.__name__}.invoke: the types come first, in a tuple, not {in_short(types)}\n"
+                f"  called at {caller()}"
+            )
         classes = tuple([type(None) if t is None else t for t in types])
         args = self.adopt_all(args)
         classes += tuple(map(type, args[len(classes) :]))

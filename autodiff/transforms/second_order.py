@@ -52,7 +52,7 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     array([[2., 0.],
            [0., 4.]])
     """
-    if mode not in ("auto", "forward", "reverse"):
+    if not isinstance(mode, str) or mode not in ("auto", "forward", "reverse"):
         raise GradientError(
             f'jacobian: mode={mode!r}\n  called at {caller()}\n  it is "auto", "forward" or "reverse"'
         )
