@@ -37,7 +37,9 @@ Read in this order: `routines` and `structs` (what a program says), `exports` (w
 
 To debug: run the function as plain Python with the same arguments; build with checks (AUTODIFF_NATIVE_CHECKS=1 for the
 runtime's), which ends the process at the file, line and expression that is wrong; or look at the text, where each
-instruction has its line (`!dbg`), which the object file keeps: `llvm-symbolizer --obj`, gdb's `add-symbol-file`.
+instruction has its line (`!dbg`).  The object file (`engine.object_of`) keeps the lines: in gdb, `disassemble /s f` of
+an object shows source and instructions, and `add-symbol-file OBJECT START` names both in the traces of a process, where
+START is the address of a function in the process less that in the object.
 """
 
 from .exports import Translation, python_type

@@ -154,6 +154,8 @@ def _definition(file: str, line: int) -> ast.FunctionDef:
         nodes = ast.walk(ast.parse("".join(linecache.getlines(file))))
         functions = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.decorator_list]
         _definitions[file] = {n.decorator_list[0].lineno: n for n in functions}
+    if line not in _definitions[file]:
+        raise RuntimeError(f"{file}:{line}: no function begins here: the source is gone or has changed since")
     return _definitions[file][line]
 
 

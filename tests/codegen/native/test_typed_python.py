@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import linecache
 import math
 import re
 import struct
@@ -83,6 +85,18 @@ def test_debug_info_survives_optimisation_and_reaches_the_object():
     assert "hashed" in {name for _, name in located(engine.optimized_text(text), "mul")}
     assert ".loc" in engine.assembly_text(text)
     assert b".debug_line" in engine.object_of(text)[0]
+
+
+def test_a_function_without_its_source_is_told(tmp_path):
+    path = tmp_path / "changed.py"
+    path.write_text("from codegen.native import i64, native\n\n\n@native\ndef f(n: i64) -> i64:\n    return n\n")
+    spec = importlib.util.spec_from_file_location("changed", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path.write_text("")
+    linecache.checkcache()
+    with pytest.raises(RuntimeError, match=r"changed\.py:4: no function begins here"):
+        Translation().text([module.f])
 
 
 # ------------------------------------------------------------ plain Python
