@@ -161,7 +161,7 @@ def program_of(programs: dict[Any, Program], f: Callable, structure: tree.Struct
 
 
 def kept(table: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
-    """What the table has for the key, or what is made for it."""
+    """The table's entry for the key, made if there is none."""
     found = table.get(key)
     if found is None:
         if len(table) >= ENTRIES:

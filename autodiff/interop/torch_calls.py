@@ -128,7 +128,7 @@ _NO_GRADIENTS = (None,) * FIRST
 
 
 class _Rules:
-    """What both classes share: their derivatives are the same class over derived programs."""
+    """The common base of both classes: their derivatives are the same class over derived programs."""
 
     @staticmethod
     def backward(ctx: Any, *bars: Any) -> Any:

@@ -74,7 +74,7 @@ def known(
 
 
 def note_asked(now: Recording) -> None:
-    """As `solve` does when it has computed: a rule that goes back is found out by it."""
+    """Note, as `solve` does, that something was computed: a rule that goes back is found out by it."""
     now.asked += 1
     now.looked += 1
     end_recording(now)

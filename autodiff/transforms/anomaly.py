@@ -60,7 +60,7 @@ class detect_anomaly:
 
 
 def is_watching() -> bool:
-    """Whether anomalies are looked for here (never in a trace: there are no values)."""
+    """True if anomalies are looked for here (never in a trace: there are no values)."""
     return config.careful and _mode.get() and not state.now.tracing
 
 
@@ -70,7 +70,7 @@ def runs_as_written() -> bool:
 
 
 def watcher() -> Callable[[Node, Sequence[Tensor], Sequence[tuple[Node, Any]]], None] | None:
-    """What the reverse walk calls with each node, its cotangents, and what its rule made of them."""
+    """The function that the reverse walk calls with each node, its cotangents, and what its rule made of them."""
     return _watch if is_watching() else None
 
 

@@ -49,7 +49,7 @@ _KNOWN = frozenset(DTYPES.values())
 
 
 def is_plain(leaves: Sequence[Any]) -> bool:
-    """Whether a call comes from plain code: it then gets finished NumPy arrays."""
+    """True if a call comes from plain code: it then gets finished NumPy arrays."""
     now = state.now
     return not now.tracing and not now.transforming and not any(isinstance(x, AbstractTensor) for x in leaves)
 
@@ -198,12 +198,12 @@ def own(x: Any) -> Any:
 
 
 def copied_constant(x: Any) -> Any:
-    """The same with memory of its own: for a call whose results may be computed later."""
+    """A constant with memory of its own: for a call whose results may be computed later."""
     return standing(as_tensor(x), x) if isinstance(x, np.ndarray) else constant_of(x)
 
 
 def name_of(f: Callable, transformation: str, argnums: int | Sequence[int] = 0) -> str:
-    """What a function to be transformed is called in messages.
+    """The name, in messages, of a function to be transformed.
 
     Raises DispatchError for what is no function, and for argnums that are no numbers.
     """
@@ -256,12 +256,12 @@ def run_recorded(
 
 
 def plain(x: Any) -> Any:
-    """What plain code gets for a result: an array of its own, a NumPy scalar for 0-d, all else as it is."""
+    """A result for plain code: an array of its own, a NumPy scalar for 0-d, all else as it is."""
     return plain_results([x])[0]
 
 
 def plain_results(xs: Sequence[Any]) -> list[Any]:
-    """What plain code gets for the results of one call: none shares memory with an argument or with another."""
+    """The results of one call for plain code: none shares memory with an argument or with another."""
     taken: set[Node] = set()
     found = []
     for x in xs:
@@ -287,7 +287,7 @@ def _origin(node: Node) -> Node:
 
 
 def tracks_outside(past: Sequence[Node], mine: set[Node]) -> bool:
-    """Whether gradients can flow from a history to anything but the fresh nodes of this transformation."""
+    """True if gradients can flow from a history to anything but the fresh nodes of this transformation."""
     for node in past:
         if node.leaf is not None:
             if node not in mine:

@@ -125,7 +125,7 @@ def results_of(tensors: Any, name: str) -> list[Tensor]:
 
 
 def cotangents_for(results: Sequence[Tensor], given: Any, name: str, parameter: str) -> list[Any]:
-    """What was given for several results, one for each (None: nothing).  Raises GradientError for another number."""
+    """The cotangents given for several results, one for each (None: none).  Raises GradientError for another number."""
     if given is None:
         return [None] * len(results)
     found = list(given) if isinstance(given, (list, tuple)) else [given]

@@ -23,7 +23,7 @@ commit_lock = held_over_fork(threading.RLock())
 
 
 def unchanged(leaves: Iterable[Leaf], olds: Iterable[Node | None]) -> bool:
-    """Whether each `.grad` that was read (None: it was not) is still there."""
+    """True if each `.grad` that was read (None: it was not) is still there."""
     for identity, old in zip(leaves, olds, strict=True):
         if old is not None and (identity.grad is None or identity.grad.node is not old):
             return False

@@ -94,7 +94,7 @@ def _scalar_and_aux(result: Any, has_aux: bool, name: str) -> tuple[Tensor, Any]
 
 
 def _made_scalar(result: Any) -> str:
-    """How a result that is no float scalar may become one."""
+    """Advice on how a result that is no float scalar may become one."""
     if result is None:
         return "it ends without `return`, or with one that has no value"
     if isinstance(result, tuple):

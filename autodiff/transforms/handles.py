@@ -44,7 +44,7 @@ def _get_grad(t: Tensor) -> Tensor | None:
 
 
 def _warn_not_kept() -> None:
-    """As PyTorch does: the gradient of what was computed is None, and not because it is zero."""
+    """Warn, as PyTorch does, that the gradient of a computed tensor is None, and not because it is zero."""
     warn(".grad of a computed tensor is not kept, only that of leaves: t.retain_grad() before backward() keeps it")
 
 
@@ -71,7 +71,7 @@ def _set_grad(t: Tensor, value: Any) -> None:
 
 
 class GradFn:
-    """What made a tensor that requires grad: the operation or custom function whose rule backward will run."""
+    """The operation or custom function that made a tensor that requires grad: backward will run its rule."""
 
     __slots__ = ("_node",)
 
@@ -95,7 +95,7 @@ class GradFn:
 
 
 def _grad_fn(t: Tensor) -> GradFn | None:
-    """What made this tensor; None for a leaf and for what does not require grad."""
+    """The function that made this tensor; None for a leaf and for a tensor that does not require grad."""
     node = t.node
     while node.slot is not None or (node.kind.op is IDENTITY and node.leaf is None and node.inputs):
         node = node.inputs[0]

@@ -13,7 +13,7 @@ __all__ = ["check_not_released", "passed", "release"]
 
 
 def passed(past: Sequence[Node], targets: Iterable[Node]) -> list[int]:
-    """Where in a history the rules are that gradients of `targets` go through: not what the targets are made of.
+    """The places in a history of rules that gradients of `targets` go through: not those that the targets are made of.
 
     Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
     """

@@ -51,7 +51,7 @@ class Hook:
 
 
 class Removable:
-    """What registering a hook returns: `remove()` takes it away again."""
+    """The handle that registering a hook returns: `remove()` takes the hook away again."""
 
     __slots__ = ("_hooks", "_key")
 
@@ -166,7 +166,7 @@ _ROOMY: dict[Kind, Kind] = {}
 
 
 def _roomy(kind: Kind) -> Kind:
-    """The same kind as another object: checks tell nodes by their kinds, and a plain node has no hooks."""
+    """A copy of the kind, as another object: checks tell nodes by their kinds, and a plain node has no hooks."""
     found = _ROOMY.get(kind)
     if found is None:
         found = kept(

@@ -34,7 +34,7 @@ __all__ = ["host_backward"]
 
 
 class _Run:
-    """What a host backward does when the graph runs: equal ones do the same, apart from the call they find.
+    """The work of a host backward when the graph runs: equal ones do the same, apart from the call they find.
 
     rule     the backward method;  call: the call, None where a token finds it
     slots    the outputs that have cotangents, in order;  single: whether output 0 is the first input

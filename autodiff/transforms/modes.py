@@ -1,4 +1,4 @@
-"""Whether what is recorded tracks gradients: no_grad, enable_grad, is_grad_enabled.
+"""Modes in which recordings track gradients or not: no_grad, enable_grad, is_grad_enabled.
 
 Grad mode is an immutable value per context: threads and asyncio tasks do not see each other's.
 """

@@ -22,7 +22,7 @@ LEVELS = 25
 
 
 class _Depth(threading.local):
-    """How many rules and hooks are running on this stack."""
+    """The number of rules and hooks that are running on this stack."""
 
     value = 0
 

@@ -1,4 +1,4 @@
-"""What a rule reads: a call's saved values, arguments and outputs, from nodes or from arrays."""
+"""Reads of a rule: a call's saved values, arguments and outputs, from nodes or from arrays."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def by_output(call: Call, bar_at: Callable[[int], Any], zeros_at: Callable[[int]
 
 
 class Reading:
-    """What a context reads: values of a call, by their places.
+    """Reads of a context: values of a call, by their places.
 
     tensor_at    what is read for a tensor;  static: what is read for anything else
     is_released  whether a backward gave the graph up
@@ -92,11 +92,11 @@ class Reading:
         return list(arguments), [p.unpack(self.tensor_at, as_it_is) for p in arguments.values()]
 
     def outputs(self) -> Any:
-        """What the call returned."""
+        """The results of the call."""
         return self.call.result.unpack(self.tensor_at, as_it_is)
 
     def attribute(self, name: str) -> Any:
-        """What forward set on its context; KeyError for what it did not."""
+        """An attribute that forward set on its context; KeyError for any other."""
         return self._value(self.call.attributes[name])
 
 
@@ -147,5 +147,5 @@ def from_values(call: Call, values: Sequence[Any], tracked: Sequence[Any]) -> Re
 
 
 def zeros_or_none(call: Call, aval: Any) -> Tensor | None:
-    """What an unused output's cotangent is."""
+    """The cotangent of an unused output."""
     return zeros_of(aval) if call.materialize else None

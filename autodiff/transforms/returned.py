@@ -1,4 +1,4 @@
-"""What a backward method may return, checked and sorted by the inputs of the call.
+"""The results of a backward method, checked and sorted by the inputs of the call.
 
 A dict by parameter name, a tuple or list with one entry per declared parameter, or, where exactly one
 argument is a tensor, that one gradient; a rule that comes to its end without a `return` has forgotten it.
@@ -52,7 +52,7 @@ def gradients_by_place(
 
 
 def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], where: str) -> dict[str, Any]:
-    """What backward returned, by parameter."""
+    """The results of backward, by parameter."""
     names = list(call.arguments)
     if returned is None:
         refuse_forgotten(call.rule(), where, "return the gradients; `return None` says that they are zero")
@@ -82,7 +82,7 @@ def _by_name(call: Call, returned: Any, needs: dict[str, bool], nodes: dict[int,
 
 
 def _is_the_gradient(call: Call, returned: dict) -> bool:
-    """Whether a dict is the gradient of the one argument, itself a dict, rather than gradients by name."""
+    """True if a dict is the gradient of the one argument, itself a dict, rather than gradients by name."""
     if len(call.arguments) != 1:
         return False
     ((name, packed),) = call.arguments.items()
@@ -90,7 +90,7 @@ def _is_the_gradient(call: Call, returned: dict) -> bool:
 
 
 def _is_tensor_argument(packed: Packed, nodes: dict[int, Node]) -> bool:
-    """Whether an argument holds a tensor (a number that a trace made an argument counts as a number)."""
+    """True if an argument holds a tensor (a number that a trace made an argument counts as a number)."""
     return any(p is not None and not nodes[p].kind.out.weak for p in packed.places)
 
 

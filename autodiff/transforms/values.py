@@ -154,7 +154,7 @@ def tolist(t: Tensor) -> Any:
 
 
 def truth(t: Tensor) -> bool:
-    """Whether a one-element tensor is not zero: `if t > 0` asks for the value."""
+    """True if a one-element tensor is not zero: `if t > 0` evaluates it."""
     if t.size != 1:
         raise ShapeError(
             f"the truth of a {t.aval} is ambiguous\n  called at {caller()}\n  use .any() or .all(), or ad.where"
@@ -199,7 +199,7 @@ def text(t: Tensor, spec: str) -> str:
 
 
 def detach(t: Tensor) -> Tensor:
-    """The same value without history: no gradient flows through it.
+    """A tensor of this value without history: no gradient flows through it.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(3.0, requires_grad=True)

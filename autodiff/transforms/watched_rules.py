@@ -47,7 +47,7 @@ _open = _Open()
 
 
 def watching_at(node: Node) -> Watching | None:
-    """How the rule of this boundary is watched; None: it gets plain numbers."""
+    """The watch on the rule of this boundary; None: it gets plain numbers."""
     return _open.now.get(node)
 
 
@@ -108,7 +108,7 @@ class Watches:
         return keys
 
     def looked_at_array(self) -> bool:
-        """Whether a rule has looked at the contents of an array."""
+        """True if a rule has looked at the contents of an array."""
         return any(type(w.watch.numbers[i]) is np.ndarray for w in self._by_node.values() for i in w.watch.looked)
 
     def let_go(self, gathered: Sequence[Any]) -> tuple:
@@ -117,7 +117,7 @@ class Watches:
         return tuple([_NOTHING if isinstance(x, Node) and x in mine else x for x in gathered])
 
     def formulas(self, gathered: Sequence[Any], number: dict[Node, int]) -> Formulas | None:
-        """What the inputs of a plan are for other numbers; None when they do not depend on any."""
+        """Formulas of the inputs of a plan for other numbers; None when they do not depend on any."""
         if not self._by_node:
             return None
         return Formulas(gathered, {number[n]: w.watch for n, w in self._by_node.items()}) or None

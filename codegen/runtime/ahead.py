@@ -1,4 +1,4 @@
-"""What is made in a thread of its own while its owner goes on: modules, by LLVM, which needs no Python.
+"""Making things in a thread of their own while the owner goes on: modules, by LLVM, which needs no Python.
 
     code = Ahead(lambda: compiled(text))        begun, where that gains something
     code.is_done()                              whether that would take no time, or nobody is at it
@@ -69,12 +69,12 @@ def deeply(make: Callable[..., _T], *arguments: Any) -> _T:
 
 
 def gains() -> bool:
-    """Whether this process may use a second processor."""
+    """True if this process may use a second processor."""
     return processors.usable() > 1
 
 
 class Ahead(Generic[_T]):
-    """What `make()` returns, made beside the caller; by whoever asks first where there is nobody beside.
+    """The result of `make()`, made beside the caller; by whoever asks first where no thread can be beside.
 
     is_quick    it takes hardly any time: who asks makes it
     """
@@ -97,11 +97,11 @@ class Ahead(Generic[_T]):
             return  # it is tried again by who asks, who then gets the exception
 
     def is_done(self) -> bool:
-        """Whether nobody is at it any more: it is made, or `result` makes it."""
+        """True if no thread is at it any more: it is made, or `result` makes it."""
         return self._thread is None or not self._thread.is_alive()
 
     def result(self) -> _T:
-        """What was made.  Raises what `make` raises."""
+        """The result.  Raises what `make` raises."""
         thread = self._thread
         if thread is not None:
             thread.join()

@@ -1,4 +1,4 @@
-"""How much work a program is, roughly: whether its call should let other threads run meanwhile."""
+"""The work of a program, roughly: it decides if a call lets other threads run meanwhile."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def operations_of(program: Program) -> int:
 
 
 def transformed(n: int, rows: int) -> int:
-    """What the Fourier transforms of rows of n elements count."""
+    """The work of Fourier transforms of rows of n elements."""
     return 5 * rows * n * max(1, n.bit_length())
 
 
 def work_of(program: Program) -> int:
-    """What one run of a loop's body amounts to, without the loops in it: these say for themselves.  At most 2**62."""
+    """The work of one run of a loop's body, without the loops in it: these say for themselves.  At most 2**62."""
     total: int = 0
     for step in program.steps:
         total += STEP
@@ -101,7 +101,7 @@ def operations_of_block(operations: Sequence[Operation], known: dict[Value, int]
 
 
 def _trips(operation: Operation, known: dict[Value, int]) -> int:
-    """How often the body of an operation runs."""
+    """The number of runs of an operation's body."""
     if operation.name == "scf.for":
         bounds = [operation.operands[:3]]
     elif operation.name == "scf.parallel":

@@ -90,7 +90,7 @@ class DiskCache:
     # ------------------------------------------------------------ reading
 
     def has(self, key: str) -> bool:
-        """Whether there is a file for a key."""
+        """True if there is a file for a key."""
         return os.path.exists(os.path.join(self.folder, key))
 
     def load(self, key: str) -> Entry | None:
@@ -202,7 +202,7 @@ class DiskCache:
     # ------------------------------------------------------------ trust
 
     def _is_ready(self) -> bool:
-        """Whether the folder is there, and ours alone."""
+        """True if the folder is there, and ours alone."""
         if self._is_usable is None:
             try:
                 _make_private(self.folder)

@@ -32,7 +32,7 @@ class _Owner(Protocol):
 
 
 def call_of(plan: Plan, operations: int, owner: Callable[[], _Owner | None]) -> Callable[..., tuple[np.ndarray, ...]]:
-    """What calls a program: the launcher where there is one, or much to do; else what makes it at the second call.
+    """The caller of a program: the launcher where there is one, or much to do; else what makes it at the second call.
 
     owner   gives whose `call` it is, to be replaced then, or None once that is gone
     """
@@ -69,7 +69,7 @@ class EarlyCall:
 
 
 def _run(plan: Plan, arguments: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """As the launcher's slow path, without any code of its own."""
+    """Run as the launcher's slow path does, without any code of its own."""
     inputs = checked_arguments(arguments, plan.inputs, plan.name)
     outputs = tuple([memory.new(a) for a in plan.outputs])
     space = memory.workspace(plan.workspace_bytes)

@@ -26,7 +26,7 @@ __all__ = ["Loaded", "executable_memory", "is_here", "linked"]
 
 
 def is_here() -> bool:
-    """Whether objects of this system and processor are known."""
+    """True if objects of this system and processor are known."""
     return sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) == 8 and os.uname().machine == "x86_64"
 
 
@@ -153,7 +153,7 @@ class _Object:
         return Loaded(base, size, addresses)
 
     def _relocations(self) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
-        """Those of each section that is loaded: offset, kind, symbol, what is added."""
+        """The relocations of each section that is loaded: offset, kind, symbol, what is added."""
         found = []
         for section in self.sections:
             if section.type == _ADDENDS and self._is_loaded(self.sections[section.info]):
@@ -208,13 +208,13 @@ class _Object:
             _NEAR.pack_into(image, at, place + added - at)
 
     def _place(self, symbol: _Symbol) -> int:
-        """Where something of the object lies in the image."""
+        """The place in the image of something of the object."""
         if symbol.section == _UNDEFINED or symbol.section >= _RESERVED:
             raise _Unknown
         return self.places[symbol.section] + symbol.value
 
     def _address(self, symbol: _Symbol, base: int) -> int:
-        """Where something is, of the object or elsewhere."""
+        """The address of something, of the object or elsewhere."""
         if symbol.section != _UNDEFINED:
             return base + self._place(symbol)
         name = self._name(symbol)

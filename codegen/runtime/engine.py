@@ -54,7 +54,7 @@ _library_numbers = itertools.count()
 
 
 class Passes(Enum):
-    """What LLVM is asked to do with a module before it generates code.
+    """Passes of LLVM over a module before it generates code.
 
     VECTORS   for loops written as vectors: inline, share, simplify.  A tenth of the time of LLVM's usual
               passes, and the same code or better: gradient of the chain of FACTS 9, 26 ms against 4
@@ -104,7 +104,7 @@ class Code:
         self._addresses: dict[str, int] = loaded.addresses
 
     def address(self, name: str) -> int:
-        """Where the function starts.  Raises KeyError for a name the module does not define."""
+        """The address of a function.  Raises KeyError for a name the module does not define."""
         return self._addresses[name]
 
     @property
@@ -192,7 +192,7 @@ def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
 
 @functools.cache
 def target_key() -> tuple[str, ...]:
-    """What machine code depends on besides its text: versions, triple, processor, options."""
+    """The key of all that machine code depends on besides its text: versions, triple, processor, options."""
     return (
         *_target(),
         "opt 2, loops written as vectors, small code model" if _IS_NEAR else "opt 2, loops written as vectors",
@@ -200,7 +200,7 @@ def target_key() -> tuple[str, ...]:
 
 
 def target_features() -> str:
-    """What this processor can do, as LLVM writes it: "+fma,-sse4a,..."."""
+    """The features of this processor, as LLVM writes them: "+fma,-sse4a,..."."""
     return _target()[-1]
 
 
@@ -251,7 +251,7 @@ def _spared(text: str) -> list[str]:
 
 
 class _Compiler:
-    """What compiles one module at a time: machines and passes are for one thread."""
+    """A compiler of one module at a time: machines and passes are for one thread."""
 
     def __init__(self) -> None:
         self.lock = held_over_fork(threading.RLock())

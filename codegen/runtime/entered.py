@@ -39,7 +39,7 @@ MOST = 1024
 
 @record(frozen=True)
 class Call:
-    """What arguments of a call look like, and its result: instructions by the names in `entered_ir` and `result_ir`.
+    """The form of a call's arguments and result: instructions by the names in `entered_ir` and `result_ir`.
 
     given       number of arguments: the first registers
     has_keywords    whether keywords are given too: their dict is in the next register
@@ -66,12 +66,12 @@ class Call:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the arguments are the plan's inputs as they are."""
+        """True if the arguments are the plan's inputs as they are."""
         return not self.hidden and self.places == tuple(range(self.registers))
 
 
 def can_enter(plan: Plan) -> bool:
-    """Whether calls can go straight into a plan."""
+    """True if calls can go straight into a plan."""
     few = len(plan.inputs) + len(plan.outputs) <= MOST
     return few and all(dtype_name(a.dtype) in argument_ir.NUMBER_KINDS for a in plan.outputs if not a.ndim)
 
@@ -135,7 +135,7 @@ def _with_truths(call: Call, plan: Plan) -> tuple[list[tuple[str, Any]], int]:
 
 
 def site(entries: Sequence[Entry]) -> Self:
-    """What an object keeps in its slot."""
+    """The contents of an object's slot."""
     made = Self(struct.pack(f"{len(entries)}P", *[entry.address for entry in entries]))
     made.owned = tuple(entries)
     return made

@@ -119,7 +119,7 @@ class Executable:
 
     @classmethod
     def by_numpy(cls, graph: Graph, name: str) -> Executable:
-        """What NumPy evaluates, without any machine code."""
+        """An executable that NumPy evaluates, without any machine code."""
         self = cls.__new__(cls)
         self.name, self.plan, self.call = name, None, Evaluation(graph)
         self.inputs, self.outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
@@ -147,7 +147,7 @@ class Executable:
 
 
 class _Layout:
-    """Which slot of the pointer table each buffer has: inputs, outputs, then temporaries.
+    """Slots of buffers in the pointer table: inputs, outputs, then temporaries.
 
     offsets     of each temporary in the workspace
     buffers     by slot
@@ -214,7 +214,7 @@ def _loaded(program: Program, kernels: KernelTable) -> Pieces:
 def _gather(
     program: Program, parts: dict[int, list[Piece]], nests: dict[int, Nest]
 ) -> list[Loop | Branch | While]:
-    """What has to be compiled for a program, and for what runs inside of it; the nests that are not one function."""
+    """Collect what is compiled for a program and what runs inside of it; gives the nests that are not one function."""
     in_parts: list[Loop | Branch | While] = []
     for step in program.steps:
         if isinstance(step.work, Kernel):
@@ -231,14 +231,14 @@ def _gather(
 
 
 class _Code(NamedTuple):
-    """What has been compiled, and where further kernels are found."""
+    """Compiled code, and the table in which further kernels are found."""
 
     found: Pieces
     table: KernelTable
 
 
 def _laid_out(program: Program, code: _Code) -> tuple[_Layout, list[_Native | segmented.Host]]:
-    """Where the buffers of a program are, and its steps as they will run."""
+    """The places of a program's buffers, and its steps as they will run."""
     layout = _Layout(program)
     return layout, [piece for step in program.steps for piece in _pieces(step, layout, code)]
 
@@ -274,7 +274,7 @@ def _pieces(step: Step, layout: _Layout, code: _Code) -> list[_Native | segmente
 
 
 def _refuses(work: Any) -> bool:
-    """Whether a step may have no result for some numbers."""
+    """True if a step may have no result for some numbers."""
     match work:
         case Kernel(function, _):
             return function.refuses
@@ -319,7 +319,7 @@ def _table(work: Loop | Branch | While, buffers: int, inside: Sequence[loops.Nat
 
 
 def _driven(work: Loop | Branch | While, runs: Sequence[Callable[..., tuple[np.ndarray, ...]]]) -> Callable[..., None]:
-    """The same by Python, on arrays."""
+    """A function that runs the loop or branch in Python, on arrays."""
     match work:
         case Loop():
             return lambda *arrays: driven.run_loop(work, arrays, runs[0])

@@ -47,7 +47,7 @@ VERSION = 2
 
 
 class Found(NamedTuple):
-    """What an executable is made of, and how many scalar operations one run takes."""
+    """The parts of an executable, and the number of scalar operations of one run."""
 
     plan: Plan
     operations: int

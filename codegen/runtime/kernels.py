@@ -164,7 +164,7 @@ class KernelTable:
 
 
 def _outline(function: Function | Emitted) -> Hashable:
-    """What is quickly seen of a function: where this differs, so do the texts."""
+    """The outline of a function, quickly seen: where it differs, so do the texts."""
     if isinstance(function, emit.Emitted):
         return function.text
     return len(function.arguments), len(function.body.operations), len(function.writes)
@@ -199,6 +199,6 @@ def _compiled(parts: list[dict[str, Emitted]], disk: DiskCache | None, features:
 
 
 def text_of(function: Function) -> str:
-    """What tells kernels apart: the text of a function, whatever it is called."""
+    """The text of a function, whatever it is called: it tells kernels apart."""
     features = engine.target_features()
     return emit.module_of([emit.emit_function(emit.nameless(function), features)], features)

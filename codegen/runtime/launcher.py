@@ -89,7 +89,7 @@ class Share:
 
 @record(frozen=True)
 class Plan:
-    """What a launcher needs to know.
+    """All that a launcher needs to know of a program.
 
     Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte
     `offsets[t]` of the workspace.  `owns` is whatever must live as long as the plan can run: the
@@ -237,7 +237,7 @@ new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_obj
 
 
 def method_definition(name: str, address: int) -> ctypes.Structure:
-    """What makes a builtin of the METH_FASTCALL function at an address; must live as long as that."""
+    """The definition that makes a builtin of the METH_FASTCALL function at an address; it must live as long."""
     return MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
 
 
@@ -247,7 +247,7 @@ def _builtin(plan: Plan, steps: StepTable, slow: Callable[..., Any]) -> Callable
 
 
 def builtin_of(name: str, block: Block) -> Callable[..., Any]:
-    """The same of a plan that is in memory already."""
+    """The builtin of a plan that is in memory already."""
     method = method_definition(name, native().launch)
     self = Self(struct.pack("P", block.address))
     self.owned = (block, method)
@@ -325,7 +325,7 @@ _slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyT
 
 
 class _Specs:
-    """What `launch` compares arguments with, and makes outputs from: the shape of each, and a table of all.
+    """Specifications that `launch` compares arguments with, and makes outputs from: the shape of each, a table of all.
 
     keeps   0-d outputs are NumPy scalars: of each the two that were made last are kept (`result_ir`)
     """

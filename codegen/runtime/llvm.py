@@ -40,7 +40,7 @@ def version() -> str:
 
 
 def library_file() -> str:
-    """Where LLVM is."""
+    """The file of LLVM."""
     folder = os.path.dirname(llvmlite.__file__)
     return os.path.join(folder, "binding", _FILES.get(sys.platform, "libllvmlite.so"))
 
@@ -55,7 +55,7 @@ def library() -> Any:
 
 
 def is_loaded() -> bool:
-    """Whether this process has needed it."""
+    """True if this process has needed LLVM."""
     return _library.cache_info().currsize > 0
 
 
@@ -70,6 +70,6 @@ def _library() -> Any:
 
 
 def is_known(version: str) -> bool:
-    """Whether a version of llvmlite has the functions that are declared here: "0.47.0"."""
+    """True if a version of llvmlite, "0.47.0", has the functions that are declared here."""
     found = version.split(".")[:2]
     return len(found) == 2 and "".join(found).isdecimal() and KNOWN[0] <= (int(found[0]), int(found[1])) <= KNOWN[1]

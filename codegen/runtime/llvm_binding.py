@@ -38,7 +38,7 @@ _ADDED = {
 
 
 class Binding:
-    """What `llvm_library.Library` does; its methods are described there."""
+    """The methods of `llvm_library.Library`, which describes them."""
 
     def __init__(self) -> None:
         held_over_fork(_LibrarysLock())

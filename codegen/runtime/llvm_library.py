@@ -87,7 +87,7 @@ class _Module(_Owned):
 
 
 class _Linker(_Owned):
-    """What code is loaded into: it goes after all of that, also where a cycle has both (see `_Module`)."""
+    """A linker, which code is loaded into: it goes after all of that, also where a cycle has both (see `_Module`)."""
 
     def __init__(self, pointer: int, dispose: Any) -> None:
         super().__init__(pointer, dispose)
@@ -154,7 +154,7 @@ class Library:
         raise AttributeError(name)
 
     def _text(self, function: Any, *arguments: Any) -> str:
-        """What a function writes into its last argument."""
+        """The text that a function writes into its last argument."""
         out = c_void_p()
         function(*arguments, ctypes.byref(out))
         return self._taken(out)
@@ -170,7 +170,7 @@ class Library:
     # ------------------------------------------------------------ this machine
 
     def triple(self) -> str:
-        """What code is made for by default."""
+        """The triple that code is made for by default."""
         return self._text(self._GetDefaultTargetTriple)
 
     def cpu(self) -> str:
@@ -178,7 +178,7 @@ class Library:
         return self._text(self._GetHostCPUName)
 
     def features(self) -> str:
-        """What this processor can do, by name: "+fma,-sse4a"."""
+        """The features of this processor, by name: "+fma,-sse4a"."""
         found = self._text(self._GetHostCPUFeatures).split(",")
         return ",".join(sorted(filter(None, found), key=lambda feature: feature[1:]))
 
@@ -261,7 +261,7 @@ class Library:
     # ------------------------------------------------------------ linking
 
     def linker(self, machine: Machine, *, is_near: bool) -> _Linker:
-        """What code is loaded into.  Raises RuntimeError."""
+        """A linker, which code is loaded into.  Raises RuntimeError."""
         out = c_void_p()
         with _linking:
             made = self._CreateLLJITCompiler(machine, True, is_near, ctypes.byref(out))

@@ -1,4 +1,4 @@
-"""What tells this processor, and the files that code is made by, from others: asked without LLVM.
+"""Identities of this processor, and of the files that code is made by: found without LLVM.
 
     identity()              what the processor says of itself; None where that is not known here
     file_identity(path)     which file it is
@@ -38,7 +38,7 @@ _OSXSAVE = 1 << 27
 
 @functools.cache
 def identity() -> bytes | None:
-    """What the processor says of itself: equal where the same code runs."""
+    """The identity of the processor: equal where the same code runs."""
     if not elf.is_here():
         return None
     try:
@@ -66,7 +66,7 @@ def identity() -> bytes | None:
 
 
 def file_identity(path: str) -> bytes:
-    """Which file it is, as far as its size and time tell; raises OSError where there is none."""
+    """The identity of a file, as far as its size and time tell; raises OSError where there is none."""
     status = os.stat(path)
     return f"{path} {status.st_size} {status.st_mtime_ns}".encode()
 

@@ -49,7 +49,7 @@ def is_native() -> bool:
 
 
 def free_bytes() -> int:
-    """What the pool keeps for later calls."""
+    """The bytes that the pool keeps for later calls."""
     return native().call("pool_free_bytes") if is_native() else 0
 
 
@@ -111,7 +111,7 @@ _lock = held_over_fork(threading.Lock())
 
 
 def is_made() -> bool:
-    """Whether the code of this process is there."""
+    """True if the code of this process is there."""
     return _made.cache_info().currsize > 0
 
 
@@ -155,7 +155,7 @@ _GET_HANDLER = 305
 
 @functools.cache
 def _offsets() -> dict[str, int]:
-    """Where the launcher finds the fields of objects; empty when the self-check does not confirm them."""
+    """The offsets of the fields of objects; empty when the self-check does not confirm them."""
     if os.environ.get("AUTODIFF_LAUNCHER", "1") == "0" or not _is_tried():
         return {}
     head = object.__basicsize__
@@ -197,14 +197,14 @@ def _is_tried() -> bool:
 
 
 def _is_copy(array: np.ndarray) -> bool:
-    """Whether NumPy has where it is expected the function that makes packed copies."""
+    """True if NumPy has the function that makes packed copies where it is expected."""
     new_copy = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int)(numpy_function(NEW_COPY))
     made = new_copy(array, 0)
     return type(made) is np.ndarray and made.flags.c_contiguous and made.flags.owndata and bool((made == array).all())
 
 
 def _is_confirmed(offsets: dict[str, int]) -> bool:
-    """Whether live objects have at these offsets what they say of themselves in Python."""
+    """True if live objects have at these offsets what they say of themselves in Python."""
 
     def word(thing: object, field: str) -> int:
         return ctypes.c_int64.from_address(id(thing) + offsets[field]).value

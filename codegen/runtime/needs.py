@@ -1,4 +1,4 @@
-"""What steps need besides kernels, the same code for many programs: it is made while they are planned and compiled.
+"""Code that steps need besides kernels, the same for many programs: it is made while they are planned and compiled.
 
     begin(works)        products, orders, transforms: LLVM is at it in threads of their own
 """

@@ -49,7 +49,7 @@ def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes
 
 
 def is_kept(text: str, passes: Passes = Passes.VECTORS) -> bool:
-    """Whether there is a file for a module, sound or not."""
+    """True if there is a file for a module, sound or not."""
     disk = default()
     return disk is not None and disk.has(key_of(text, passes))
 
@@ -109,7 +109,7 @@ def _has_checks() -> bool:
 def begun(
     words: Mapping[str, str], write: Callable[[Sequence[str]], str], passes: Passes = Passes.VECTORS
 ) -> Ahead[dict[str, Code]]:
-    """What `named` gives, made beside the caller."""
+    """The result of `named`, made beside the caller."""
     look_at_files()
     return Ahead(functools.partial(named, words, write, passes))
 

@@ -73,7 +73,7 @@ def product_step(gemm: Gemm) -> Product:
 
 
 def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
-    """Whether it is turned round, its extents, and the tile it is cut into."""
+    """The case of a product: True if it is turned round, its extents, and the tile it is cut into."""
     features = engine.target_features()
     is_swapped = (gemm.n == 1 and gemm.m > 1) or _is_better_across(gemm, features)
     extents = _extents(gemm, is_swapped)
@@ -87,7 +87,7 @@ def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
 
 
 def _few(rows: int, tile: Tile) -> int:
-    """So many rows, where they are to be evened out, 0 elsewhere; whatever formula they are, it is a number then."""
+    """The number of rows where they are to be evened out, 0 elsewhere; a formula is a number then."""
     most = EVEN_TILES * tile.rows
     return next(n for n in range(FEW_ROWS + 1, most + 1) if n == rows) if FEW_ROWS < rows <= most else 0
 
@@ -142,7 +142,7 @@ def _extents(gemm: Gemm, is_swapped: bool) -> tuple[int, ...]:
 
 
 def _is_better_across(gemm: Gemm, features: str) -> bool:
-    """Whether the transpose of the product fills its vectors, and the product does not: few columns, by what lies by
+    """True if the transpose of the product fills its vectors, and the product does not: few columns, by what lies by
     rows where its transpose is read (the gradient of a layer's weights)."""
     m, n, k = gemm.m, gemm.n, gemm.k
     if not gemm.transpose_a or k < ACROSS_LEAST or m * k < EVEN_LEAST:
@@ -241,7 +241,7 @@ def _depth(extents: tuple[int, ...], tile: Tile) -> int:
 
 
 def _is_across(extents: tuple[int, ...], tile: Tile) -> bool:
-    """Whether a lies so that it is worth packing."""
+    """True if a lies so that it is worth packing."""
     m, n, k, _, a_col = extents[:5]
     return a_col > 1 and tile.rows < 8 and m >= LEAST_ROWS and n >= PACKED_COLUMNS and k >= PACKED_DEPTH
 
@@ -281,7 +281,7 @@ def _needs(extents: tuple[int, ...], tile: Tile) -> list[_Need]:
 
 
 def _codes_of(needs: Sequence[_Need]) -> list[Ahead[dict[str, engine.Code]]]:
-    """What is needed; made once, in one module for each tile: by itself a module takes LLVM a millisecond."""
+    """The code that is needed; made once, in one module for each tile: by itself a module takes LLVM a millisecond."""
     with _lock:
         missing: dict[Tile, dict[str, None]] = {}
         for tile, name in needs:

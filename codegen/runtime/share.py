@@ -1,4 +1,4 @@
-"""Which loops of a kernel threads share, and the functions that do a part of one.
+"""Loops of a kernel that threads share, and the functions that do a part of one.
 
     shared(function, extents) -> pieces, to be run one after the other, each with the arguments that it reads
 
@@ -68,18 +68,18 @@ class Piece:
     is_tiled: bool = False
 
     def numbers(self, extents: Sequence[int], *, is_shared: bool = False) -> tuple[int, ...]:
-        """What it is called with, of the kernel's extents; where it is not shared, with all iterations to do."""
+        """The extents that the kernel is called with; where it is not shared, with all iterations to do."""
         own = tuple([extents[j] for j in self.indices])
         return own if is_shared or not self.chunk else (*own, 0, self.total)
 
     @property
     def form(self) -> tuple[Hashable, ...]:
-        """What its text does not say of it."""
+        """The part of the kernel's form that its text does not say."""
         return self.memory, self.indices, self.is_even
 
 
 def is_shared(piece: Piece) -> bool:
-    """Whether threads share it."""
+    """True if threads share the kernel."""
     return 0 < piece.chunk < typical(piece.total)
 
 
@@ -145,7 +145,7 @@ def shared(function: Function, extents: Sequence[int]) -> list[Piece]:
 def _status(
     operations: list[Operation], end: Operation
 ) -> tuple[list[Operation], list[Operation], list[Operation]]:
-    """What sets the status that checks leave in memory to zero, the operations without that, and what reads it."""
+    """The store that sets the status of checks to zero, the operations without it, and the load that reads it."""
     load = end.operands[0].owner
     if not isinstance(load, Operation) or load.name != "memref.load":
         return [], operations, []
@@ -199,7 +199,7 @@ def _pure(function: Function, operations: Sequence[Operation]) -> list[Operation
 def _are_independent(
     runs: list[tuple[bool, list[Operation]]], pure: list[Operation], before: list[Operation]
 ) -> bool:
-    """Whether no run needs a value of another, by name or in memory that is not an argument; each has a status."""
+    """True if no run needs a value of another, by name or in memory that is not an argument; each has a status."""
     made_by = {result: number for number, (_, run) in enumerate(runs) for o in run for result in o.results}
     scratch = {o.result for o in pure if o.name == "memref.alloca"} - {o.operands[1] for o in before}
     users: dict[Value, int] = {}
@@ -223,7 +223,7 @@ def _values_of(operations: Sequence[Operation]) -> Iterator[Value]:
 
 
 def _returns_zero(end: Operation) -> bool:
-    """Whether the kernel cannot fail."""
+    """True if the kernel cannot fail."""
     return known_integer(end.operands[0]) == 0
 
 
@@ -237,7 +237,7 @@ def _trips(loop: Operation, known: dict[Value, int]) -> int:
 
 
 def _is_open(loop: Operation, known: dict[Value, int], indices: Sequence[Value]) -> bool:
-    """Whether it is a parallel loop by steps of one from zero to a run-time extent."""
+    """True if the operation is a parallel loop by steps of one from zero to a run-time extent."""
     if not is_parallel(loop):
         return False
     n = len(loop.regions[0].arguments)

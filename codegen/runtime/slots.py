@@ -120,7 +120,7 @@ def _described(function: str, cls: type, definition: ctypes.Structure) -> Any:
 
 
 def offset_of(cls: type, name: str) -> int | None:
-    """Where objects of a class have a slot, by its member descriptor; None when the self-check does not confirm it."""
+    """The offset of a slot in objects of a class, by its member descriptor; None if the self-check refuses it."""
     member = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
     if type(member) is not MemberDescriptorType:
         return None
@@ -132,7 +132,7 @@ def offset_of(cls: type, name: str) -> int | None:
 
 
 def _is_confirmed(cls: type, name: str, offset: int) -> bool:
-    """Whether an object of this class has there what is given to it in Python."""
+    """True if an object of this class has there what is given to it in Python."""
     if not object.__basicsize__ <= offset < cls.__basicsize__:
         return False
     probe: Any = object.__new__(cls)

@@ -42,7 +42,7 @@ __all__ = ["Stages", "print_program"]
 
 
 class Stages:
-    """What becomes of a graph on its way to machine code.
+    """The stages of a graph on its way to machine code.
 
     graph           as recorded                     llvm            the kernels as LLVM IR
     optimized       after the passes                llvm_optimized  after LLVM's own
@@ -208,7 +208,7 @@ def _step_text(step: Step, names: list[str]) -> str:
 
 
 def _runs(node: Node) -> str:
-    """What runs a call."""
+    """The kind of code that runs a call: order, lapack, fourier or host."""
     if is_native(node):
         return "order"
     if is_decomposed(node):

@@ -80,7 +80,7 @@ def _tell(code: engine.Code) -> None:
 
 
 def is_made() -> bool:
-    """Whether their code is there."""
+    """True if the code of threads is there."""
     return _code.cache_info().currsize > 0
 
 
@@ -91,7 +91,7 @@ def sharing() -> int:
 
 
 def started() -> int:
-    """How many threads run or sleep beside Python's own."""
+    """The number of threads that run or sleep beside Python's own."""
     with _lock:
         return call_numbers(_code(), "started_threads")
 

@@ -47,7 +47,7 @@ _BLOCK = 16 << 10
 
 
 def blocks_of(loop: Loop) -> tuple[int, int] | None:
-    """How many elements of an elementwise loop to take through all its steps at a time, and of how many.
+    """The number of elements of an elementwise loop to take through all its steps at a time, and of how many.
 
     1,000 steps of x * 0.99 + a for 10,000 f64: 2.1 ms all at a time, .84 in blocks.
     """
@@ -74,7 +74,7 @@ def blocks_of(loop: Loop) -> tuple[int, int] | None:
 
 
 def _only_at(operations: Sequence[Operation], memory: set[Value], index: Value) -> bool:
-    """Whether these read and write such memory at this index alone."""
+    """True if these read and write such memory at this index alone."""
     for o in operations:
         if o.name in ("memref.load", "memref.store"):
             *_, accessed, at = o.operands

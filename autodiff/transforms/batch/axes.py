@@ -63,7 +63,7 @@ def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]
 def _spread_over(
     entries: tuple[int | None, ...], prefix: tree.Structure, structure: tree.Structure, what: str
 ) -> list[int | None]:
-    """The same for a prefix of several entries."""
+    """Spread a prefix of several entries over the leaves."""
     numbered = tree.unflatten(structure, list(range(structure.size)))
     found: list[int | None] = [None] * structure.size
     for axis, below in zip(entries, tree.flatten_up_to(prefix, numbered, what), strict=True):
@@ -129,7 +129,7 @@ def result_axes(out_axes: Any, structure: tree.Structure) -> list[int | None]:
 
 
 def size_of(f: Callable, leaves: Leaves, name: str) -> int:
-    """How many examples there are, along every axis that is mapped.  Axes become counted from 0.
+    """The number of examples, along every axis that is mapped.  Axes become counted from 0.
 
     Raises ShapeError where an argument has no such axis, sizes differ, or nothing is mapped.
     """
@@ -209,7 +209,7 @@ def _aval_of(x: Any) -> str:
 
 
 def names_of(f: Callable, structure: tree.Structure) -> list[str]:
-    """What each leaf of (args, kwargs) is called: by the parameters of f, where they are known."""
+    """The name of each leaf of (args, kwargs): by the parameters of f, where they are known."""
     places, keywords = structure.children
     try:
         known = [p.name for p in inspect.signature(f).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]

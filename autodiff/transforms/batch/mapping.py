@@ -219,5 +219,5 @@ def _placed(x: Any, differs: bool, axis: int | None, size: int, what: Callable[[
 
 
 def _one(x: Tensor) -> str:
-    """What a result is for one example."""
+    """A result for one example."""
     return str(x.aval.with_shape(x.shape[1:]))

@@ -42,7 +42,7 @@ def at_once(run: Callable[[Tensor], Sequence[Any]], like: Tensor, past: Sequence
 
 
 def _most(like: Tensor, past: Sequence[Node]) -> int:
-    """How many passes may be done at once."""
+    """The number of passes that may be done at once."""
     largest = max([n.kind.out.aval.size for n in past], default=1)
     return min(like.size, LIMIT // max(largest, like.size, 1))
 

@@ -64,7 +64,7 @@ def of_each(
 
 
 def _of_all(since: float, ends: list[Node], given: list[tuple[Node, Tensor]], size: int) -> Sequence[Tensor | None]:
-    """What ends are for all examples; None for those that do not differ."""
+    """The ends for all examples; None for those that do not differ."""
     examples = [one for one, _ in given]
 
     def run() -> list[Tensor | None]:
@@ -126,7 +126,7 @@ class OfAll:
         self._outputs: dict[Node, list[Tensor]] = {}
 
     def of(self, node: Node) -> tuple[Tensor, bool]:
-        """What there is now for a node, and whether it differs between examples."""
+        """The present value of a node, and True if it differs between examples."""
         found = self.found.get(node)
         if found is None:
             return handle(self.stands.get(node, node)), False
@@ -184,7 +184,7 @@ class OfAll:
         return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
 
     def hooked(self, node: Node, found: Any) -> Any:
-        """What was found, with the hooks of an example's tensor called for every example."""
+        """The value that was found, with the hooks of an example's tensor called for every example."""
         if not node.hooks or not found.node.kind.out.requires_grad:
             return found
         made = identity_of(found.node)
