@@ -33,7 +33,7 @@ from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.modes import tracking
 
-__all__ = ["Entry", "caller_of", "frozen", "native_of", "replayed", "run"]
+__all__ = ["Entry", "caller_of", "frozen", "native_of", "present", "replayed", "run"]
 
 
 class Entry:
@@ -100,8 +100,8 @@ class Entry:
         """
         fixed, choices = self.fixed, self.choices
         if choices.are_abstract:
-            return lambda: choices.hold() and all([np.array_equal(_present(h), value) for h, value in fixed])
-        return (lambda: all([np.array_equal(_present(h), value) for h, value in fixed])) if fixed else None
+            return lambda: choices.hold() and all([np.array_equal(present(h), value) for h, value in fixed])
+        return (lambda: all([np.array_equal(present(h), value) for h, value in fixed])) if fixed else None
 
     @property
     def loses(self) -> Aval | None:
@@ -216,7 +216,7 @@ def _miss(*_args: Any) -> None:
     return None
 
 
-def _present(hidden: Any) -> Any:
+def present(hidden: Any) -> Any:
     """The present contents of what a trace captured."""
     if isinstance(hidden, Tensor):
         evaluate((hidden.node,), ends_recording=False)
@@ -237,7 +237,7 @@ def arguments_of(entry: Entry, values: Sequence[Any]) -> list[Any]:
     """The arguments of the executable: these values, and the present contents of hidden inputs."""
     evaluate([v.node for v in values if isinstance(v, Tensor)])
     arrays = [data(v.node) if isinstance(v, Tensor) else v for v in values]
-    return [*arrays, *[_present(h) for h in entry.hidden]]
+    return [*arrays, *[present(h) for h in entry.hidden]]
 
 
 def _present_node(hidden: Any) -> Node:

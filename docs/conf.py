@@ -18,7 +18,7 @@ copyright = author
 release = version = autodiff.__version__
 
 # Code of peers, which looks like Python but is not run by the tests unless they are installed.
-lexers.update({"torch": PythonConsoleLexer(), "jax": PythonConsoleLexer()})
+lexers.update({name: PythonConsoleLexer() for name in ("torch", "jax", "numba")})
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 extensions += ["from_docstrings", "linked_names", "command_line", "refused_parameters"]  # in _ext

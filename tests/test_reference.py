@@ -9,14 +9,13 @@ import numpy as np
 from test_documentation import SPACES
 
 import autodiff as ad
-from autodiff import errors
-from autodiff.interop import jax, torch
+from autodiff import errors, interop
 
 DOCS = Path(__file__).parent.parent / "docs"
 #: `{names} ad.linalg`, with the names in the block; or an entry by hand, `{py:data} ad.pi`.
 LISTED = re.compile(r"^```\{names\} (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Modules that need other libraries for their examples, which stand on a page.
-OTHERS = {"interop.torch.": torch, "interop.jax.": jax}
+OTHERS = {"interop.": interop, "interop.torch.": interop.torch, "interop.jax.": interop.jax}
 BY_HAND = re.compile(r"^:*`*\{py:\w+\} ([\w.]+)", re.MULTILINE)
 
 

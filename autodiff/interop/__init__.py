@@ -5,12 +5,20 @@
     ad.interop.jax.wrap(f)           a differentiable function of JAX arrays
     ad.interop.jax.from_jax(f)       a function of JAX's as a custom function here
 
+    ad.interop.entry(f, *args)       a whole program as a C function
+
     program.py   a function of ours and all that is derived from it, compiled
     foreign.py   a function of another library's and its derivatives of any order, as custom functions
 """
 
+from typing import TYPE_CHECKING
+
 from codegen.lazily import lazily
 
-__all__ = ["jax", "torch"]
+if TYPE_CHECKING:
+    from . import jax, torch
+    from .entries import Entry, entry
 
-__getattr__, __dir__ = lazily(globals(), {name: name for name in __all__})
+__all__ = ["Entry", "entry", "jax", "torch"]
+
+__getattr__, __dir__ = lazily(globals(), {"Entry": "entries", "entry": "entries", "jax": "jax", "torch": "torch"})

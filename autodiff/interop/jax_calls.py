@@ -5,24 +5,27 @@ A wrapped function is one primitive of JAX's over a `Program`, with the rules th
     jvp         the primitive over the program's tangent, which is linear in its last arguments
     transpose   of such a one: the primitive over the program's gradient, which is linear in its last arguments too
     batching    the primitive over the program of batches
-    lowering    a call of the program: from JAX's own threads
+    lowering    a call of the program's machine code by XLA's foreign function interface, else a callback into Python
 """
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import numpy as np
 
 from codegen.ir import DTYPES
+from codegen.runtime.decided import Decided
 
 from .. import tree
 from ..api import asarray
 from ..errors import DispatchError, DTypeError, caller, check_callable
 from ..ops import astype
+from .entries import c_entry, can_enter
 from .foreign import Chain, wrapped
 from .program import Program, kept
 
@@ -177,6 +180,44 @@ def _by_itself(*args: Any, program: Program, linear: int) -> Any:
 
 
 def _lowered(*args: Any, program: Program, linear: int) -> Any:
+    avals = tuple([(x.shape, x.dtype) for x in args])
+    found = kept(program.entries, avals, lambda: _entered(program.entry(avals)))
+    if not found:
+        return _called_back(*args, program=program, linear=linear)
+    address, shapes, places = found
+    computed = jax.ffi.ffi_call(TARGET, shapes)(*args, program=np.int64(address))
+    return [computed[place] for place in places]
+
+
+def _entered(entry: Any) -> tuple:
+    """The address of a program, shapes of its results, and the place of each result among these.
+
+    Empty where it needs Python, or may refuse numbers: Python decides what is raised then.
+    """
+    if not can_enter(entry.executable) or isinstance(entry.executable.call, Decided):
+        return ()
+    found = c_entry(entry)
+    _entries.append(found)
+    _register(found.handler)
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in entry.executable.outputs]
+    return found.address, shapes, entry.outputs
+
+
+#: The name of the one function that JAX calls.
+TARGET = "autodiff_program"
+#: All programs: JAX tells of none that it is gone.
+_entries: list[Any] = []
+
+
+@cache
+def _register(handler: int) -> None:
+    """Let JAX call the function at this address."""
+    function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(handler)
+    jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(function), platform="cpu")
+
+
+def _called_back(*args: Any, program: Program, linear: int) -> Any:
+    """A call by way of Python."""
     results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in _results(program, args)]
     return jax.pure_callback(partial(_by_callback, program), results, *args)
 
@@ -192,7 +233,8 @@ call_p.def_abstract_eval(_abstract)
 forward_and_transpose.primitive_jvps[call_p] = _jvp
 forward_and_transpose.primitive_transposes[call_p] = _transpose
 batching.primitive_batchers[call_p] = _batched
-mlir.register_lowering(call_p, mlir.lower_fun(_lowered, multiple_results=True))
+mlir.register_lowering(call_p, mlir.lower_fun(_called_back, multiple_results=True))
+mlir.register_lowering(call_p, mlir.lower_fun(_lowered, multiple_results=True), platform="cpu")
 
 
 # ---------------------------------------------------------------- JAX's functions here

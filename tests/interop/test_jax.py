@@ -11,7 +11,6 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 check_grads = pytest.importorskip("jax.test_util").check_grads
 
-RNG = np.random.default_rng(0)
 #: One program for both, with the shapes of its arguments: `x` is `ad` or `jnp`.
 PROGRAMS = {
     "rosenbrock": (lambda x, a: x.sum(100.0 * (a[1:] - a[:-1] ** 2) ** 2 + (1 - a[:-1]) ** 2), [(5,)]),
@@ -33,8 +32,9 @@ def x64():
 
 def both(name):
     """The wrapped function, JAX's, and arguments."""
+    rng = np.random.default_rng(0)
     program, shapes = PROGRAMS[name]
-    arguments = [jnp.asarray(RNG.normal(size=shape)) for shape in shapes]
+    arguments = [jnp.asarray(rng.normal(size=shape)) for shape in shapes]
     return ad.interop.jax.wrap(lambda *a: program(ad, *a)), lambda *a: program(jnp, *a), arguments
 
 
@@ -84,7 +84,7 @@ ROUTES = {
     "linear_transpose": lambda f, a: jax.linear_transpose(jax.linearize(f, *a)[1], *a)(f(*a)),
     "third order": lambda f, a: jax.grad(lambda *b: jnp.sum(jax.hessian(scalar(f))(*b)))(*a),
     "in a loop": lambda f, a: jax.grad(
-        lambda b: jax.lax.scan(lambda c, _: (c - 0.01 * jax.grad(scalar(f))(c, *a[1:]), None), b, None, 3)[0].sum()
+        lambda b: jax.lax.scan(lambda c, _: (c - 1e-4 * jax.grad(scalar(f))(c, *a[1:]), None), b, None, 3)[0].sum()
     )(a[0]),
     "checkpoint": lambda f, a: jax.grad(scalar(jax.checkpoint(f)))(*a),
 }

@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch")
 # PyTorch's own, of its first use of forward mode.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")
 
-RNG = np.random.default_rng(0)
 #: One program for both, with the shapes of its arguments: `x` is `ad` or `torch`.
 PROGRAMS = {
     "rosenbrock": (lambda x, a: x.sum(100.0 * (a[1:] - a[:-1] ** 2) ** 2 + (1 - a[:-1]) ** 2), [(5,)]),
@@ -24,8 +23,9 @@ CASES = pytest.mark.parametrize("name", PROGRAMS)
 
 def both(name):
     """The wrapped function, PyTorch's, and arguments."""
+    rng = np.random.default_rng(0)
     program, shapes = PROGRAMS[name]
-    arguments = [torch.from_numpy(np.asarray(RNG.normal(size=shape))) for shape in shapes]
+    arguments = [torch.from_numpy(np.asarray(rng.normal(size=shape))) for shape in shapes]
     return ad.interop.torch.wrap(lambda *a: program(ad, *a)), lambda *a: program(torch, *a), arguments
 
 

@@ -1,0 +1,72 @@
+"""Programs as other languages call them: by the address of one C function and of what describes the program."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..kernel.nest import Status
+from ..lazily import later
+from . import memory, objects
+from .executable import Executable
+from .launcher import StepTable
+from .native import native
+
+if TYPE_CHECKING:
+    from . import c_calls
+else:
+    c_calls = later("codegen.runtime.c_calls")
+
+__all__ = ["MESSAGES", "CEntry"]
+
+#: By status: texts that callers in other languages show.
+MESSAGES = {
+    Status.OK: "",
+    Status.INDEX_OUT_OF_RANGE: "an index is out of range",
+    Status.NO_MEMORY: "there is no memory",
+    Status.INTERRUPTED: "it was interrupted",
+    Status.REFUSED: "a matrix is singular, or not positive definite",
+}
+
+
+class CEntry:
+    """A program of native steps only.
+
+    function, handler   addresses of `call_program` and `xla_call`
+    address             of what describes this program, good as long as the entry is there
+    """
+
+    __slots__ = ("_kept", "address", "function", "handler", "workspace_bytes")
+
+    def __init__(self, executable: Executable, hidden: Sequence[np.ndarray]) -> None:
+        """`hidden`: values of the last inputs, which the entry keeps copies of."""
+        plan = executable.plan
+        assert plan is not None, "a program with steps in Python"
+        code, steps = _code(), StepTable(plan.steps, is_long=plan.is_long)
+        values = [np.array(x, order="C") for x in hidden]
+        texts = [ctypes.create_string_buffer(f"{plan.name}: {MESSAGES[status]}".encode()) for status in Status]
+        pointers = memory.words([memory.address_of(x) for x in values])
+        offsets, messages = memory.words(plan.offsets), memory.words([ctypes.addressof(text) for text in texts])
+        numbers = (
+            native().code.address("run_program"), steps.address, len(plan.steps), len(plan.inputs) - len(values),
+            len(values), len(plan.outputs), len(plan.offsets), steps.scratch, plan.workspace_bytes,
+            ctypes.addressof(pointers), ctypes.addressof(offsets), ctypes.addressof(messages),
+        )  # fmt: skip
+        block = ctypes.create_string_buffer(struct.pack(f"{len(numbers)}q", *numbers))
+        self._kept: tuple[Any, ...] = (plan, steps, values, texts, pointers, offsets, messages, block, code)
+        self.address = ctypes.addressof(block)
+        self.function, self.handler = code.address("call_program"), code.address("xla_call")
+        self.workspace_bytes = plan.workspace_bytes
+
+
+@functools.cache
+def _code() -> Any:
+    code = objects.typed("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))
+    # Who calls it has its address to the end of the process.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+    return code
