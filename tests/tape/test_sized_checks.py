@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import sized_checks, sizes, streak
+from autodiff.tape import sized_checks, sizes
+from autodiff.tape.varied import _Streak
 from tests.ops.cases import eager
 
 gradient = sys.modules["autodiff.transforms.gradient"]
@@ -33,7 +34,7 @@ def hits(request, monkeypatch, patience):
         found.append(known is not None)
         return known
 
-    monkeypatch.setattr(streak._Streak, "is_varied", lambda streak, count: True)
+    monkeypatch.setattr(_Streak, "is_varied", lambda streak, count: True)
     monkeypatch.setattr(sizes, "_CHECKED", (1, 2, 3))
     monkeypatch.setattr(sized_checks, "find", noted)
     return found
