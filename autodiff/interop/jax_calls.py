@@ -2,7 +2,8 @@
 
 A wrapped function is one primitive of JAX's over a `Program`, with the rules that JAX asks for:
 
-    jvp         the primitive over the program's tangent, which is linear in its last arguments
+    jvp         the primitive over the program's tangent, which is linear in its last arguments; of one float the
+                product with the gradient, which one program gives with the value
     transpose   of such a one: the primitive over the program's gradient, which is linear in its last arguments too
     batching    the primitive over the program of batches
     lowering    a call of the program's machine code by XLA's foreign function interface, else a callback into Python
@@ -125,8 +126,12 @@ def _results(program: Program, arguments: Sequence[Any]) -> list[Any]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: Program, linear: int) -> Any:
-    results = call_p.bind(*primals, program=program, linear=linear)
     moved = tuple([i for i, t in enumerate(tangents) if type(t) is not Zero and t.dtype != jax.dtypes.float0])
+    if moved and not linear and _is_one_float(_results(program, primals), [primals[i].dtype for i in moved]):
+        value, *rows = call_p.bind(*primals, program=program.with_rows(moved), linear=0)
+        parts = [jax.numpy.sum(g * tangents[i]) for i, g in zip(moved, rows, strict=True)]
+        return [value], [sum([part.astype(value.dtype) for part in parts])]
+    results = call_p.bind(*primals, program=program, linear=linear)
     outs = tuple([o for o, x in enumerate(results) if x.dtype.kind in "fc"])
     found = [Zero(jax.typeof(x).to_tangent_aval()) for x in results]
     if moved and outs:
@@ -135,6 +140,11 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: Program, l
         for o, t in zip(outs, call_p.bind(*primals, *directions, program=pushed, linear=len(moved)), strict=True):
             found[o] = t
     return results, found
+
+
+def _is_one_float(results: Sequence[tuple], dtypes: Sequence[np.dtype]) -> bool:
+    """True where the tangent is a product with a gradient, which one program gives with the value."""
+    return len(results) == 1 and results[0][0] == () and {x.kind for x in (results[0][1], *dtypes)} == {"f"}
 
 
 def _transpose(bars: Sequence[Any], *args: Any, program: Program, linear: int) -> list[Any]:

@@ -99,6 +99,15 @@ class Program:
 
         return both
 
+    def with_rows(self, wanted: tuple[int, ...]) -> Program:
+        """The one result, a float, and its gradients for the leaves `wanted`, as one tuple."""
+
+        def rows(*leaves: Any) -> Any:
+            result, pullback = vjp(self._restricted(leaves, wanted, (0,)), *[leaves[i] for i in wanted])
+            return *result, *pullback((1.0,))
+
+        return kept(self._derived, ("rows", wanted), lambda: Program(rows))
+
     def pulled(self, wanted: tuple[int, ...], outs: tuple[int, ...]) -> Program:
         """Gradients for the leaves `wanted`, as a tuple, at cotangents of the results `outs`."""
         key = "pulled", wanted, outs

@@ -124,6 +124,15 @@ def test_without_x64_all_is_of_32_bits():
     assert f(jnp.ones(3))["y"].dtype == jnp.float64
 
 
+def test_floats_of_two_widths_go_together():
+    def f(x, w):
+        return (x * w).sum() ** 2
+
+    arguments = jnp.arange(3.0, dtype=jnp.float32), jnp.ones(3)
+    for route in (jax.grad, jax.hessian, jax.jacfwd):
+        same(*[route(g, (0, 1))(*arguments) for g in (ad.interop.jax.wrap(f), f)])
+
+
 def test_a_new_shape_is_compiled_once():
     calls = []
 
