@@ -30,6 +30,9 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
 
     Raises DTypeError for a dtype that it does not take, OverflowError for a Python int that does not fit.
     """
+    shared = _shared_dtype(arguments)
+    if shared is not None and shared.kind in accepts:
+        return [x if isinstance(x, Tensor) else number_leaf(x, shared) for _, x in arguments]
     values = [x if type(x) in WEAK or type(x) in WATCHED else as_tensor(x, function, name) for name, x in arguments]
     dtype = common_dtype(values)
     if dtype.kind not in accepts:
@@ -37,6 +40,24 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
     outs = [x.node.kind.out for x in values if isinstance(x, Tensor)]
     leaf_of = weak_number if outs and all([out.weak for out in outs]) else number_leaf
     return [cast_to(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
+
+
+def _shared_dtype(arguments: Sequence[tuple[str, Any]]) -> np.dtype | None:
+    """The dtype of tensors that share one, beside Python numbers only if it is float; None for any other arguments."""
+    found: np.dtype | None = None
+    has_number = False
+    for _, x in arguments:
+        if isinstance(x, Tensor):
+            out = x.node.kind.out
+            dtype = out.aval.dtype
+            if out.weak or (found is not None and dtype is not found):
+                return None
+            found = dtype
+        elif type(x) is float or type(x) is int:
+            has_number = True
+        else:
+            return None
+    return None if found is None or (has_number and found.kind != "f") else found
 
 
 def common_dtype(values: Sequence[Any]) -> np.dtype:
