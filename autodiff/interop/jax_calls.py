@@ -102,7 +102,7 @@ def _leaf(x: Any) -> Any:
     if str(x.dtype) not in _DTYPES:
         raise DTypeError(
             f"a wrapped function got an array of {x.dtype}, which ad does not have\n  called at {caller()}\n"
-            "  pass x.astype(float), through which gradients flow"
+            "  pass x.astype(int), or x.astype(float), through which gradients flow"
         )
     return x
 

@@ -48,7 +48,8 @@ class CEntry:
         plan = executable.plan
         assert plan is not None, "a program with steps in Python"
         code, steps = _code(), StepTable(plan.steps, is_long=plan.is_long)
-        values = [np.array(x, order="C") for x in hidden]
+        avals = plan.inputs[len(plan.inputs) - len(hidden) :]
+        values = [np.array(x, aval.dtype, order="C") for x, aval in zip(hidden, avals, strict=True)]
         texts = [ctypes.create_string_buffer(f"{plan.name}: {MESSAGES[status]}".encode()) for status in Status]
         pointers = memory.words([memory.address_of(x) for x in values])
         offsets, messages = memory.words(plan.offsets), memory.words([ctypes.addressof(text) for text in texts])

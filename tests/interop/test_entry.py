@@ -103,6 +103,14 @@ def test_arguments_are_any_nesting_and_what_is_read_from_outside_is_copied():
     np.testing.assert_array_equal(y, [7.0, 10.0])
 
 
+def test_numbers_of_the_program_have_the_width_of_the_arrays():
+    x = np.ones(3, np.float32)
+    (y,) = call(ad.interop.entry(lambda x: x * 2 + 0.5, x), x)
+    np.testing.assert_array_equal(y, np.full(3, 2.5, np.float32))
+    i = np.arange(3, dtype=np.int32)
+    np.testing.assert_array_equal(call(ad.interop.entry(lambda i: i * 3 + 1, i), i)[0], [1, 4, 7])
+
+
 def test_return_codes_say_what_went_wrong():
     entry = ad.interop.entry(lambda a: ad.linalg.inv(a), np.eye(3))
     call(entry, np.eye(3))

@@ -118,7 +118,9 @@ def test_complex_numbers_have_the_derivatives_of_jax():
 def test_without_x64_all_is_of_32_bits():
     f = ad.interop.jax.wrap(lambda x: {"y": x * np.arange(3.0), "i": ad.argmax(x)})
     with jax.enable_x64(False):
+        same(ad.interop.jax.wrap(lambda x: 2 * x + 0.5)(jnp.ones(3)), jnp.full(3, 2.5))
         r = f(jnp.ones(3))
+        np.testing.assert_array_equal(r["y"], [0.0, 1.0, 2.0])
         assert (r["y"].dtype, r["i"].dtype) == (jnp.float32, jnp.int32)
         assert jax.grad(lambda x: f(x)["y"].sum())(jnp.ones(3)).dtype == jnp.float32
     assert f(jnp.ones(3))["y"].dtype == jnp.float64
