@@ -43,9 +43,7 @@ def main():
     def misfit(p):
         return 0.5 * jnp.sum(((simulate(p) - measured) / NOISE) ** 2)
 
-    @jax.jit
-    def newton(p):
-        return p - jnp.linalg.solve(jax.hessian(misfit)(p), jax.grad(misfit)(p))
+    newton = jax.jit(lambda p: p - jnp.linalg.solve(jax.hessian(misfit)(p), jax.grad(misfit)(p)))
 
     p = jnp.array([1.95, 0.25])
     for iteration in range(6):

@@ -47,6 +47,7 @@ def main():
     network = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).double()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     many = torch.vmap(simulate)  # all temperatures at once, by ad.vmap
+    loss = torch.tensor(0.0)
     for iteration in range(401):
         optimizer.zero_grad()
         stiffness, damping = torch.nn.functional.softplus(network(temperatures[:, None])).T
