@@ -133,7 +133,8 @@ def test_where_shapes_are_varied_meeting_one_again_is_no_reason_to_compile_it(pa
     assert sum([play(w, steps) for steps in lengths]) <= 2
 
 
-def test_large_arrays_are_compiled_at_once(patience):
+def test_large_arrays_are_compiled_at_once(patience, monkeypatch):
+    monkeypatch.setattr(streak, "prices", streak._Prices())  # not those that other tests' programs have taught
     w = ad.tensor(np.linspace(0.1, 0.9, 1_000_000), requires_grad=True)
     assert [play(w, 3) for _ in range(3)] == [1, 0, 0]
 
