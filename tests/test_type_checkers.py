@@ -210,7 +210,9 @@ def programs():
     files = {file.name: file.read_text(encoding="utf-8") for file in PROGRAMS.glob("*.py")}
     every = [f"{space}.{n}" if space else n for space, module in SPACES.items() for n in module.__all__]
     files["names.py"] = "\n".join(["import autodiff as ad", *[f"print(ad.{name})" for name in every]])
-    files |= {f"example_{f.name}": f.read_text(encoding="utf-8") for f in (ROOT / "examples").glob("[!_]*.py")}
+    missing = {f"in_{peer}.py" for peer in ("torch", "jax") if importlib.util.find_spec(peer) is None}
+    examples = [f for f in (ROOT / "examples").glob("[!_]*.py") if f.name not in missing]
+    files |= {f"example_{f.name}": f.read_text(encoding="utf-8") for f in examples}
     files |= {f.name: f.read_text(encoding="utf-8") for f in (ROOT / "examples").glob("_*.py")}  # what they import
     for page in [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "docs" / "tutorial").glob("*.md")]:
         text = "\n".join(as_program(block) for _, block in blocks(page, "python"))
