@@ -122,7 +122,7 @@ def _applied(program: Program, leaves: Sequence[Any]) -> Any:
 #: True inside `torch.func`'s transformations, which ask for a class that can say more.
 _is_transforming: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
-#: What stands before the leaves among the arguments: the program, the nesting, whether gradients are recorded.
+#: The arguments in front of the leaves: the program, the nesting, whether gradients are recorded.
 FIRST = 3
 _NO_GRADIENTS = (None,) * FIRST
 

@@ -243,7 +243,7 @@ def _leaf_of_number(x: Watched, dtype: np.dtype, python: type) -> Tensor:
 
 
 def _fitting(dtype: np.dtype) -> Callable[[Any], int]:
-    """What refuses, with an OverflowError, an int that does not fit."""
+    """The conversion that refuses an int which does not fit, with an OverflowError."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
 
     def fitting(value: Any) -> int:

@@ -1,4 +1,4 @@
-"""When a recorded program is compiled: not before that pays.
+"""The rule of when a recorded program is compiled: not before that pays.
 
 Compiling costs more than running a program a hundred times, and many come only once: what is tried at a prompt,
 episodes of random length, trees.  So a new one is evaluated operation by operation with NumPy, and compiled when
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class _Prices:
-    """What compiling costs, as learnt here, and the clock it is measured by.
+    """The price of compiling, as learnt here, and the clock it is measured by.
 
     It grows with the root of the number of operations, since kernels of equal text are compiled once: of 1,210 programs
     of 1 to 13,000 operations nine in ten took between 1 / 2.3 and 2.3 times that.
@@ -278,7 +278,7 @@ def go_on() -> None:
 
 
 def executable_of(graph: Graph) -> tuple[Any, bool]:
-    """What runs a graph, its executable, or a stand-in while that does not pay; and whether it was there before."""
+    """The executable of a graph, or a stand-in while compiling does not pay; and True if it was there before."""
     if is_known(graph):
         return compile_graph(graph), True
     waiting = _waiting.get(graph.key)

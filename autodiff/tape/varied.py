@@ -1,4 +1,4 @@
-"""Whether the shapes of recorded programs repeat, of late: where they do not, sizes are taken for unknown.
+"""The question if the shapes of recorded programs repeat, of late: where they do not, sizes are taken for unknown.
 
 They do not where of the last `config.patience` new shapes fewer than half were used again soon after.
 """
@@ -23,7 +23,7 @@ class _Streak:
         self.time = 0
         self.made: deque[tuple[Any, int]] = deque(maxlen=64)
         self.soon: set[Any] = set()
-        #: What was found last, when, and for which patience.
+        #: The last answer, with the time and the patience that it is for.
         self._found: tuple[int, int, bool] | None = None
 
     def is_varied(self, patience: int) -> bool:

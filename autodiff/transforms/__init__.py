@@ -4,6 +4,7 @@
     forward     tangents over the history, by rising number
     rules       what a custom function's rule is given and may return
     gradient    gradients as values: rule key -> plan -> executable
+    backward_pass  the rules run, as more nodes; sums by group
     histories   which of a history gradients need, and giving it up
     backward    `.backward()`: into the .grad of leaves, all or none
     arguments   of a transformed function

@@ -26,9 +26,10 @@ from ..tape.record import Recording, state
 from ..tape.walk import by_number, history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
+from .backward_pass import Group, emit, emit_with_history, recording_rules
 from .commits import commit_lock, unchanged, write
 from .emitted import emitted
-from .gradient import Group, emit, emit_with_history, live_beside, recording_rules, separate, solve
+from .gradient import live_beside, separate, solve
 from .histories import check_not_released, passed, release
 from .hooked import computed, hooked_gradients, learn_hooked
 from .hooks import due_after, run_after

@@ -22,9 +22,10 @@ from ..tensor import Tensor
 from .again import again, purpose_of
 from .anomaly import is_watching
 from .backward import cotangents_for, results_of, seed_for
+from .backward_pass import Group, emit_with_history
 from .emitted import emitted
 from .functional import gradient_of
-from .gradient import Group, emit_with_history, live_beside, solve
+from .gradient import live_beside, solve
 from .histories import check_not_released, passed, release
 from .stretches import in_parts
 

@@ -36,8 +36,8 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
+from .backward_pass import is_looked_at, recording_rules, untracked
 from .emitted import emitted
-from .gradient import is_looked_at, recording_rules, untracked
 from .pushing import push_rule
 from .reverse import pull_back
 from .rules import missing_rule

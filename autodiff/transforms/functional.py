@@ -26,8 +26,9 @@ from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .again import known, note_asked
 from .arguments import Arguments, is_plain, name_of, plain, plain_results, run_recorded, tracks_outside
+from .backward_pass import Group, emit, group_of
 from .emitted import emitted
-from .gradient import Group, emit, group_of, live_beside, solve
+from .gradient import live_beside, solve
 from .stretches import in_parts
 
 __all__ = ["gradient_of", "value_and_grad", "vjp"]

@@ -38,8 +38,8 @@ from ..tape.record import grad_mode, identity_of, state
 from ..tape.streak import note_repeated
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
+from .backward_pass import Group, recording_rules
 from .emitted import LIMIT, Rich, emissions, is_repeatable, made_between, put_again, rich_of
-from .gradient import Group, recording_rules
 from .hooks import run_hooks
 
 __all__ = ["computed", "hooked_gradients", "learn_hooked"]

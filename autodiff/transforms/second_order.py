@@ -27,11 +27,12 @@ from ..tape.record import grad_mode
 from ..tape.walk import history
 from ..tensor import AbstractTensor, Tensor, handle
 from .arguments import Arguments, is_differentiable, name_of, plain_results, run_recorded, tracks_outside
+from .backward_pass import emit, group_of, is_looked_at, recording_rules, untracked
 from .batch.passes import at_once, together
 from .emitted import emitted
 from .forward import jvp, paired, push_forward
 from .functional import gradient_of
-from .gradient import emit, group_of, is_looked_at, recording_rules, solve, untracked
+from .gradient import solve
 
 __all__ = ["hessian", "hvp", "jacobian"]
 

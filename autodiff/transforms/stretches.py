@@ -29,7 +29,7 @@ from ..tape.record import state
 from ..tape.stretch import GIVEN, Code, Stretch, Unfit, code_of
 from ..tape.walk import by_number
 from ..tensor import handle
-from .gradient import recording_rules
+from .backward_pass import recording_rules
 from .reverse import Cotangent, pull_back_masked
 
 __all__ = ["InParts", "in_parts"]

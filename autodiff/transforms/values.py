@@ -46,7 +46,7 @@ def _is_tracing() -> bool:
     return threading.get_ident() in config.open.values()
 
 
-#: What to write instead of what asks for a value, where there is none.
+#: Advice for code that asks for a value where there is none.
 _AS_AN_ARRAY = """use functions of ad instead of NumPy's: ad.stack([a, b]) is np.array([a, b]) of tensors;
   NumPy's array a is read at a traced place by ad.asarray(a)[i]"""
 _AS_AN_INDEX = "use ad.fori_loop or ad.scan instead of range(); an array, or a list, a is read by ad.asarray(a)[i]"

@@ -295,7 +295,7 @@ _released: dict[int, Any] = {}
 
 
 class _NativeDepth(threading.local):
-    """How many native functions are running in plain Python, one within the other, in this thread."""
+    """The number of native functions that run in plain Python, one within the other, in this thread."""
 
     now = 0
 

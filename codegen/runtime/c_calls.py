@@ -24,7 +24,7 @@ INTERNAL_ERROR = 13
 
 
 class Described(Struct):
-    """What `c_entries` writes.
+    """A program as `c_entries` writes it for these functions.
 
     run        `run_program` of the launcher
     hidden     inputs after the arguments, whose values are fixed, and where they are

@@ -68,6 +68,6 @@ class CEntry:
 @functools.cache
 def _code() -> Any:
     code = objects.typed("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))
-    # Who calls it has its address to the end of the process.
+    # Programs in C have its address to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code

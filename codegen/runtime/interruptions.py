@@ -21,9 +21,9 @@ __all__ = ["account", "loop_account"]
 #: does not.  Taking the lock can cost 5 ms, the switch interval, when another thread computes in Python.
 LOOKS_UP, TAKES_LOCK = 1 << 25, 1 << 29
 
-#: How long a loop that holds the lock keeps it, twice the switch interval.  A thread that waits for the lock asks for
-#: it when so long nothing has happened, and gets it then.  A lock that was given back and taken again every 3 ms,
-#: before anybody asked, was got by chance only: Ctrl-C from another thread was heeded after 3 to 60 s.
+#: The time for which a loop that holds the lock keeps it, twice the switch interval.  A thread that waits for the lock
+#: asks for it when so long nothing has happened, and gets it then.  A lock that was given back and taken again every
+#: 3 ms, before anybody asked, was got by chance only: Ctrl-C from another thread was heeded after 3 to 60 s.
 KEEPS_NS = 10_000_000
 
 #: Elsewhere no clock is known that only goes forward, and the lock is given back at every look.

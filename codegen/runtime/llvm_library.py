@@ -19,7 +19,7 @@ from ..forks import held_over_fork
 
 __all__ = ["Library", "Loaded", "Machine", "Pipeline"]
 
-#: What each takes and returns, as letters: p pointer, s bytes, o pointer that it sets, i int, u unsigned, z size,
+#: The parameters and result of each, as letters: p pointer, s bytes, o pointer that it sets, i int, u unsigned, z size,
 #: b bool, - nothing.
 _TYPES: dict[str, Any] = dict(
     p=c_void_p, s=c_char_p, o=ctypes.POINTER(c_void_p), i=c_int, u=c_uint, z=c_size_t, b=c_bool

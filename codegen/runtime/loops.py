@@ -34,7 +34,7 @@ class NativeBody(NamedTuple):
 
 
 class Table:
-    """What one function of `loop_runs` reads.  Lives as long as the step may run."""
+    """The table that one function of `loop_runs` reads.  It lives as long as the step may run."""
 
     __slots__ = ("_function", "_owned", "numbers")
 

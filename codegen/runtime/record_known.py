@@ -1,4 +1,4 @@
-"""What a recorder (`record`) makes for recordings that are known: their checks, and what answers them."""
+"""The part of a recorder (`record`) for recordings that are known: their checks, and the code that answers them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ __all__ = ["text"]
 
 IS_LINUX, HAS_THREADS = sys.platform == "linux", sys.platform in ("linux", "darwin")
 
-#: How often the caller looks for the last blocks before it sleeps: its processor is then free for the thread that has
+#: The looks of the caller for the last blocks before it sleeps: its processor is then free for the thread that has
 #: them, which may wait for one behind another process.
 PATIENCE = 2000
 

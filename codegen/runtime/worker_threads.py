@@ -48,7 +48,7 @@ __all__ = [
 
 SIG_SETMASK = 2 if sys.platform == "linux" else 3
 
-#: How often an idle thread looks before it sleeps: about 20 microseconds (a pause takes 10 to 40 ns).
+#: The looks of an idle thread before it sleeps: about 20 microseconds (a pause takes 10 to 40 ns).
 LOOKS = 1000
 
 

@@ -82,7 +82,7 @@ def test_without_a_fault_nothing_is_seen():
 
 
 def is_seen(look):
-    """What a child process says, or its end by a signal."""
+    """The output of a child process, or its end by a signal."""
     child = os.fork()
     if not child:
         faulthandler.disable()

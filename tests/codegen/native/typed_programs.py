@@ -106,7 +106,7 @@ def whole(a: f64, n: i64) -> i64:
 
 @native
 def truths(a: i64, b: i64, c: bool) -> i64:
-    """What decides early is not followed by what would fail."""
+    """A condition that decides early: the operand behind it, which would fail, does not run."""
     table = local(i64, 4)
     for i in range(4):
         table[i] = i
