@@ -256,13 +256,16 @@ def max_compiles(n: int):
     """Fail loudly when more than `n` graphs are compiled inside, of those that were not met before the block.
 
     A recorded program is evaluated by NumPy first, and compiled when it repeats: one that was met before the block and
-    is compiled in it does not count.  Raises Error at the end of the block (not over another exception).
+    is compiled in it does not count.  Raises Error at the end of the block (not over another exception), ValueError for
+    what is no number of graphs.
 
     >>> import autodiff as ad
     >>> with ad.max_compiles(1):
     ...     for learning_rate in (0.1, 0.2):
     ...         _ = (ad.tensor([1.0]) * learning_rate).numpy()
     """
+    if not isinstance(n, int) or n < 0:
+        raise ValueError(f"max_compiles takes a number of graphs, from 0 on, not {n!r:.40}\n  called at {caller()}")
     before, late = compiler.counts().compiles, Late()
     LATE.append(late)
     try:

@@ -140,3 +140,10 @@ def test_cache_info_counts_hits_misses_and_compiles():
     assert after.hits - before.hits == 4
     assert after.records - before.records == 5
     assert after.entries >= 1 and after.bytes > 0
+
+
+@pytest.mark.parametrize("n", [-1, "1", 1.5, None])
+def test_max_compiles_takes_a_number_of_graphs(n):
+    message = r"number of graphs, from 0 on, not (.|\n)*test_cached_memory"
+    with pytest.raises(ValueError, match=message), ad.max_compiles(n):
+        pass
