@@ -171,10 +171,11 @@ class Primitive(Op):
 class Kind:
     """Everything about a node but its wiring and value.  Interned: compare with `is`."""
 
-    __slots__ = ("__weakref__", "freed", "op", "out", "params", "released")
+    __slots__ = ("__weakref__", "freed", "heavy", "op", "out", "params", "released")
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
         self.op = op
+        self.heavy = op.heavy  # of the kind itself: machine code reads it there
         self.params = params
         self.out = out
         self.released = released
@@ -248,10 +249,11 @@ class Leaf:
 class Node:
     """One operation applied to nodes, or a leaf.
 
-    value is None (pending), an ndarray, or, for a recorded Python number, that number.
+    value    None (pending), an ndarray, or, for a recorded Python number, that number
+    first, second, mark    for machine code, which keeps up to two inputs there (`codegen.runtime.record_nodes_ir`)
     """
 
-    __slots__ = ("inputs", "kind", "number", "value")
+    __slots__ = ("first", "inputs", "kind", "mark", "number", "second", "value")
 
     kind: Kind
     inputs: tuple[Node, ...]

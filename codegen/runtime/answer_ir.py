@@ -187,15 +187,10 @@ run:
   %failed = icmp eq ptr %results, null
   br i1 %failed, label %failure, label %settle
 settle:
-  %empty = call ptr @PyTuple_New(i64 0)
-  %no.empty = icmp eq ptr %empty, null
-  br i1 %no.empty, label %drop, label %keep
-keep:
   %finished = call ptr @object_at(ptr %known, i64 $finished)
   %n.settled = call i64 @operand_at(ptr %finished, i64 $settled)
   %settled = call ptr @object_at(ptr %finished, i64 $settled_table)
-  call void @settle_all(ptr %nodes, i64 %n.settled, ptr %settled, ptr %results, ptr %empty)
-  call void @Py_DecRef(ptr %empty)
+  call void @settle_all(ptr %nodes, i64 %n.settled, ptr %settled, ptr %results)
   %counts = call ptr @own.object(i64 $counts)
   %hits = call i32 @count_up(ptr %counts, i64 $hits_at)
   %runs = call i32 @count_up(ptr %counts, i64 $runs_at)
@@ -205,7 +200,7 @@ keep:
   %is.good = icmp eq i32 %all, 0
   br label %drop
 drop:
-  %status = phi i1 [ false, %settle ], [ %is.good, %keep ]
+  %status = phi i1 [ %is.good, %settle ]
   call void @Py_DecRef(ptr %results)
   call void @release_all(ptr %nodes, i64 %n.stored)
   br i1 %status, label %yes, label %error

@@ -150,22 +150,19 @@ INSTRUCTIONS = {
   ? call i1 @is_none(ptr %call#)"""),
     "inputs": (3, """
   %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
-  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
-  %size# = call i64 @count_of(ptr %inputs#)
+  %size# = call i64 @input_count(ptr %node#)
   %n# = call i64 @operand_at(ptr %at, i64 2)
   ? icmp eq i64 %size#, %n#"""),
     "input": (4, """
   %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
-  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
   %k# = call i64 @operand_at(ptr %at, i64 2)
-  %input# = call ptr @item_of(ptr %inputs#, i64 %k#)
+  %input# = call ptr @input_of(ptr %node#, i64 %k#)
   ? icmp ne ptr %input#, null
   call void @bind(ptr %registers, ptr %at, i64 3, ptr %input#)"""),
     "input_is": (4, """
   %node# = call ptr @register(ptr %registers, ptr %at, i64 1)
-  %inputs# = call ptr @field(ptr %node#, i64 $inputs_at)
   %k# = call i64 @operand_at(ptr %at, i64 2)
-  %input# = call ptr @item_of(ptr %inputs#, i64 %k#)
+  %input# = call ptr @input_of(ptr %node#, i64 %k#)
   %known# = call ptr @register(ptr %registers, ptr %at, i64 3)
   ? icmp eq ptr %input#, %known#"""),
     "no_grad": (2, """

@@ -24,24 +24,13 @@ FINISH = ("settled", "settled_table", "groups", "group_table")
 COMMIT = """
 declare ptr @PyErr_NoMemory()
 
-; Let a node drop what led to it.
-define internal void @drop_inputs(ptr %node, ptr %empty) {
-  %old = call ptr @field(ptr %node, i64 $inputs_at)
-  call void @Py_IncRef(ptr %empty)
-  call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
-  call void @Py_DecRef(ptr %old)
-  ret void
-}
-
 ; A handle on a new node that has this value, or null.
-define internal ptr @new_leaf(ptr %kind, ptr %class, ptr %value, ptr %empty) {
+define internal ptr @new_leaf(ptr %kind, ptr %class, ptr %value) {
 entry:
   %node = call ptr @new_node(ptr %kind, ptr %value)
   %no.node = icmp eq ptr %node, null
   br i1 %no.node, label %no, label %wire
 wire:
-  call void @Py_IncRef(ptr %empty)
-  call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
   %handle = call ptr @new_handle(ptr %class)
   %no.handle = icmp eq ptr %handle, null
   br i1 %no.handle, label %drop, label %name
@@ -59,7 +48,7 @@ no:
 }
 
 ; Give each of these nodes its value of the results, by a table of two words a node.
-define internal void @settle_all(ptr %nodes, i64 %count, ptr %table, ptr %results, ptr %empty) {
+define internal void @settle_all(ptr %nodes, i64 %count, ptr %table, ptr %results) {
 entry:
   br label %next
 next:
@@ -84,7 +73,7 @@ now:
   %keeps = icmp eq i64 %drops, 0
   br i1 %keeps, label %settled, label %drop
 drop:
-  call void @drop_inputs(ptr %node, ptr %empty)
+  call void @drop_inputs(ptr %node)
   br label %settled
 settled:
   %s.next = add i64 %s, 1
@@ -94,7 +83,7 @@ done:
 }
 
 ; Mark these nodes of a history as given up; those that have a value drop what led to it.
-define internal void @release_past(ptr %nodes, i64 %count, ptr %freed, ptr %empty) {
+define internal void @release_past(ptr %nodes, i64 %count, ptr %freed) {
 entry:
   br label %next
 next:
@@ -113,7 +102,7 @@ one:
   %is.pending = call i1 @is_none(ptr %value)
   br i1 %is.pending, label %released, label %inputs
 inputs:
-  call void @drop_inputs(ptr %node, ptr %empty)
+  call void @drop_inputs(ptr %node)
   br label %released
 released:
   %r.next = add i64 %r, 1
@@ -140,17 +129,12 @@ entry:
   %past = call ptr @item_of(ptr %gathered, i64 4)
   %freed = call ptr @item_of(ptr %gathered, i64 5)
   %true = call ptr @own.object(i64 $true)
-  %empty = call ptr @PyTuple_New(i64 0)
-  %no.empty = icmp eq ptr %empty, null
-  br i1 %no.empty, label %error, label %settle
-
-settle:
   %stored.items = getelementptr i8, ptr %stored, i64 $ITEMS
-  call void @settle_all(ptr %stored.items, i64 %n.settled, ptr %settled, ptr %results, ptr %empty)
+  call void @settle_all(ptr %stored.items, i64 %n.settled, ptr %settled, ptr %results)
   br label %make
 
 make:
-  %m = phi i64 [ 0, %settle ], [ %m.next, %made.one ]
+  %m = phi i64 [ 0, %entry ], [ %m.next, %made.one ]
   %all.made = icmp eq i64 %m, %n.groups
   br i1 %all.made, label %verify, label %make.one
 make.one:
@@ -176,7 +160,7 @@ make.given:
 make.leaf:
   %m.kind = phi ptr [ %m.known, %make.handle ], [ %m.given, %make.given ]
   %m.class = phi ptr [ %m.known.class, %make.handle ], [ %m.given.class, %make.given ]
-  %m.handle = call ptr @new_leaf(ptr %m.kind, ptr %m.class, ptr %m.value, ptr %empty)
+  %m.handle = call ptr @new_leaf(ptr %m.kind, ptr %m.class, ptr %m.value)
   store ptr %m.handle, ptr %m.grad.at
   %m.failed = icmp eq ptr %m.handle, null
   br i1 %m.failed, label %drop, label %made.one
@@ -235,7 +219,7 @@ release:
   %n.past = call i64 @count_of(ptr %past)
   %n.released = select i1 %is.released, i64 %n.past, i64 0
   %past.items = getelementptr i8, ptr %past, i64 $ITEMS
-  call void @release_past(ptr %past.items, i64 %n.released, ptr %freed, ptr %empty)
+  call void @release_past(ptr %past.items, i64 %n.released, ptr %freed)
   br label %done
 
 done:
@@ -258,7 +242,6 @@ drop.one:
   %d.next = add i64 %d, 1
   br label %drop.next
 answer:
-  call void @Py_DecRef(ptr %empty)
   %false = call ptr @own.object(i64 $false)
   switch i64 %answer.word, label %error [ i64 1, label %yes  i64 2, label %not ]
 yes:

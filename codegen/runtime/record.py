@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from ..ir import OutOfRange
-from ..records import record
 from . import engine, objects
 from .ahead import Ahead
 from .launcher import method_definition, new_builtin
@@ -43,67 +42,14 @@ from .record_ir import (
     recorder_ir,
 )  # fmt: skip
 from .record_known import Known
-from .record_life_ir import RICH
+from .record_layout import SET_HANDLER, VIEW, Layout, offsets_of
 from .record_table import Program, Table
-from .slots import attribute, dealloc_of, method, offset_of, wrapper
+from .slots import attribute, life_of, method, wrapper
 
 __all__ = ["Layout", "Recorder", "begin", "set_up", "wrapper"]
 
-#: PyArray_View and PyDataMem_SetHandler in NumPy's table.
-_VIEW, _SET_HANDLER = 137, 304
 #: What the machine code reads of objects of Python's and NumPy's own.
 _OFFSETS = ("TYPE", "PAYLOAD", "ITEMS", "DATA", "ND", "DIMS", "BASE", "DESCR", "FLAGS", "SCALAR")
-
-
-@record(frozen=True)
-class Layout:
-    """The classes and objects of the one who records.
-
-    handle, node, kind, out, leaf, recording, config, function, plan, lender    classes with slots: those that
-               `record_ir` names
-    rich       a class of nodes with more slots, which are operands too
-    settings   the one object of class `config`
-    counter    an iterator that gives each node its number
-    mode       a ContextVar of bool
-    note_small, look_at    note_small(recording, handle), look_at(recording, inputs): called when it is time
-    note_updated           note_updated(recording, handle): of a leaf that is not small
-    force      force(node): evaluates what is pending from an earlier recording
-    lent       lenders, by the addresses of their arrays (`record_loan_ir`)
-    prune      prune(loans): leaves those out that have ended
-    reads      what Python has for what handles are asked: "numpy", "array", "item", "float", "bool", "get_grad",
-               "set_grad" (without a value: deleted)
-    start_kind     of the leaves that say where slices start
-    counts     an object that counts what was found, and run
-    answers    what `Recorder.answer` made, as tuples by kind of node: where nothing is tracked, where it is
-    limits     how much a recording, and how many small results, may grow to from its start; of how many elements an
-               array is copied in any case
-    """
-
-    handle: type
-    node: type
-    rich: type
-    kind: type
-    out: type
-    leaf: type
-    recording: type
-    config: type
-    function: type
-    settings: Any
-    counter: Any
-    mode: Any
-    note_small: Callable[[Any, Any], Any]
-    note_updated: Callable[[Any, Any], Any]
-    look_at: Callable[[Any, Any], Any]
-    force: Callable[[Any], Any]
-    reads: dict[str, Callable[..., Any]]
-    plan: type
-    start_kind: Any
-    counts: Any
-    answers: tuple[dict, dict]
-    limits: tuple[int, int, int]
-    lender: type
-    lent: dict
-    prune: Callable[[list], Any]
 
 
 class Recorder(Known):
@@ -144,25 +90,23 @@ class Recorder(Known):
         for name, value in (numbers | {k: id(v) for k, v in values.items()}).items():
             self._words[WORDS.index(name)] = value
         self._values = values
-        self._keep_freed()
+        self._take_over()
 
-    def _keep_freed(self) -> None:
-        """Let nodes and handles that are freed be used again (`record_life_ir`), if they hold what it clears."""
-        node, handle = self._layout.node, self._layout.handle
-        weak = handle.__weakrefoffset__
-        fields = (_count(node) == 4, _count(handle) == (3 if weak > 0 else 2), not node.__weakrefoffset__, weak)
-        word, usual = dealloc_of(node), dealloc_of(handle)
-        if all(fields) and word is not None and usual is not None:
-            self._words[WORDS.index("references_at")] = weak
-            self._words[WORDS.index("usual_dealloc")] = usual.value or 0
-            word.value = self._numbers("life")
-
-        rich = self._layout.rich
-        weak = rich.__weakrefoffset__
-        word = dealloc_of(rich)
-        if _count(rich) == 4 + len(RICH) + 1 and weak > 0 and word is not None:
-            self._words[WORDS.index("rich_references_at")] = weak
-            word.value = self._numbers("rich_life")
+    def _take_over(self) -> None:
+        """Let nodes and handles live and end in machine code: what it keeps in nodes Python cannot read, or free."""
+        node, rich, handle = self._layout.node, self._layout.rich, self._layout.handle
+        lives = [life_of(cls) for cls in (node, rich, handle)]
+        assert None not in lives  # `offsets_of` has looked
+        (free, traverse, clear), (free_rich, *_), (usual, *_) = [life for life in lives if life]
+        self._words[WORDS.index("references_at")] = handle.__weakrefoffset__
+        self._words[WORDS.index("rich_references_at")] = rich.__weakrefoffset__
+        self._words[WORDS.index("usual_dealloc")] = usual.value or 0
+        traverse.value, clear.value = self._numbers("traverse"), self._numbers("clear")
+        free.value, free_rich.value = self._numbers("life"), self._numbers("rich_life")
+        at = self._code.address
+        for name, write in (("inputs", "set_inputs"), ("number", "set_number_attribute")):
+            setattr(node, name, attribute(node, name, at(f"get_{name}"), at(write)))
+        delattr(node, "mark")  # no object stands there
 
     def _numbers(self, name: str) -> int:
         return ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.address(name))()
@@ -297,15 +241,6 @@ class Recorder(Known):
         return new_builtin(ctypes.addressof(method), own, None)
 
 
-def _words_of(thing: Any, count: int) -> list[int]:
-    return (ctypes.c_int64 * count).from_address(id(thing))[:]
-
-
-def _count(cls: type) -> int:
-    """How many words the objects of a class have, beside what all have."""
-    return -1 if cls.__dictoffset__ else (cls.__basicsize__ - object.__basicsize__) // ctypes.sizeof(ctypes.c_void_p)
-
-
 def _thread_id() -> int:
     state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))()
     return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))(state)
@@ -322,7 +257,7 @@ def begin() -> Ahead[engine.Code | None]:
 def _made() -> engine.Code | None:
     if not native().launch:
         return None
-    functions = {"new_view": _VIEW, "new_copy": NEW_COPY, "set_handler": _SET_HANDLER}
+    functions = {"new_view": VIEW, "new_copy": NEW_COPY, "set_handler": SET_HANDLER}
     imports = {name: numpy_function(number) for name, number in functions.items()}
     return objects.compiled(_text(), imports, engine.Passes.INLINE)
 
@@ -337,7 +272,7 @@ def _text() -> str:
 
 def set_up(layout: Layout, code: engine.Code | None) -> Recorder | None:
     """The recorder for these classes; None where there is no code, or objects do not look as expected."""
-    offsets = _offsets(layout) if code else {}
+    offsets = offsets_of(layout) if code else {}
     return Recorder(layout, offsets, code) if code and offsets else None
 
 
@@ -345,66 +280,3 @@ def set_up(layout: Layout, code: engine.Code | None) -> Recorder | None:
 _ITEM, _CALL = sys.intern("item"), sys.intern("call")
 #: What a weak reference calls when its object is gone.
 _CALLBACK = sys.intern("__callback__")
-
-
-def _is_view(address: int) -> bool:
-    """Whether a function of NumPy's makes views: a table of another version would have another one there."""
-    array = np.arange(6.0)[1:4]
-    made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(address)
-    view = made(array, None, None)
-    return type(view) is np.ndarray and view is not array and view.base is not None and view.data == array.data
-
-
-def _is_handler(address: int) -> bool:
-    """True if a function of NumPy's says by whom memory is had from now on, and gives who it was."""
-    set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(address)
-    allocator = native().allocator
-    usual = set_handler(allocator)
-    return set_handler(usual) is allocator
-
-
-#: Which fields of which class the machine code reads and writes.
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "handle": ("node", "masked"),
-    "node": ("kind", "inputs", "value", "number"),
-    "rich": ("hooks", "retained", "leaf", "call", "line", "body", "flow", "slot"),
-    "kind": ("out", "op", "released"),
-    "out": ("requires_grad", "flows", "cls", "shape", "small", "as_leaf", "weak"),
-    "leaf": ("grad", "hooks"),
-    "recording": (
-        "start", "look_at", "body", "literal", "small", "limit", "asked", "looked", "lent", "lends", "tracing",
-        "transforming", "since",
-    ),
-    "config": ("careful", "watching"),
-    "function": ("site",),
-    "plan": ("valid", "executable"),
-    "counts": ("hits", "runs"),
-    "lender": ("array", "loans", "was_writeable"),
-}
-#: Fields that are named as those of other classes.
-_OWN_NAMES = {
-    ("leaf", "hooks"): "leaf_hooks_at", ("out", "small"): "is_small_at", ("rich", "line"): "rich_line_at",
-    ("rich", "body"): "rich_body_at",
-} | {
-    ("lender", name): f"lender_{name}_at" for name in _FIELDS["lender"]
-}
-
-
-def _offsets(layout: Layout) -> dict[str, int]:
-    """Where the fields are; empty when the self-check does not confirm them."""
-    found = {}
-    for role, names in _FIELDS.items():
-        role_of = getattr(layout, role)
-        cls = role_of if isinstance(role_of, type) else type(role_of)
-        for name in names:
-            offset = offset_of(cls, name)
-            if offset is None:
-                return {}
-            found[_OWN_NAMES.get((role, name), f"{name}_at")] = offset
-    parts = slice(object(), object(), object())
-    are_parts = _words_of(parts, 5)[2:] == [id(parts.start), id(parts.stop), id(parts.step)]
-    if not (are_parts and _is_view(numpy_function(_VIEW)) and _is_handler(numpy_function(_SET_HANDLER))):
-        return {}
-    token = object()
-    counted = ctypes.c_ssize_t.from_address(id(token)).value  # where checks read how many references there are
-    return found if counted == 1 else {}

@@ -27,8 +27,9 @@ from .record_grad_ir import GRAD
 from .record_here_ir import HERE
 from .record_key_ir import KEY
 from .record_leaf_ir import LEAF, LEAF_WORDS, POOLED
-from .record_life_ir import KEPT, LIFE
+from .record_life_ir import DEEPEST, KEPT, LIFE
 from .record_loan_ir import LOAN
+from .record_nodes_ir import NODES
 from .record_note_ir import LOOKED_BACK, NOTE
 from .record_operators_ir import BINARY_SITE, OPERATORS, UNARY_SITE
 from .record_parts_ir import PARTS
@@ -78,8 +79,8 @@ SITES_IN_ALL = FIRST_IN_PLACE + BINARY
 
 #: The words of the recorder.  Those that end in `_at` are offsets of fields.
 WORDS = (
-    "node_at", "masked_at", "kind_at", "inputs_at", "value_at", "number_at", "out_at",
-    "op_at", "released_at", "weak_at",
+    "node_at", "masked_at", "kind_at", "inputs_at", "first_at", "second_at", "value_at", "number_at", "mark_at",
+    "out_at", "op_at", "released_at", "weak_at",
     "start_at", "look_at_at", "body_at", "literal_at", "small_at", "limit_at", "careful_at", "watching_at", "site_at",
     "hooks_at", "retained_at", "leaf_at", "call_at", "leaf_hooks_at", "grad_at",
     "rich_line_at", "rich_body_at", "flow_at", "slot_at", "as_leaf_at", "rich_references_at", "note_updated",
@@ -310,8 +311,8 @@ unknown:
 """
 
 
-_TEXTS = (PARTS, NOTE, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, KEY, SUBSCRIPT_TEXT, READ, GRAD, UPDATE,
-          CHECKS, COMMIT, ANSWERS, LEAF, LOAN, PUT_STEPS)  # fmt: skip
+_TEXTS = (PARTS, NODES, NOTE, HERE, LIFE, PUT, STATIC, _RECORDED, OPERATORS, SITES, KEY, SUBSCRIPT_TEXT, READ, GRAD,
+          UPDATE, CHECKS, COMMIT, ANSWERS, LEAF, LOAN, PUT_STEPS)  # fmt: skip
 
 #: What the words of data are called that the texts read.
 _BLOCKS = (BLOCK, FINISH, ANSWER, EMIT)
@@ -328,9 +329,11 @@ def recorder_ir(offsets: dict[str, int]) -> str:
     text = Template("".join(_TEXTS)).substitute(
         words | blocks,
         REFERENCES=offsets["TYPE"] - 8,
+        COUNTED=offsets["TYPE"] + 8,
         SIZE=offsets["TYPE"] + 8,
         DEALLOC=DEALLOC,
         KEPT=KEPT,
+        DEEPEST=DEEPEST,
         COUNT=len(WORDS),
         LOOKED_BACK=LOOKED_BACK,
         SITES=SITES_IN_ALL,

@@ -287,7 +287,7 @@ start.one:
   br i1 %no.number, label %drop, label %start.leaf
 start.leaf:
   %start.kind = call ptr @own.object(i64 $start_kind)
-  %leaf = call ptr @leaf_of_value(ptr %start.kind, ptr %made)
+  %leaf = call ptr @new_node(ptr %start.kind, ptr %made)
   call void @Py_DecRef(ptr %made)
   %no.leaf = icmp eq ptr %leaf, null
   br i1 %no.leaf, label %drop, label %start.put

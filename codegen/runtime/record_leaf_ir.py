@@ -112,26 +112,6 @@ no:
   ret ptr null
 }
 
-; A leaf of this kind with this value, or null.
-define internal ptr @leaf_of_value(ptr %kind, ptr %value) {
-entry:
-  %node = call ptr @new_node(ptr %kind, ptr %value)
-  %no.node = icmp eq ptr %node, null
-  br i1 %no.node, label %no, label %wire
-wire:
-  %empty = call ptr @PyTuple_New(i64 0)
-  call void @set_field(ptr %node, i64 $inputs_at, ptr %empty)
-  %no.empty = icmp eq ptr %empty, null
-  br i1 %no.empty, label %drop, label %done
-drop:
-  call void @Py_DecRef(ptr %node)
-  br label %no
-done:
-  ret ptr %node
-no:
-  ret ptr null
-}
-
 ; How many elements an array has.
 define internal i64 @size_of(ptr %array) {
 entry:
@@ -233,7 +213,7 @@ lend:
   br i1 %no.view, label %no, label %value
 value:
   %held = phi ptr [ %fresh, %lock ], [ %array, %share ], [ %view, %lend ]
-  %node = call ptr @leaf_of_value(ptr %kind, ptr %held)
+  %node = call ptr @new_node(ptr %kind, ptr %held)
   call void @Py_DecRef(ptr %held)
   ret ptr %node
 no:
@@ -263,21 +243,13 @@ lock:
   %flags = load i32, ptr %flags.at
   %locked = and i32 %flags, -1025                 ; NPY_ARRAY_WRITEABLE is 0x400
   store i32 %locked, ptr %flags.at
-  %empty = call ptr @PyTuple_New(i64 0)
-  %no.empty = icmp eq ptr %empty, null
-  br i1 %no.empty, label %drop.value, label %leaf
-leaf:
   %out = call ptr @field(ptr %kind, i64 $out_at)
   %class = call ptr @field(ptr %out, i64 $cls_at)
-  %handle = call ptr @new_leaf(ptr %kind, ptr %class, ptr %value, ptr %empty)
-  call void @Py_DecRef(ptr %empty)
-  br label %drop.value
-drop.value:
-  %made = phi ptr [ null, %lock ], [ %handle, %leaf ]
+  %handle = call ptr @new_leaf(ptr %kind, ptr %class, ptr %value)
   call void @Py_DecRef(ptr %value)
   br label %drop
 drop:
-  %result = phi ptr [ null, %make ], [ %made, %drop.value ]
+  %result = phi ptr [ null, %make ], [ %handle, %lock ]
   call void @Py_DecRef(ptr %kind)
   ret ptr %result
 python:

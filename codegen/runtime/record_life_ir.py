@@ -8,17 +8,19 @@ tuples and floats.
     new_node_object, new_rich_object, new_handle(class)    of refcount 1, followed by the collector, fields are null
     node_dealloc, rich_dealloc, handle_dealloc    also called for an object of a class below, which is freed as usual
 
-Chains of nodes are as long as programs run: a node's inputs are a tuple, and CPython frees deeply nested tuples
-one after the other.
+Chains of nodes are as long as programs run, so nodes are freed one after the other: what is let go of amid a few others
+is put on a list, and taken from it when these are gone.
 """
 
 from __future__ import annotations
 
-__all__ = ["LIFE", "RICH"]
+__all__ = ["DEEPEST", "KEPT", "LIFE", "RICH"]
 
-#: What is kept of each, 64 bytes an object: 200 steps of a small policy have 6,400 nodes.  What comes on top counts as
-#: new for the collector of cycles, which then goes through all of them again and again: 5 us a step there.
+#: The number of each that is kept, some 100 bytes an object: 200 steps of a small policy have 6,400 nodes.  Those above
+#: it count as new for the collector of cycles, which then goes through all of them again and again: 5 us a step there.
 KEPT = 16384
+#: The number of nodes that are freed one amid the other, before others wait: each takes room on the stack.
+DEEPEST = 16
 
 #: What a rich node has beside what all nodes have.
 RICH = ("leaf_at", "retained_at", "call_at", "hooks_at", "rich_line_at", "rich_body_at", "flow_at", "slot_at")
@@ -55,6 +57,8 @@ declare void @PyObject_ClearWeakRefs(ptr)
 
 define ptr @life() { ret ptr @node_dealloc }
 define ptr @rich_life() { ret ptr @rich_dealloc }
+define ptr @traverse() { ret ptr @node_traverse }
+define ptr @clear() { ret ptr @node_clear }
 
 ; An object of this class from such a list, as if it were new, or a new one where the list is empty.
 define internal ptr @used_or_new(ptr %list, ptr %room, ptr %class) alwaysinline {
@@ -147,19 +151,86 @@ done:
 
 define internal void @clear_node(ptr %self) alwaysinline {
   call void @clear_field(ptr %self, i64 $kind_at)
-  call void @clear_field(ptr %self, i64 $inputs_at)
+  call void @drop_inputs(ptr %self)
   call void @clear_field(ptr %self, i64 $value_at)
-  call void @clear_field(ptr %self, i64 $number_at)
+  call void @clear_number(ptr %self)
+  %mark = call ptr @place(ptr %self, i64 $mark_at)
+  store i64 0, ptr %mark
   ret void
 }
 
+; Nodes that nobody has any more, linked by the words of their refcounts; the thread that frees nodes, and how many of
+; them it is at, one amid the other.  A thread that is gone, after a fork say, is at none.
+@dying = internal global ptr null
+@freeing = internal global ptr null
+@depth = internal global i64 0
+
 define void @node_dealloc(ptr %self) {
   call void @PyObject_GC_UnTrack(ptr %self)
+  call void @free_in_turn(ptr %self)
+  ret void
+}
+
+; Free a node and all that only it has: a few one amid the other, and what these let go of from the list.
+define internal void @free_in_turn(ptr %self) {
+entry:
+  %thread = call ptr @PyThreadState_Get()
+  %last = load ptr, ptr @freeing
+  %is.same = icmp eq ptr %last, %thread
+  %last.depth = load i64, ptr @depth
+  %depth = select i1 %is.same, i64 %last.depth, i64 0
+  %is.deep = icmp uge i64 %depth, $DEEPEST
+  br i1 %is.deep, label %later, label %now
+later:
+  %link = getelementptr i8, ptr %self, i64 $REFERENCES
+  %others = load ptr, ptr @dying
+  store ptr %others, ptr %link
+  store ptr %self, ptr @dying
+  ret void
+now:
+  store ptr %thread, ptr @freeing
+  %deeper = add i64 %depth, 1
+  store i64 %deeper, ptr @depth
+  br label %one
+one:
+  %node = phi ptr [ %self, %now ], [ %next, %another ]
+  %class = call ptr @class_of(ptr %node)
+  %plain = call ptr @own.object(i64 $node_type)
+  %is.plain = icmp eq ptr %class, %plain
+  br i1 %is.plain, label %free.plain, label %free.other
+free.plain:
+  call void @clear_node(ptr %node)
+  call void @put_away(ptr %node, i1 true, ptr @free.nodes, ptr @room.for.nodes)
+  br label %look
+free.other:
+  call void @free_rich(ptr %node, ptr %class)
+  br label %look
+look:
+  %next = load ptr, ptr @dying
+  %is.all = icmp eq ptr %next, null
+  br i1 %is.all, label %done, label %another
+another:
+  %next.link = getelementptr i8, ptr %next, i64 $REFERENCES
+  %rest = load ptr, ptr %next.link
+  store ptr %rest, ptr @dying
+  store i64 0, ptr %next.link
+  br label %one
+done:
+  store i64 %depth, ptr @depth
+  ret void
+}
+
+; A node with more, or of a class below.
+define internal void @free_rich(ptr %self, ptr %class) noinline {
+entry:
+  %rich = call ptr @own.object(i64 $rich_type)
+  %is.exact = icmp eq ptr %class, %rich
+  br i1 %is.exact, label %more, label %less
+more:
+$CLEARED  br label %less
+less:
   call void @clear_node(ptr %self)
-  %class = call ptr @class_of(ptr %self)
-  %own.class = call ptr @own.object(i64 $node_type)
-  %is.exact = icmp eq ptr %class, %own.class
-  call void @put_away(ptr %self, i1 %is.exact, ptr @free.nodes, ptr @room.for.nodes)
+  call void @put_away(ptr %self, i1 %is.exact, ptr @free.rich, ptr @room.for.rich)
   ret void
 }
 
@@ -179,11 +250,7 @@ done:
 define void @rich_dealloc(ptr %self) {
   call void @PyObject_GC_UnTrack(ptr %self)
   call void @tell_weak(ptr %self, i64 $rich_references_at)
-$CLEARED  call void @clear_node(ptr %self)
-  %class = call ptr @class_of(ptr %self)
-  %own.class = call ptr @own.object(i64 $rich_type)
-  %is.exact = icmp eq ptr %class, %own.class
-  call void @put_away(ptr %self, i1 %is.exact, ptr @free.rich, ptr @room.for.rich)
+  call void @free_in_turn(ptr %self)
   ret void
 }
 

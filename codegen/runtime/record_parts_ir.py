@@ -1,7 +1,7 @@
 """What the recorder (`record_ir`) is made of, as LLVM IR text: fields of objects, keys of operands, new nodes.
 
     key_of        what an operand is in a table, and its node        evaluate_old   those of an earlier recording
-    new_node      a node with all but its inputs        number_node   the leaf of an operand that is a number
+    new_node      a node without inputs        number_node   the leaf of an operand that is a number
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ no:
 ; function captured then, or a value that it passed on as it was.
 define internal i1 @is_captured(ptr %node, ptr %recording) alwaysinline {
 entry:
-  %made = call i64 @number_in(ptr %node, i64 $number_at, i64 -1)
+  %made = call i64 @number_of(ptr %node)
   %since = call i64 @number_in(ptr %recording, i64 $since_at, i64 9223372036854775807)
   %is.captured = icmp slt i64 %made, %since
   ret i1 %is.captured
@@ -238,7 +238,7 @@ age:
   %is.pending = icmp eq ptr %value, %none
   br i1 %is.pending, label %pending, label %good
 pending:
-  %made = call i64 @number_in(ptr %node, i64 $number_at, i64 -1)
+  %made = call i64 @number_of(ptr %node)
   %start = call i64 @number_in(ptr %recording, i64 $start_at, i64 9223372036854775807)
   %is.old = icmp slt i64 %made, %start
   br i1 %is.old, label %old, label %good
@@ -283,7 +283,7 @@ error:
   ret i32 -1
 }
 
-; A node with all but its inputs, or null.
+; A node without inputs, or null.
 define internal ptr @new_node(ptr %kind, ptr %value) {
 entry:
   %node = call ptr @new_node_object()
@@ -294,16 +294,9 @@ fill:
   call void @set_field(ptr %node, i64 $kind_at, ptr %kind)
   call void @Py_IncRef(ptr %value)
   call void @set_field(ptr %node, i64 $value_at, ptr %value)
-  %counter = call ptr @own.object(i64 $counter)
-  %number = call ptr @PyIter_Next(ptr %counter)
-  %no.number = icmp eq ptr %number, null
-  br i1 %no.number, label %drop, label %numbered
-numbered:
-  call void @set_field(ptr %node, i64 $number_at, ptr %number)
+  %number = call i64 @next_number()
+  call void @set_number(ptr %node, i64 %number)
   ret ptr %node
-drop:
-  call void @Py_DecRef(ptr %node)
-  br label %no
 no:
   ret ptr null
 }
@@ -340,7 +333,7 @@ converted:
   br i1 %no.float, label %no, label %make
 make:
   %value = phi ptr [ %x, %as.is ], [ %float, %converted ]
-  %node = call ptr @leaf_of_value(ptr %kind, ptr %value)
+  %node = call ptr @new_node(ptr %kind, ptr %value)
   call void @Py_DecRef(ptr %value)
   ret ptr %node
 no:

@@ -171,19 +171,32 @@ entry:
   %no.node = icmp eq ptr %node, null
   br i1 %no.node, label %no, label %wire
 wire:
+  %is.many = icmp ugt i64 %n, 2
+  br i1 %is.many, label %many, label %few
+few:
+  %has.first = icmp ne i64 %n, 0
+  br i1 %has.first, label %first, label %give
+first:
+  %first.input = call ptr @picked(ptr %picks, i64 0, ptr %nodes)
+  call void @set_field(ptr %node, i64 $first_at, ptr %first.input)
+  %has.second = icmp eq i64 %n, 2
+  br i1 %has.second, label %second, label %give
+second:
+  %second.input = call ptr @picked(ptr %picks, i64 1, ptr %nodes)
+  call void @set_field(ptr %node, i64 $second_at, ptr %second.input)
+  br label %give
+give:
+  ret ptr %node
+many:
   %inputs = call ptr @PyTuple_New(i64 %n)
   %no.inputs = icmp eq ptr %inputs, null
   br i1 %no.inputs, label %drop, label %next
 next:
-  %i = phi i64 [ 0, %wire ], [ %i.next, %one ]
+  %i = phi i64 [ 0, %many ], [ %i.next, %one ]
   %wired = icmp eq i64 %i, %n
   br i1 %wired, label %done, label %one
 one:
-  %pick.at = getelementptr i64, ptr %picks, i64 %i
-  %pick = load i64, ptr %pick.at
-  %picked.at = getelementptr ptr, ptr %nodes, i64 %pick
-  %picked = load ptr, ptr %picked.at
-  call void @Py_IncRef(ptr %picked)
+  %picked = call ptr @picked(ptr %picks, i64 %i, ptr %nodes)
   call void @put_item(ptr %inputs, i64 %i, ptr %picked)
   %i.next = add i64 %i, 1
   br label %next
@@ -309,17 +322,21 @@ note:
   %note.failed = icmp ne i32 %noted, 0
   br i1 %note.failed, label %drop, label %size
 size:
-  %made = call i64 @number_in(ptr %node, i64 $number_at, i64 0)
+  %made = call i64 @number_of(ptr %node)
   %limit = call i64 @number_in(ptr %recording, i64 $look_at_at, i64 0)
   %is.long = icmp sgt i64 %made, %limit
   br i1 %is.long, label %look, label %release
 look:
   %look.function = call ptr @own.object(i64 $look_at)
   store ptr %recording, ptr %look.arguments
-  %inputs = call ptr @field(ptr %node, i64 $inputs_at)
+  %inputs = call ptr @inputs_of(ptr %node)
   %look.second = getelementptr ptr, ptr %look.arguments, i64 1
   store ptr %inputs, ptr %look.second
+  %no.look = icmp eq ptr %inputs, null
+  br i1 %no.look, label %drop, label %look.on
+look.on:
   %looked = call ptr @PyObject_Vectorcall(ptr %look.function, ptr %look.arguments, i64 2, ptr null)
+  call void @Py_DecRef(ptr %inputs)
   %look.failed = icmp eq ptr %looked, null
   br i1 %look.failed, label %drop, label %looked.at
 looked.at:

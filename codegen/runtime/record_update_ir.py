@@ -32,36 +32,19 @@ entry:
   call void @Py_IncRef(ptr %kind)
   call void @Py_IncRef(ptr %leaf)
   call void @Py_IncRef(ptr %y.node)
-  %inputs = call ptr @PyTuple_New(i64 1)
-  %no.inputs = icmp eq ptr %inputs, null
-  br i1 %no.inputs, label %release, label %item
-release:
-  call void @Py_DecRef(ptr %y.node)
-  br label %no
-item:
-  call void @put_item(ptr %inputs, i64 0, ptr %y.node)
   %node = call ptr @new_rich_object()
   %failed = icmp eq ptr %node, null
-  br i1 %failed, label %drop.inputs, label %fill
+  br i1 %failed, label %no, label %fill
 fill:
   %none = call ptr @own.object(i64 $none)
   call void @set_field(ptr %node, i64 $kind_at, ptr %kind)
   call void @set_field(ptr %node, i64 $leaf_at, ptr %leaf)
-  call void @set_field(ptr %node, i64 $inputs_at, ptr %inputs)
-$NOTHING  %counter = call ptr @own.object(i64 $counter)
-  %number = call ptr @PyIter_Next(ptr %counter)
-  %no.number = icmp eq ptr %number, null
-  br i1 %no.number, label %drop, label %numbered
-numbered:
-  call void @set_field(ptr %node, i64 $number_at, ptr %number)
+  call void @set_field(ptr %node, i64 $first_at, ptr %y.node)
+$NOTHING  %number = call i64 @next_number()
+  call void @set_number(ptr %node, i64 %number)
   ret ptr %node
-drop:
-  call void @Py_DecRef(ptr %node)                 ; it has what was held
-  ret ptr null
-drop.inputs:
-  call void @Py_DecRef(ptr %inputs)
-  br label %no
 no:
+  call void @Py_DecRef(ptr %y.node)
   call void @Py_DecRef(ptr %leaf)
   call void @Py_DecRef(ptr %kind)
   ret ptr null

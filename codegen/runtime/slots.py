@@ -15,7 +15,7 @@ from types import MemberDescriptorType
 from typing import Any
 
 __all__ = [
-    "DEALLOC", "MethodDefinition", "attribute", "dealloc_of", "is_known_python", "method", "offset_of", "wrapper",
+    "DEALLOC", "MethodDefinition", "attribute", "is_known_python", "life_of", "method", "offset_of", "wrapper",
 ]  # fmt: skip
 
 #: Versions of CPython that the tests ran on: their objects look as they are read here.
@@ -25,6 +25,8 @@ _DEFINITION = 40
 _OFFSET = 16
 #: Where a class has its name, the sizes of its objects, and the function that frees one.
 _SIZES, DEALLOC = 32, 48
+#: Where it has what the collector of cycles asks of an object, and what lets go of all that this has.
+_TRAVERSE, _CLEAR = 184, 192
 _WRAPPER_BASE = 40
 
 
@@ -55,13 +57,15 @@ def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
     return new(cls, base, address)
 
 
-def dealloc_of(cls: type) -> ctypes.c_void_p | None:
-    """The word of a class of Python's that frees its objects in the usual way; None where that is not confirmed."""
+def life_of(cls: type) -> tuple[ctypes.c_void_p, ...] | None:
+    """The words of a class of Python's that free, traverse and clear its objects; None unless it is done as usual."""
     sizes = (ctypes.c_ssize_t * 2).from_address(id(cls) + _SIZES)
     if sizes[:] != [cls.__basicsize__, cls.__itemsize__]:
         return None
-    word, usual = [ctypes.c_void_p.from_address(id(c) + DEALLOC) for c in (cls, _Plain)]
-    return word if word.value == usual.value else None
+    words, usual = [
+        tuple([ctypes.c_void_p.from_address(id(c) + at) for at in (DEALLOC, _TRAVERSE, _CLEAR)]) for c in (cls, _Plain)
+    ]
+    return words if [w.value for w in words] == [w.value for w in usual] else None
 
 
 class _Plain:
