@@ -26,6 +26,7 @@ from .ops import as_tensor
 from .signature import Leaf, kind_of
 from .tape.ask import evaluate
 from .tape.leaks import check_leaves
+from .tape.lines import belonging
 from .tape.node import CONSTANT, Node, RichNode, rich_node
 from .tape.plan import data, freeze, is_number, source
 from .tape.record import grad_mode, identity_of, record_again, state
@@ -48,6 +49,7 @@ class Entry:
                  one call, which replays it
     outputs      for each result leaf: its position among the executable's results, or None
     leaves       result leaves that are no tensors
+    lines        where the traced nodes were recorded
     structure    of the result
     results      nodes of the result leaves (None for those that are none)
     tracks       True if a result tracks gradients; under no_grad, if one was computed under enable_grad
@@ -60,7 +62,7 @@ class Entry:
 
     __slots__ = (
         "arguments", "caller", "captures", "choices", "enclosing", "executable", "fixed", "graph", "hidden",
-        "is_repeated", "leaves", "missed", "native", "of_tensors", "outputs", "results", "structure", "tracks",
+        "is_repeated", "leaves", "lines", "missed", "native", "of_tensors", "outputs", "results", "structure", "tracks",
     )
 
     graph: Graph
@@ -72,6 +74,7 @@ class Entry:
     enclosing: set[Node]
     outputs: list[int | None]
     leaves: list[Any]
+    lines: Any
     structure: Any
     results: list[Node | None]
     tracks: bool
@@ -122,6 +125,7 @@ def frozen(arguments: list[Node], result: Any, captures: dict[Node, Any], name: 
     since    a number: pending nodes that were made before it belong to a trace around this one
     """
     entry = Entry()
+    entry.lines = state.now.lines
     entry.caller, entry.native, entry.of_tensors, entry.is_repeated, entry.missed = None, None, None, False, 0
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
@@ -268,6 +272,7 @@ def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
     if state.now.captures is not None:
         state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
     results = [n for n in entry.results if n is not None]
+    lines = state.now.lines
     for node in needed(results, _histories(results)):
         if node in now:
             continue
@@ -279,7 +284,8 @@ def _replayed(entry: Entry, values: Sequence[Any]) -> Any:
             made.hooks = node.hooks
             now[node] = made
         else:
-            now[node] = record_again(node, tuple([handle(now[i]) for i in node.inputs])).node
+            with belonging(lines, node, entry.lines):
+                now[node] = record_again(node, tuple([handle(now[i]) for i in node.inputs])).node
     leaves = [given if n is None else handle(now[n]) for n, given in zip(entry.results, entry.leaves, strict=True)]
     return tree.unflatten(entry.structure, leaves)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from functools import cache
 from operator import index
 from types import CodeType, FrameType
@@ -24,7 +25,8 @@ from codegen.records import NamedTuple
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
     "LostGradientWarning", "ShapeError", "UserLine", "WorkerError", "caller", "check_callable", "check_not_masked",
-    "check_numbers", "in_short", "is_ours", "is_shown", "short_name", "user_frame", "user_line", "warn", "with_article",
+    "check_numbers", "in_short", "is_ours", "is_shown", "nearest_code", "short_name", "user_frame", "user_line",
+    "user_lines", "warn", "with_article",
 ]
 
 
@@ -221,9 +223,14 @@ class UserLine(NamedTuple):
                 return line
         return self.code.co_firstlineno
 
+    @property
+    def function(self) -> str:
+        """The name of the function around it."""
+        return self.code.co_qualname.rpartition("<locals>.")[2]
+
     def __str__(self) -> str:
         place = f"{short_name(self.file)}:{self.line}"
-        name = self.code.co_qualname.rpartition("<locals>.")[2]
+        name = self.function
         return place if name == "<module>" else f"{place}, in {name}"
 
 
@@ -260,6 +267,33 @@ def user_line() -> UserLine | None:
     """The present line of the user's program; None when nothing but ours is on the stack."""
     frame = user_frame()
     return None if frame is None else UserLine(frame.f_code, frame.f_lasti)
+
+
+def user_lines(stop: FrameType | None, most: int) -> tuple[UserLine, ...]:
+    """The lines of the user's program up to a frame, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    found: list[UserLine] = []
+    while frame is not None and frame is not stop and len(found) < most:
+        if not is_ours(frame.f_globals.get("__name__")):
+            found.append(UserLine(frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def nearest_code(depth: int) -> tuple[CodeType, int] | None:
+    """The parts of the present `UserLine`, looked for from the frame so many calls further out on.
+
+    A frame that is looked at becomes a Python object, which takes longer than all the rest.
+    """
+    while (name := _module_at(depth)) is not None and is_ours(name):
+        depth += 1
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and is_ours(frame.f_globals.get("__name__")):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+_module_at: Callable[[int], str | None] = getattr(sys, "_getframemodulename", lambda depth: None)  # from 3.12 on
 
 
 def caller() -> str:

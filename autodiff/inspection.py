@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
@@ -21,18 +22,20 @@ from typing import Any
 import numpy as np
 
 from codegen import compiler
-from codegen.garbage import reset_in_context, set_in_context
 from codegen.ir import DTYPES, Aval, Graph, print_dot
 
 from . import tree
 from .config import config
-from .errors import Error, UserLine, caller, check_callable
+from .errors import Error, caller, check_callable
+from .inspected import GraphText, inspected
 from .ops import as_tensor
+from .signature import argument_names
 from .stand_ins import standing
 from .tape.leaves import leaf
+from .tape.lines import Lines, line_of, place_of
 from .tape.node import CONSTANT, Node, new_number
 from .tape.plan import freeze, is_number, source
-from .tape.record import ARGUMENT, argument, keeps_lines, state
+from .tape.record import ARGUMENT, argument, state
 from .tape.walk import history, needed
 from .tensor import AbstractTensor, Tensor
 from .transforms.arguments import applied, checked_numbers
@@ -54,9 +57,9 @@ class Inspection:
     digraph "f" {
       rankdir = TB
       node [fontname = "monospace"]
-      x0 [shape = ellipse, label = "x0: f64[3]"]
-      a [shape = box, style = bold, label = "a: f64[]\\nsum(x0, axis=(0,))"]
-      x0 -> a
+      x [shape = ellipse, label = "x: f64[3]"]
+      a [shape = box, style = bold, label = "a: f64[]\\nsum(x, axis=(0,))"]
+      x -> a
     }
     """
 
@@ -66,16 +69,19 @@ class Inspection:
         roots: Sequence[Node],
         arguments: Sequence[Node] = (),
         seeds: Sequence[Node] = (),
+        lines: Lines | None = None,
     ) -> None:
         self.name = name
         self._roots = [source(r) for r in roots]
         self._arguments = list(arguments)
         self._seeds = list(seeds)
+        self._lines = lines
         self._stages: Any = None
 
     def _frozen(self) -> Graph:
         roots = list(dict.fromkeys(self._roots))
-        graph, _ = freeze(roots, self._arguments, {n for n in needed(roots) if self._arguments and is_number(n)})
+        numbers = {n for n in needed(roots) if self._arguments and is_number(n)}
+        graph, _ = freeze(roots, self._arguments, numbers, self._lines or Lines(), self._seeds)
         graph.name = self.name
         return graph
 
@@ -89,17 +95,17 @@ class Inspection:
     @property
     def tape(self) -> str:
         """The nodes, by creation: `%2 = mul(%0, %1): f64[3]`, boundaries with the user's line."""
-        return tape_text(self._roots, self._arguments, self._seeds)
+        return tape_text(self._roots, self._arguments, self._seeds, self._lines)
 
     @property
-    def graph(self) -> str:
-        """The graph as it was recorded and frozen."""
-        return self.stages.graph
+    def graph(self) -> GraphText:
+        """The graph as it was recorded and frozen: its text, and `nodes` to walk."""
+        return GraphText(self.stages.recorded)
 
     @property
-    def optimized(self) -> str:
-        """The graph after the passes."""
-        return self.stages.optimized
+    def optimized(self) -> GraphText:
+        """The graph after the passes, likewise."""
+        return GraphText(self.stages.program.graph)
 
     @property
     def fused(self) -> str:
@@ -132,9 +138,17 @@ class Inspection:
         return self.stages.stats
 
     @property
+    def data(self) -> dict[str, Any]:
+        """Nodes, kernels, buffers, sources and texts as plain data: what `autodiff inspect --json` prints.
+
+        The page "Inspection data" of the reference says which fields there are.
+        """
+        return inspected(self)
+
+    @property
     def dot(self) -> str:
         """The graph as it was recorded, in Graphviz's language: `graphviz.Source(ad.inspect(f, "f64[3]").dot)`."""
-        return print_dot(self._frozen())
+        return print_dot(self._frozen().tell())
 
     @property
     def html(self) -> str:
@@ -153,7 +167,7 @@ class Inspection:
         return str(getattr(self, _attribute(name)))
 
     def __reduce__(self) -> tuple:
-        texts = {name: getattr(self, name) for name in (*map(_attribute, STAGES), "dot")}
+        texts = {name: str(getattr(self, name)) for name in (*map(_attribute, STAGES), "dot")}
         return _Texts, (self.name, texts)
 
     def __str__(self) -> str:
@@ -193,8 +207,8 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
 
     >>> import autodiff as ad
     >>> print(ad.inspect(lambda x: x * x, "f64[3]").graph)
-    f(x0: f64[3]) {
-      a: f64[3] = mul(x0, x0)
+    f(x: f64[3]) {
+      a: f64[3] = mul(x, x)...
       return a
     }
     """
@@ -216,14 +230,18 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
 
     name = getattr(f, "__name__", "f")
     name = name if name.isidentifier() else "f"
-    args, kwargs = tree.map(traced, (args, kwargs))
-    with _Tracing(since):
+    leaves, structure = tree.flatten((args, kwargs))
+    made = [traced(x) for x in leaves]
+    labels = [n for n, x in zip(argument_names(f, structure), leaves, strict=True) if _aval_of(x) is not None]
+    args, kwargs = tree.unflatten(structure, made)
+    with _Tracing(since) as lines:
+        lines.name([*arguments], lambda: labels, f)
         if backward:
-            return _backward(f, args, kwargs, argnums, arguments, name)
+            return _backward(f, args, kwargs, argnums, arguments, name, lines)
         result = applied(f, args, kwargs)
     roots = [as_tensor(x).node for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
     _refuse_nothing(name, roots, result)
-    return Inspection(name, roots, arguments)
+    return Inspection(name, roots, arguments, lines=lines)
 
 
 #: A text that can hardly be meant as an argument by itself.
@@ -250,7 +268,9 @@ def _aval_of(x: Any) -> Aval | None:
     return Aval((), np.asarray(x).dtype) if type(x) in (bool, int, float, complex) else None
 
 
-def _backward(f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: list[Node], name: str) -> Inspection:
+def _backward(
+    f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: list[Node], name: str, lines: Lines
+) -> Inspection:
     numbers = checked_numbers(argnums, len(args), name)
 
     def chosen(*primals: Any) -> Any:
@@ -276,7 +296,7 @@ def _backward(f: Callable, args: tuple, kwargs: dict, argnums: Any, arguments: l
         bars.append(bar)
     gradients = pullback(tree.unflatten(structure, bars))
     roots = [t.node for t in [*leaves, *tree.leaves(gradients)] if isinstance(t, Tensor)]
-    return Inspection(f"{name}_gradient", roots, arguments, seeds=seeds)
+    return Inspection(f"{name}_gradient", roots, arguments, seeds=seeds, lines=lines)
 
 
 def _refuse_nothing(name: str, found: Sequence[Any], result: Any) -> None:
@@ -294,7 +314,7 @@ class _Tracing:
     def __init__(self, since: float) -> None:
         self._since = since
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Lines:
         now = state.now
         now.tracing += 1
         self._inside, now.inside = now.inside, self._since
@@ -303,7 +323,8 @@ class _Tracing:
         config.open[self._mark], config.careful, config.watching = thread, True, True
         self._start, now.start = now.start, 0
         self._small, now.small = now.small, []
-        self._lines = set_in_context(keeps_lines, True)
+        self._lines, now.lines = now.lines, Lines(sys._getframe(1), is_whole=True)
+        return now.lines
 
     def __exit__(self, *_: object) -> None:
         now = state.now
@@ -314,22 +335,27 @@ class _Tracing:
         now.small = self._small
         del config.open[self._mark]
         config.careful, config.watching = config.open != {}, config.open != config.light
-        reset_in_context(keeps_lines, self._lines)
+        now.lines.end()
+        now.lines = self._lines
 
 
 # ---------------------------------------------------------------- the tape as text
 
 
-def tape_text(roots: Sequence[Node], arguments: Sequence[Node] = (), seeds: Sequence[Node] = ()) -> str:
+def tape_text(
+    roots: Sequence[Node], arguments: Sequence[Node] = (), seeds: Sequence[Node] = (), lines: Lines | None = None
+) -> str:
     """The nodes that `roots` are made of and their histories, by creation, numbered from zero.
 
     Of a function with arguments it says what it meets besides: arrays and tensors are hidden inputs, whose
     present contents count at every call under `jit`; numbers are frozen.
     """
+    if lines is not None:
+        lines.named()
     past = set(history(roots))
     order = needed([*arguments, *roots], past)
     number = {n: i for i, n in enumerate(order)}
-    lines = []
+    found = []
     for node in order:
         line = f"%{number[node]} = {_described(node, number)}: {node.kind.out.aval}"
         notes = []
@@ -339,11 +365,10 @@ def tape_text(roots: Sequence[Node], arguments: Sequence[Node] = (), seeds: Sequ
             notes.append("hidden input" if isinstance(node.value, np.ndarray) else "frozen")
         if node.kind.out.requires_grad:
             notes.append("grad")
-        if isinstance(node.line, UserLine):
-            notes.append(str(node.line))
-        lines.append(line + (f"  # {', '.join(notes)}" if notes else ""))
-    lines.append(f"ask {', '.join(f'%{number[r]}' for r in roots)}")
-    return "\n".join(lines)
+        notes += [str(line) for line in line_of(place_of(lines, node))[:1]]
+        found.append(line + (f"  # {', '.join(notes)}" if notes else ""))
+    found.append(f"ask {', '.join(f'%{number[r]}' for r in roots)}")
+    return "\n".join(found)
 
 
 def _described(node: Node, number: dict[Node, int]) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache, update_wrapper
+from functools import cache, partial, update_wrapper
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -33,6 +33,7 @@ from .errors import check_callable
 from .ops.conversion import numpys
 from .stand_ins import standing
 from .tape.leaves import leaf
+from .tape.lines import Lines
 from .tape.lost import note_lost
 from .tape.misses import note
 from .tape.node import Node, new_number
@@ -380,12 +381,14 @@ class _Traced:
             given.append(standing(t, x))
         args, kwargs = tree.unflatten(structure, given)
         captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
-        start, small = now.start, now.small
+        start, small, lines = now.start, now.small, now.lines
         mark, thread = object(), threading.get_ident()
         config.open[mark], config.careful, config.watching = thread, True, True
         try:  # an interrupt may come at any call from here on
             now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
-            now.tracing, now.start, now.small = depth + 1, 0, []
+            now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], lines or Lines()
+            if lines is None or lines.is_whole:
+                now.lines.name(arguments, partial(signatures.names_of_leaves, self.f, structure, parts), self.f)
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")
@@ -394,9 +397,11 @@ class _Traced:
             entry.choices = choices
             return entry
         finally:
+            if lines is None and now.lines is not None:
+                now.lines.end()
             now.captures, now.fixed, now.outside, now.inside = captures, fixed, outside, inside
             # What a trace has left behind is no small result to compute along: it has no value.
-            now.tracing, now.start, now.small = depth, start, small
+            now.tracing, now.start, now.small, now.lines = depth, start, small, lines
             del config.open[mark]
             config.careful, config.watching = config.open != {}, config.open != config.light
 

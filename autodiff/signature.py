@@ -37,8 +37,8 @@ from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "SCALAR", "Leaf", "Same", "Static", "Statics", "arrays_among", "as_value", "has_key", "kind_of", "leaves_of",
-    "tells_arrays", "watch", "why_traced",
+    "SCALAR", "Leaf", "Same", "Static", "Statics", "argument_names", "arrays_among", "as_value", "has_key", "kind_of",
+    "leaves_of", "names_of_leaves", "tells_arrays", "watch", "why_traced",
 ]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
@@ -128,7 +128,7 @@ def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> 
     try:
         return [_leaf_of(x) for x in leaves]
     except _RefusedError as refused:
-        named = zip(_argument_names(f, structure), leaves, strict=True)
+        named = zip(argument_names(f, structure), leaves, strict=True)
         name = next((n for n, x in named if _stripped(x) is refused.leaf), "")
         reason = str(refused)
     function = getattr(f, "__name__", "f")
@@ -140,16 +140,23 @@ def _stripped(x: Any) -> Any:
     return x.value if type(x) is Static else x
 
 
-def _argument_names(f: Callable, structure: tree.Structure) -> list[str]:
+def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
     """The names of the leaves of (args, kwargs) in Python: `x`, `params['w']`."""
     args, kwargs = structure.children
     try:
-        parameters = [repr(name)[1:-1] for name in inspect.signature(f).parameters]
+        known = [*inspect.signature(f).parameters.values()]
     except (TypeError, ValueError):
-        parameters = []
-    parameters += [str(i) for i in range(len(parameters), len(args.children))]
+        known = []
+    parameters = [p.name for p in known if p.kind < p.VAR_POSITIONAL]
+    several = next((p.name for p in known if p.kind == p.VAR_POSITIONAL), "args")
+    parameters += [f"{several}[{i}]" for i in range(len(args.children) - len(parameters))]
     named = [*zip(parameters, args.children, strict=False), *zip(kwargs.rest or (), kwargs.children, strict=True)]
     return [name for root, child in named for name in tree.names(child, root)]
+
+
+def names_of_leaves(f: Callable, structure: tree.Structure, parts: Sequence[Leaf]) -> list[str]:
+    """The names of those leaves that are run-time arguments."""
+    return [n for n, p in zip(argument_names(f, structure), parts, strict=True) if p.value is not None]
 
 
 def _leaf_of(x: Any) -> Leaf:

@@ -36,7 +36,7 @@ Made = Callable[[Iterator[int]], Any] | None
 
 #: Records that amounts may be in; fields that are only looked at, or that pieces say.
 _RECORDS = frozenset((Loop, While, Branch, Run, Program, Buffer, Step, Kernel, Gemm))
-_LOOKED_AT = frozenset(("graph", "notes", "name", "function"))
+_LOOKED_AT = frozenset(("graph", "notes", "name", "function", "members", "values", "drawn", "shares"))
 
 #: Classes of values whose text says all.
 _PLAIN = frozenset((int, bool, str, type(None), frozenset))

@@ -133,7 +133,7 @@ def with_numbers(graph: Graph, numbers: Iterator[int]) -> Graph:
     new: dict[Node, Node] = {}
     regions: dict[Region, Region] = {}
     for i in graph.inputs:
-        new[i] = Node(INPUT, (), (), Aval(_filled(i.aval.shape, numbers), i.aval.dtype))
+        new[i] = Node(INPUT, (), (), Aval(_filled(i.aval.shape, numbers), i.aval.dtype), i.origins)
     for n in graph.nodes:
         new[n] = _node(n, [new[i] for i in n.inputs], numbers, regions)
     inputs, nodes, outputs = ([new[x] for x in xs] for xs in (graph.inputs, graph.nodes, graph.outputs))
@@ -146,13 +146,13 @@ def _node(node: Node, inputs: list[Node], numbers: Iterator[int], regions: dict[
         params = tuple(
             [_region(p, numbers, regions) if isinstance(p, Region) else _filled(p, numbers) for p in node.params]
         )
-        return Node(op, inputs, params, op.infer(*[i.aval for i in inputs], **op.keywords(params)))
+        return Node(op, inputs, params, op.infer(*[i.aval for i in inputs], **op.keywords(params)), node.origins)
     if _is_part(node):
         nested, k = _nested(inputs[0]), _result_of(node)
         aval = nested.results[k]
-        return Node(op, inputs, (nested.starts()[k], aval.shape), aval)
+        return Node(op, inputs, (nested.starts()[k], aval.shape), aval, node.origins)
     params = (_constant if op is CONSTANT else _filled)(node.params, numbers)
-    return Node(op, inputs, params, Aval(_filled(node.aval.shape, numbers), node.aval.dtype))
+    return Node(op, inputs, params, Aval(_filled(node.aval.shape, numbers), node.aval.dtype), node.origins)
 
 
 def _region(region: Region, numbers: Iterator[int], regions: dict[Region, Region]) -> Region:

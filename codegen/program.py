@@ -37,12 +37,14 @@ class Buffer:
 class Kernel:
     """Generated loops.  `extents` are the values of the function's index arguments.
 
-    `updates` are the numbers of the memref arguments that are read and then written in place.
+    `updates` are the numbers of the memref arguments that are read and then written in place.  `members` are the nodes
+    that it computes, also those that another kernel computes again.
     """
 
     function: Function
     extents: tuple[int, ...] = ()
     updates: frozenset[int] = frozenset()
+    members: tuple[Node, ...] = ()
 
 
 @record(frozen=True)
@@ -214,10 +216,14 @@ def aligned(size: int) -> int:
 
 @record(frozen=True)
 class Step:
-    """Run `work` on the buffers with these numbers (each buffer at most once for a Kernel)."""
+    """Run `work` on the buffers with these numbers (each buffer at most once for a Kernel).
+
+    values   what they hold: nodes, and temporaries of the step
+    """
 
     work: Kernel | Gemm | HostCall | Loop | Branch | While
     buffers: tuple[int, ...]
+    values: tuple[object, ...] = ()
 
 
 @record()
@@ -225,7 +231,8 @@ class Program:
     """Buffers, steps in order.  `inputs` and `outputs` are the graph's avals.
 
     Every output has its own buffer, written by some step (an output that is an input, or that
-    stands twice, is copied).  `graph` is the optimised graph, kept to be looked at.
+    stands twice, is copied).  To be looked at: `graph` is the optimised graph, `drawn` the one that was fused, and
+    `shares` says which values lie in the memory of another, whose name steps have for them.
     """
 
     name: str
@@ -236,6 +243,8 @@ class Program:
     workspace_bytes: int
     graph: Graph
     notes: dict[str, str] = field(default_factory=dict)
+    drawn: Graph | None = None
+    shares: dict[Node, Node] = field(default_factory=dict)
 
 
 def bodies(work: object) -> list[tuple[str, Program, int]]:

@@ -54,7 +54,8 @@ class SizedGraph:
         graph = self.graph
         numbers = self._numbers(*values)
         for node, (params, shape) in zip([*graph.inputs, *graph.nodes], numbers, strict=True):
-            made[node] = Node(node.op, [made[i] for i in node.inputs], params, Aval(shape, node.aval.dtype))
+            aval = Aval(shape, node.aval.dtype)
+            made[node] = Node(node.op, [made[i] for i in node.inputs], params, aval, node.origins)
         inputs, nodes, outputs = ([made[n] for n in ns] for ns in (graph.inputs, graph.nodes, graph.outputs))
         return Graph(inputs, nodes, outputs, graph.name)
 

@@ -8,7 +8,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.inspection import STAGES
-from codegen.ir import parse, print_graph
+from codegen.ir import parse
 
 
 def loss(w, x):
@@ -75,8 +75,8 @@ def test_every_stage_is_text_and_the_same_each_time():
 
 def test_the_graph_of_an_inspection_reads_back():
     for backward in (False, True):
-        text = inspected(backward=backward).graph
-        assert print_graph(parse(text)) == text
+        seen = inspected(backward=backward)
+        assert parse(seen.graph).key == seen.stages.recorded.key
 
 
 def test_a_recorded_tensor_is_inspected_without_computing_it():
@@ -104,4 +104,4 @@ def test_the_graph_of_a_function_is_the_one_that_jit_compiles():
     known(np.ones(5))
     (entry,) = known.traced.entries.values()
     assert str(ad.inspect(f, "f64[5]").graph) == str(ad.inspect(known, "f64[5]").graph) == str(entry.graph)
-    assert "slice(x0, a, axes" in str(entry.graph)
+    assert "slice(x, a, axes" in str(entry.graph)

@@ -26,8 +26,8 @@ ENGINE = [
     ["autodiff.entry"],
     ["autodiff.tensor_calls"],
     [
-        "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspection", "autodiff.tangents",
-        "autodiff.testing",
+        "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspected", "autodiff.inspection",
+        "autodiff.tangents", "autodiff.testing",
     ],
     ["autodiff.workers", "autodiff.interop"],
     ["autodiff.fft", "autodiff.linalg", "autodiff.random", "autodiff.special"],

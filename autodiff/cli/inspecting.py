@@ -15,7 +15,7 @@ from codegen import compiler
 from ..api import clear_cache
 from ..config import config
 from ..errors import Error, caller
-from ..inspection import STAGES, inspect
+from ..inspection import STAGES, Inspection, inspect
 from ..tape.misses import explain
 from .app import AsJson, reported, say, user_errors
 from .arguments import arguments_for, parse_argnums
@@ -40,13 +40,17 @@ def inspect_(
     """Show one stage of a function, from tape to assembly.  Nothing is run but the tracing."""
     path, _, name = target.partition(":")
     asks_for_text = bool(name or stage)
-    stage = stage or "fused"
+    said, stage = stage, stage or "fused"
     if stage not in STAGES:
         raise typer.BadParameter(f"no stage {stage!r}: there are {', '.join(STAGES)}")
     if which not in ("forward", "backward"):
         raise typer.BadParameter(f"--pass is forward or backward, not {which!r}")
     if name:
-        text = _stage_of_function(path, name, args, stage, which, argnums)
+        seen = _inspected(path, name, args, which, argnums)
+        if as_json and not said:
+            say({"target": target, "pass": which, **seen.data}, "", as_json)
+            return
+        text = seen.stage(stage)
         say({"target": target, "pass": which, "stage": stage, "text": text}, text.rstrip("\n"), as_json)
     elif graph >= 0 or asks_for_text:
         graph, text = _stage_of_graph(path, graph, stage)
@@ -55,15 +59,13 @@ def inspect_(
         _list_graphs(path, as_json)
 
 
-def _stage_of_function(path: str, name: str, args: str, stage: str, which: str, argnums: str) -> str:
-
+def _inspected(path: str, name: str, args: str, which: str, argnums: str) -> Inspection:
     module, function = find(path, name)
     with user_errors(path):
         given = arguments_for(function, args, names_for(module))
     numbers = parse_argnums(argnums, len(given)) if which == "backward" else (0,)
     with user_errors(path):
-        seen = inspect(function, *given, backward=which == "backward", argnums=numbers)
-    return seen.stage(stage)
+        return inspect(function, *given, backward=which == "backward", argnums=numbers)
 
 
 def _list_graphs(path: str, as_json: bool) -> None:

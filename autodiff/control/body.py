@@ -21,9 +21,10 @@ from codegen.runtime.cache import LRU
 
 from .. import tree
 from ..errors import DTypeError, ShapeError, caller
+from ..tape.lines import belonging
 from ..tape.node import Node, RichNode, rich_node
 from ..tape.plan import freeze
-from ..tape.record import DETACH, argument, grad_mode, identity_of, record, record_again
+from ..tape.record import DETACH, argument, grad_mode, identity_of, record, record_again, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from ..transforms.functional import vjp
@@ -50,10 +51,11 @@ class Body(ir.Region):
     order                        all nodes on the way
     kept                         numbers in `order` of products and the like: what a gradient should find computed
     graph                        the same for the compiler
+    lines                        of the trace in which it was met
     splits                       by number of states and grad mode: what of it a loop does apart (see `fission`)
     """
 
-    __slots__ = ("_keeping", "arguments", "hidden", "kept", "order", "results", "splits")
+    __slots__ = ("_keeping", "arguments", "hidden", "kept", "lines", "order", "results", "splits")
 
     is_interned = True
 
@@ -64,6 +66,12 @@ class Body(ir.Region):
         self.hidden = [_bare(n) for n in hidden]
         stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
         self.order, self.results = _copied(order, results, stands)
+        lines = state.now.lines
+        if lines is not None:
+            own = [*self.arguments, *self.hidden, *self.order]
+            for node, new in zip([*arguments, *hidden, *order], own, strict=True):
+                lines.copy(new, node)
+        self.lines = None if lines is None else lines.of(self.order)
         super().__init__(freeze(self.results, [*self.arguments, *self.hidden])[0])
         self.kept = _kept(self)
         self._keeping: Body | None = None
@@ -114,9 +122,11 @@ class Body(ir.Region):
         """
         inputs = zip([*self.arguments, *self.hidden], given, strict=True)
         stands: dict[Node, Node] = {n: hooked_like(n, t.node) if n.hooks else t.node for n, t in inputs}
+        lines = state.now.lines
         for number, node in enumerate(self.order):
             read = [stands[i] for i in node.inputs]
-            stands[node] = recorded(number, read) if recorded else again(node, read)
+            with belonging(lines, node, self.lines):
+                stands[node] = recorded(number, read) if recorded else again(node, read)
         return [handle(stands[n]) for n in self.results]
 
     def moving(self, given: Sequence[Tensor], places: Sequence[int], recorded: Recorded = None) -> Callable:
@@ -198,10 +208,12 @@ def interned(
     if not pure or any(n.hooks for n in (*arguments, *order)):
         return Body(arguments, hidden, results, order)
     key = (len(arguments), tuple(parts), tuple([number[n] for n in results]))
-    found = _bodies.get(key)
+    lines = state.now.lines
+    table = lines.bodies if lines is not None and lines.is_whole else _bodies
+    found = table.get(key)
     if found is None:
         found = Body(arguments, hidden, results, order)
-        _bodies.put(key, found)
+        table.put(key, found)
     return found
 
 
@@ -238,6 +250,8 @@ def clone(node: Node, inputs: tuple[Node, ...]) -> Node:
     """A node of the same kind on other inputs, as it stands."""
     new = rich_node(node.kind, inputs, call=node.call)
     new.body, new.flow, new.slot, new.line, new.hooks = node.body, node.flow, node.slot, node.line, node.hooks
+    if state.now.lines is not None:
+        state.now.lines.copy(new, node)
     return new
 
 

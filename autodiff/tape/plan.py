@@ -10,6 +10,7 @@ recording with an equal key.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from codegen.runtime.cache import LRU
 
 from ..errors import ConcretizationError, caller
 from .formulas import Formulas
+from .lines import Lines, give_origins
 from .node import CONSTANT, Node
-from .record import ALIASES, ARGUMENT
+from .record import ALIASES, ARGUMENT, state
 from .streak import executable_of
 from .varied import note_compiled
 from .walk import needed, value_inputs
@@ -214,12 +216,14 @@ def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, Drawn
 
 
 def freeze(
-    outputs: Sequence[Node], arguments: Sequence[Node] = (), fixed: Container[Node] = ()
+    outputs: Sequence[Node], arguments: Sequence[Node] = (), fixed: Container[Node] = (), lines: Lines | None = None,
+    seeds: Sequence[Node] = (),
 ) -> tuple[ir.Graph, list[Node]]:
     """The compiler's graph of pending nodes, and the computed nodes that are its inputs.
 
     With `arguments` (of a trace) these come first among the inputs, in order, used or not.  Numbers in `fixed` are the
-    same whenever the graph runs: equal ones are one input.
+    same whenever the graph runs: equal ones are one input.  `lines` say where nodes come from: by default those of the
+    trace that is going on; `seeds` are cotangents among the inputs.
     """
     made: dict[Node, ir.Node] = {}
     inputs: list[Node] = list(arguments)
@@ -252,7 +256,11 @@ def freeze(
                 else written(operands, kind.params, kind.out.aval)
             )
     results = [_operand(first.get(o, o), made, inputs) for o in outputs]
-    return ir.Graph.of([made[i] for i in inputs], results), inputs
+    graph = ir.Graph.of([made[i] for i in inputs], results)
+    lines = lines or state.now.lines
+    if lines is not None:
+        graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
+    return graph, inputs
 
 
 def is_number(node: Node) -> bool:

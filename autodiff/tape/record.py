@@ -84,13 +84,14 @@ class Recording:
     fixed     while tracing: those of them whose values decided what was recorded, as the number of places in a mask
     outside   while tracing: nodes with smaller numbers were there before the (outermost) trace
     inside    while tracing: nodes from this number on belong to the innermost trace
+    lines     while tracing: where nodes are recorded (`tape.lines.Lines`); None: nobody keeps it
     updated   weak references to handles of leaves with a pending update, by id
     """
 
     __slots__ = (
         "asked", "began", "body", "bounded", "captures", "differentiated", "fixed", "inside", "lends", "lent", "limit",
-        "literal", "look_at", "looked", "most_updated", "outside", "seen", "since", "small", "start", "tracing",
-        "transforming", "updated",
+        "lines", "literal", "look_at", "looked", "most_updated", "outside", "seen", "since", "small", "start",
+        "tracing", "transforming", "updated",
     )
 
     def __init__(self) -> None:
@@ -105,6 +106,7 @@ class Recording:
         self.body = 0
         self.lent: list[weakref.ref] = []
         self.lends = False
+        self.lines: Any = None
         self.literal = False
         self.tracing = 0
         self.transforming = 0
@@ -226,6 +228,11 @@ def _looked_closer(now: Recording, tensors: tuple[Tensor, ...], node: Node) -> N
         rich = rich_node(node.kind, node.inputs)
         rich.line = user_line()
         node = rich
+    if (lines := now.lines) is not None:
+        if type(lines.at) is tuple:
+            lines.places[node.number] = lines.at
+        else:
+            lines.note(node)
     if now.captures is not None:
         for t in tensors:
             now.meet(t)

@@ -172,7 +172,8 @@ def emitted(
     now = state.now
     # Where all that is open are traces of this thread, none is observed, as those of jit are: nobody asks what was met.
     is_watched = config.careful and len(config.open) != now.tracing
-    if is_watched or now.literal or not results or (is_cut and not targets):
+    is_told = now.lines is not None and now.lines.is_whole  # which rule records what
+    if is_told or is_watched or now.literal or not results or (is_cut and not targets):
         return (first or run)()
     purpose = ("emitted", purpose, roots[0].kind, len(roots), grad_mode.get(), now.tracing > 0)
     # Targets of a transformation are as old as its recording is long, whenever the one around it began.

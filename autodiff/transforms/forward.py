@@ -21,6 +21,7 @@ from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import numpys
 from ..tape.ask import evaluate
+from ..tape.lines import belonging_to_rules
 from ..tape.node import Node
 from ..tape.record import DETACH, grad_mode, identity_of, record, state
 from ..tape.walk import gradient_inputs, history
@@ -53,7 +54,7 @@ def push_forward(order: Sequence[Node], tangents: dict[Node, Tensor]) -> dict[No
     found: dict[Any, Any] = dict(tangents)  # of a call of several outputs: by the call and the output
     kinks: dict[Node, tuple[_Kink, ...]] = {}
     now = state.now
-    for node in order:
+    for node in belonging_to_rules(now.lines, order, "jvp"):
         if node in found:
             continue
         if node.slot is not None:

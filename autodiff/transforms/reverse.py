@@ -27,6 +27,7 @@ from codegen.records import NamedTuple
 from ..errors import GradientError
 from ..ops import add
 from ..ops.primitive import zeros_of
+from ..tape.lines import belonging_to_rules
 from ..tape.node import Node, Primitive
 from ..tape.plan import COUNTS
 from ..tape.record import state
@@ -85,7 +86,7 @@ def pull_back_masked(
     watch = watcher()
     for node, value in seeds:
         _accumulate(bars, node, value, open_nodes)
-    for node in reversed(order):
+    for node in belonging_to_rules(state.now.lines, reversed(order)):
         bar = bars.pop(node, None)
         if bar is None:
             if node in zeros:

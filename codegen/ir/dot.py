@@ -33,12 +33,17 @@ def print_dot(graph: Graph) -> str:
         lines.append(_box(names[node], "ellipse", f"{names[node]}: {node.aval}", node in outputs))
     for node in graph.nodes:
         lines.append(_box(names[node], "box", _label(node, names), node in outputs))
-        lines += [f"  {names[i]} -> {names[node]}" for i in node.inputs]
+        lines += [f"  {_id(names[i])} -> {_id(names[node])}" for i in node.inputs]
     return "\n".join([*lines, "}"])
 
 
 def _box(name: str, shape: str, label: str, is_output: bool) -> str:
-    return f'  {name} [shape = {shape}{", style = bold" if is_output else ""}, label = "{label}"]'
+    return f'  {_id(name)} [shape = {shape}{", style = bold" if is_output else ""}, label = "{label}"]'
+
+
+def _id(name: str) -> str:
+    """A name of the user's, such as `params['w']`, has to be quoted."""
+    return name if name.isidentifier() else f'"{_quoted(name)}"'
 
 
 def _label(node: Node, names: dict[Node, str]) -> str:

@@ -19,25 +19,30 @@ from typing import Any
 
 import numpy as np
 
-from .aval import Aval
+from .aval import DTYPES, Aval
 from .op import CONSTANT, INPUT, Op
+from .origin import Origin, origins_text
 
-__all__ = ["NAME", "Graph", "Node", "Region", "node_names", "node_text", "print_graph"]
+__all__ = ["NAME", "Graph", "Node", "Region", "name_origins", "node_names", "node_text", "print_graph", "value_text"]
 
 
 class Node:
     """One operation applied: `op(*inputs, **params)`, with its result's aval.
 
-    A node has one result.  Nodes are compared by identity and never change.
+    A node has one result.  Nodes are compared by identity and never change.  `origins` says where it comes from, as
+    far as that is known; it takes no part in what is computed.
     """
 
-    __slots__ = ("aval", "inputs", "op", "params")
+    __slots__ = ("aval", "inputs", "op", "origins", "params")
 
-    def __init__(self, op: Op, inputs: Sequence[Node], params: tuple, aval: Aval) -> None:
+    def __init__(
+        self, op: Op, inputs: Sequence[Node], params: tuple, aval: Aval, origins: tuple[Origin, ...] = ()
+    ) -> None:
         self.op = op
         self.inputs = tuple(inputs)
         self.params = params
         self.aval = aval
+        self.origins = origins
 
     @property
     def keywords(self) -> dict:
@@ -69,9 +74,11 @@ class Graph:
     inputs    nodes of op `input`, in call order (also those that nothing reads)
     nodes     all other nodes that the outputs need, and possibly more before `dce`
     outputs   inputs or nodes; one node may stand there twice
+    merged    the origins of nodes that stand for more than themselves: for an equal one that was dropped
+    late      gives the nodes their origins, which nobody has asked for so far
     """
 
-    __slots__ = ("_key", "inputs", "name", "nodes", "outputs")
+    __slots__ = ("_key", "inputs", "late", "merged", "name", "nodes", "outputs")
 
     def __init__(
         self, inputs: Iterable[Node], nodes: Iterable[Node], outputs: Iterable[Node], name: str = "f"
@@ -80,6 +87,8 @@ class Graph:
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)
         self.name = name
+        self.merged: dict[Node, tuple[Origin, ...]] = {}
+        self.late: Callable[[], None] | None = None
         self._key: Shape | None = None
 
     @classmethod
@@ -128,8 +137,23 @@ class Graph:
                 found[i].append(node)
         return found
 
+    def tell(self) -> Graph:
+        """Give nodes their origins, as far as these are known, also those of regions.  Returns the graph."""
+        late, self.late = self.late, None
+        if late is not None:
+            late()
+        for node in self.nodes:
+            for value in node.params if node.op.has_regions else ():
+                if isinstance(value, Region):
+                    value.graph.tell()
+        return self
+
+    def origins_of(self, node: Node) -> tuple[Origin, ...]:
+        """The origins of a node; see `tell`."""
+        return self.merged.get(node, node.origins)
+
     def __str__(self) -> str:
-        return print_graph(self)
+        return print_graph(self.tell())
 
 
 class Region:
@@ -179,12 +203,14 @@ def _shapes(params: tuple) -> tuple:
 # ---------------------------------------------------------------- as text: `text` says how, and reads it back
 
 
-#: A name in a text.
-NAME = r"[^\W\d]\w*"
+#: A name in a text: `w`, `params['bias']`, `layers[0].w`.
+WORD = r"[^\W\d]\w*"
+NAME = rf"{WORD}(?:\[(?:\d+|'[^'\n]*')\]|\.{WORD})*"
+_PATH = re.compile(NAME)
 
 
 def print_graph(graph: Graph) -> str:
-    """The graph as text, without a final newline.
+    """The graph as text, without a final newline; with comments where it was told (`Graph.tell`) what it comes from.
 
     A parameter that has no notation (the Python function of a host call) prints as <its name>:
     such a graph can be looked at, not read back.
@@ -203,16 +229,65 @@ def _graph_text(graph: Graph, name: str, regions: dict[Any, str]) -> str:
         regions[region.shape] = called = f"body{len(regions)}"
         return _graph_text(region.graph, called, regions).replace("\n", "\n  ")
 
-    statements = "".join(f"  {_statement(node, names, text_of)}\n" for node in graph.nodes)
+    statements = "".join(
+        f"  {_statement(node, names, text_of)}{_comment(graph.origins_of(node))}\n" for node in graph.nodes
+    )
     outputs = ", ".join(names.get(node, "?") for node in graph.outputs)
     return f"{name}({inputs}) {{\n{statements}  return{' ' if outputs else ''}{outputs}\n}}"
 
 
 def node_names(graph: Graph) -> dict[Node, str]:
-    """The names of inputs and nodes in print, and in messages about them."""
-    names = {node: f"x{i}" for i, node in enumerate(graph.inputs)}
-    names.update(zip(graph.nodes, _letters(), strict=False))
+    """The names of inputs and nodes in print, and in messages about them.
+
+    A value has the name of the first recorded node that it stands for: the same in every stage.  Where several do, the
+    last one has it, and those before it are numbered: `c_1`, `c_2`, `c`.
+    """
+    names: dict[Node, str] = {}
+    of_name: dict[str, list[Node]] = {}
+    every = (*graph.inputs, *graph.nodes)
+    for node in every:
+        origins = graph.origins_of(node)
+        if origins and origins[0].name:
+            of_name.setdefault(origins[0].name, []).append(node)
+    letters = (name for name in _letters() if name not in of_name)
+    for name, nodes in of_name.items():
+        names.update({node: f"{name}_{k}" for k, node in enumerate(nodes[:-1], 1)})
+        names[nodes[-1]] = name
+    for i, node in enumerate(every):
+        if node not in names:
+            names[node] = f"x{i}" if i < len(graph.inputs) else next(letters)
     return names
+
+
+def name_origins(graph: Graph) -> None:
+    """Name the values of a graph as it was recorded: inputs as the user does, or x0, x1, ...; all others a, b, ..."""
+    taken: set[str] = set()
+    for i, node in enumerate(graph.inputs):
+        for origin in node.origins:
+            origin.name = _free(_spelled(origin.label) or f"x{i}", taken)
+    letters = (name for name in _letters() if name not in taken)
+    for node in graph.nodes:
+        for origin in node.origins:
+            origin.name = origin.name or (_free(_spelled(origin.label), taken) if origin.label else next(letters))
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """This name, or one like it that nothing has."""
+    found = next(n for n in (name, *[f"{name}_{k}" for k in range(1, len(taken) + 2)]) if n not in taken)
+    taken.add(found)
+    return found
+
+
+def _spelled(label: str) -> str:
+    """A user's name as texts may have it."""
+    if _PATH.fullmatch(label) and label.partition("[")[0] not in DTYPES:
+        return label
+    return re.sub(r"\W+", "_", label).strip("_")
+
+
+def _comment(origins: Sequence[Origin]) -> str:
+    told = origins_text(origins)
+    return f"  # {told}" if told else ""
 
 
 def node_text(node: Node, names: Mapping[Node, str]) -> str:
@@ -223,7 +298,7 @@ def node_text(node: Node, names: Mapping[Node, str]) -> str:
 def _statement(node: Node, names: Mapping[Node, str], region_text: Callable[[Region], str]) -> str:
     arguments = [names.get(i, "?") for i in node.inputs]
     for name, value in zip(node.op.params, node.params, strict=False):
-        text = region_text(value) if isinstance(value, Region) else _value_text(value)
+        text = region_text(value) if isinstance(value, Region) else value_text(value)
         arguments.append(f"{name}={text}")
     return f"{names.get(node, '?')}: {node.aval} = {node.op.name}({', '.join(arguments)})"
 
@@ -237,12 +312,12 @@ def _letters() -> Iterator[str]:
 
 def _as_name(name: str) -> str:
     """The graph's name as one word: a function called `<lambda>` is printed as `lambda`."""
-    return name if re.fullmatch(NAME, name) else re.sub(r"\W+|^\d+", "_", name).strip("_") or "f"
+    return name if re.fullmatch(WORD, name) else re.sub(r"\W+|^\d+", "_", name).strip("_") or "f"
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
     if isinstance(value, tuple):
-        return f"({', '.join(map(_value_text, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(map(value_text, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, complex):

@@ -1,4 +1,4 @@
-"""The text of graphs, and reading it: `parse(print_graph(g))` has g's key and prints the same.
+"""The text of graphs, and reading it: `parse(print_graph(g))` has g's key.
 
     graph      name "(" [input {"," input}] ")" "{" {statement} "return" [name {"," name}] "}"
     input      name ":" aval
@@ -18,7 +18,9 @@ printed has an aval at every statement; in what is read it may be left out, and 
       return b
     }
 
-Inputs print as x0, x1, ..., nodes as a, b, ..., z, aa, ...: names depend on nothing but the order.  A region
+Inputs print as x0, x1, ..., nodes as a, b, ..., z, aa, ...: names depend on nothing but the order.  Where the program
+that recorded a graph is known, inputs have its names (`w`, `params['bias']`, `layers[0].w`), values keep the names that
+they had when they were recorded, and comments name lines and rules; reading a text forgets all three.  A region
 has names of its own: what it reads from outside are its inputs.  Regions print as body0, body1, ..., each once:
 
     f(x0: f64[], x1: f64[4]) {
@@ -37,7 +39,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from .aval import Aval, parse_aval
+from .aval import DTYPES, Aval, parse_aval
 from .graph import NAME, Graph, Node, Region, apply, input_node
 from .op import INPUT, OPS, Op
 
@@ -60,7 +62,7 @@ def parse(text: str, ops: Mapping[str, Op] = OPS) -> Graph:
 _TOKEN = re.compile(
     rf"""
     (?P<blank>  \s+ | \#[^\n]* )
-  | (?P<aval>   [a-z]+\d*\[[\d,\s]*\] )
+  | (?P<aval>   (?:{"|".join(DTYPES)})\[[\d,\s]*\] )
   | (?P<number> -?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w) | -(?:inf|nan)\b )
   | (?P<string> "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
   | (?P<name>   {NAME} )
@@ -229,7 +231,7 @@ class _Reader:
         return self.nodes[token.text]
 
     def aval(self) -> Aval:
-        if self.next.kind != "aval":
+        if self.next.kind != "aval" and "[" not in self.next.text:
             self.fail(f"expected an aval such as f64[3,4], found {self.next.text!r}")
         token = self.take()
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir import Graph, Node
+from ..ir import Graph, Node, inherit
 from ..ir.op import CONSTANT, Op
 from ..lowering import Map, Move, Nest
 from ..nested import Choice
@@ -57,7 +57,7 @@ def both_sides(graph: Graph) -> Graph:
                 made[node] = found
     if not made:
         return graph
-    return optimize(Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name))
+    return optimize(inherit(graph, Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name), new))
 
 
 def _number(part: Node) -> int:
@@ -92,5 +92,5 @@ def inlined(graph: Graph, inputs: list[Node]) -> list[Node]:
     """The outputs of a graph on these inputs."""
     new = dict(zip(graph.inputs, inputs, strict=True))
     for node in graph.nodes:
-        new[node] = Node(node.op, [new[i] for i in node.inputs], node.params, node.aval)
+        new[node] = Node(node.op, [new[i] for i in node.inputs], node.params, node.aval, graph.origins_of(node))
     return [new[o] for o in graph.outputs]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..ir import Aval, Graph, Node
+from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import CONSTANT, INPUT
 from ..lazily import later
 from ..lowering import Call, Dense, Fourier
@@ -84,7 +84,16 @@ class _Splitter:
         inputs = [self._input(node) for node in graph.inputs]
         for node in graph.nodes:
             self.values[node] = self._value(node)
-        return Graph.of(inputs, [self.memory(o) for o in graph.outputs], graph.name)
+        made = Graph.of(inputs, [self.memory(o) for o in graph.outputs], graph.name)
+        for new in self._stands():
+            inherit(graph, made, new)
+        return made
+
+    def _stands(self) -> list[dict[Node, Node]]:
+        """Replacements of nodes: real ones and real parts, imaginary parts, what lies in memory."""
+        found = self.values.items()
+        first = {n: v if isinstance(v, Node) else v.re for n, v in found}
+        return [first, {n: v.im for n, v in found if not isinstance(v, Node) and v.im is not None}, self.stored]
 
     def memory(self, node: Node) -> Node:
         """A node as it lies in memory."""

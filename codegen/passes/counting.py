@@ -48,11 +48,11 @@ def counted(loop: Recurrence, inputs: list[Node]) -> tuple[Recurrence, list[Node
         made: dict[Node, Node] = {}
         for node in chain:
             given = [made.get(i) or (i if i.op is CONSTANT else numbers.setdefault(i, _input(i))) for i in node.inputs]
-            made[node] = Node(node.op, given, node.params, node.aval.with_shape(())) if given else number
+            made[node] = Node(node.op, given, node.params, node.aval.with_shape(()), node.origins) if given else number
         new[body.inputs[k]] = made[inputs[k]]
     for node in body.nodes:
         if any([i in new for i in node.inputs]):
-            new[node] = Node(node.op, [new.get(i, i) for i in node.inputs], node.params, node.aval)
+            new[node] = Node(node.op, [new.get(i, i) for i in node.inputs], node.params, node.aval, node.origins)
     outputs = [new.get(o, o) for o in body.outputs]
     stays = [k for k in range(first, stop) if k not in chains]
     own = [body.inputs[k] for k in (*range(first), *stays, *range(stop, len(body.inputs)))]
@@ -67,7 +67,7 @@ def counted(loop: Recurrence, inputs: list[Node]) -> tuple[Recurrence, list[Node
 
 
 def _input(node: Node) -> Node:
-    return Node(INPUT, (), (), node.aval)
+    return Node(INPUT, (), (), node.aval, node.origins)
 
 
 def _chain(node: Node) -> list[Node] | None:

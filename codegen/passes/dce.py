@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import Graph
+from ..ir import Graph, inherit
 
 __all__ = ["dce"]
 
@@ -17,4 +17,4 @@ def dce(graph: Graph) -> Graph:
             nodes.append(node)
     if len(nodes) == len(graph.nodes):
         return graph
-    return Graph(graph.inputs, reversed(nodes), graph.outputs, graph.name)
+    return inherit(graph, Graph(graph.inputs, reversed(nodes), graph.outputs, graph.name), {})

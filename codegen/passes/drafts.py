@@ -23,6 +23,7 @@ from ..kernel.elements import Placed, Temporary
 from ..kernel.solo import build_product, build_scan, build_scatter
 from ..lowering import Contract, Dense, Scan, Scatter
 from ..program import HostCall, Kernel, Program, bodies
+from ..records import replace
 from .caches import let_past_caches
 from .exact import exact_nodes
 from .fuse import Fused, fuse
@@ -49,8 +50,8 @@ BodyPlanner = Callable[[Graph, str], Program]
 
 def drafted(
     prepared: Prepared, probed: Probed, prefix: str, body_planner: Callable[[str], BodyPlanner]
-) -> list[Draft]:
-    """The steps of a graph, in order, on its values.
+) -> tuple[list[Draft], dict[Any, Any]]:
+    """The steps of a graph, in order, on its values; and which values lie in the memory of others.
 
     prefix         names of kernels begin with it
     body_planner   gives for a prefix what plans the bodies of loops and branches
@@ -78,11 +79,22 @@ def drafted(
 
         draft = _draft(unit, prepared, is_stored, placed, exact, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
         if draft is not None:
+            work, values = draft
+            if isinstance(work, Kernel) and prepared.graph.nodes[-1].origins:  # somebody looks
+                draft = replace(work, members=_members(unit, fused)), values
             drafts.append(draft)
 
-    drafts = renamed(drafts, {x: node for node, x in reshaped.items()})
+    shares: dict[Any, Any] = {x: node for node, x in reshaped.items()}
+    drafts = renamed(drafts, shares)
     assert _reads_are_written(drafts, prepared.graph.inputs), "a step reads what no step before it writes"
-    return share_memory(prepared.graph, drafts)
+    drafts, taken_by = share_memory(prepared.graph, drafts)
+    return drafts, shares | taken_by
+
+
+def _members(unit: Unit, fused: Fused) -> tuple[Node, ...]:
+    """The nodes that a unit computes, in the order of the graph as they were numbered."""
+    found = dict.fromkeys([fused.reaches.nodes[j] for j in numbers(unit.tree)])
+    return tuple(found | dict.fromkeys([*unit.roots, *([unit.node] if unit.node else [])]))
 
 
 def for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:

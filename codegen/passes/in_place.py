@@ -33,8 +33,8 @@ __all__ = ["Draft", "argument_names", "renamed", "same_memory", "share_memory"]
 Draft = tuple[Any, tuple[Any, ...]]
 
 
-def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
-    """The steps with values that share memory given one name: the last one's."""
+def share_memory(graph: Graph, drafts: Sequence[Draft]) -> tuple[list[Draft], dict[Hashable, Hashable]]:
+    """The steps with values that share memory given one name, the last one's; and which took the memory of which."""
     last: dict[Hashable, int] = {}
     for step, (_, values) in enumerate(drafts):
         last.update(dict.fromkeys(values, step))
@@ -59,7 +59,7 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> list[Draft]:
                 taken_by.update({values[source]: values[target] for target, source in pairs.items()})
                 work, values = _merged(work, values, pairs)
         found.append((work, values))
-    return renamed(found, taken_by)
+    return renamed(found, taken_by), taken_by
 
 
 def _written_by_several(drafts: Sequence[Draft]) -> set[Hashable]:
@@ -169,7 +169,7 @@ def _merged(kernel: Kernel, values: tuple[Hashable, ...], pairs: dict[int, int])
         writes, function.calls, refuses=function.refuses, is_fixed=function.is_fixed,
     )
     updates = frozenset([now[j] for j in {*kernel.updates, *new}])
-    return Kernel(merged, kernel.extents, updates), tuple([new.get(j, values[j]) for j in keeps])
+    return Kernel(merged, kernel.extents, updates, kernel.members), tuple([new.get(j, values[j]) for j in keeps])
 
 
 def _size(value: Any) -> tuple[int, Any]:

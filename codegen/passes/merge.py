@@ -72,7 +72,8 @@ def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashab
     function = Function(
         _name(a.function.name, b.function.name), body, tuple(argument_names(len(order), written)), frozenset(written)
     )
-    return Kernel(function, (), frozenset([place[j] for j in read_first])), tuple([values[j] for j in order])
+    members = tuple(dict.fromkeys([*a.members, *b.members]))
+    return Kernel(function, (), frozenset([place[j] for j in read_first]), members), tuple([values[j] for j in order])
 
 
 def _name(a: str, b: str) -> str:

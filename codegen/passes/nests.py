@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..ir import Aval, Graph, Node
+from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import Op
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
 from ..program import Branch, Loop, Place, Program, Run, While
@@ -98,7 +98,7 @@ def _loop(
     split = carried + recurrence.scanned
     return Loop(
         reads=len(reads),
-        body=plan(Graph.of(inputs, [*[body.outputs[k] for k in live], *stacked], body.name), letter),
+        body=plan(_with(body, inputs, [*[body.outputs[k] for k in live], *stacked]), letter),
         length=recurrence.length,
         is_reversed=recurrence.is_reversed,
         firsts=tuple([reads[k] for k in live]),
@@ -124,7 +124,12 @@ def _live(body: Graph, carried: int, stacked: Sequence[Node], wanted: Sequence[i
 def _wanting(body: Graph, places: Sequence[Place | None]) -> Graph:
     """The body with those outputs that have a place."""
     outputs = [output for output, place in zip(body.outputs, places, strict=True) if place is not None]
-    return Graph.of(body.inputs, outputs, body.name)
+    return _with(body, body.inputs, outputs)
+
+
+def _with(body: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+    """The body with these inputs and outputs."""
+    return inherit(body, Graph.of(inputs, outputs, body.name), {})
 
 
 def _while(

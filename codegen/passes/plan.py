@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
-from ..ir import Aval, Graph, Node
+from ..ir import Aval, Graph, Node, inherit
 from ..kernel.edges import Axes, Probed
 from ..lazily import later
 from ..lowering import Fourier, Order
@@ -43,12 +43,14 @@ class Planned:
 
     graph      optimised, to be looked at              ends     as the steps name inputs and outputs
     drafts     steps on values, in order               avals    of all values, in a fixed order
+    shares     values that lie in the memory of others
     """
 
     graph: Graph
     ends: Graph
     drafts: list[Draft]
     avals: dict[Hashable, Aval]
+    shares: dict[Node, Node]
 
 
 #: Called with the products, orders and transforms that will be steps as soon as they are known.
@@ -72,11 +74,13 @@ def place(found: Planned, steps: list[Draft], avals: Mapping[Hashable, Aval]) ->
     return Program(
         name=found.graph.name,
         buffers=buffers,
-        steps=tuple([Step(work, tuple([numbers[v] for v in values])) for work, values in steps]),
+        steps=tuple([Step(work, tuple([numbers[v] for v in values]), values) for work, values in steps]),
         inputs=ends_of(found.ends.inputs, found.graph.inputs, avals),
         outputs=ends_of(found.ends.outputs, found.graph.outputs, avals),
         workspace_bytes=size,
         graph=found.graph,
+        drawn=found.ends,
+        shares=found.shares,
     )
 
 
@@ -89,7 +93,7 @@ def planned(
     graph: Graph, prefix: str = "k", *, is_body: bool = False, begin: Begin | None = None
 ) -> Planned:
     """The steps of the program that computes a graph."""
-    graph = Graph.of(graph.inputs, graph.outputs, graph.name)
+    graph = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
     original, graph = graph, turn(inner(sorts(choose(by_parts(separate(both_sides(graph)))))))
     probed = Probed(Axes())
     prepared = prepare(graph, probed)
@@ -97,14 +101,14 @@ def planned(
         gemms = [gemm_of(node, product) for node, product in prepared.products.items() if product.is_step(node)]
         others = [n for n in prepared.graph.nodes if isinstance(n.op.lower, Fourier | Order)]
         begin([*gemms, *[HostCall(computed_by(node)) for node in others]])
-    steps = drafts.drafted(prepared, probed, prefix, functools.partial(_body_planner, begin))
+    steps, shares = drafts.drafted(prepared, probed, prefix, functools.partial(_body_planner, begin))
     if is_body:
         from .merge import merged  # bodies of loops only
 
         steps = merged(steps)
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*prepared.graph.inputs, *prepared.graph.outputs)}
     avals.update({v: v.aval for _, values in steps for v in values})
-    return Planned(original, prepared.graph, list(drafts.for_any_extent(steps)), avals)
+    return Planned(original, prepared.graph, list(drafts.for_any_extent(steps)), avals, shares)
 
 
 def _body_planner(begin: Begin | None, prefix: str) -> drafts.BodyPlanner:

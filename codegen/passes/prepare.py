@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import Graph, Node
+from ..ir import Graph, Node, inherit
 from ..ir.aval import Aval, dtype_name
 from ..ir.op import CONSTANT, Op
 from ..kernel.edges import Probed
@@ -101,7 +101,7 @@ def prepare(graph: Graph, probed: Probed) -> Prepared:
             nodes.append(value)
         seen.add(value)
         outputs.append(value)
-    return Prepared(Graph(graph.inputs, nodes, outputs, graph.name), products)
+    return Prepared(inherit(graph, Graph(graph.inputs, nodes, outputs, graph.name), new), products)
 
 
 def _fill(value: Any, aval: Aval) -> Node:

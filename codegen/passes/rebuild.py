@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir import Graph, Node
+from ..ir import Graph, Node, inherit
 
 __all__ = ["rebuild"]
 
@@ -37,7 +37,8 @@ def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
             nodes.append(current)
     if not replaced:
         return graph
-    return Graph(graph.inputs, nodes, [replaced.get(o, o) for o in graph.outputs], graph.name)
+    after = Graph(graph.inputs, nodes, [replaced.get(o, o) for o in graph.outputs], graph.name)
+    return inherit(graph, after, replaced)
 
 
 def _place_inputs(node: Node, placed: set[Node], nodes: list[Node]) -> None:

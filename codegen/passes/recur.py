@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..ir import Aval, Graph, Node
+from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import CONSTANT, Op
 from ..lowering import Call, Nest
 from ..nested import Choice, Nested, Recurrence, Repetition, Retreat
@@ -69,7 +69,7 @@ def separate(graph: Graph) -> Graph:
             new[node] = _result(found[vector], inputs[0], node, given[vector])
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             new[node] = Node(node.op, inputs, node.params, node.aval)
-    return Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name)
+    return inherit(graph, Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name), new)
 
 
 def _in_place(inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
@@ -159,7 +159,8 @@ def _keeping(graph: Graph, first: list[int], fixed: int, *, all_of_them: bool = 
     """The graph with these of its first `fixed` inputs, and those of the others that it reads; and which these are."""
     own = [k for k in range(fixed, len(graph.inputs)) if _reads(graph, k)]
     inputs = [graph.inputs[k] for k in (*first, *own)]
-    return Graph(inputs, graph.nodes, graph.outputs, graph.name), [*first, *own] if all_of_them else own
+    kept = inherit(graph, Graph(inputs, graph.nodes, graph.outputs, graph.name), {})
+    return kept, [*first, *own] if all_of_them else own
 
 
 def _reads(graph: Graph, k: int) -> bool:

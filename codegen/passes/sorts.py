@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..ir import Aval, Graph, Node
+from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import Op
 from ..lowering import TABLE_BYTES, Order
 from ..symbols import typical
@@ -49,7 +49,7 @@ def sorts(graph: Graph) -> Graph:
         return Node(_sort(order.op), order.inputs, order.params, node.aval)
 
     found = rebuild(graph, sorted_)
-    return graph if found is graph else Graph.of(found.inputs, found.outputs, found.name)
+    return graph if found is graph else inherit(found, Graph.of(found.inputs, found.outputs, found.name), {})
 
 
 def room_of(node: Node) -> Aval | None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ..ir import Graph, Node, apply
+from ..ir import Graph, Node, apply, inherit
 from ..lowering import Contract
 
 __all__ = ["turn"]
@@ -33,7 +33,7 @@ def turn(graph: Graph) -> Graph:
             new[node] = apply(product.op, _swapped(node, b), _swapped(node, a))
         elif any(i in new for i in node.inputs):
             new[node] = Node(node.op, inputs, node.params, node.aval)
-    return Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name)
+    return inherit(graph, Graph.of(graph.inputs, [new.get(o, o) for o in graph.outputs], graph.name), new)
 
 
 def _swaps_last(axes: tuple[int, ...]) -> bool:

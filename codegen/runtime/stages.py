@@ -38,7 +38,7 @@ from .lapack import is_native as is_decomposed
 from .orders import is_native
 from .whole import whole
 
-__all__ = ["Stages", "print_program"]
+__all__ = ["Stages", "buffer_names", "kind_of_call", "print_program"]
 
 
 class Stages:
@@ -51,13 +51,18 @@ class Stages:
     """
 
     def __init__(self, graph: Graph, make_program: Callable[[Graph], Program]) -> None:
-        self._graph = graph
+        self._graph = graph.tell()
         self._make_program = make_program
 
     @cached_property
     def program(self) -> Program:
         """The program as data."""
         return self._make_program(self._graph)
+
+    @property
+    def recorded(self) -> Graph:
+        """The graph as it was recorded."""
+        return self._graph
 
     @property
     def graph(self) -> str:
@@ -96,7 +101,7 @@ class Stages:
         steps = [step.work for step, _, _ in every_step(program)]
         works = Counter(map(type, steps))
         calls = [work.node for work in steps if isinstance(work, HostCall)]
-        native = Counter(map(_runs, calls))
+        native = Counter(map(kind_of_call, calls))
         roles = Counter(buffer.role for buffer in program.buffers)
         temporaries = sum(b.aval.nbytes for b in program.buffers if b.role == "temporary")
         rows = {
@@ -149,7 +154,7 @@ def print_program(program: Program) -> str:
     state, first and last: `loop 8 times (x2 -> y0, x1[t], x0) -> t0[t], before each: t1[t], with t2`.  The same for
     `while (x2 -> y0) ...` with its condition and step, and for `if x0 ...` with both of its bodies.
     """
-    names = _buffer_names(program.buffers)
+    names = buffer_names(program.buffers)
     signature = ", ".join(map(str, program.inputs)), ", ".join(map(str, program.outputs))
     width = max([len(f"{n}: {b.aval}") for n, b in zip(names, program.buffers, strict=True)], default=0)
     lines = [f"{program.name}({signature[0]}) -> ({signature[1]}) {{"]
@@ -168,7 +173,7 @@ def print_program(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _buffer_names(buffers: tuple[Buffer, ...]) -> list[str]:
+def buffer_names(buffers: tuple[Buffer, ...]) -> list[str]:
     """x0, x1, ... for inputs, y0, ... for outputs, t0, ... for temporaries."""
     names, temporaries = [], 0
     for buffer in buffers:
@@ -203,11 +208,11 @@ def _step_text(step: Step, names: list[str]) -> str:
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
             reads, room = used[: len(node.inputs)], used[len(node.inputs) : -1]
             beside = f", with {room[0]}" if room else ""
-            return f"{_runs(node)} {node.op.name}({', '.join(reads)}{params}) -> {used[-1]}{beside}"
+            return f"{kind_of_call(node)} {node.op.name}({', '.join(reads)}{params}) -> {used[-1]}{beside}"
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
 
-def _runs(node: Node) -> str:
+def kind_of_call(node: Node) -> str:
     """The kind of code that runs a call: order, lapack, fourier or host."""
     if is_native(node):
         return "order"

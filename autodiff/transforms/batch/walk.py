@@ -22,6 +22,7 @@ from ...custom.historyless import without_history
 from ...errors import Error, caller
 from ...ops.batching import Parts, with_examples
 from ...tape.behind import Since
+from ...tape.lines import belonging
 from ...tape.node import Node, RichNode, new_number
 from ...tape.record import argument, grad_mode, identity_of, is_cut, is_masked, state
 from ...tape.tracing import tracing
@@ -138,7 +139,8 @@ class OfAll:
             if node in self.found or node in self.stands:
                 continue
             if any([i in self.found or i in self._outputs for i in node.inputs]):
-                self._visit(node)
+                with belonging(state.now.lines, node):
+                    self._visit(node)
             elif self._copied is not None:
                 self.stands[node] = self._copied(node, [self.stands.get(i, i) for i in node.inputs])
 

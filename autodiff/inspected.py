@@ -1,0 +1,267 @@
+"""An inspection as data: what `autodiff inspect --json` prints, and what pages and pictures are drawn from.
+
+    GraphText(graph)         a graph's text, with nodes to walk
+    inspected(inspection)    sources, recorded graph, optimised graph, program with its steps, texts with their lines
+
+`docs/reference/inspection-data.md` says which fields there are; `VERSION` counts up when one of them changes.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from codegen.compiler import facts
+from codegen.ir import Graph, Node, Origin, Region, node_names
+from codegen.runtime.described import by_origin, graph_data, program_data
+
+from .errors import UserLine, short_name
+
+__all__ = ["VERSION", "GraphNode", "GraphText", "inspected", "steps_of"]
+
+#: Counts up when a field is changed or taken away; further fields do not count.
+VERSION = 1
+
+#: The stages whose texts belong to the data.
+TEXTS = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm", "stats")
+
+#: Where the text of a function begins, and where it ends.
+_FUNCTIONS = {
+    "mlir": (re.compile(r"  func\.func (?:private )?@([\w.$]+)\(.*{$"), re.compile(r"  }$")),
+    "llvm": (re.compile(r'define .*?@"?([\w.$]+)"?\('), re.compile(r"}$")),
+    "llvm-opt": (re.compile(r'define .*?@"?([\w.$]+)"?\('), re.compile(r"}$")),
+    "asm": (re.compile(r'"?([\w$][\w.$]*)"?:'), re.compile(r"\.Lfunc_end\d+:")),
+}
+_CALLED = re.compile(r'(?:@|call(?:q)?\s+|bl\s+|jmp\s+)"?([\w$][\w.$]*)"?')
+
+
+class GraphNode:
+    """A value of an inspected graph.
+
+    name          as in every stage                  op, params      the operation; of an input "input"
+    shape, dtype  of the value                       inputs          the values it is computed from
+    lines         of the user's program, the innermost first; each has `file`, `line`, `function`
+    half          "input", "constant", "forward", "backward" or "seed"
+    rule          the rule that recorded it, with `kind`, `function`, `types`, `file`, `line`; None: the user's program
+    of            the value whose derivative that is a part of, where it stands in the graph
+    """
+
+    def __init__(self, node: Node, name: str, origins: Sequence[Origin], inputs: Sequence[GraphNode]) -> None:
+        first = origins[0] if origins else Origin("forward")
+        self.name, self.op, self.params = name, node.op.name, node.keywords
+        self.shape, self.dtype = node.aval.shape, node.aval.dtype
+        self.inputs = tuple(inputs)
+        self.half, self.rule = first.half, first.rule
+        self.lines = tuple(dict.fromkeys([line for o in origins for line in o.lines]))
+        self.of: GraphNode | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.op}, {self.half}>"
+
+
+class GraphText(str):
+    """The text of a graph, which has the graph's values: inputs, then nodes in order.
+
+    >>> import autodiff as ad
+    >>> [node.op for node in ad.inspect(lambda x: ad.sin(x) * x, "f64[3]").graph.nodes]
+    ['input', 'sin', 'mul']
+    """
+
+    nodes: list[GraphNode]
+
+    def __new__(cls, graph: Graph) -> GraphText:
+        found = super().__new__(cls, str(graph))
+        names = node_names(graph)
+        made: dict[Node, GraphNode] = {}
+        by_origin: dict[Origin, GraphNode] = {}
+        for node in (*graph.inputs, *graph.nodes):
+            origins = graph.origins_of(node)
+            made[node] = GraphNode(node, names[node], origins, [made[i] for i in node.inputs])
+            by_origin.update({o: made[node] for o in origins})
+        for node, told in made.items():
+            origins = graph.origins_of(node)
+            told.of = by_origin.get(origins[0].of) if origins and origins[0].of else None
+        found.nodes = [*made.values()]
+        return found
+
+    def __reduce__(self) -> tuple:
+        return str, (str(self),)
+
+
+def inspected(inspection: Any) -> dict[str, Any]:
+    """Everything that is known of an inspected function, as plain data.
+
+    inspection   an `Inspection` that still has its nodes
+    """
+    stages = inspection.stages
+    recorded: Graph = stages.recorded
+    program = stages.program
+    sources = _Sources([recorded, *_bodies(recorded)])
+    names = by_origin(recorded)
+    nodes = graph_data(recorded, sources.told)
+    made = program_data(program, sources.told, names)
+    texts = {stage: inspection.stage(stage) for stage in TEXTS}
+    kernels = _functions(made)
+    return {
+        "version": VERSION,
+        "name": inspection.name,
+        "machine": {k: v for k, v in facts().items() if k in ("LLVM", "target")},
+        "sources": sources.listed(),
+        "nodes": nodes,
+        "optimized": graph_data(program.graph, sources.told, names),
+        "program": made,
+        "texts": {stage: {"text": text, "lines": _lines(stage, text, kernels, made)} for stage, text in texts.items()},
+    }
+
+
+def _bodies(graph: Graph) -> Iterable[Graph]:
+    for node in graph.nodes:
+        for value in node.params:
+            if isinstance(value, Region):
+                yield value.graph
+                yield from _bodies(value.graph)
+
+
+# ---------------------------------------------------------------- sources
+
+
+class _Sources:
+    """The functions of the user's program that recorded nodes, each with its text."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        spans: dict[str, list[tuple[int, int]]] = {}
+        for graph in graphs:
+            for node in (*graph.inputs, *graph.nodes):
+                for origin in node.origins:
+                    for line in origin.lines:
+                        spans.setdefault(line.file, []).append(_span(line.code))
+        self._sources: list[dict[str, Any]] = []
+        self._place: dict[str, list[tuple[int, int, int]]] = {}
+        for file, found in sorted(spans.items()):
+            for first, last in _joined(found):
+                self._place.setdefault(file, []).append((first, last, len(self._sources)))
+                text = "".join(linecache.getlines(file)[first - 1 : last])
+                self._sources.append({"file": file, "name": short_name(file), "first_line": first, "text": text})
+
+    def listed(self) -> list[dict[str, Any]]:
+        """All of them."""
+        return self._sources
+
+    def told(self, origin: Origin) -> dict[str, Any]:
+        """The fields of a node that come from the user's program."""
+        rule = origin.rule
+        return {
+            "lines": [self._line(line) for line in origin.lines],
+            "rule": None if rule is None else {**rule._asdict(), "types": list(rule.types)},
+            "label": origin.label or None,
+        }
+
+    def _line(self, line: UserLine) -> dict[str, Any]:
+        number = line.line
+        places = self._place.get(line.file, ())
+        source = next((k for first, last, k in places if first <= number <= last), None)
+        return {"source": source, "line": number, "function": line.function}
+
+
+def _span(code: CodeType) -> tuple[int, int]:
+    """The first and the last line of a function."""
+    lines = [line for _, _, line in code.co_lines() if line]
+    inner = [_span(c)[1] for c in code.co_consts if isinstance(c, CodeType)]
+    return code.co_firstlineno or 1, max([code.co_firstlineno, *lines, *inner])
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of lines, those that meet joined."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(set(spans)):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    return found
+
+
+# ---------------------------------------------------------------- lines of texts
+
+
+def _functions(program: Mapping[str, Any]) -> dict[str, list[str]]:
+    """For the function of each kernel, those of bodies too, the path of its step: `2`, `3.body.0`."""
+    found: dict[str, list[str]] = {}
+    for path, step in steps_of(program):
+        if step["function"]:
+            found.setdefault(step["function"], []).append(path)
+    return found
+
+
+def steps_of(program: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    """All steps, also inside of loops and branches, each with its path."""
+    for step in program["steps"]:
+        path = f"{before}{step['id']}"
+        yield path, step
+        for k, body in enumerate(step["bodies"]):
+            yield from steps_of(body, f"{path}.{k}.")
+
+
+def _lines(stage: str, text: str, kernels: Mapping[str, list[str]], program: Mapping[str, Any]) -> list[list[Any]]:
+    """Runs of lines and what they belong to: [first line from 0, count, steps, nodes]."""
+    lines = text.splitlines()
+    if stage in _FUNCTIONS:
+        return _of_functions(lines, *_FUNCTIONS[stage], kernels)
+    if stage in ("graph", "optimized"):
+        return [[k, 1, [], [name]] for k, line in enumerate(lines) if (name := _defined(line))]
+    if stage == "fused":
+        return _of_steps(lines, program)
+    return []
+
+
+def _defined(line: str) -> str | None:
+    """The node that a line of a graph's text defines."""
+    found = re.match(r"  ([^\s:]+): ", line)
+    return found[1] if found else None
+
+
+def _of_steps(lines: Sequence[str], program: Mapping[str, Any]) -> list[list[Any]]:
+    """The lines of steps that stand in the program itself, in order; those of bodies belong to the step around them."""
+    start = next((k for k, line in enumerate(lines) if "(" in line and k and line.startswith("  ")), len(lines))
+    found: list[list[Any]] = []
+    steps = iter(program["steps"])
+    for k in range(start, len(lines)):
+        if lines[k].startswith("  ") and not lines[k].startswith("   "):
+            step = next(steps, None)
+            if step is None:
+                break
+            found.append([k, 1, [str(step["id"])], step["nodes"]])
+        elif found and lines[k].startswith("    "):
+            found[-1][1] += 1
+    return found
+
+
+def _of_functions(
+    lines: Sequence[str], begins: re.Pattern[str], ends: re.Pattern[str], kernels: Mapping[str, list[str]]
+) -> list[list[Any]]:
+    spans: dict[str, tuple[int, int]] = {}
+    calls: dict[str, set[str]] = {}
+    name, first = "", 0
+    for k, line in enumerate(lines):
+        if name:
+            if ends.match(line):
+                spans[name] = first, k + 1 - first
+                name = ""
+            else:
+                calls[name].update(_CALLED.findall(line))
+        elif found := begins.match(line):
+            name, first = found[1], k
+            calls[name] = set()
+    users = {name: set(kernels.get(name, ())) for name in spans}
+    changed = True
+    while changed:  # what a kernel calls belongs to it
+        changed = False
+        for name in spans:
+            for called in calls[name] & users.keys():
+                if not users[name] <= users[called]:
+                    users[called] |= users[name]
+                    changed = True
+    return [[first, count, sorted(users[name]), []] for name, (first, count) in spans.items()]

@@ -1,0 +1,314 @@
+"""The origins of the nodes of a trace: the user's lines, and the rules that recorded them.
+
+While a function is traced, `state.now.lines` holds the lines of its nodes, by their numbers; the nodes know nothing of
+it.  `freeze` hands them to the compiler's graph as origins (`codegen.ir.origin`), which every stage prints.
+
+    y = ad.sin(x)              # the user's line, of the node sin
+    ad.grad(f)                 # the rule of sin records cos and mul: `Derived`, of the node sin
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from codegen import ir
+from codegen.ir import Origin
+from codegen.records import NamedTuple
+from codegen.runtime.cache import LRU
+
+from ..errors import UserLine, nearest_code, short_name, user_lines
+from .node import Node, Primitive
+
+__all__ = [
+    "Derived", "Lines", "Rule", "belonging", "belonging_to_rules", "give_origins", "line_of", "place_of", "rule_code",
+]
+
+#: Lines kept of functions that call each other.
+_DEPTH = 8
+
+#: The functions that a declaration makes rules of (`ops.primitive`), by the names that they have there.
+_GIVEN = ("partials", "transpose", "vjp", "pull", "jvp", "push")
+
+
+class Rule(NamedTuple):
+    """A rule: of which function, for which types, where it stands.
+
+    kind    "backward", "jvp" or "batch"
+    """
+
+    kind: str
+    function: str
+    types: tuple[str, ...]
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.function} ({short_name(self.file)}:{self.line})"
+
+
+class Derived:
+    """The place of a node that a rule recorded: which rule it is, of which node (by number), at which user's lines.
+
+    kind      as that of a `Rule`
+    is_users  the rule is the user's, whose lines count
+    """
+
+    __slots__ = ("_rule", "is_users", "kind", "lines", "of")
+
+    def __init__(self, kind: str, rule: Any, of: float, lines: tuple[UserLine, ...], is_users: bool) -> None:
+        self.kind, self._rule, self.of, self.lines, self.is_users = kind, rule, of, lines, is_users
+
+    @classmethod
+    def from_node(cls, kind: str, node: Node, lines: tuple[UserLine, ...]) -> Derived:
+        """The place of nodes that the rule of a node records."""
+        if node.call is not None:
+            return cls(kind, _rule_of_call(node.call, kind), node.number, lines, True)
+        return cls(kind, (node.kind.op, [i.kind.out for i in node.inputs]), node.number, lines, False)
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that recorded it."""
+        if type(self._rule) is tuple:
+            op, operands = self._rule
+            code = rule_code(op, self.kind)
+            types = tuple([str(out.aval) for out in operands])
+            self._rule = code and Rule(self.kind, op.name, types, code.co_filename, code.co_firstlineno)
+        found: Rule | None = self._rule
+        return found
+
+    def at(self, own: tuple[UserLine, ...]) -> Derived:
+        """A copy at a line of the rule's."""
+        return Derived(self.kind, self._rule, self.of, (*own, *self.lines), True)
+
+
+class Lines:
+    """Places by the number of a node, while a function is traced: lines, or `Derived`.
+
+    What is noted in passing is not worked out: the parts of a line, or which rule of which node it was (`place_of`).
+
+    is_whole  all is told: rules run also where what they record is known, and functions that call each other are named
+    labels    the user's names of nodes
+    bodies    of loops, met in this trace: as they were recorded in it, if it `is_whole`
+    at        where what is recorded now belongs; None: to the present line
+    stop      the frame at which the user's program ends, as far as it is traced
+    """
+
+    __slots__ = ("_named", "at", "bodies", "is_whole", "labels", "places", "stop")
+
+    def __init__(self, stop: FrameType | None = None, *, is_whole: bool = False) -> None:
+        self.places: dict[float, Any] = {}
+        self.labels: dict[float, str] = {}
+        self.bodies = LRU(1024) if is_whole else None
+        self._named: tuple[Sequence[Node], Callable[[], Iterable[str]], CodeType | None] | None = None
+        self.is_whole = is_whole
+        self.at: Any = None
+        self.stop: FrameType | None = stop or sys._getframe(1)
+
+    def note(self, node: Node) -> None:
+        """Keep the place of a node that is recorded now."""
+        at = self.at
+        if at is None:
+            self.places[node.number] = user_lines(self.stop, _DEPTH) if self.is_whole else nearest_code(3)
+        elif type(at) is Derived and at.is_users and (own := user_lines(self.stop, _DEPTH)):
+            self.places[node.number] = at.at(own)
+        else:
+            self.places[node.number] = at
+
+    def name(self, arguments: Sequence[Node], names: Callable[[], Iterable[str]], f: Any) -> None:
+        """Tell the names of the arguments of f, when somebody looks; their line is its definition."""
+        self._named = arguments, names, getattr(f, "__code__", None)
+
+    def named(self) -> None:
+        """Look at the names of arguments."""
+        if self._named is not None:
+            (arguments, names, code), self._named = self._named, None
+            self.labels.update(zip([n.number for n in arguments], names(), strict=True))
+            self.places.update(dict.fromkeys([n.number for n in arguments], (UserLine(code, -1),) if code else ()))
+
+    def of(self, nodes: Iterable[Node]) -> Lines:
+        """The places of some nodes alone, to be kept with them."""
+        found = Lines(is_whole=self.is_whole)
+        found.end()
+        for node in nodes:
+            if (place := place_of(self, node)) is not None:
+                found.places[node.number] = place
+        return found
+
+    def end(self) -> None:
+        """Let go of the frame when the trace has ended."""
+        self.stop = None
+
+    def copy(self, new: Node, node: Node) -> None:
+        """Give a node the lines and the name of the one that it stands for."""
+        if (place := self.places.get(node.number)) is not None:
+            self.places.setdefault(new.number, place)
+        if (label := self.labels.get(node.number)) is not None:
+            self.labels.setdefault(new.number, label)
+
+
+def line_of(place: Any) -> tuple[UserLine, ...]:
+    """The user's lines of a place."""
+    if type(place) is Derived:
+        return place.lines
+    return (place,) if type(place) is UserLine else place or ()
+
+
+def place_of(lines: Lines | None, node: Node) -> Any:
+    """The place of a node; None if it is not known."""
+    if lines is None:
+        return node.line
+    found = lines.places.get(node.number)
+    if type(found) is tuple and found and type(found[0]) is not UserLine:  # at which nobody has looked so far
+        kind, what = found
+        found = (UserLine(kind, what),) if type(kind) is CodeType else _derived(lines, kind, what)
+        lines.places[node.number] = found
+    return node.line if found is None else found
+
+
+def _derived(lines: Lines, kind: str, node: Node) -> Derived:
+    """The place of nodes that the rule of a node records."""
+    return Derived.from_node(kind, node, line_of(place_of(lines, node)))
+
+
+def belonging(lines: Lines | None, node: Node, known: Lines | None = None) -> AbstractContextManager[None]:
+    """Give what is recorded inside the place of a node, but for the lines of the user's that are run inside.
+
+    lines   of the trace that is going on
+    known   the lines of the trace in which the node was recorded, if that was another one
+    """
+    return _NOWHERE if lines is None else _Belonging(lines, place_of(known or lines, node))
+
+
+_NOWHERE = nullcontext()
+
+
+class _Belonging(AbstractContextManager[None]):
+    """`belonging` of a place."""
+
+    __slots__ = ("_at", "_before", "_lines")
+
+    def __init__(self, lines: Lines, at: Any) -> None:
+        self._lines, self._at = lines, at
+
+    def __enter__(self) -> None:
+        lines = self._lines
+        self._before = lines.at, lines.stop
+        if self._at is not None:
+            lines.at, lines.stop = self._at, sys._getframe(1)
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.at, self._lines.stop = self._before
+
+
+def belonging_to_rules(lines: Lines | None, nodes: Iterable[Node], kind: str = "backward") -> Iterable[Node]:
+    """Go over nodes; what is recorded until the next one belongs to the rule of this one."""
+    if lines is None or _kind_of(lines.at) == "jvp":
+        return nodes
+    return _belonging_to_rules(lines, nodes, kind)
+
+
+def _kind_of(at: Any) -> str:
+    return at.kind if type(at) is Derived else at[0] if at and type(at[0]) is str else ""
+
+
+def _belonging_to_rules(lines: Lines, nodes: Iterable[Node], kind: str) -> Iterator[Node]:
+    before, stop = lines.at, lines.stop
+    try:
+        lines.stop = sys._getframe(1)
+        for node in nodes:
+            lines.at = (kind, node) if node.call is None else _derived(lines, kind, node)
+            yield node
+    finally:
+        lines.at, lines.stop = before, stop
+
+
+# ---------------------------------------------------------------- rules
+
+
+def _rule_of_call(call: Any, kind: str) -> Rule | None:
+    rule = (None if call.transparent else call.rule(kind)) or call.method
+    code = getattr(rule.implementation, "__code__", None)
+    if code is None:
+        return None
+    types = tuple([getattr(t, "__name__", str(t)) for t in call.types])
+    return Rule(kind, call.function.__name__, types, code.co_filename, code.co_firstlineno)
+
+
+def rule_code(op: Primitive, kind: str = "backward") -> CodeType | None:
+    """The code in which the derivative of an operation is written; None where there is none."""
+    function: Any = op.push if kind == "jvp" and op.push is not None else op.batch if kind == "batch" else op.pull
+    return _written(function)
+
+
+def _written(function: Any) -> CodeType | None:
+    while isinstance(function, partial):
+        function = function.func
+    if not isinstance(function, FunctionType):
+        return None
+    held: Mapping[str, Any] = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for name in _GIVEN:
+        try:
+            inner = held[name].cell_contents if name in held else None
+        except ValueError:  # not filled
+            continue
+        if inner is not None and (code := _written(inner)) is not None:
+            return code
+    return function.__code__
+
+
+# ---------------------------------------------------------------- for the compiler
+
+
+def give_origins(
+    lines: Lines | None, made: Mapping[Node, ir.Node], arguments: Sequence[Node], seeds: Sequence[Node], graph: ir.Graph
+) -> None:
+    """Tell the nodes of a new graph where they come from.
+
+    made        what became of each recorded node
+    arguments   the recorded nodes that are arguments;  seeds: those of them and of other inputs that are cotangents
+    """
+    if lines is not None:
+        lines.named()
+    first = set(arguments)
+    by_number: dict[float, Origin] = {}
+    for node in sorted(made, key=lambda n: n.number):
+        found = made[node]
+        if not found.origins:
+            found.origins = (_origin(lines, node, found, node in first, node in seeds, by_number),)
+        by_number[node.number] = found.origins[0]
+    for reader in reversed(graph.nodes):  # where one operation is several to the compiler
+        for i in reader.inputs:
+            i.origins = i.origins or reader.origins
+    for reader in graph.nodes:  # where a number stands is where it is read first
+        told = reader.origins[0]
+        for i in reader.inputs:
+            if not (origin := i.origins[0]).lines and not i.inputs:
+                origin.lines = told.lines
+                if origin.half == "constant":
+                    origin.rule, origin.of = told.rule, told.of
+    ir.name_origins(graph)
+
+
+def _origin(
+    lines: Lines | None, node: Node, found: ir.Node, is_argument: bool, is_seed: bool, known: Mapping[float, Origin]
+) -> Origin:
+    place = place_of(lines, node)
+    label = "" if lines is None else lines.labels.get(node.number, "")
+    derived = place if type(place) is Derived else None
+    rule, of = (derived.rule, known.get(derived.of)) if derived else (None, None)
+    if is_seed:
+        half = "seed"
+    elif found.op is ir.INPUT:
+        half = "input" if is_argument or isinstance(node.value, np.ndarray) else "constant"
+    elif found.op is ir.CONSTANT:
+        half = "constant"
+    else:
+        half = "backward" if derived and derived.kind == "backward" else "forward"
+    return Origin(half, line_of(place), rule, of, label)

@@ -1,0 +1,138 @@
+"""Origins of the nodes of a graph: lines of the user's program, and rules.
+
+    loss = ad.sum(ad.sin(x))                 # train.py:4
+    b: f64[3] = sin(x)                       Origin(half="forward", lines=(train.py:4,))
+    e: f64[3] = cos(x)                       Origin(half="backward", rule=sin, of=that of b)
+
+Each recorded node has one origin.  A node that a pass makes has the origins of those that it stands for, so they say
+which recorded nodes a value of a later stage belongs to.  Origins are told and printed, never compiled: they are part
+of no key, and two graphs that differ in nothing else are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .op import CONSTANT
+
+if TYPE_CHECKING:
+    from .graph import Graph, Node
+
+__all__ = ["Origin", "inherit", "origins_text"]
+
+#: As many lines as a comment names.
+_SHOWN = 4
+
+#: Nodes behind a replaced one that are looked at for what its replacement does instead of them.
+_BEHIND = 64
+
+
+class Origin:
+    """One recorded node, as the user knows it.  Compared by identity.
+
+    half    "input", "constant", "forward", "backward" or "seed"
+    lines   the lines of the program that recorded it, the innermost first; each has `file`, `line`, `function`
+    rule    the rule that recorded it, where one did: its `kind` is a word, and it prints as a name and a place
+    of      the origin of the operation whose rule that is
+    label   the user's name for it: of an argument, or of the variable that it was read from
+    name    its name in texts: see `graph.name_nodes`
+    """
+
+    __slots__ = ("half", "label", "lines", "name", "of", "rule")
+
+    def __init__(
+        self, half: str, lines: Sequence[Any] = (), rule: Any = None, of: Origin | None = None, label: str = ""
+    ) -> None:
+        self.half = half
+        self.lines = tuple(lines)
+        self.rule = rule
+        self.of = of
+        self.label = label
+        self.name = ""
+
+    def __repr__(self) -> str:
+        return f"<{self.half} {self.name or self.label}: {self}>"
+
+    def __str__(self) -> str:
+        told = []
+        if self.rule is not None:
+            of = f" of {self.of.name}" if self.of is not None and self.of.name else ""
+            told.append(f"{self.rule.kind}{of}: {self.rule}")
+        told += [str(line) for line in self.lines[:1]]
+        return ", ".join(told)
+
+
+def origins_text(origins: Iterable[Origin]) -> str:
+    """A comment on a node: rules and lines, each once."""
+    told = [text for text in dict.fromkeys([str(o) for o in origins]) if text]
+    return "; ".join([*told[:_SHOWN], *([f"{len(told) - _SHOWN} more"] if len(told) > _SHOWN else [])])
+
+
+def inherit(before: Graph, after: Graph, new: Mapping[Node, Node]) -> Graph:
+    """Give the nodes that a pass made the origins of those that they stand for.  Returns `after`.
+
+    new   for nodes of `before` what stands in `after` in place of them
+    """
+    if after is before or not before.nodes or not before.nodes[-1].origins:  # nobody has asked for any
+        return after
+    merged = dict(before.merged)
+    for old, node in new.items():
+        found = before.origins_of(old)
+        if not found:
+            continue
+        if not node.origins:
+            node.origins = _with_lost(before, new, old, node, found)
+            continue
+        if node not in new:  # it was there: x * 1 is x, and 1 is gone; -(-x) is x
+            found = (*found, *_between(before, new, old, node))
+        if missing := set(found).difference(merged.get(node, node.origins)):
+            merged[node] = (*merged.get(node, node.origins), *[o for o in found if o in missing])
+    for node in reversed(after.nodes):  # what a new node reads is new, too, if nothing stands there for it
+        for i in node.inputs:
+            if not i.origins:
+                i.origins = merged.get(node, node.origins)
+    after.merged = {**after.merged, **merged}
+    return after
+
+
+def _between(graph: Graph, new: Mapping[Node, Node], old: Node, node: Node) -> list[Origin]:
+    """The origins of what lay between a node and the one that is there in place of it, and of constants beside it."""
+    found: list[Origin] = []
+    for operand in old.inputs:
+        waiting, seen = [operand], {operand: None}
+        while waiting and len(seen) < _BEHIND:
+            i = waiting.pop()
+            if new.get(i, i) is not node:
+                ahead = [j for j in i.inputs if j not in seen]
+                seen.update(dict.fromkeys(ahead))
+                waiting += ahead
+        lost = [i for i in seen if new.get(i, i) is not node]
+        if not waiting and all([i.inputs or i.op is CONSTANT for i in lost]):
+            found += [o for i in lost for o in graph.origins_of(i)]
+    return found
+
+
+def _with_lost(
+    graph: Graph, new: Mapping[Node, Node], old: Node, node: Node, found: tuple[Origin, ...]
+) -> tuple[Origin, ...]:
+    """The origins of a new node: also of what the old one read, and the new one reads no more."""
+    inputs = [new.get(i, i) for i in old.inputs]
+    if len(inputs) == len(node.inputs) and all([a is b for a, b in zip(inputs, node.inputs, strict=True)]):
+        return found
+    reads, waiting = set(node.inputs), list(node.inputs)
+    while waiting:  # what is new has no origins yet
+        i = waiting.pop()
+        if not i.origins:
+            waiting += [j for j in i.inputs if j not in reads]
+            reads.update(i.inputs)
+    lost: dict[Node, None] = {}
+    behind = [*old.inputs]
+    while behind and len(lost) < _BEHIND:
+        i = behind.pop()
+        if i not in lost and new.get(i, i) not in reads:
+            lost[i] = None
+            behind += i.inputs
+    known = set(found)
+    theirs = [o for i in lost for o in (*graph.origins_of(i), *new.get(i, i).origins)]
+    return (*found, *dict.fromkeys([o for o in theirs if o not in known]))

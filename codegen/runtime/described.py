@@ -1,0 +1,236 @@
+"""A graph and its program as plain data, for those who draw: nodes with their origins, steps, buffers.
+
+Everything has a name that is the same in every run: nodes that of the texts (`node_names`), buffers and steps that of
+the text of the fused stage.  `docs/reference/inspection-data.md` says which fields there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..ir import Graph, Node, Origin, dtype_name, node_names
+from ..ir.graph import Region, value_text
+from ..kernel.nest import Function
+from ..lowering import Contract
+from ..program import Branch, Buffer, Gemm, HostCall, Kernel, Loop, Program, Step, While, bodies
+from .cost import operations_of
+from .stages import buffer_names, kind_of_call
+
+__all__ = ["Told", "by_origin", "graph_data", "program_data"]
+
+#: What is told of an origin: its lines, rule, label.
+Told = Callable[[Origin], dict[str, Any]]
+
+
+def graph_data(
+    graph: Graph, told: Told, recorded: Mapping[Origin, Sequence[str]] | None = None
+) -> list[dict[str, Any]]:
+    """The inputs and nodes of a graph, in order.
+
+    recorded   the names of recorded nodes by their origins: each node then says from which it comes
+    """
+    names = node_names(graph)
+    outputs = {node: k for k, node in reversed([*enumerate(graph.outputs)])}
+    found = []
+    for node in (*graph.inputs, *graph.nodes):
+        origins = graph.origins_of(node)
+        first = origins[0] if origins else None
+        entry: dict[str, Any] = {
+            "id": names[node],
+            "op": node.op.name,
+            "type": str(node.aval),
+            "shape": list(node.aval.shape),
+            "dtype": dtype_name(node.aval.dtype),
+            "bytes": node.aval.nbytes,
+            "inputs": [names.get(i, "?") for i in node.inputs],
+            "params": {k: _param(v) for k, v in zip(node.op.params, node.params, strict=False)},
+            "output": outputs.get(node),
+            "half": first.half if first else "constant" if not node.inputs else "forward",
+            "of": first.of.name or None if first and first.of else None,
+            **(told(first) if first else told(Origin(""))),
+        }
+        if recorded is not None:
+            entry["from"] = list(dict.fromkeys([name for o in origins for name in recorded.get(o, ())]))
+            entry["lines"] = _each([line for o in origins for line in told(o)["lines"]])
+        if inside := [v.graph for v in node.params if isinstance(v, Region)]:
+            entry["bodies"] = [graph_data(body, told, None if recorded is None else {}) for body in inside]
+        found.append(entry)
+    return found
+
+
+def by_origin(graph: Graph) -> dict[Origin, list[str]]:
+    """The names of the nodes of each origin."""
+    names = node_names(graph)
+    found: dict[Origin, list[str]] = {}
+    for node in (*graph.inputs, *graph.nodes):
+        for origin in node.origins:
+            found.setdefault(origin, []).append(names[node])
+    return found
+
+
+def _param(value: Any) -> str:
+    return f"<{len(value.graph.nodes)} operations>" if isinstance(value, Region) else value_text(value)
+
+
+def _each(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [entry for k, entry in enumerate(entries) if entry not in entries[:k]]
+
+
+# ---------------------------------------------------------------- programs
+
+
+def program_data(program: Program, told: Told, recorded: Mapping[Origin, Sequence[str]]) -> dict[str, Any]:
+    """The graph that was fused, the steps that compute it, and where values lie."""
+    graph = program.drawn or program.graph
+    names, buffers = node_names(graph), buffer_names(program.buffers)
+    order = {node: k for k, node in enumerate((*graph.inputs, *graph.nodes))}
+    nodes = graph_data(graph, told, recorded)
+    halves = {entry["id"]: entry["half"] for entry in nodes}
+    holds = _Holding(program)
+    placed = [*zip(buffers, program.buffers, strict=True)]
+    steps = []
+    for k, step in enumerate(program.steps):
+        computed = sorted(holds.computed(step), key=lambda n: order.get(n, -1))
+        stored = holds.write(k, step, computed)
+        work = step.work
+        reads, writes = _reads_writes(step)
+        inside = [
+            {"role": role, "runs": runs, **program_data(body, told, recorded)} for role, body, runs in bodies(work)
+        ]
+        steps.append({
+            "id": k,
+            "name": _name(work),
+            "kind": _kind(work),
+            "function": work.function.name if isinstance(work, Kernel) else None,
+            "nodes": [names[n] for n in computed if n in names],
+            "stored": [names[n] for n in stored if n in names],
+            "reads": [buffers[b] for b in reads],
+            "writes": [buffers[b] for b in writes],
+            "half": _half([halves[names[n]] for n in stored or computed if n in names]),
+            "bytes": sum([program.buffers[b].aval.nbytes for b in (*reads, *writes)]),
+            "operations": operations_of(_alone(program, step)),
+            "bodies": inside,
+        })  # fmt: skip
+    return {
+        "name": program.name,
+        "drawn": nodes,
+        "steps": steps,
+        "buffers": [_buffer(name, b, k, holds, names) for k, (name, b) in enumerate(placed)],
+        "workspace": program.workspace_bytes,
+    }
+
+
+class _Holding:
+    """The values that each buffer holds, and the steps of their lives."""
+
+    def __init__(self, program: Program) -> None:
+        self.values: list[list[Any]] = [[] for _ in program.buffers]
+        self.lives: list[list[int]] = [[] for _ in program.buffers]
+        self._shared: dict[Any, list[Any]] = {}
+        for value in program.shares:
+            last: Any = value
+            while last in program.shares:
+                last = program.shares[last]
+            self._shared.setdefault(last, []).append(value)
+        graph = program.drawn or program.graph
+        for k, buffer in enumerate(program.buffers):
+            if buffer.role == "input":
+                self.values[k].append(graph.inputs[buffer.place])
+        self._claimed: set[Any] = set()
+
+    def _may_be(self, value: Any) -> list[Any]:
+        """The values that a step may mean by the name of this one."""
+        return [v for v in (*self._shared.get(value, ()), value) if v not in self._claimed]
+
+    def computed(self, step: Step) -> list[Node]:
+        """The nodes that a step computes."""
+        if isinstance(step.work, Kernel):
+            return list(step.work.members)
+        if isinstance(step.work, HostCall):
+            return [v for v in self._may_be(step.values[-1])[-1:] if isinstance(v, Node)]
+        if isinstance(step.work, Gemm):
+            found = [v for v in self._may_be(step.values[-1]) if isinstance(v.op.lower, Contract)]
+            return found[:1]
+        return [v for v in step.values[step.work.reads :] if isinstance(v, Node) and v.op.name != "workspace"]
+
+    def write(self, number: int, step: Step, computed: Sequence[Node]) -> list[Node]:
+        """Note a step; the values that it stores."""
+        _, writes = _reads_writes(step)
+        stored = []
+        for b, value in zip(step.buffers, step.values, strict=False):
+            self.lives[b].append(number)
+            if b in writes:
+                found = [v for v in self._may_be(value) if v in computed] or [v for v in [value] if isinstance(v, Node)]
+                stored += found[-1:]
+                self._claimed.update(found[-1:])
+                self.values[b] += [v for v in found[-1:] if v not in self.values[b]]
+        return stored
+
+
+def _buffer(name: str, buffer: Buffer, number: int, holds: _Holding, names: Mapping[Node, str]) -> dict[str, Any]:
+    lives = holds.lives[number]
+    return {
+        "id": name,
+        "type": str(buffer.aval),
+        "bytes": buffer.aval.nbytes,
+        "role": buffer.role,
+        "place": buffer.place,
+        "nodes": [names[v] for v in holds.values[number] if v in names],
+        "live": [min(lives), max(lives)] if lives else None,
+    }
+
+
+def _alone(program: Program, step: Step) -> Program:
+    return Program(program.name, program.buffers, (step,), (), (), 0, program.graph)
+
+
+def _reads_writes(step: Step) -> tuple[list[int], list[int]]:
+    """The numbers of the buffers that a step reads, and of those that it writes."""
+    work, numbers = step.work, step.buffers
+    if isinstance(work, Kernel):
+        function: Function = work.function
+        written = function.writes
+        reads = [b for j, b in enumerate(numbers) if j not in written or j in work.updates]
+        return reads, [b for j, b in enumerate(numbers) if j in written]
+    if isinstance(work, Gemm):
+        split = len(numbers) - 1
+    else:
+        split = len(work.node.inputs) if isinstance(work, HostCall) else work.reads
+    return list(numbers[:split]), list(numbers[split:])
+
+
+def _name(work: object) -> str:
+    match work:
+        case Kernel(function=function):
+            return function.name
+        case Gemm(m=m, n=n, k=k):
+            return f"gemm {m}x{n}x{k}"
+        case HostCall(node):
+            return node.op.name
+        case Loop(length=length):
+            return f"loop of {length}"
+        case While():
+            return "while"
+    return "if"
+
+
+def _kind(work: object) -> str:
+    match work:
+        case Kernel():
+            return "kernel"
+        case Gemm():
+            return "gemm"
+        case HostCall(node):
+            return kind_of_call(node)
+        case Loop():
+            return "loop"
+        case Branch():
+            return "branch"
+    return "while"
+
+
+def _half(halves: Sequence[str]) -> str:
+    """The half of a step: of the values that it stores."""
+    found = {"backward" if half == "backward" else "forward" for half in halves}
+    return "both" if len(found) > 1 else next(iter(found), "forward")

@@ -1,0 +1,168 @@
+"""Every value of a graph says where it comes from, in every stage, and nothing else depends on it."""
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from autodiff.inspected import steps_of
+from codegen import ir
+from codegen.ir import Region
+
+KERNELS = np.linspace(0.0, 1.0, 6).reshape(6, 1)
+
+
+@ad.function
+def softplus(x): ...
+
+
+@softplus.forward(ad.Tensor)
+def _(ctx, x):
+    ctx.save_for_backward(x)
+    return ad.log1p(ad.exp(x))
+
+
+@softplus.backward(ad.Tensor)
+def _(ctx, y_bar):
+    (x,) = ctx.saved_tensors
+    return y_bar / (1 + ad.exp(-x))
+
+
+def dense(params, x):
+    h = softplus(x @ params["w"] + params["b"])
+    return ad.mean(h * h)
+
+
+def scanned(a, xs):
+    def step(c, x):
+        return ad.sin(c) * a + x, c
+
+    last, seen = ad.scan(step, 0.5, xs)
+    return last + ad.sum(seen)
+
+
+def gaussian(noise, y):
+    distance = (KERNELS - KERNELS.T) ** 2
+    lower = ad.linalg.cholesky(ad.exp(-distance) + ad.exp(noise) * ad.eye(6))
+    z = ad.linalg.solve_triangular(lower, y, lower=True)
+    return 0.5 * ad.sum(z**2) + ad.sum(ad.log(ad.diagonal(lower)))
+
+
+def structured(d, m):
+    return ad.sum(ad.Diagonal(d) @ m @ ad.Diagonal(d))
+
+
+def mapped(w, xs):
+    return ad.sum(ad.vmap(lambda x: ad.tanh(ad.sum(w * x)))(xs) ** 2)
+
+
+def second(x):
+    return ad.sum(ad.grad(lambda t: ad.sum(ad.tanh(t) ** 3))(x) ** 2)
+
+
+def complex_(z):
+    return ad.sum(ad.abs(z * z + 1) ** 2)
+
+
+AVAL = ir.parse_aval
+PROGRAMS = {
+    "dense": (dense, {"w": AVAL("f64[4,3]"), "b": AVAL("f64[3]")}, AVAL("f64[8,4]")),
+    "scanned": (scanned, AVAL("f64[]"), AVAL("f64[7]")),
+    "gaussian": (gaussian, AVAL("f64[]"), AVAL("f64[6]")),
+    "structured": (structured, AVAL("f64[5]"), AVAL("f64[5,5]")),
+    "mapped": (mapped, AVAL("f64[4]"), AVAL("f64[9,4]")),
+    "second": (second, AVAL("f64[4]")),
+    "complex": (complex_, AVAL("c128[4]")),
+}
+BOTH = pytest.mark.parametrize("backward", [False, True])
+EACH = pytest.mark.parametrize("name", PROGRAMS)
+
+
+def inspected(name, backward=True):
+    f, *args = PROGRAMS[name]
+    return ad.inspect(f, *args, backward=backward)
+
+
+def graphs(graph):
+    """A graph and those inside of it."""
+    yield graph
+    for node in graph.nodes:
+        for value in node.params:
+            if isinstance(value, Region):
+                yield from graphs(value.graph)
+
+
+@EACH
+@BOTH
+def test_every_node_has_a_line_of_this_file_and_every_backward_one_a_rule(name, backward):
+    seen = inspected(name, backward)
+    for graph in graphs(seen.stages.recorded):
+        for node in graph.nodes:
+            (origin, *_) = node.origins
+            assert origin.lines and origin.lines[0].file == __file__, (graph, node)
+            assert origin.half != "backward" or origin.rule is not None, node
+    halves = {node.origins[0].half for node in seen.stages.recorded.nodes}
+    assert ("backward" in halves) is (backward or name == "second")
+
+
+@EACH
+@BOTH
+def test_no_pass_drops_an_origin(name, backward):
+    stages = inspected(name, backward).stages
+    recorded = ir.Graph.of(stages.recorded.inputs, stages.recorded.outputs)
+    for graph in (stages.program.graph, stages.program.drawn):
+        for node in graph.nodes:
+            assert graph.origins_of(node), node
+        kept = {o for node in (*graph.inputs, *graph.nodes) for o in graph.origins_of(node)}
+        lost = [n for n in recorded.nodes if n.op.name != "constant" and not kept.issuperset(n.origins)]
+        assert lost == []
+
+
+@EACH
+@BOTH
+def test_every_computed_value_is_a_member_of_a_step(name, backward):
+    data = inspected(name, backward).data
+    drawn = {node["id"] for node in data["program"]["drawn"] if node["op"] not in ("input", "constant")}
+    steps = [step for path, step in steps_of(data["program"]) if "." not in path]
+    assert {n for step in steps for n in step["nodes"]} <= drawn | {n["id"] for n in data["program"]["drawn"]}
+    moves = {n["id"] for n in data["program"]["drawn"] if n["op"] in ("pair", "join", "workspace")}
+    assert drawn - moves <= {n for step in steps for n in step["nodes"]} | {b for s in steps for b in s["stored"]} | {
+        i for n in data["program"]["drawn"] for i in n["inputs"]
+    }
+    buffers = {b["id"] for b in data["program"]["buffers"]}
+    assert all(buffers >= {*step["reads"], *step["writes"]} for step in steps)
+
+
+@EACH
+def test_every_name_is_that_of_the_recorded_value_in_all_stages(name):
+    data = inspected(name).data
+    recorded = {node["id"]: node for node in data["nodes"]}
+    for node in (*data["optimized"], *data["program"]["drawn"]):
+        assert node["id"] in recorded or node["id"].rpartition("_")[0] in recorded, node
+        assert node["from"] and set(node["from"]) <= recorded.keys()
+        assert node["of"] is None or node["of"] in recorded
+
+
+def test_equal_graphs_of_other_lines_are_one_executable_and_have_one_key():
+    before = ad.cache_info()
+    one = ad.jit(lambda x: ad.sum(ad.sin(x) * 3.25))
+    two = ad.jit(
+        lambda other: ad.sum(ad.sin(other) * 3.25)
+    )
+    one(np.ones(3)), two(np.ones(3))
+    (a,), (b,) = one.traced.entries.values(), two.traced.entries.values()
+    assert a.executable is b.executable and a.graph.key == b.graph.key
+    (one_line, *_), (other_line, *_) = [e.graph.tell().nodes[0].origins[0].lines for e in (a, b)]
+    assert one_line.line + 2 == other_line.line
+    assert ad.cache_info().compiles == before.compiles + 1
+
+
+def test_the_graph_of_an_inspection_has_nodes_to_walk():
+    graph = inspected("dense").graph
+    assert str(graph).startswith("dense_gradient(params['w']: f64[4,3]")
+    by_name = {node.name: node for node in graph.nodes}
+    exp = next(n for n in graph.nodes if n.op == "exp")
+    assert (exp.shape, exp.dtype, exp.half, exp.rule) == ((8, 3), np.float64, "forward", None)
+    assert [i.op for i in exp.inputs] == ["add"] and by_name[exp.name] is exp
+    assert exp.lines[0].function == "_" and exp.lines[1].function == "dense"
+    rule = next(n for n in graph.nodes if n.half == "backward" and n.rule.function == "softplus")
+    assert rule.of.op == "log1p" and rule.rule.file == __file__ and rule.rule.kind == "backward"
