@@ -93,21 +93,19 @@ def wrap(f: Callable) -> Callable:
 def _leaf(x: Any) -> Any:
     """An argument as an array of JAX's."""
     try:
-        x = jax.numpy.asarray(x)
+        if not isinstance(x, jax.Array):
+            x = jax.numpy.asarray(x)
     except TypeError as error:
         raise DispatchError(
             f"a wrapped function got {x!r:.40} ({type(x).__name__})\n  called at {caller()}\n"
             "  its arguments are arrays and numbers; anything else may be read from outside, as by functools.partial"
         ) from error
-    if str(x.dtype) not in _DTYPES:
+    if x.dtype not in DTYPES.values():
         raise DTypeError(
             f"a wrapped function got an array of {x.dtype}, which ad does not have\n  called at {caller()}\n"
             "  pass x.astype(int), or x.astype(float), through which gradients flow"
         )
     return x
-
-
-_DTYPES = {np.dtype(d).name for d in DTYPES.values()}
 
 
 def _canonical(x: Any) -> Any:

@@ -148,6 +148,16 @@ def test_a_new_shape_is_compiled_once():
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("n", [8, 1000])
+def test_a_value_and_gradient_under_jit_is_one_call_and_nothing_else(n):
+    x = jnp.linspace(0.0, 1.0, n)
+    f = ad.interop.jax.wrap(lambda x: PROGRAMS["rosenbrock"][0](ad, x))
+    text = jax.jit(jax.value_and_grad(f)).lower(x).compile().as_text()
+    lines = [line.strip() for line in text.partition("ENTRY")[2].splitlines()]
+    made = [line for line in lines if " = " in line and "parameter(" not in line]
+    assert len(made) == 1 and made[0].startswith("ROOT ") and "autodiff_program" in made[0]
+
+
 def test_host_functions_and_errors_of_a_run_reach_jax():
     @ad.function
     def twice(x): ...
